@@ -72,7 +72,7 @@ static void need_results(struct member *member, const struct entry *entry, bool 
 }
 
 /* Whether a COMMIT or ROLLBACK is newer than the current state and than a pending commit. */
-static bool is_news(const struct member *member, const struct entry *entry) {
+static bool is_newer_state(const struct member *member, const struct entry *entry) {
     const struct entry *pending = &member->commit.entry;
     bool is_rollback = entry->kind == ENTRY_ROLLBACK;
     bool is_valid = is_rollback || (entry->slice_count == member->slice_count && has_quorum(entry));
@@ -86,8 +86,8 @@ static bool is_news(const struct member *member, const struct entry *entry) {
            (!is_of_open_round || is_rollback || hash_equal(&entry->prev, &member->round.open.hash));
 }
 
-/* A ROLLBACK to the state that is here: whatever led away from it ends. */
-static void stay(struct member *member, const struct entry *entry) {
+/* A ROLLBACK to the current state: a pending commit and the open round end. */
+static void keep_state(struct member *member, const struct entry *entry) {
     ASSERT(entry->kind == ENTRY_ROLLBACK && entry->round >= member->outer.round);
     if (member->commit.is_pending && member->commit.entry.round <= entry->round) {
         commit_drop(&member->commit);
@@ -102,9 +102,9 @@ static void handle_state(struct member *member, const struct message *message) {
     struct member_commit *commit = &member->commit;
     if (entry->kind == ENTRY_ROLLBACK && entry->round >= member->outer.round &&
         hash_equal(&entry->root, &member->outer.root)) {
-        stay(member, entry);
+        keep_state(member, entry);
     }
-    if (!is_news(member, entry)) {
+    if (!is_newer_state(member, entry)) {
         return;
     }
     ASSERT(entry->round >= member->outer.round);
@@ -199,7 +199,7 @@ void member_handle_stored(struct member *member, struct actions *actions) {
     member_send_vote(member, actions);
 }
 
-/* The root is current from here on, and the round that led to it is over. */
+/* The root is current now, and the round that led to it has ended. */
 void member_handle_applied(struct member *member, const struct hash *root,
                            struct actions *actions) {
     ASSERT(member->commit.is_pending && !hash_is_zero(root));

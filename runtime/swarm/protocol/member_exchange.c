@@ -17,9 +17,11 @@ void member_clear_table(struct member *member) {
     member->table.version = 0;
 }
 
-/* A proposal can drop a sum whose contributions have left their slots. They are requested again. */
+/* A proposal can drop a sum whose contributions are no longer in their slots. Those are requested
+ * again. */
 static void drop_lost_contributions(struct member *member, uint32_t slice, uint64_t own) {
     const struct slice_report *report = &member->results.reports[slice];
+    ASSERT(report->has_result == 0 && (report->rejected & ~report->received) == 0);
     SEATS_EACH(seat, report->received & ~report->rejected & ~own) {
         if (member_slot(&member->requests, (uint32_t)seat, slice) == NO_SLOT) {
             results_drop(&member->results, slice, (uint32_t)seat);
@@ -27,13 +29,14 @@ static void drop_lost_contributions(struct member *member, uint32_t slice, uint6
     }
 }
 
-/* One slice as the table has it now. A new epoch or owner starts it again. */
+/* Takes over the table's plan of one slice. With a new epoch or owner its result and contributions
+ * are dropped. */
 static void update_plan(struct member *member, uint32_t slice, const struct slice_plan *plan) {
-    struct slice_plan *mine = &member->table.slices[slice];
+    struct slice_plan *current = &member->table.slices[slice];
     const struct slice_report *report = &member->results.reports[slice];
-    bool is_same =
-        report->epoch == plan->epoch && mine->epoch == plan->epoch && mine->owner == plan->owner;
-    *mine = *plan;
+    bool is_same = report->epoch == plan->epoch && current->epoch == plan->epoch &&
+                   current->owner == plan->owner;
+    *current = *plan;
     if (!is_same) {
         results_restart(&member->results, slice, plan->epoch);
         member_free_slice(member, slice);
@@ -47,28 +50,28 @@ static void update_plan(struct member *member, uint32_t slice, const struct slic
 }
 
 static void copy_first_table(struct member *member, const struct round_table *table) {
-    struct round_table *mine = &member->table;
+    struct round_table *own_table = &member->table;
     size_t count = member->slice_count;
-    memset(mine->slices, 0, count * sizeof *mine->slices);
+    memset(own_table->slices, 0, count * sizeof *own_table->slices);
     results_reset(&member->results, member->results.round, member->slice_count);
-    mine->declared = table->declared;
-    memcpy(mine->members, table->members, sizeof mine->members);
-    memcpy(mine->hashes, table->hashes, SWARM_MEMBERS_MAX * count * sizeof(struct hash));
+    own_table->declared = table->declared;
+    memcpy(own_table->members, table->members, sizeof own_table->members);
+    memcpy(own_table->hashes, table->hashes, SWARM_MEMBERS_MAX * count * sizeof(struct hash));
 }
 
 void member_handle_table(struct member *member, const struct round_table *table) {
-    struct round_table *mine = &member->table;
+    struct round_table *own_table = &member->table;
     ASSERT(member->round.is_open && table->round == member->round.open.round);
-    ASSERT(table->version > mine->version && !member->commit.is_pending);
-    if (mine->version == 0) {
+    ASSERT(table->version > own_table->version && !member->commit.is_pending);
+    if (own_table->version == 0) {
         copy_first_table(member, table);
     }
-    mine->round = table->round;
-    mine->version = table->version;
+    own_table->round = table->round;
+    own_table->version = table->version;
     proposal_withdraw(&member->proposal);
     const struct member_job *job = &member->job;
     if (job->kind != JOB_SUM || !is_owner(member, &table->slices[job->slice]) ||
-        table->slices[job->slice].epoch != mine->slices[job->slice].epoch) {
+        table->slices[job->slice].epoch != own_table->slices[job->slice].epoch) {
         job_abandon(&member->job);
     }
     for (uint32_t s = 0; s < member->slice_count; s++) {
@@ -95,8 +98,9 @@ void member_handle_contribution(struct member *member, const struct message *mes
     uint32_t slot = member_slot(&member->requests, seat, slice);
     const struct hash *declared = &member->table.hashes[(size_t)seat * member->slice_count + slice];
     if (slot == NO_SLOT || !hash_equal(&message->hash, declared)) {
-        return; /* not requested; or damaged, copied, replayed, or not what other owners receive */
+        return; /* not requested, damaged, replayed, or different from what other owners receive */
     }
+    ASSERT(slot < CONTRIBUTION_SLOTS_PER_MEMBER && (int)seat != member->round.seat);
     member_note_arrival(member, seat);
     results_add(&member->results, slice, seat_bit(seat));
     if (message->is_rejected) {
@@ -131,7 +135,7 @@ static void send_result(const struct member *member, const struct identity *to, 
 /* A result has just become available: it is sent to the seats that requested it before. */
 static void send_to_waiting(struct member *member, uint32_t slice, struct actions *actions) {
     const struct member_round *round = &member->round;
-    uint64_t waiting = results_take_waiting(&member->results, slice);
+    uint64_t waiting = results_collect_waiting(&member->results, slice);
     bool is_of_open_round = round_number(round) == member->results.round;
     SEATS_EACH(seat, is_of_open_round ? waiting : 0) {
         ASSERT(seat < round->open.seat_count);
@@ -139,8 +143,8 @@ static void send_to_waiting(struct member *member, uint32_t slice, struct action
     }
 }
 
-/* Whether a result is the one that the target entry names, or of the table's epoch and owner. Bytes
- * that a job reads or writes are not replaced under it. */
+/* Whether a result is the one that the target entry names, or of the table's epoch and owner. While
+ * a job uses the bytes of a slice, no result replaces them. */
 static bool is_result(const struct member *member, const struct message *message,
                       const struct entry *target) {
     uint32_t slice = message->slice;
@@ -204,7 +208,7 @@ static void send_contribution(const struct member *member, const struct message 
     member_send(member, &request->from, reply, actions);
 }
 
-/* A result of the open round that is not here yet is sent later. A result of an earlier round,
+/* A result of the open round that is not stored yet is sent later. A result of an earlier round,
  * requested by its hash, is sent if its bytes are still stored. */
 static void answer_result(struct member *member, const struct message *request,
                           struct actions *actions) {
@@ -285,7 +289,8 @@ void member_drop_sum(struct member *member) {
     }
 }
 
-static bool owes_sums(const struct member *member) {
+static bool has_sums_left(const struct member *member) {
+    ASSERT(member->table.version > 0 && member->round.is_open);
     bool owes = false;
     for (uint32_t s = 0; s < member->slice_count; s++) {
         owes |= is_owner(member, &member->table.slices[s]) &&
@@ -305,7 +310,7 @@ void member_handle_sum(struct member *member, const struct hash *hash, struct ac
     results_set(&member->results, slice, &result);
     member_free_slice(member, slice);
     send_to_waiting(member, slice, actions);
-    if (!owes_sums(member)) {
+    if (!has_sums_left(member)) {
         member_report(member, actions);
     }
 }

@@ -2,10 +2,10 @@
 #include "runtime/swarm/protocol/member_state.h"
 
 enum {
-    TIMEOUT_MIN_TICKS = 8,  /* about the time in which the tracker suspects a silent member */
+    TIMEOUT_MIN_TICKS = 8,  /* about the time after which the tracker suspects a silent member */
     TIMEOUT_MAX_TICKS = 64, /* the wait between two repetitions doubles up to here */
     TIMEOUT_FACTOR = 4,     /* times the slowest answer */
-    AWAY_TICKS = 8,         /* by then a closed connection is open again, or a request is lost */
+    AWAY_TICKS = 8,         /* time for a closed connection to be opened again */
 };
 
 void member_request_bind(struct member_requests *requests, char **memory, size_t slice_count) {
@@ -14,7 +14,7 @@ void member_request_bind(struct member_requests *requests, char **memory, size_t
     requests->attempts = carve(memory, slice_count);
 }
 
-static uint32_t longer(uint32_t a, uint32_t b) {
+static uint32_t max_ticks(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
@@ -35,7 +35,8 @@ void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t 
 
 /* An abandoned SUM still reads slots, perhaps of an earlier round. No slot is reused until it
  * ends. */
-static bool are_slots_in_use(const struct member_job *job) {
+static bool has_abandoned_sum(const struct member_job *job) {
+    ASSERT(!job->is_write_backoff || job->kind == JOB_NONE);
     return job->kind == JOB_SUM && job->is_abandoned;
 }
 
@@ -49,7 +50,7 @@ static void free_result(struct member_requests *requests, uint32_t slice) {
 }
 
 void member_free_slice(struct member *member, uint32_t slice) {
-    ASSERT(slice < member->slice_count);
+    ASSERT(slice < member->slice_count && slice < SWARM_SLICES_MAX);
     free_result(&member->requests, slice);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX && !job_reads_slice(&member->job, slice);
          seat++) {
@@ -61,8 +62,8 @@ void member_free_slice(struct member *member, uint32_t slice) {
 
 static uint32_t timeout_ticks(const struct member_requests *requests, uint32_t seat) {
     ASSERT(seat < SWARM_MEMBERS_MAX);
-    uint32_t slowest = longer(requests->peers[seat].slowest_ticks, requests->slowest_ticks);
-    return longer(TIMEOUT_MIN_TICKS, TIMEOUT_FACTOR * slowest);
+    uint32_t slowest = max_ticks(requests->peers[seat].slowest_ticks, requests->slowest_ticks);
+    return max_ticks(TIMEOUT_MIN_TICKS, TIMEOUT_FACTOR * slowest);
 }
 
 void member_note_arrival(struct member *member, uint32_t seat) {
@@ -71,9 +72,10 @@ void member_note_arrival(struct member *member, uint32_t seat) {
     struct member_peer *peer = &requests->peers[seat];
     uint32_t waited = peer->quiet_ticks < requests->ticks_since_table ? peer->quiet_ticks
                                                                       : requests->ticks_since_table;
-    peer->slowest_ticks = longer(peer->slowest_ticks, waited);
+    peer->slowest_ticks = max_ticks(peer->slowest_ticks, waited);
     peer->quiet_ticks = 0;
     peer->retry_ticks = timeout_ticks(requests, seat);
+    ASSERT(peer->retry_ticks >= TIMEOUT_MIN_TICKS);
     peer->away_ticks = 0;
     requests->idle_ticks = 0;
 }
@@ -99,8 +101,9 @@ void member_request_new_table(struct member *member) {
 void member_request_clear(struct member *member) {
     struct member_requests *requests = &member->requests;
     uint32_t slowest = 0;
+    ASSERT(member->job.kind != JOB_SUM || member->job.is_abandoned);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        slowest = longer(slowest, requests->peers[seat].slowest_ticks);
+        slowest = max_ticks(slowest, requests->peers[seat].slowest_ticks);
     }
     requests->slowest_ticks = slowest > 0 ? slowest : requests->slowest_ticks;
     requests->idle_ticks = 0;
@@ -117,20 +120,20 @@ void member_request_set_holders(struct member *member, const uint64_t *holders) 
     struct member_requests *requests = &member->requests;
     ASSERT(member->proposal.is_current);
     for (uint32_t s = 0; s < member->slice_count; s++) {
-        uint64_t now = holders != NULL ? holders[s] : 0;
-        if (now == requests->holders[s]) {
+        uint64_t current = holders != NULL ? holders[s] : 0;
+        if (current == requests->holders[s]) {
             continue;
         }
-        requests->holders[s] = now;
+        requests->holders[s] = current;
         requests->attempts[s] = 0;
         uint32_t from = requests->requested_from[s];
-        if (now != 0 && from > 0 && !seats_have(now, from - 1)) {
+        if (current != 0 && from > 0 && !seats_have(current, from - 1)) {
             free_result(requests, s);
         }
     }
 }
 
-/* Whether the contribution for a slot is requested and not here. */
+/* Whether the contribution for a slot is requested and has not arrived. */
 static bool is_awaited(const struct member *member, uint32_t seat, uint32_t slot) {
     uint32_t slice = member->requests.peers[seat].slots[slot] - 1;
     ASSERT(slice < member->slice_count);
@@ -166,12 +169,13 @@ static void time_out(struct member *member, uint32_t seat) {
     ASSERT(peer->open_results == 0);
 }
 
-/* No result of a commit arrived for long, however long answers took before. The member then fetches
- * the state itself from any member that has it. */
-static bool is_in_vain(struct member *member, uint32_t seat_count) {
+/* No result of a commit arrived for longer than any answer took before. The member then fetches the
+ * state from any member that has it. */
+static bool is_overdue(struct member *member, uint32_t seat_count) {
     uint32_t longest = TIMEOUT_MAX_TICKS;
+    ASSERT(member->commit.is_pending && !member->commit.has_diverged);
     for (uint32_t seat = 0; seat < seat_count; seat++) {
-        longest = longer(longest, timeout_ticks(&member->requests, seat));
+        longest = max_ticks(longest, timeout_ticks(&member->requests, seat));
     }
     return ++member->requests.idle_ticks >= longest && !member_has_all_results(member);
 }
@@ -184,7 +188,7 @@ void member_request_tick(struct member *member) {
         struct member_peer *peer = &member->requests.peers[seat];
         peer->away_ticks -= peer->away_ticks > 0;
         peer->quiet_ticks = has_open_request(member, seat) ? peer->quiet_ticks + 1 : 0;
-        ASSERT(peer->quiet_ticks <= peer->retry_ticks);
+        ASSERT(peer->quiet_ticks <= peer->retry_ticks && peer->retry_ticks >= TIMEOUT_MIN_TICKS);
         if (peer->quiet_ticks >= peer->retry_ticks) {
             time_out(member, seat);
             peer->retry_ticks +=
@@ -192,12 +196,12 @@ void member_request_tick(struct member *member) {
         }
     }
     if (member->commit.is_pending && !member->commit.has_diverged && member->job.kind == JOB_NONE &&
-        is_in_vain(member, seat_count)) {
+        is_overdue(member, seat_count)) {
         commit_diverge(&member->commit);
     }
 }
 
-/* A seat whose requests were lost is not blamed for it: its timeout starts again. */
+/* Lost requests are not the seat's fault, so its timeout starts again. */
 static void withdraw(struct member *member, uint32_t seat) {
     struct member_peer *peer = &member->requests.peers[seat];
     time_out(member, seat);
@@ -209,6 +213,7 @@ static void withdraw(struct member *member, uint32_t seat) {
 void member_request_peer_closed(struct member *member, const struct identity *id) {
     int seat = roster_seat_of(member_roster(member), id);
     if (seat != NO_SEAT) {
+        ASSERT(member->requests.peers[seat].away_ticks <= AWAY_TICKS);
         withdraw(member, (uint32_t)seat);
         member->requests.peers[seat].away_ticks = AWAY_TICKS;
     }
@@ -220,9 +225,9 @@ void member_request_skip_unreachable(struct member *member) {
     }
 }
 
-/* Room for a seat's contribution to a slice: a free slot, or that of a later slice, because no sum
- * is ever complete unless the lowest slices arrive. NO_SLOT: none. */
-static uint32_t find_room(struct member *member, uint32_t seat, uint32_t slice) {
+/* A slot for a seat's contribution to a slice: a free one, or that of a later slice, because the
+ * sums of the lowest slices must become complete first. NO_SLOT: none. */
+static uint32_t find_slot(struct member *member, uint32_t seat, uint32_t slice) {
     const struct member_peer *peer = &member->requests.peers[seat];
     uint32_t latest = NO_SLOT;
     for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
@@ -259,10 +264,11 @@ static void request_contributions(struct member *member, struct request_pass *pa
     ASSERT(member->round.is_open && pass->roster == &member->round.open);
     SEATS_EACH(left, missing & pass->ready & ~pass->full) {
         uint32_t seat = (uint32_t)left;
+        ASSERT((int)seat != member->round.seat);
         if (member_slot(&member->requests, seat, slice) != NO_SLOT) {
             continue;
         }
-        uint32_t slot = find_room(member, seat, slice);
+        uint32_t slot = find_slot(member, seat, slice);
         if (slot == NO_SLOT) {
             pass->full |= seat_bit(seat); /* with lower slices, so also for all later ones */
             continue;
@@ -276,20 +282,22 @@ static void request_contributions(struct member *member, struct request_pass *pa
     }
 }
 
-/* The seat to request a slice's result from. Its owner has it first. After a failed attempt: the
- * seats that have it by the proposal, then any other seat, starting with a different one for each
- * member, and the owner again once in each turn. A seat that closed its connection silently still
- * looks available. Before the proposal only the owner is asked, because the tracker finds a seat
- * that has the result or will sum it; but if only this member cannot connect to the owner, other
- * seats will have the result too. */
+/* The seat to request a slice's result from. Its owner has it first. After a failed attempt, the
+ * seats that have it by the proposal are next, then all other seats, starting with a different one
+ * for each member, and the owner again once in each pass. A seat that closed its connection
+ * silently still looks available. Before the proposal only the owner gets requests, because the
+ * tracker finds a seat that has the result or will sum it. If only this member cannot connect to
+ * the owner, other seats will have the result too. */
 static int choose_source(const struct member *member, const struct request_pass *pass,
                          uint32_t slice, uint32_t owner) {
+    ASSERT((pass->ready & pass->unreachable) == 0);
+    ASSERT(pass->target == NULL || owner < pass->target->seat_count);
     uint64_t holders = member->requests.holders[slice];
     uint64_t others = pass->ready & ~seat_bit(owner);
     uint32_t attempts = member->requests.attempts[slice];
     bool is_owner_ready = seats_have(pass->ready, owner);
-    bool may_ask_others = pass->target != NULL || seats_have(pass->unreachable, owner);
-    if (!may_ask_others) {
+    bool may_use_others = pass->target != NULL || seats_have(pass->unreachable, owner);
+    if (!may_use_others) {
         return is_owner_ready ? (int)owner : NO_SEAT;
     }
     if ((holders & others) != 0 && attempts <= seats_count(holders & others)) {
@@ -297,8 +305,8 @@ static int choose_source(const struct member *member, const struct request_pass 
     }
     uint32_t count = seats_count(others);
     ASSERT(count < SWARM_MEMBERS_MAX);
-    bool is_elsewhere = attempts == 0 && holders != 0 && !seats_have(holders, owner);
-    if (is_owner_ready && (count == 0 || (attempts % (count + 1) == 0 && !is_elsewhere))) {
+    bool is_only_elsewhere = attempts == 0 && holders != 0 && !seats_have(holders, owner);
+    if (is_owner_ready && (count == 0 || (attempts % (count + 1) == 0 && !is_only_elsewhere))) {
         return (int)owner;
     }
     uint32_t skip = count > 0 ? (attempts + slice + member->id.bytes[0]) % count : 0;
@@ -310,6 +318,7 @@ static int choose_source(const struct member *member, const struct request_pass 
 
 static void request_result(struct member *member, struct request_pass *pass, uint32_t slice) {
     struct member_requests *requests = &member->requests;
+    ASSERT(member->results.reports[slice].has_result == 0);
     struct message message = {
         .kind = MESSAGE_FETCH_RESULT, .round = pass->roster->round, .slice = slice};
     uint32_t owner = member->table.slices[slice].owner;
@@ -336,6 +345,7 @@ void member_request(struct member *member, struct actions *actions) {
         return;
     }
     struct request_pass pass = {.roster = member_roster(member), .target = target};
+    ASSERT(target == NULL || (pass.roster == target && target->slice_count == member->slice_count));
     pass.actions = actions;
     pass.unreachable = member_unreachable_seats(&member->session, pass.roster);
     for (uint32_t seat = 0; seat < pass.roster->seat_count; seat++) {
@@ -345,7 +355,7 @@ void member_request(struct member *member, struct actions *actions) {
     }
     pass.ready &= ~pass.unreachable;
     ASSERT((pass.ready & ~roster_seats(pass.roster)) == 0);
-    pass.full = are_slots_in_use(&member->job) ? UINT64_MAX : 0;
+    pass.full = has_abandoned_sum(&member->job) ? UINT64_MAX : 0;
     for (uint32_t s = 0; s < member->slice_count; s++) {
         if (member->results.reports[s].has_result != 0 || job_reads_slice(&member->job, s)) {
             continue;

@@ -1,5 +1,5 @@
-/* member_results: the results and contributions that are here, slice by slice, and the seats that
- * wait for a result. */
+/* member_results: the results and contributions that this member stores, slice by slice, and the
+ * seats that wait for a result. */
 #include "runtime/swarm/protocol/member_state.h"
 
 void results_bind(struct member_results *results, char **memory, size_t slice_count) {
@@ -31,7 +31,7 @@ void results_restart(struct member_results *results, uint32_t slice, uint32_t ep
 }
 
 /* Equal bytes do not prove equal results: another sum may give the same bytes, and an owner or the
- * tracker may list a contributor that is not in it. */
+ * tracker may list a contributor that is not in the sum. */
 static bool is_named(const struct slice_report *report, const struct entry_slice *named) {
     ASSERT(report->has_result <= 1);
     return report->has_result != 0 && hash_equal(&report->hash, &named->hash) &&
@@ -83,7 +83,7 @@ void results_wait(struct member_results *results, uint32_t slice, uint32_t seat)
     results->waiting_seats[slice] |= seat_bit(seat);
 }
 
-uint64_t results_take_waiting(struct member_results *results, uint32_t slice) {
+uint64_t results_collect_waiting(struct member_results *results, uint32_t slice) {
     ASSERT(results->reports[slice].has_result != 0);
     uint64_t waiting = results->waiting_seats[slice];
     results->waiting_seats[slice] = 0;

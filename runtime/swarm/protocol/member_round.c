@@ -64,19 +64,20 @@ static void send_declaration(struct member *member, struct actions *actions) {
     member_send(member, NULL, message, actions);
 }
 
-static bool owes_declaration(const struct member *member) {
+static bool needs_declaration(const struct member *member) {
     return round_has_trained(&member->round) && member->table.version == 0;
 }
 
 void member_declare(struct member *member, struct actions *actions) {
-    if (owes_declaration(member)) {
+    if (needs_declaration(member)) {
         send_declaration(member, actions);
     }
 }
 
 void member_declare_tick(struct member *member, struct actions *actions) {
     struct member_training *training = &member->round.training;
-    if (owes_declaration(member) && ++training->ticks_since_declared >= training->redeclare_ticks) {
+    if (needs_declaration(member) &&
+        ++training->ticks_since_declared >= training->redeclare_ticks) {
         ASSERT(training->redeclare_ticks >= REDECLARE_TICKS);
         training->redeclare_ticks += training->redeclare_ticks;
         send_declaration(member, actions);

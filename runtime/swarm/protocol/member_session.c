@@ -71,6 +71,7 @@ void member_report(struct member *member, struct actions *actions) {
 
 void member_session_tick(struct member *member, struct actions *actions) {
     const struct member_session *session = &member->session;
+    ASSERT(session->id > 0 || member->round.seat == NO_SEAT);
     if (session->id == 0) {
         struct message hello = {.kind = MESSAGE_HELLO, .number = session->start_id};
         hello.root = member->outer.root;
@@ -102,6 +103,7 @@ static void handle_welcome(struct member *member, const struct message *message)
 
 static void handle_poll(struct member *member, const struct message *message,
                         struct actions *actions) {
+    ASSERT(message->session == member->session.id);
     if (message->poll > member->session.poll) {
         member->session.poll = message->poll;
         member_report(member, actions);

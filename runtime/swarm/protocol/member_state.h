@@ -33,7 +33,7 @@ struct member_session { /* member_session.c */
     struct identity unreachable[SWARM_MEMBERS_MAX];
 };
 
-/* The newest contribution that the compute thread has, and its declaration. */
+/* The newest contribution that the compute thread encoded, and its declaration. */
 struct member_training {
     uint32_t round; /* 0: none */
     int seat;
@@ -43,7 +43,7 @@ struct member_training {
     struct hash *hashes;      /* [slice_count] */
 };
 
-/* The newest OPEN entry is the one place for the round number. */
+/* The round number is stored in the newest OPEN entry only. */
 struct member_round { /* member_round.c */
     bool is_open;
     struct entry open;
@@ -54,7 +54,7 @@ struct member_round { /* member_round.c */
 struct member_results {           /* member_results.c */
     uint32_t round;               /* that the reports are about */
     struct slice_report *reports; /* [slice_count] */
-    uint64_t *waiting_seats;      /* [slice_count]: seats to send the result to once it is here */
+    uint64_t *waiting_seats;      /* [slice_count]: seats that get the result once it is stored */
 };
 
 struct member_outer {    /* member_entry.c */
@@ -77,7 +77,7 @@ struct member_proposal { /* member_entry.c */
     struct member_vote vote;
 };
 
-/* The COMMIT or ROLLBACK that the member moves to. */
+/* The COMMIT or ROLLBACK whose state the member is to apply or fetch. */
 struct member_commit { /* member_entry.c */
     bool is_pending;   /* not applied yet */
     bool has_diverged; /* applying cannot give its root: the state is fetched */
@@ -90,9 +90,9 @@ struct member_peer {
                                                       or stored there; 0: free */
     uint32_t open_results;                         /* results requested and not received */
     uint32_t quiet_ticks;   /* since it sent something, while a request to it is open */
-    uint32_t retry_ticks;   /* of quiet, after which its requests are sent again */
+    uint32_t retry_ticks;   /* value of quiet_ticks at which its requests are sent again */
     uint32_t slowest_ticks; /* the longest time that an answer took */
-    uint32_t away_ticks;    /* for which nothing is requested: its connection closed */
+    uint32_t away_ticks;    /* its connection closed: nothing is requested for this long */
 };
 
 /* Seats are those of the target entry, or of the open round without one. */
@@ -100,7 +100,7 @@ struct member_requests { /* member_request.c */
     struct member_peer peers[SWARM_MEMBERS_MAX];
     uint32_t slowest_ticks;     /* of all peers, in the last round that had any */
     uint32_t idle_ticks;        /* since anything requested arrived */
-    uint32_t ticks_since_table; /* an earlier wait says nothing about the peers of this table */
+    uint32_t ticks_since_table; /* earlier waits do not count for the peers of this table */
     uint8_t *requested_from;    /* [slice_count]: 1 + the seat asked for the result; 0: none */
     uint8_t *attempts;          /* [slice_count]: seats asked without success */
     uint64_t *holders; /* [slice_count]: seats that have the proposal's result, by the tracker */
@@ -124,7 +124,7 @@ struct member {
 bool member_is_self(const struct member *member, const struct identity *id);
 
 /* The compute thread's job (member_job.c).
- * job_start        the next job; no job may be running
+ * job_start        start the next job; no job may be running
  * job_start_sum    the same for a SUM, which reads `slots` until it ends
  * job_abandon      its outcome no longer matters. It still reads its inputs until it ends; only an
  *                  ADOPT ends at once
@@ -157,7 +157,7 @@ void member_handle_tracker(struct member *member, const struct message *message,
  * round_has_trained    the compute thread has this round's contribution
  * member_end_round     no round is open; the contribution stays with the compute thread
  * member_declare       send the declaration, if the tracker may still need it
- * member_declare_tick  repeat it after twice as long each time; a tracker can poll for it sooner */
+ * member_declare_tick  repeat the declaration, after twice the time with each repetition */
 uint32_t round_number(const struct member_round *round);
 bool round_has_trained(const struct member_round *round);
 void member_open_round(struct member *member, const struct entry *entry, struct actions *actions);
@@ -170,9 +170,9 @@ void member_declare_tick(struct member *member, struct actions *actions);
 /* Proposals, votes, commits and the outer state (member_entry.c).
  * member_target_entry  the entry whose results are needed: the commit, else the proposal, else NULL
  * member_roster        the entry whose seats the peers have: the target, else the OPEN
- * proposal_withdraw    the proposal no longer matters, and so does the vote
+ * proposal_withdraw    neither the proposal nor its vote counts any longer
  * commit_drop          no commit is pending
- * commit_diverge       its results do not lead to its root from the state here */
+ * commit_diverge       its results do not lead from the current state to its root: fetch it */
 const struct entry *member_target_entry(const struct member *member);
 const struct entry *member_roster(const struct member *member);
 void member_entry_init(struct member *member, const struct hash *root);
@@ -189,17 +189,17 @@ void commit_drop(struct member_commit *commit);
 void commit_diverge(struct member_commit *commit);
 
 /* Results and contributions by slice (member_results.c).
- * results_load          those that were on disk at the start
- * results_reset         none is here; the reports are about `round`
- * results_restart       the same for one slice, in a new epoch
- * results_keep_entry    only those that `entry` names stay
- * results_set           the result of a slice is here
- * results_add           contributions of these seats are here
- * results_reject        that of this seat is here and must not be added
- * results_drop          that of this seat is not here any more
- * results_recollect     only the contributions of `seats` are here
- * results_wait          a seat is sent the result as soon as it is here
- * results_take_waiting  the seats that wait for a slice; none waits afterwards */
+ * results_load             take over the results that were on disk at the start
+ * results_reset            drop all results; the reports are about `round`
+ * results_restart          drop the result of one slice, which begins a new epoch
+ * results_keep_entry       drop all results but those that `entry` names
+ * results_set              the result of a slice is stored
+ * results_add              contributions of these seats are stored
+ * results_reject           the contribution of this seat is stored and must not be added
+ * results_drop             the contribution of this seat is no longer stored
+ * results_recollect        only the contributions of `seats` are stored
+ * results_wait             the seat gets the result as soon as it is stored
+ * results_collect_waiting  the seats that wait for a slice; none waits afterwards */
 void results_bind(struct member_results *results, char **memory, size_t slice_count);
 void results_load(struct member_results *results, const struct member_start *start);
 void results_reset(struct member_results *results, uint32_t round, uint32_t slice_count);
@@ -212,7 +212,7 @@ void results_reject(struct member_results *results, uint32_t slice, uint32_t sea
 void results_drop(struct member_results *results, uint32_t slice, uint32_t seat);
 void results_recollect(struct member_results *results, uint32_t slice, uint64_t seats);
 void results_wait(struct member_results *results, uint32_t slice, uint32_t seat);
-uint64_t results_take_waiting(struct member_results *results, uint32_t slice);
+uint64_t results_collect_waiting(struct member_results *results, uint32_t slice);
 bool member_has_all_results(const struct member *member);
 
 /* The exchange (member_exchange.c). */
@@ -237,7 +237,7 @@ void member_drop_sum(struct member *member);
  * member_request_new_table         the table changed: earlier waits and hints do not count
  * member_request_clear             no request is open
  * member_slot                      the slot for a seat's contribution to a slice, or NO_SLOT
- * member_free_slot                 that contribution is not kept
+ * member_free_slot                 free that slot
  * member_free_slice                no request for this slice is open; its slots are free, unless a
  *                                  SUM reads them
  * member_note_arrival              a seat sent something that was requested from it */

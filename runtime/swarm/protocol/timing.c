@@ -26,7 +26,7 @@ static uint32_t quantile(const struct timing_measured *members, uint32_t count, 
     return value < MEDIAN_MAX_MS ? value : MEDIAN_MAX_MS;
 }
 
-static uint32_t within(uint64_t value, uint32_t floor_ms, uint32_t ceiling_ms) {
+static uint32_t clamp_ms(uint64_t value, uint32_t floor_ms, uint32_t ceiling_ms) {
     return value < floor_ms ? floor_ms : value > ceiling_ms ? ceiling_ms : (uint32_t)value;
 }
 
@@ -41,16 +41,18 @@ struct timing_measured timing_quantiles(const struct timing_measured *members, u
 
 struct swarm_timing timing_derive(const struct timing_measured *members, uint32_t count,
                                   const struct timing_training *training) {
+    ASSERT(training->patience > 0 && training->patience <= 1e6);
     const struct timing_measured slow = timing_quantiles(members, count);
     const uint64_t step = slow.step_ms;
     const uint64_t transfer = slow.transfer_ms;
     const uint64_t trip = slow.round_trip_ms;
     const double train = training->patience * (double)step * training->steps;
     struct swarm_timing timing;
-    timing.heartbeat_ms = within(trip, 100, 2000);
-    timing.silence_ms = within(4 * trip + 4 * (uint64_t)timing.heartbeat_ms, 500, 10000);
-    timing.train_ms = within((uint64_t)fmin(train, 6 * HOUR_MS), 500, 6 * HOUR_MS);
-    timing.exchange_ms = within(3 * transfer + 4 * trip, 1000, HOUR_MS);
+    timing.heartbeat_ms = clamp_ms(trip, 100, 2000);
+    timing.silence_ms = clamp_ms(4 * trip + 4 * (uint64_t)timing.heartbeat_ms, 500, 10000);
+    timing.train_ms = clamp_ms((uint64_t)fmin(train, 6 * HOUR_MS), 500, 6 * HOUR_MS);
+    timing.exchange_ms = clamp_ms(3 * transfer + 4 * trip, 1000, HOUR_MS);
     timing.round_ms = timing.train_ms + 10 * timing.exchange_ms;
+    ASSERT(timing.heartbeat_ms < timing.silence_ms && timing.train_ms < timing.round_ms);
     return timing;
 }

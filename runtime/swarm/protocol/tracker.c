@@ -40,7 +40,7 @@ uint32_t tracker_measured(const struct tracker *tracker, const struct timing_mea
     return tracker->deadlines.measured_count;
 }
 
-/* The appended entry begins its stage. */
+/* Enters the stage that the appended entry begins. */
 static void begin_head(struct tracker *tracker, int64_t now_ms) {
     if (tracker->record.head.kind != ENTRY_OPEN) {
         tracker_enter_stage(tracker, STAGE_READY, now_ms);
@@ -122,7 +122,8 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
     if (tracker->writer.is_fenced) {
         return;
     }
-    int64_t gap_ms = stage_bridge(&tracker->stage, tracker->deadlines.timing.heartbeat_ms, now_ms);
+    int64_t gap_ms =
+        stage_skip_gap(&tracker->stage, tracker->deadlines.timing.heartbeat_ms, now_ms);
     tracker_shift_members(tracker, gap_ms);
     if (event->kind == EVENT_TICK) {
         tick(tracker, now_ms);

@@ -24,6 +24,7 @@ const struct slice_report *tracker_report_of(const struct tracker *tracker, uint
 static uint64_t holder_bit(const struct tracker *tracker, uint32_t seat, uint32_t slice) {
     const struct slice_report *report = tracker_report_of(tracker, seat, slice);
     uint32_t epoch = tracker->record.table.slices[slice].epoch;
+    ASSERT(epoch <= SWARM_EPOCH_MAX && seat < tracker->record.head.seat_count);
     return report != NULL && report->has_result && report->epoch == epoch ? seat_bit(seat) : 0;
 }
 
@@ -36,7 +37,7 @@ static uint64_t holders_of(const struct tracker *tracker, uint64_t live, uint32_
     return (live & owner) != 0 && (holders & owner) == 0 ? 0 : holders;
 }
 
-void tracker_forget_holder(struct tracker *tracker, uint32_t seat) {
+void tracker_clear_holder(struct tracker *tracker, uint32_t seat) {
     ASSERT(seat < tracker->record.head.seat_count);
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         tracker->exchange.holders[s] &= ~seat_bit(seat);
@@ -46,7 +47,7 @@ void tracker_forget_holder(struct tracker *tracker, uint32_t seat) {
 void tracker_note_results(struct tracker *tracker, uint32_t row, int64_t now_ms) {
     struct tracker_report *report = &tracker->members[row].report;
     int seat = tracker->seats.seat_of_row[row];
-    uint64_t known = 0;
+    uint64_t reported = 0;
     if (seat == NO_SEAT || tracker->stage.kind < STAGE_EXCHANGE) {
         return;
     }
@@ -54,9 +55,9 @@ void tracker_note_results(struct tracker *tracker, uint32_t row, int64_t now_ms)
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         tracker->exchange.holders[s] &= ~seat_bit((uint32_t)seat);
         tracker->exchange.holders[s] |= holder_bit(tracker, (uint32_t)seat, s);
-        known += seats_count(report->slices[s].received) + report->slices[s].has_result;
+        reported += seats_count(report->slices[s].received) + report->slices[s].has_result;
     }
-    tracker_note_progress(report, known, now_ms);
+    tracker_note_progress(report, reported, now_ms);
 }
 
 void tracker_clear_stale_holders(struct tracker *tracker) {
@@ -77,6 +78,7 @@ void tracker_clear_stale_holders(struct tracker *tracker) {
 }
 
 static bool has_answers(struct tracker *tracker, uint64_t live) {
+    ASSERT(tracker->exchange.is_polling);
     bool has_all = true;
     SEATS_EACH(seat, live) {
         has_all &=
@@ -101,14 +103,15 @@ struct recovery {
 static uint64_t received_by(const struct tracker *tracker, uint32_t owner, uint32_t slice) {
     const struct slice_report *report = tracker_report_of(tracker, owner, slice);
     uint32_t epoch = tracker->record.table.slices[slice].epoch;
+    ASSERT(owner < tracker->record.head.seat_count && epoch <= SWARM_EPOCH_MAX);
     return report != NULL && report->epoch == epoch ? report->received : 0;
 }
 
-/* About a live owner, at its lowest slice without a sum, if its exchange made no progress for too
- * long. It no longer waits for any seat that did not send that slice. If it has no contribution, or
- * all of them, its slices get other owners. */
-static void decide(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
-                   int64_t now_ms) {
+/* Decides about a live owner, at its lowest slice without a sum, if its exchange made no progress
+ * for too long. The owner no longer waits for any seat that did not send that slice. If it has no
+ * contribution, or all of them, its slices get other owners. */
+static void judge_owner(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
+                        int64_t now_ms) {
     const struct slice_plan *plan = &tracker->record.table.slices[slice];
     ASSERT(seats_have(recovery->live, plan->owner) && !seats_have(recovery->decided, plan->owner));
     int64_t since_ms = tracker_member_at(tracker, plan->owner)->report.progress_ms;
@@ -127,6 +130,7 @@ static void decide(struct tracker *tracker, struct recovery *recovery, uint32_t 
 }
 
 static void count_loads(const struct tracker *tracker, struct recovery *recovery) {
+    ASSERT(!recovery->has_loads && recovery->live != 0);
     tracker_upload_rates(tracker, recovery->live, recovery->rates);
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         bool is_missing = holders_of(tracker, recovery->live, s) == 0;
@@ -135,7 +139,7 @@ static void count_loads(const struct tracker *tracker, struct recovery *recovery
     recovery->has_loads = true;
 }
 
-/* The candidate that finishes one more slice first; not `current` while there is another. */
+/* The candidate that would finish one more slice first; never `current` if there is another. */
 static uint32_t choose_owner(const struct tracker *tracker, struct recovery *recovery,
                              uint32_t current) {
     if (!recovery->has_loads) {
@@ -144,8 +148,8 @@ static uint32_t choose_owner(const struct tracker *tracker, struct recovery *rec
     uint32_t best = current;
     SEATS_EACH(seat, recovery->links.owner_candidates & ~seat_bit(current)) {
         uint64_t cost = recovery->rates[best] * (recovery->loads[seat] + UINT64_C(1));
-        uint64_t cost_min = recovery->rates[seat] * (recovery->loads[best] + UINT64_C(1));
-        best = best == current || cost < cost_min ? (uint32_t)seat : best;
+        uint64_t best_cost = recovery->rates[seat] * (recovery->loads[best] + UINT64_C(1));
+        best = best == current || cost < best_cost ? (uint32_t)seat : best;
     }
     ASSERT(best == current || seats_have(recovery->live, best));
     recovery->loads[best] += 1;
@@ -162,10 +166,10 @@ static struct slice_plan replan(struct tracker *tracker, struct recovery *recove
     struct slice_plan plan = table->slices[slice];
     bool is_owner_live = seats_have(recovery->live, plan.owner);
     if (is_owner_live && !seats_have(recovery->decided, plan.owner)) {
-        decide(tracker, recovery, slice, now_ms);
+        judge_owner(tracker, recovery, slice, now_ms);
     }
-    uint64_t unfit = recovery->replaced | (recovery->live & ~recovery->links.well_connected);
-    bool needs_owner = is_owner_live ? seats_have(unfit, plan.owner) : recovery->has_answers;
+    uint64_t replaceable = recovery->replaced | (recovery->live & ~recovery->links.well_connected);
+    bool needs_owner = is_owner_live ? seats_have(replaceable, plan.owner) : recovery->has_answers;
     if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum the round is aborted */
         plan.owner = choose_owner(tracker, recovery, plan.owner);
         plan.epoch += 1;
@@ -182,7 +186,7 @@ static struct slice_plan replan(struct tracker *tracker, struct recovery *recove
 }
 
 static void send_poll(struct tracker *tracker, uint64_t live, struct actions *actions) {
-    ASSERT(!tracker->exchange.is_polling);
+    ASSERT(!tracker->exchange.is_polling && tracker->exchange.poll < UINT32_MAX);
     tracker->exchange.is_polling = true;
     tracker->exchange.poll += 1;
     SEATS_EACH(seat, live) {
@@ -209,6 +213,7 @@ static void send_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms
 
 /* No live seat made progress towards its vote for too long. */
 static bool is_vote_stalled(struct tracker *tracker, uint64_t live, int64_t now_ms) {
+    ASSERT(tracker->stage.kind >= STAGE_EXCHANGE);
     int64_t since_ms = tracker->stage.begin_ms;
     SEATS_EACH(seat, live) {
         int64_t progress_ms = tracker_member_at(tracker, (uint32_t)seat)->report.progress_ms;
@@ -218,7 +223,7 @@ static bool is_vote_stalled(struct tracker *tracker, uint64_t live, int64_t now_
            now_ms - since_ms >= tracker->deadlines.timing.exchange_ms;
 }
 
-/* One live seat has the result, and the others cannot get it from it. */
+/* At most one live seat has the result, so the others may be unable to get it. */
 static bool is_only_holder(uint64_t holders, uint64_t live) {
     return seats_count(holders) <= 1 && holders != live;
 }
@@ -256,6 +261,8 @@ static struct recovery_outcome recover(struct tracker *tracker, struct recovery 
         outcome.is_changed = true;
         tracker_change_plan(tracker, s, &plan);
     }
+    ASSERT(outcome.missing <= tracker->settings.slice_count);
+    ASSERT(outcome.missing > 0 || !(outcome.is_changed || outcome.needs_answers));
     return outcome;
 }
 

@@ -4,6 +4,7 @@
 enum { REPEAT_MAX_MS = 60000 };
 
 static void send_to(const struct identity *to, struct message message, struct actions *actions) {
+    ASSERT(message.kind < MESSAGE_KINDS);
     struct action *action = actions_add(actions, ACTION_SEND);
     action->to = *to;
     action->message = message;
@@ -26,6 +27,7 @@ void tracker_resend(struct tracker_last_sent *last) {
 static bool is_due(struct tracker_last_sent *last, const struct tracker_last_sent *next,
                    uint32_t first_wait_ms) {
     ASSERT(first_wait_ms > 0);
+    ASSERT(last->wait_ms <= REPEAT_MAX_MS);
     bool is_new = last->wait_ms == 0 || last->kind != next->kind || last->number != next->number;
     if (!is_new && next->at_ms - last->at_ms < last->wait_ms) {
         return false;
@@ -50,6 +52,7 @@ static void handle_hello(struct tracker *tracker, const struct message *message,
     if (!writer_may_write(&tracker->writer) || row == ROW_NONE) {
         return; /* the member sends HELLO again */
     }
+    ASSERT(row <= tracker->record.member_count);
     tracker_start_member(tracker, row, message, now_ms);
     tracker_draft_session(tracker, row, &message->from);
     tracker_write(tracker, RECORD_SESSIONS, actions);
@@ -94,6 +97,7 @@ static struct message next_message(const struct tracker *tracker, uint32_t row) 
     const struct tracker_member *member = &tracker->members[row];
     const struct tracker_record *record = &tracker->record;
     struct message message = {.kind = MESSAGE_KINDS, .round = record->head.round};
+    ASSERT(row < record->member_count);
     if (!hash_equal(&member->report.root, &record->commit.root)) {
         message.kind = MESSAGE_ENTRY;
         message.entry = &record->commit;
@@ -109,6 +113,7 @@ static struct message next_message(const struct tracker *tracker, uint32_t row) 
 
 /* The number by which a repetition of a message is recognized. */
 static uint64_t number_of(const struct message *message) {
+    ASSERT(message->kind != MESSAGE_TABLE || message->table->round == message->round);
     uint64_t number = message->round;
     if (message->kind == MESSAGE_ENTRY) {
         memcpy(&number, message->entry->hash.bytes, sizeof number);
@@ -136,6 +141,7 @@ void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
 
 static void handle_report(struct tracker *tracker, uint32_t row, const struct message *message,
                           int64_t now_ms, struct actions *actions) {
+    ASSERT(!tracker->members[row].is_silent);
     if (!tracker_store_report(tracker, row, message)) {
         return;
     }
@@ -153,6 +159,7 @@ static void handle_declare(struct tracker *tracker, uint32_t row, const struct m
         (tracker->writer.parts & RECORD_DECLARED) != 0) {
         return;
     }
+    ASSERT(tracker->record.head.kind == ENTRY_OPEN && !member->vote.has_arrived);
     tracker_store_declared(tracker, (uint32_t)seat, message->hashes);
     tracker_note_declaration(member, message);
 }
@@ -199,6 +206,7 @@ void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actio
     }
     const struct tracker_stage *stage = &tracker->stage;
     int64_t timeout_ms = tracker->deadlines.timing.exchange_ms;
+    ASSERT(tracker->record.head.kind != ENTRY_OPEN && !tracker->exchange.is_polling);
     bool has_waited = now_ms - stage->begin_ms >= timeout_ms;
     bool is_state_lost = now_ms - stage->current_seen_ms >= timeout_ms;
     uint32_t outdated = 0; /* connected members that still need the last state */
@@ -228,7 +236,8 @@ void tracker_handle_message(struct tracker *tracker, const struct message *messa
         reject_session(tracker, row, message, actions);
         return;
     }
-    tracker_hear_member(&tracker->members[row], now_ms);
+    ASSERT(message->session < tracker->record.session_next);
+    tracker_note_message(&tracker->members[row], now_ms);
     switch (message->kind) {
     case MESSAGE_REPORT:
         handle_report(tracker, row, message, now_ms, actions);

@@ -2,7 +2,7 @@
 #include "runtime/swarm/protocol/tracker_state.h"
 
 enum {
-    ROUNDS_MISSED_MAX = 2, /* a joiner that missed these cannot catch up while rounds continue */
+    ROUNDS_MISSED_MAX = 2, /* a joiner that missed so many cannot catch up while rounds continue */
     WAIT_EXCHANGES = 4,    /* exchange deadlines that rounds are delayed for one member, in all */
 };
 
@@ -23,9 +23,10 @@ struct tracker_member *tracker_member_at(struct tracker *tracker, uint32_t seat)
     return &tracker->members[row];
 }
 
-void tracker_place_seats(struct tracker *tracker) {
+void tracker_map_seats(struct tracker *tracker) {
     const struct tracker_record *record = &tracker->record;
     struct tracker_seats *seats = &tracker->seats;
+    ASSERT(record->head.seat_count <= SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < SWARM_MEMBERS_MAX; i++) {
         seats->row_of_seat[i] = NO_SEAT;
         seats->seat_of_row[i] = NO_SEAT;
@@ -53,11 +54,12 @@ uint64_t tracker_live_seats(const struct tracker *tracker) {
 
 void tracker_init_members(struct tracker *tracker, char **memory, int64_t now_ms) {
     size_t bytes = tracker->settings.slice_count * sizeof(struct slice_report);
+    ASSERT(tracker->writer.parts == 0 && tracker->writer.pending_row == 0);
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
         tracker->members[row].report.slices = carve(memory, bytes);
         tracker->members[row].last_heard_ms = now_ms;
     }
-    tracker_place_seats(tracker);
+    tracker_map_seats(tracker);
 }
 
 /* A new row, or that of a silent member without a seat. */
@@ -78,6 +80,7 @@ void tracker_start_member(struct tracker *tracker, uint32_t row, const struct me
     struct tracker_member *member = &tracker->members[row];
     bool is_known = tracker_row(tracker, &hello->from) == row;
     ASSERT(hello->kind == MESSAGE_HELLO && writer_may_write(&tracker->writer));
+    ASSERT(row < SWARM_MEMBERS_MAX && row <= tracker->record.member_count);
     *member = (struct tracker_member){
         .start_id = hello->number,
         .last_heard_ms = now_ms,
@@ -85,13 +88,14 @@ void tracker_start_member(struct tracker *tracker, uint32_t row, const struct me
         .waited_ms = is_known ? member->waited_ms : 0,
         .report = {.durable = hello->root, .slices = member->report.slices}};
     if (tracker->seats.seat_of_row[row] != NO_SEAT) {
-        tracker_forget_holder(tracker, (uint32_t)tracker->seats.seat_of_row[row]);
+        tracker_clear_holder(tracker, (uint32_t)tracker->seats.seat_of_row[row]);
     }
 }
 
 /* A member that starts again is reachable, until another one reports the opposite. */
 void tracker_confirm_member(struct tracker *tracker, uint32_t row) {
     ASSERT(row < tracker->record.member_count);
+    ASSERT(tracker->record.members[row].session < tracker->record.session_next);
     tracker->members[row].is_silent = false;
     for (uint32_t other = 0; other < SWARM_MEMBERS_MAX; other++) {
         tracker->members[other].report.unreachable &= ~seat_bit(row);
@@ -111,7 +115,7 @@ void tracker_tick_members(struct tracker *tracker, int64_t now_ms) {
 }
 
 void tracker_shift_members(struct tracker *tracker, int64_t gap_ms) {
-    ASSERT(gap_ms >= 0);
+    ASSERT(gap_ms >= 0 && tracker->record.member_count <= SWARM_MEMBERS_MAX);
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
         tracker->members[row].last_heard_ms += gap_ms;
         tracker->members[row].report.progress_ms += gap_ms;
@@ -124,7 +128,7 @@ void tracker_suspect_member(struct tracker_member *member) {
     tracker_resend(&member->last_sent);
 }
 
-void tracker_hear_member(struct tracker_member *member, int64_t now_ms) {
+void tracker_note_message(struct tracker_member *member, int64_t now_ms) {
     member->last_heard_ms = now_ms;
     member->is_silent = false;
 }
@@ -156,10 +160,11 @@ static uint64_t unreachable_rows(const struct tracker *tracker, uint64_t unreach
         int row = tracker->seats.row_of_seat[seat];
         rows |= seats_have(unreachable, seat) && row != NO_SEAT ? seat_bit((uint32_t)row) : 0;
     }
+    ASSERT((rows & ~(UINT64_MAX >> (SWARM_MEMBERS_MAX - tracker->record.member_count))) == 0);
     return rows;
 }
 
-/* Gives false for a report that was overtaken by a newer one. */
+/* Returns false for a report that arrives after a newer one. */
 bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct message *message) {
     struct tracker_report *report = &tracker->members[row].report;
     const struct entry *head = &tracker->record.head;
@@ -167,6 +172,7 @@ bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct me
     if (message->number <= report->number) {
         return false;
     }
+    ASSERT(report->slices != message->reports);
     report->number = message->number;
     report->root = message->root;
     report->durable = message->hash;
@@ -182,9 +188,9 @@ bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct me
     return true;
 }
 
-void tracker_note_progress(struct tracker_report *report, uint64_t known, int64_t now_ms) {
-    if (known != report->known) {
-        report->known = known;
+void tracker_note_progress(struct tracker_report *report, uint64_t reported, int64_t now_ms) {
+    if (reported != report->reported) {
+        report->reported = reported;
         report->progress_ms = now_ms;
     }
 }
@@ -201,9 +207,10 @@ bool tracker_is_ready(const struct tracker *tracker, uint32_t row) {
 }
 
 /* A live member that missed rounds because they are committed faster than it can fetch the state.
- * The next round waits for it, so that it has its links for itself, within a budget. */
-bool tracker_is_hindered(const struct tracker *tracker, uint32_t row) {
+ * The next round waits for it, within a budget, so that the exchange does not slow its fetch. */
+bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
+    ASSERT(member->waited_ms >= 0);
     return !tracker_is_ready(tracker, row) && !member->is_silent && !member->is_leaving &&
            member->rounds_missed >= ROUNDS_MISSED_MAX &&
            member->waited_ms < WAIT_EXCHANGES * (int64_t)tracker->deadlines.timing.exchange_ms;
@@ -213,13 +220,14 @@ bool tracker_is_hindered(const struct tracker *tracker, uint32_t row) {
  * delay every round. */
 void tracker_count_waits(struct tracker *tracker, int64_t now_ms) {
     int64_t passed_ms = stage_count_wait(&tracker->stage, now_ms);
+    ASSERT(passed_ms >= 0 && tracker->record.head.kind != ENTRY_OPEN);
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
-        tracker->members[row].waited_ms += tracker_is_hindered(tracker, row) ? passed_ms : 0;
+        tracker->members[row].waited_ms += tracker_is_slow_joiner(tracker, row) ? passed_ms : 0;
     }
 }
 
 void tracker_count_missed(struct tracker *tracker) {
-    ASSERT(tracker->record.head.kind != ENTRY_OPEN);
+    ASSERT(tracker->record.head.kind != ENTRY_OPEN && tracker->stage.kind == STAGE_READY);
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         struct tracker_member *member = &tracker->members[row];
         member->rounds_missed += 1;

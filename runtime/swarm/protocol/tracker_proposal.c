@@ -9,12 +9,12 @@ void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices
     proposal->id = (uint64_t)incarnation << 32;
 }
 
-void proposal_trade_slices(struct tracker_proposal *proposal, struct entry_slice *slices) {
+void proposal_swap_slices(struct tracker_proposal *proposal, struct entry_slice *slices) {
     ASSERT(proposal->entry.slices != slices);
     proposal->entry.slices = slices;
 }
 
-/* As the owner reports the result, if it has it. */
+/* Takes the row from the owner's report, or from that of another holder. */
 void tracker_propose_slice(struct tracker *tracker, uint32_t slice, uint64_t holders) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct round_table *table = &tracker->record.table;

@@ -123,7 +123,7 @@ static void complete_head(struct tracker *tracker, const struct event *event) {
         tracker_add_rollback_state(&tracker->rollback, &next->head);
     }
     if (next->head.kind == ENTRY_COMMIT) {
-        proposal_trade_slices(&tracker->proposal, tracker->record.commit.slices);
+        proposal_swap_slices(&tracker->proposal, tracker->record.commit.slices);
     }
 }
 
@@ -148,7 +148,7 @@ uint32_t tracker_end_write(struct tracker *tracker, const struct event *event) {
     struct slice_plan *plans = tracker->record.table.slices;
     tracker->record = writer->next;
     writer->spare_plans = tracker->record.table.slices == plans ? writer->spare_plans : plans;
-    tracker_place_seats(tracker);
+    tracker_map_seats(tracker);
     if (pending_row > 0) {
         tracker_confirm_member(tracker, pending_row - 1);
     }

@@ -56,7 +56,7 @@ void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *
     if (after_ms == 0 || now_ms - tracker->stage.current_seen_ms < after_ms ||
         at == rollback->count ||
         hash_equal(&rollback->states[at].root, &tracker->record.commit.root)) {
-        return; /* a member with the current state on its disk will soon report it */
+        return; /* or a member has the current state on its disk and will soon report it */
     }
     struct entry *entry = tracker_begin_entry(tracker, ENTRY_ROLLBACK);
     entry->root = rollback->states[at].root;

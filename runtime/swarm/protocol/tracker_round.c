@@ -2,7 +2,9 @@
 #include "runtime/swarm/ledger/cursor.h"
 #include "runtime/swarm/protocol/tracker_state.h"
 
-enum { FOLLOWING_PART = 4 /* of the time for training: half of what the median member takes */ };
+enum {
+    RESULTS_TRAIN_DIVISOR = 4 /* a quarter of the deadline: half of the median training time */
+};
 
 /* Seats of the last round whose member does not leave. */
 static uint32_t count_staying(const struct tracker *tracker) {
@@ -11,6 +13,7 @@ static uint32_t count_staying(const struct tracker *tracker) {
         int row = tracker->seats.row_of_seat[seat];
         staying += row == NO_SEAT || !tracker->members[row].is_leaving;
     }
+    ASSERT(staying <= tracker->record.head.seat_count);
     return staying;
 }
 
@@ -20,20 +23,20 @@ static bool is_applying(const struct tracker *tracker, uint32_t row) {
 }
 
 /* A member without a seat that lacks only the last commit and fetches its results. */
-static bool is_following(const struct tracker *tracker, uint32_t row) {
+static bool is_fetching_results(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
     return tracker->seats.seat_of_row[row] == NO_SEAT && tracker_has_state(member) &&
            hash_equal(&member->report.root, &tracker->record.base);
 }
 
-/* With few members the exchange can be short while a joiner needs long for the results, so it has a
- * part of the training time too. */
-static int64_t following_ms(const struct swarm_timing *timing) {
-    int64_t part_ms = timing->train_ms / FOLLOWING_PART;
+/* How long a round waits for a joiner that fetches results. With few members the exchange can be
+ * short while the results take long, so a part of the training time counts too. */
+static int64_t results_timeout_ms(const struct swarm_timing *timing) {
+    int64_t part_ms = timing->train_ms / RESULTS_TRAIN_DIVISOR;
     return part_ms > timing->exchange_ms ? part_ms : timing->exchange_ms;
 }
 
-/* After an ABORT a seat gets its ranges again, because its member has kept the work on them. */
+/* After an ABORT a seat gets its ranges again, because its member still has the work on them. */
 static void reassign_ranges(const struct entry *head, struct entry_seat *seat,
                             struct data_cursor *cursor) {
     ASSERT(head->kind != ENTRY_OPEN && seat->range_count == 0);
@@ -53,6 +56,7 @@ static void reassign_ranges(const struct entry *head, struct entry_seat *seat,
 
 static void assign_seats(const struct tracker *tracker, struct entry *entry) {
     const struct tracker_record *record = &tracker->record;
+    ASSERT(entry->kind == ENTRY_OPEN && entry->round == record->head.round + 1);
     entry->seat_count = 0;
     memset(entry->seats, 0, sizeof entry->seats);
     for (uint32_t row = 0; row < record->member_count; row++) {
@@ -69,6 +73,7 @@ static void assign_seats(const struct tracker *tracker, struct entry *entry) {
             seat->ranges[seat->range_count++] =
                 cursor_hand_out(&entry->cursor, tracker->settings.seat_samples);
         }
+        ASSERT(seat->range_count > 0 && seat->range_count <= SWARM_SEAT_RANGES_MAX);
     }
 }
 
@@ -92,9 +97,9 @@ bool tracker_is_over(const struct tracker *tracker) {
 /* Members between two rounds. */
 struct readiness {
     uint32_t ready;
-    uint32_t applying;  /* not ready: they apply the last commit */
-    uint32_t following; /* not ready: they fetch the results of the last commit */
-    uint32_t hindered;
+    uint32_t applying; /* not ready: they apply the last commit */
+    uint32_t fetching; /* not ready: they fetch the results of the last commit */
+    uint32_t slow_joiners;
     uint32_t connected;
 };
 
@@ -106,11 +111,11 @@ static struct readiness count_ready(const struct tracker *tracker) {
         bool is_late = !member->is_silent && !member->is_leaving && !is_ready;
         count.ready += is_ready;
         count.applying += is_late && is_applying(tracker, row);
-        count.following += is_late && is_following(tracker, row);
-        count.hindered += tracker_is_hindered(tracker, row);
+        count.fetching += is_late && is_fetching_results(tracker, row);
+        count.slow_joiners += tracker_is_slow_joiner(tracker, row);
         count.connected += !member->is_silent;
     }
-    ASSERT(count.ready <= count.connected && count.applying + count.following <= count.connected);
+    ASSERT(count.ready <= count.connected && count.applying + count.fetching <= count.connected);
     return count;
 }
 
@@ -119,10 +124,9 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     const struct swarm_timing *timing = &tracker->deadlines.timing;
     int64_t waited_ms = now_ms - tracker->stage.begin_ms;
     uint32_t staying = count_staying(tracker);
-    ASSERT(staying <= tracker->record.head.seat_count);
     tracker_count_waits(tracker, now_ms);
     const struct readiness count = count_ready(tracker);
-    /* Without any member no time counts: the one with the state may reconnect last. */
+    /* While no member is connected no time counts: the one with the state may reconnect last. */
     if (count.ready > 0 || count.connected == 0) {
         stage_note_current(&tracker->stage, now_ms);
     }
@@ -130,8 +134,8 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     bool has_quorum = staying == 0 || count.ready >= entry_quorum(staying);
     bool is_settled = waited_ms >= timing->heartbeat_ms &&
                       (count.applying == 0 || waited_ms >= timing->exchange_ms) &&
-                      count.hindered == 0 &&
-                      (count.following == 0 || waited_ms >= following_ms(timing));
+                      count.slow_joiners == 0 &&
+                      (count.fetching == 0 || waited_ms >= results_timeout_ms(timing));
     if (tracker_is_over(tracker)) {
         return;
     }
@@ -154,6 +158,7 @@ void tracker_return_ranges(struct entry *entry, uint64_t used) {
 }
 
 static void abort_round(struct tracker *tracker, struct actions *actions) {
+    ASSERT(tracker->stage.kind != STAGE_READY);
     tracker_return_ranges(tracker_begin_entry(tracker, ENTRY_ABORT), 0);
     tracker_write(tracker, RECORD_HEAD, actions);
 }
@@ -167,7 +172,7 @@ static void advance_train(struct tracker *tracker, int64_t now_ms, struct action
         bool has_declared = tracker_member_at(tracker, (uint32_t)seat)->has_declared;
         declared |= has_declared ? seat_bit(seat) : 0;
     }
-    ASSERT((declared & ~live) == 0);
+    ASSERT((declared & ~live) == 0 && tracker->stage.kind == STAGE_TRAIN);
     int64_t waited_ms = now_ms - tracker->stage.round_ms;
     bool is_late = waited_ms >= (int64_t)timing->train_ms + timing->silence_ms;
     if ((declared == live || is_late) && seats_count(declared) >= entry_quorum(seat_count)) {
@@ -186,10 +191,11 @@ static uint32_t count_current_seats(const struct tracker *tracker) {
 }
 
 /* A round is aborted when no quorum can reconnect, when none did in time, or when it is too old. */
-static bool is_hopeless(struct tracker *tracker, int64_t now_ms) {
+static bool is_round_lost(struct tracker *tracker, int64_t now_ms) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct tracker_stage *stage = &tracker->stage;
     uint32_t quorum = entry_quorum(tracker->record.head.seat_count);
+    ASSERT(stage->kind != STAGE_READY && quorum > 0);
     if (count_current_seats(tracker) < quorum) {
         return true;
     }
@@ -206,7 +212,7 @@ void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *ac
     ASSERT((stage == STAGE_READY) == (tracker->record.head.kind != ENTRY_OPEN));
     if (stage == STAGE_READY) {
         advance_ready(tracker, now_ms, actions);
-    } else if (is_hopeless(tracker, now_ms)) {
+    } else if (is_round_lost(tracker, now_ms)) {
         abort_round(tracker, actions);
     } else if (stage == STAGE_TRAIN) {
         advance_train(tracker, now_ms, actions);

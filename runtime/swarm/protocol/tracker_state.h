@@ -23,7 +23,7 @@ struct tracker_stage { /* tracker_stage.c */
     int64_t round_ms;        /* when the round was opened */
     int64_t quorum_ms;       /* when a quorum was last connected */
     int64_t current_seen_ms; /* when a member was last known to have the current state */
-    int64_t joiner_wait_ms;  /* up to here the members' waited_ms are counted */
+    int64_t joiner_wait_ms;  /* the members' waited_ms are counted up to this time */
 };
 
 struct tracker_deadlines { /* tracker_table.c */
@@ -93,8 +93,8 @@ struct tracker_report { /* tracker_members.c */
     uint32_t round;       /* of `slices` */
     uint32_t version;     /* of the table that it has */
     uint64_t unreachable; /* rows that it could not connect to in its last round */
-    uint64_t known;       /* results and contributions in its reports of the open round */
-    int64_t progress_ms;  /* when `known` last changed */
+    uint64_t reported;    /* results and contributions in its reports of the open round */
+    int64_t progress_ms;  /* when `reported` last changed */
     struct hash root;     /* zero during a state fetch */
     struct hash durable;  /* of the state on its disk */
     struct timing_measured measured;
@@ -109,8 +109,8 @@ struct tracker_member { /* tracker_members.c */
     bool is_leaving;
     bool has_declared;      /* for the open round */
     uint64_t tokens;        /* as declared */
-    uint32_t rounds_missed; /* opened without it since it joined, or had a seat */
-    int64_t waited_ms;      /* that opening a round was delayed for it since it last was ready */
+    uint32_t rounds_missed; /* rounds opened without it since it joined or had a seat */
+    int64_t waited_ms;      /* total delay of rounds for it since it last was ready */
     struct signature declaration;
     struct tracker_report report;
     struct tracker_vote vote;
@@ -131,27 +131,27 @@ struct tracker {
 };
 
 /* The stage and its times (tracker_stage.c).
- * stage_bridge      after a gap without events, all times move by the gap. Returns it, 0 if short
+ * stage_skip_gap    after a gap without events, all times move by the gap. Returns it, 0 if short
  * stage_note_quorum, stage_note_current  a quorum, or a member with the current state, is connected
  * stage_count_wait  the time since the last call
  * tracker_enter_stage  a stage begins; TRAIN also begins a round */
 void stage_init(struct tracker_stage *stage, const struct tracker_record *record, int64_t now_ms);
-int64_t stage_bridge(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms);
+int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms);
 void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, int64_t now_ms);
 void stage_note_quorum(struct tracker_stage *stage, int64_t now_ms);
 void stage_note_current(struct tracker_stage *stage, int64_t now_ms);
 int64_t stage_count_wait(struct tracker_stage *stage, int64_t now_ms);
 
 /* The record and its writes (tracker_record.c).
- * tracker_load_record  the durable record, into arrays of the tracker's own after *memory
+ * tracker_load_record  copy the durable record into arrays carved from *memory
  * tracker_draft        writer.next becomes a copy of the record, to be changed and written
  * tracker_draft_plans  the same, and its plans may be changed too
- * tracker_begin_entry  the next entry, with what every kind inherits from the head, as the head of
- *                      a draft
+ * tracker_begin_entry  begin a draft whose head is the next entry, with the fields that every kind
+ *                      inherits from the head
  * tracker_write        make writer.next durable, of which `parts` changed; next.head is appended if
  *                      it is one of them
  * tracker_end_write    the write ended. Returns the parts that are durable now, 0 if it failed
- * writer_may_write     no write is running, and none is held up */
+ * writer_may_write     no write is running, and no failed one waits for the next tick */
 void tracker_load_record(struct tracker *tracker, char **memory, const struct tracker_record *from);
 void tracker_draft(struct tracker *tracker);
 void tracker_draft_plans(struct tracker *tracker);
@@ -166,7 +166,7 @@ bool writer_may_write(const struct tracker_writer *writer);
 /* Members and seats (tracker_members.c).
  * tracker_row               the row of an identity, or ROW_NONE
  * tracker_live_seats        seats of the open round whose session is current and not silent
- * tracker_place_seats       rows and seats of each other, after a change of either
+ * tracker_map_seats         match rows and seats again, after a change of either
  * tracker_free_row          a row for a new identity, or ROW_NONE
  * tracker_start_member      a new start of a member takes the row; its session is being written
  * tracker_confirm_member    that session is durable; tracker_reject_start: it is not
@@ -177,7 +177,7 @@ bool writer_may_write(const struct tracker_writer *writer);
 uint32_t tracker_row(const struct tracker *tracker, const struct identity *id);
 uint64_t tracker_live_seats(const struct tracker *tracker);
 struct tracker_member *tracker_member_at(struct tracker *tracker, uint32_t seat);
-void tracker_place_seats(struct tracker *tracker);
+void tracker_map_seats(struct tracker *tracker);
 void tracker_init_members(struct tracker *tracker, char **memory, int64_t now_ms);
 uint32_t tracker_free_row(const struct tracker *tracker);
 void tracker_start_member(struct tracker *tracker, uint32_t row, const struct message *hello,
@@ -187,7 +187,7 @@ void tracker_reject_start(struct tracker *tracker, uint32_t row);
 void tracker_tick_members(struct tracker *tracker, int64_t now_ms);
 void tracker_shift_members(struct tracker *tracker, int64_t gap_ms);
 void tracker_suspect_member(struct tracker_member *member);
-void tracker_hear_member(struct tracker_member *member, int64_t now_ms);
+void tracker_note_message(struct tracker_member *member, int64_t now_ms);
 void tracker_note_leaving(struct tracker_member *member);
 void tracker_note_declaration(struct tracker_member *member, const struct message *message);
 void tracker_note_progress(struct tracker_report *report, uint64_t known, int64_t now_ms);
@@ -197,11 +197,11 @@ void tracker_count_waits(struct tracker *tracker, int64_t now_ms);
 void tracker_count_missed(struct tracker *tracker);
 bool tracker_has_state(const struct tracker_member *member);
 bool tracker_is_ready(const struct tracker *tracker, uint32_t row);
-bool tracker_is_hindered(const struct tracker *tracker, uint32_t row);
+bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row);
 
 /* Messages (tracker_handle.c).
  * tracker_send            to a row; incarnation and session are filled in
- * tracker_send_missing    what the member lacks, one message at a time and not repeated too soon
+ * tracker_send_missing    the next message that the member lacks, not repeated too soon
  * tracker_send_goodbyes   to all members that may end, when the run is over
  * tracker_resend          the next message to a member is not a repetition */
 void tracker_handle_message(struct tracker *tracker, const struct message *message, int64_t now_ms,
@@ -261,7 +261,7 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
  * tracker_report_of            a seat's report of a slice in the open round, or NULL */
 void exchange_init(struct tracker_exchange *exchange, uint64_t *holders, uint32_t incarnation);
 void exchange_stop_poll(struct tracker_exchange *exchange);
-void tracker_forget_holder(struct tracker *tracker, uint32_t seat);
+void tracker_clear_holder(struct tracker *tracker, uint32_t seat);
 void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 void tracker_note_results(struct tracker *tracker, uint32_t row, int64_t now_ms);
 void tracker_clear_stale_holders(struct tracker *tracker);
@@ -269,13 +269,13 @@ const struct slice_report *tracker_report_of(const struct tracker *tracker, uint
                                              uint32_t slice);
 
 /* Proposals and votes (tracker_proposal.c).
- * proposal_trade_slices  the proposal gets `slices` in return for its own
- * tracker_propose_slice  the proposal's line of a slice, whose result `holders` have
+ * proposal_swap_slices   the proposal uses the array `slices` instead of its own
+ * tracker_propose_slice  fill in the proposal's row of a slice, whose result `holders` have
  * tracker_propose        the proposal is complete, under a new id
  * tracker_count_votes    commit if a quorum of votes agree */
 void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices,
                    uint32_t incarnation);
-void proposal_trade_slices(struct tracker_proposal *proposal, struct entry_slice *slices);
+void proposal_swap_slices(struct tracker_proposal *proposal, struct entry_slice *slices);
 void tracker_propose_slice(struct tracker *tracker, uint32_t slice, uint64_t holders);
 void tracker_propose(struct tracker *tracker);
 void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct message *message);

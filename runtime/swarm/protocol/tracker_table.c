@@ -2,7 +2,7 @@
  * owners and hashes. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
-/* Of members that have trained and exchanged; the speed of the others is not known yet. */
+/* Uses members that have trained and exchanged; the speed of the others is not known yet. */
 void tracker_derive_timing(struct tracker *tracker) {
     struct tracker_deadlines *deadlines = &tracker->deadlines;
     uint32_t count = 0;
@@ -104,8 +104,8 @@ void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker
 
 /* The number of slices of each seat: its share by rate, rounded down, and one more for the seats
  * with the largest remainders, lower seats first. */
-static void deal(uint32_t slice_count, const uint64_t rates[static SWARM_MEMBERS_MAX],
-                 uint32_t counts[static SWARM_MEMBERS_MAX]) {
+static void divide_slices(uint32_t slice_count, const uint64_t rates[static SWARM_MEMBERS_MAX],
+                          uint32_t counts[static SWARM_MEMBERS_MAX]) {
     uint64_t remainders[SWARM_MEMBERS_MAX];
     uint64_t total = 0;
     uint32_t left = slice_count;
@@ -139,7 +139,7 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
 }
 
 /* The weight of a seat's work: at most the samples that it was assigned. */
-static struct entry_member weigh(struct tracker *tracker, uint32_t seat) {
+static struct entry_member weight_of_seat(struct tracker *tracker, uint32_t seat) {
     const struct entry_seat *at = &tracker->record.head.seats[seat];
     uint64_t tokens = tracker_member_at(tracker, seat)->tokens;
     uint64_t samples = 0;
@@ -161,7 +161,7 @@ static void fill_declared(struct tracker *tracker, struct round_table *table) {
         const struct tracker_member *member = tracker_member_at(tracker, (uint32_t)seat);
         if (member->has_declared) {
             table->declared |= seat_bit(seat);
-            table->members[seat] = weigh(tracker, (uint32_t)seat);
+            table->members[seat] = weight_of_seat(tracker, (uint32_t)seat);
             table->signatures[seat] = member->declaration;
         }
     }
@@ -173,7 +173,7 @@ static void fill_plans(const struct tracker *tracker, struct round_table *table)
     struct tracker_links links;
     tracker_links(tracker, table->declared, &links);
     tracker_upload_rates(tracker, links.owner_candidates, rates);
-    deal(tracker->settings.slice_count, rates, counts);
+    divide_slices(tracker->settings.slice_count, rates, counts);
     uint64_t expected = tracker_weighted_seats(table, table->declared);
     uint32_t owner = 0;
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {

@@ -32,6 +32,7 @@ const char *tracker_stage_name(const struct tracker *tracker) {
                                          [STAGE_TRAIN] = "train",
                                          [STAGE_EXCHANGE] = "exchange",
                                          [STAGE_VOTE] = "vote"};
+    ASSERT(tracker->stage.kind < ARRAY_COUNT(STAGES));
     return STAGES[tracker->stage.kind];
 }
 
@@ -51,11 +52,13 @@ static uint32_t slices_of_seat(const struct tracker *tracker, uint32_t seat, uin
             *missing += (tracker->exchange.holders[s] & live) == 0;
         }
     }
+    ASSERT(*missing <= count && seat < tracker->record.head.seat_count);
     return count;
 }
 
 /* The member's part in the newest commit. */
 static void read_commit(const struct entry *commit, struct tracker_view_member *member) {
+    ASSERT(commit->kind == ENTRY_COMMIT && commit->slice_count > 0);
     int seat = roster_seat_of(commit, &member->id);
     for (uint32_t s = 0; seat != NO_SEAT && s < commit->slice_count; s++) {
         member->slices += commit->slices[s].owner == (uint32_t)seat;
@@ -80,7 +83,7 @@ static void read_row(const struct tracker *tracker, uint32_t row,
     member->is_awaited = member->seat != NO_SEAT && !member->silent && lacks[tracker->stage.kind];
 }
 
-/* How many members the stage has and needs, and when it last made progress. */
+/* The number of members that the stage has and needs, and the time of its last progress. */
 static void read_round(const struct tracker *tracker, struct tracker_view *view) {
     static const char *const AWAITED[] = {[STAGE_READY] = NULL,
                                           [STAGE_TRAIN] = "training",
@@ -101,6 +104,7 @@ static void read_round(const struct tracker *tracker, struct tracker_view *view)
                 ? progress_ms
                 : view->moved_ms;
     }
+    ASSERT(view->present <= view->member_count);
     view->needed =
         tracker->stage.kind == STAGE_READY && members_min > quorum ? members_min : quorum;
     if (tracker->stage.kind != STAGE_READY) {
@@ -110,6 +114,7 @@ static void read_round(const struct tracker *tracker, struct tracker_view *view)
 
 void tracker_read_view(const struct tracker *tracker, struct tracker_view *view) {
     const struct tracker_record *record = &tracker->record;
+    ASSERT(record->member_count <= SWARM_MEMBERS_MAX);
     view->record = record;
     view->stage = tracker_stage_name(tracker);
     view->stage_ms = tracker->stage.begin_ms;
