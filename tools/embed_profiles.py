@@ -1,4 +1,4 @@
-"""Write targets/profiles/ as one C source: embed_profiles.py OUT.c PROFILE.yaml..."""
+"""Write the target profiles into a C source: embed_profiles.py OUT.c PROFILE.yaml..."""
 
 import json
 import pathlib
@@ -6,7 +6,7 @@ import sys
 
 
 def c_string(line):
-    """A line as a C string literal; profiles are ASCII, for which JSON's escapes are C's too."""
+    """A line as a C string literal. Profiles are ASCII, which JSON and C escape alike."""
     return json.dumps(line)
 
 

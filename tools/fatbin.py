@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compile one family of CUDA kernels for every architecture, and list what each kernel takes.
+"""Compile one family of CUDA kernels for each architecture, and list the resources of each kernel.
 
     fatbin.py NVCC FAMILY.cu FAMILY.fatbin FAMILY.resources FAMILY.d --include ROOT
               --architectures 80 86 90 120
 
-The fatbin holds machine code for each architecture and PTX of the first, for all others from that
-one on: cards between the named ones, devices that are yet to come. The resources are one line for
-each kernel and architecture: registers, bytes of stack, of spills and of static shared memory. The
-.d file names the headers, for ninja.
+The fatbin holds machine code for each architecture. It also holds PTX of the first one, which the
+driver compiles for any other GPU that is at least as new. FAMILY.resources has one line for each
+kernel and architecture: registers, and bytes of stack, spills and static shared memory. FAMILY.d
+lists the headers, for ninja.
 """
 
 import argparse
@@ -43,12 +43,10 @@ def command_of(arguments):
 
 
 def resources_of(text):
-    """Rows of HEADER out of what ptxas -v says."""
-    rows = []
-    for part in COMPILING.split(text)[1:]:
-        rows.append(part)
+    """Rows with the columns of HEADER, from the output of ptxas -v."""
+    parts = COMPILING.split(text)[1:]
     table = []
-    for kernel, architecture, body in zip(rows[0::3], rows[1::3], rows[2::3]):
+    for kernel, architecture, body in zip(parts[0::3], parts[1::3], parts[2::3]):
         stack, stores, loads = PROPERTIES.search(body).groups()
         shared = SHARED.search(body)
         table.append((kernel, f"sm_{architecture}", USED.search(body).group(1), stack, stores,
@@ -58,12 +56,12 @@ def resources_of(text):
 
 def main():
     arguments = parse_arguments()
-    done = subprocess.run(command_of(arguments), capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(done.stdout + done.stderr)
+    result = subprocess.run(command_of(arguments), capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(result.stdout + result.stderr)
     widths = (40, 14, 10, 8, 13, 12, 0)
     with open(arguments.resources, "w") as out:
-        for row in [HEADER] + resources_of(done.stdout + done.stderr):
+        for row in [HEADER] + resources_of(result.stdout + result.stderr):
             line = "".join(f"{cell:<{width}}" for cell, width in zip(row, widths))
             out.write(line.rstrip() + "\n")
 

@@ -1,5 +1,5 @@
-# The Debian packages that a build needs, and their installation. Sourced by tools/check and
-# tools/demo. SKEP_MORE_PACKAGES names further ones.
+# Installs the Debian packages that a build needs. tools/check and tools/demo source this file.
+# SKEP_MORE_PACKAGES lists additional packages.
 # shellcheck shell=bash
 
 readonly PACKAGES=(gcc libc6-dev meson ninja-build pkg-config python3 libcmocka-dev libsodium-dev
@@ -17,7 +17,7 @@ missing_packages() {
 
 install_packages() {
     if ! command -v dpkg-query >/dev/null; then
-        echo "not a Debian system: needed are the equivalents of ${PACKAGES[*]}"
+        echo "not a Debian system: install the equivalents of ${PACKAGES[*]}"
         return
     fi
     local as_root=() missing

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Turn text into token shards in llm.c's form, with any Hugging Face tokenizer.
+"""Convert text into token shards in the format of llm.c, with any Hugging Face tokenizer.
 
     python tools/tokenize.py --tokenizer openai-community/gpt2 -o data/books *.txt
     python tools/tokenize.py --tokenizer ./model --validation 0.05 -o data/books books.jsonl
 
-Input: text files, each one document or cut at --separator; .jsonl files, one document in the field
---field of each line. A separator token (the tokenizer's end of text unless --document-token says
-otherwise) stands before each document. Output: PREFIX_train_000000.bin and so on, and with
---validation the last share of the tokens in PREFIX_val_000000.bin and so on.
+A text file is one document, or several that --separator divides. Each line of a .jsonl file is one
+document, in the field --field. The output has a separator token before each document: the
+tokenizer's end of text, or --document-token. The output files are PREFIX_train_000000.bin and so
+on. With --validation, the last share of the tokens goes to PREFIX_val_000000.bin and so on.
 
-A shard is 256 int32 {magic, version, tokens, 0...} and the tokens, little-endian: uint16 under
-magic 20240520 when every id fits, else uint32 under magic 20240801. Needs the package transformers.
+A shard is a header of 256 int32 {magic, version, tokens, 0...}, then the tokens, little-endian:
+uint16 with magic 20240520 when every id fits, otherwise uint32 with magic 20240801. The script
+needs the Python package transformers.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import struct
 import sys
 
 HEADER_INTS = 256
-# element format of array, bytes -> magic, version (llm.c's dev/data/data_common.py)
+# bytes of a token: type code of array, magic, version (llm.c's dev/data/data_common.py)
 FORMS = {2: ("H", 20240520, 1), 4: ("I", 20240801, 7)}
 UINT16_IDS = 1 << 16
 
@@ -43,7 +44,7 @@ def documents_of(path, separator, field):
 
 
 def encode_all(documents, encode, document_token, width):
-    """All tokens in one array; `document_token` None puts nothing between documents."""
+    """All tokens in one array, with `document_token` before each document unless it is None."""
     tokens = array.array(FORMS[width][0])
     for document in documents:
         if document_token is not None:
@@ -64,7 +65,7 @@ def write_shard(path, tokens):
 
 
 def write_shards(prefix, split, tokens, shard_tokens):
-    """Gives the paths written: as many shards as are needed, the last one shorter."""
+    """Write full shards and a shorter last one; return their paths."""
     paths = []
     for begin in range(0, len(tokens), shard_tokens):
         path = pathlib.Path(f"{prefix}_{split}_{len(paths):06d}.bin")
@@ -73,16 +74,17 @@ def write_shards(prefix, split, tokens, shard_tokens):
     return paths
 
 
-def choose_document_token(tokenizer, wanted):
-    if wanted == "none":
+def choose_document_token(tokenizer, text):
+    if text == "none":
         return None
-    if wanted is not None:
-        token = tokenizer.convert_tokens_to_ids(wanted)
-        if token is None or token == tokenizer.unk_token_id != wanted:
-            raise SystemExit(f"--document-token: the tokenizer does not know '{wanted}'")
+    if text is not None:
+        token = tokenizer.convert_tokens_to_ids(text)
+        if token is None or token == tokenizer.unk_token_id != text:
+            raise SystemExit(f"--document-token: the tokenizer has no token '{text}'")
         return token
     if tokenizer.eos_token_id is None:
-        raise SystemExit("the tokenizer has no end-of-text token; give --document-token, or none")
+        raise SystemExit("the tokenizer has no end-of-text token; set --document-token to a token, "
+                         "or to none")
     return tokenizer.eos_token_id
 
 
@@ -90,24 +92,25 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("input", nargs="+", type=pathlib.Path, help="text or .jsonl files")
     parser.add_argument("--tokenizer", required=True, help="a model folder or org/name")
-    parser.add_argument("-o", "--output", required=True, help="prefix of the shards' paths")
-    parser.add_argument("--separator", help="text between documents inside one text file")
-    parser.add_argument("--field", default="text", help="of a .jsonl line (default: text)")
-    parser.add_argument("--document-token", help="a token's text, or none (default: end of text)")
+    parser.add_argument("-o", "--output", required=True, help="path prefix of the shards")
+    parser.add_argument("--separator", help="text that divides a text file into documents")
+    parser.add_argument("--field", default="text", help="field of a .jsonl line (default: text)")
+    parser.add_argument("--document-token", help="text of a token, or none (default: end of text)")
     parser.add_argument("--validation", type=float, default=0.0, metavar="SHARE",
-                        help="share of the tokens, taken from the end (default: 0)")
-    parser.add_argument("--shard-tokens", type=int, default=100_000_000, help="(default: 1e8)")
+                        help="share of the tokens, from the end (default: 0)")
+    parser.add_argument("--shard-tokens", type=int, default=100_000_000,
+                        help="tokens in a full shard (default: 1e8)")
     arguments = parser.parse_args()
     if not 0.0 <= arguments.validation < 1.0:
-        parser.error("--validation: a share from 0 up to, not including, 1")
+        parser.error("--validation: must be at least 0 and below 1")
     if arguments.shard_tokens < 1:
-        parser.error("--shard-tokens: at least 1")
+        parser.error("--shard-tokens: must be at least 1")
     return arguments
 
 
 def main():
     arguments = parse_arguments()
-    sys.path.pop(0)  # this folder: the library's imports must find Python's own tokenize
+    sys.path.pop(0)  # otherwise transformers would import this file instead of Python's tokenize
     import transformers
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.tokenizer)
