@@ -468,6 +468,7 @@ static void move(void *to, const void *from, size_t bytes, const void *device) {
     work_run_all();
     ASSERT(memory_place(device, bytes, &kind) == CUDA_SUCCESS && kind == PLACE_DEVICE);
     memory_open();
+    memory_use();
     memcpy(to, from, bytes);
     memory_close();
     pthread_mutex_unlock(&emulated.lock);

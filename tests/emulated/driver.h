@@ -8,10 +8,10 @@
  * may come from several threads.
  *
  * Stricter than NVIDIA's driver: waiting for or asking after an event that was never recorded, a
- * kernel that was not loaded before its launch, memory unmapped while work is queued, a capture
- * that a stream joined and never came back from, a copy from or to pageable memory within a
- * capture, and whatever takes memory, streams, events or code once the process is sealed, are
- * errors. */
+ * kernel that was not loaded before its launch, a handle that is mapped twice, memory that is
+ * unmapped while work is queued, a capture that a stream joined without returning from it, a copy
+ * from or to pageable memory within a capture, and whatever takes memory, streams, events or code
+ * once the process is sealed, are errors. */
 #ifndef SKEP_TESTS_EMULATED_DRIVER_H
 #define SKEP_TESTS_EMULATED_DRIVER_H
 

@@ -33,7 +33,7 @@ struct reservation {
 struct handle {
     struct handle *next;
     size_t bytes;
-    int device, fd, mapped;
+    int device, mapped;
     bool released;
 };
 
@@ -66,14 +66,22 @@ static void protect_all(int protection) {
 }
 
 void memory_open(void) {
-    if (emulated.open_depth++ == 0) {
+    emulated.open_depth++;
+}
+
+/* Changing the protection is slow, and most polls find no work that can run. */
+void memory_use(void) {
+    ASSERT(emulated.open_depth > 0);
+    if (!emulated.is_unprotected) {
         protect_all(PROT_READ | PROT_WRITE);
+        emulated.is_unprotected = true;
     }
 }
 
 void memory_close(void) {
-    if (--emulated.open_depth == 0) {
+    if (--emulated.open_depth == 0 && emulated.is_unprotected) {
         protect_all(PROT_NONE);
+        emulated.is_unprotected = false;
     }
 }
 
@@ -148,6 +156,13 @@ static char *map_room(size_t bytes, size_t align) {
     return (char *)(uintptr_t)round_up((uintptr_t)room + GUARD_BYTES, align);
 }
 
+/* Make the pages accessible and fill them with garbage. Huge pages are cheaper to protect. */
+static void fill_pages(char *pages, size_t bytes) {
+    madvise(pages, bytes, MADV_HUGEPAGE);
+    ASSERT(mprotect(pages, bytes, PROT_READ | PROT_WRITE) == 0);
+    memset(pages, GARBAGE, bytes);
+}
+
 /* ---- plain ---- */
 
 /* The end lies on the end of a page: what runs over it is found. */
@@ -160,8 +175,7 @@ static CUresult allocate(CUdeviceptr *address, size_t bytes) {
     }
     size_t whole = round_up(bytes, GUARD_BYTES);
     char *pages = map_room(whole, GUARD_BYTES);
-    ASSERT(mprotect(pages, whole, PROT_READ | PROT_WRITE) == 0);
-    memset(pages, GARBAGE, whole);
+    fill_pages(pages, whole);
     struct block *block =
         add_block(BLOCK_PLAIN, pages + whole - round_up(bytes, PLAIN_ALIGN_BYTES), bytes);
     block->pages = pages;
@@ -177,7 +191,6 @@ static CUresult mem_alloc(CUdeviceptr *address, size_t bytes) {
     return driver_leave(result == CUDA_SUCCESS ? allocate(address, bytes) : result);
 }
 
-/* The addresses stay taken, without pages. */
 static void drop_pages(void *pages, size_t bytes) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     ASSERT(mmap(pages, bytes, PROT_NONE, flags, -1, 0) == pages);
@@ -218,8 +231,7 @@ static CUresult host_alloc(void **address, size_t bytes, unsigned flags) {
     if (result == CUDA_SUCCESS) {
         size_t whole = round_up(bytes, GUARD_BYTES);
         char *pages = map_room(whole, GUARD_BYTES);
-        ASSERT(mprotect(pages, whole, PROT_READ | PROT_WRITE) == 0);
-        memset(pages, GARBAGE, whole);
+        fill_pages(pages, whole);
         add_block(BLOCK_PINNED, pages, bytes)->page_bytes = whole;
         *address = pages;
     }
@@ -320,8 +332,6 @@ static CUresult create_handle(CUmemGenericAllocationHandle *handle, size_t bytes
     }
     struct handle *made = new_of(sizeof *made);
     *made = (struct handle){.next = handles, .bytes = bytes, .device = device};
-    made->fd = memfd_create("emulated device", MFD_CLOEXEC);
-    ASSERT(made->fd >= 0 && ftruncate(made->fd, (off_t)bytes) == 0);
     handles = made;
     emulated.live++;
     *handle = (CUmemGenericAllocationHandle)(uintptr_t)made;
@@ -352,7 +362,6 @@ static struct handle *handle_of(CUmemGenericAllocationHandle wanted) {
 static void drop_handle(struct handle *handle) {
     if (handle->released && handle->mapped == 0) {
         driver_give(handle->device, handle->bytes);
-        close(handle->fd);
         emulated.live--;
     }
 }
@@ -384,11 +393,11 @@ static CUresult map_handle(char *address, size_t bytes, struct handle *handle) {
             return outside(address, bytes, "are mapped already");
         }
     }
-    char *mapped =
-        mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, handle->fd, 0);
-    ASSERT(mapped == address);
-    memset(mapped, GARBAGE, bytes);
-    ASSERT(mprotect(mapped, bytes, PROT_NONE) == 0);
+    if (handle->mapped > 0) {
+        return outside(address, bytes, "the handle is mapped elsewhere");
+    }
+    fill_pages(address, bytes);
+    ASSERT(mprotect(address, bytes, PROT_NONE) == 0);
     struct block *block = add_block(BLOCK_MAPPED, address, bytes);
     block->handle = handle;
     block->device = handle->device;
@@ -485,9 +494,6 @@ void memory_forget(void) {
     }
     while (handles != NULL) {
         struct handle *next = handles->next;
-        if (!handles->released || handles->mapped > 0) {
-            close(handles->fd);
-        }
         free(handles);
         handles = next;
     }

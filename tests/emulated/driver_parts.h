@@ -110,7 +110,8 @@ struct driver_state {
     struct CUevent_st *events;
     struct capture *captures; /* under way */
     int live;
-    int open_depth; /* device memory is open to the host while this is not 0 */
+    int open_depth;      /* work may use device memory while this is not 0 */
+    bool is_unprotected; /* the pages of device memory are accessible now */
     uint64_t draws;
     uint32_t mood;
     const struct work_queue *favourite; /* runs as long as it can: one gets far ahead of others */
@@ -133,7 +134,9 @@ CUresult driver_work_failure(void); /* injected into the piece of work that is a
 /* driver_memory.c */
 enum place_kind { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE };
 CUresult memory_place(const void *address, size_t bytes, enum place_kind *kind);
+/* memory_open, memory_close: between them, work may use device memory, after memory_use. */
 void memory_open(void);
+void memory_use(void);
 void memory_close(void);
 void memory_fill_table(struct cuda_driver *driver);
 void memory_forget(void);

@@ -95,6 +95,9 @@ static void carry_out(struct work *work) {
     if (real && emulated.broken == CUDA_SUCCESS) {
         emulated.broken = driver_work_failure();
     }
+    if (real && !(work->kind == WORK_HOST && work->as.host.closed)) {
+        memory_use();
+    }
     switch (work->kind) {
     case WORK_MARK:
         if (work->as.mark != NULL) {
