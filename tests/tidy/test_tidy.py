@@ -427,6 +427,7 @@ class TreeTest(unittest.TestCase):
             self.patches.enter_context(mock.patch.dict(table, clear=True))
         for name in ("PLAIN_FOLDERS", "WRAPPED_DOCS"):
             self.patches.enter_context(mock.patch.object(rules, name, ()))
+        self.patches.enter_context(mock.patch.object(rules, "NO_DOOR", ("base",)))
 
     def write(self, path, text):
         (self.root / path).write_text(text)
