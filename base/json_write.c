@@ -104,9 +104,10 @@ void json_end(struct json_writer *json) {
     json->depth--;
 }
 
-void json_newline(struct json_writer *json, int indent) {
+struct json_writer *json_newline(struct json_writer *json, int indent) {
     ASSERT(indent >= 0 && indent <= INDENT_MAX);
     json->indent = indent;
+    return json;
 }
 
 struct text *json_add_raw(struct json_writer *json, const char *name) {

@@ -50,8 +50,9 @@ void json_begin_array(struct json_writer *json, const char *name);
 /* json_end: close the innermost object or array. */
 void json_end(struct json_writer *json);
 
-/* json_newline: start a new line, indented by `indent` blanks, before the next item or bracket. */
-void json_newline(struct json_writer *json, int indent);
+/* json_newline: start a new line, indented by `indent` blanks, before the next item or bracket.
+ * Returns `json`, so that the item can be added in the same statement. */
+struct json_writer *json_newline(struct json_writer *json, int indent);
 
 void json_add_text(struct json_writer *json, const char *name, const char *value);
 /* json_add_text_part: a string of `count` bytes, which needs no NUL. */

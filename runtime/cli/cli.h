@@ -54,8 +54,9 @@ struct invocation {
     int positional_count;
     const char *overrides[OVERRIDES_MAX + OVERRIDES_ADDED_MAX];
     int override_count;
-    struct region region; /* released at the end */
-    struct ranks ranks;   /* of a command that called ranks_begin */
+    struct region region;    /* released at the end */
+    struct session *session; /* zeroed; finished at the end */
+    struct ranks ranks;      /* of a command that called ranks_begin */
     struct fault fault;
 };
 
@@ -65,13 +66,19 @@ struct command {
     const char *summary;
     const struct option *options;
     int option_count;
-    int positionals_min, positionals_max;
-    bool takes_overrides; /* key=value arguments after the positionals */
     size_t request_bytes;
+    int positional_count, optional_count; /* required positionals, and further ones */
+    bool takes_overrides;                 /* key=value arguments after the positionals */
     /* Does the work. A returned fault is in invocation->fault. */
     enum status (*run)(struct invocation *invocation);
     void (*finish)(void *request); /* releases what run() took, after any outcome; may be NULL */
 };
+
+/* REQUEST_OPTIONS: the fields of a command's row that describe its file's OPTIONS and struct
+ * request. */
+#define REQUEST_OPTIONS                                                                            \
+    .options = OPTIONS, .option_count = ARRAY_COUNT(OPTIONS),                                      \
+    .request_bytes = sizeof(struct request)
 
 extern const struct command COMMAND_COMM, COMMAND_DUMP, COMMAND_EVAL, COMMAND_GENERATE,
     COMMAND_INSPECT, COMMAND_JOIN, COMMAND_KEYS, COMMAND_LEDGER, COMMAND_MESH, COMMAND_PACK,

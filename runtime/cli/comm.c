@@ -15,7 +15,6 @@ struct request {
     bool test, bandwidth, json; /* neither of the first two: both */
     uint64_t sizes[COMM_SIZES_MAX];
     int size_count;
-    struct session session;
     struct comm_report report;
 };
 
@@ -51,11 +50,11 @@ static uint64_t arena_bytes(const struct request *request, int world) {
     return bytes;
 }
 
-static enum status measure(struct request *request, struct fault *fault) {
-    struct site *site = request->session.site;
+static enum status measure(struct request *request, struct session *session, struct fault *fault) {
+    struct site *site = session->site;
     struct comm_report *report = &request->report;
     uint64_t bytes = arena_bytes(request, site_launch_info(site)->world);
-    TRY(comm_open(site, &request->session.region, bytes, &report->comm, fault));
+    TRY(comm_open(site, &session->region, bytes, &report->comm, fault));
     if (request->test) {
         report->is_tested = true;
         TRY(comm_test(&report->comm, report->verdicts, fault));
@@ -85,7 +84,7 @@ static enum status check_verdicts(const struct comm_report *report, struct fault
 
 static enum status run_comm(struct invocation *invocation) {
     struct request *request = invocation->request;
-    struct session *session = &request->session;
+    struct session *session = invocation->session;
     struct fault *fault = &invocation->fault;
     const bool is_both = !request->test && !request->bandwidth;
     request->test = request->test || is_both;
@@ -96,7 +95,7 @@ static enum status run_comm(struct invocation *invocation) {
     if (invocation->ranks.is_parent) {
         return OK;
     }
-    TRY(measure(request, fault));
+    TRY(measure(request, session, fault));
     if (invocation->ranks.launch.rank == 0) {
         comm_report_print(&request->report, request->json);
     }
@@ -106,7 +105,6 @@ static enum status run_comm(struct invocation *invocation) {
 static void finish_comm(void *context) {
     struct request *request = context;
     comm_close(&request->report.comm);
-    session_finish(&request->session);
 }
 
 static const struct option OPTIONS[] = {
@@ -121,9 +119,7 @@ const struct command COMMAND_COMM = {
     .name = "comm",
     .usage = "[--ranks N] [--test] [--bandwidth] [--bytes SIZE,...] [--json]",
     .summary = "test the collectives between ranks and measure their speed",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .request_bytes = sizeof(struct request),
+    REQUEST_OPTIONS,
     .run = run_comm,
     .finish = finish_comm,
 };

@@ -83,7 +83,7 @@ static enum status read_option(const struct command *command, struct invocation 
 
 static enum status read_word(const struct command *command, struct invocation *invocation,
                              const char *word) {
-    if (invocation->positional_count < command->positionals_max) {
+    if (invocation->positional_count < command->positional_count + command->optional_count) {
         invocation->positionals[invocation->positional_count++] = word;
         return OK;
     }
@@ -173,7 +173,8 @@ static enum status read_arguments(const struct command *command, struct invocati
     const char *values[OPTIONS_MAX] = {NULL};
     char **argv = invocation->argv;
     const int options_end = command_options_end(command, invocation->argc, argv);
-    ASSERT(command->option_count <= OPTIONS_MAX && command->positionals_max <= POSITIONALS_MAX);
+    ASSERT(command->option_count <= OPTIONS_MAX &&
+           command->positional_count + command->optional_count <= POSITIONALS_MAX);
     for (int i = 1; i < invocation->argc; i++) {
         if (i < options_end && argv[i][0] == '-' && argv[i][1] != '\0') {
             TRY(read_option(command, invocation, &i, values));
@@ -181,7 +182,7 @@ static enum status read_arguments(const struct command *command, struct invocati
             TRY(read_word(command, invocation, argv[i]));
         }
     }
-    if (invocation->positional_count < command->positionals_min) {
+    if (invocation->positional_count < command->positional_count) {
         return usage_fault(command, invocation, "an argument is missing", NULL);
     }
     for (int i = 0; i < command->option_count; i++) {
@@ -193,6 +194,7 @@ static enum status read_arguments(const struct command *command, struct invocati
 int command_run(const struct command *command, int argc, char **argv) {
     struct invocation invocation = {.argc = argc, .argv = argv};
     invocation.request = region_alloc(&invocation.region, 1, command->request_bytes);
+    invocation.session = region_alloc(&invocation.region, 1, sizeof *invocation.session);
     enum status status = read_arguments(command, &invocation);
     bool has_run = status == OK;
     if (has_run) {
@@ -203,6 +205,7 @@ int command_run(const struct command *command, int argc, char **argv) {
     if (has_run && command->finish != NULL) {
         command->finish(invocation.request);
     }
+    session_finish(invocation.session);
     region_finish(&invocation.region);
     return code;
 }

@@ -305,12 +305,9 @@ const struct command COMMAND_DUMP = {
     .usage = "MODEL BATCH.safetensors -o OUT.safetensors [--gradients] [--steps N] [--ranks N] "
              "[key=value...]",
     .summary = "write logits, losses, gradients and weights, for comparison with other programs",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 2,
-    .positionals_max = 2,
+    .positional_count = 2,
     .takes_overrides = true,
-    .request_bytes = sizeof(struct request),
+    REQUEST_OPTIONS,
     .run = run_command,
     .finish = finish_dump,
 };

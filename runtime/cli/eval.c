@@ -7,14 +7,14 @@
 #include <stdio.h>
 
 struct request {
-    struct session session;
     struct token_data data;
     const char *data_path; /* NULL: the run's data.validation */
     bool json;
 };
 
-static enum status open_data(struct request *request, struct fault *fault) {
-    const struct run *run = &request->session.run;
+static enum status open_data(struct request *request, struct session *session,
+                             struct fault *fault) {
+    const struct run *run = &session->run;
     const struct path_list path = {.paths = &request->data_path, .count = 1};
     const struct path_list *paths = request->data_path != NULL ? &path : &run->validation;
     if (paths->count == 0 && run->place[0] == '\0') {
@@ -24,8 +24,8 @@ static enum status open_data(struct request *request, struct fault *fault) {
         return fault_set(fault, STATUS_INPUT, run->place,
                          "add --data FILE, or data.validation to the run", "no data to evaluate");
     }
-    return data_open_run(run, paths, request->session.blueprint.vocab, &request->session.region,
-                         &request->data, fault);
+    return data_open_run(run, paths, session->blueprint.vocab, &session->region, &request->data,
+                         fault);
 }
 
 static void print_json(const struct evaluation_result *result) {
@@ -39,11 +39,11 @@ static void print_json(const struct evaluation_result *result) {
 
 static enum status run_eval(struct invocation *invocation) {
     struct request *request = invocation->request;
-    struct session *session = &request->session;
+    struct session *session = invocation->session;
     struct fault *fault = &invocation->fault;
     struct evaluation_result result;
     TRY(invocation_read_session(invocation, session));
-    TRY(open_data(request, fault));
+    TRY(open_data(request, session, fault));
     TRY(session_compile(session, PURPOSE_EVALUATE, fault));
     TRY(session_bind(session, fault));
     TRY(session_trained_weights(session, fault));
@@ -61,7 +61,6 @@ static enum status run_eval(struct invocation *invocation) {
 static void finish_eval(void *context) {
     struct request *request = context;
     data_close(&request->data);
-    session_finish(&request->session);
 }
 
 static const struct option OPTIONS[] = {
@@ -73,12 +72,9 @@ const struct command COMMAND_EVAL = {
     .name = "eval",
     .usage = "RUN-or-MODEL --data FILE [--json] [key=value...]",
     .summary = "compute loss and perplexity on a token file",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 1,
-    .positionals_max = 1,
+    .positional_count = 1,
     .takes_overrides = true,
-    .request_bytes = sizeof(struct request),
+    REQUEST_OPTIONS,
     .run = run_eval,
     .finish = finish_eval,
 };

@@ -12,9 +12,8 @@
 enum { PROMPT_TOKENS_MAX = 1 << 16, TOKENS_DEFAULT = 200, BYTE_VOCAB = 256 };
 
 struct request {
-    struct session session;
     const char *prompt;
-    int64_t seed;
+    int64_t seed, vocab;
     bool ids; /* the prompt and the output are token ids, not bytes */
     struct generation generation;
     int32_t tokens[PROMPT_TOKENS_MAX];
@@ -51,11 +50,10 @@ static enum status read_ids(struct request *request, struct fault *fault) {
 }
 
 static enum status read_bytes(struct request *request, struct fault *fault) {
-    if (request->session.blueprint.vocab > BYTE_VOCAB) {
-        return fault_set(fault, STATUS_USAGE, "--prompt",
-                         "tokenise the prompt and pass it with --ids",
-                         "the model has %lld tokens, so its text is not bytes",
-                         (long long)request->session.blueprint.vocab);
+    if (request->vocab > BYTE_VOCAB) {
+        return fault_set(
+            fault, STATUS_USAGE, "--prompt", "tokenise the prompt and pass it with --ids",
+            "the model has %lld tokens, so its text is not bytes", (long long)request->vocab);
     }
     for (const char *c = request->prompt; *c != '\0'; c++) {
         TRY(add_token(request, (unsigned char)*c, fault));
@@ -76,7 +74,7 @@ static bool print_token(void *context, int32_t token) {
 
 static enum status run_generate(struct invocation *invocation) {
     struct request *request = invocation->request;
-    struct session *session = &request->session;
+    struct session *session = invocation->session;
     struct generation *generation = &request->generation;
     struct fault *fault = &invocation->fault;
     if (request->prompt == NULL) {
@@ -84,6 +82,7 @@ static enum status run_generate(struct invocation *invocation) {
                          "there is no prompt");
     }
     TRY(invocation_read_session(invocation, session));
+    request->vocab = session->blueprint.vocab;
     TRY((request->ids ? read_ids : read_bytes)(request, fault));
     TRY(session_compile(session, PURPOSE_GENERATE, fault));
     TRY(session_bind(session, fault));
@@ -101,11 +100,6 @@ static enum status run_generate(struct invocation *invocation) {
     return OK;
 }
 
-static void finish_generate(void *context) {
-    struct request *request = context;
-    session_finish(&request->session);
-}
-
 static const struct option OPTIONS[] = {
     {OPTION("--prompt", TEXT, prompt)},
     {OPTION("--tokens", INTEGER, generation.tokens), .initial = TOKENS_DEFAULT},
@@ -118,12 +112,8 @@ const struct command COMMAND_GENERATE = {
     .name = "generate",
     .usage = "MODEL --prompt TEXT [--tokens N] [--temperature X] [--seed S] [--ids]",
     .summary = "sample a continuation of a prompt",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 1,
-    .positionals_max = 1,
+    .positional_count = 1,
     .takes_overrides = true,
-    .request_bytes = sizeof(struct request),
+    REQUEST_OPTIONS,
     .run = run_generate,
-    .finish = finish_generate,
 };

@@ -45,11 +45,7 @@ static enum status run_inspect(struct invocation *invocation) {
         .shards = request->shards,
         .is_full = log_enabled(LOG_DEBUG) != 0,
         .parts = region_alloc(region, (size_t)units.param_count, sizeof *report.parts)};
-    if (request->json) {
-        inspect_print_json(&report);
-    } else {
-        inspect_print_text(&report);
-    }
+    (request->json ? inspect_print_json : inspect_print_text)(&report);
     return OK;
 }
 
@@ -62,10 +58,7 @@ const struct command COMMAND_INSPECT = {
     .name = "inspect",
     .usage = "MODEL [--shards N] [--json]",
     .summary = "print the parameters, units, FLOPs and bytes per token, and tensors of a model",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 1,
-    .positionals_max = 1,
-    .request_bytes = sizeof(struct request),
+    .positional_count = 1,
+    REQUEST_OPTIONS,
     .run = run_inspect,
 };

@@ -122,12 +122,9 @@ const struct command COMMAND_JOIN = {
     .usage = "SWARM [--check] [--target T] [--ranks N] [--identity FILE] [--listen ADDR] "
              "[--public ADDR] [--name NAME] [key=value...]",
     .summary = "train as a member of a swarm, given as NAME.skep or tcp://HOST:PORT#KEY",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 1,
-    .positionals_max = 1,
+    .positional_count = 1,
     .takes_overrides = true,
-    .request_bytes = sizeof(struct request),
+    REQUEST_OPTIONS,
     .run = run_join,
     .finish = finish_join,
 };

@@ -25,8 +25,7 @@ static void print_json(const char *key, const char *path, bool is_new) {
 static enum status run_keys(struct invocation *invocation) {
     const struct request *request = invocation->request;
     struct key_pairs keys;
-    char path[PATH_BYTES];
-    char key[KEYS_TEXT_BYTES];
+    char path[PATH_BYTES], key[KEYS_TEXT_BYTES];
     bool is_new = false;
     TRY(identity_path(request->identity, path, &invocation->fault));
     TRY(identity_load_or_create(path, &keys, &is_new, &invocation->fault));
@@ -51,8 +50,6 @@ const struct command COMMAND_KEYS = {
     .name = "keys",
     .usage = "[--identity FILE] [--json]",
     .summary = "print the public key of this machine; creates an identity if there is none",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .request_bytes = sizeof(struct request),
+    REQUEST_OPTIONS,
     .run = run_keys,
 };

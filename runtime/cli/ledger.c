@@ -183,10 +183,7 @@ const struct command COMMAND_LEDGER = {
     .usage = "FILE-or-SWARM [--verify] [--tracker KEY] [--export OUT.jsonl] [--identity FILE] "
              "[--json]",
     .summary = "print, verify or export the ledger of a swarm",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 1,
-    .positionals_max = 1,
-    .request_bytes = sizeof(struct request),
+    .positional_count = 1,
+    REQUEST_OPTIONS,
     .run = run_ledger,
 };

@@ -93,11 +93,7 @@ static enum status run_mesh(struct invocation *invocation) {
     if (report->per_node > 0) {
         TRY(suggest_placement(report, region, fault));
     }
-    if (request->json) {
-        mesh_report_json(report);
-    } else {
-        mesh_report_text(report, region);
-    }
+    (request->json ? mesh_report_json : mesh_report_text)(report);
     return OK;
 }
 
@@ -112,10 +108,7 @@ const struct command COMMAND_MESH = {
     .name = "mesh",
     .usage = "NAME=SIZE,... [--table RANK,...] [--per-node K] [--bytes NAME=B,...] [--json]",
     .summary = "print the coordinates and groups of each rank, and their placement on nodes",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 1,
-    .positionals_max = 1,
-    .request_bytes = sizeof(struct request),
+    .positional_count = 1,
+    REQUEST_OPTIONS,
     .run = run_mesh,
 };

@@ -87,10 +87,7 @@ const struct command COMMAND_PACK = {
     .name = "pack",
     .usage = "PROBLEM.csv [--capacity BYTES] [--seconds S] [-o OUT.csv]",
     .summary = "run the planner on a packing problem given as CSV",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 1,
-    .positionals_max = 1,
-    .request_bytes = sizeof(struct request),
+    .positional_count = 1,
+    REQUEST_OPTIONS,
     .run = run_pack,
 };

@@ -13,7 +13,6 @@
 enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 };
 
 struct request {
-    struct session session;
     struct site_report site; /* with two ranks or more */
     int64_t rank_count;
     const char *svg;
@@ -22,8 +21,7 @@ struct request {
 
 static void print_heading(const struct session *session) {
     const struct run *run = &session->run;
-    char hash[HASH_HEX_BYTES];
-    char count[24];
+    char hash[HASH_HEX_BYTES], count[24];
     printf("model    %s: %s, %s parameters\n", run->model, session->blueprint.model_type,
            text_count((double)blueprint_elements(&session->blueprint), count));
     printf("target   %s: %s\n", session->target->name, session->target->description);
@@ -51,9 +49,7 @@ static void print_space(const struct session *session, enum space space) {
     const struct target *target = session->target;
     uint64_t peak = arena_bytes_in(session, space);
     uint64_t available = target_available_bytes(target, space);
-    char a[24];
-    char b[24];
-    char c[24];
+    char a[24], b[24], c[24];
     if (peak == 0) {
         return;
     }
@@ -88,8 +84,7 @@ static void print_estimate(const struct session *session) {
 }
 
 static void print_disk(const struct disk_budget *disk) {
-    char a[24];
-    char b[24];
+    char a[24], b[24];
     printf("disk     snapshots %s", text_bytes(disk->snapshot_bytes * disk->snapshot_count, a));
     if (disk->results_bytes > 0) {
         printf(", results %s, ledger %s", text_bytes(disk->results_bytes, a),
@@ -105,9 +100,9 @@ static void print_disk(const struct disk_budget *disk) {
            text_bytes(disk->export_bytes, a), text_bytes(disk->export_capacity_bytes, b));
 }
 
-static void print_table(struct request *request) {
+/* `site` is NULL for one rank. */
+static void print_table(struct session *session, const struct site_report *site) {
     static char buffer[REPORT_BYTES];
-    struct session *session = &request->session;
     const struct plan *plan = &session->program.plan;
     struct disk_budget disk = disk_budget_of(session);
     struct text text = text_over(buffer, sizeof buffer);
@@ -124,8 +119,8 @@ static void print_table(struct request *request) {
     report_tenants(plan, SPACE_DEVICE, TENANT_LINES, &session->region, &text);
     fputs(buffer, stdout);
     print_estimate(session);
-    if (session->ranks > 1) {
-        plan_site_print(&request->site);
+    if (site != NULL) {
+        plan_site_print(site);
     }
 }
 
@@ -152,14 +147,14 @@ static enum status check_fit(struct session *session, struct fault *misfit) {
     return program_fits(&session->program, misfit);
 }
 
-static enum status print_plan(struct request *request, const struct fault *misfit,
-                              struct fault *fault) {
-    struct session *session = &request->session;
+/* `misfit` is NULL if the run fits. */
+static enum status print_plan(const struct request *request, struct session *session,
+                              const struct fault *misfit, struct fault *fault) {
+    const struct site_report *site = session->ranks > 1 ? &request->site : NULL;
     if (request->json) {
-        const struct site_report *site = session->ranks > 1 ? &request->site : NULL;
         return plan_print_json(session, site, misfit == NULL, fault);
     }
-    print_table(request);
+    print_table(session, site);
     if (request->program) {
         printf("\n");
         program_print_instructions(&session->program, write_line, stdout);
@@ -169,7 +164,7 @@ static enum status print_plan(struct request *request, const struct fault *misfi
 
 static enum status run_plan(struct invocation *invocation) {
     struct request *request = invocation->request;
-    struct session *session = &request->session;
+    struct session *session = invocation->session;
     struct fault *fault = &invocation->fault;
     struct fault misfit;
     session->ranks = (int)request->rank_count;
@@ -182,14 +177,9 @@ static enum status run_plan(struct invocation *invocation) {
     if (request->svg != NULL) {
         TRY(plan_draw(session, request->svg, fault));
     }
-    TRY(print_plan(request, fits == OK ? NULL : &misfit, fault));
+    TRY(print_plan(request, session, fits == OK ? NULL : &misfit, fault));
     *fault = misfit;
     return fits;
-}
-
-static void finish_plan(void *context) {
-    struct request *request = context;
-    session_finish(&request->session);
 }
 
 static const struct option OPTIONS[] = {
@@ -205,12 +195,8 @@ const struct command COMMAND_PLAN = {
     .usage = "RUN-or-MODEL-or-SWARM [--target T] [--ranks N] [--json] [--program] [--svg FILE] "
              "[key=value...]",
     .summary = "place every buffer of a run in memory; exit code 0 if it fits, 3 if not",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 1,
-    .positionals_max = 1,
+    .positional_count = 1,
     .takes_overrides = true,
-    .request_bytes = sizeof(struct request),
+    REQUEST_OPTIONS,
     .run = run_plan,
-    .finish = finish_plan,
 };

@@ -20,7 +20,6 @@ struct request {
     const char *target, *write;
     int64_t rank_count; /* 0: one for each GPU */
     bool json;
-    struct session session;
 };
 
 /* "166 GFLOP/s": the prefix of a count moves to its unit. */
@@ -53,8 +52,7 @@ static const char *value_text(enum probe_unit unit, double value, char buffer[st
 static void print_lines(const struct probed *probed) {
     static const char *const VERDICTS[] = {
         [PROBE_OK] = "ok", [PROBE_LOWER] = "LOWER", [PROBE_ASSUMED] = "detected"};
-    char promised[VALUE_BYTES];
-    char found[VALUE_BYTES];
+    char promised[VALUE_BYTES], found[VALUE_BYTES];
     const struct target *target = probed->target;
     printf("machine  %s\n", probed->machine);
     if (probed->products[0] != '\0') {
@@ -178,10 +176,8 @@ static enum status write_profile(const char *path, const struct target *target,
 }
 
 static enum status lower_fault(const struct probed *probed, const char *isa, struct fault *fault) {
-    char reason[sizeof fault->reason];
-    char subject[sizeof fault->subject];
-    char found[VALUE_BYTES];
-    char promised[VALUE_BYTES];
+    char reason[sizeof fault->reason], subject[sizeof fault->subject];
+    char found[VALUE_BYTES], promised[VALUE_BYTES];
     struct text text = text_over(reason, sizeof reason);
     text_add(&text, "this machine has less than promised:");
     const char *comma = "";
@@ -249,7 +245,7 @@ static enum status report_gpu(const struct request *request, const struct probed
 static enum status probe_gpus(const struct target *target, struct invocation *invocation) {
     char name[NAME_BYTES] = "";
     struct request *request = invocation->request;
-    struct session *session = &request->session;
+    struct session *session = invocation->session;
     struct fault *fault = &invocation->fault;
     struct probed probed = {.target = target};
     int gpus = probe_gpu_count(); /* each rank counts the same GPUs */
@@ -286,11 +282,6 @@ static enum status run_probe(struct invocation *invocation) {
     return probe_cpu(request, target, region, &invocation->fault);
 }
 
-static void finish_probe(void *context) {
-    struct request *request = context;
-    session_finish(&request->session);
-}
-
 static const struct option OPTIONS[] = {
     {OPTION("--target", TEXT, target)},
     {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX},
@@ -302,9 +293,6 @@ const struct command COMMAND_PROBE = {
     .name = "probe",
     .usage = "[--target T] [--ranks N] [--write FILE] [--json]",
     .summary = "measure this machine and compare it with a profile",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .request_bytes = sizeof(struct request),
+    REQUEST_OPTIONS,
     .run = run_probe,
-    .finish = finish_probe,
 };

@@ -13,7 +13,8 @@ struct request {
     bool json;
 };
 
-static void print_rows(const struct allow_list *list) {
+static void print_rows(const char *path, const struct allow_list *list) {
+    (void)path;
     char key[KEYS_TEXT_BYTES];
     for (uint32_t i = 0; i < list->count; i++) {
         const struct allow_list_row *row = &list->rows[i];
@@ -45,11 +46,7 @@ static void print_json(const char *path, const struct allow_list *list) {
 static enum status print_list(const struct request *request, struct fault *fault) {
     static struct allow_list list;
     TRY(allow_list_read(request->path, &list, fault));
-    if (request->json) {
-        print_json(request->path, &list);
-    } else {
-        print_rows(&list);
-    }
+    (request->json ? print_json : print_rows)(request->path, &list);
     return OK;
 }
 
@@ -99,10 +96,8 @@ const struct command COMMAND_ROSTER = {
     .name = "roster",
     .usage = "add KEY [--name NAME], remove KEY-or-NAME, list  --roster FILE [--json]",
     .summary = "edit the allow-list of a tracker; a running tracker applies the change",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 1,
-    .positionals_max = 2,
-    .request_bytes = sizeof(struct request),
+    .positional_count = 1,
+    .optional_count = 1,
+    REQUEST_OPTIONS,
     .run = run_roster,
 };

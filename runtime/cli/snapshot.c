@@ -42,11 +42,8 @@ static enum status list_all(const struct snapshot_tool *tool, struct snapshot_li
 
 static void print_list(const struct snapshot_tool *tool, const struct snapshot_listed *listed,
                        int count, bool is_verified) {
-    if (tool->request->json) {
-        snapshot_print_list_json(tool->folder, listed, count, is_verified);
-    } else {
-        snapshot_print_list(tool->folder, listed, count, is_verified);
-    }
+    (tool->request->json ? snapshot_print_list_json : snapshot_print_list)(tool->folder, listed,
+                                                                           count, is_verified);
 }
 
 static enum status run_list(const struct snapshot_tool *tool) {
@@ -83,7 +80,7 @@ static enum status run_verify(const struct snapshot_tool *tool) {
 }
 
 /* The snapshot that is the folder, or the newest good one in it. */
-static enum status choose(const struct snapshot_tool *tool, struct snapshot *snapshot) {
+static enum status find_snapshot(const struct snapshot_tool *tool, struct snapshot *snapshot) {
     bool found = false;
     if (is_snapshot(tool->folder)) {
         return snapshot_verify(tool->folder, tool->region, snapshot, tool->fault);
@@ -99,17 +96,13 @@ static enum status choose(const struct snapshot_tool *tool, struct snapshot *sna
 
 static enum status run_inspect(const struct snapshot_tool *tool) {
     struct snapshot snapshot;
-    TRY(choose(tool, &snapshot));
-    if (tool->request->json) {
-        snapshot_print_whole_json(&snapshot);
-    } else {
-        snapshot_print_whole(&snapshot);
-    }
+    TRY(find_snapshot(tool, &snapshot));
+    (tool->request->json ? snapshot_print_whole_json : snapshot_print_whole)(&snapshot);
     return OK;
 }
 
-static enum status choose_dtype(const struct snapshot_tool *tool, const struct snapshot *snapshot,
-                                enum dtype *dtype) {
+static enum status read_dtype(const struct snapshot_tool *tool, const struct snapshot *snapshot,
+                              enum dtype *dtype) {
     if (tool->request->dtype == NULL) {
         return snapshot_model_dtype(snapshot, dtype, tool->fault);
     }
@@ -123,8 +116,8 @@ static enum status choose_dtype(const struct snapshot_tool *tool, const struct s
 static enum status run_export(const struct snapshot_tool *tool) {
     struct snapshot snapshot;
     enum dtype dtype = DTYPE_F32;
-    TRY(choose(tool, &snapshot));
-    TRY(choose_dtype(tool, &snapshot, &dtype));
+    TRY(find_snapshot(tool, &snapshot));
+    TRY(read_dtype(tool, &snapshot, &dtype));
     char *out = region_alloc(tool->region, PATH_BYTES, 1);
     struct text text = text_over(out, PATH_BYTES);
     text_add(&text, tool->request->out != NULL ? "%s" : "%s-model",
@@ -134,11 +127,7 @@ static enum status run_export(const struct snapshot_tool *tool) {
                          "\"%.80s\" is not a valid folder name", out);
     }
     TRY(snapshot_export(&snapshot, out, dtype, tool->fault));
-    if (tool->request->json) {
-        snapshot_print_export_json(&snapshot, out);
-    } else {
-        snapshot_print_export(&snapshot, out);
-    }
+    (tool->request->json ? snapshot_print_export_json : snapshot_print_export)(&snapshot, out);
     return OK;
 }
 
@@ -178,10 +167,7 @@ const struct command COMMAND_SNAPSHOT = {
     .name = "snapshot",
     .usage = "list, verify, inspect, export FOLDER [-o OUT] [--dtype T] [--json]",
     .summary = "list, verify or print snapshots; export one as a model folder",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 2,
-    .positionals_max = 2,
-    .request_bytes = sizeof(struct request),
+    .positional_count = 2,
+    REQUEST_OPTIONS,
     .run = run_snapshot,
 };

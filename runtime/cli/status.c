@@ -243,10 +243,7 @@ const struct command COMMAND_STATUS = {
     .name = "status",
     .usage = "SWARM [--identity FILE] [--json]",
     .summary = "print the current state of a swarm, as its tracker reports it",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 1,
-    .positionals_max = 1,
-    .request_bytes = sizeof(struct request),
+    .positional_count = 1,
+    REQUEST_OPTIONS,
     .run = run_status,
 };

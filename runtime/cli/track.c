@@ -51,9 +51,7 @@ static void print_json(const struct tracker_setup *setup, const char *join) {
 static void report_listening(const struct request *request,
                              const struct tracker_loop_options *options) {
     const struct tracker_setup *setup = &request->setup;
-    char join[JOIN_STRING_BYTES];
-    char hash[HASH_HEX_BYTES];
-    char bytes[24];
+    char join[JOIN_STRING_BYTES], hash[HASH_HEX_BYTES], bytes[24];
     join_string_write(&setup->join, join);
     if (request->json) {
         print_json(setup, join);
@@ -118,12 +116,9 @@ const struct command COMMAND_TRACK = {
     .usage = "RUN.yaml [--listen ADDR] [--public ADDR] [--state DIR] [--roster FILE] "
              "[--identity FILE] [--ledger FILE] [--json] [key=value...]",
     .summary = "run the tracker of a swarm until it is stopped; prints the join string",
-    .options = OPTIONS,
-    .option_count = ARRAY_COUNT(OPTIONS),
-    .positionals_min = 1,
-    .positionals_max = 1,
+    .positional_count = 1,
     .takes_overrides = true,
-    .request_bytes = sizeof(struct request),
+    REQUEST_OPTIONS,
     .run = run_track,
     .finish = finish_track,
 };

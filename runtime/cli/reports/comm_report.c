@@ -61,8 +61,7 @@ static void print_rates(const struct comm_report *report) {
            "alg GB/s", "Gbit/s", "bus GB/s", "Gbit/s");
     for (int i = 0; i < report->rate_count; i++) {
         const struct comm_rate *rate = &report->rates[i];
-        char name[32];
-        char size[24];
+        char name[32], size[24];
         printf("%-20s %10s %10.1f %10.1f", call_name(rate->row, name),
                rate->bytes > 0 ? text_bytes(rate->bytes, size) : "-", rate->median_s * 1e6,
                rate->best_s * 1e6);
@@ -90,13 +89,11 @@ static void print_text(const struct comm_report *report) {
 }
 
 static void add_tests(struct json_writer *json, const struct comm_report *report) {
-    json_newline(json, 0);
-    json_begin_array(json, "tests");
+    json_begin_array(json_newline(json, 0), "tests");
     for (int row = 0; row < COMM_CHECKS; row++) {
         for (int group = 0; group < COMM_GROUPS; group++) {
             const struct comm_verdict *verdict = &report->verdicts[row][group];
-            json_newline(json, 0);
-            json_begin_object(json, NULL);
+            json_begin_object(json_newline(json, 0), NULL);
             json_add_text(json, "collective", COMM_CHECK_ROWS[row].name);
             json_add_text(json, "wire", dtype_name(COMM_CHECK_ROWS[row].wire));
             json_add_text(json, "group", comm_group_name((enum comm_group)group));
@@ -111,12 +108,10 @@ static void add_tests(struct json_writer *json, const struct comm_report *report
 }
 
 static void add_rates(struct json_writer *json, const struct comm_report *report) {
-    json_newline(json, 0);
-    json_begin_array(json, "bandwidth");
+    json_begin_array(json_newline(json, 0), "bandwidth");
     for (int i = 0; i < report->rate_count; i++) {
         const struct comm_rate *rate = &report->rates[i];
-        json_newline(json, 0);
-        json_begin_object(json, NULL);
+        json_begin_object(json_newline(json, 0), NULL);
         json_add_text(json, "collective", rate->row->name);
         json_add_text(json, "wire", dtype_name(rate->row->wire));
         json_add_u64(json, "bytes", rate->bytes);

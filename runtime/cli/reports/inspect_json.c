@@ -3,8 +3,7 @@
 #include "runtime/model/model.h"
 
 static void add_shape(struct json_writer *json, const struct blueprint *model) {
-    json_newline(json, 2);
-    json_begin_object(json, "shape");
+    json_begin_object(json_newline(json, 2), "shape");
     json_add_i64(json, "vocab", model->vocab);
     json_add_i64(json, "hidden", model->hidden);
     json_add_i64(json, "ffn", model->ffn);
@@ -13,8 +12,7 @@ static void add_shape(struct json_writer *json, const struct blueprint *model) {
     json_add_i64(json, "kv_heads", model->kv_heads);
     json_add_i64(json, "head_dim", model->head_dim);
     json_add_i64(json, "max_positions", model->max_positions);
-    json_newline(json, 4);
-    json_add_bool(json, "tied", model->tied);
+    json_add_bool(json_newline(json, 4), "tied", model->tied);
     json_add_bool(json, "qk_norm", model->qk_norm);
     json_add_bool(json, "qkv_bias", model->qkv_bias);
     json_add_bool(json, "o_bias", model->o_bias);
@@ -24,8 +22,7 @@ static void add_shape(struct json_writer *json, const struct blueprint *model) {
 
 static void add_parameters(struct json_writer *json, const struct blueprint *model) {
     struct param_counts counts = counts_params(model);
-    json_newline(json, 2);
-    json_begin_object(json, "parameters");
+    json_begin_object(json_newline(json, 2), "parameters");
     json_add_i64(json, "total", counts.total);
     json_add_i64(json, "matrix", counts.matrix);
     json_add_i64(json, "block", counts.block);
@@ -38,8 +35,7 @@ static void add_parameters(struct json_writer *json, const struct blueprint *mod
     }
     json_end(json);
     json_end(json);
-    json_newline(json, 2);
-    json_begin_object(json, "parameter_bytes");
+    json_begin_object(json_newline(json, 2), "parameter_bytes");
     json_add_i64(json, "f32", counts_param_bytes(model, DTYPE_F32));
     json_add_i64(json, "bf16", counts_param_bytes(model, DTYPE_BF16));
     json_add_i64(json, "f16", counts_param_bytes(model, DTYPE_F16));
@@ -49,8 +45,7 @@ static void add_parameters(struct json_writer *json, const struct blueprint *mod
 static void add_per_token(struct json_writer *json, const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
     struct token_flops flops = counts_flops_per_token(model, report->sequence);
-    json_newline(json, 2);
-    json_begin_object(json, "flops_per_token");
+    json_begin_object(json_newline(json, 2), "flops_per_token");
     json_add_i64(json, "sequence", report->sequence);
     json_add_fixed(json, "products", flops.products, 0);
     json_add_fixed(json, "attention", flops.attention, 0);
@@ -58,8 +53,7 @@ static void add_per_token(struct json_writer *json, const struct inspect_report 
     json_add_fixed(json, "forward", flops.forward, 0);
     json_add_fixed(json, "training", flops.training, 0);
     json_end(json);
-    json_newline(json, 2);
-    json_begin_object(json, "cache_bytes_per_token");
+    json_begin_object(json_newline(json, 2), "cache_bytes_per_token");
     json_add_i64(json, "f32", counts_cache_bytes_per_token(model, DTYPE_F32));
     json_add_i64(json, "bf16", counts_cache_bytes_per_token(model, DTYPE_BF16));
     json_end(json);
@@ -77,8 +71,7 @@ static void add_shards(struct json_writer *json, const struct inspect_report *re
         json_end(json);
     }
     json_end(json);
-    json_newline(json, 6);
-    json_begin_array(json, "holds");
+    json_begin_array(json_newline(json, 6), "holds");
     for (int64_t rank = 0; rank < report->shards; rank++) {
         struct unit_range range = unit_shard(unit, report->shards, rank);
         int count = unit_parts(report->units, index, range, report->parts);
@@ -99,12 +92,10 @@ static void add_shards(struct json_writer *json, const struct inspect_report *re
 }
 
 static void add_units(struct json_writer *json, const struct inspect_report *report) {
-    json_newline(json, 2);
-    json_begin_array(json, "units");
+    json_begin_array(json_newline(json, 2), "units");
     for (int i = 0; i < report->units->unit_count; i++) {
         const struct unit *unit = &report->units->units[i];
-        json_newline(json, 4);
-        json_begin_object(json, NULL);
+        json_begin_object(json_newline(json, 4), NULL);
         json_add_text(json, "name", unit->name);
         json_add_i64(json, "parameters", unit->elements - unit->padding_elements);
         json_add_i64(json, "elements", unit->elements);
@@ -114,17 +105,14 @@ static void add_units(struct json_writer *json, const struct inspect_report *rep
         }
         json_end(json);
     }
-    json_newline(json, 2);
-    json_end(json);
+    json_end(json_newline(json, 2));
 }
 
 static void add_tensors(struct json_writer *json, const struct blueprint *model) {
-    json_newline(json, 2);
-    json_begin_array(json, "tensors");
+    json_begin_array(json_newline(json, 2), "tensors");
     for (int i = 0; i < model->param_count; i++) {
         const struct param *param = &model->params[i];
-        json_newline(json, 4);
-        json_begin_object(json, NULL);
+        json_begin_object(json_newline(json, 4), NULL);
         json_add_text(json, "name", param->name);
         json_add_text(json, "kind", param_kind_name(param->kind));
         if (param->layer != PARAM_NO_LAYER) {
@@ -140,20 +128,16 @@ static void add_tensors(struct json_writer *json, const struct blueprint *model)
         json_end(json);
         json_end(json);
     }
-    json_newline(json, 2);
-    json_end(json);
+    json_end(json_newline(json, 2));
 }
 
 void inspect_print_json(const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
     struct json_stdout out;
     struct json_writer *json = json_stdout_begin(&out, 2);
-    json_newline(json, 2);
-    json_add_text(json, "model", report->model);
-    json_newline(json, 2);
-    json_add_text(json, "model_type", model->model_type);
-    json_newline(json, 2);
-    json_add_text(json, "dtype", dtype_name(model->checkpoint_dtype));
+    json_add_text(json_newline(json, 2), "model", report->model);
+    json_add_text(json_newline(json, 2), "model_type", model->model_type);
+    json_add_text(json_newline(json, 2), "dtype", dtype_name(model->checkpoint_dtype));
     json_newline(json, 2);
     if (report->weights != NULL) {
         json_add_text(json, "weights", report->weights);
@@ -161,8 +145,7 @@ void inspect_print_json(const struct inspect_report *report) {
         json_add_null(json, "weights");
     }
     if (report->shards > 0) {
-        json_newline(json, 2);
-        json_add_i64(json, "shards", report->shards);
+        json_add_i64(json_newline(json, 2), "shards", report->shards);
     }
     add_shape(json, model);
     add_parameters(json, model);

@@ -28,10 +28,8 @@ static void print_counts(const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
     struct param_counts counts = counts_params(model);
     struct token_flops flops = counts_flops_per_token(model, report->sequence);
-    char a[32];
-    char b[32];
-    char c[32];
-    char d[32];
+    char a[32], b[32];
+    char c[32], d[32];
     printf("\nparameters      %s (%s): %s a block, %s outside blocks%s\n",
            text_grouped((uint64_t)counts.total, a), text_count((double)counts.total, b),
            text_count((double)counts.block, c), text_count((double)counts.outside, d),
@@ -74,9 +72,7 @@ static const char *units_name(const struct inspect_report *report, int first, in
 }
 
 static void print_units(const struct inspect_report *report) {
-    char name[48];
-    char count[32];
-    char bytes[24];
+    char name[48], count[32], bytes[24];
     printf("\nunits           each parameters          bf16   padding\n");
     for (int first = 0; first < report->units->unit_count;) {
         const struct unit *unit = &report->units->units[first];
@@ -137,8 +133,7 @@ static void print_rank_shard(const struct inspect_report *report, int unit, int6
     struct unit_range range = unit_shard(&report->units->units[unit], report->shards, rank);
     int count = unit_parts(report->units, unit, range, report->parts);
     int whole = 0;
-    char bounds[48];
-    char cut[24];
+    char bounds[48], cut[24];
     for (int i = 0; i < count; i++) {
         whole += is_whole(report, &report->parts[i]);
     }
@@ -155,9 +150,7 @@ static void print_unit_shards(const struct inspect_report *report, int first, in
     const struct unit *unit = &report->units->units[first];
     int64_t slot = unit_shard_elements(unit, report->shards);
     bool all = report->is_full || report->shards <= RANKS_SHOWN;
-    char name[48];
-    char count[32];
-    char bytes[24];
+    char name[48], count[32], bytes[24];
     printf("%-16s %s elements a rank, %s in f32, %lld padding in all\n",
            units_name(report, first, end, name), text_grouped((uint64_t)slot, count),
            text_bytes((uint64_t)slot * sizeof(float), bytes), (long long)unit->padding_elements);
@@ -169,8 +162,7 @@ static void print_unit_shards(const struct inspect_report *report, int first, in
 static void print_shard_sum(const struct inspect_report *report) {
     int64_t slots = 0;
     int64_t padding = 0;
-    char count[32];
-    char bytes[24];
+    char count[32], bytes[24];
     for (int unit = 0; unit < report->units->unit_count; unit++) {
         slots += unit_shard_elements(&report->units->units[unit], report->shards);
         padding += report->units->units[unit].padding_elements;

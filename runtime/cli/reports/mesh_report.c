@@ -80,10 +80,10 @@ static void print_placement(const struct mesh_report *report) {
     printf("\n");
 }
 
-void mesh_report_text(const struct mesh_report *report, struct region *region) {
+void mesh_report_text(const struct mesh_report *report) {
+    static char buffer[TABLE_BYTES];
     const struct mesh *mesh = &report->mesh;
-    char *buffer = region_alloc(region, TABLE_BYTES, 1);
-    struct text text = text_over(buffer, TABLE_BYTES);
+    struct text text = text_over(buffer, sizeof buffer);
     mesh_print(mesh, &text);
     ASSERT(!text.truncated);
     fputs(buffer, stdout);
@@ -107,10 +107,8 @@ static void add_numbers(struct json_writer *json, const char *name, const int *n
 }
 
 static void add_coordinates(struct json_writer *json, const struct mesh *mesh) {
-    json_newline(json, 0);
-    add_numbers(json, "table", mesh->table, mesh->ranks);
-    json_newline(json, 0);
-    json_begin_array(json, "coordinates");
+    add_numbers(json_newline(json, 0), "table", mesh->table, mesh->ranks);
+    json_begin_array(json_newline(json, 0), "coordinates");
     for (int rank = 0; rank < mesh->ranks; rank++) {
         int coordinate[MESH_DIMS_MAX];
         mesh_coordinate(mesh, rank, coordinate);
@@ -122,8 +120,7 @@ static void add_coordinates(struct json_writer *json, const struct mesh *mesh) {
 static void add_projection(struct json_writer *json, const struct mesh *mesh, unsigned mask) {
     int members[RANKS_MAX];
     int count;
-    json_newline(json, 0);
-    json_begin_object(json, NULL);
+    json_begin_object(json_newline(json, 0), NULL);
     json_begin_array(json, "dims");
     for (int d = 0; d < mesh->dim_count; d++) {
         if ((mask & 1u << d) != 0) {
@@ -143,8 +140,7 @@ static void add_projection(struct json_writer *json, const struct mesh *mesh, un
 
 static void add_groups(struct json_writer *json, const struct mesh *mesh) {
     unsigned all = (1u << mesh->dim_count) - 1;
-    json_newline(json, 0);
-    json_begin_array(json, "groups");
+    json_begin_array(json_newline(json, 0), "groups");
     for (unsigned mask = 1; mask <= all; mask++) {
         add_projection(json, mesh, mask);
     }
@@ -152,8 +148,7 @@ static void add_groups(struct json_writer *json, const struct mesh *mesh) {
 }
 
 static void add_placement(struct json_writer *json, const struct mesh_report *report) {
-    json_newline(json, 0);
-    json_begin_object(json, "placement");
+    json_begin_object(json_newline(json, 0), "placement");
     json_add_i64(json, "per_node", report->per_node);
     json_add_f64(json, "far_bytes", far_bytes(report, &report->mesh), 17);
     json_begin_object(json, "suggested");

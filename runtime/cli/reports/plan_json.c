@@ -68,8 +68,7 @@ static void add_space(struct json_writer *json, const struct session *session, e
 
 static void add_spaces(struct json_writer *json, const struct session *session) {
     struct disk_budget disk = disk_budget_of(session);
-    json_newline(json, 0);
-    json_begin_array(json, "spaces");
+    json_begin_array(json_newline(json, 0), "spaces");
     for (int space = 0; space < SPACE_COUNT; space++) {
         if (session->program.plan.peak_bytes[space] > 0) {
             add_space(json, session, (enum space)space);
@@ -80,12 +79,10 @@ static void add_spaces(struct json_writer *json, const struct session *session) 
 }
 
 static void add_extents(struct json_writer *json, const struct session *session) {
-    json_newline(json, 0);
-    json_begin_array(json, "extents");
+    json_begin_array(json_newline(json, 0), "extents");
     for (int i = 0; i < session->program.schedule.extent_count; i++) {
         const struct extent *extent = &session->program.schedule.extents[i];
-        json_newline(json, 0);
-        json_begin_object(json, NULL);
+        json_begin_object(json_newline(json, 0), NULL);
         json_add_text(json, "name", extent->name);
         json_add_text(json, "role", extent_role_name(extent->role));
         json_add_text(json, "space", space_name(extent->space));
@@ -102,8 +99,7 @@ static void add_extents(struct json_writer *json, const struct session *session)
 static void add_unit(struct json_writer *json, const struct sharding *sharding,
                      const struct unit_table *units, int index) {
     const struct unit *unit = &units->units[index];
-    json_newline(json, 0);
-    json_begin_object(json, NULL);
+    json_begin_object(json_newline(json, 0), NULL);
     json_add_text(json, "name", unit->name);
     json_add_i64(json, "elements", unit->elements);
     json_add_i64(json, "padding", unit->padding_elements);
@@ -118,14 +114,12 @@ static void add_units(struct json_writer *json, const struct site_report *report
     const struct session *session = report->session;
     const struct sharding *sharding = &session->spread.sharding;
     const struct unit_table *units = session->program.schedule.units;
-    json_newline(json, 0);
-    json_begin_array(json, "units");
+    json_begin_array(json_newline(json, 0), "units");
     for (int i = 0; i < units->unit_count; i++) {
         add_unit(json, sharding, units, i);
     }
     json_end(json);
-    json_newline(json, 0);
-    json_begin_array(json, "padding_of_shard");
+    json_begin_array(json_newline(json, 0), "padding_of_shard");
     for (int shard = 0; shard < sharding->shard; shard++) {
         json_add_i64(json, NULL, report->padding_of_shard[shard]);
     }
@@ -134,8 +128,7 @@ static void add_units(struct json_writer *json, const struct site_report *report
 
 static void add_volumes(struct json_writer *json, const struct site_report *report) {
     const struct step_volumes *volumes = &report->session->program.schedule.volumes;
-    json_newline(json, 0);
-    json_begin_object(json, "volumes");
+    json_begin_object(json_newline(json, 0), "volumes");
     json_add_u64(json, "gather_forward", volumes->gather_forward);
     json_add_u64(json, "gather_backward", volumes->gather_backward);
     json_add_u64(json, "reduce", volumes->reduce);
@@ -145,8 +138,7 @@ static void add_volumes(struct json_writer *json, const struct site_report *repo
     json_add_u64(json, "tallies", report->own.tally_bytes);
     json_add_u64(json, "total", report->own.received_bytes);
     json_end(json);
-    json_newline(json, 0);
-    json_begin_object(json, "estimate");
+    json_begin_object(json_newline(json, 0), "estimate");
     json_add_f64(json, "step_seconds", report->own.step.seconds, 9);
     json_add_f64(json, "communication_seconds", report->own.step.collective_seconds, 9);
     json_add_f64(json, "hidden_seconds", report->own.step.hidden_seconds, 9);
@@ -154,8 +146,7 @@ static void add_volumes(struct json_writer *json, const struct site_report *repo
 }
 
 static void add_stage(struct json_writer *json, const struct stage_row *row) {
-    json_newline(json, 0);
-    json_begin_object(json, NULL);
+    json_begin_object(json_newline(json, 0), NULL);
     json_add_i64(json, "zero", row->zero);
     json_begin_object(json, "peak_bytes");
     for (int space = 0; space < SPACE_COUNT; space++) {
@@ -171,8 +162,7 @@ static void add_stage(struct json_writer *json, const struct stage_row *row) {
 }
 
 static void add_stages(struct json_writer *json, const struct site_report *report) {
-    json_newline(json, 0);
-    json_begin_array(json, "stages");
+    json_begin_array(json_newline(json, 0), "stages");
     for (int i = 0; i < report->stage_count; i++) {
         add_stage(json, &report->stages[i]);
     }
@@ -183,8 +173,7 @@ static void add_stages(struct json_writer *json, const struct site_report *repor
     } else {
         json_add_null(json, "fastest_zero");
     }
-    json_newline(json, 0);
-    json_begin_array(json, "notes");
+    json_begin_array(json_newline(json, 0), "notes");
     for (int i = 0; i < report->note_count; i++) {
         json_add_text(json, NULL, report->notes[i]);
     }
@@ -193,8 +182,7 @@ static void add_stages(struct json_writer *json, const struct site_report *repor
 
 static void add_site(struct json_writer *json, const struct site_report *report) {
     const struct sharding *sharding = &report->session->spread.sharding;
-    json_newline(json, 0);
-    json_begin_object(json, "mesh");
+    json_begin_object(json_newline(json, 0), "mesh");
     json_add_i64(json, "replicate", sharding->replicate);
     json_add_i64(json, "shard", sharding->shard);
     json_end(json);
@@ -207,20 +195,22 @@ static void add_site(struct json_writer *json, const struct site_report *report)
 static void add_blame(struct json_writer *json, struct session *session) {
     const struct plan *plan = &session->program.plan;
     struct tenant_list list = report_tenant_list(plan, SPACE_DEVICE, &session->region);
-    json_newline(json, 0);
-    json_begin_object(json, "blame");
+    json_begin_object(json_newline(json, 0), "blame");
     json_add_u64(json, "step", plan->peak_step[SPACE_DEVICE]);
     json_begin_array(json, "tenants");
     for (int i = 0; i < list.count; i++) {
-        json_newline(json, 0);
-        add_named_bytes(json, list.tenants[i].name, list.tenants[i].bytes);
+        add_named_bytes(json_newline(json, 0), list.tenants[i].name, list.tenants[i].bytes);
     }
     json_end(json);
     json_end(json);
 }
 
-void remedies_add_json(struct json_writer *json, const struct remedy *remedies, int count) {
-    json_begin_array(json, "remedies");
+static enum status add_remedies(struct json_writer *json, const struct session *session,
+                                struct fault *fault) {
+    struct remedy remedies[REMEDIES_MAX];
+    int count;
+    TRY(remedies_find(session, PURPOSE_TRAIN, remedies, &count, fault));
+    json_begin_array(json_newline(json, 0), "remedies");
     for (int i = 0; i < count; i++) {
         json_begin_object(json, NULL);
         json_begin_object(json, "change");
@@ -232,15 +222,6 @@ void remedies_add_json(struct json_writer *json, const struct remedy *remedies, 
         json_end(json);
     }
     json_end(json);
-}
-
-static enum status add_remedies(struct json_writer *json, const struct session *session,
-                                struct fault *fault) {
-    struct remedy remedies[REMEDIES_MAX];
-    int count;
-    TRY(remedies_find(session, PURPOSE_TRAIN, remedies, &count, fault));
-    json_newline(json, 0);
-    remedies_add_json(json, remedies, count);
     return OK;
 }
 

@@ -24,10 +24,8 @@ static void print_unit(const struct site_report *report, int first, int end) {
     const struct unit *units = session->program.schedule.units->units;
     const struct unit *unit = &units[first];
     int64_t slot = unit_shard_elements(unit, session->spread.sharding.shard);
-    char name[NAME_BYTES];
-    char count[32];
-    char whole[24];
-    char shard[24];
+    char name[NAME_BYTES], count[32];
+    char whole[24], shard[24];
     snprintf(name, sizeof name, "%s", unit->name);
     if (end - first > 1) {
         snprintf(name, sizeof name, "layers.%d..%d", unit->layer, units[end - 1].layer);
@@ -84,8 +82,7 @@ static void print_padding(const struct site_report *report) {
 }
 
 static void print_volume(const char *name, uint64_t bytes) {
-    char rounded[24];
-    char grouped[32];
+    char rounded[24], grouped[32];
     if (bytes > 0) {
         printf("  %-38s %10s %22s B\n", name, text_bytes(bytes, rounded),
                text_grouped(bytes, grouped));
@@ -117,9 +114,7 @@ static void print_time(const struct site_report *report) {
 }
 
 static void print_stages(const struct site_report *report) {
-    char peak[24];
-    char host[24];
-    char received[24];
+    char peak[24], host[24], received[24];
     printf("\nZeRO        device   pinned+host  fits   received a step    s a step\n");
     for (int i = 0; i < report->stage_count; i++) {
         const struct stage_row *row = &report->stages[i];

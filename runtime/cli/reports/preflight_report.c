@@ -1,9 +1,7 @@
-/* preflight_report: the needs of a member, as text and as JSON. */
+/* preflight_report: the needs of a member, as text. */
 #include "runtime/cli/reports/reports.h"
 
 static const double GB = 1e9;
-
-enum { DIGITS = 6 /* of numbers in the JSON document */ };
 
 static void add_bytes(struct text *text, const char *before, uint64_t bytes, const char *after) {
     char amount[24];
@@ -14,8 +12,7 @@ static void add_head(const struct fit_report *report, struct text *text) {
     const struct session *session = report->session;
     const struct swarm_terms *terms = report->terms;
     const struct run *run = &session->run;
-    char hash[HASH_HEX_BYTES];
-    char count[24];
+    char hash[HASH_HEX_BYTES], count[24];
     text_add(text, "swarm    %s at %s, manifest %.16s\n", terms->manifest->name,
              terms->manifest->tracker.address, hash_hex(&terms->manifest->hash, hash));
     text_add(text, "model    %s, %s parameters\n", session->blueprint.model_type,
@@ -134,100 +131,11 @@ void fit_report_text(const struct fit_report *report, struct text *text) {
     }
 }
 
-/* ---- JSON ---- */
-
-static void put_spaces(struct json_writer *json, const struct fit_report *report) {
-    json_begin_array(json, "spaces");
-    for (int i = 0; i < report->space_count; i++) {
-        const struct fit_space *space = &report->spaces[i];
-        json_begin_object(json, NULL);
-        json_add_text(json, "name", space_name(space->space));
-        json_add_u64(json, "planned_bytes", space->planned_bytes);
-        json_add_u64(json, "swarm_bytes", space->swarm_bytes);
-        json_add_u64(json, "declared_bytes", space->declared_bytes);
-        json_add_u64(json, "capacity_bytes", space->capacity_bytes);
-        json_end(json);
-    }
-    json_end(json);
-}
-
-static void put_disk(struct json_writer *json, const struct disk_budget *disk) {
-    json_begin_object(json, "disk");
-    json_add_bool(json, "capacity_known", disk->capacity_known);
-    json_add_u64(json, "capacity_bytes", disk->capacity_known ? disk->capacity_bytes : 0);
-    json_add_u64(json, "snapshots_bytes", disk->snapshot_bytes * disk->snapshot_count);
-    json_add_u64(json, "results_bytes", disk->results_bytes);
-    json_add_u64(json, "ledger_bytes", disk->ledger_bytes);
-    json_add_u64(json, "export_bytes", disk->export_bytes);
-    json_add_u64(json, "peak_bytes", disk->peak_bytes);
-    json_end(json);
-}
-
-static void put_round(struct json_writer *json, const struct fit_report *report) {
-    json_begin_object(json, "round");
-    json_add_i64(json, "steps", report->session->run.swarm_inner_steps);
-    json_add_f64(json, "step_seconds", report->step_s, DIGITS);
-    json_add_f64(json, "train_seconds", report->train_s, DIGITS);
-    if (report->exchange_s > 0) {
-        json_add_f64(json, "exchange_seconds", report->exchange_s, DIGITS);
-    } else {
-        json_add_null(json, "exchange_seconds");
-    }
-    json_add_f64(json, "seconds", report->round_s, DIGITS);
-    json_add_f64(json, "tenth_bytes_per_second", report->tenth_bytes_per_s, DIGITS);
-    json_add_i64(json, "members", report->exchange.members);
-    json_add_u64(json, "up_bytes", report->exchange.up_bytes);
-    json_add_u64(json, "down_bytes", report->exchange.down_bytes);
-    json_end(json);
-}
-
-static void put_link(struct json_writer *json, const struct fit_link *link) {
-    if (link->round_trip_s <= 0) {
-        json_add_null(json, "link");
-        return;
-    }
-    json_begin_object(json, "link");
-    json_add_f64(json, "round_trip_seconds", link->round_trip_s, DIGITS);
-    json_add_f64(json, "up_bytes_per_second", link->up_bytes_per_s, DIGITS);
-    json_add_f64(json, "down_bytes_per_second", link->down_bytes_per_s, DIGITS);
-    json_end(json);
-}
-
-void fit_report_json(const struct fit_report *report, struct text *text) {
-    const struct session *session = report->session;
-    const struct swarm_terms *terms = report->terms;
-    struct json_writer writer = json_writer_over(text);
-    struct json_writer *json = &writer;
-    json_begin_object(json, NULL);
-    json_add_i64(json, "format", 1);
-    json_add_bool(json, "fits", report->misfit.status == OK);
-    json_add_text(json, "swarm", terms->manifest->name);
-    json_add_hex(json, "manifest", terms->manifest->hash.bytes, HASH_BYTES);
-    json_add_text(json, "target", session->target->name);
-    json_add_i64(json, "ranks", session->ranks > 1 ? session->ranks : 1);
-    json_add_i64(json, "parameters", terms->shape.slices.parameter_count);
-    json_add_i64(json, "rounds", terms->commits_max);
-    json_add_text(json, "codec", codec_name(terms->shape.slices.codec));
-    put_spaces(json, report);
-    put_disk(json, &report->disk);
-    put_round(json, report);
-    json_add_u64(json, "join_bytes", report->join_bytes);
-    json_add_f64(json, "up_bytes_a_day", report->up_bytes_a_day, DIGITS);
-    json_add_f64(json, "down_bytes_a_day", report->down_bytes_a_day, DIGITS);
-    put_link(json, &report->link);
-    if (report->misfit.status != OK) {
-        json_add_text(json, "reason", report->misfit.reason);
-        remedies_add_json(json, report->remedies, report->remedy_count);
-    }
-    json_end(json);
-    text_add(text, "\n");
-}
-
 enum status fit_report_write(struct session *session, const struct fit_report_request *request,
                              struct text *text, struct fault *fault) {
     struct fit_report *report = region_alloc(&session->region, 1, sizeof *report);
     TRY(fit_report_make(session, request->terms, &request->link, request->members, report, fault));
-    (request->json ? fit_report_json : fit_report_text)(report, text);
+    fit_report_text(report, text);
     if (report->misfit.status != OK) {
         *fault = report->misfit;
     }

@@ -12,7 +12,6 @@
 #include "runtime/cli/reports/json_stdout.h"
 #include "runtime/diagnose/comm.h"
 #include "runtime/diagnose/plan_site.h"
-#include "runtime/session/remedies.h"
 #include "runtime/shard/mesh.h"
 #include "runtime/swarm_setup/preflight.h"
 
@@ -45,9 +44,6 @@ void inspect_print_json(const struct inspect_report *report);
 MUST_CHECK enum status plan_print_json(struct session *session, const struct site_report *site,
                                        bool fits, struct fault *fault);
 
-/* remedies_add_json: add the array "remedies" (cli.md, plan --json). */
-void remedies_add_json(struct json_writer *json, const struct remedy *remedies, int count);
-
 /* plan_site_print: the part of a plan that is about ranks, as text. */
 void plan_site_print(const struct site_report *report);
 
@@ -65,8 +61,7 @@ struct mesh_report {
     struct mesh placed;          /* the same dimensions with the suggested table */
 };
 
-/* mesh_report_text: scratch is in `region`. */
-void mesh_report_text(const struct mesh_report *report, struct region *region);
+void mesh_report_text(const struct mesh_report *report);
 void mesh_report_json(const struct mesh_report *report);
 
 /* ---- skep comm ---- */
@@ -100,17 +95,15 @@ void snapshot_print_export_json(const struct snapshot *snapshot, const char *out
 
 /* ---- skep join ---- */
 
-enum { FIT_REPORT_BYTES = 32 * 1024 }; /* a bound for the text and the JSON document */
+enum { FIT_REPORT_BYTES = 32 * 1024 }; /* a bound for the text */
 
-/* fit_report_text, fit_report_json: the needs of a member, as text and as one line of JSON. */
+/* fit_report_text: the needs of a member. */
 void fit_report_text(const struct fit_report *report, struct text *text);
-void fit_report_json(const struct fit_report *report, struct text *text);
 
 struct fit_report_request {
     const struct swarm_terms *terms;
     struct fit_link link;
     int members; /* as fit_report_make takes them */
-    bool json;
 };
 
 /* fit_report_write: compute the report and append it to `text`, whether the member fits or not.

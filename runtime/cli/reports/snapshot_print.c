@@ -31,8 +31,7 @@ void snapshot_print_list(const char *folder, const struct snapshot_listed *liste
     }
     for (int i = 0; i < count; i++) {
         const struct snapshot *snapshot = &listed[i].snapshot;
-        char when[32];
-        char size[24];
+        char when[32], size[24];
         if (!listed[i].readable) {
             printf("%s: damaged: %s: %s\n", snapshot->path, listed[i].fault.subject,
                    listed[i].fault.reason);
@@ -55,15 +54,11 @@ void snapshot_print_list_json(const char *folder, const struct snapshot_listed *
                               bool verified) {
     struct json_stdout out;
     struct json_writer *json = json_stdout_begin(&out, 2);
-    json_newline(json, 2);
-    json_add_text(json, "folder", folder);
-    json_newline(json, 2);
-    json_add_bool(json, "verified", verified);
-    json_newline(json, 2);
-    json_begin_array(json, "snapshots");
+    json_add_text(json_newline(json, 2), "folder", folder);
+    json_add_bool(json_newline(json, 2), "verified", verified);
+    json_begin_array(json_newline(json, 2), "snapshots");
     for (int i = 0; i < count; i++) {
-        json_newline(json, 4);
-        json_begin_object(json, NULL);
+        json_begin_object(json_newline(json, 4), NULL);
         json_add_text(json, "path", listed[i].snapshot.path);
         json_add_bool(json, "good", listed[i].readable);
         if (listed[i].readable) {
@@ -83,9 +78,7 @@ void snapshot_print_list_json(const char *folder, const struct snapshot_listed *
 }
 
 void snapshot_print_whole(const struct snapshot *snapshot) {
-    char when[32];
-    char size[24];
-    char hex[HASH_HEX_BYTES];
+    char when[32], size[24], hex[HASH_HEX_BYTES];
     printf("snapshot  %s\nstep      %lld\nsaved     %s, as number %" PRIu64 "\nseed      %" PRIu64
            "\nplan      %s\n",
            snapshot->path, (long long)snapshot->step, saved_at(snapshot, when), snapshot->sequence,
@@ -103,45 +96,34 @@ void snapshot_print_whole(const struct snapshot *snapshot) {
 }
 
 static void add_contents(struct json_writer *json, const struct snapshot *snapshot) {
-    json_newline(json, 2);
-    json_begin_object(json, "values");
+    json_begin_object(json_newline(json, 2), "values");
     for (int i = 0; i < snapshot->value_count; i++) {
-        json_newline(json, 4);
-        json_add_u64_text(json, snapshot->values[i].name, snapshot->values[i].value);
+        json_add_u64_text(json_newline(json, 4), snapshot->values[i].name,
+                          snapshot->values[i].value);
     }
-    json_newline(json, 2);
-    json_end(json);
-    json_newline(json, 2);
-    json_begin_array(json, "files");
+    json_end(json_newline(json, 2));
+    json_begin_array(json_newline(json, 2), "files");
     for (int i = 0; i < snapshot->file_count; i++) {
         const struct snapshot_file *file = &snapshot->files[i];
-        json_newline(json, 4);
-        json_begin_object(json, NULL);
+        json_begin_object(json_newline(json, 4), NULL);
         json_add_text(json, "name", file->name);
         json_add_i64(json, "bytes", file->bytes);
         json_add_hex(json, "blake2b", file->hash.bytes, HASH_BYTES);
         json_end(json);
     }
-    json_newline(json, 2);
-    json_end(json);
+    json_end(json_newline(json, 2));
 }
 
 void snapshot_print_whole_json(const struct snapshot *snapshot) {
     struct json_stdout out;
     struct json_writer *json = json_stdout_begin(&out, 2);
-    json_newline(json, 2);
-    json_add_text(json, "path", snapshot->path);
-    json_newline(json, 2);
-    add_head(json, snapshot);
-    json_newline(json, 2);
-    json_add_u64_text(json, "seed", snapshot->seed);
-    json_newline(json, 2);
-    json_add_hex(json, "plan_hash", snapshot->plan_hash.bytes, HASH_BYTES);
+    json_add_text(json_newline(json, 2), "path", snapshot->path);
+    add_head(json_newline(json, 2), snapshot);
+    json_add_u64_text(json_newline(json, 2), "seed", snapshot->seed);
+    json_add_hex(json_newline(json, 2), "plan_hash", snapshot->plan_hash.bytes, HASH_BYTES);
     add_contents(json, snapshot);
-    json_newline(json, 2);
-    json_add_text(json, "model_folder", snapshot->model_folder);
-    json_newline(json, 2);
-    json_add_text(json, "keys", snapshot->keys);
+    json_add_text(json_newline(json, 2), "model_folder", snapshot->model_folder);
+    json_add_text(json_newline(json, 2), "keys", snapshot->keys);
     json_newline(json, 0);
     json_stdout_end(&out);
 }
