@@ -18,7 +18,7 @@ struct attention_args {
     int64_t q_stride, kv_stride, out_stride;
     int64_t window;
     float scale;
-    enum dtype dtype; /* f32 or bf16; sums and softmax in f32 */
+    enum dtype dtype; /* type of all tensors: f32 or bf16; sums and softmax use f32 */
 };
 
 /* Contract of all functions below:
@@ -33,7 +33,7 @@ struct attention_args {
 
 /* attention_forward: out = softmax(scale q k + mask) v, and lse, the logarithm of the sum of each
  * softmax.
- * shapes    out [rows, time, heads, head_dim] by out_stride; lse [rows, heads, time] f32
+ * shapes    out [rows, time, heads, head_dim] with out_stride; lse [rows, heads, time] f32
  * memory    at most 0.5 MiB per thread
  * source    online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867; tiles: Dao et al. 2022,
  *           arXiv:2205.14135 */
@@ -43,8 +43,8 @@ void attention_forward(const struct compute *compute, const struct attention_arg
                        void *out, float *lse, void *workspace);
 
 /* attention_backward: the gradients of q, k and v, from forward's inputs, out and lse.
- * shapes    dq by q_stride; dk and dv by kv_stride; dout by out_stride; all three gradients are
- *           overwritten, but not the gaps between their tokens
+ * shapes    dq with q_stride; dk and dv with kv_stride; dout with out_stride; all three gradients
+ *           are overwritten, but not the gaps between their tokens
  * memory    4 bytes per element of lse; at most 0.6 MiB per thread, for bf16 1 MiB more
  * source    probabilities recomputed from lse: Dao 2023, arXiv:2307.08691 */
 uint64_t attention_backward_workspace_bytes(const struct attention_args *args, int threads);
@@ -57,7 +57,7 @@ void attention_backward(const struct compute *compute, const struct attention_ar
  * kv_stride is ignored) already hold the keys and values of the `past` earlier tokens and of the
  * new ones; query i is at position past + i of a single document.
  * shapes    args->rows = 1; args->time = number of new tokens; past + time <= context
- * memory    as attention_forward; does not depend on past */
+ * memory    as for attention_forward; it does not depend on past */
 uint64_t attention_cached_workspace_bytes(const struct attention_args *args, int64_t context,
                                           int threads);
 void attention_cached(const struct compute *compute, const struct attention_args *args,

@@ -9,25 +9,25 @@
  *              +---------------+------ .. ------+
  *              | scale: fp32   | i8 per element |        element = code x scale
  *              +---------------+------ .. ------+
- *          codes in [-127, 127]; scale = largest size in the block / 127
+ *          codes in [-127, 127]; scale = largest magnitude in the block / 127
  *   int4   blocks of 64 elements, the last one of 1 to 64:
  *              +---------------+------- .. -------+
  *              | scale: bf16   | i4 per element   |      element = code x scale
  *              +---------------+------- .. -------+
  *          byte j holds element 2j in its low and element 2j + 1 in its high four bits, in two's
- *          complement; after an odd last element the high bits are 0; codes in [-7, 7]; scale =
- *          bf16(largest size in the block / 7)
+ *          complement; after an odd last element the high bits are 0
+ *          codes in [-7, 7]; scale = bf16(largest magnitude in the block / 7)
  *
  * Arithmetic, with the same bits at every CPU level and for any thread count. All in fp32; every
  * operation below rounds once to nearest even, and none are fused:
- *   meant    = source + feedback                (source alone without feedback)
- *   scale    = largest |meant| / 127 or 7       (a true division; int4: then rounded to bf16);
- *              taken as 0 when below 2^-126, the smallest normal number
+ *   adjusted = source + feedback                (source alone without feedback)
+ *   scale    = largest |adjusted| / 127 or 7    (a true division; int4: then rounded to bf16);
+ *              0 if below 2^-126, the smallest normal number
  *   inverse  = 1 / scale                        (a true division; 0 for a scale of 0)
- *   code     = nearest integer, ties to even, of (meant x inverse)
+ *   code     = nearest integer, ties to even, of (adjusted x inverse)
  *   decoded  = code x scale
- *   residual = meant - decoded
- * No clamp is needed: meant x inverse exceeds 127 by less than 2^-15, and 7 by at most 2^-5. */
+ *   residual = adjusted - decoded
+ * No clamp is needed: adjusted x inverse exceeds 127 by less than 2^-15, and 7 by at most 2^-5. */
 #ifndef SKEP_KERNELS_CODEC_H
 #define SKEP_KERNELS_CODEC_H
 
@@ -37,8 +37,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The numbers are in messages and in the ledger, so they must never change. 4 is reserved for a
- * sparse codec. */
+/* Messages and the ledger store these codec numbers, so they must never change. Number 4 is
+ * reserved for a sparse codec. */
 enum codec { CODEC_FP32 = 0, CODEC_BF16 = 1, CODEC_INT8 = 2, CODEC_INT4 = 3, CODEC_COUNT };
 
 enum { CODEC_INT8_BLOCK = 256, CODEC_INT4_BLOCK = 64 };
@@ -46,42 +46,44 @@ enum { CODEC_INT8_BLOCK = 256, CODEC_INT4_BLOCK = 64 };
 /* codec_name: "fp32", "bf16", "int8" or "int4". */
 const char *codec_name(enum codec codec);
 
-/* codec_parse: the codec with that name. false when there is none; *codec is then unchanged. */
+/* codec_parse: set *codec to the codec called `name`. Return false if there is none, and leave
+ * *codec unchanged. */
 bool codec_parse(const char *name, enum codec *codec);
 
-/* codec_block: elements of one block; 1 for fp32 and bf16. Only the last block of a vector may be
- * shorter, so the parts of a vector that is split at multiples of it encode to the same bytes as
- * the whole. */
+/* codec_block: number of elements in one block; 1 for fp32 and bf16. Only the last block of a
+ * vector may be shorter, so a vector that is split at block boundaries encodes to the same bytes as
+ * the whole vector. */
 int64_t codec_block(enum codec codec);
 
 /* codec_bytes: the exact number of bytes of `count` encoded elements.
  * limits  0 <= count <= 2^44 */
 uint64_t codec_bytes(enum codec codec, int64_t count);
 
-/* codec_elements_within: the number of elements in as many whole blocks as fit into `bytes`. */
+/* codec_elements_within: the number of elements in the whole blocks that fit into `bytes` bytes. */
 int64_t codec_elements_within(enum codec codec, uint64_t bytes);
 
 struct codec_encode_args {
     enum codec codec;
     int64_t count;
     const float *source;   /* [count] */
-    const float *feedback; /* [count]: error feedback of earlier rounds, added first; or NULL */
-    float *residual;       /* [count]: what the encoding loses; may be `feedback`; or NULL */
+    const float *feedback; /* [count]: encoding error of earlier rounds, added to source; or NULL */
+    float *residual;       /* [count]: encoding error of this round; may be `feedback`; or NULL */
 };
 
-/* codec_encode: write codec_bytes() bytes. With error feedback, the residual of one round is the
- * feedback of the next, so that the sum of the decoded vectors stays within one residual of the sum
- * of the sources. A caller that may have to undo a round uses two buffers, or computes the residual
- * later from the same inputs: source + feedback, then codec_decode_add with weight -1, gives the
- * same bits.
+/* codec_encode: encode args->source and write codec_bytes() bytes. With error feedback, the
+ * residual of one round is the feedback of the next, so that the sum of the decoded vectors stays
+ * within one residual of the sum of the sources. A caller that may have to undo a round uses two
+ * buffers, or computes the residual later from the same inputs: source + feedback, then
+ * codec_decode_add with weight -1, gives the same bits.
  * shapes    source, feedback, residual [count]; bytes [codec_bytes()]
- * limits    residual is feedback or overlaps no input; bytes overlaps nothing and has any alignment
+ * limits    residual is feedback or overlaps no input; bytes overlaps no other buffer and
+ *           has any alignment
  * memory    caller owns all; no workspace
- * errors    false when an element, its decoded value, or 127 (7) times a scale is not finite; bytes
- * and residual are then undefined
+ * errors    false when an element, its decoded value, or a scale times 127 (int4: times 7) is not
+ *           finite; bytes and residual are then undefined
  * accuracy  fp32 exact; bf16 2^-8 relative; int8 half a step, where a step is the block's largest
- *           size / 127; int4 half a step of its rounded scale; int8 and int4 plus 2^-15 of a step;
- *           a block whose scale would be below 2^-126 becomes zeros
+ *           magnitude / 127; int4 half a step of its rounded scale; int8 and int4 plus 2^-15 of a
+ *           step; a block whose scale would be below 2^-126 becomes zeros
  * source    Seide et al. 2014 and Karimireddy et al. 2019, arXiv:1901.09847 (error feedback) */
 MUST_CHECK bool codec_encode(const struct compute *compute, const struct codec_encode_args *args,
                              uint8_t *bytes);

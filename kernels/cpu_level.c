@@ -36,7 +36,7 @@ static bool has_avx512(void) {
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-bool cpu_level_runs(enum cpu_level level) {
+bool cpu_supports_level(enum cpu_level level) {
     switch (level) {
     case CPU_SCALAR:
         return true;
@@ -53,29 +53,30 @@ bool cpu_level_runs(enum cpu_level level) {
     return false;
 }
 #elif defined(__aarch64__)
-bool cpu_level_runs(enum cpu_level level) {
+bool cpu_supports_level(enum cpu_level level) {
     return level == CPU_SCALAR || level == CPU_NEON;
 }
 #else
-bool cpu_level_runs(enum cpu_level level) {
+bool cpu_supports_level(enum cpu_level level) {
     return level == CPU_SCALAR;
 }
 #endif
 
 enum cpu_level cpu_level_detect(void) {
     enum cpu_level level = CPU_LEVEL_COUNT - 1;
-    while (!cpu_level_runs(level)) {
+    while (!cpu_supports_level(level)) {
         level--;
     }
-    const char *wanted = getenv("SKEP_CPU");
-    if (wanted == NULL) {
+    const char *requested_name = getenv("SKEP_CPU");
+    if (requested_name == NULL) {
         return level;
     }
-    enum cpu_level named;
-    if (!cpu_level_parse(wanted, &named) || !cpu_level_runs(named)) {
+    enum cpu_level requested_level;
+    if (!cpu_level_parse(requested_name, &requested_level) ||
+        !cpu_supports_level(requested_level)) {
         log_line(LOG_WARNING, "SKEP_CPU=%s: not a CPU level that this machine supports; using %s",
-                 wanted, cpu_level_name(level));
+                 requested_name, cpu_level_name(level));
         return level;
     }
-    return named;
+    return requested_level;
 }

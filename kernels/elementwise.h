@@ -7,14 +7,14 @@
 
 struct elementwise_args {
     int64_t count;
-    enum dtype dtype; /* f32 or bf16; arithmetic in f32, rounded once */
+    enum dtype dtype; /* type of all tensors: f32 or bf16; computed in f32, rounded once */
 };
 
 /* For all kernels of this header: buffers hold args->count contiguous elements of args->dtype and
  * need only the alignment of an element. The caller owns them. No call can fail. */
 
 /* add_run: out = a + b. out may be a or b.
- * accuracy  the exact sum rounded (in bf16 rounded to f32 first) */
+ * accuracy  the exact sum, rounded to f32 and, for bf16, then to bf16 */
 void add_run(const struct compute *compute, const struct elementwise_args *args, const void *a,
              const void *b, void *out);
 
@@ -57,11 +57,11 @@ struct column_sum_args {
     enum dtype dtype; /* of x: f32 or bf16 */
 };
 
-/* column_sum_workspace_bytes: one f32 row of the result for every 64 rows of x. */
+/* column_sum_workspace_bytes: the size of one f32 row of sums for every 64 rows of x. */
 uint64_t column_sum_workspace_bytes(const struct column_sum_args *args, int threads);
 
-/* column_sum_run: sums[n] += sum over rows of x[row, n]: for the gradient of a bias.
- * shapes    x [rows, columns] of the given stride; sums [columns] f32
+/* column_sum_run: sums[n] += sum over rows of x[row, n]. It computes the gradient of a bias.
+ * shapes    x [rows, columns] with args->stride; sums [columns] f32
  * memory    workspace of column_sum_workspace_bytes(), undefined afterwards
  * accuracy  sums of 64 rows are rounded to f32 and then added in fp64: 2e-7 of the largest sum, and
  *           the same bits for any thread count */
@@ -72,8 +72,8 @@ struct rope_args {
     int64_t tokens, heads, head_dim;
     int64_t rotary_dim;            /* even, at most head_dim */
     int64_t in_stride, out_stride; /* elements from one token to the next */
-    bool inverse;                  /* rotate back, in the backward pass */
-    enum dtype dtype;              /* of in and out: f32 or bf16 */
+    bool inverse;                  /* true: rotate backwards, for the backward pass */
+    enum dtype dtype;              /* type of in and out: f32 or bf16 */
 };
 
 /* rope_run: rotary position embedding. Rotate the first rotary_dim elements of each head by its

@@ -8,9 +8,9 @@
 
 struct embedding_args {
     int64_t tokens, dim;
-    int64_t vocab;    /* every id is below it; the data loader checks that */
-    int64_t padding;  /* the id that contributes no gradient; -1: none */
-    enum dtype dtype; /* of table, position_table, out, dout: f32 or bf16 */
+    int64_t vocab;    /* number of token ids; the data loader checks that all are below it */
+    int64_t padding;  /* padding id, whose row gets no gradient; -1: there is none */
+    enum dtype dtype; /* type of table, position_table, out and dout: f32 or bf16 */
 };
 
 /* embedding_forward: out[t] = table[ids[t]] (+ position_table[positions[t]] unless NULL).

@@ -1,5 +1,5 @@
-/* generation: copies rows to and from the cache of a generation, whose length is known only at run
- * time. */
+/* generation: copies rows to and from the key-value cache of text generation. The number of rows in
+ * the cache is known only at run time. */
 #ifndef SKEP_KERNELS_GENERATION_H
 #define SKEP_KERNELS_GENERATION_H
 
@@ -9,9 +9,9 @@
 
 struct generation_args {
     int64_t tokens;  /* new rows, of which the first scalars->token_count are valid */
-    int64_t width;   /* elements of a row */
+    int64_t width;   /* number of elements in a row */
     int64_t stride;  /* elements from one new row to the next */
-    int64_t context; /* rows of the cache */
+    int64_t context; /* capacity of the cache in rows */
     enum dtype dtype;
 };
 

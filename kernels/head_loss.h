@@ -10,14 +10,16 @@
 struct head_loss_args {
     int64_t tokens, dim, vocab;
     int64_t chunk;    /* tokens whose logits exist at the same time; head_loss_chunk() chooses it */
-    enum dtype dtype; /* of hidden, weight, dhidden; logits and losses are f32 */
-    /* false: losses only, with dhidden and dweight NULL; true: one of them may be NULL */
+    enum dtype dtype; /* type of hidden, weight and dhidden; logits and losses are f32 */
+    /* true: compute gradients, and at most one of dhidden and dweight may be NULL; false: compute
+     * losses only, and both must be NULL */
     bool gradient;
     bool accumulate; /* dweight is added to (true) or overwritten (false) */
 };
 
-/* head_loss_chunk: tokens of a chunk, so that its logits fit in 32 MiB: a multiple of 16, at least
- * 16, or all tokens. Chunks are equal if that makes them at most a quarter smaller. */
+/* head_loss_chunk: the number of tokens in a chunk whose logits fit in 32 MiB: a multiple of 16 (at
+ * least 16), or all tokens. Chunks have equal sizes if that makes them at most a quarter
+ * smaller. */
 int64_t head_loss_chunk(int64_t tokens, int64_t vocab);
 
 /* head_loss_workspace_bytes: space for one chunk's logits and losses, and the workspace of its

@@ -5,24 +5,25 @@
 
 #include <stdint.h>
 
-/* Elements of one item of memory-bound work. It takes a few microseconds: long enough to make the
- * cost of taking an item negligible, short enough for all threads to end at about the same time. */
+/* Number of elements in one item of memory-bound work. An item takes a few microseconds: long
+ * enough to make the cost of dispatching it negligible, short enough for all threads to finish at
+ * about the same time. */
 enum { ITEM_ELEMENTS = 16384 };
 
-/* items_count: the number of items of `per_item` that cover `length`; the last one may be
- * shorter. */
+/* items_count: the number of items of `per_item` elements that cover `length` elements. The last
+ * item may be shorter. */
 static inline int64_t items_count(int64_t length, int64_t per_item) {
     return (length + per_item - 1) / per_item;
 }
 
-/* items_length: the length of item `item`. */
-static inline int64_t items_length(int64_t length, int64_t per_item, int64_t item) {
+/* item_length: the number of elements in the item with index `item`. */
+static inline int64_t item_length(int64_t length, int64_t per_item, int64_t item) {
     int64_t left = length - item * per_item;
     return left < per_item ? left : per_item;
 }
 
-/* items_rows: the number of rows of `width` elements in one item. */
-static inline int64_t items_rows(int64_t width) {
+/* item_rows: the number of rows in one item, for rows of `width` elements. */
+static inline int64_t item_rows(int64_t width) {
     return width < ITEM_ELEMENTS ? ITEM_ELEMENTS / width : 1;
 }
 

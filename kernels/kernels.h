@@ -1,4 +1,4 @@
-/* kernels: the contracts of the operations that compute on tensors, one header a family.
+/* kernels: the contracts of the operations that compute on tensors, one header for each family.
  *
  * Each header declares the CPU's functions and states shapes, types, limits, memory, errors,
  * accuracy and sources for the CPU and CUDA implementations alike. A kernel allocates nothing: its
@@ -16,9 +16,9 @@
 
 struct kernel_table;
 
-/* What every CPU kernel call gets: the chosen loops and the thread pool. */
+/* The context of every CPU kernel call: the selected kernels and the thread pool. */
 struct compute {
-    const struct kernel_table *table; /* filled by kernel_table_init */
+    const struct kernel_table *table; /* initialized by kernel_table_init */
     struct pool *pool;
 };
 

@@ -1,4 +1,5 @@
-/* matmul: matrix products, on the CPU in tiles from panels packed into the caller's workspace. */
+/* matmul: matrix products. On the CPU, they are computed in tiles, from panels that are packed into
+ * the caller's workspace. */
 #ifndef SKEP_KERNELS_MATMUL_H
 #define SKEP_KERNELS_MATMUL_H
 
@@ -11,10 +12,10 @@
 struct matmul_args {
     int64_t m, n, k;
     int64_t lda, ldb, ldc;
-    enum dtype dtype_in;  /* of A, B and bias: f32 or bf16 */
+    enum dtype dtype_in;  /* type of A, B and bias: f32 or bf16 */
     enum dtype dtype_out; /* f32 or bf16 */
     bool transpose_a, transpose_b;
-    bool accumulate; /* add to C; dtype_out must be f32, without bias */
+    bool accumulate; /* true: add to C; requires an f32 C and no bias */
     bool bias;
 };
 

@@ -8,7 +8,7 @@
 struct norm_args {
     int64_t rows, dim;
     float epsilon;
-    /* of x, out, weight, bias and their gradients with respect to activations: f32 or bf16 */
+    /* type of x, out, weight, bias, dout, dadd and dx: f32 or bf16 */
     enum dtype dtype;
 };
 
@@ -25,19 +25,19 @@ struct norm_args {
 void rmsnorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
                      const void *weight, void *out, float *rms_inv);
 
-/* norm_backward_workspace_bytes: the workspace of rmsnorm_backward and layernorm_backward: for
- * every 64 rows, one f32 row each for weight and bias. */
+/* norm_backward_workspace_bytes: the workspace size of rmsnorm_backward and layernorm_backward.
+ * Every 64 rows need one f32 row for the gradient of the weight and one for that of the bias. */
 uint64_t norm_backward_workspace_bytes(const struct norm_args *args, int threads);
 
 /* rmsnorm_backward: dx = dadd + J^T dout, rounded once, where J is the Jacobian of the forward
- * pass; the gradient of the weight is added to dweight. Either may be NULL and is then not
- * computed: dweight if the weight is frozen, dx if all earlier layers are.
+ * pass; the gradient of the weight is added to dweight. Either output may be NULL and is
+ * then not computed: dweight if the weight is frozen, dx if all earlier layers are frozen.
  * shapes    dout, x, dadd, dx [rows, dim]; weight, dweight [dim]; rms_inv [rows] of the forward
  *           pass
  * dtypes    dout, x, weight, dadd, dx args->dtype; rms_inv, dweight f32; sums of 64 rows are taken
  *           in f32 and then added in fp64: the same bits for any thread count
- * limits    as forward; dadd may be NULL (nothing is added) and may be dx; dx may be dout; dx and
- *           dweight are not both NULL
+ * limits    as for rmsnorm_forward; dadd may be NULL (nothing is added) and may be dx; dx may be
+ *           dout; dx and dweight are not both NULL
  * memory    caller owns all; workspace of norm_backward_workspace_bytes(), undefined afterwards
  * errors    none
  * accuracy  relative L2 of dx and dweight 5e-7 in f32; dx one rounding in bf16 */

@@ -6,7 +6,7 @@
 #include "kernels/kernels.h"
 #include "kernels/scalars.h"
 
-/* gradient_norm_workspace_bytes: one accumulator per thread. */
+/* gradient_norm_workspace_bytes: the size of one accumulator for each thread. */
 uint64_t gradient_norm_workspace_bytes(int64_t count, int threads);
 
 /* gradient_norm_run: add the squares of gradients[count] to scalars->norm, which the CPU zeroes
@@ -37,16 +37,17 @@ enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC };
 
 struct adamw_args {
     int64_t count;
-    int64_t decayed;     /* number of elements, from the first, with weight decay: 0 to count */
+    int64_t decayed;     /* number of leading elements with weight decay: 0 to count */
     double beta1, beta2; /* fp64, because 1 - beta2 must be accurate */
     float epsilon;
-    float weight_decay;       /* of the first `decayed` elements */
+    float weight_decay;       /* weight decay of the first `decayed` elements */
     enum dtype dtype_moments; /* f32 or bf16 */
-    enum dtype dtype_params;  /* of params if it is a separate copy: f32 or bf16 */
-    enum rounding rounding;   /* of bf16 moments */
-    /* for stochastic rounding: distinguishes tensors that share a step's noise */
+    enum dtype dtype_params;  /* type of params if it is a separate copy: f32 or bf16 */
+    enum rounding rounding;   /* rounding of bf16 moments */
+    /* number of this tensor's noise stream, so that tensors of one step get different random
+     * bits */
     uint32_t stream;
-    int64_t position; /* for stochastic rounding: the position of element 0 in its whole tensor */
+    int64_t position; /* index of element 0 in its whole tensor, for stochastic rounding */
 };
 
 /* adamw_run: one step of AdamW, as in torch.optim.AdamW: decoupled decay, bias correction, epsilon

@@ -1,14 +1,14 @@
 /* outer: the arithmetic between the rounds of a swarm: a member's pseudo-gradient, and the outer
  * step, which all members compute identically.
  *
- *   pseudo-gradient   d = outer - inner                       a member's, after its inner steps
- *   mean              g = sum over members of share x d       in roster order, codec_decode_add
- *   outer step        v' = momentum x v + g                   Nesterov's, as PyTorch's SGD
- *                     p' = p - rate x (g + momentum x v')     (nesterov, dampening 0) takes it
+ *   pseudo-gradient   d = outer - inner                       by a member after its inner steps
+ *   mean              g = sum over members of share x d       in roster order, by codec_decode_add
+ *   outer step        v' = momentum x v + g                   as in PyTorch's SGD
+ *                     p' = p - rate x (g + momentum x v')     with nesterov, without dampening
  *
- * All in fp32 and elementwise; every product, sum and difference rounds once, in the order written,
- * and none are fused. All members therefore get the same bits, at every CPU level and for any
- * thread count. */
+ * All operations are elementwise in fp32. Every product, sum and difference rounds once, in the
+ * order written, and none are fused. All members therefore get the same bits, at every CPU level
+ * and for any thread count. */
 #ifndef SKEP_KERNELS_OUTER_H
 #define SKEP_KERNELS_OUTER_H
 

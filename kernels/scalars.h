@@ -12,21 +12,22 @@ enum { NORM_DIGITS = 24 };
  * squares summed over a granule lie in [2^-298, 2^263]. */
 struct norm_accumulator {
     int64_t digits[NORM_DIGITS];
-    int64_t nonfinite; /* granules whose sum was not finite */
+    int64_t nonfinite; /* number of granules whose sum was not finite */
 };
 
 struct step_scalars {
-    /* written by the CPU before the segment that reads them */
+    /* The CPU writes these fields before it executes the segment that reads them. */
     float learning_rate;
     float bias_correction_1; /* 1 - beta1^t */
     float bias_correction_2; /* 1 - beta2^t */
     float loss_scale;        /* 1 / valid tokens of the step, over all ranks */
-    int32_t cache_length;    /* tokens already in the key-value cache */
-    int32_t token_count;     /* valid tokens of this prefill chunk */
-    int64_t valid_tokens; /* of the step or batch: of this rank, and after a tally of all ranks */
-    uint32_t noise;       /* the step's seed of stochastic rounding */
-    /* written by kernels */
-    double loss_sum; /* over valid tokens, not yet scaled; each microbatch adds to it */
+    int32_t cache_length;    /* number of tokens already in the key-value cache */
+    int32_t token_count;     /* number of valid tokens in this prefill chunk */
+    /* number of valid tokens in the step or batch: on this rank or, after a tally, on all ranks */
+    int64_t valid_tokens;
+    uint32_t noise; /* seed for the stochastic rounding of this step */
+    /* Kernels write these fields. */
+    double loss_sum; /* sum over valid tokens, not yet scaled; each microbatch adds to it */
     double gradient_norm;
     float clip_factor; /* min(1, clip_norm / gradient_norm) */
     /* 1: a gradient of this step is not finite, and the optimizer changes nothing */
@@ -38,7 +39,7 @@ struct step_scalars {
 struct rank_tally {
     double loss_sum;
     int64_t valid_tokens;
-    struct norm_accumulator norm; /* of the gradients that the rank owns */
+    struct norm_accumulator norm; /* sum of squares of the rank's own gradients */
 };
 
 #endif

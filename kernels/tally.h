@@ -7,15 +7,15 @@
 
 /* The fields that tally_in sets; a bit mask. */
 enum tally_part {
-    TALLY_TOKENS = 1, /* valid_tokens is the sum, loss_scale its inverse, or 0 if the sum is 0 */
-    TALLY_LOSS = 2,   /* loss_sum is the sum */
-    /* norm is merged over the first `shard` ranks, which hold every gradient once */
+    TALLY_TOKENS = 1, /* set valid_tokens to the sum, loss_scale to its inverse (0 if it is 0) */
+    TALLY_LOSS = 2,   /* set loss_sum to the sum over all ranks */
+    /* merge norm over the first `shard` ranks, which together hold every gradient once */
     TALLY_NORM = 4
 };
 
 struct tally_args {
-    int ranks; /* of the world */
-    int shard; /* ranks of a shard group; the first `shard` ranks hold the first replica */
+    int ranks; /* world size */
+    int shard; /* size of a shard group; the first `shard` ranks hold the first replica */
     unsigned parts;
 };
 
@@ -23,7 +23,7 @@ struct tally_args {
 void tally_out(const struct step_scalars *scalars, struct rank_tally *own);
 
 /* tally_in: add up tallies[args->ranks] in rank order and set the fields of *scalars that
- * args->parts names.
+ * args->parts selects.
  * limits    shard <= ranks
  * accuracy  losses are added in fp64 in rank order, and the rest are integers: the same bits on
  *           every rank */

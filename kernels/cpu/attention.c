@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    QUERY_TILE = 128,  /* rows: half the key packing of 64 rows, with scratch that fits in L2 */
-    STACKED_HEADS = 8, /* query heads of one group that share the packed keys in one item */
+    QUERY_TILE = 128,  /* rows; 64 rows would pack keys twice as often, more would not fit in L2 */
+    STACKED_HEADS = 8, /* query heads of one group that use the same packed keys in an item */
     SCORES_STRIDE = ATTENTION_KEY_TILE,
 };
 
@@ -23,17 +23,17 @@ struct forward_job {
     char *out;
     float *lse; /* NULL: not computed */
     int64_t kv_stride;
-    int64_t past; /* keys before that of the first query */
+    int64_t past_keys; /* number of keys before the key of the first query */
     int64_t stacked_heads, tile_tokens;
     int64_t head_tiles, token_tiles;
     float *workspace;
 };
 
-/* Rows of the tile: `heads` blocks of `tokens` rows, one for each query head. */
+/* A tile of queries consists of `heads` blocks of `tokens` rows, one block for each query head. */
 struct query_tile {
     int64_t row, kv_head;
-    int64_t head, heads;
-    int64_t token, tokens;
+    int64_t first_head, heads;
+    int64_t first_token, tokens;
     int64_t rows;
     struct attention_key_range visible_keys[QUERY_TILE];
 };
@@ -43,27 +43,27 @@ struct forward_scratch {
     float *maxima, *sums;
 };
 
-static int64_t stacked_heads_of(const struct attention_args *args) {
+static int64_t stacked_head_count(const struct attention_args *args) {
     return attention_min(args->heads / args->kv_heads, STACKED_HEADS);
 }
 
-static int64_t tile_tokens_of(const struct attention_args *args) {
-    int64_t tokens = QUERY_TILE / stacked_heads_of(args) / ATTENTION_STRIP * ATTENTION_STRIP;
+static int64_t tile_token_count(const struct attention_args *args) {
+    int64_t tokens = QUERY_TILE / stacked_head_count(args) / ATTENTION_STRIP * ATTENTION_STRIP;
     return attention_min(tokens, args->time);
 }
 
-static int64_t tile_rows_of(const struct attention_args *args) {
-    return attention_round_up(tile_tokens_of(args) * stacked_heads_of(args), ATTENTION_STRIP);
+static int64_t tile_row_count(const struct attention_args *args) {
+    return attention_round_up(tile_token_count(args) * stacked_head_count(args), ATTENTION_STRIP);
 }
 
 static int64_t scratch_floats(const struct attention_args *args) {
-    int64_t rows = tile_rows_of(args);
+    int64_t rows = tile_row_count(args);
     int64_t dim = attention_padded_dim(args);
     return 2 * rows * dim + 2 * ATTENTION_KEY_TILE * dim + rows * SCORES_STRIDE + 2 * rows;
 }
 
-static struct forward_scratch scratch_of(const struct forward_job *job, int thread) {
-    int64_t rows = tile_rows_of(job->args);
+static struct forward_scratch thread_scratch(const struct forward_job *job, int thread) {
+    int64_t rows = tile_row_count(job->args);
     int64_t dim = attention_padded_dim(job->args);
     struct forward_scratch scratch;
     scratch.queries = job->workspace + thread * scratch_floats(job->args);
@@ -76,8 +76,9 @@ static struct forward_scratch scratch_of(const struct forward_job *job, int thre
     return scratch;
 }
 
-/* The last tiles see the most keys, so threads take them first. */
-static void tile_of_item(const struct forward_job *job, int64_t item, struct query_tile *tile) {
+/* Set *tile to the tile of `item`. The last tiles see the most keys, so the first items process
+ * them. */
+static void init_query_tile(const struct forward_job *job, int64_t item, struct query_tile *tile) {
     const struct attention_args *args = job->args;
     int64_t group = args->heads / args->kv_heads;
     int64_t head_tile = item % job->head_tiles;
@@ -85,16 +86,16 @@ static void tile_of_item(const struct forward_job *job, int64_t item, struct que
     tile->kv_head = index % args->kv_heads;
     index /= args->kv_heads;
     tile->row = index % args->rows;
-    tile->token = (job->token_tiles - 1 - index / args->rows) * job->tile_tokens;
-    tile->tokens = attention_min(job->tile_tokens, args->time - tile->token);
+    tile->first_token = (job->token_tiles - 1 - index / args->rows) * job->tile_tokens;
+    tile->tokens = attention_min(job->tile_tokens, args->time - tile->first_token);
     tile->heads = attention_min(job->stacked_heads, group - head_tile * job->stacked_heads);
-    tile->head = tile->kv_head * group + head_tile * job->stacked_heads;
+    tile->first_head = tile->kv_head * group + head_tile * job->stacked_heads;
     tile->rows = tile->heads * tile->tokens;
     for (int64_t r = 0; r < tile->rows; r++) {
-        int64_t token = tile->token + r % tile->tokens;
-        int64_t depth =
-            job->positions ? job->positions[tile->row * args->time + token] : job->past + token;
-        tile->visible_keys[r] = attention_key_range_of(args, job->past + token, depth);
+        int64_t token = tile->first_token + r % tile->tokens;
+        int64_t depth = job->positions ? job->positions[tile->row * args->time + token]
+                                       : job->past_keys + token;
+        tile->visible_keys[r] = attention_key_range_of(args, job->past_keys + token, depth);
     }
 }
 
@@ -105,8 +106,8 @@ static void load_queries(const struct forward_job *job, const struct query_tile 
     int64_t dim = attention_padded_dim(args);
     struct attention_block block = {tile->tokens, args->head_dim, args->q_stride, args->dtype};
     for (int64_t h = 0; h < tile->heads; h++) {
-        int64_t start = (tile->row * args->time + tile->token) * args->q_stride +
-                        (tile->head + h) * args->head_dim;
+        int64_t start = (tile->row * args->time + tile->first_token) * args->q_stride +
+                        (tile->first_head + h) * args->head_dim;
         job->kernels->load_rows(&block, job->q + start * dtype_bytes(args->dtype),
                                 scratch->queries + h * tile->tokens * dim);
     }
@@ -129,14 +130,14 @@ static void load_keys(const struct forward_job *job, const struct query_tile *ti
     int64_t bytes = start * dtype_bytes(args->dtype);
     job->kernels->load_columns(&block, job->k + bytes, scratch->keys);
     job->kernels->load_rows(&block, job->v + bytes, scratch->values);
-    if (key + 2 * ATTENTION_KEY_TILE <= job->past + args->time) {
+    if (key + 2 * ATTENTION_KEY_TILE <= job->past_keys + args->time) {
         int64_t next = bytes + ATTENTION_KEY_TILE * job->kv_stride * dtype_bytes(args->dtype);
         attention_prefetch(&block, job->k + next);
         attention_prefetch(&block, job->v + next);
     }
 }
 
-static void strip_forward(const struct forward_job *job, const struct forward_scratch *scratch,
+static void process_strip(const struct forward_job *job, const struct forward_scratch *scratch,
                           int64_t row, int64_t rows,
                           const struct attention_strip_key_range *visible) {
     int64_t dim = attention_padded_dim(job->args);
@@ -149,8 +150,8 @@ static void strip_forward(const struct forward_job *job, const struct forward_sc
         .n = columns,
         .k = job->args->head_dim,
         .a = scratch->queries + row * dim,
-        .a_row = dim,
-        .a_step = 1,
+        .a_row_stride = dim,
+        .a_k_stride = 1,
         .b = scratch->keys + visible->low,
         .b_stride = ATTENTION_KEY_TILE,
         .c = scores,
@@ -172,8 +173,8 @@ static void strip_forward(const struct forward_job *job, const struct forward_sc
         .n = dim,
         .k = visible->high - visible->low,
         .a = scores,
-        .a_row = SCORES_STRIDE,
-        .a_step = 1,
+        .a_row_stride = SCORES_STRIDE,
+        .a_k_stride = 1,
         .b = scratch->values + visible->low * dim,
         .b_stride = dim,
         .c = sums_of_values,
@@ -183,8 +184,8 @@ static void strip_forward(const struct forward_job *job, const struct forward_sc
     job->kernels->product(&mixture);
 }
 
-static void store_outs(const struct forward_job *job, const struct query_tile *tile,
-                       const struct forward_scratch *scratch) {
+static void store_outputs(const struct forward_job *job, const struct query_tile *tile,
+                          const struct forward_scratch *scratch) {
     const struct attention_args *args = job->args;
     int64_t dim = attention_padded_dim(args);
     for (int64_t r = 0; r < tile->rows; r++) {
@@ -195,22 +196,23 @@ static void store_outs(const struct forward_job *job, const struct query_tile *t
     struct attention_block block = {tile->tokens, args->head_dim, args->out_stride, args->dtype};
     for (int64_t h = 0; h < tile->heads; h++) {
         int64_t row = h * tile->tokens;
-        int64_t start = (tile->row * args->time + tile->token) * args->out_stride +
-                        (tile->head + h) * args->head_dim;
+        int64_t start = (tile->row * args->time + tile->first_token) * args->out_stride +
+                        (tile->first_head + h) * args->head_dim;
         job->kernels->store_rows(&block, scratch->sums_of_values + row * dim, scratch->sums + row,
                                  job->out + start * dtype_bytes(args->dtype));
         if (job->lse) {
-            float *lse = job->lse + (tile->row * args->heads + tile->head + h) * args->time;
-            memcpy(lse + tile->token, scratch->maxima + row, (size_t)tile->tokens * sizeof(float));
+            float *lse = job->lse + (tile->row * args->heads + tile->first_head + h) * args->time;
+            memcpy(lse + tile->first_token, scratch->maxima + row,
+                   (size_t)tile->tokens * sizeof(float));
         }
     }
 }
 
-static void forward_item(void *context, int64_t item, int thread) {
+static void run_forward_item(void *context, int64_t item, int thread) {
     const struct forward_job *job = context;
-    struct forward_scratch scratch = scratch_of(job, thread);
+    struct forward_scratch scratch = thread_scratch(job, thread);
     struct query_tile tile;
-    tile_of_item(job, item, &tile);
+    init_query_tile(job, item, &tile);
     load_queries(job, &tile, &scratch);
     int64_t first = tile.visible_keys[0].first;
     int64_t last = 0;
@@ -225,11 +227,11 @@ static void forward_item(void *context, int64_t item, int thread) {
             int64_t rows = attention_min(ATTENTION_STRIP, tile.rows - row);
             struct attention_strip_key_range visible;
             if (attention_strip_key_range_of(tile.visible_keys + row, rows, key, count, &visible)) {
-                strip_forward(job, &scratch, row, rows, &visible);
+                process_strip(job, &scratch, row, rows, &visible);
             }
         }
     }
-    store_outs(job, &tile, &scratch);
+    store_outputs(job, &tile, &scratch);
 }
 
 static void forward_run(const struct compute *compute, struct forward_job *job, void *workspace) {
@@ -238,11 +240,11 @@ static void forward_run(const struct compute *compute, struct forward_job *job, 
     int64_t group = args->heads / args->kv_heads;
     job->kernels = &compute->table->attention;
     job->workspace = workspace;
-    job->stacked_heads = stacked_heads_of(args);
-    job->tile_tokens = tile_tokens_of(args);
-    job->head_tiles = attention_tiles(group, job->stacked_heads);
-    job->token_tiles = attention_tiles(args->time, job->tile_tokens);
-    pool_run(compute->pool, forward_item, job,
+    job->stacked_heads = stacked_head_count(args);
+    job->tile_tokens = tile_token_count(args);
+    job->head_tiles = attention_tile_count(group, job->stacked_heads);
+    job->token_tiles = attention_tile_count(args->time, job->tile_tokens);
+    pool_run(compute->pool, run_forward_item, job,
              job->token_tiles * args->rows * args->kv_heads * job->head_tiles);
 }
 
@@ -275,9 +277,9 @@ uint64_t attention_cached_workspace_bytes(const struct attention_args *args, int
 }
 
 void attention_cached(const struct compute *compute, const struct attention_args *args,
-                      int64_t past, const void *q, const void *k_cache, const void *v_cache,
+                      int64_t past_keys, const void *q, const void *k_cache, const void *v_cache,
                       void *out, void *workspace) {
-    ASSERT(args->rows == 1 && past >= 0);
+    ASSERT(args->rows == 1 && past_keys >= 0);
     struct forward_job job = {
         .args = args,
         .q = q,
@@ -285,7 +287,7 @@ void attention_cached(const struct compute *compute, const struct attention_args
         .v = v_cache,
         .out = out,
         .kv_stride = args->kv_heads * args->head_dim,
-        .past = past,
+        .past_keys = past_keys,
     };
     forward_run(compute, &job, workspace);
 }

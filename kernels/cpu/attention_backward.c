@@ -17,11 +17,11 @@
 #include <string.h>
 
 enum {
-    TILE = ATTENTION_KEY_TILE, /* the size of query tiles, too */
-    TILES_OF_DIM = 8,          /* in struct backward_scratch, per thread */
+    TILE = ATTENTION_KEY_TILE, /* rows of a query tile, and keys of a key tile */
+    SCRATCH_TILES = 8,         /* number of [TILE, dim] buffers in struct backward_scratch */
     PRODUCTS_WHOLE = 5,
     PRODUCTS_SPLIT = 7,
-    SUMS_FLOATS_MAX = 1 << 18, /* 1 MiB per thread, for dq of bf16 tensors */
+    DQ_SUM_FLOATS_MAX = 1 << 18, /* limit of 1 MiB per thread for the dq sums of bf16 tensors */
 };
 
 struct backward_job {
@@ -33,55 +33,57 @@ struct backward_job {
     char *dq, *dk, *dv;
     float *delta; /* [rows, heads, time], in the workspace */
     float *scratch;
-    bool whole;
+    bool use_whole;
 };
 
 struct backward_scratch {
     float *queries, *douts, *dqueries; /* [TILE, dim] */
     float *keys, *dkeys, *dvalues;
-    float *keys_across, *values_across; /* [dim, TILE] */
-    float *scores, *slopes;             /* [TILE, TILE] */
-    float *sums;                        /* bf16 in whole items: dq of all heads of a group */
+    float *keys_transposed, *values_transposed; /* [dim, TILE] */
+    float *scores, *score_gradients;            /* [TILE, TILE] */
+    float *dq_sums; /* bf16 in whole items: dq of all heads of a group */
 };
 
 struct query_range {
     int64_t row, head, token, tokens;
     struct attention_key_range visible_keys[TILE];
-    int64_t first; /* the lowest key that any of them sees */
+    int64_t first_key; /* the lowest key that any query in the range sees */
 };
 
 struct key_range {
     int64_t row, kv_head, key, count;
 };
 
-static int64_t group_of(const struct attention_args *args) {
+static int64_t heads_per_group(const struct attention_args *args) {
     return args->heads / args->kv_heads;
 }
 
-static int64_t sums_floats(const struct attention_args *args) {
-    return args->dtype == DTYPE_F32 ? 0 : group_of(args) * args->time * attention_padded_dim(args);
+static int64_t dq_sum_floats(const struct attention_args *args) {
+    return args->dtype == DTYPE_F32
+               ? 0
+               : heads_per_group(args) * args->time * attention_padded_dim(args);
 }
 
-static bool cut_whole(const struct attention_args *args, int threads) {
+static bool use_whole_items(const struct attention_args *args, int threads) {
     int64_t items = args->rows * args->kv_heads;
-    int64_t tiles = attention_tiles(args->time, TILE);
-    int64_t whole = PRODUCTS_WHOLE * attention_tiles(items, threads) * tiles;
-    int64_t split = PRODUCTS_SPLIT * attention_tiles(items * tiles, threads);
-    return sums_floats(args) <= SUMS_FLOATS_MAX && whole <= split;
+    int64_t tiles = attention_tile_count(args->time, TILE);
+    int64_t whole_cost = PRODUCTS_WHOLE * attention_tile_count(items, threads) * tiles;
+    int64_t split_cost = PRODUCTS_SPLIT * attention_tile_count(items * tiles, threads);
+    return dq_sum_floats(args) <= DQ_SUM_FLOATS_MAX && whole_cost <= split_cost;
 }
 
-static int64_t scratch_floats(const struct attention_args *args, bool whole) {
-    int64_t tiles = TILES_OF_DIM * TILE * attention_padded_dim(args) + 2 * TILE * TILE;
-    return tiles + (whole ? sums_floats(args) : 0);
+static int64_t scratch_floats(const struct attention_args *args, bool use_whole) {
+    int64_t tiles = SCRATCH_TILES * TILE * attention_padded_dim(args) + 2 * TILE * TILE;
+    return tiles + (use_whole ? dq_sum_floats(args) : 0);
 }
 
 static int64_t delta_floats(const struct attention_args *args) {
     return attention_round_up(args->rows * args->heads * args->time, ATTENTION_LANES);
 }
 
-static struct backward_scratch scratch_of(const struct backward_job *job, int thread) {
+static struct backward_scratch thread_scratch(const struct backward_job *job, int thread) {
     int64_t size = TILE * attention_padded_dim(job->args);
-    float *base = job->scratch + thread * scratch_floats(job->args, job->whole);
+    float *base = job->scratch + thread * scratch_floats(job->args, job->use_whole);
     struct backward_scratch scratch = {
         .queries = base,
         .douts = base + size,
@@ -89,38 +91,38 @@ static struct backward_scratch scratch_of(const struct backward_job *job, int th
         .keys = base + 3 * size,
         .dkeys = base + 4 * size,
         .dvalues = base + 5 * size,
-        .keys_across = base + 6 * size,
-        .values_across = base + 7 * size,
-        .scores = base + TILES_OF_DIM * size,
-        .slopes = base + TILES_OF_DIM * size + TILE * TILE,
-        .sums = base + TILES_OF_DIM * size + 2 * TILE * TILE,
+        .keys_transposed = base + 6 * size,
+        .values_transposed = base + 7 * size,
+        .scores = base + SCRATCH_TILES * size,
+        .score_gradients = base + SCRATCH_TILES * size + TILE * TILE,
+        .dq_sums = base + SCRATCH_TILES * size + 2 * TILE * TILE,
     };
     return scratch;
 }
 
-static int64_t token_bytes(const struct attention_args *args, int64_t row, int64_t token,
-                           int64_t stride, int64_t head) {
+static int64_t token_offset(const struct attention_args *args, int64_t row, int64_t token,
+                            int64_t stride, int64_t head) {
     int64_t element = (row * args->time + token) * stride + head * args->head_dim;
     return element * dtype_bytes(args->dtype);
 }
 
-static struct attention_block block_of(const struct attention_args *args, int64_t rows,
-                                       int64_t stride) {
+static struct attention_block make_block(const struct attention_args *args, int64_t rows,
+                                         int64_t stride) {
     return (struct attention_block){rows, args->head_dim, stride, args->dtype};
 }
 
 /* Compute delta, the mean of a row's dP weighted by P, for one tile of tokens of every head. */
-static void delta_item(void *context, int64_t item, int thread) {
+static void run_delta_item(void *context, int64_t item, int thread) {
     const struct backward_job *job = context;
     const struct attention_args *args = job->args;
-    struct backward_scratch scratch = scratch_of(job, thread);
-    int64_t tiles = attention_tiles(args->time, TILE);
+    struct backward_scratch scratch = thread_scratch(job, thread);
+    int64_t tiles = attention_tile_count(args->time, TILE);
     int64_t row = item / tiles;
     int64_t token = item % tiles * TILE;
     int64_t tokens = attention_min(TILE, args->time - token);
-    struct attention_block block = block_of(args, tokens, args->out_stride);
+    struct attention_block block = make_block(args, tokens, args->out_stride);
     for (int64_t head = 0; head < args->heads; head++) {
-        int64_t bytes = token_bytes(args, row, token, args->out_stride, head);
+        int64_t bytes = token_offset(args, row, token, args->out_stride, head);
         job->kernels->load_rows(&block, job->out + bytes, scratch.queries);
         job->kernels->load_rows(&block, job->dout + bytes, scratch.douts);
         job->kernels->row_dots(scratch.queries, scratch.douts, tokens, attention_padded_dim(args),
@@ -128,18 +130,18 @@ static void delta_item(void *context, int64_t item, int thread) {
     }
 }
 
-static void read_queries(const struct backward_job *job, int64_t row, int64_t head, int64_t token,
-                         struct query_range *range) {
+static void init_query_range(const struct backward_job *job, int64_t row, int64_t head,
+                             int64_t token, struct query_range *range) {
     const struct attention_args *args = job->args;
     range->row = row;
     range->head = head;
     range->token = token;
     range->tokens = attention_min(TILE, args->time - token);
-    range->first = token;
+    range->first_key = token;
     for (int64_t r = 0; r < range->tokens; r++) {
         int64_t depth = job->positions[row * args->time + token + r];
         range->visible_keys[r] = attention_key_range_of(args, token + r, depth);
-        range->first = attention_min(range->first, range->visible_keys[r].first);
+        range->first_key = attention_min(range->first_key, range->visible_keys[r].first);
     }
 }
 
@@ -148,10 +150,10 @@ static void load_queries(const struct backward_job *job, const struct query_rang
                          const struct backward_scratch *scratch) {
     const struct attention_args *args = job->args;
     int64_t dim = attention_padded_dim(args);
-    struct attention_block queries = block_of(args, range->tokens, args->q_stride);
-    struct attention_block douts = block_of(args, range->tokens, args->out_stride);
-    int64_t q = token_bytes(args, range->row, range->token, args->q_stride, range->head);
-    int64_t dout = token_bytes(args, range->row, range->token, args->out_stride, range->head);
+    struct attention_block queries = make_block(args, range->tokens, args->q_stride);
+    struct attention_block douts = make_block(args, range->tokens, args->out_stride);
+    int64_t q = token_offset(args, range->row, range->token, args->q_stride, range->head);
+    int64_t dout = token_offset(args, range->row, range->token, args->out_stride, range->head);
     job->kernels->load_rows(&queries, job->q + q, scratch->queries);
     job->kernels->load_rows(&douts, job->dout + dout, scratch->douts);
     if (range->token + 2 * TILE <= args->time) {
@@ -168,15 +170,15 @@ static void load_queries(const struct backward_job *job, const struct query_rang
 static void load_keys(const struct backward_job *job, const struct key_range *range,
                       const struct backward_scratch *scratch) {
     const struct attention_args *args = job->args;
-    struct attention_block block = block_of(args, range->count, args->kv_stride);
-    int64_t bytes = token_bytes(args, range->row, range->key, args->kv_stride, range->kv_head);
+    struct attention_block block = make_block(args, range->count, args->kv_stride);
+    int64_t bytes = token_offset(args, range->row, range->key, args->kv_stride, range->kv_head);
     job->kernels->load_rows(&block, job->k + bytes, scratch->keys);
-    job->kernels->load_columns(&block, job->k + bytes, scratch->keys_across);
-    job->kernels->load_columns(&block, job->v + bytes, scratch->values_across);
+    job->kernels->load_columns(&block, job->k + bytes, scratch->keys_transposed);
+    job->kernels->load_columns(&block, job->v + bytes, scratch->values_transposed);
 }
 
-/* Columns that no row of the strip sees still count as zeros in the sums over rows. */
-static void clear_invisible(float *strip, int64_t rows, int64_t low, int64_t high) {
+/* Set the columns that no row of the strip sees to 0, because sums over rows include them. */
+static void zero_invisible_columns(float *strip, int64_t rows, int64_t low, int64_t high) {
     if (low == 0 && high == TILE) {
         return;
     }
@@ -186,32 +188,32 @@ static void clear_invisible(float *strip, int64_t rows, int64_t low, int64_t hig
     }
 }
 
-/* Compute probabilities and dS of one strip, and dq if it is requested. */
-static void strip_backward(const struct backward_job *job, const struct query_range *range,
-                           const struct backward_scratch *scratch, int64_t row,
-                           const struct attention_strip_key_range *visible, bool want_dq) {
+/* Compute the probabilities and dS of one strip, and dq if `want_dq`. */
+static void process_query_strip(const struct backward_job *job, const struct query_range *range,
+                                const struct backward_scratch *scratch, int64_t row,
+                                const struct attention_strip_key_range *visible, bool want_dq) {
     const struct attention_args *args = job->args;
     int64_t dim = attention_padded_dim(args);
     int64_t rows = attention_min(ATTENTION_STRIP, range->tokens - row);
     int64_t columns = attention_round_up(visible->high, ATTENTION_LANES) - visible->low;
     float *scores = scratch->scores + row * TILE + visible->low;
-    float *slopes = scratch->slopes + row * TILE + visible->low;
+    float *score_gradients = scratch->score_gradients + row * TILE + visible->low;
     struct attention_product product = {
         .m = attention_round_up(rows, ATTENTION_ROW_GROUP),
         .n = columns,
         .k = args->head_dim,
         .a = scratch->queries + row * dim,
-        .a_row = dim,
-        .a_step = 1,
-        .b = scratch->keys_across + visible->low,
+        .a_row_stride = dim,
+        .a_k_stride = 1,
+        .b = scratch->keys_transposed + visible->low,
         .b_stride = TILE,
         .c = scores,
         .c_stride = TILE,
     };
     job->kernels->product(&product);
     product.a = scratch->douts + row * dim;
-    product.b = scratch->values_across + visible->low;
-    product.c = slopes;
+    product.b = scratch->values_transposed + visible->low;
+    product.c = score_gradients;
     job->kernels->product(&product);
     int64_t stats = (range->row * args->heads + range->head) * args->time + range->token + row;
     struct attention_strip strip = {
@@ -220,18 +222,20 @@ static void strip_backward(const struct backward_job *job, const struct query_ra
         .stride = TILE,
         .first = visible->first,
         .last = visible->last,
-        .whole = visible->whole,
+        .is_complete = visible->is_complete,
         .scale = args->scale,
         .scores = scores,
     };
-    job->kernels->slopes(&strip, job->lse + stats, job->delta + stats, slopes);
-    clear_invisible(scratch->scores + row * TILE, rows, visible->low, visible->low + columns);
-    clear_invisible(scratch->slopes + row * TILE, rows, visible->low, visible->low + columns);
+    job->kernels->score_gradients(&strip, job->lse + stats, job->delta + stats, score_gradients);
+    zero_invisible_columns(scratch->scores + row * TILE, rows, visible->low,
+                           visible->low + columns);
+    zero_invisible_columns(scratch->score_gradients + row * TILE, rows, visible->low,
+                           visible->low + columns);
     if (want_dq) {
         product.n = dim;
         product.k = visible->high - visible->low;
-        product.a = slopes;
-        product.a_row = TILE;
+        product.a = score_gradients;
+        product.a_row_stride = TILE;
         product.b = scratch->keys + visible->low * dim;
         product.b_stride = dim;
         product.c = scratch->dqueries + row * dim;
@@ -241,18 +245,18 @@ static void strip_backward(const struct backward_job *job, const struct query_ra
     }
 }
 
-/* Add to dk and dv of sixteen keys the terms of the query rows [row, row + rows). */
-static void key_strip_backward(const struct backward_job *job,
-                               const struct backward_scratch *scratch, int64_t column, int64_t row,
-                               int64_t rows) {
+/* Add the terms of the query rows [row, row + rows) to dk and dv of sixteen keys. */
+static void process_key_strip(const struct backward_job *job,
+                              const struct backward_scratch *scratch, int64_t column, int64_t row,
+                              int64_t rows) {
     int64_t dim = attention_padded_dim(job->args);
     struct attention_product product = {
         .m = ATTENTION_STRIP,
         .n = dim,
         .k = rows,
         .a = scratch->scores + row * TILE + column,
-        .a_row = 1,
-        .a_step = TILE,
+        .a_row_stride = 1,
+        .a_k_stride = TILE,
         .b = scratch->douts + row * dim,
         .b_stride = dim,
         .c = scratch->dvalues + column * dim,
@@ -260,17 +264,17 @@ static void key_strip_backward(const struct backward_job *job,
         .accumulate = true,
     };
     job->kernels->product(&product);
-    product.a = scratch->slopes + row * TILE + column;
+    product.a = scratch->score_gradients + row * TILE + column;
     product.b = scratch->queries + row * dim;
     product.c = scratch->dkeys + column * dim;
     job->kernels->product(&product);
 }
 
-/* Process one pair of tiles. Rows between two strips that see a column are included even if they do
- * not see it. */
-static void pair_backward(const struct backward_job *job, const struct query_range *queries,
-                          const struct key_range *keys, const struct backward_scratch *scratch,
-                          bool want_dq, bool want_dkv) {
+/* Process one pair of a query tile and a key tile. Rows between two strips that see a column are
+ * included in its sums even if they do not see it; their terms are 0. */
+static void process_tile_pair(const struct backward_job *job, const struct query_range *queries,
+                              const struct key_range *keys, const struct backward_scratch *scratch,
+                              bool want_dq, bool want_dkv) {
     int64_t begin[TILE / ATTENTION_STRIP];
     int64_t end[TILE / ATTENTION_STRIP] = {0};
     for (int64_t row = 0; row < queries->tokens; row += ATTENTION_STRIP) {
@@ -278,11 +282,11 @@ static void pair_backward(const struct backward_job *job, const struct query_ran
         struct attention_strip_key_range visible;
         if (!attention_strip_key_range_of(queries->visible_keys + row, rows, keys->key, keys->count,
                                           &visible)) {
-            clear_invisible(scratch->scores + row * TILE, rows, 0, 0);
-            clear_invisible(scratch->slopes + row * TILE, rows, 0, 0);
+            zero_invisible_columns(scratch->scores + row * TILE, rows, 0, 0);
+            zero_invisible_columns(scratch->score_gradients + row * TILE, rows, 0, 0);
             continue;
         }
-        strip_backward(job, queries, scratch, row, &visible, want_dq);
+        process_query_strip(job, queries, scratch, row, &visible, want_dq);
         for (int64_t c = visible.low; c < visible.high; c += ATTENTION_STRIP) {
             int64_t strip = c / ATTENTION_STRIP;
             begin[strip] = end[strip] == 0 ? row : begin[strip];
@@ -292,64 +296,64 @@ static void pair_backward(const struct backward_job *job, const struct query_ran
     for (int64_t c = 0; c < keys->count && want_dkv; c += ATTENTION_STRIP) {
         int64_t strip = c / ATTENTION_STRIP;
         if (end[strip] != 0) {
-            key_strip_backward(job, scratch, c, begin[strip], end[strip] - begin[strip]);
+            process_key_strip(job, scratch, c, begin[strip], end[strip] - begin[strip]);
         }
     }
 }
 
 /* The buffer in which whole items sum dq: the output itself if it is f32. */
-static float *dq_sums(const struct backward_job *job, const struct query_range *range,
-                      const struct backward_scratch *scratch, struct attention_block *block) {
+static float *find_dq_sums(const struct backward_job *job, const struct query_range *range,
+                           const struct backward_scratch *scratch, struct attention_block *block) {
     const struct attention_args *args = job->args;
-    *block = block_of(args, range->tokens, args->q_stride);
+    *block = make_block(args, range->tokens, args->q_stride);
     if (args->dtype == DTYPE_F32) {
-        return (float *)(void *)(job->dq + token_bytes(args, range->row, range->token,
-                                                       args->q_stride, range->head));
+        return (float *)(void *)(job->dq + token_offset(args, range->row, range->token,
+                                                        args->q_stride, range->head));
     }
     int64_t dim = attention_padded_dim(args);
     *block = (struct attention_block){range->tokens, dim, dim, DTYPE_F32};
-    int64_t group_head = range->head % group_of(args);
-    return scratch->sums + (group_head * args->time + range->token) * dim;
+    int64_t group_head = range->head % heads_per_group(args);
+    return scratch->dq_sums + (group_head * args->time + range->token) * dim;
 }
 
-/* Process all pairs of one tile of keys. */
-static void key_tile_backward(const struct backward_job *job, const struct key_range *keys,
-                              const struct backward_scratch *scratch) {
+/* Process one tile of keys with all tiles of queries that see it. */
+static void process_key_tile(const struct backward_job *job, const struct key_range *keys,
+                             const struct backward_scratch *scratch) {
     const struct attention_args *args = job->args;
     size_t bytes = (size_t)(TILE * attention_padded_dim(args)) * sizeof(float);
     load_keys(job, keys, scratch);
     memset(scratch->dkeys, 0, bytes);
     memset(scratch->dvalues, 0, bytes);
-    for (int64_t i = 0; i < group_of(args); i++) {
-        int64_t head = keys->kv_head * group_of(args) + i;
+    for (int64_t i = 0; i < heads_per_group(args); i++) {
+        int64_t head = keys->kv_head * heads_per_group(args) + i;
         for (int64_t token = keys->key; token < args->time; token += TILE) {
             struct query_range queries;
-            read_queries(job, keys->row, head, token, &queries);
-            if (queries.first >= keys->key + keys->count) {
+            init_query_range(job, keys->row, head, token, &queries);
+            if (queries.first_key >= keys->key + keys->count) {
                 continue;
             }
             struct attention_block block;
-            float *sums = dq_sums(job, &queries, scratch, &block);
+            float *sums = find_dq_sums(job, &queries, scratch, &block);
             load_queries(job, &queries, scratch);
-            if (job->whole) {
+            if (job->use_whole) {
                 job->kernels->load_rows(&block, sums, scratch->dqueries);
             }
-            pair_backward(job, &queries, keys, scratch, job->whole, true);
-            if (job->whole) {
+            process_tile_pair(job, &queries, keys, scratch, job->use_whole, true);
+            if (job->use_whole) {
                 job->kernels->store_rows(&block, scratch->dqueries, NULL, sums);
             }
         }
     }
-    struct attention_block block = block_of(args, keys->count, args->kv_stride);
-    int64_t start = token_bytes(args, keys->row, keys->key, args->kv_stride, keys->kv_head);
+    struct attention_block block = make_block(args, keys->count, args->kv_stride);
+    int64_t start = token_offset(args, keys->row, keys->key, args->kv_stride, keys->kv_head);
     job->kernels->store_rows(&block, scratch->dkeys, NULL, job->dk + start);
     job->kernels->store_rows(&block, scratch->dvalues, NULL, job->dv + start);
 }
 
-static void key_tile_item(void *context, int64_t item, int thread) {
+static void run_key_tile_item(void *context, int64_t item, int thread) {
     const struct backward_job *job = context;
     const struct attention_args *args = job->args;
-    struct backward_scratch scratch = scratch_of(job, thread);
+    struct backward_scratch scratch = thread_scratch(job, thread);
     int64_t heads = args->rows * args->kv_heads;
     int64_t key = item / heads * TILE;
     struct key_range keys = {
@@ -358,65 +362,67 @@ static void key_tile_item(void *context, int64_t item, int thread) {
         .key = key,
         .count = attention_min(TILE, args->time - key),
     };
-    key_tile_backward(job, &keys, &scratch);
+    process_key_tile(job, &keys, &scratch);
 }
 
-/* Late tiles see the most keys, so they are dealt first. */
-static void query_tile_item(void *context, int64_t item, int thread) {
+/* The last tiles of queries see the most keys, so the first items process them. */
+static void run_query_tile_item(void *context, int64_t item, int thread) {
     const struct backward_job *job = context;
     const struct attention_args *args = job->args;
-    struct backward_scratch scratch = scratch_of(job, thread);
+    struct backward_scratch scratch = thread_scratch(job, thread);
     int64_t heads = args->rows * args->heads;
-    int64_t tile = attention_tiles(args->time, TILE) - 1 - item / heads;
+    int64_t tile = attention_tile_count(args->time, TILE) - 1 - item / heads;
     int64_t head = item % args->heads;
     struct query_range queries;
-    read_queries(job, item % heads / args->heads, head, tile * TILE, &queries);
+    init_query_range(job, item % heads / args->heads, head, tile * TILE, &queries);
     load_queries(job, &queries, &scratch);
     memset(scratch.dqueries, 0, (size_t)(TILE * attention_padded_dim(args)) * sizeof(float));
     int64_t last = queries.token + queries.tokens;
-    for (int64_t key = queries.first - queries.first % TILE; key < last; key += TILE) {
+    for (int64_t key = queries.first_key - queries.first_key % TILE; key < last; key += TILE) {
         int64_t count = attention_min(TILE, args->time - key);
-        struct key_range keys = {queries.row, head / group_of(args), key, count};
+        struct key_range keys = {queries.row, head / heads_per_group(args), key, count};
         load_keys(job, &keys, &scratch);
-        pair_backward(job, &queries, &keys, &scratch, true, false);
+        process_tile_pair(job, &queries, &keys, &scratch, true, false);
     }
-    struct attention_block block = block_of(args, queries.tokens, args->q_stride);
-    int64_t start = token_bytes(args, queries.row, queries.token, args->q_stride, head);
+    struct attention_block block = make_block(args, queries.tokens, args->q_stride);
+    int64_t start = token_offset(args, queries.row, queries.token, args->q_stride, head);
     job->kernels->store_rows(&block, scratch.dqueries, NULL, job->dq + start);
 }
 
 /* Process one key-value head of one row: dq starts at 0, gets a term from each tile of keys, and
  * for bf16 is rounded at the end. */
-static void whole_item(void *context, int64_t item, int thread) {
+static void run_whole_item(void *context, int64_t item, int thread) {
     const struct backward_job *job = context;
     const struct attention_args *args = job->args;
-    struct backward_scratch scratch = scratch_of(job, thread);
+    struct backward_scratch scratch = thread_scratch(job, thread);
     struct key_range keys = {.row = item / args->kv_heads, .kv_head = item % args->kv_heads};
     struct query_range range = {.row = keys.row, .tokens = args->time};
-    int64_t first_head = keys.kv_head * group_of(args);
+    int64_t first_head = keys.kv_head * heads_per_group(args);
     struct attention_block block;
-    for (range.head = first_head; range.head < first_head + group_of(args); range.head++) {
-        float *sums = dq_sums(job, &range, &scratch, &block);
+    for (range.head = first_head; range.head < first_head + heads_per_group(args); range.head++) {
+        float *sums = find_dq_sums(job, &range, &scratch, &block);
         for (int64_t t = 0; t < args->time; t++) {
             memset(sums + t * block.stride, 0, (size_t)block.dim * sizeof(float));
         }
     }
     for (keys.key = 0; keys.key < args->time; keys.key += TILE) {
         keys.count = attention_min(TILE, args->time - keys.key);
-        key_tile_backward(job, &keys, &scratch);
+        process_key_tile(job, &keys, &scratch);
     }
-    struct attention_block rounded = block_of(args, args->time, args->q_stride);
+    struct attention_block rounded = make_block(args, args->time, args->q_stride);
     for (range.head = first_head;
-         args->dtype != DTYPE_F32 && range.head < first_head + group_of(args); range.head++) {
-        job->kernels->store_rows(&rounded, dq_sums(job, &range, &scratch, &block), NULL,
+         args->dtype != DTYPE_F32 && range.head < first_head + heads_per_group(args);
+         range.head++) {
+        job->kernels->store_rows(&rounded, find_dq_sums(job, &range, &scratch, &block), NULL,
                                  job->dq +
-                                     token_bytes(args, range.row, 0, args->q_stride, range.head));
+                                     token_offset(args, range.row, 0, args->q_stride, range.head));
     }
 }
 
 uint64_t attention_backward_workspace_bytes(const struct attention_args *args, int threads) {
     attention_check(args);
-    int64_t floats = delta_floats(args) + scratch_floats(args, cut_whole(args, threads)) * threads;
+    int64_t floats =
+        delta_floats(args) + scratch_floats(args, use_whole_items(args, threads)) * threads;
     return (uint64_t)floats * sizeof(float);
 }
 
@@ -441,14 +447,14 @@ void attention_backward(const struct compute *compute, const struct attention_ar
         .dv = dv,
         .delta = workspace,
         .scratch = (float *)workspace + delta_floats(args),
-        .whole = cut_whole(args, compute->pool->thread_count),
+        .use_whole = use_whole_items(args, compute->pool->thread_count),
     };
-    int64_t tiles = attention_tiles(args->time, TILE);
-    pool_run(compute->pool, delta_item, &job, args->rows * tiles);
-    if (job.whole) {
-        pool_run(compute->pool, whole_item, &job, args->rows * args->kv_heads);
+    int64_t tiles = attention_tile_count(args->time, TILE);
+    pool_run(compute->pool, run_delta_item, &job, args->rows * tiles);
+    if (job.use_whole) {
+        pool_run(compute->pool, run_whole_item, &job, args->rows * args->kv_heads);
     } else {
-        pool_run(compute->pool, key_tile_item, &job, args->rows * args->kv_heads * tiles);
-        pool_run(compute->pool, query_tile_item, &job, args->rows * args->heads * tiles);
+        pool_run(compute->pool, run_key_tile_item, &job, args->rows * args->kv_heads * tiles);
+        pool_run(compute->pool, run_query_tile_item, &job, args->rows * args->heads * tiles);
     }
 }

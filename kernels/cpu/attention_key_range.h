@@ -18,7 +18,7 @@ struct attention_key_range {
 struct attention_strip_key_range {
     int64_t low, high;
     int32_t first[ATTENTION_STRIP], last[ATTENTION_STRIP];
-    bool whole[ATTENTION_STRIP]; /* the row sees no key outside this tile */
+    bool is_complete[ATTENTION_STRIP]; /* whether row r sees no key outside this tile */
 };
 
 static inline int64_t attention_min(int64_t a, int64_t b) {
@@ -33,7 +33,7 @@ static inline int64_t attention_round_up(int64_t value, int64_t step) {
     return (value + step - 1) / step * step;
 }
 
-static inline int64_t attention_tiles(int64_t count, int64_t tile) {
+static inline int64_t attention_tile_count(int64_t count, int64_t tile) {
     return (count + tile - 1) / tile;
 }
 
@@ -52,11 +52,12 @@ static inline void attention_check(const struct attention_args *args) {
 /* attention_prefetch: prefetch a block. Its rows are a token apart, often more than a page, which
  * hardware prefetchers do not follow. */
 static inline void attention_prefetch(const struct attention_block *block, const char *from) {
-    enum { LINE_BYTES = 64, READ = 0, INTO_L2 = 2 };
+    enum { CACHE_LINE_BYTES = 64, PREFETCH_READ = 0, PREFETCH_INTO_L2 = 2 };
     int64_t element = dtype_bytes(block->dtype);
     for (int64_t r = 0; r < block->rows; r++) {
-        for (int64_t b = 0; b < block->dim * element; b += LINE_BYTES) {
-            __builtin_prefetch(from + r * block->stride * element + b, READ, INTO_L2);
+        for (int64_t b = 0; b < block->dim * element; b += CACHE_LINE_BYTES) {
+            __builtin_prefetch(from + r * block->stride * element + b, PREFETCH_READ,
+                               PREFETCH_INTO_L2);
         }
     }
 }
@@ -95,7 +96,7 @@ static inline bool attention_strip_key_range_of(const struct attention_key_range
         int64_t last = attention_min(attention_max(visible_keys[r].last - key, low), high);
         strip->first[r] = (int32_t)(first - low);
         strip->last[r] = (int32_t)(last - low);
-        strip->whole[r] = visible_keys[r].first >= key && visible_keys[r].last <= key + count;
+        strip->is_complete[r] = visible_keys[r].first >= key && visible_keys[r].last <= key + count;
     }
     return true;
 }

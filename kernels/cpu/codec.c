@@ -6,9 +6,9 @@
 
 #include <stdatomic.h>
 
-/* Items are whole blocks, so that items encode independently. */
+/* Every item consists of whole blocks, so that items are encoded independently. */
 _Static_assert(ITEM_ELEMENTS % CODEC_INT8_BLOCK == 0 && ITEM_ELEMENTS % CODEC_INT4_BLOCK == 0,
-               "an item of work must end at the end of a block");
+               "ITEM_ELEMENTS must be a multiple of the block length of every codec");
 
 static const int64_t COUNT_MAX = (int64_t)1 << 44;
 
@@ -77,7 +77,7 @@ struct encode_work {
     const struct codec_encode_args *args;
     const struct codec_loops *loops;
     uint8_t *bytes;
-    _Atomic bool refused; /* by any item */
+    _Atomic bool has_failed; /* set when the encoding of any item failed */
 };
 
 static void encode_item(void *context, int64_t item, int thread) {
@@ -90,10 +90,10 @@ static void encode_item(void *context, int64_t item, int thread) {
                                .count = args->count,
                                .bytes = work->bytes};
     int64_t first = item * ITEM_ELEMENTS;
-    struct codec_part part = codec_part_from(&whole, first, codec_bytes(args->codec, first));
-    part.count = items_length(args->count, ITEM_ELEMENTS, item);
+    struct codec_part part = codec_part_skip(&whole, first, codec_bytes(args->codec, first));
+    part.count = item_length(args->count, ITEM_ELEMENTS, item);
     if (!work->loops->encode(&part)) {
-        atomic_store_explicit(&work->refused, true, memory_order_relaxed);
+        atomic_store_explicit(&work->has_failed, true, memory_order_relaxed);
     }
 }
 
@@ -103,7 +103,7 @@ bool codec_encode(const struct compute *compute, const struct codec_encode_args 
     struct encode_work work = {
         .args = args, .loops = &compute->table->codec.loops[args->codec], .bytes = bytes};
     pool_run(compute->pool, encode_item, &work, items_count(args->count, ITEM_ELEMENTS));
-    return !atomic_load_explicit(&work.refused, memory_order_relaxed);
+    return !atomic_load_explicit(&work.has_failed, memory_order_relaxed);
 }
 
 /* ---- decode ---- */
@@ -120,7 +120,7 @@ static void decode_item(void *context, int64_t item, int thread) {
     const struct decode_work *work = context;
     int64_t first = item * ITEM_ELEMENTS;
     work->loops->decode(work->bytes + codec_bytes(work->args.codec, first),
-                        items_length(work->args.count, ITEM_ELEMENTS, item), work->values + first);
+                        item_length(work->args.count, ITEM_ELEMENTS, item), work->values + first);
 }
 
 static void add_item(void *context, int64_t item, int thread) {
@@ -128,7 +128,7 @@ static void add_item(void *context, int64_t item, int thread) {
     const struct decode_work *work = context;
     int64_t first = item * ITEM_ELEMENTS;
     work->loops->add(work->bytes + codec_bytes(work->args.codec, first),
-                     items_length(work->args.count, ITEM_ELEMENTS, item), work->args.weight,
+                     item_length(work->args.count, ITEM_ELEMENTS, item), work->args.weight,
                      work->values + first);
 }
 

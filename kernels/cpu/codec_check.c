@@ -9,8 +9,8 @@
 static const char REMEDY[] = "drop the message; its sender is faulty or malicious";
 enum { SUBJECT_BYTES = 64 };
 
-static enum status refused(enum codec codec, const char *unit, int64_t index, const char *reason,
-                           struct fault *fault) {
+static enum status set_fault(enum codec codec, const char *unit, int64_t index, const char *reason,
+                             struct fault *fault) {
     char subject[SUBJECT_BYTES];
     snprintf(subject, sizeof subject, "%s %s %lld", codec_name(codec), unit, (long long)index);
     return fault_set(fault, STATUS_INPUT, subject, REMEDY, "%s", reason);
@@ -18,22 +18,22 @@ static enum status refused(enum codec codec, const char *unit, int64_t index, co
 
 /* ---- fp32 and bf16 ---- */
 
-static bool is_finite(const uint8_t *bytes, enum codec codec, int64_t index) {
+static bool is_element_finite(const uint8_t *bytes, enum codec codec, int64_t index) {
     if (codec == CODEC_FP32) {
         uint32_t bits;
         memcpy(&bits, bytes + 4 * index, sizeof bits);
-        return (bits & CODEC_SIZE_MASK) < CODEC_INFINITY_BITS;
+        return (bits & CODEC_MAGNITUDE_MASK) < CODEC_INFINITY_BITS;
     }
     uint16_t bits;
     memcpy(&bits, bytes + 2 * index, sizeof bits);
-    return ((uint32_t)bits << 16 & CODEC_SIZE_MASK) < CODEC_INFINITY_BITS;
+    return ((uint32_t)bits << 16 & CODEC_MAGNITUDE_MASK) < CODEC_INFINITY_BITS;
 }
 
-static enum status elements_check(enum codec codec, int64_t count, const uint8_t *bytes,
+static enum status check_elements(enum codec codec, int64_t count, const uint8_t *bytes,
                                   struct fault *fault) {
     for (int64_t i = 0; i < count; i++) {
-        if (!is_finite(bytes, codec, i)) {
-            return refused(codec, "element", i, "not finite", fault);
+        if (!is_element_finite(bytes, codec, i)) {
+            return set_fault(codec, "element", i, "not finite", fault);
         }
     }
     return OK;
@@ -41,17 +41,18 @@ static enum status elements_check(enum codec codec, int64_t count, const uint8_t
 
 /* ---- int8 and int4 ---- */
 
-/* Compared as bits, which covers NaN and -0 without special cases. */
-static bool is_scale(enum codec codec, const uint8_t *bytes) {
-    float scale = codec_scale_get(codec, bytes);
+/* The scale is compared as bits, which rejects NaN and -0 without special cases. */
+static bool is_valid_scale(enum codec codec, const uint8_t *bytes) {
+    float scale = codec_load_scale(codec, bytes);
     uint32_t bits;
     memcpy(&bits, &scale, sizeof bits);
     return bits == 0 || (bits < CODEC_INFINITY_BITS && scale >= FLT_MIN &&
-                         scale * codec_largest_code(codec) <= FLT_MAX);
+                         scale * codec_code_max(codec) <= FLT_MAX);
 }
 
-/* Counts instead of stopping at the first one: the compiler vectorizes a loop without an exit. */
-static bool has_least_code(enum codec codec, const uint8_t *codes, int64_t bytes) {
+/* Scans all codes instead of stopping at the first invalid one, because the compiler only
+ * vectorizes a loop without an early exit. */
+static bool has_invalid_code(enum codec codec, const uint8_t *codes, int64_t bytes) {
     int found = 0;
     if (codec == CODEC_INT8) {
         for (int64_t i = 0; i < bytes; i++) {
@@ -66,32 +67,36 @@ static bool has_least_code(enum codec codec, const uint8_t *codes, int64_t bytes
     return found != 0;
 }
 
-static enum status block_check(enum codec codec, int64_t index, int64_t count, const uint8_t *bytes,
+static enum status check_block(enum codec codec, int64_t index, int64_t count, const uint8_t *bytes,
                                struct fault *fault) {
     const uint8_t *codes = bytes + codec_scale_bytes(codec);
     int64_t code_bytes = codec == CODEC_INT8 ? count : (count + 1) / 2;
-    if (!is_scale(codec, bytes)) {
-        return refused(codec, "block", index,
-                       "the scale is invalid: it must be 0, or a normal number of at most FLT_MAX "
-                       "/ the largest code",
-                       fault);
+    if (!is_valid_scale(codec, bytes)) {
+        return set_fault(
+            codec, "block", index,
+            "the scale is invalid: it must be 0, or a normal number of at most FLT_MAX "
+            "/ the largest code",
+            fault);
     }
-    if (has_least_code(codec, codes, code_bytes)) {
-        return refused(codec, "block", index, "a code is outside its symmetric range", fault);
+    if (has_invalid_code(codec, codes, code_bytes)) {
+        return set_fault(codec, "block", index,
+                         "a code is outside the range [-127, 127] of int8 or [-7, 7] of int4",
+                         fault);
     }
     if (codec == CODEC_INT4 && count % 2 == 1 && codes[code_bytes - 1] >> 4 != 0) {
-        return refused(codec, "block", index, "the unused bits at its end are not 0", fault);
+        return set_fault(codec, "block", index, "the unused high bits of its last byte are not 0",
+                         fault);
     }
     return OK;
 }
 
-static enum status blocks_check(enum codec codec, int64_t count, const uint8_t *bytes,
+static enum status check_blocks(enum codec codec, int64_t count, const uint8_t *bytes,
                                 struct fault *fault) {
     int64_t length = codec_block(codec);
     uint64_t stride = codec_bytes(codec, length);
     int64_t blocks = items_count(count, length);
     for (int64_t i = 0; i < blocks; i++) {
-        TRY(block_check(codec, i, items_length(count, length, i), bytes + (uint64_t)i * stride,
+        TRY(check_block(codec, i, item_length(count, length, i), bytes + (uint64_t)i * stride,
                         fault));
     }
     return OK;
@@ -99,14 +104,14 @@ static enum status blocks_check(enum codec codec, int64_t count, const uint8_t *
 
 enum status codec_check(enum codec codec, int64_t count, const uint8_t *bytes, uint64_t size,
                         struct fault *fault) {
-    uint64_t want = codec_bytes(codec, count);
-    if (size != want) {
+    uint64_t expected = codec_bytes(codec, count);
+    if (size != expected) {
         return fault_set(fault, STATUS_INPUT, codec_name(codec), REMEDY,
-                         "%llu bytes for %lld elements, expected %llu", (unsigned long long)size,
-                         (long long)count, (unsigned long long)want);
+                         "received %llu bytes for %lld elements; expected %llu bytes",
+                         (unsigned long long)size, (long long)count, (unsigned long long)expected);
     }
     if (codec == CODEC_FP32 || codec == CODEC_BF16) {
-        return elements_check(codec, count, bytes, fault);
+        return check_elements(codec, count, bytes, fault);
     }
-    return blocks_check(codec, count, bytes, fault);
+    return check_blocks(codec, count, bytes, fault);
 }

@@ -3,7 +3,7 @@
 #include "base/check.h"
 
 void kernel_table_init(struct kernel_table *table, enum cpu_level level) {
-    ASSERT(cpu_level_runs(level));
+    ASSERT(cpu_supports_level(level));
     table->level = level;
     matmul_kernels_init(&table->matmul, level);
     attention_kernels_init(&table->attention, level);

@@ -26,7 +26,7 @@ struct kernel_table {
 };
 
 /* kernel_table_init: fill *table with the best variants for `level`.
- * limits  cpu_level_runs(level) */
+ * limits  cpu_supports_level(level) */
 void kernel_table_init(struct kernel_table *table, enum cpu_level level);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { ZERO_BYTES = 256 * 1024 }; /* of one item of zero_run */
+enum { ZERO_ITEM_BYTES = 256 * 1024 }; /* bytes that one item of zero_run clears */
 
 typedef void element_kernel(const struct elementwise_job *job, int64_t first, int64_t count);
 
@@ -17,11 +17,11 @@ struct element_work {
     int64_t count;
 };
 
-static void element_item(void *context, int64_t item, int thread) {
+static void run_element_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct element_work *work = context;
     int64_t first = item * ITEM_ELEMENTS;
-    work->kernel(work->job, first, items_length(work->count, ITEM_ELEMENTS, item));
+    work->kernel(work->job, first, item_length(work->count, ITEM_ELEMENTS, item));
 }
 
 static void run_elements(const struct compute *compute, const struct elementwise_args *args,
@@ -29,7 +29,7 @@ static void run_elements(const struct compute *compute, const struct elementwise
     ASSERT(args->count >= 0);
     ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
     struct element_work work = {.job = job, .kernel = kernel, .count = args->count};
-    pool_run(compute->pool, element_item, &work, items_count(args->count, ITEM_ELEMENTS));
+    pool_run(compute->pool, run_element_item, &work, items_count(args->count, ITEM_ELEMENTS));
 }
 
 void add_run(const struct compute *compute, const struct elementwise_args *args, const void *a,
@@ -63,7 +63,7 @@ void gelu_backward(const struct compute *compute, const struct elementwise_args 
     run_elements(compute, args, compute->table->elementwise.gelu_backward, &job);
 }
 
-/* ---- bytes: zero and cast ---- */
+/* ---- zero and cast ---- */
 
 struct zero_work {
     char *bytes;
@@ -73,13 +73,13 @@ struct zero_work {
 static void zero_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct zero_work *work = context;
-    int64_t first = item * ZERO_BYTES;
-    memset(work->bytes + first, 0, (size_t)items_length(work->count, ZERO_BYTES, item));
+    int64_t first = item * ZERO_ITEM_BYTES;
+    memset(work->bytes + first, 0, (size_t)item_length(work->count, ZERO_ITEM_BYTES, item));
 }
 
 void zero_run(const struct compute *compute, void *bytes, uint64_t count) {
     struct zero_work work = {.bytes = bytes, .count = (int64_t)count};
-    pool_run(compute->pool, zero_item, &work, items_count(work.count, ZERO_BYTES));
+    pool_run(compute->pool, zero_item, &work, items_count(work.count, ZERO_ITEM_BYTES));
 }
 
 struct cast_work {
@@ -94,7 +94,7 @@ static void cast_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct cast_work *work = context;
     int64_t first = item * ITEM_ELEMENTS;
-    int64_t count = items_length(work->count, ITEM_ELEMENTS, item);
+    int64_t count = item_length(work->count, ITEM_ELEMENTS, item);
     const void *in = work->in + first * dtype_bytes(work->from);
     void *out = work->out + first * dtype_bytes(work->to);
     if (work->from == work->to) {
@@ -138,13 +138,13 @@ uint64_t column_sum_workspace_bytes(const struct column_sum_args *args, int thre
     return partials_bytes(args->rows, args->columns);
 }
 
-static void column_sum_item(void *context, int64_t item, int thread) {
+static void sum_columns_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct column_sum_work *work = context;
     const struct column_sum_args *args = work->args;
     int64_t first = item * PARTIAL_ROWS;
     work->kernels->column_sum(args, work->x + first * args->stride * dtype_bytes(args->dtype),
-                              items_length(args->rows, PARTIAL_ROWS, item),
+                              item_length(args->rows, PARTIAL_ROWS, item),
                               work->partials + item * args->columns);
 }
 
@@ -155,7 +155,7 @@ void column_sum_run(const struct compute *compute, const struct column_sum_args 
     struct column_sum_work work = {
         .kernels = &compute->table->elementwise, .args = args, .x = x, .partials = workspace};
     int64_t chunks = partials_count(args->rows);
-    pool_run(compute->pool, column_sum_item, &work, chunks);
+    pool_run(compute->pool, sum_columns_item, &work, chunks);
     partials_add(compute, chunks, args->columns, work.partials, sums);
 }
 
@@ -167,10 +167,10 @@ struct rope_work {
     int64_t tokens_per_item;
 };
 
-static void rope_item(void *context, int64_t item, int thread) {
+static void rotate_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct rope_work *work = context;
-    int64_t tokens = items_length(work->job->args->tokens, work->tokens_per_item, item);
+    int64_t tokens = item_length(work->job->args->tokens, work->tokens_per_item, item);
     work->kernel(work->job, item * work->tokens_per_item, tokens);
 }
 
@@ -183,6 +183,6 @@ void rope_run(const struct compute *compute, const struct rope_args *args, const
         .args = args, .table = table, .positions = positions, .in = in, .out = out};
     struct rope_work work = {.job = &job,
                              .kernel = compute->table->elementwise.rope,
-                             .tokens_per_item = items_rows(args->heads * args->head_dim)};
-    pool_run(compute->pool, rope_item, &work, items_count(args->tokens, work.tokens_per_item));
+                             .tokens_per_item = item_rows(args->heads * args->head_dim)};
+    pool_run(compute->pool, rotate_item, &work, items_count(args->tokens, work.tokens_per_item));
 }

@@ -7,7 +7,7 @@
 
 /* Backward divides the work by columns, never by tokens, so that one thread adds all gradients of a
  * row's columns in token order. 64 columns are the fewest that fill whole cache lines in bf16. */
-enum { BACKWARD_COLUMNS = 64 };
+enum { BACKWARD_ITEM_COLUMNS = 64 };
 
 struct forward_work {
     const struct elementwise_kernels *kernels;
@@ -31,27 +31,27 @@ static void check_args(const struct embedding_args *args) {
     ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
 }
 
-static void forward_token(const struct forward_work *work, int64_t token) {
+static void embed_token(const struct forward_work *work, int64_t token) {
     const struct embedding_args *args = work->args;
-    const void *row = element_at(work->table, args->dtype, work->ids[token] * args->dim);
-    void *out = element_slot(work->out, args->dtype, token * args->dim);
+    const void *row = element_address(work->table, args->dtype, work->ids[token] * args->dim);
+    void *out = element_address_mutable(work->out, args->dtype, token * args->dim);
     if (work->position_table == NULL) {
         memcpy(out, row, (size_t)(args->dim * dtype_bytes(args->dtype)));
         return;
     }
     const void *position =
-        element_at(work->position_table, args->dtype, work->positions[token] * args->dim);
+        element_address(work->position_table, args->dtype, work->positions[token] * args->dim);
     struct elementwise_job job = {.dtype = args->dtype, .in = {row, position}, .out = {out}};
     work->kernels->add(&job, 0, args->dim);
 }
 
-static void forward_item(void *context, int64_t item, int thread) {
+static void run_forward_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct forward_work *work = context;
     int64_t first = item * work->tokens_per_item;
-    int64_t end = first + items_length(work->args->tokens, work->tokens_per_item, item);
+    int64_t end = first + item_length(work->args->tokens, work->tokens_per_item, item);
     for (int64_t token = first; token < end; token++) {
-        forward_token(work, token);
+        embed_token(work, token);
     }
 }
 
@@ -66,18 +66,19 @@ void embedding_forward(const struct compute *compute, const struct embedding_arg
                                 .table = table,
                                 .position_table = position_table,
                                 .out = out,
-                                .tokens_per_item = items_rows(args->dim)};
-    pool_run(compute->pool, forward_item, &work, items_count(args->tokens, work.tokens_per_item));
+                                .tokens_per_item = item_rows(args->dim)};
+    pool_run(compute->pool, run_forward_item, &work,
+             items_count(args->tokens, work.tokens_per_item));
 }
 
-static void backward_item(void *context, int64_t item, int thread) {
+static void run_backward_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct backward_work *work = context;
     const struct embedding_args *args = work->args;
-    int64_t first = item * BACKWARD_COLUMNS;
-    int64_t width = items_length(args->dim, BACKWARD_COLUMNS, item);
+    int64_t first = item * BACKWARD_ITEM_COLUMNS;
+    int64_t width = item_length(args->dim, BACKWARD_ITEM_COLUMNS, item);
     for (int64_t token = 0; token < args->tokens; token++) {
-        const void *dout = element_at(work->dout, args->dtype, token * args->dim + first);
+        const void *dout = element_address(work->dout, args->dtype, token * args->dim + first);
         if (work->dtable != NULL && work->ids[token] != args->padding) {
             float *sums = work->dtable + work->ids[token] * args->dim + first;
             work->kernels->accumulate_row(args->dtype, dout, sums, width);
@@ -100,5 +101,6 @@ void embedding_backward(const struct compute *compute, const struct embedding_ar
                                  .dout = dout,
                                  .dtable = dtable,
                                  .dposition_table = dposition_table};
-    pool_run(compute->pool, backward_item, &work, items_count(args->dim, BACKWARD_COLUMNS));
+    pool_run(compute->pool, run_backward_item, &work,
+             items_count(args->dim, BACKWARD_ITEM_COLUMNS));
 }

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static const char *row_at(const struct generation_args *args, const void *rows, int64_t row) {
+static const char *row_address(const struct generation_args *args, const void *rows, int64_t row) {
     return (const char *)rows + row * args->stride * dtype_bytes(args->dtype);
 }
 
@@ -13,7 +13,7 @@ void cache_append(const struct generation_args *args, const struct step_scalars 
     int64_t valid = scalars->token_count;
     ASSERT(valid >= 1 && valid <= args->tokens && cached >= 0 && cached + valid <= args->context);
     for (int64_t row = 0; row < valid; row++) {
-        memcpy((char *)cache + (cached + row) * row_bytes, row_at(args, rows, row),
+        memcpy((char *)cache + (cached + row) * row_bytes, row_address(args, rows, row),
                (size_t)row_bytes);
     }
 }
@@ -22,5 +22,6 @@ void select_last(const struct generation_args *args, const struct step_scalars *
                  const void *rows, void *out) {
     int64_t valid = scalars->token_count;
     ASSERT(valid >= 1 && valid <= args->tokens);
-    memcpy(out, row_at(args, rows, valid - 1), (size_t)(args->width * dtype_bytes(args->dtype)));
+    memcpy(out, row_address(args, rows, valid - 1),
+           (size_t)(args->width * dtype_bytes(args->dtype)));
 }

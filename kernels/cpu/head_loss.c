@@ -6,47 +6,52 @@
 #include "kernels/items.h"
 #include "kernels/loops/element.h"
 
-/* Bytes of the logits of one chunk: few enough to stay in a last-level cache between the products,
- * enough for the products to run at full speed. */
-enum { LOGITS_BYTES = 32 << 20, LABEL_IGNORED = -100 };
-enum { PART_BYTES = 64 }; /* alignment of the parts of the workspace: a cache line */
+/* Maximum size of the logits of one chunk: small enough to stay in a last-level cache between the
+ * products, large enough for the products to run at full speed. */
+enum { LOGITS_BYTES_MAX = 32 << 20, LABEL_IGNORED = -100 };
+enum { PART_ALIGNMENT = 64 }; /* alignment in bytes of each part of the workspace: a cache line */
 
 int64_t head_loss_chunk(int64_t tokens, int64_t vocab) {
-    return head_loss_chunk_within(tokens, vocab, LOGITS_BYTES);
+    return head_loss_chunk_within(tokens, vocab, LOGITS_BYTES_MAX);
 }
 
 /* ---- the workspace ---- */
 
-static uint64_t product_bytes(struct matmul_args product, int threads) {
+static uint64_t product_workspace_bytes(struct matmul_args product, int threads) {
     return matmul_workspace_bytes(&product, threads);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) {
+static uint64_t max_bytes(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* The workspace of the products of one chunk of `tokens`, which run one after the other. */
-static uint64_t products_bytes(const struct head_loss_args *args, int64_t tokens, int threads) {
-    uint64_t bytes = product_bytes(head_loss_logits(args, tokens), threads);
+/* The workspace size of the products of one chunk of `tokens`. The products run one after the other
+ * and share it. */
+static uint64_t products_workspace_bytes(const struct head_loss_args *args, int64_t tokens,
+                                         int threads) {
+    uint64_t bytes = product_workspace_bytes(head_loss_logits_product(args, tokens), threads);
     if (args->gradient) {
-        bytes = larger(bytes, product_bytes(head_loss_dhidden(args, tokens), threads));
-        bytes = larger(bytes, product_bytes(head_loss_dweight(args, tokens, true), threads));
-        bytes = larger(bytes, product_bytes(head_loss_dweight(args, tokens, false), threads));
+        bytes = max_bytes(
+            bytes, product_workspace_bytes(head_loss_dhidden_product(args, tokens), threads));
+        bytes = max_bytes(
+            bytes, product_workspace_bytes(head_loss_dweight_product(args, tokens, true), threads));
+        bytes = max_bytes(bytes, product_workspace_bytes(
+                                     head_loss_dweight_product(args, tokens, false), threads));
     }
     return bytes;
 }
 
 static uint64_t losses_bytes(const struct head_loss_args *args) {
     uint64_t bytes = (uint64_t)args->chunk * sizeof(double);
-    return (bytes + PART_BYTES - 1) / PART_BYTES * PART_BYTES;
+    return (bytes + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
 }
 
-/* Layout: logits of a chunk, its losses, the workspace of its products. */
+/* The workspace holds the logits of a chunk, its losses, and the workspace of its products. */
 uint64_t head_loss_workspace_bytes(const struct head_loss_args *args, int threads) {
     int64_t last = args->tokens % args->chunk;
-    uint64_t products = products_bytes(args, args->chunk, threads);
+    uint64_t products = products_workspace_bytes(args, args->chunk, threads);
     if (last != 0) {
-        products = larger(products, products_bytes(args, last, threads));
+        products = max_bytes(products, products_workspace_bytes(args, last, threads));
     }
     return head_loss_logits_bytes(args) + losses_bytes(args) + products;
 }
@@ -62,7 +67,7 @@ struct head_loss_work {
     float scale;
 };
 
-static void loss_item(void *context, int64_t row, int thread) {
+static void run_loss_item(void *context, int64_t row, int thread) {
     (void)thread;
     const struct head_loss_work *work = context;
     const struct head_loss_args *args = work->args;
@@ -102,20 +107,22 @@ void head_loss_run(const struct compute *compute, const struct head_loss_args *a
                                   .scale = scalars->loss_scale};
     for (int64_t chunk = 0; chunk < items_count(args->tokens, args->chunk); chunk++) {
         int64_t first = chunk * args->chunk;
-        int64_t tokens = items_length(args->tokens, args->chunk, chunk);
-        const void *rows = element_at(hidden, args->dtype, first * args->dim);
-        run_product(compute, head_loss_logits(args, tokens), rows, weight, work.logits, products);
+        int64_t tokens = item_length(args->tokens, args->chunk, chunk);
+        const void *rows = element_address(hidden, args->dtype, first * args->dim);
+        run_product(compute, head_loss_logits_product(args, tokens), rows, weight, work.logits,
+                    products);
         work.labels = labels + first;
-        pool_run(compute->pool, loss_item, &work, tokens);
+        pool_run(compute->pool, run_loss_item, &work, tokens);
         for (int64_t token = 0; token < tokens; token++) {
             scalars->loss_sum += work.losses[token];
         }
         if (dhidden != NULL) {
-            run_product(compute, head_loss_dhidden(args, tokens), work.logits, weight,
-                        element_slot(dhidden, args->dtype, first * args->dim), products);
+            run_product(compute, head_loss_dhidden_product(args, tokens), work.logits, weight,
+                        element_address_mutable(dhidden, args->dtype, first * args->dim), products);
         }
         if (dweight != NULL) {
-            run_product(compute, head_loss_dweight(args, tokens, args->accumulate || first > 0),
+            run_product(compute,
+                        head_loss_dweight_product(args, tokens, args->accumulate || first > 0),
                         work.logits, rows, dweight, products);
         }
     }

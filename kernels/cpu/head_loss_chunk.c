@@ -2,31 +2,31 @@
 
 #include "kernels/items.h"
 
-enum { CHUNK_STEP = 16, ROW_ELEMENTS = 16 };
+enum { CHUNK_TOKENS_STEP = 16, ROW_ALIGN_ELEMENTS = 16 };
 
-static int64_t rounded_up(int64_t value, int64_t step) {
+static int64_t round_up(int64_t value, int64_t step) {
     return (value + step - 1) / step * step;
 }
 
 int64_t head_loss_chunk_within(int64_t tokens, int64_t vocab, int64_t bytes) {
-    int64_t row_bytes = rounded_up(vocab, ROW_ELEMENTS) * (int64_t)sizeof(float);
-    int64_t most = bytes / row_bytes / CHUNK_STEP * CHUNK_STEP;
-    most = most < CHUNK_STEP ? CHUNK_STEP : most;
-    if (tokens <= most) {
+    int64_t row_bytes = round_up(vocab, ROW_ALIGN_ELEMENTS) * (int64_t)sizeof(float);
+    int64_t chunk_max = bytes / row_bytes / CHUNK_TOKENS_STEP * CHUNK_TOKENS_STEP;
+    chunk_max = chunk_max < CHUNK_TOKENS_STEP ? CHUNK_TOKENS_STEP : chunk_max;
+    if (tokens <= chunk_max) {
         return tokens;
     }
-    /* Equal chunks if that costs at most a quarter of the size. */
-    for (int64_t chunk = most; chunk > most - most / 4; chunk -= CHUNK_STEP) {
+    /* Choose chunks of equal size if they are at most a quarter smaller than the maximum. */
+    for (int64_t chunk = chunk_max; chunk > chunk_max - chunk_max / 4; chunk -= CHUNK_TOKENS_STEP) {
         if (tokens % chunk == 0) {
             return chunk;
         }
     }
-    int64_t even = items_count(tokens, items_count(tokens, most));
-    return rounded_up(even, CHUNK_STEP);
+    int64_t even = items_count(tokens, items_count(tokens, chunk_max));
+    return round_up(even, CHUNK_TOKENS_STEP);
 }
 
 int64_t head_loss_stride(const struct head_loss_args *args) {
-    return rounded_up(args->vocab, ROW_ELEMENTS);
+    return round_up(args->vocab, ROW_ALIGN_ELEMENTS);
 }
 
 uint64_t head_loss_logits_bytes(const struct head_loss_args *args) {
@@ -37,7 +37,7 @@ static int64_t dlogits_stride(const struct head_loss_args *args) {
     return args->dtype == DTYPE_BF16 ? 2 * head_loss_stride(args) : head_loss_stride(args);
 }
 
-struct matmul_args head_loss_logits(const struct head_loss_args *args, int64_t tokens) {
+struct matmul_args head_loss_logits_product(const struct head_loss_args *args, int64_t tokens) {
     return (struct matmul_args){.m = tokens,
                                 .n = args->vocab,
                                 .k = args->dim,
@@ -49,7 +49,7 @@ struct matmul_args head_loss_logits(const struct head_loss_args *args, int64_t t
                                 .transpose_b = true};
 }
 
-struct matmul_args head_loss_dhidden(const struct head_loss_args *args, int64_t tokens) {
+struct matmul_args head_loss_dhidden_product(const struct head_loss_args *args, int64_t tokens) {
     return (struct matmul_args){.m = tokens,
                                 .n = args->dim,
                                 .k = args->vocab,
@@ -60,8 +60,8 @@ struct matmul_args head_loss_dhidden(const struct head_loss_args *args, int64_t 
                                 .dtype_out = args->dtype};
 }
 
-struct matmul_args head_loss_dweight(const struct head_loss_args *args, int64_t tokens,
-                                     bool accumulate) {
+struct matmul_args head_loss_dweight_product(const struct head_loss_args *args, int64_t tokens,
+                                             bool accumulate) {
     return (struct matmul_args){.m = args->vocab,
                                 .n = args->dim,
                                 .k = tokens,

@@ -7,8 +7,8 @@
 
 /* A block of A is packed once, read by all threads, and stays in the shared cache. A strip of B is
  * packed by the thread that multiplies it and stays in that core's private cache. For each strip, a
- * thread runs through the block of A once, so that B is packed once for each block of rows of A,
- * without waiting for other threads.
+ * thread reads the block of A once, so that B is packed once for each block of rows of A, without
+ * waiting for other threads.
  *
  *              columns (strips of 64)
  *           +--------+--------+--------
@@ -18,43 +18,44 @@
  *  |panel|  | tile   |        |            C
  *  +-----+  +--------+--------+--------
  *  |panel|  | tile   |        |
- */
+ * / */
 enum {
-    A_BLOCK_BYTES = 4 << 20, /* of packed A: the part of the third-level cache that it may fill */
+    A_BLOCK_BYTES = 4 << 20, /* size of a block of packed A, which fills a part of the L3 cache */
     SUM_BLOCK_BYTES = 4 << 20,
-    DEPTH_BYTES = 4096, /* of one lane: a strip is 256 KiB, a quarter of a second-level cache */
-    DEPTH_ALIGN = 32,   /* so that the panels of the last block consist of whole words */
-    /* rows of a [depth, lanes] source that stay in the cache until they are read again */
+    DEPTH_BYTES = 4096, /* bytes of one lane; a strip of 64 is 256 KiB, a quarter of an L2 cache */
+    DEPTH_ALIGN = 32,   /* makes the panels of the last block consist of whole words */
+    /* number of rows of a [depth, lanes] source that stay in the cache until they are read again */
     CHUNK_DEPTH = 64,
-    /* panels of A in one item of packing; they share cache lines of their source */
+    /* maximum number of panels of A that one packing item packs; they share cache lines of A */
     PACK_TILES_MAX = 8,
-    PART_TILES_MIN = 4, /* panels of A that a packed strip of B is used for, at least */
+    PART_TILES_MIN = 4, /* minimum number of panels of A that one packed strip of B multiplies */
     WORKSPACE_ALIGN = 64,
-    LINE_BYTES = 64,
+    CACHE_LINE_BYTES = 64,
 };
 
-/* The blocks of one product. They do not depend on the thread count. */
-struct blocks {
+/* The sizes of the blocks of one product. They do not depend on the thread count. */
+struct block_sizes {
     int64_t rows, depth, columns;
 };
 
-struct job {
+struct matmul_job {
     const struct matmul_args *args;
     const struct matmul_kernel *kernel;
     const char *a, *b;
     const void *bias;
     char *c;
-    struct blocks blocks;
+    struct block_sizes block_sizes;
     char *a_packed, *strips;
-    float *sums; /* NULL: C holds the sums between blocks of depth */
+    float *sums; /* partial sums between blocks of depth; NULL: C holds them */
     /* the current block */
     int64_t row, rows, tiles;
     int64_t column, columns;
-    int64_t depth_at, depth;
-    /* its distribution to threads: depends on the thread count, but never changes a bit */
+    int64_t depth_start, depth;
+    /* the distribution of the current block to threads; the thread count changes it, but no
+     * result */
     int threads;
-    int64_t pack_tiles; /* panels of A in one item of packing */
-    int64_t parts;      /* into which the rows are divided; items = strips x parts */
+    int64_t pack_tiles; /* number of panels of A that one packing item packs */
+    int64_t row_parts;  /* number of parts of the rows; one item is one strip x one part */
 };
 
 static int64_t ceil_div(int64_t value, int64_t divisor) {
@@ -65,126 +66,129 @@ static int64_t round_up(int64_t value, int64_t multiple) {
     return ceil_div(value, multiple) * multiple;
 }
 
-static int64_t min_of(int64_t a, int64_t b) {
+static int64_t min_int64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The size of blocks of at most `limit`, as equal as possible. */
+/* The block size that divides `size` into blocks of at most `limit` that are as equal as
+ * possible. */
 static int64_t even_block(int64_t size, int64_t limit) {
     return ceil_div(size, ceil_div(size, limit));
 }
 
-static bool sums_apart(const struct matmul_args *args, int64_t depth) {
+static bool needs_sum_buffer(const struct matmul_args *args, int64_t depth) {
     return args->dtype_out == DTYPE_BF16 && depth < args->k;
 }
 
-static struct blocks cut_blocks(const struct matmul_args *args, int64_t packed_bytes) {
-    struct blocks blocks;
-    blocks.depth = round_up(even_block(args->k, DEPTH_BYTES / packed_bytes), DEPTH_ALIGN);
-    blocks.rows = even_block(args->m, A_BLOCK_BYTES / (blocks.depth * packed_bytes));
-    blocks.columns = args->n;
-    if (sums_apart(args, blocks.depth)) {
-        int64_t limit = SUM_BLOCK_BYTES / (int64_t)sizeof(float) / blocks.rows;
-        blocks.columns = min_of(args->n, limit / MATMUL_STRIP * MATMUL_STRIP);
+static struct block_sizes choose_block_sizes(const struct matmul_args *args, int64_t packed_bytes) {
+    struct block_sizes block_sizes;
+    block_sizes.depth = round_up(even_block(args->k, DEPTH_BYTES / packed_bytes), DEPTH_ALIGN);
+    block_sizes.rows = even_block(args->m, A_BLOCK_BYTES / (block_sizes.depth * packed_bytes));
+    block_sizes.columns = args->n;
+    if (needs_sum_buffer(args, block_sizes.depth)) {
+        int64_t limit = SUM_BLOCK_BYTES / (int64_t)sizeof(float) / block_sizes.rows;
+        block_sizes.columns = min_int64(args->n, limit / MATMUL_STRIP * MATMUL_STRIP);
     }
-    return blocks;
+    return block_sizes;
 }
 
 static int64_t a_packed_bytes(const struct matmul_args *args) {
     int64_t whole = args->m * round_up(args->k, DEPTH_ALIGN) * (int64_t)sizeof(float);
-    return min_of(round_up(whole, WORKSPACE_ALIGN), A_BLOCK_BYTES);
+    return min_int64(round_up(whole, WORKSPACE_ALIGN), A_BLOCK_BYTES);
 }
 
 static int64_t strip_bytes(const struct matmul_args *args) {
     int64_t depth_bytes = round_up(args->k, DEPTH_ALIGN) * (int64_t)sizeof(float);
-    return MATMUL_STRIP * min_of(depth_bytes, DEPTH_BYTES);
+    return MATMUL_STRIP * min_int64(depth_bytes, DEPTH_BYTES);
 }
 
-static int64_t sum_bytes(const struct matmul_args *args) {
-    if (!sums_apart(args, DEPTH_BYTES / (int64_t)sizeof(float))) {
+static int64_t sum_buffer_bytes(const struct matmul_args *args) {
+    if (!needs_sum_buffer(args, DEPTH_BYTES / (int64_t)sizeof(float))) {
         return 0;
     }
     int64_t whole = args->m * args->n * (int64_t)sizeof(float);
-    return min_of(round_up(whole, WORKSPACE_ALIGN), SUM_BLOCK_BYTES);
+    return min_int64(round_up(whole, WORKSPACE_ALIGN), SUM_BLOCK_BYTES);
 }
 
 uint64_t matmul_workspace_bytes(const struct matmul_args *args, int threads) {
-    return (uint64_t)(a_packed_bytes(args) + sum_bytes(args) + threads * strip_bytes(args));
+    return (uint64_t)(a_packed_bytes(args) + sum_buffer_bytes(args) + threads * strip_bytes(args));
 }
 
-static int64_t tile_start(const struct job *job, int64_t tile) {
+static int64_t tile_first_row(const struct matmul_job *job, int64_t tile) {
     return job->rows * tile / job->tiles;
 }
 
-/* Bytes of packed panels for `lanes` lanes of the current block. */
-static int64_t packed_offset(const struct job *job, int64_t lanes) {
+/* The number of bytes that `lanes` lanes of the current block take when packed. */
+static int64_t packed_offset(const struct matmul_job *job, int64_t lanes) {
     return lanes * round_up(job->depth, job->kernel->group) * job->kernel->packed_bytes;
 }
 
-static const char *source_at(const struct job *job, const char *base, int64_t stride, bool adjoin,
-                             int64_t lane, int64_t depth) {
-    int64_t index = adjoin ? depth * stride + lane : lane * stride + depth;
+static const char *source_address(const struct matmul_job *job, const char *base, int64_t stride,
+                                  bool contiguous, int64_t lane, int64_t depth) {
+    int64_t index = contiguous ? depth * stride + lane : lane * stride + depth;
     return base + index * dtype_bytes(job->args->dtype_in);
 }
 
-static const char *b_at(const struct job *job, int64_t column, int64_t depth) {
-    return source_at(job, job->b, job->args->ldb, !job->args->transpose_b, column, depth);
+static const char *b_address(const struct matmul_job *job, int64_t column, int64_t depth) {
+    return source_address(job, job->b, job->args->ldb, !job->args->transpose_b, column, depth);
 }
 
-/* Whether the current block ends the sums. */
-static bool is_last(const struct job *job) {
-    return job->depth_at + job->depth == job->args->k;
+/* Whether the current block is the last one along the depth, which completes the sums. */
+static bool is_last_depth_block(const struct matmul_job *job) {
+    return job->depth_start + job->depth == job->args->k;
 }
 
-/* A source [depth, lanes] is packed in short pieces of depth, so that its cache lines and pages are
- * still present for the next panel. A source [lanes, depth] is packed in one piece, which suits
+/* A source [depth, lanes] is packed in chunks of a small depth, so that its cache lines and pages
+ * are still present for the next panel. A source [lanes, depth] is packed in one chunk, which suits
  * hardware prefetching. */
-static int64_t chunk_depth(const struct job *job, bool lanes_adjoin) {
-    return lanes_adjoin ? CHUNK_DEPTH : job->depth;
+static int64_t chunk_depth(const struct matmul_job *job, bool lanes_contiguous) {
+    return lanes_contiguous ? CHUNK_DEPTH : job->depth;
 }
 
-/* Pack a range of depth of the panel that starts at `out`. */
-static void pack_piece(const struct job *job, struct matmul_pack *pack, const char *base,
-                       int64_t lane, int64_t depth, char *out) {
-    pack->depth = min_of(chunk_depth(job, pack->lanes_adjoin), job->depth - depth);
-    pack->source =
-        source_at(job, base, pack->stride, pack->lanes_adjoin, lane, job->depth_at + depth);
+/* Pack one chunk, from `depth` on, of the panel that starts at `out`. */
+static void pack_panel_chunk(const struct matmul_job *job, struct matmul_pack *pack,
+                             const char *base, int64_t lane, int64_t depth, char *out) {
+    pack->depth = min_int64(chunk_depth(job, pack->lanes_contiguous), job->depth - depth);
+    pack->source = source_address(job, base, pack->stride, pack->lanes_contiguous, lane,
+                                  job->depth_start + depth);
     pack->out = out + depth * pack->width * job->kernel->packed_bytes;
     job->kernel->pack(pack);
 }
 
-static void pack_a_task(void *context, int64_t item, int thread) {
+static void pack_a_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct job *job = context;
-    struct matmul_pack pack = {.stride = job->args->lda, .lanes_adjoin = job->args->transpose_a};
+    const struct matmul_job *job = context;
+    struct matmul_pack pack = {.stride = job->args->lda,
+                               .lanes_contiguous = job->args->transpose_a};
     int64_t first = item * job->pack_tiles;
-    int64_t end = min_of(first + job->pack_tiles, job->tiles);
-    int64_t chunk = chunk_depth(job, pack.lanes_adjoin);
+    int64_t end = min_int64(first + job->pack_tiles, job->tiles);
+    int64_t chunk = chunk_depth(job, pack.lanes_contiguous);
     for (int64_t depth = 0; depth < job->depth; depth += chunk) {
         for (int64_t tile = first; tile < end; tile++) {
-            int64_t row = tile_start(job, tile);
-            pack.lanes = pack.width = tile_start(job, tile + 1) - row;
-            pack_piece(job, &pack, job->a, job->row + row, depth,
-                       job->a_packed + packed_offset(job, row));
+            int64_t row = tile_first_row(job, tile);
+            pack.lanes = pack.width = tile_first_row(job, tile + 1) - row;
+            pack_panel_chunk(job, &pack, job->a, job->row + row, depth,
+                             job->a_packed + packed_offset(job, row));
         }
     }
 }
 
-static void pack_strip(const struct job *job, int64_t column, int64_t columns, char *strip) {
+static void pack_strip(const struct matmul_job *job, int64_t column, int64_t columns, char *strip) {
     int64_t width = job->kernel->columns;
     struct matmul_pack pack = {
-        .stride = job->args->ldb, .lanes_adjoin = !job->args->transpose_b, .width = width};
-    int64_t chunk = chunk_depth(job, pack.lanes_adjoin);
+        .stride = job->args->ldb, .lanes_contiguous = !job->args->transpose_b, .width = width};
+    int64_t chunk = chunk_depth(job, pack.lanes_contiguous);
     for (int64_t depth = 0; depth < job->depth; depth += chunk) {
         for (int64_t at = 0; at < columns; at += width) {
-            pack.lanes = min_of(width, columns - at);
-            pack_piece(job, &pack, job->b, column + at, depth, strip + packed_offset(job, at));
+            pack.lanes = min_int64(width, columns - at);
+            pack_panel_chunk(job, &pack, job->b, column + at, depth,
+                             strip + packed_offset(job, at));
         }
     }
 }
 
-/* The work of one item: a strip of B times some panels of A. */
-struct strip {
+/* The work of one item: multiply a strip of B with some panels of A. */
+struct strip_work {
     int64_t column, columns;
     int64_t tile, tile_end;
     int64_t next_column; /* first column of the strip that this thread probably processes next */
@@ -194,7 +198,7 @@ struct strip {
     float bias[MATMUL_STRIP];
 };
 
-static void load_bias(const struct job *job, struct strip *strip) {
+static void load_bias(const struct matmul_job *job, struct strip_work *strip) {
     for (int64_t j = 0; j < strip->columns; j++) {
         if (job->args->dtype_in == DTYPE_F32) {
             strip->bias[j] = ((const float *)job->bias)[strip->column + j];
@@ -206,84 +210,85 @@ static void load_bias(const struct job *job, struct strip *strip) {
 
 /* Set the buffers from which the tile at (row, column) of C reads earlier sums and to which it
  * writes. */
-static void place_tile(const struct job *job, struct matmul_tile *tile, int64_t row,
-                       int64_t column) {
+static void set_tile_buffers(const struct matmul_job *job, struct matmul_tile *tile, int64_t row,
+                             int64_t column) {
     const struct matmul_args *args = job->args;
-    bool first = job->depth_at == 0;
-    float *apart = NULL;
+    bool first = job->depth_start == 0;
+    float *buffer = NULL;
     if (job->sums != NULL) {
-        apart = job->sums + (row - job->row) * job->blocks.columns + (column - job->column);
+        buffer = job->sums + (row - job->row) * job->block_sizes.columns + (column - job->column);
     }
     tile->dtype_out = args->dtype_out;
     tile->out_stride = args->ldc;
     tile->out = job->c + (row * args->ldc + column) * dtype_bytes(args->dtype_out);
     tile->sum = first && !args->accumulate ? NULL : tile->out;
     tile->sum_stride = args->ldc;
-    if (apart != NULL) {
-        tile->sum = first ? NULL : apart;
-        tile->sum_stride = job->blocks.columns;
+    if (buffer != NULL) {
+        tile->sum = first ? NULL : buffer;
+        tile->sum_stride = job->block_sizes.columns;
     }
-    if (apart != NULL && !is_last(job)) {
+    if (buffer != NULL && !is_last_depth_block(job)) {
         tile->dtype_out = DTYPE_F32;
-        tile->out = apart;
-        tile->out_stride = job->blocks.columns;
+        tile->out = buffer;
+        tile->out_stride = job->block_sizes.columns;
     }
 }
 
-/* Prefetch the next strip of B while this one is multiplied. Each call of a tile fetches a few
- * cache lines, along the rows of [lanes, depth] or down the rows of [depth, lanes]. */
-static void aim_ahead(const struct job *job, const struct strip *strip, int64_t call,
-                      struct matmul_tile *tile) {
+/* Prefetch the next strip of B while this one is multiplied. Each tile prefetches a few cache
+ * lines, along the rows of a source [lanes, depth] or down the rows of a source [depth, lanes]. */
+static void set_prefetch(const struct matmul_job *job, const struct strip_work *strip, int64_t call,
+                         struct matmul_tile *tile) {
     int64_t bytes = dtype_bytes(job->args->dtype_in);
-    int64_t lines = tile->steps / MATMUL_AHEAD_STEPS;
-    tile->ahead = tile->b;
-    tile->ahead_stride = 0;
+    int64_t lines = tile->steps / MATMUL_PREFETCH_STEPS;
+    tile->prefetch = tile->b;
+    tile->prefetch_stride = 0;
     int64_t end = job->column + job->columns;
     if (strip->next_column >= end || strip->next_column == strip->column) {
         return;
     }
     int64_t column = strip->next_column;
-    int64_t depth = job->depth_at;
+    int64_t depth = job->depth_start;
     if (job->args->transpose_b) {
-        int64_t row_lines = ceil_div(job->depth * bytes, LINE_BYTES);
+        int64_t row_lines = ceil_div(job->depth * bytes, CACHE_LINE_BYTES);
         column += call * lines / row_lines;
-        depth += call * lines % row_lines * LINE_BYTES / bytes;
-        tile->ahead_stride = LINE_BYTES;
+        depth += call * lines % row_lines * CACHE_LINE_BYTES / bytes;
+        tile->prefetch_stride = CACHE_LINE_BYTES;
     } else {
-        int64_t across = MATMUL_STRIP * bytes / LINE_BYTES;
-        column += call % across * LINE_BYTES / bytes;
+        int64_t across = MATMUL_STRIP * bytes / CACHE_LINE_BYTES;
+        column += call % across * CACHE_LINE_BYTES / bytes;
         depth += call / across * lines;
-        tile->ahead_stride = job->args->ldb * bytes;
+        tile->prefetch_stride = job->args->ldb * bytes;
     }
-    if (column < min_of(end, strip->next_column + MATMUL_STRIP) &&
-        depth < job->depth_at + job->depth) {
-        tile->ahead = b_at(job, column, depth);
+    if (column < min_int64(end, strip->next_column + MATMUL_STRIP) &&
+        depth < job->depth_start + job->depth) {
+        tile->prefetch = b_address(job, column, depth);
     } else {
-        tile->ahead_stride = 0;
+        tile->prefetch_stride = 0;
     }
 }
 
-/* Read the rows of B directly if each is used only once, because packing would not pay. */
-static bool reads_in_place(const struct job *job, int64_t columns) {
+/* Whether to read the rows of B directly: packing does not pay if each row is used only once. */
+static bool reads_b_in_place(const struct matmul_job *job, int64_t columns) {
     return job->tiles == 1 && !job->args->transpose_b && job->args->dtype_in == DTYPE_F32 &&
            columns % job->kernel->columns == 0;
 }
 
-static void strip_init(const struct job *job, int64_t item, int thread, struct strip *strip) {
+static void strip_init(const struct matmul_job *job, int64_t item, int thread,
+                       struct strip_work *strip) {
     const struct matmul_kernel *kernel = job->kernel;
-    int64_t part = item % job->parts;
-    int64_t at = item / job->parts * MATMUL_STRIP;
+    int64_t part = item % job->row_parts;
+    int64_t at = item / job->row_parts * MATMUL_STRIP;
     strip->column = job->column + at;
-    strip->columns = min_of(MATMUL_STRIP, job->columns - at);
-    strip->next_column = job->column + (item + job->threads) / job->parts * MATMUL_STRIP;
-    strip->tile = job->tiles * part / job->parts;
-    strip->tile_end = job->tiles * (part + 1) / job->parts;
-    if (job->bias != NULL && is_last(job)) {
+    strip->columns = min_int64(MATMUL_STRIP, job->columns - at);
+    strip->next_column = job->column + (item + job->threads) / job->row_parts * MATMUL_STRIP;
+    strip->tile = job->tiles * part / job->row_parts;
+    strip->tile_end = job->tiles * (part + 1) / job->row_parts;
+    if (job->bias != NULL && is_last_depth_block(job)) {
         load_bias(job, strip);
     }
-    strip->in_place = reads_in_place(job, strip->columns);
+    strip->in_place = reads_b_in_place(job, strip->columns);
     if (strip->in_place) {
-        strip->b = b_at(job, strip->column, job->depth_at);
+        strip->b = b_address(job, strip->column, job->depth_start);
         strip->b_stride = job->args->ldb * (int64_t)sizeof(float);
     } else {
         char *packed = job->strips + thread * strip_bytes(job->args);
@@ -293,26 +298,26 @@ static void strip_init(const struct job *job, int64_t item, int thread, struct s
     }
 }
 
-static void multiply_task(void *context, int64_t item, int thread) {
-    const struct job *job = context;
+static void multiply_item(void *context, int64_t item, int thread) {
+    const struct matmul_job *job = context;
     const struct matmul_kernel *kernel = job->kernel;
-    struct strip strip;
+    struct strip_work strip;
     strip_init(job, item, thread, &strip);
-    bool biased = job->bias != NULL && is_last(job);
+    bool biased = job->bias != NULL && is_last_depth_block(job);
     struct matmul_tile tile = {.b_stride = strip.b_stride,
                                .steps = ceil_div(job->depth, kernel->group)};
     int64_t call = 0;
     for (int64_t t = strip.tile; t < strip.tile_end; t++) {
-        int64_t row = tile_start(job, t);
-        tile.rows = (int)(tile_start(job, t + 1) - row);
+        int64_t row = tile_first_row(job, t);
+        tile.rows = (int)(tile_first_row(job, t + 1) - row);
         tile.a = job->a_packed + packed_offset(job, row);
         for (int64_t at = 0; at < strip.columns; at += kernel->columns) {
-            tile.columns = (int)min_of(kernel->columns, strip.columns - at);
+            tile.columns = (int)min_int64(kernel->columns, strip.columns - at);
             tile.b =
                 strip.b + (strip.in_place ? at * (int64_t)sizeof(float) : packed_offset(job, at));
             tile.bias = biased ? strip.bias + at : NULL;
-            place_tile(job, &tile, job->row + row, strip.column + at);
-            aim_ahead(job, &strip, call++, &tile);
+            set_tile_buffers(job, &tile, job->row + row, strip.column + at);
+            set_prefetch(job, &strip, call++, &tile);
             kernel->tile(&tile);
         }
     }
@@ -320,26 +325,26 @@ static void multiply_task(void *context, int64_t item, int thread) {
 
 /* The smallest number of parts that keeps threads busy for at least 15/16 of the time, with parts
  * tall enough for the packing of B to pay. */
-static int64_t count_parts(int64_t strips, int64_t tiles, int threads) {
-    int64_t parts = 1;
-    while (tiles / (parts + 1) >= PART_TILES_MIN) {
-        int64_t items = strips * parts;
+static int64_t choose_row_parts(int64_t strips, int64_t tiles, int threads) {
+    int64_t row_parts = 1;
+    while (tiles / (row_parts + 1) >= PART_TILES_MIN) {
+        int64_t items = strips * row_parts;
         int64_t slots = round_up(items, threads);
         if (items * 16 >= slots * 15) {
             break;
         }
-        parts++;
+        row_parts++;
     }
-    return parts;
+    return row_parts;
 }
 
-static void run_block(const struct compute *compute, struct job *job) {
+static void run_block(const struct compute *compute, struct matmul_job *job) {
     job->threads = compute->pool->thread_count;
-    job->pack_tiles = min_of(ceil_div(job->tiles, 2 * job->threads), PACK_TILES_MAX);
-    pool_run(compute->pool, pack_a_task, job, ceil_div(job->tiles, job->pack_tiles));
+    job->pack_tiles = min_int64(ceil_div(job->tiles, 2 * job->threads), PACK_TILES_MAX);
+    pool_run(compute->pool, pack_a_item, job, ceil_div(job->tiles, job->pack_tiles));
     int64_t strips = ceil_div(job->columns, MATMUL_STRIP);
-    job->parts = count_parts(strips, job->tiles, job->threads);
-    pool_run(compute->pool, multiply_task, job, strips * job->parts);
+    job->row_parts = choose_row_parts(strips, job->tiles, job->threads);
+    pool_run(compute->pool, multiply_item, job, strips * job->row_parts);
 }
 
 static void check_args(const struct matmul_args *args, const void *bias) {
@@ -358,22 +363,23 @@ void matmul_run(const struct compute *compute, const struct matmul_args *args, c
     check_args(args, bias);
     ASSERT((uintptr_t)workspace % WORKSPACE_ALIGN == 0);
     const struct matmul_kernels *kernels = &compute->table->matmul;
-    struct job job = {.args = args, .a = a, .b = b, .bias = bias, .c = c};
+    struct matmul_job job = {.args = args, .a = a, .b = b, .bias = bias, .c = c};
     job.kernel = args->dtype_in == DTYPE_F32 ? &kernels->f32 : &kernels->bf16;
-    job.blocks = cut_blocks(args, job.kernel->packed_bytes);
+    job.block_sizes = choose_block_sizes(args, job.kernel->packed_bytes);
     job.a_packed = workspace;
     job.strips = job.a_packed + a_packed_bytes(args);
-    if (sums_apart(args, job.blocks.depth)) {
+    if (needs_sum_buffer(args, job.block_sizes.depth)) {
         job.sums = (float *)(void *)job.strips;
-        job.strips += sum_bytes(args);
+        job.strips += sum_buffer_bytes(args);
     }
-    for (job.row = 0; job.row < args->m; job.row += job.blocks.rows) {
-        job.rows = min_of(job.blocks.rows, args->m - job.row);
+    for (job.row = 0; job.row < args->m; job.row += job.block_sizes.rows) {
+        job.rows = min_int64(job.block_sizes.rows, args->m - job.row);
         job.tiles = ceil_div(job.rows, job.kernel->rows);
-        for (job.column = 0; job.column < args->n; job.column += job.blocks.columns) {
-            job.columns = min_of(job.blocks.columns, args->n - job.column);
-            for (job.depth_at = 0; job.depth_at < args->k; job.depth_at += job.blocks.depth) {
-                job.depth = min_of(job.blocks.depth, args->k - job.depth_at);
+        for (job.column = 0; job.column < args->n; job.column += job.block_sizes.columns) {
+            job.columns = min_int64(job.block_sizes.columns, args->n - job.column);
+            for (job.depth_start = 0; job.depth_start < args->k;
+                 job.depth_start += job.block_sizes.depth) {
+                job.depth = min_int64(job.block_sizes.depth, args->k - job.depth_start);
                 run_block(compute, &job);
             }
         }

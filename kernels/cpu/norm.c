@@ -14,7 +14,7 @@ struct forward_work {
 struct backward_work {
     const struct norm_backward_job *job;
     const struct norm_kernels *kernels;
-    bool centred;           /* layernorm */
+    bool is_layernorm;      /* layernorm */
     float *dweight, *dbias; /* [chunks, dim]; NULL: not computed */
 };
 
@@ -23,18 +23,18 @@ static void check_args(const struct norm_args *args) {
     ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
 }
 
-static void forward_item(void *context, int64_t item, int thread) {
+static void run_forward_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct forward_work *work = context;
-    int64_t rows = items_length(work->job->args->rows, work->rows_per_item, item);
+    int64_t rows = item_length(work->job->args->rows, work->rows_per_item, item);
     work->kernel(work->job, item * work->rows_per_item, rows);
 }
 
 static void run_forward(const struct compute *compute, struct forward_work *work) {
     const struct norm_args *args = work->job->args;
     check_args(args);
-    work->rows_per_item = items_rows(args->dim);
-    pool_run(compute->pool, forward_item, work, items_count(args->rows, work->rows_per_item));
+    work->rows_per_item = item_rows(args->dim);
+    pool_run(compute->pool, run_forward_item, work, items_count(args->rows, work->rows_per_item));
 }
 
 void rmsnorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
@@ -64,22 +64,23 @@ uint64_t norm_backward_workspace_bytes(const struct norm_args *args, int threads
     return 2 * partials_bytes(args->rows, args->dim);
 }
 
-static void backward_item(void *context, int64_t item, int thread) {
+static void run_backward_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct backward_work *work = context;
     const struct norm_args *args = work->job->args;
     int64_t first = item * PARTIAL_ROWS;
-    int64_t count = items_length(args->rows, PARTIAL_ROWS, item);
+    int64_t count = item_length(args->rows, PARTIAL_ROWS, item);
     float *dweight = work->dweight != NULL ? work->dweight + item * args->dim : NULL;
     float *dbias = work->dbias != NULL ? work->dbias + item * args->dim : NULL;
-    if (work->centred) {
+    if (work->is_layernorm) {
         work->kernels->layernorm_backward(work->job, first, count, dweight, dbias);
     } else {
         work->kernels->rmsnorm_backward(work->job, first, count, dweight);
     }
 }
 
-/* Adds to dweight and dbias [dim], unless they are NULL. */
+/* Compute dx, and add the gradients of weight and bias to dweight[dim] and dbias[dim], unless
+ * NULL. */
 static void run_backward(const struct compute *compute, struct backward_work *work, float *dweight,
                          float *dbias, float *partials) {
     const struct norm_args *args = work->job->args;
@@ -89,7 +90,7 @@ static void run_backward(const struct compute *compute, struct backward_work *wo
     work->kernels = &compute->table->norm;
     work->dweight = dweight != NULL ? partials : NULL;
     work->dbias = dbias != NULL ? partials + chunks * args->dim : NULL;
-    pool_run(compute->pool, backward_item, work, chunks);
+    pool_run(compute->pool, run_backward_item, work, chunks);
     if (dweight != NULL) {
         partials_add(compute, chunks, args->dim, work->dweight, dweight);
     }
@@ -108,7 +109,7 @@ void rmsnorm_backward(const struct compute *compute, const struct norm_args *arg
                                     .dadd = dadd,
                                     .inverse = rms_inv,
                                     .dx = dx};
-    struct backward_work work = {.job = &job, .centred = false};
+    struct backward_work work = {.job = &job, .is_layernorm = false};
     run_backward(compute, &work, dweight, NULL, workspace);
 }
 
@@ -124,6 +125,6 @@ void layernorm_backward(const struct compute *compute, const struct norm_args *a
                                     .mean = mean,
                                     .inverse = std_inv,
                                     .dx = dx};
-    struct backward_work work = {.job = &job, .centred = true};
+    struct backward_work work = {.job = &job, .is_layernorm = true};
     run_backward(compute, &work, dweight, dbias, workspace);
 }

@@ -8,18 +8,19 @@
 #include <math.h>
 #include <string.h>
 
-/* 256 granules are ITEM_ELEMENTS. A granule's sum adds less than 2^32 to a digit, so an item adds
+/* An item has 256 granules. The sum of a granule adds less than 2^32 to a digit, so an item adds
  * less than 2^40. Accumulators are normalised after every item, so no digit overflows. */
 enum { ITEM_GRANULES = ITEM_ELEMENTS / GRANULE_ELEMENTS };
 enum { DIGIT_BITS = 32, LOWEST_BIT = -320 };
-/* Of fp64. */
+/* The format of fp64. */
 enum { FRACTION_BITS = 52, EXPONENT_MASK = 0x7ff, EXPONENT_BIAS = 1023 };
 static const int64_t DIGIT_MASK = ((int64_t)1 << DIGIT_BITS) - 1;
 
 /* ---- the fixed-point accumulator ---- */
 
-/* A granule's sum is a whole multiple of 2^-298: its squares are, and fp64 rounding only coarsens.
- * So it is 0 or a normal number. Its 53 bits, shifted by up to 31, span at most three digits. */
+/* Add the sum of a granule to the digits. The sum is a multiple of 2^-298, because all squares are
+ * and rounding to fp64 keeps that, so it is 0 or a normal number. Its 53 bits, shifted by up to 31,
+ * span at most three digits. */
 static void accumulator_add(struct norm_accumulator *accumulator, double sum) {
     uint64_t bits;
     memcpy(&bits, &sum, sizeof bits);
@@ -45,7 +46,7 @@ static void accumulator_add(struct norm_accumulator *accumulator, double sum) {
     digits[2] += (int64_t)(shifted >> (2 * DIGIT_BITS));
 }
 
-/* Carries upwards until every digit but the highest is in [0, 2^32). */
+/* Carry from low to high digits, until every digit but the highest is in [0, 2^32). */
 static void accumulator_normalise(struct norm_accumulator *accumulator) {
     int64_t carry = 0;
     for (int i = 0; i < NORM_DIGITS - 1; i++) {
@@ -64,8 +65,8 @@ void norm_accumulator_merge(struct norm_accumulator *into, const struct norm_acc
     accumulator_normalise(into);
 }
 
-/* Rounds once. The three highest digits hold at least 65 bits, and lower bits matter only as a
- * tie-breaker. */
+/* Convert to fp64 with one rounding. The three highest digits hold at least 65 bits, and lower bits
+ * matter only as a tie-breaker. */
 static double accumulator_value(struct norm_accumulator accumulator) {
     accumulator_normalise(&accumulator);
     int top = NORM_DIGITS - 1;
@@ -88,7 +89,7 @@ struct norm_work {
     const struct optimizer_kernels *kernels;
     int64_t granules;
     const float *gradients;
-    /* one per thread, because integers may be added in any order */
+    /* one accumulator for each thread; the order of integer additions does not matter */
     struct norm_accumulator *accumulators;
 };
 
@@ -97,13 +98,13 @@ uint64_t gradient_norm_workspace_bytes(int64_t count, int threads) {
     return (uint64_t)threads * sizeof(struct norm_accumulator);
 }
 
-static void norm_item(void *context, int64_t item, int thread) {
+static void sum_squares_item(void *context, int64_t item, int thread) {
     const struct norm_work *work = context;
     int64_t first = item * ITEM_GRANULES;
-    int64_t granules = items_length(work->granules, ITEM_GRANULES, item);
+    int64_t granules = item_length(work->granules, ITEM_GRANULES, item);
     double sums[ITEM_GRANULES];
     work->kernels->granule_sums(work->gradients + first * GRANULE_ELEMENTS, granules, sums);
-    /* On the stack, because the accumulators of different threads share cache lines. */
+    /* This accumulator is on the stack, because those of different threads share cache lines. */
     struct norm_accumulator accumulator = {0};
     for (int64_t i = 0; i < granules; i++) {
         accumulator_add(&accumulator, sums[i]);
@@ -120,7 +121,7 @@ void gradient_norm_run(const struct compute *compute, int64_t count, const float
                              .accumulators = workspace};
     int threads = compute->pool->thread_count;
     memset(workspace, 0, gradient_norm_workspace_bytes(count, threads));
-    pool_run(compute->pool, norm_item, &work, items_count(work.granules, ITEM_GRANULES));
+    pool_run(compute->pool, sum_squares_item, &work, items_count(work.granules, ITEM_GRANULES));
     for (int thread = 0; thread < threads; thread++) {
         norm_accumulator_merge(&scalars->norm, &work.accumulators[thread]);
     }
@@ -143,37 +144,37 @@ void clip_run(float clip_norm, struct step_scalars *scalars) {
 /* ---- AdamW ---- */
 
 struct adamw_work {
-    const struct adamw_job *decaying, *plain;
+    const struct adamw_job *decayed_job, *undecayed_job;
     const struct optimizer_kernels *kernels;
     int64_t count, decayed;
 };
 
-static void adamw_item(void *context, int64_t item, int thread) {
+static void update_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct adamw_work *work = context;
     int64_t first = item * ITEM_ELEMENTS;
-    int64_t end = first + items_length(work->count, ITEM_ELEMENTS, item);
+    int64_t end = first + item_length(work->count, ITEM_ELEMENTS, item);
     int64_t boundary = work->decayed < first ? first : work->decayed < end ? work->decayed : end;
     if (first < boundary) {
-        work->kernels->adamw(work->decaying, first, boundary - first);
+        work->kernels->adamw(work->decayed_job, first, boundary - first);
     }
     if (boundary < end) {
-        work->kernels->adamw(work->plain, boundary, end - boundary);
+        work->kernels->adamw(work->undecayed_job, boundary, end - boundary);
     }
 }
 
-/* Values that all elements share are computed in fp64 and rounded once. */
-static struct adamw_job adamw_job_of(const struct adamw_args *args,
-                                     const struct step_scalars *scalars) {
+/* The factors that all elements share are computed in fp64 and rounded once. */
+static struct adamw_job make_adamw_job(const struct adamw_args *args,
+                                       const struct step_scalars *scalars) {
     double rate = (double)scalars->learning_rate;
     return (struct adamw_job){
         .dtype_moments = args->dtype_moments,
         .dtype_params = args->dtype_params,
         .clip = scalars->clip_factor,
         .keep = (float)(1 - rate * (double)args->weight_decay),
-        .blend_m = (float)(1 - args->beta1),
+        .m_blend = (float)(1 - args->beta1),
         .beta2 = (float)args->beta2,
-        .blend_v = (float)(1 - args->beta2),
+        .v_blend = (float)(1 - args->beta2),
         .root_scale = (float)(1 / sqrt((double)scalars->bias_correction_2)),
         .epsilon = args->epsilon,
         .step = (float)(rate / (double)scalars->bias_correction_1),
@@ -192,18 +193,18 @@ void adamw_run(const struct compute *compute, const struct adamw_args *args,
     if (scalars->skip) {
         return;
     }
-    struct adamw_job job = adamw_job_of(args, scalars);
+    struct adamw_job job = make_adamw_job(args, scalars);
     job.gradients = gradients;
     job.master = master;
     job.m = m;
     job.v = v;
     job.params = params;
-    struct adamw_job plain = job;
-    plain.keep = 1;
-    struct adamw_work work = {.decaying = &job,
-                              .plain = &plain,
+    struct adamw_job undecayed_job = job;
+    undecayed_job.keep = 1;
+    struct adamw_work work = {.decayed_job = &job,
+                              .undecayed_job = &undecayed_job,
                               .kernels = &compute->table->optimizer,
                               .count = args->count,
                               .decayed = args->decayed};
-    pool_run(compute->pool, adamw_item, &work, items_count(args->count, ITEM_ELEMENTS));
+    pool_run(compute->pool, update_item, &work, items_count(args->count, ITEM_ELEMENTS));
 }

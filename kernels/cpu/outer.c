@@ -20,12 +20,12 @@ struct gradient_work {
     float *gradient;
 };
 
-static void gradient_item(void *context, int64_t item, int thread) {
+static void run_gradient_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct gradient_work *work = context;
     int64_t first = item * ITEM_ELEMENTS;
     work->kernels->gradient(work->outer + first, work->inner + first,
-                            items_length(work->count, ITEM_ELEMENTS, item), work->gradient + first);
+                            item_length(work->count, ITEM_ELEMENTS, item), work->gradient + first);
 }
 
 void outer_gradient_run(const struct compute *compute, int64_t count, const float *outer,
@@ -36,7 +36,7 @@ void outer_gradient_run(const struct compute *compute, int64_t count, const floa
                                  .outer = outer,
                                  .inner = inner,
                                  .gradient = gradient};
-    pool_run(compute->pool, gradient_item, &work, items_count(count, ITEM_ELEMENTS));
+    pool_run(compute->pool, run_gradient_item, &work, items_count(count, ITEM_ELEMENTS));
 }
 
 /* ---- the outer step ---- */
@@ -46,15 +46,15 @@ struct step_work {
     const struct outer_step_args *args;
 };
 
-static void step_item(void *context, int64_t item, int thread) {
+static void run_step_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct step_work *work = context;
     work->kernels->step(work->args, item * ITEM_ELEMENTS,
-                        items_length(work->args->count, ITEM_ELEMENTS, item));
+                        item_length(work->args->count, ITEM_ELEMENTS, item));
 }
 
 void outer_step_run(const struct compute *compute, const struct outer_step_args *args) {
     ASSERT(args->count >= 0);
     struct step_work work = {.kernels = &compute->table->outer, .args = args};
-    pool_run(compute->pool, step_item, &work, items_count(args->count, ITEM_ELEMENTS));
+    pool_run(compute->pool, run_step_item, &work, items_count(args->count, ITEM_ELEMENTS));
 }

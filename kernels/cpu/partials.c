@@ -18,11 +18,11 @@ uint64_t partials_bytes(int64_t rows, int64_t columns) {
     return (uint64_t)(partials_count(rows) * columns) * sizeof(float);
 }
 
-static void add_columns(void *context, int64_t item, int thread) {
+static void add_column_partials(void *context, int64_t item, int thread) {
     (void)thread;
     const struct partials_job *job = context;
     int64_t first = item * COLUMNS_PER_ITEM;
-    int64_t width = items_length(job->columns, COLUMNS_PER_ITEM, item);
+    int64_t width = item_length(job->columns, COLUMNS_PER_ITEM, item);
     double totals[COLUMNS_PER_ITEM] = {0};
     for (int64_t chunk = 0; chunk < job->count; chunk++) {
         const float *row = job->partials + chunk * job->columns + first;
@@ -38,5 +38,5 @@ static void add_columns(void *context, int64_t item, int thread) {
 void partials_add(const struct compute *compute, int64_t count, int64_t columns,
                   const float *partials, float *sums) {
     struct partials_job job = {count, columns, partials, sums};
-    pool_run(compute->pool, add_columns, &job, items_count(columns, COLUMNS_PER_ITEM));
+    pool_run(compute->pool, add_column_partials, &job, items_count(columns, COLUMNS_PER_ITEM));
 }

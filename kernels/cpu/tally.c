@@ -9,7 +9,7 @@ void tally_out(const struct step_scalars *scalars, struct rank_tally *own) {
                                .norm = scalars->norm};
 }
 
-static void take_tokens(int64_t valid_tokens, struct step_scalars *scalars) {
+static void set_tokens(int64_t valid_tokens, struct step_scalars *scalars) {
     scalars->valid_tokens = valid_tokens;
     scalars->loss_scale = valid_tokens > 0 ? (float)(1.0 / (double)valid_tokens) : 0;
 }
@@ -26,7 +26,7 @@ void tally_in(const struct tally_args *args, const struct rank_tally *tallies,
         }
     }
     if (args->parts & TALLY_TOKENS) {
-        take_tokens(sum.valid_tokens, scalars);
+        set_tokens(sum.valid_tokens, scalars);
     }
     if (args->parts & TALLY_LOSS) {
         scalars->loss_sum = sum.loss_sum;

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-static int64_t padded(int64_t dim) {
+static int64_t padded_width(int64_t dim) {
     return (dim + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
 }
 
@@ -12,7 +12,7 @@ static float load_element(enum dtype dtype, const void *from, int64_t index) {
 }
 
 static void load_rows(const struct attention_block *block, const void *from, float *tile) {
-    int64_t width = padded(block->dim);
+    int64_t width = padded_width(block->dim);
     for (int64_t r = 0; r < block->rows; r++) {
         for (int64_t d = 0; d < block->dim; d++) {
             tile[r * width + d] = load_element(block->dtype, from, r * block->stride + d);
@@ -24,7 +24,7 @@ static void load_rows(const struct attention_block *block, const void *from, flo
 }
 
 static void load_columns(const struct attention_block *block, const void *from, float *tile) {
-    int64_t width = padded(block->rows);
+    int64_t width = padded_width(block->rows);
     for (int64_t d = 0; d < block->dim; d++) {
         float *row = tile + d * ATTENTION_KEY_TILE;
         for (int64_t r = 0; r < block->rows; r++) {
@@ -38,7 +38,7 @@ static void load_columns(const struct attention_block *block, const void *from, 
 
 static void store_rows(const struct attention_block *block, const float *tile, const float *factors,
                        void *to) {
-    int64_t width = padded(block->dim);
+    int64_t width = padded_width(block->dim);
     for (int64_t r = 0; r < block->rows; r++) {
         float factor = factors ? factors[r] : 1.0f;
         for (int64_t d = 0; d < block->dim; d++) {
@@ -52,14 +52,14 @@ static void store_rows(const struct attention_block *block, const float *tile, c
     }
 }
 
-static void product(const struct attention_product *args) {
+static void multiply(const struct attention_product *args) {
     for (int64_t i = 0; i < args->m; i++) {
         float *c = args->c + i * args->c_stride;
         for (int64_t j = 0; j < args->n && !args->accumulate; j++) {
             c[j] = 0.0f;
         }
         for (int64_t p = 0; p < args->k; p++) {
-            float a = args->a[i * args->a_row + p * args->a_step];
+            float a = args->a[i * args->a_row_stride + p * args->a_k_stride];
             const float *b = args->b + p * args->b_stride;
             for (int64_t j = 0; j < args->n; j++) {
                 c[j] += a * b[j];
@@ -99,11 +99,11 @@ static void softmax(const struct attention_strip *strip, float *maxima, float *s
     }
 }
 
-static void slopes(const struct attention_strip *strip, const float *lse, const float *delta,
-                   float *slopes) {
+static void score_gradients(const struct attention_strip *strip, const float *lse,
+                            const float *delta, float *score_gradients) {
     for (int64_t r = 0; r < strip->rows; r++) {
         float *scores = strip->scores + r * strip->stride;
-        float *slope = slopes + r * strip->stride;
+        float *slope = score_gradients + r * strip->stride;
         float sum = 0.0f;
         float weighted = 0.0f;
         for (int64_t c = 0; c < strip->columns; c++) {
@@ -114,7 +114,7 @@ static void slopes(const struct attention_strip *strip, const float *lse, const 
             sum += scores[c];
             weighted += scores[c] * slope[c];
         }
-        float mean = strip->whole[r] ? weighted / (sum != 0.0f ? sum : 1.0f) : delta[r];
+        float mean = strip->is_complete[r] ? weighted / (sum != 0.0f ? sum : 1.0f) : delta[r];
         for (int64_t c = 0; c < strip->columns; c++) {
             slope[c] = strip->scale * scores[c] * (slope[c] - mean);
         }
@@ -136,9 +136,9 @@ void attention_kernels_init(struct attention_kernels *kernels, enum cpu_level le
         .load_rows = load_rows,
         .load_columns = load_columns,
         .store_rows = store_rows,
-        .product = product,
+        .product = multiply,
         .softmax = softmax,
-        .slopes = slopes,
+        .score_gradients = score_gradients,
         .row_dots = row_dots,
     };
 #if defined(__x86_64__)

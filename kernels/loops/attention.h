@@ -18,9 +18,9 @@
 enum {
     /* the widest vector, in floats; tiles are padded to it at every level */
     ATTENTION_LANES = 16,
-    ATTENTION_STRIP = 16,    /* rows that are masked together: one vector of maxima */
-    ATTENTION_ROW_GROUP = 4, /* products compute whole groups of rows */
-    ATTENTION_KEY_TILE = 64, /* transposed with 64 head dims it fills a third of a 48 KiB L1 */
+    ATTENTION_STRIP = 16,    /* number of rows that are masked together: one vector of maxima */
+    ATTENTION_ROW_GROUP = 4, /* products compute multiples of this number of rows */
+    ATTENTION_KEY_TILE = 64, /* transposed, with head dim 64, a tile fills a third of a 48 KiB L1 */
 };
 
 /* A block of tokens in a tensor: `rows` rows of `dim` elements. */
@@ -34,8 +34,8 @@ struct attention_block {
  * accumulator. */
 struct attention_product {
     int64_t m, n, k;
-    const float *a; /* element (i, p) is a[i * a_row + p * a_step] */
-    int64_t a_row, a_step;
+    const float *a; /* element (i, p) is a[i * a_row_stride + p * a_k_stride] */
+    int64_t a_row_stride, a_k_stride;
     const float *b;
     int64_t b_stride;
     float *c;
@@ -46,23 +46,24 @@ struct attention_product {
 /* A strip of scores and the columns [first[r], last[r]) that its row r sees. */
 struct attention_strip {
     int64_t rows, columns; /* columns % ATTENTION_LANES == 0 */
-    int64_t stride;        /* of scores and of slopes */
+    int64_t stride;        /* elements from one row of scores, or of their gradients, to the next */
     const int32_t *first, *last;
-    const bool *whole; /* by row: it sees no other columns; read by slopes */
+    /* whether row r sees no other columns; only score_gradients reads it */
+    const bool *is_complete;
     float scale;
     /* in: unscaled q . k, defined where visible; out: probabilities, 0 elsewhere */
     float *scores;
 };
 
 struct attention_kernels {
-    /* load_rows: tile[rows, padded dim] = block, with 0 as padding. */
+    /* load_rows: tile[rows, padded dim] = block, padded with 0. */
     void (*load_rows)(const struct attention_block *block, const void *from, float *tile);
 
     /* load_columns: tile[dim, ATTENTION_KEY_TILE] = transpose of block; columns from `rows` up to
      * the next multiple of ATTENTION_LANES are 0. */
     void (*load_columns)(const struct attention_block *block, const void *from, float *tile);
 
-    /* store_rows: to = tile * factors[row], rounded once; a NULL factors means 1. */
+    /* store_rows: to = tile * factors[row], rounded once; factors NULL: all are 1. */
     void (*store_rows)(const struct attention_block *block, const float *tile, const float *factors,
                        void *to);
 
@@ -76,25 +77,24 @@ struct attention_kernels {
     void (*softmax)(const struct attention_strip *strip, float *maxima, float *sums,
                     float *accumulators, int64_t n);
 
-    /* slopes: scores become probabilities exp(scale * score - lse[r]); the slopes dout . v become
-     * dS = scale * probability * (slope - mean), and 0 where not visible. The mean is delta[r], or
-     * for a whole row the mean of these slopes weighted by these probabilities: dS then sums to 0
-     * up to one rounding, whereas the error of delta would appear as noise in the gradient of a key
-     * bias. */
-    void (*slopes)(const struct attention_strip *strip, const float *lse, const float *delta,
-                   float *slopes);
+    /* score_gradients: scores become probabilities exp(scale * score - lse[r]); gradients dout . v
+     * become dS = scale * probability * (gradient - mean), and 0 where not visible. The mean is
+     * delta[r], or for a complete row the mean of these gradients weighted by these probabilities:
+     * dS then sums to 0 up to one rounding, whereas the error of delta would appear as noise in the
+     * gradient of a key bias. */
+    void (*score_gradients)(const struct attention_strip *strip, const float *lse,
+                            const float *delta, float *score_gradients);
 
     /* row_dots: dots[r] = sum over n of a[r, n] * b[r, n]; the stride of both is n, a multiple of
      * ATTENTION_LANES. */
     void (*row_dots)(const float *a, const float *b, int64_t rows, int64_t n, float *dots);
 };
 
-/* attention_kernels_init: set plain C functions in every slot, then replace them by faster variants
- * up to `level`. */
+/* attention_kernels_init: fill *kernels with the plain C functions, then replace them with the
+ * faster variants of each level up to `level`. */
 void attention_kernels_init(struct attention_kernels *kernels, enum cpu_level level);
 
-/* One function for each level, in a library compiled for it: replaces the slots that it has a
- * faster variant for. */
+/* Each of these functions replaces the functions for which its level has a faster variant. */
 void attention_kernels_init_avx2(struct attention_kernels *kernels);
 void attention_kernels_init_avx512(struct attention_kernels *kernels);
 

@@ -11,10 +11,10 @@
 #include <stddef.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "encoded numbers are copied from memory, which must be little-endian"
+#error "the codecs copy numbers from memory, so the CPU must be little-endian"
 #endif
 
-/* A part of a vector to encode, which starts at a block. */
+/* A part of a vector to encode. It starts at the start of a block. */
 struct codec_part {
     const float *source;
     const float *feedback; /* or NULL */
@@ -23,7 +23,7 @@ struct codec_part {
     uint8_t *bytes;
 };
 
-/* The loops of one codec, for whole blocks and a last one that may be shorter. */
+/* The loops of one codec. They process whole blocks; only the last block may be shorter. */
 struct codec_loops {
     bool (*encode)(const struct codec_part *part); /* false: a value is not finite */
     void (*decode)(const uint8_t *bytes, int64_t count, float *values);
@@ -34,34 +34,36 @@ struct codec_kernels {
     struct codec_loops loops[CODEC_COUNT];
 };
 
-/* codec_kernels_init: set plain C functions in every slot, then replace them by faster variants up
- * to `level`. */
+/* codec_kernels_init: fill *kernels with the plain C functions, then replace them with the
+ * faster variants of each level up to `level`. */
 void codec_kernels_init(struct codec_kernels *kernels, enum cpu_level level);
 
-/* One function for each level: replaces the slots that it has a faster variant for. */
+/* Each of these functions replaces the functions for which its level has a faster variant. */
 void codec_kernels_init_avx2(struct codec_kernels *kernels);
 void codec_kernels_init_avx512(struct codec_kernels *kernels);
 void codec_kernels_init_neon(struct codec_kernels *kernels);
 
-/* Plain C, which the variants call for the rest that is shorter than a block or a vector. */
-extern const struct codec_loops CODEC_PLAIN[CODEC_COUNT];
+/* The plain C loops. Faster variants call them for the remainder that is shorter than a block or a
+ * vector. */
+extern const struct codec_loops CODEC_PORTABLE[CODEC_COUNT];
 
 enum { CODEC_INT8_SCALE_BYTES = 4, CODEC_INT4_SCALE_BYTES = 2 };
-enum { CODEC_INT8_LARGEST = 127, CODEC_INT4_LARGEST = 7 };
+enum { CODEC_INT8_CODE_MAX = 127, CODEC_INT4_CODE_MAX = 7 };
 
-/* Bits of fp32: all but the sign; infinity. */
-enum { CODEC_SIZE_MASK = 0x7fffffff, CODEC_INFINITY_BITS = 0x7f800000 };
+/* Bits of an fp32 number: a mask of all bits but the sign, and the bits of infinity. */
+enum { CODEC_MAGNITUDE_MASK = 0x7fffffff, CODEC_INFINITY_BITS = 0x7f800000 };
 
-static inline float codec_largest_code(enum codec codec) {
-    return codec == CODEC_INT8 ? (float)CODEC_INT8_LARGEST : (float)CODEC_INT4_LARGEST;
+static inline float codec_code_max(enum codec codec) {
+    return codec == CODEC_INT8 ? (float)CODEC_INT8_CODE_MAX : (float)CODEC_INT4_CODE_MAX;
 }
 
 static inline int codec_scale_bytes(enum codec codec) {
     return codec == CODEC_INT8 ? CODEC_INT8_SCALE_BYTES : CODEC_INT4_SCALE_BYTES;
 }
 
-/* codec_part_from: the part without its first elements and their bytes. */
-static inline struct codec_part codec_part_from(const struct codec_part *part, int64_t elements,
+/* codec_part_skip: what remains of a part after its first `elements` elements, encoded in `bytes`
+ * bytes. */
+static inline struct codec_part codec_part_skip(const struct codec_part *part, int64_t elements,
                                                 int64_t bytes) {
     return (struct codec_part){
         .source = part->source + elements,
@@ -72,25 +74,25 @@ static inline struct codec_part codec_part_from(const struct codec_part *part, i
     };
 }
 
-/* codec_scale: a block's scale from the bits of its largest absolute value. As integers, the bits
- * of infinities and NaN are larger than those of all finite numbers, so the maximum keeps them.
- * false when the largest decoded value would not be finite. */
-static inline bool codec_scale(enum codec codec, uint32_t peak_bits, float *scale) {
+/* codec_compute_scale: compute the scale of a block from the bits of its largest absolute value.
+ * Compared as integers, the bits of infinities and NaN are larger than those of all finite numbers,
+ * so the maximum keeps them. Return false if the largest decoded value would not be finite. */
+static inline bool codec_compute_scale(enum codec codec, uint32_t peak_bits, float *scale) {
     float peak;
     memcpy(&peak, &peak_bits, sizeof peak);
-    float exact = peak / codec_largest_code(codec);
+    float exact = peak / codec_code_max(codec);
     if (codec == CODEC_INT4) {
         exact = bf16_to_f32(bf16_from_f32(exact));
     }
     *scale = exact < FLT_MIN ? 0 : exact;
-    return *scale * codec_largest_code(codec) <= FLT_MAX;
+    return *scale * codec_code_max(codec) <= FLT_MAX;
 }
 
-static inline float codec_inverse(float scale) {
+static inline float codec_inverse_scale(float scale) {
     return scale == 0 ? 0 : 1 / scale;
 }
 
-static inline void codec_scale_put(enum codec codec, uint8_t *bytes, float scale) {
+static inline void codec_store_scale(enum codec codec, uint8_t *bytes, float scale) {
     if (codec == CODEC_INT8) {
         memcpy(bytes, &scale, CODEC_INT8_SCALE_BYTES);
         return;
@@ -99,7 +101,7 @@ static inline void codec_scale_put(enum codec codec, uint8_t *bytes, float scale
     memcpy(bytes, &bits, CODEC_INT4_SCALE_BYTES);
 }
 
-static inline float codec_scale_get(enum codec codec, const uint8_t *bytes) {
+static inline float codec_load_scale(enum codec codec, const uint8_t *bytes) {
     if (codec == CODEC_INT8) {
         float scale;
         memcpy(&scale, bytes, CODEC_INT8_SCALE_BYTES);

@@ -4,7 +4,8 @@
 
 #include "base/dtype.h"
 
-/* Uses memcpy because head_loss overwrites f32 rows with bf16 in place. */
+/* Load an element as a float. It uses memcpy, because head_loss overwrites f32 rows with bf16 in
+ * place. */
 static inline float element_load(const void *data, enum dtype dtype, int64_t index) {
     if (dtype == DTYPE_BF16) {
         uint16_t bits;
@@ -16,7 +17,7 @@ static inline float element_load(const void *data, enum dtype dtype, int64_t ind
     return value;
 }
 
-/* Rounds once, to nearest even. */
+/* Store `value`, rounded once to nearest even. */
 static inline void element_store(void *data, enum dtype dtype, int64_t index, float value) {
     if (dtype == DTYPE_BF16) {
         uint16_t bits = bf16_from_f32(value);
@@ -26,17 +27,17 @@ static inline void element_store(void *data, enum dtype dtype, int64_t index, fl
     memcpy((char *)data + 4 * index, &value, sizeof value);
 }
 
-/* The value after it was stored and loaded again. */
+/* Round `value` as storing it in `dtype` and loading it again would. */
 static inline float element_round(float value, enum dtype dtype) {
     return dtype == DTYPE_BF16 ? bf16_to_f32(bf16_from_f32(value)) : value;
 }
 
 /* The address of an element of an f32 or bf16 tensor. */
-static inline const void *element_at(const void *data, enum dtype dtype, int64_t index) {
+static inline const void *element_address(const void *data, enum dtype dtype, int64_t index) {
     return (const char *)data + (dtype == DTYPE_BF16 ? 2 : 4) * index;
 }
 
-static inline void *element_slot(void *data, enum dtype dtype, int64_t index) {
+static inline void *element_address_mutable(void *data, enum dtype dtype, int64_t index) {
     return (char *)data + (dtype == DTYPE_BF16 ? 2 : 4) * index;
 }
 

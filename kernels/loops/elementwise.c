@@ -16,13 +16,13 @@ static void add_elements(const struct elementwise_job *job, int64_t first, int64
     }
 }
 
-/* The logistic function and its complement, each to full relative accuracy: it takes the
- * exponential of -|x|, which cannot overflow, and subtracts nothing. */
+/* The logistic function of x and its complement, 1 - value, both to full relative accuracy: they
+ * are computed without subtraction from exp(-|x|), which cannot overflow. */
 struct logistic {
     float value, complement;
 };
 
-static struct logistic logistic_of(float x) {
+static struct logistic compute_logistic(float x) {
     float power = expf(-fabsf(x));
     float larger = 1.0f / (1.0f + power);
     float smaller = power * larger;
@@ -34,7 +34,7 @@ static void swiglu_forward_elements(const struct elementwise_job *job, int64_t f
     for (int64_t i = first; i < first + count; i++) {
         float gate = element_load(job->in[0], job->dtype, i);
         float up = element_load(job->in[1], job->dtype, i);
-        element_store(job->out[0], job->dtype, i, gate * logistic_of(gate).value * up);
+        element_store(job->out[0], job->dtype, i, gate * compute_logistic(gate).value * up);
     }
 }
 
@@ -44,7 +44,7 @@ static void swiglu_backward_elements(const struct elementwise_job *job, int64_t 
         float dout = element_load(job->in[0], job->dtype, i);
         float gate = element_load(job->in[1], job->dtype, i);
         float up = element_load(job->in[2], job->dtype, i);
-        struct logistic s = logistic_of(gate);
+        struct logistic s = compute_logistic(gate);
         float silu = gate * s.value;
         float slope = s.value + silu * s.complement;
         element_store(job->out[0], job->dtype, i, dout * up * slope);
@@ -55,7 +55,7 @@ static void swiglu_backward_elements(const struct elementwise_job *job, int64_t 
 static void gelu_forward_elements(const struct elementwise_job *job, int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
         float x = element_load(job->in[0], job->dtype, i);
-        struct logistic s = logistic_of(x * (GELU_A + GELU_B * (x * x)));
+        struct logistic s = compute_logistic(x * (GELU_A + GELU_B * (x * x)));
         element_store(job->out[0], job->dtype, i, x * s.value);
     }
 }
@@ -66,7 +66,7 @@ static void gelu_backward_elements(const struct elementwise_job *job, int64_t fi
         float dout = element_load(job->in[0], job->dtype, i);
         float x = element_load(job->in[1], job->dtype, i);
         float square = x * x;
-        struct logistic s = logistic_of(x * (GELU_A + GELU_B * square));
+        struct logistic s = compute_logistic(x * (GELU_A + GELU_B * square));
         float rise = x * (GELU_A + 3.0f * GELU_B * square);
         element_store(job->out[0], job->dtype, i, dout * (s.value + s.value * s.complement * rise));
     }
@@ -84,7 +84,7 @@ static void widen_elements(const uint16_t *in, float *out, int64_t count) {
     }
 }
 
-static float load_any(const void *in, enum dtype dtype, int64_t index) {
+static float load_as_float(const void *in, enum dtype dtype, int64_t index) {
     return dtype == DTYPE_F16 ? f16_to_f32(((const uint16_t *)in)[index])
                               : element_load(in, dtype, index);
 }
@@ -92,7 +92,7 @@ static float load_any(const void *in, enum dtype dtype, int64_t index) {
 static void cast_elements(enum dtype from, const void *in, enum dtype to, void *out,
                           int64_t count) {
     for (int64_t i = 0; i < count; i++) {
-        float value = load_any(in, from, i);
+        float value = load_as_float(in, from, i);
         if (to == DTYPE_F16) {
             ((uint16_t *)out)[i] = f16_from_f32(value);
         } else {
@@ -101,10 +101,10 @@ static void cast_elements(enum dtype from, const void *in, enum dtype to, void *
     }
 }
 
-/* Sums in fp64, a block of columns at a time, because the terms of the gradient of a key bias
- * cancel almost completely. */
-static void column_block(const struct column_sum_args *args, const void *x, int64_t rows,
-                         int64_t columns, float *sums) {
+/* Sum a block of columns in fp64, because the terms of the gradient of a key bias cancel almost
+ * completely. */
+static void sum_column_block(const struct column_sum_args *args, const void *x, int64_t rows,
+                             int64_t columns, float *sums) {
     double totals[COLUMN_BLOCK] = {0};
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t i = 0; i < columns; i++) {
@@ -120,13 +120,13 @@ static void column_sum_rows(const struct column_sum_args *args, const void *x, i
                             float *sums) {
     for (int64_t first = 0; first < args->columns; first += COLUMN_BLOCK) {
         int64_t left = args->columns - first;
-        column_block(args, element_at(x, args->dtype, first), rows,
-                     left < COLUMN_BLOCK ? left : COLUMN_BLOCK, sums + first);
+        sum_column_block(args, element_address(x, args->dtype, first), rows,
+                         left < COLUMN_BLOCK ? left : COLUMN_BLOCK, sums + first);
     }
 }
 
-static void rope_head(const struct rope_args *args, const float *cosines, const void *in,
-                      void *out) {
+static void rotate_head(const struct rope_args *args, const float *cosines, const void *in,
+                        void *out) {
     int64_t half = args->rotary_dim / 2;
     const float *sines = cosines + half;
     for (int64_t i = 0; i < half; i++) {
@@ -138,8 +138,8 @@ static void rope_head(const struct rope_args *args, const float *cosines, const 
     }
     int64_t bytes = (args->head_dim - args->rotary_dim) * dtype_bytes(args->dtype);
     if (in != out && bytes > 0) {
-        memcpy(element_slot(out, args->dtype, args->rotary_dim),
-               element_at(in, args->dtype, args->rotary_dim), (size_t)bytes);
+        memcpy(element_address_mutable(out, args->dtype, args->rotary_dim),
+               element_address(in, args->dtype, args->rotary_dim), (size_t)bytes);
     }
 }
 
@@ -149,9 +149,10 @@ static void rope_tokens(const struct rope_job *job, int64_t first, int64_t count
         const float *cosines = job->table + job->positions[token] * args->rotary_dim;
         for (int64_t head = 0; head < args->heads; head++) {
             int64_t inside = head * args->head_dim;
-            rope_head(args, cosines,
-                      element_at(job->in, args->dtype, token * args->in_stride + inside),
-                      element_slot(job->out, args->dtype, token * args->out_stride + inside));
+            rotate_head(
+                args, cosines,
+                element_address(job->in, args->dtype, token * args->in_stride + inside),
+                element_address_mutable(job->out, args->dtype, token * args->out_stride + inside));
         }
     }
 }

@@ -27,28 +27,28 @@ struct rope_job {
 };
 
 struct elementwise_kernels {
-    /* Each processes the elements [first, first + count) of every operand. */
+    /* Each of these functions processes the elements [first, first + count) of every operand. */
     void (*add)(const struct elementwise_job *job, int64_t first, int64_t count);
     void (*swiglu_forward)(const struct elementwise_job *job, int64_t first, int64_t count);
     void (*swiglu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
     void (*gelu_forward)(const struct elementwise_job *job, int64_t first, int64_t count);
     void (*gelu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
-    /* narrow: f32 to bf16; widen: back; cast: any other pair of float types. */
+    /* narrow: f32 to bf16; widen: bf16 to f32; cast: any other pair of float types. */
     void (*narrow)(const float *in, uint16_t *out, int64_t count);
     void (*widen)(const uint16_t *in, float *out, int64_t count);
     void (*cast)(enum dtype from, const void *in, enum dtype to, void *out, int64_t count);
-    /* Overwrites sums[columns] with the sum of `rows` rows that start at x. */
+    /* column_sum: overwrite sums[columns] with the sum of the `rows` rows that start at x. */
     void (*column_sum)(const struct column_sum_args *args, const void *x, int64_t rows,
                        float *sums);
-    /* Processes the tokens [first, first + count). */
+    /* rope: process the tokens [first, first + count). */
     void (*rope)(const struct rope_job *job, int64_t first, int64_t count);
 };
 
-/* elementwise_kernels_init: set plain C functions in every slot, then replace them by faster
- * variants up to `level`. */
+/* elementwise_kernels_init: fill *kernels with the plain C functions, then replace them with the
+ * faster variants of each level up to `level`. */
 void elementwise_kernels_init(struct elementwise_kernels *kernels, enum cpu_level level);
 
-/* One function for each level: replaces the slots that it has a faster variant for. */
+/* Each of these functions replaces the functions for which its level has a faster variant. */
 void elementwise_kernels_init_avx2(struct elementwise_kernels *kernels);
 void elementwise_kernels_init_avx512(struct elementwise_kernels *kernels);
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Processes `count` elements from `index` on, at most one vector. */
+/* Processes `count` elements from `index` on; count is at most one vector. */
 typedef void element_step(const struct elementwise_job *job, enum dtype dtype, int64_t index,
                           int64_t count);
 
@@ -23,9 +23,10 @@ ALWAYS_INLINE void run_steps(element_step *step, const struct elementwise_job *j
     }
 }
 
-/* Inlined with a constant `step`, so that the loop for each dtype has no branches. */
-ALWAYS_INLINE void run_all(element_step *step, const struct elementwise_job *job, int64_t first,
-                           int64_t count) {
+/* This function is inlined with a constant `step`, so that the loop for each dtype has no
+ * branches. */
+ALWAYS_INLINE void run_for_dtype(element_step *step, const struct elementwise_job *job,
+                                 int64_t first, int64_t count) {
     if (job->dtype == DTYPE_BF16) {
         run_steps(step, job, DTYPE_BF16, first, first + count);
     } else {
@@ -41,30 +42,32 @@ ALWAYS_INLINE void add_step(const struct elementwise_job *job, enum dtype dtype,
 }
 
 static void add_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
-    run_all(add_step, job, first, count);
+    run_for_dtype(add_step, job, first, count);
 }
 
-/* As in kernels/loops/elementwise.c, from the exponential of -|x|. */
+/* The logistic function and its complement, computed from exp(-|x|) as in
+ * kernels/loops/elementwise.c. */
 struct logistic {
     lanes value, complement;
 };
 
-ALWAYS_INLINE struct logistic logistic_of(lanes x) {
-    lanes power = lanes_exp(-lanes_size(x));
+ALWAYS_INLINE struct logistic compute_logistic(lanes x) {
+    lanes power = lanes_exp(-lanes_abs(x));
     lanes larger = 1.0f / (1.0f + power);
     lanes smaller = power * larger;
-    return (struct logistic){lanes_by_sign(x, smaller, larger), lanes_by_sign(x, larger, smaller)};
+    return (struct logistic){lanes_select_by_sign(x, smaller, larger),
+                             lanes_select_by_sign(x, larger, smaller)};
 }
 
 ALWAYS_INLINE void swiglu_forward_step(const struct elementwise_job *job, enum dtype dtype,
                                        int64_t index, int64_t count) {
     lanes gate = lanes_load(dtype, job->in[0], index, count);
     lanes up = lanes_load(dtype, job->in[1], index, count);
-    lanes_store(dtype, job->out[0], index, count, gate * logistic_of(gate).value * up);
+    lanes_store(dtype, job->out[0], index, count, gate * compute_logistic(gate).value * up);
 }
 
 static void swiglu_forward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
-    run_all(swiglu_forward_step, job, first, count);
+    run_for_dtype(swiglu_forward_step, job, first, count);
 }
 
 ALWAYS_INLINE void swiglu_backward_step(const struct elementwise_job *job, enum dtype dtype,
@@ -72,26 +75,26 @@ ALWAYS_INLINE void swiglu_backward_step(const struct elementwise_job *job, enum 
     lanes dout = lanes_load(dtype, job->in[0], index, count);
     lanes gate = lanes_load(dtype, job->in[1], index, count);
     lanes up = lanes_load(dtype, job->in[2], index, count);
-    struct logistic s = logistic_of(gate);
+    struct logistic s = compute_logistic(gate);
     lanes silu = gate * s.value;
-    lanes slope = lanes_fused(silu, s.complement, s.value);
+    lanes slope = lanes_fma(silu, s.complement, s.value);
     lanes_store(dtype, job->out[0], index, count, dout * up * slope);
     lanes_store(dtype, job->out[1], index, count, dout * silu);
 }
 
 static void swiglu_backward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
-    run_all(swiglu_backward_step, job, first, count);
+    run_for_dtype(swiglu_backward_step, job, first, count);
 }
 
 ALWAYS_INLINE void gelu_forward_step(const struct elementwise_job *job, enum dtype dtype,
                                      int64_t index, int64_t count) {
     lanes x = lanes_load(dtype, job->in[0], index, count);
-    lanes bent = lanes_fused(x * x, lanes_all(GELU_B), lanes_all(GELU_A));
-    lanes_store(dtype, job->out[0], index, count, x * logistic_of(x * bent).value);
+    lanes bent = lanes_fma(x * x, lanes_broadcast(GELU_B), lanes_broadcast(GELU_A));
+    lanes_store(dtype, job->out[0], index, count, x * compute_logistic(x * bent).value);
 }
 
 static void gelu_forward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
-    run_all(gelu_forward_step, job, first, count);
+    run_for_dtype(gelu_forward_step, job, first, count);
 }
 
 ALWAYS_INLINE void gelu_backward_step(const struct elementwise_job *job, enum dtype dtype,
@@ -99,15 +102,15 @@ ALWAYS_INLINE void gelu_backward_step(const struct elementwise_job *job, enum dt
     lanes dout = lanes_load(dtype, job->in[0], index, count);
     lanes x = lanes_load(dtype, job->in[1], index, count);
     lanes square = x * x;
-    lanes bent = lanes_fused(square, lanes_all(GELU_B), lanes_all(GELU_A));
-    lanes rise = x * lanes_fused(square, lanes_all(3.0f * GELU_B), lanes_all(GELU_A));
-    struct logistic s = logistic_of(x * bent);
-    lanes slope = lanes_fused(s.value * s.complement, rise, s.value);
+    lanes bent = lanes_fma(square, lanes_broadcast(GELU_B), lanes_broadcast(GELU_A));
+    lanes rise = x * lanes_fma(square, lanes_broadcast(3.0f * GELU_B), lanes_broadcast(GELU_A));
+    struct logistic s = compute_logistic(x * bent);
+    lanes slope = lanes_fma(s.value * s.complement, rise, s.value);
     lanes_store(dtype, job->out[0], index, count, dout * slope);
 }
 
 static void gelu_backward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
-    run_all(gelu_backward_step, job, first, count);
+    run_for_dtype(gelu_backward_step, job, first, count);
 }
 
 static void narrow_lanes(const float *in, uint16_t *out, int64_t count) {
@@ -123,8 +126,8 @@ static void widen_lanes(const uint16_t *in, float *out, int64_t count) {
 }
 
 /* The sums of up to four vectors of columns stay in registers. */
-ALWAYS_INLINE void column_block(const struct column_sum_args *args, enum dtype dtype, const void *x,
-                                int64_t rows, int64_t column, float *sums) {
+ALWAYS_INLINE void sum_column_block(const struct column_sum_args *args, enum dtype dtype,
+                                    const void *x, int64_t rows, int64_t column, float *sums) {
     struct wide_lanes totals[4] = {wide_zero(), wide_zero(), wide_zero(), wide_zero()};
     int64_t left = args->columns - column;
     for (int64_t row = 0; row < rows; row++) {
@@ -148,17 +151,17 @@ static void column_sum_lanes(const struct column_sum_args *args, const void *x, 
                              float *sums) {
     for (int64_t column = 0; column < args->columns; column += 4 * LANES) {
         if (args->dtype == DTYPE_BF16) {
-            column_block(args, DTYPE_BF16, x, rows, column, sums);
+            sum_column_block(args, DTYPE_BF16, x, rows, column, sums);
         } else {
-            column_block(args, DTYPE_F32, x, rows, column, sums);
+            sum_column_block(args, DTYPE_F32, x, rows, column, sums);
         }
     }
 }
 
-ALWAYS_INLINE void rope_head(const struct rope_args *args, enum dtype dtype, const float *cosines,
-                             const void *in, void *out) {
+ALWAYS_INLINE void rotate_head(const struct rope_args *args, enum dtype dtype, const float *cosines,
+                               const void *in, void *out) {
     int64_t half = args->rotary_dim / 2;
-    lanes sign = lanes_all(args->inverse ? -1.0f : 1.0f);
+    lanes sign = lanes_broadcast(args->inverse ? -1.0f : 1.0f);
     for (int64_t i = 0; i < half; i += LANES) {
         int64_t left = half - i;
         lanes cosine = lanes_load(DTYPE_F32, cosines, i, left);
@@ -174,24 +177,24 @@ ALWAYS_INLINE void rope_head(const struct rope_args *args, enum dtype dtype, con
     }
 }
 
-ALWAYS_INLINE void rope_token(const struct rope_job *job, enum dtype dtype, int64_t token) {
+ALWAYS_INLINE void rotate_token(const struct rope_job *job, enum dtype dtype, int64_t token) {
     const struct rope_args *args = job->args;
     const float *cosines = job->table + job->positions[token] * args->rotary_dim;
     for (int64_t head = 0; head < args->heads; head++) {
         int64_t inside = head * args->head_dim;
-        rope_head(args, dtype, cosines,
-                  element_at(job->in, dtype, token * args->in_stride + inside),
-                  element_slot(job->out, dtype, token * args->out_stride + inside));
+        rotate_head(args, dtype, cosines,
+                    element_address(job->in, dtype, token * args->in_stride + inside),
+                    element_address_mutable(job->out, dtype, token * args->out_stride + inside));
     }
 }
 
 static void rope_lanes(const struct rope_job *job, int64_t first, int64_t count) {
     bool narrow = job->args->dtype == DTYPE_BF16;
     for (int64_t token = first; narrow && token < first + count; token++) {
-        rope_token(job, DTYPE_BF16, token);
+        rotate_token(job, DTYPE_BF16, token);
     }
     for (int64_t token = first; !narrow && token < first + count; token++) {
-        rope_token(job, DTYPE_F32, token);
+        rotate_token(job, DTYPE_F32, token);
     }
 }
 

@@ -11,11 +11,11 @@ struct embedding_kernels {
     void (*accumulate_row)(enum dtype dtype, const void *x, float *sums, int64_t count);
 };
 
-/* embedding_kernels_init: set plain C functions in every slot, then replace them by faster variants
- * up to `level`. */
+/* embedding_kernels_init: fill *kernels with the plain C functions, then replace them with the
+ * faster variants of each level up to `level`. */
 void embedding_kernels_init(struct embedding_kernels *kernels, enum cpu_level level);
 
-/* One function for each level: replaces the slots that it has a faster variant for. */
+/* Each of these functions replaces the functions for which its level has a faster variant. */
 void embedding_kernels_init_avx2(struct embedding_kernels *kernels);
 void embedding_kernels_init_avx512(struct embedding_kernels *kernels);
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Returns NAN when any logit is not finite. A NaN fails every comparison, so it needs a separate
+/* Returns NAN when any logit is not finite. NaN fails every comparison, so it needs a separate
  * test. */
 static float largest_logit(const float *logits, int64_t vocab) {
     float largest = -INFINITY;

@@ -8,18 +8,19 @@
 
 struct head_loss_kernels {
     /* The cross-entropy of one row of logits[vocab], in fp64 from f32 exponentials; NaN when any
-     * logit is not finite. With `gradient` it overwrites the row with scale * (softmax -
+     * logit is not finite. loss_gradient_row
+     * also overwrites the row with scale * (softmax -
      * onehot(label)) in dtype, packed at the row's start. */
     double (*loss_row)(const float *logits, int64_t vocab, int32_t label);
     double (*loss_gradient_row)(float *logits, int64_t vocab, int32_t label, float scale,
                                 enum dtype dtype);
 };
 
-/* head_loss_kernels_init: set plain C functions in every slot, then replace them by faster variants
- * up to `level`. */
+/* head_loss_kernels_init: fill *kernels with the plain C functions, then replace them with the
+ * faster variants of each level up to `level`. */
 void head_loss_kernels_init(struct head_loss_kernels *kernels, enum cpu_level level);
 
-/* One function for each level: replaces the slots that it has a faster variant for. */
+/* Each of these functions replaces the functions for which its level has a faster variant. */
 void head_loss_kernels_init_avx2(struct head_loss_kernels *kernels);
 void head_loss_kernels_init_avx512(struct head_loss_kernels *kernels);
 

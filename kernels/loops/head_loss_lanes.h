@@ -15,16 +15,16 @@ enum { SUM_BLOCK = 16 * LANES };
 /* Returns NAN when a logit is infinite. The maximum ignores NaN logits, which make the sum of the
  * exponentials NaN. */
 ALWAYS_INLINE float largest_logit(const float *logits, int64_t vocab) {
-    lanes largest = lanes_all(-INFINITY);
-    lanes smallest = lanes_all(INFINITY);
+    lanes largest = lanes_broadcast(-INFINITY);
+    lanes smallest = lanes_broadcast(INFINITY);
     int64_t i = 0;
     for (; i + LANES <= vocab; i += LANES) {
         lanes value = lanes_load(DTYPE_F32, logits, i, LANES);
         largest = lanes_max(value, largest);
         smallest = lanes_min(value, smallest);
     }
-    float high = lanes_largest(largest);
-    float low = lanes_smallest(smallest);
+    float high = lanes_reduce_max(largest);
+    float low = lanes_reduce_min(smallest);
     for (; i < vocab; i++) {
         high = logits[i] > high ? logits[i] : high;
         low = logits[i] < low ? logits[i] : low;
@@ -32,9 +32,11 @@ ALWAYS_INLINE float largest_logit(const float *logits, int64_t vocab) {
     return isfinite(high) && low > -INFINITY ? high : NAN;
 }
 
-/* The sum of the exponentials; `keep` writes them over the logits. */
-ALWAYS_INLINE double exponentials(float *kept, const float *logits, int64_t vocab, float largest) {
-    lanes top = lanes_all(largest);
+/* The sum of the exponentials of logit - largest. They are also stored in `keep`, unless it is
+ * NULL. */
+ALWAYS_INLINE double sum_exponentials(float *keep, const float *logits, int64_t vocab,
+                                      float largest) {
+    lanes top = lanes_broadcast(largest);
     double total = 0;
     int64_t i = 0;
     for (int64_t whole = vocab / LANES * LANES; i < whole;) {
@@ -43,26 +45,26 @@ ALWAYS_INLINE double exponentials(float *kept, const float *logits, int64_t voca
         for (; i < end; i += LANES) {
             lanes power = lanes_exp(lanes_load(DTYPE_F32, logits, i, LANES) - top);
             sum += power;
-            if (kept != NULL) {
-                lanes_store(DTYPE_F32, kept, i, LANES, power);
+            if (keep != NULL) {
+                lanes_store(DTYPE_F32, keep, i, LANES, power);
             }
         }
-        total += (double)lanes_sum(sum);
+        total += (double)lanes_reduce_sum(sum);
     }
     for (; i < vocab; i++) {
-        float power = lanes_exp(lanes_all(logits[i] - largest))[0];
+        float power = lanes_exp(lanes_broadcast(logits[i] - largest))[0];
         total += (double)power;
-        if (kept != NULL) {
-            kept[i] = power;
+        if (keep != NULL) {
+            keep[i] = power;
         }
     }
     return total;
 }
 
-/* Writes element i only after it has read all elements up to i, so bf16 overwrites no unread
- * element. */
+/* Element i is written only after all elements up to i have been read, so a gradient in bf16
+ * overwrites no unread logit. */
 ALWAYS_INLINE void scale_row(enum dtype dtype, float *logits, int64_t vocab, float factor) {
-    lanes all = lanes_all(factor);
+    lanes all = lanes_broadcast(factor);
     for (int64_t i = 0; i < vocab; i += LANES) {
         lanes value = lanes_load(DTYPE_F32, logits, i, vocab - i) * all;
         lanes_store(dtype, logits, i, vocab - i, value);
@@ -71,7 +73,7 @@ ALWAYS_INLINE void scale_row(enum dtype dtype, float *logits, int64_t vocab, flo
 
 static double loss_row_lanes(const float *logits, int64_t vocab, int32_t label) {
     float largest = largest_logit(logits, vocab);
-    double sum = exponentials(NULL, logits, vocab, largest);
+    double sum = sum_exponentials(NULL, logits, vocab, largest);
     return log(sum) - ((double)logits[label] - (double)largest);
 }
 
@@ -79,8 +81,8 @@ static double loss_gradient_row_lanes(float *logits, int64_t vocab, int32_t labe
                                       enum dtype dtype) {
     float largest = largest_logit(logits, vocab);
     double correct = (double)logits[label] - (double)largest;
-    double sum = exponentials(logits, logits, vocab, largest);
-    /* The gradient at the label is a difference, taken from its probability before scaling. */
+    double sum = sum_exponentials(logits, logits, vocab, largest);
+    /* The gradient at the label is scale * (probability - 1), subtracted before the scaling. */
     float slope = ((float)((double)logits[label] / sum) - 1.0f) * scale;
     float factor = (float)((double)scale / sum);
     if (dtype == DTYPE_BF16) {

@@ -8,8 +8,8 @@ enum { TILE_ROWS = 4, TILE_COLUMNS = 8 };
 static void pack_f32(const struct matmul_pack *pack) {
     const float *source = pack->source;
     float *out = pack->out;
-    int64_t lane_stride = pack->lanes_adjoin ? 1 : pack->stride;
-    int64_t depth_stride = pack->lanes_adjoin ? pack->stride : 1;
+    int64_t lane_stride = pack->lanes_contiguous ? 1 : pack->stride;
+    int64_t depth_stride = pack->lanes_contiguous ? pack->stride : 1;
     for (int64_t depth = 0; depth < pack->depth; depth++) {
         for (int64_t lane = 0; lane < pack->width; lane++) {
             bool read = lane < pack->lanes;
@@ -21,8 +21,8 @@ static void pack_f32(const struct matmul_pack *pack) {
 static void pack_bf16(const struct matmul_pack *pack) {
     const uint16_t *source = pack->source;
     float *out = pack->out;
-    int64_t lane_stride = pack->lanes_adjoin ? 1 : pack->stride;
-    int64_t depth_stride = pack->lanes_adjoin ? pack->stride : 1;
+    int64_t lane_stride = pack->lanes_contiguous ? 1 : pack->stride;
+    int64_t depth_stride = pack->lanes_contiguous ? pack->stride : 1;
     for (int64_t depth = 0; depth < pack->depth; depth++) {
         for (int64_t lane = 0; lane < pack->width; lane++) {
             bool read = lane < pack->lanes;
@@ -48,7 +48,7 @@ void matmul_write_row(const struct matmul_tile *tile, int row, const float *valu
     }
 }
 
-static void tile_run(const struct matmul_tile *tile) {
+static void tile_compute(const struct matmul_tile *tile) {
     float sums[TILE_ROWS][TILE_COLUMNS] = {0};
     const float *a = tile->a;
     const char *b_step = tile->b;
@@ -74,7 +74,7 @@ void matmul_kernels_init(struct matmul_kernels *kernels, enum cpu_level level) {
         .group = 1,
         .packed_bytes = sizeof(float),
         .pack = pack_f32,
-        .tile = tile_run,
+        .tile = tile_compute,
     };
     kernels->bf16 = kernels->f32;
     kernels->bf16.pack = pack_bf16;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Multiplying by the golden ratio separates the keys of neighbouring streams. */
-static const uint32_t NOISE_APART = 0x9e3779b9;
+static const uint32_t NOISE_STREAM_FACTOR = 0x9e3779b9;
 
 /* The multipliers of NOISE_HASH.
  * source  C. Wellons 2018, "Prospecting for hash functions": the permutation of this form with the
@@ -25,7 +25,7 @@ static const uint32_t NOISE_FACTORS[] = {0x7feb352d, 0x846ca68b};
 
 /* noise_key: the key for a step's noise and the tensor with this stream number. */
 static inline uint32_t noise_key(uint32_t noise, uint32_t stream) {
-    uint32_t key = noise + stream * NOISE_APART;
+    uint32_t key = noise + stream * NOISE_STREAM_FACTOR;
     NOISE_HASH(key);
     return key;
 }

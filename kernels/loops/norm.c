@@ -5,13 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Row sums are taken in fp64 in one order, so that their rounding is negligible. */
+/* The sums over a row are computed in fp64 in a fixed order; their rounding error is negligible. */
 
 static void rmsnorm_forward_row(const struct norm_forward_job *job, int64_t row) {
     const struct norm_args *args = job->args;
     enum dtype dtype = args->dtype;
-    const void *x = element_at(job->x, dtype, row * args->dim);
-    void *out = element_slot(job->out, dtype, row * args->dim);
+    const void *x = element_address(job->x, dtype, row * args->dim);
+    void *out = element_address_mutable(job->out, dtype, row * args->dim);
     double squares = 0;
     for (int64_t i = 0; i < args->dim; i++) {
         double value = (double)element_load(x, dtype, i);
@@ -31,13 +31,13 @@ static void rmsnorm_forward_rows(const struct norm_forward_job *job, int64_t fir
     }
 }
 
-static void clear(const struct norm_backward_job *job, float *sums) {
+static void clear_sums(const struct norm_backward_job *job, float *sums) {
     if (sums != NULL) {
         memset(sums, 0, (size_t)job->args->dim * sizeof *sums);
     }
 }
 
-static void add_to(float *sums, int64_t index, float value) {
+static void add_at(float *sums, int64_t index, float value) {
     if (sums != NULL) {
         sums[index] += value;
     }
@@ -54,8 +54,8 @@ static void store_dx(const struct norm_backward_job *job, int64_t at, float valu
 static void rmsnorm_backward_row(const struct norm_backward_job *job, int64_t row, float *dweight) {
     const struct norm_args *args = job->args;
     enum dtype dtype = args->dtype;
-    const void *x = element_at(job->x, dtype, row * args->dim);
-    const void *dout = element_at(job->dout, dtype, row * args->dim);
+    const void *x = element_address(job->x, dtype, row * args->dim);
+    const void *dout = element_address(job->dout, dtype, row * args->dim);
     float inverse = job->inverse[row];
     double dot = 0;
     for (int64_t i = 0; i < args->dim; i++) {
@@ -67,7 +67,7 @@ static void rmsnorm_backward_row(const struct norm_backward_job *job, int64_t ro
         int64_t at = row * args->dim + i;
         float scaled = element_load(x, dtype, i) * inverse;
         float gradient = element_load(dout, dtype, i);
-        add_to(dweight, i, gradient * scaled);
+        add_at(dweight, i, gradient * scaled);
         gradient = gradient * element_load(job->weight, dtype, i) - scaled * mean_dot;
         store_dx(job, at, gradient * inverse);
     }
@@ -75,7 +75,7 @@ static void rmsnorm_backward_row(const struct norm_backward_job *job, int64_t ro
 
 static void rmsnorm_backward_rows(const struct norm_backward_job *job, int64_t first, int64_t count,
                                   float *dweight) {
-    clear(job, dweight);
+    clear_sums(job, dweight);
     for (int64_t row = first; row < first + count; row++) {
         rmsnorm_backward_row(job, row, dweight);
     }
@@ -84,8 +84,8 @@ static void rmsnorm_backward_rows(const struct norm_backward_job *job, int64_t f
 static void layernorm_forward_row(const struct norm_forward_job *job, int64_t row) {
     const struct norm_args *args = job->args;
     enum dtype dtype = args->dtype;
-    const void *x = element_at(job->x, dtype, row * args->dim);
-    void *out = element_slot(job->out, dtype, row * args->dim);
+    const void *x = element_address(job->x, dtype, row * args->dim);
+    void *out = element_address_mutable(job->out, dtype, row * args->dim);
     double sum = 0;
     for (int64_t i = 0; i < args->dim; i++) {
         sum += (double)element_load(x, dtype, i);
@@ -117,8 +117,8 @@ static void layernorm_backward_row(const struct norm_backward_job *job, int64_t 
                                    float *dbias) {
     const struct norm_args *args = job->args;
     enum dtype dtype = args->dtype;
-    const void *x = element_at(job->x, dtype, row * args->dim);
-    const void *dout = element_at(job->dout, dtype, row * args->dim);
+    const void *x = element_address(job->x, dtype, row * args->dim);
+    const void *dout = element_address(job->dout, dtype, row * args->dim);
     float mean = job->mean[row];
     float inverse = job->inverse[row];
     double sum = 0;
@@ -134,8 +134,8 @@ static void layernorm_backward_row(const struct norm_backward_job *job, int64_t 
         int64_t at = row * args->dim + i;
         float scaled = (element_load(x, dtype, i) - mean) * inverse;
         float gradient = element_load(dout, dtype, i);
-        add_to(dweight, i, gradient * scaled);
-        add_to(dbias, i, gradient);
+        add_at(dweight, i, gradient * scaled);
+        add_at(dbias, i, gradient);
         gradient = gradient * element_load(job->weight, dtype, i) - mean_sum - scaled * mean_dot;
         store_dx(job, at, gradient * inverse);
     }
@@ -143,8 +143,8 @@ static void layernorm_backward_row(const struct norm_backward_job *job, int64_t 
 
 static void layernorm_backward_rows(const struct norm_backward_job *job, int64_t first,
                                     int64_t count, float *dweight, float *dbias) {
-    clear(job, dweight);
-    clear(job, dbias);
+    clear_sums(job, dweight);
+    clear_sums(job, dbias);
     for (int64_t row = first; row < first + count; row++) {
         layernorm_backward_row(job, row, dweight, dbias);
     }

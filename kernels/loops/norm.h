@@ -19,8 +19,8 @@ struct norm_backward_job {
     void *dx;                             /* may be NULL */
 };
 
-/* Each processes the rows [first, first + count). The backward functions overwrite dweight[dim] and
- * dbias[dim], unless they are NULL, with the sums over these rows. */
+/* Each of these functions processes the rows [first, first + count). The backward functions
+ * overwrite dweight[dim] and dbias[dim], unless they are NULL, with the sums over these rows. */
 struct norm_kernels {
     void (*rmsnorm_forward)(const struct norm_forward_job *job, int64_t first, int64_t count);
     void (*rmsnorm_backward)(const struct norm_backward_job *job, int64_t first, int64_t count,
@@ -30,11 +30,11 @@ struct norm_kernels {
                                float *dweight, float *dbias);
 };
 
-/* norm_kernels_init: set plain C functions in every slot, then replace them by faster variants up
- * to `level`. */
+/* norm_kernels_init: fill *kernels with the plain C functions, then replace them with the
+ * faster variants of each level up to `level`. */
 void norm_kernels_init(struct norm_kernels *kernels, enum cpu_level level);
 
-/* One function for each level: replaces the slots that it has a faster variant for. */
+/* Each of these functions replaces the functions for which its level has a faster variant. */
 void norm_kernels_init_avx2(struct norm_kernels *kernels);
 void norm_kernels_init_avx512(struct norm_kernels *kernels);
 

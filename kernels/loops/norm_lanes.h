@@ -11,23 +11,24 @@
 
 enum { BATCH_ELEMENTS = 2048 };
 
-/* Sums alternate between two vectors, so that an addition need not wait for the previous one. */
+/* The sum alternates between two vectors, so that an addition need not wait for the previous
+ * one. */
 
-ALWAYS_INLINE float row_squares(enum dtype dtype, const void *x, int64_t dim, lanes centre) {
+ALWAYS_INLINE float sum_row_squares(enum dtype dtype, const void *x, int64_t dim, lanes centre) {
     lanes even = lanes_zero();
     lanes odd = lanes_zero();
     int64_t i = 0;
     for (; i + 2 * LANES <= dim; i += 2 * LANES) {
         lanes a = lanes_load(dtype, x, i, LANES) - centre;
         lanes b = lanes_load(dtype, x, i + LANES, LANES) - centre;
-        even = lanes_fused(a, a, even);
-        odd = lanes_fused(b, b, odd);
+        even = lanes_fma(a, a, even);
+        odd = lanes_fma(b, b, odd);
     }
     for (; i + LANES <= dim; i += LANES) {
         lanes a = lanes_load(dtype, x, i, LANES) - centre;
-        even = lanes_fused(a, a, even);
+        even = lanes_fma(a, a, even);
     }
-    float sum = lanes_sum(even + odd);
+    float sum = lanes_reduce_sum(even + odd);
     for (; i < dim; i++) {
         float a = element_load(x, dtype, i) - centre[0];
         sum += a * a;
@@ -35,29 +36,30 @@ ALWAYS_INLINE float row_squares(enum dtype dtype, const void *x, int64_t dim, la
     return sum;
 }
 
-ALWAYS_INLINE float row_sum(enum dtype dtype, const void *x, int64_t dim) {
+ALWAYS_INLINE float sum_row(enum dtype dtype, const void *x, int64_t dim) {
     lanes even = lanes_zero();
     lanes odd = lanes_zero();
     for (int64_t i = 0; i < dim; i += 2 * LANES) {
         even += lanes_load(dtype, x, i, dim - i);
         odd += lanes_load(dtype, x, i + LANES, dim - i - LANES);
     }
-    return lanes_sum(even + odd);
+    return lanes_reduce_sum(even + odd);
 }
 
-ALWAYS_INLINE float inverse_root(float squares, const struct norm_args *args) {
+ALWAYS_INLINE float inverse_rms(float squares, const struct norm_args *args) {
     return 1.0f / sqrtf(squares / (float)args->dim + args->epsilon);
 }
 
 /* ---- rmsnorm ---- */
 
-ALWAYS_INLINE void scale_row(const struct norm_forward_job *job, enum dtype dtype, int64_t row) {
+ALWAYS_INLINE void normalize_row(const struct norm_forward_job *job, enum dtype dtype,
+                                 int64_t row) {
     int64_t dim = job->args->dim;
-    const void *x = element_at(job->x, dtype, row * dim);
-    void *out = element_slot(job->out, dtype, row * dim);
-    lanes factor = lanes_all(job->inverse[row]);
+    const void *x = element_address(job->x, dtype, row * dim);
+    void *out = element_address_mutable(job->out, dtype, row * dim);
+    lanes factor = lanes_broadcast(job->inverse[row]);
     for (int64_t i = 0; i < dim; i += LANES) {
-        lanes scaled = lanes_round(dtype, lanes_load(dtype, x, i, dim - i) * factor);
+        lanes scaled = lanes_round_to_dtype(dtype, lanes_load(dtype, x, i, dim - i) * factor);
         lanes weight = lanes_load(dtype, job->weight, i, dim - i);
         lanes_store(dtype, out, i, dim - i, scaled * weight);
     }
@@ -65,19 +67,19 @@ ALWAYS_INLINE void scale_row(const struct norm_forward_job *job, enum dtype dtyp
 
 /* Short rows are processed in batches that fit the first-level cache, so that their slow roots and
  * divisions overlap. */
-ALWAYS_INLINE void rmsnorm_forward_of(const struct norm_forward_job *job, enum dtype dtype,
-                                      int64_t first, int64_t end) {
+ALWAYS_INLINE void rmsnorm_forward_typed(const struct norm_forward_job *job, enum dtype dtype,
+                                         int64_t first, int64_t end) {
     int64_t dim = job->args->dim;
     int64_t batch = dim < BATCH_ELEMENTS ? BATCH_ELEMENTS / dim : 1;
     for (int64_t begin = first; begin < end; begin += batch) {
         int64_t stop = begin + batch < end ? begin + batch : end;
         for (int64_t row = begin; row < stop; row++) {
-            const void *x = element_at(job->x, dtype, row * dim);
-            float squares = row_squares(dtype, x, dim, lanes_zero());
-            job->inverse[row] = inverse_root(squares, job->args);
+            const void *x = element_address(job->x, dtype, row * dim);
+            float squares = sum_row_squares(dtype, x, dim, lanes_zero());
+            job->inverse[row] = inverse_rms(squares, job->args);
         }
         for (int64_t row = begin; row < stop; row++) {
-            scale_row(job, dtype, row);
+            normalize_row(job, dtype, row);
         }
     }
 }
@@ -85,48 +87,48 @@ ALWAYS_INLINE void rmsnorm_forward_of(const struct norm_forward_job *job, enum d
 static void rmsnorm_forward_lanes(const struct norm_forward_job *job, int64_t first,
                                   int64_t count) {
     if (job->args->dtype == DTYPE_BF16) {
-        rmsnorm_forward_of(job, DTYPE_BF16, first, first + count);
+        rmsnorm_forward_typed(job, DTYPE_BF16, first, first + count);
     } else {
-        rmsnorm_forward_of(job, DTYPE_F32, first, first + count);
+        rmsnorm_forward_typed(job, DTYPE_F32, first, first + count);
     }
 }
 
-static void clear(const struct norm_backward_job *job, float *sums) {
+static void clear_sums(const struct norm_backward_job *job, float *sums) {
     if (sums != NULL) {
         memset(sums, 0, (size_t)job->args->dim * sizeof *sums);
     }
 }
 
-/* sums[i] += a * b, unless sums is NULL. */
+/* Add a * b to sums[i .. i + count), unless sums is NULL. */
 ALWAYS_INLINE void add_product(float *sums, int64_t i, int64_t count, lanes a, lanes b) {
     if (sums != NULL) {
         lanes sum = lanes_load(DTYPE_F32, sums, i, count);
-        lanes_store(DTYPE_F32, sums, i, count, lanes_fused(a, b, sum));
+        lanes_store(DTYPE_F32, sums, i, count, lanes_fma(a, b, sum));
     }
 }
 
-/* dx = dadd + gradient * inverse, unless dx is NULL. */
+/* Store dx = dadd + gradient * inverse, unless dx is NULL. */
 ALWAYS_INLINE void store_dx(const struct norm_backward_job *job, enum dtype dtype, int64_t index,
                             int64_t count, lanes gradient, lanes inverse) {
     if (job->dx != NULL) {
         lanes add = job->dadd != NULL ? lanes_load(dtype, job->dadd, index, count) : lanes_zero();
-        lanes_store(dtype, job->dx, index, count, lanes_fused(gradient, inverse, add));
+        lanes_store(dtype, job->dx, index, count, lanes_fma(gradient, inverse, add));
     }
 }
 
 ALWAYS_INLINE void rmsnorm_backward_row(const struct norm_backward_job *job, enum dtype dtype,
                                         int64_t row, float *dweight) {
     int64_t dim = job->args->dim;
-    const void *x = element_at(job->x, dtype, row * dim);
-    const void *dout = element_at(job->dout, dtype, row * dim);
-    lanes inverse = lanes_all(job->inverse[row]);
+    const void *x = element_address(job->x, dtype, row * dim);
+    const void *dout = element_address(job->dout, dtype, row * dim);
+    lanes inverse = lanes_broadcast(job->inverse[row]);
     lanes dot = lanes_zero();
     for (int64_t i = 0; i < dim; i += LANES) {
         lanes gradient = lanes_load(dtype, dout, i, dim - i);
         gradient = gradient * lanes_load(dtype, job->weight, i, dim - i);
-        dot = lanes_fused(gradient, lanes_load(dtype, x, i, dim - i) * inverse, dot);
+        dot = lanes_fma(gradient, lanes_load(dtype, x, i, dim - i) * inverse, dot);
     }
-    lanes mean_dot = lanes_all(lanes_sum(dot) / (float)dim);
+    lanes mean_dot = lanes_broadcast(lanes_reduce_sum(dot) / (float)dim);
     for (int64_t i = 0; i < dim; i += LANES) {
         int64_t left = dim - i;
         lanes scaled = lanes_load(dtype, x, i, left) * inverse;
@@ -140,7 +142,7 @@ ALWAYS_INLINE void rmsnorm_backward_row(const struct norm_backward_job *job, enu
 static void rmsnorm_backward_lanes(const struct norm_backward_job *job, int64_t first,
                                    int64_t count, float *dweight) {
     bool narrow = job->args->dtype == DTYPE_BF16;
-    clear(job, dweight);
+    clear_sums(job, dweight);
     for (int64_t row = first; narrow && row < first + count; row++) {
         rmsnorm_backward_row(job, DTYPE_BF16, row, dweight);
     }
@@ -154,18 +156,18 @@ static void rmsnorm_backward_lanes(const struct norm_backward_job *job, int64_t 
 ALWAYS_INLINE void layernorm_forward_row(const struct norm_forward_job *job, enum dtype dtype,
                                          int64_t row) {
     int64_t dim = job->args->dim;
-    const void *x = element_at(job->x, dtype, row * dim);
-    void *out = element_slot(job->out, dtype, row * dim);
-    float mean = row_sum(dtype, x, dim) / (float)dim;
-    lanes centre = lanes_all(mean);
-    float inverse = inverse_root(row_squares(dtype, x, dim, centre), job->args);
-    lanes factor = lanes_all(inverse);
+    const void *x = element_address(job->x, dtype, row * dim);
+    void *out = element_address_mutable(job->out, dtype, row * dim);
+    float mean = sum_row(dtype, x, dim) / (float)dim;
+    lanes centre = lanes_broadcast(mean);
+    float inverse = inverse_rms(sum_row_squares(dtype, x, dim, centre), job->args);
+    lanes factor = lanes_broadcast(inverse);
     for (int64_t i = 0; i < dim; i += LANES) {
         int64_t left = dim - i;
         lanes scaled = (lanes_load(dtype, x, i, left) - centre) * factor;
         lanes weight = lanes_load(dtype, job->weight, i, left);
         lanes bias = lanes_load(dtype, job->bias, i, left);
-        lanes_store(dtype, out, i, left, lanes_fused(scaled, weight, bias));
+        lanes_store(dtype, out, i, left, lanes_fma(scaled, weight, bias));
     }
     job->mean[row] = mean;
     job->inverse[row] = inverse;
@@ -185,27 +187,27 @@ static void layernorm_forward_lanes(const struct norm_forward_job *job, int64_t 
 ALWAYS_INLINE void layernorm_backward_row(const struct norm_backward_job *job, enum dtype dtype,
                                           int64_t row, float *dweight, float *dbias) {
     int64_t dim = job->args->dim;
-    const void *x = element_at(job->x, dtype, row * dim);
-    const void *dout = element_at(job->dout, dtype, row * dim);
-    lanes mean = lanes_all(job->mean[row]);
-    lanes inverse = lanes_all(job->inverse[row]);
+    const void *x = element_address(job->x, dtype, row * dim);
+    const void *dout = element_address(job->dout, dtype, row * dim);
+    lanes mean = lanes_broadcast(job->mean[row]);
+    lanes inverse = lanes_broadcast(job->inverse[row]);
     lanes dot = lanes_zero();
     lanes sum = lanes_zero();
     for (int64_t i = 0; i < dim; i += LANES) {
         int64_t left = dim - i;
         lanes gradient = lanes_load(dtype, dout, i, left);
         gradient = gradient * lanes_load(dtype, job->weight, i, left);
-        dot = lanes_fused(gradient, (lanes_load(dtype, x, i, left) - mean) * inverse, dot);
+        dot = lanes_fma(gradient, (lanes_load(dtype, x, i, left) - mean) * inverse, dot);
         sum += gradient;
     }
-    lanes mean_dot = lanes_all(lanes_sum(dot) / (float)dim);
-    lanes mean_sum = lanes_all(lanes_sum(sum) / (float)dim);
+    lanes mean_dot = lanes_broadcast(lanes_reduce_sum(dot) / (float)dim);
+    lanes mean_sum = lanes_broadcast(lanes_reduce_sum(sum) / (float)dim);
     for (int64_t i = 0; i < dim; i += LANES) {
         int64_t left = dim - i;
         lanes scaled = (lanes_load(dtype, x, i, left) - mean) * inverse;
         lanes gradient = lanes_load(dtype, dout, i, left);
         add_product(dweight, i, left, gradient, scaled);
-        add_product(dbias, i, left, gradient, lanes_all(1.0f));
+        add_product(dbias, i, left, gradient, lanes_broadcast(1.0f));
         gradient = gradient * lanes_load(dtype, job->weight, i, left) - mean_sum;
         gradient = gradient - scaled * mean_dot;
         store_dx(job, dtype, row * dim + i, left, gradient, inverse);
@@ -215,8 +217,8 @@ ALWAYS_INLINE void layernorm_backward_row(const struct norm_backward_job *job, e
 static void layernorm_backward_lanes(const struct norm_backward_job *job, int64_t first,
                                      int64_t count, float *dweight, float *dbias) {
     bool narrow = job->args->dtype == DTYPE_BF16;
-    clear(job, dweight);
-    clear(job, dbias);
+    clear_sums(job, dweight);
+    clear_sums(job, dbias);
     for (int64_t row = first; narrow && row < first + count; row++) {
         layernorm_backward_row(job, DTYPE_BF16, row, dweight, dbias);
     }

@@ -8,8 +8,9 @@
 
 enum { SUM_LANES = 8 };
 
-/* Lane l sums elements l, l + 8, ... in order; then lanes 4 apart, 2 apart and neighbours are
- * added. A square of a float is exact in fp64, so a fused multiply-add gives the same bits. */
+/* Lane l sums elements l, l + 8, ... in order; then pairs of lanes are added whose distance is 4,
+ * then 2, then 1. A square of a float is exact in fp64, so a fused multiply-add gives the same
+ * bits. */
 static double granule_sum(const float *gradients) {
     double lanes[SUM_LANES] = {0};
     for (int i = 0; i < GRANULE_ELEMENTS; i++) {
@@ -30,8 +31,8 @@ static void granule_sums(const float *gradients, int64_t granules, double *sums)
     }
 }
 
-/* Rounds to one of the two neighbouring bf16; the lowest 16 bits of `noise` decide which. */
-static float rounded_by_noise(float value, uint32_t noise) {
+/* Rounds to one of the two neighbouring bf16 values; the lowest 16 bits of `noise` select it. */
+static float round_stochastically(float value, uint32_t noise) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     if (isfinite(value)) {
@@ -47,14 +48,14 @@ static void adamw_elements(const struct adamw_job *job, int64_t first, int64_t c
         float gradient = job->gradients[i] * job->clip;
         float m = element_load(job->m, job->dtype_moments, i);
         float v = element_load(job->v, job->dtype_moments, i);
-        m = m + job->blend_m * (gradient - m);
-        v = job->beta2 * v + job->blend_v * gradient * gradient;
+        m = m + job->m_blend * (gradient - m);
+        v = job->beta2 * v + job->v_blend * gradient * gradient;
         float divisor = sqrtf(v) * job->root_scale + job->epsilon;
         float weight = job->keep * job->master[i] - job->step * (m / divisor);
         if (job->stochastic) {
             uint32_t noise = noise_at(job->noise_key, job->position + i);
-            m = rounded_by_noise(m, noise);
-            v = rounded_by_noise(v, noise >> 16);
+            m = round_stochastically(m, noise);
+            v = round_stochastically(v, noise >> 16);
         }
         element_store(job->m, job->dtype_moments, i, m);
         element_store(job->v, job->dtype_moments, i, v);

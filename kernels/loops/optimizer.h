@@ -14,15 +14,15 @@ struct adamw_job {
     const float *gradients;
     float *master;
     void *m, *v, *params; /* params may be NULL */
-    float clip;           /* factor for the gradients */
-    float keep;           /* factor for the master weights: 1 - lr weight_decay */
-    float blend_m;        /* 1 - beta1 */
-    float beta2, blend_v; /* beta2 and 1 - beta2 */
+    float clip;           /* factor of the gradients */
+    float keep;           /* factor of the master weights: 1 - lr * weight_decay */
+    float m_blend;        /* 1 - beta1 */
+    float beta2, v_blend; /* beta2 and 1 - beta2 */
     float root_scale;     /* 1 / sqrt(bias correction 2) */
     float epsilon;
     float step;         /* lr / bias correction 1 */
-    bool stochastic;    /* moments are bf16, rounded stochastically */
-    uint32_t noise_key; /* of the step and the tensor */
+    bool stochastic;    /* whether moments are bf16 and rounded stochastically */
+    uint32_t noise_key; /* key of the random bits for this step and tensor */
     int64_t position;   /* position of element 0 in its tensor */
 };
 
@@ -34,11 +34,11 @@ struct optimizer_kernels {
     void (*adamw)(const struct adamw_job *job, int64_t first, int64_t count);
 };
 
-/* optimizer_kernels_init: set plain C functions in every slot, then replace them by faster variants
- * up to `level`. */
+/* optimizer_kernels_init: fill *kernels with the plain C functions, then replace them with the
+ * faster variants of each level up to `level`. */
 void optimizer_kernels_init(struct optimizer_kernels *kernels, enum cpu_level level);
 
-/* One function for each level: replaces the slots that it has a faster variant for. */
+/* Each of these functions replaces the functions for which its level has a faster variant. */
 void optimizer_kernels_init_avx2(struct optimizer_kernels *kernels);
 void optimizer_kernels_init_avx512(struct optimizer_kernels *kernels);
 

@@ -17,29 +17,29 @@ ALWAYS_INLINE noise_lanes noise_lanes_at(uint32_t key, int64_t position) {
 }
 
 /* Rounds to a value that bf16 represents exactly, unless it is not finite. */
-ALWAYS_INLINE lanes rounded_by_noise(lanes value, noise_lanes noise) {
+ALWAYS_INLINE lanes round_stochastically(lanes value, noise_lanes noise) {
     noise_lanes bits = (noise_lanes)value;
     noise_lanes finite = (noise_lanes)((bits & 0x7f800000) != 0x7f800000);
     bits = (bits + (noise & 0xffff & finite)) & (0xffff0000 | ~finite);
     return (lanes)bits;
 }
 
-/* Same operations in the same order as in kernels/loops/optimizer.c, none of them fused, for the
- * same bits. */
+/* The operations and their order are the same as in kernels/loops/optimizer.c, and none are fused,
+ * so that the bits are the same. */
 ALWAYS_INLINE void adamw_step(const struct adamw_job *job, enum dtype moments, bool stochastic,
                               int64_t i, int64_t count) {
     lanes gradient = lanes_load(DTYPE_F32, job->gradients, i, count) * job->clip;
     lanes m = lanes_load(moments, job->m, i, count);
     lanes v = lanes_load(moments, job->v, i, count);
-    m = m + job->blend_m * (gradient - m);
-    v = job->beta2 * v + job->blend_v * gradient * gradient;
-    lanes divisor = lanes_root(v) * job->root_scale + job->epsilon;
+    m = m + job->m_blend * (gradient - m);
+    v = job->beta2 * v + job->v_blend * gradient * gradient;
+    lanes divisor = lanes_sqrt(v) * job->root_scale + job->epsilon;
     lanes weight = lanes_load(DTYPE_F32, job->master, i, count);
     weight = job->keep * weight - job->step * (m / divisor);
     if (stochastic) {
         noise_lanes noise = noise_lanes_at(job->noise_key, job->position + i);
-        m = rounded_by_noise(m, noise);
-        v = rounded_by_noise(v, noise >> 16);
+        m = round_stochastically(m, noise);
+        v = round_stochastically(v, noise >> 16);
     }
     lanes_store(moments, job->m, i, count, m);
     lanes_store(moments, job->v, i, count, v);

@@ -1,13 +1,14 @@
 #include "kernels/loops/outer.h"
 
-void outer_gradient_plain(const float *outer, const float *inner, int64_t count, float *gradient) {
+void outer_gradient_portable(const float *outer, const float *inner, int64_t count,
+                             float *gradient) {
     for (int64_t i = 0; i < count; i++) {
         gradient[i] = outer[i] - inner[i];
     }
 }
 
 /* Every product, sum and difference rounds once, in this order, at every CPU level. */
-void outer_step_plain(const struct outer_step_args *args, int64_t first, int64_t count) {
+void outer_step_portable(const struct outer_step_args *args, int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
         float gradient = args->gradients[i];
         float moment = args->momentum * args->moments[i] + gradient;
@@ -19,7 +20,8 @@ void outer_step_plain(const struct outer_step_args *args, int64_t first, int64_t
 }
 
 void outer_kernels_init(struct outer_kernels *kernels, enum cpu_level level) {
-    *kernels = (struct outer_kernels){.gradient = outer_gradient_plain, .step = outer_step_plain};
+    *kernels =
+        (struct outer_kernels){.gradient = outer_gradient_portable, .step = outer_step_portable};
 #if defined(__x86_64__)
     if (level >= CPU_AVX2) {
         outer_kernels_init_avx2(kernels);

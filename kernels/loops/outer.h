@@ -12,17 +12,18 @@ struct outer_kernels {
     void (*step)(const struct outer_step_args *args, int64_t first, int64_t count);
 };
 
-/* outer_kernels_init: set plain C functions in every slot, then replace them by faster variants up
- * to `level`. */
+/* outer_kernels_init: fill *kernels with the plain C functions, then replace them with the
+ * faster variants of each level up to `level`. */
 void outer_kernels_init(struct outer_kernels *kernels, enum cpu_level level);
 
-/* One function for each level: replaces the slots that it has a faster variant for. */
+/* Each of these functions replaces the functions for which its level has a faster variant. */
 void outer_kernels_init_avx2(struct outer_kernels *kernels);
 void outer_kernels_init_avx512(struct outer_kernels *kernels);
 void outer_kernels_init_neon(struct outer_kernels *kernels);
 
-/* Plain C, which the variants call for the rest that is shorter than a vector. */
-void outer_gradient_plain(const float *outer, const float *inner, int64_t count, float *gradient);
-void outer_step_plain(const struct outer_step_args *args, int64_t first, int64_t count);
+/* The plain C loops. Faster variants call them for the remainder that is shorter than a vector. */
+void outer_gradient_portable(const float *outer, const float *inner, int64_t count,
+                             float *gradient);
+void outer_step_portable(const struct outer_step_args *args, int64_t first, int64_t count);
 
 #endif

@@ -12,11 +12,11 @@ static void outer_gradient_lanes(const float *outer, const float *inner, int64_t
         lanes start = lanes_load(DTYPE_F32, outer, i, LANES);
         lanes_store(DTYPE_F32, gradient, i, LANES, start - lanes_load(DTYPE_F32, inner, i, LANES));
     }
-    outer_gradient_plain(outer + whole, inner + whole, count - whole, gradient + whole);
+    outer_gradient_portable(outer + whole, inner + whole, count - whole, gradient + whole);
 }
 
-/* Same operations in the same order as in kernels/loops/outer.c, none of them fused, for the same
- * bits. */
+/* The operations and their order are the same as in kernels/loops/outer.c, and none are fused, so
+ * that the bits are the same. */
 static void outer_step_lanes(const struct outer_step_args *args, int64_t first, int64_t count) {
     const struct outer_step_args of = *args;
     int64_t end = first + count / LANES * LANES;
@@ -28,10 +28,10 @@ static void outer_step_lanes(const struct outer_step_args *args, int64_t first, 
         lanes_store(DTYPE_F32, of.next_moments, i, LANES, moment);
         lanes_store(DTYPE_F32, of.next_params, i, LANES, param);
     }
-    outer_step_plain(args, end, count % LANES);
+    outer_step_portable(args, end, count % LANES);
 }
 
-static void outer_lanes_into(struct outer_kernels *kernels) {
+static void outer_lanes_init(struct outer_kernels *kernels) {
     kernels->gradient = outer_gradient_lanes;
     kernels->step = outer_step_lanes;
 }

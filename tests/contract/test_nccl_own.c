@@ -37,7 +37,7 @@ static struct collective_call sum_of(uint64_t elements) {
                                     .slot_bytes = elements * sizeof(float)};
 }
 
-static float element_at(const unsigned char *memory, uint64_t index) {
+static float element_address(const unsigned char *memory, uint64_t index) {
     float value;
     memcpy(&value, memory + index * sizeof value, sizeof value);
     return value;
@@ -58,11 +58,11 @@ static void check_ring_sum(struct member *member, void *context) {
     model_fill(&model, &member->groups.groups[GROUP_WORLD], used, 7);
     model_call(&model, &member->groups.groups[GROUP_WORLD], &call, used);
     for (uint64_t i = 0; i < 3 * ELEMENTS; i++) {
-        float found = element_at(member->memory[SPACE_DEVICE], i);
-        float exact = element_at(model.after, i);
+        float found = element_address(member->memory[SPACE_DEVICE], i);
+        float exact = element_address(model.after, i);
         double most = 0;
         for (int rank = 0; rank < 3; rank++) {
-            most += fabs((double)element_at(model.before[rank], i));
+            most += fabs((double)element_address(model.before[rank], i));
         }
         other_bits += memcmp(&found, &exact, sizeof found) != 0;
         if (fabs((double)found - (double)exact) > 1e-6 * most) {
@@ -125,7 +125,7 @@ static void check_graph(struct member *member, void *context) {
     }
     member_pull(member, SPACE_DEVICE, used);
     for (uint64_t i = 0; i < 3 * ELEMENTS; i++) {
-        float found = element_at(member->memory[SPACE_DEVICE], i);
+        float found = element_address(member->memory[SPACE_DEVICE], i);
         if (found != 243) { /* 3 to the power of LAUNCHES */
             outcome_fail(member->outcome, "element %llu is %g", (unsigned long long)i,
                          (double)found);

@@ -78,7 +78,7 @@ void operation_check(struct operation *operation) {
     void *first[HARNESS_OUTPUTS_MAX] = {NULL};
     copy_outputs(operation, before, false);
     for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
-        for (int threads = 1; cpu_level_runs(level) && threads <= THREADS_CHECKED; threads++) {
+        for (int threads = 1; cpu_supports_level(level) && threads <= THREADS_CHECKED; threads++) {
             copy_outputs(operation, before, true);
             check_at(operation, (struct place){(enum cpu_level)level, threads}, first);
         }
@@ -138,7 +138,7 @@ bool harness_benches(int argument_count, char **arguments) {
 }
 
 static bool is_timed(enum cpu_level level) {
-    return cpu_level_runs(level) && (lone_level == CPU_LEVEL_COUNT || lone_level == level);
+    return cpu_supports_level(level) && (lone_level == CPU_LEVEL_COUNT || lone_level == level);
 }
 
 static int compare_times(const void *a, const void *b) {

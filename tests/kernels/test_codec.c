@@ -209,7 +209,7 @@ static const struct hand_made HAND_MADE[] = {
 static void hand_made_vectors_have_these_bytes(void **state) {
     (void)state;
     for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
-        for (size_t i = 0; cpu_level_runs((enum cpu_level)level) && i < ARRAY_COUNT(HAND_MADE);
+        for (size_t i = 0; cpu_supports_level((enum cpu_level)level) && i < ARRAY_COUNT(HAND_MADE);
              i++) {
             const struct hand_made *made = &HAND_MADE[i];
             uint8_t bytes[sizeof made->bytes];
@@ -300,7 +300,8 @@ static void check_refusals(const struct compute *compute, enum codec codec) {
 static void what_is_not_finite_is_refused_wherever_it_lies(void **state) {
     (void)state;
     for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
-        for (int codec = 0; cpu_level_runs((enum cpu_level)level) && codec < CODEC_COUNT; codec++) {
+        for (int codec = 0; cpu_supports_level((enum cpu_level)level) && codec < CODEC_COUNT;
+             codec++) {
             check_refusals(codec_compute((enum cpu_level)level), (enum codec)codec);
         }
     }
@@ -311,7 +312,7 @@ static void the_largest_float_is_refused_where_it_would_become_infinite(void **s
     (void)state;
     float source[64] = {FLT_MAX, -FLT_MAX};
     for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
-        if (!cpu_level_runs((enum cpu_level)level)) {
+        if (!cpu_supports_level((enum cpu_level)level)) {
             continue;
         }
         const struct compute *compute = codec_compute((enum cpu_level)level);
@@ -444,7 +445,7 @@ static void bench_codecs(const char *lone_level) {
     for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
         bool asked =
             lone_level == NULL || strcmp(lone_level, cpu_level_name((enum cpu_level)level)) == 0;
-        if (asked && cpu_level_runs((enum cpu_level)level)) {
+        if (asked && cpu_supports_level((enum cpu_level)level)) {
             bench_level(&bench, (enum cpu_level)level);
         }
     }

@@ -49,7 +49,7 @@ static void take(struct inproc *self, const struct collective_call *call, int me
     self->communicator->received_bytes[call->kind] += call->slot_bytes;
 }
 
-static float element_at(const unsigned char *memory, enum dtype wire, uint64_t index) {
+static float element_address(const unsigned char *memory, enum dtype wire, uint64_t index) {
     if (wire == DTYPE_BF16) {
         uint16_t bits;
         memcpy(&bits, memory + index * sizeof bits, sizeof bits);
@@ -67,9 +67,9 @@ static void sum_own_slot(struct inproc *self, const struct collective_call *call
     unsigned char *to =
         self->memory[call->space] + call->to + (uint64_t)group->index * elements * sizeof(float);
     for (uint64_t i = 0; i < elements; i++) {
-        float sum = element_at(member_memory(self, call, 0) + from, call->wire, i);
+        float sum = element_address(member_memory(self, call, 0) + from, call->wire, i);
         for (int member = 1; member < group->size; member++) {
-            sum += element_at(member_memory(self, call, member) + from, call->wire, i);
+            sum += element_address(member_memory(self, call, member) + from, call->wire, i);
         }
         memcpy(to + i * sizeof sum, &sum, sizeof sum);
     }

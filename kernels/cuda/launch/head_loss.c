@@ -39,25 +39,26 @@ struct chunk {
 static struct chunk chunk_at(const struct head_loss_args *args,
                              const struct cuda_head_loss_operands *operands, int64_t index) {
     struct chunk chunk = {.first = index * args->chunk,
-                          .tokens = items_length(args->tokens, args->chunk, index)};
-    const void *rows = element_at(operands->hidden, args->dtype, chunk.first * args->dim);
+                          .tokens = item_length(args->tokens, args->chunk, index)};
+    const void *rows = element_address(operands->hidden, args->dtype, chunk.first * args->dim);
     void *logits = operands->workspace;
     chunk.logits = (struct product){
-        .args = head_loss_logits(args, chunk.tokens),
+        .args = head_loss_logits_product(args, chunk.tokens),
         .operands = {.a = rows, .b = operands->weight, .c = logits},
         .needed = true,
     };
     if (operands->dhidden != NULL) {
-        void *dhidden = element_slot(operands->dhidden, args->dtype, chunk.first * args->dim);
+        void *dhidden =
+            element_address_mutable(operands->dhidden, args->dtype, chunk.first * args->dim);
         chunk.dhidden = (struct product){
-            .args = head_loss_dhidden(args, chunk.tokens),
+            .args = head_loss_dhidden_product(args, chunk.tokens),
             .operands = {.a = logits, .b = operands->weight, .c = dhidden},
             .needed = true,
         };
     }
     if (operands->dweight != NULL) {
         chunk.dweight = (struct product){
-            .args = head_loss_dweight(args, chunk.tokens, args->accumulate || index > 0),
+            .args = head_loss_dweight_product(args, chunk.tokens, args->accumulate || index > 0),
             .operands = {.a = logits, .b = rows, .c = operands->dweight},
             .needed = true,
         };

@@ -50,7 +50,7 @@ uint64_t cuda_head_loss_scratch_at(const struct head_loss_args *args) {
 
 uint64_t cuda_head_loss_workspace_bytes(const struct head_loss_args *args,
                                         const struct target *target) {
-    struct matmul_args logits = head_loss_logits(args, args->chunk);
+    struct matmul_args logits = head_loss_logits_product(args, args->chunk);
     return cuda_head_loss_scratch_at(args) + cuda_matmul_workspace_bytes(&logits, target);
 }
 

@@ -1,6 +1,6 @@
 /* lanes: operations on four floats for aarch64, under the names that kernels/loops/NAME_lanes.h
- * uses. Only those that the NEON variants need; kernels/loops/x86/lanes_avx512.h has their
- * contracts. */
+ * uses. It has only the operations that the NEON variants need; their contracts are in
+ * kernels/loops/x86/lanes_avx512.h. */
 #ifndef SKEP_KERNELS_LOOPS_ARM_LANES_NEON_H
 #define SKEP_KERNELS_LOOPS_ARM_LANES_NEON_H
 
@@ -13,11 +13,11 @@
 typedef float32x4_t lanes;
 enum { LANES = 4 };
 
-ALWAYS_INLINE lanes lanes_size(lanes a) {
+ALWAYS_INLINE lanes lanes_abs(lanes a) {
     return vabsq_f32(a);
 }
 
-ALWAYS_INLINE lanes lanes_of_bf16(uint16x4_t bits) {
+ALWAYS_INLINE lanes lanes_from_bf16(uint16x4_t bits) {
     return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(bits), 16));
 }
 
@@ -31,13 +31,13 @@ ALWAYS_INLINE uint16x4_t lanes_to_bf16(lanes value) {
     return vmovn_u32(vbslq_u32(is_number, vshrq_n_u32(rounded, 16), quiet));
 }
 
-/* Whole vectors only: count >= LANES. */
+/* lanes_load and lanes_store process whole vectors only: count >= LANES. */
 ALWAYS_INLINE lanes lanes_load(enum dtype dtype, const void *data, int64_t index, int64_t count) {
     (void)count;
     if (dtype == DTYPE_BF16) {
         uint16x4_t bits;
         memcpy(&bits, (const char *)data + 2 * index, sizeof bits);
-        return lanes_of_bf16(bits);
+        return lanes_from_bf16(bits);
     }
     lanes value;
     memcpy(&value, (const char *)data + 4 * index, sizeof value);
@@ -55,8 +55,8 @@ ALWAYS_INLINE void lanes_store(enum dtype dtype, void *data, int64_t index, int6
     memcpy((char *)data + 4 * index, &value, sizeof value);
 }
 
-ALWAYS_INLINE lanes lanes_round(enum dtype dtype, lanes value) {
-    return dtype == DTYPE_BF16 ? lanes_of_bf16(lanes_to_bf16(value)) : value;
+ALWAYS_INLINE lanes lanes_round_to_dtype(enum dtype dtype, lanes value) {
+    return dtype == DTYPE_BF16 ? lanes_from_bf16(lanes_to_bf16(value)) : value;
 }
 
 #endif

@@ -13,7 +13,7 @@ ALWAYS_INLINE tile_vector tile_zero(void) {
     return vdupq_n_f32(0.0f);
 }
 
-ALWAYS_INLINE tile_vector tile_all(const float *from) {
+ALWAYS_INLINE tile_vector tile_broadcast(const float *from) {
     return vld1q_dup_f32(from);
 }
 
@@ -21,12 +21,12 @@ ALWAYS_INLINE tile_vector tile_load(const float *from) {
     return vld1q_f32(from);
 }
 
-ALWAYS_INLINE tile_vector tile_step(tile_vector sum, tile_vector a, tile_vector b) {
+ALWAYS_INLINE tile_vector tile_multiply_add(tile_vector sum, tile_vector a, tile_vector b) {
     return vfmaq_f32(sum, b, a);
 }
 
-ALWAYS_INLINE void tile_write(const struct matmul_tile *tile, const int rows,
-                              tile_vector sums[TILE_ROWS][TILE_VECTORS]) {
+ALWAYS_INLINE void tile_store_sums(const struct matmul_tile *tile, const int rows,
+                                   tile_vector sums[TILE_ROWS][TILE_VECTORS]) {
     float values[TILE_ROWS][LANES * TILE_VECTORS];
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
@@ -43,6 +43,6 @@ ALWAYS_INLINE void tile_write(const struct matmul_tile *tile, const int rows,
 #include "kernels/loops/matmul_tiles.h"
 
 void matmul_kernels_init_neon(struct matmul_kernels *kernels) {
-    tiles_into(&kernels->f32);
-    tiles_into(&kernels->bf16);
+    matmul_tiles_init(&kernels->f32);
+    matmul_tiles_init(&kernels->bf16);
 }

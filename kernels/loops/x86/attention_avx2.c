@@ -9,12 +9,12 @@ ALWAYS_INLINE lanes_visible lanes_visible_between(int64_t first, int64_t last) {
     return _mm256_castsi256_ps(_mm256_andnot_si256(lanes_mask(first), lanes_mask(last)));
 }
 
-ALWAYS_INLINE lanes lanes_where_visible(lanes_visible visible, lanes value, lanes other) {
+ALWAYS_INLINE lanes lanes_select_visible(lanes_visible visible, lanes value, lanes other) {
     return _mm256_blendv_ps(other, value, visible);
 }
 
-/* First transposes within groups of four floats, then exchanges the groups. */
-ALWAYS_INLINE void lanes_turn(lanes rows[LANES]) {
+/* Transpose the rows: first within groups of four floats, then by exchanging the groups. */
+ALWAYS_INLINE void lanes_transpose(lanes rows[LANES]) {
     lanes fours[LANES];
 #pragma GCC unroll 2
     for (int i = 0; i < LANES; i += 4) {
@@ -37,12 +37,13 @@ ALWAYS_INLINE void lanes_turn(lanes rows[LANES]) {
 #include "kernels/loops/attention_lanes.h"
 
 /* The width of a panel is two or three vectors, because n is an even number of vectors. */
-static void attention_panel(const struct attention_product *args, int64_t j, int64_t vectors) {
+static void attention_compute_panel(const struct attention_product *args, int64_t j,
+                                    int64_t vectors) {
     for (int64_t i = 0; i < args->m; i += ATTENTION_ROW_GROUP) {
         if (vectors == ATTENTION_PANEL_VECTORS) {
-            product_block(args, i, j, ATTENTION_ROW_GROUP, ATTENTION_PANEL_VECTORS);
+            multiply_block(args, i, j, ATTENTION_ROW_GROUP, ATTENTION_PANEL_VECTORS);
         } else {
-            product_block(args, i, j, ATTENTION_ROW_GROUP, 2);
+            multiply_block(args, i, j, ATTENTION_ROW_GROUP, 2);
         }
     }
 }

@@ -9,12 +9,12 @@ ALWAYS_INLINE lanes_visible lanes_visible_between(int64_t first, int64_t last) {
     return (lanes_visible)(lanes_mask(last) & ~lanes_mask(first));
 }
 
-ALWAYS_INLINE lanes lanes_where_visible(lanes_visible visible, lanes value, lanes other) {
+ALWAYS_INLINE lanes lanes_select_visible(lanes_visible visible, lanes value, lanes other) {
     return _mm512_mask_mov_ps(other, visible, value);
 }
 
-/* First transposes within groups of four floats, then exchanges the groups. */
-ALWAYS_INLINE void lanes_turn(lanes rows[LANES]) {
+/* Transpose the rows: first within groups of four floats, then by exchanging the groups. */
+ALWAYS_INLINE void lanes_transpose(lanes rows[LANES]) {
     lanes fours[LANES];
 #pragma GCC unroll 4
     for (int i = 0; i < LANES; i += 4) {
@@ -42,30 +42,32 @@ ALWAYS_INLINE void lanes_turn(lanes rows[LANES]) {
 
 #include "kernels/loops/attention_lanes.h"
 
-/* Eight rows at a time if their sums fit in 24 registers, else four. */
-ALWAYS_INLINE void panel_of(const struct attention_product *args, int64_t j, const int vectors) {
+/* Compute eight rows at a time if their sums fit in 24 registers, else four. */
+ALWAYS_INLINE void compute_panel(const struct attention_product *args, int64_t j,
+                                 const int vectors) {
     int64_t i = 0;
     for (; vectors < 4 && i + 8 <= args->m; i += 8) {
-        product_block(args, i, j, 8, vectors);
+        multiply_block(args, i, j, 8, vectors);
     }
     for (; i < args->m; i += ATTENTION_ROW_GROUP) {
-        product_block(args, i, j, ATTENTION_ROW_GROUP, vectors);
+        multiply_block(args, i, j, ATTENTION_ROW_GROUP, vectors);
     }
 }
 
-static void attention_panel(const struct attention_product *args, int64_t j, int64_t vectors) {
+static void attention_compute_panel(const struct attention_product *args, int64_t j,
+                                    int64_t vectors) {
     switch (vectors) {
     case 1:
-        panel_of(args, j, 1);
+        compute_panel(args, j, 1);
         break;
     case 2:
-        panel_of(args, j, 2);
+        compute_panel(args, j, 2);
         break;
     case 3:
-        panel_of(args, j, 3);
+        compute_panel(args, j, 3);
         break;
     default:
-        panel_of(args, j, ATTENTION_PANEL_VECTORS);
+        compute_panel(args, j, ATTENTION_PANEL_VECTORS);
     }
 }
 

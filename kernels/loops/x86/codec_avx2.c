@@ -8,37 +8,37 @@ ALWAYS_INLINE codec_peak peak_zero(void) {
     return _mm256_setzero_si256();
 }
 
-ALWAYS_INLINE codec_peak peak_raise(codec_peak peak, lanes values) {
-    return _mm256_max_epi32(peak, _mm256_castps_si256(lanes_size(values)));
+ALWAYS_INLINE codec_peak peak_update(codec_peak peak, lanes values) {
+    return _mm256_max_epi32(peak, _mm256_castps_si256(lanes_abs(values)));
 }
 
-ALWAYS_INLINE uint32_t peak_largest(codec_peak peak) {
+ALWAYS_INLINE uint32_t peak_reduce(codec_peak peak) {
     __m128i four = _mm_max_epi32(_mm256_castsi256_si128(peak), _mm256_extracti128_si256(peak, 1));
     __m128i two = _mm_max_epi32(four, _mm_unpackhi_epi64(four, four));
     return (uint32_t)_mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 1)));
 }
 
-ALWAYS_INLINE codec_codes codes_of(lanes scaled) {
+ALWAYS_INLINE codec_codes codes_from_lanes(lanes scaled) {
     return _mm256_cvtps_epi32(scaled);
 }
 
-ALWAYS_INLINE lanes codes_values(codec_codes codes) {
+ALWAYS_INLINE lanes codes_to_lanes(codec_codes codes) {
     return _mm256_cvtepi32_ps(codes);
 }
 
-ALWAYS_INLINE void codes_put8(uint8_t *to, codec_codes codes) {
+ALWAYS_INLINE void codes_store_int8(uint8_t *to, codec_codes codes) {
     __m128i words =
         _mm_packs_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
     _mm_storeu_si64(to, _mm_packs_epi16(words, words));
 }
 
-ALWAYS_INLINE codec_codes codes_get8(const uint8_t *from) {
+ALWAYS_INLINE codec_codes codes_load_int8(const uint8_t *from) {
     return _mm256_cvtepi8_epi32(_mm_loadu_si64(from));
 }
 
-/* Two neighbours form one 64-bit lane: the four bits of the odd one are shifted down next to those
- * of the even one. */
-ALWAYS_INLINE void codes_put4(uint8_t *to, codec_codes codes) {
+/* Two neighbouring codes form one 64-bit lane: the four bits of the odd code are shifted down next
+ * to those of the even code. */
+ALWAYS_INLINE void codes_store_int4(uint8_t *to, codec_codes codes) {
     __m256i nibbles = _mm256_and_si256(codes, _mm256_set1_epi32(0xf));
     __m256i pairs = _mm256_or_si256(nibbles, _mm256_srli_epi64(nibbles, 28));
     __m128i words =
@@ -48,7 +48,7 @@ ALWAYS_INLINE void codes_put4(uint8_t *to, codec_codes codes) {
     _mm_storeu_si32(to, _mm_shuffle_epi8(words, first_of_words));
 }
 
-ALWAYS_INLINE codec_codes codes_get4(const uint8_t *from) {
+ALWAYS_INLINE codec_codes codes_load_int4(const uint8_t *from) {
     __m256i bytes = _mm256_cvtepu8_epi64(_mm_loadu_si32(from));
     __m256i pairs = _mm256_or_si256(bytes, _mm256_slli_epi64(bytes, 28));
     return _mm256_srai_epi32(_mm256_slli_epi32(pairs, 28), 28);
@@ -57,5 +57,5 @@ ALWAYS_INLINE codec_codes codes_get4(const uint8_t *from) {
 #include "kernels/loops/codec_lanes.h"
 
 void codec_kernels_init_avx2(struct codec_kernels *kernels) {
-    codec_lanes_into(kernels);
+    codec_lanes_init(kernels);
 }

@@ -19,7 +19,7 @@ ALWAYS_INLINE __m256i lanes_mask(int64_t count) {
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-ALWAYS_INLINE lanes lanes_all(float value) {
+ALWAYS_INLINE lanes lanes_broadcast(float value) {
     return _mm256_set1_ps(value);
 }
 
@@ -27,7 +27,7 @@ ALWAYS_INLINE lanes lanes_zero(void) {
     return _mm256_setzero_ps();
 }
 
-ALWAYS_INLINE lanes lanes_of_bf16(__m128i bits) {
+ALWAYS_INLINE lanes lanes_from_bf16(__m128i bits) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
 
@@ -46,13 +46,13 @@ ALWAYS_INLINE lanes lanes_load(enum dtype dtype, const void *data, int64_t index
     if (dtype == DTYPE_BF16) {
         const uint16_t *from = (const uint16_t *)data + index;
         if (count >= LANES) {
-            return lanes_of_bf16(_mm_loadu_si128((const __m128i *)from));
+            return lanes_from_bf16(_mm_loadu_si128((const __m128i *)from));
         }
         uint16_t some[LANES] = {0};
         for (int64_t i = 0; i < count; i++) {
             some[i] = from[i];
         }
-        return lanes_of_bf16(_mm_loadu_si128((const __m128i *)some));
+        return lanes_from_bf16(_mm_loadu_si128((const __m128i *)some));
     }
     const float *from = (const float *)data + index;
     return count >= LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, lanes_mask(count));
@@ -82,11 +82,11 @@ ALWAYS_INLINE void lanes_store(enum dtype dtype, void *data, int64_t index, int6
     }
 }
 
-ALWAYS_INLINE lanes lanes_round(enum dtype dtype, lanes value) {
-    return dtype == DTYPE_BF16 ? lanes_of_bf16(lanes_to_bf16(value)) : value;
+ALWAYS_INLINE lanes lanes_round_to_dtype(enum dtype dtype, lanes value) {
+    return dtype == DTYPE_BF16 ? lanes_from_bf16(lanes_to_bf16(value)) : value;
 }
 
-ALWAYS_INLINE lanes lanes_fused(lanes a, lanes b, lanes c) {
+ALWAYS_INLINE lanes lanes_fma(lanes a, lanes b, lanes c) {
     return _mm256_fmadd_ps(a, b, c);
 }
 
@@ -98,7 +98,7 @@ ALWAYS_INLINE lanes lanes_min(lanes a, lanes b) {
     return _mm256_min_ps(a, b);
 }
 
-ALWAYS_INLINE lanes lanes_root(lanes a) {
+ALWAYS_INLINE lanes lanes_sqrt(lanes a) {
     return _mm256_sqrt_ps(a);
 }
 
@@ -106,11 +106,11 @@ ALWAYS_INLINE lanes lanes_exp(lanes a) {
     return vexp_avx2(a);
 }
 
-ALWAYS_INLINE lanes lanes_size(lanes a) {
+ALWAYS_INLINE lanes lanes_abs(lanes a) {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
 }
 
-ALWAYS_INLINE lanes lanes_by_sign(lanes sign, lanes negative, lanes other) {
+ALWAYS_INLINE lanes lanes_select_by_sign(lanes sign, lanes negative, lanes other) {
     return _mm256_blendv_ps(other, negative, _mm256_cmp_ps(sign, _mm256_setzero_ps(), _CMP_LT_OQ));
 }
 
@@ -132,19 +132,19 @@ ALWAYS_INLINE lanes wide_round(struct wide_lanes sum) {
     return _mm256_set_m128(_mm256_cvtpd_ps(sum.high), _mm256_cvtpd_ps(sum.low));
 }
 
-ALWAYS_INLINE float lanes_sum(lanes a) {
+ALWAYS_INLINE float lanes_reduce_sum(lanes a) {
     __m128 four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
-ALWAYS_INLINE float lanes_largest(lanes a) {
+ALWAYS_INLINE float lanes_reduce_max(lanes a) {
     __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-ALWAYS_INLINE float lanes_smallest(lanes a) {
+ALWAYS_INLINE float lanes_reduce_min(lanes a) {
     __m128 four = _mm_min_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     __m128 two = _mm_min_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_min_ss(two, _mm_movehdup_ps(two)));

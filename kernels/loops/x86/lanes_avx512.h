@@ -1,6 +1,6 @@
 /* lanes: operations on sixteen floats for sources compiled with AVX-512, under the names that
- * kernels/loops/NAME_lanes.h uses. lanes_avx2.h defines the same names for AVX2. Arithmetic uses
- * operators. */
+ * kernels/loops/NAME_lanes.h uses. lanes_avx2.h defines the same names for AVX2. Sums, products and
+ * quotients are written with the operators of C. */
 #ifndef SKEP_KERNELS_LOOPS_X86_LANES_AVX512_H
 #define SKEP_KERNELS_LOOPS_X86_LANES_AVX512_H
 
@@ -21,7 +21,7 @@ ALWAYS_INLINE __mmask16 lanes_mask(int64_t count) {
     return (__mmask16)(count <= 0 ? 0 : (1u << count) - 1);
 }
 
-ALWAYS_INLINE lanes lanes_all(float value) {
+ALWAYS_INLINE lanes lanes_broadcast(float value) {
     return _mm512_set1_ps(value);
 }
 
@@ -29,7 +29,7 @@ ALWAYS_INLINE lanes lanes_zero(void) {
     return _mm512_setzero_ps();
 }
 
-ALWAYS_INLINE lanes lanes_of_bf16(__m256i bits) {
+ALWAYS_INLINE lanes lanes_from_bf16(__m256i bits) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
@@ -48,13 +48,13 @@ ALWAYS_INLINE __m256i lanes_to_bf16(lanes value) {
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(lanes_bf16_bits(value), 16));
 }
 
-/* lanes_load: elements [index, index + min(count, LANES)) of an f32 or bf16 tensor, the others
- * 0. */
+/* lanes_load: load elements [index, index + min(count, LANES)) of an f32 or bf16 tensor, and set
+ * the other lanes to 0. */
 ALWAYS_INLINE lanes lanes_load(enum dtype dtype, const void *data, int64_t index, int64_t count) {
     if (dtype == DTYPE_BF16) {
         const uint16_t *from = (const uint16_t *)data + index;
-        return lanes_of_bf16(count >= LANES ? _mm256_loadu_si256((const __m256i *)from)
-                                            : _mm256_maskz_loadu_epi16(lanes_mask(count), from));
+        return lanes_from_bf16(count >= LANES ? _mm256_loadu_si256((const __m256i *)from)
+                                              : _mm256_maskz_loadu_epi16(lanes_mask(count), from));
     }
     const float *from = (const float *)data + index;
     return count >= LANES ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(lanes_mask(count), from);
@@ -81,8 +81,8 @@ ALWAYS_INLINE void lanes_store(enum dtype dtype, void *data, int64_t index, int6
     }
 }
 
-/* The values after they were stored and loaded again. */
-ALWAYS_INLINE lanes lanes_round(enum dtype dtype, lanes value) {
+/* Round the values as storing them in `dtype` and loading them again would. */
+ALWAYS_INLINE lanes lanes_round_to_dtype(enum dtype dtype, lanes value) {
     if (dtype != DTYPE_BF16) {
         return value;
     }
@@ -91,11 +91,11 @@ ALWAYS_INLINE lanes lanes_round(enum dtype dtype, lanes value) {
 }
 
 /* a * b + c, rounded once. */
-ALWAYS_INLINE lanes lanes_fused(lanes a, lanes b, lanes c) {
+ALWAYS_INLINE lanes lanes_fma(lanes a, lanes b, lanes c) {
     return _mm512_fmadd_ps(a, b, c);
 }
 
-/* Returns the second operand where either is NaN. */
+/* lanes_max and lanes_min return the second operand where either is NaN. */
 ALWAYS_INLINE lanes lanes_max(lanes a, lanes b) {
     return _mm512_max_ps(a, b);
 }
@@ -104,7 +104,7 @@ ALWAYS_INLINE lanes lanes_min(lanes a, lanes b) {
     return _mm512_min_ps(a, b);
 }
 
-ALWAYS_INLINE lanes lanes_root(lanes a) {
+ALWAYS_INLINE lanes lanes_sqrt(lanes a) {
     return _mm512_sqrt_ps(a);
 }
 
@@ -112,17 +112,17 @@ ALWAYS_INLINE lanes lanes_exp(lanes a) {
     return vexp_avx512(a);
 }
 
-ALWAYS_INLINE lanes lanes_size(lanes a) {
+ALWAYS_INLINE lanes lanes_abs(lanes a) {
     return _mm512_abs_ps(a);
 }
 
-/* `negative` where `sign` is below zero, `other` elsewhere. */
-ALWAYS_INLINE lanes lanes_by_sign(lanes sign, lanes negative, lanes other) {
+/* Select `negative` where `sign` is below zero, and `other` elsewhere. */
+ALWAYS_INLINE lanes lanes_select_by_sign(lanes sign, lanes negative, lanes other) {
     __mmask16 below = _mm512_cmp_ps_mask(sign, _mm512_setzero_ps(), _CMP_LT_OQ);
     return _mm512_mask_mov_ps(other, below, negative);
 }
 
-/* Sums of lanes in fp64. */
+/* One fp64 sum for each lane. */
 struct wide_lanes {
     __m512d low, high;
 };
@@ -142,15 +142,15 @@ ALWAYS_INLINE lanes wide_round(struct wide_lanes sum) {
     return _mm512_insertf32x8(low, _mm512_cvtpd_ps(sum.high), 1);
 }
 
-ALWAYS_INLINE float lanes_sum(lanes a) {
+ALWAYS_INLINE float lanes_reduce_sum(lanes a) {
     return _mm512_reduce_add_ps(a);
 }
 
-ALWAYS_INLINE float lanes_largest(lanes a) {
+ALWAYS_INLINE float lanes_reduce_max(lanes a) {
     return _mm512_reduce_max_ps(a);
 }
 
-ALWAYS_INLINE float lanes_smallest(lanes a) {
+ALWAYS_INLINE float lanes_reduce_min(lanes a) {
     return _mm512_reduce_min_ps(a);
 }
 

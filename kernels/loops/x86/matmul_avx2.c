@@ -54,7 +54,7 @@ ALWAYS_INLINE void store_values(float *out, int64_t count, __m256 values) {
 }
 
 /* Transpose: rows[i] lane j becomes rows[j] lane i. */
-ALWAYS_INLINE void turn_values(__m256 rows[LANES]) {
+ALWAYS_INLINE void transpose_values(__m256 rows[LANES]) {
     __m256 pairs[LANES];
     __m256 fours[LANES];
 #pragma GCC unroll 4
@@ -76,8 +76,8 @@ ALWAYS_INLINE void turn_values(__m256 rows[LANES]) {
     }
 }
 
-/* Pack 8 lanes from `first` on, source [depth, lanes]. */
-ALWAYS_INLINE void pack_adjoining(const struct matmul_pack *pack, int64_t first, bool bf16) {
+/* Pack 8 lanes of a source [depth, lanes], from lane `first` on. */
+ALWAYS_INLINE void pack_contiguous(const struct matmul_pack *pack, int64_t first, bool bf16) {
     float *out = (float *)pack->out + first;
     for (int64_t depth = 0; depth < pack->depth; depth++) {
         int64_t index = depth * pack->stride + first;
@@ -86,8 +86,8 @@ ALWAYS_INLINE void pack_adjoining(const struct matmul_pack *pack, int64_t first,
     }
 }
 
-/* Pack 8 lanes from `first` on, source [lanes, depth]. */
-ALWAYS_INLINE void pack_turning(const struct matmul_pack *pack, int64_t first, bool bf16) {
+/* Pack 8 lanes of a source [lanes, depth], from lane `first` on. */
+ALWAYS_INLINE void pack_transposed(const struct matmul_pack *pack, int64_t first, bool bf16) {
     float *out = (float *)pack->out + first;
     for (int64_t depth = 0; depth < pack->depth; depth += LANES) {
         int64_t left = pack->depth - depth;
@@ -97,7 +97,7 @@ ALWAYS_INLINE void pack_turning(const struct matmul_pack *pack, int64_t first, b
             int64_t count = first + i < pack->lanes ? left : 0;
             values[i] = load_values(pack->source, (first + i) * pack->stride + depth, count, bf16);
         }
-        turn_values(values);
+        transpose_values(values);
 #pragma GCC unroll 8
         for (int i = 0; i < LANES; i++) {
             if (i < left) {
@@ -109,10 +109,10 @@ ALWAYS_INLINE void pack_turning(const struct matmul_pack *pack, int64_t first, b
 
 ALWAYS_INLINE void pack_panel(const struct matmul_pack *pack, bool bf16) {
     for (int64_t first = 0; first < pack->width; first += LANES) {
-        if (pack->lanes_adjoin) {
-            pack_adjoining(pack, first, bf16);
+        if (pack->lanes_contiguous) {
+            pack_contiguous(pack, first, bf16);
         } else {
-            pack_turning(pack, first, bf16);
+            pack_transposed(pack, first, bf16);
         }
     }
 }
@@ -158,7 +158,7 @@ ALWAYS_INLINE tile_vector tile_zero(void) {
     return _mm256_setzero_ps();
 }
 
-ALWAYS_INLINE tile_vector tile_all(const float *from) {
+ALWAYS_INLINE tile_vector tile_broadcast(const float *from) {
     return _mm256_broadcast_ss(from);
 }
 
@@ -166,12 +166,12 @@ ALWAYS_INLINE tile_vector tile_load(const float *from) {
     return _mm256_loadu_ps(from);
 }
 
-ALWAYS_INLINE tile_vector tile_step(tile_vector sum, tile_vector a, tile_vector b) {
+ALWAYS_INLINE tile_vector tile_multiply_add(tile_vector sum, tile_vector a, tile_vector b) {
     return _mm256_fmadd_ps(a, b, sum);
 }
 
-ALWAYS_INLINE void tile_write(const struct matmul_tile *tile, const int rows,
-                              tile_vector sums[TILE_ROWS][TILE_VECTORS]) {
+ALWAYS_INLINE void tile_store_sums(const struct matmul_tile *tile, const int rows,
+                                   tile_vector sums[TILE_ROWS][TILE_VECTORS]) {
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
         write_vector(tile, i, 0, sums[i][0]);
@@ -182,8 +182,8 @@ ALWAYS_INLINE void tile_write(const struct matmul_tile *tile, const int rows,
 #include "kernels/loops/matmul_tiles.h"
 
 void matmul_kernels_init_avx2(struct matmul_kernels *kernels) {
-    tiles_into(&kernels->f32);
-    tiles_into(&kernels->bf16);
+    matmul_tiles_init(&kernels->f32);
+    matmul_tiles_init(&kernels->bf16);
     kernels->f32.pack = pack_f32;
     kernels->bf16.pack = pack_bf16;
 }

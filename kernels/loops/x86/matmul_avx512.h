@@ -13,7 +13,7 @@
 /* The distance in rows of a [depth, lanes] source between the row that is packed and the row that
  * is prefetched: kernels/cpu/matmul.c packs as many rows of the neighbouring panels before it
  * continues with this one. */
-enum { AHEAD = 64 };
+enum { PREFETCH_ROWS = 64 };
 
 #define MATMUL_TILES FOURTEEN_TILES
 
@@ -27,7 +27,7 @@ ALWAYS_INLINE __mmask16 lane_mask(int64_t count) {
 }
 
 /* Transpose: rows[i] lane j becomes rows[j] lane i. */
-ALWAYS_INLINE void turn_words(__m512i rows[LANES]) {
+ALWAYS_INLINE void transpose_words(__m512i rows[LANES]) {
     __m512i pairs[LANES];
 #pragma GCC unroll 8
     for (int i = 0; i < LANES; i += 2) {
@@ -55,7 +55,8 @@ ALWAYS_INLINE void turn_words(__m512i rows[LANES]) {
     }
 }
 
-/* Store one step, which `left` - 1 more steps follow; together they have at least 16 lanes. */
+/* Store one of the last `left` steps of a panel. An unmasked store is faster; it may overwrite the
+ * following steps, which are stored later. */
 ALWAYS_INLINE void store_step(uint32_t *out, __m512i words, int64_t width, __mmask16 lanes,
                               int64_t left) {
     if (lanes == 0xffff || left * width >= LANES) {
@@ -65,9 +66,9 @@ ALWAYS_INLINE void store_step(uint32_t *out, __m512i words, int64_t width, __mma
     }
 }
 
-/* Store words[step] to out + step * width for at most 16 steps, of which the panel has `left` left.
- * Unless it is the last step, whole vectors are faster than masked ones: the next step overwrites
- * what they write too much. */
+/* Store words[step] to out + step * width for at most 16 steps; the panel has `left` steps left.
+ * Unmasked stores are faster. They are used unless one would write past the last step; the next
+ * step overwrites the surplus lanes of the one before it. */
 ALWAYS_INLINE void store_steps(const __m512i words[LANES], uint32_t *out, int64_t width,
                                __mmask16 lanes, int64_t left) {
     if (lanes == 0xffff ? left >= LANES : left * width >= LANES * (width + 1)) {
@@ -85,8 +86,8 @@ ALWAYS_INLINE void store_steps(const __m512i words[LANES], uint32_t *out, int64_
     }
 }
 
-/* Converts to bf16, rounding to nearest even. The instruction of AVX512_BF16 would flush subnormals
- * to zero. */
+/* Converts to bf16, rounding to nearest even. It does not use the instruction of AVX512_BF16, which
+ * would flush subnormals to zero. */
 ALWAYS_INLINE __m256i bf16_from_sums(__m512 sums) {
     __m512i bits = _mm512_castps_si512(sums);
     __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -98,17 +99,17 @@ ALWAYS_INLINE __m256i bf16_from_sums(__m512 sums) {
 
 /* The values that are equal for all rows of a tile, copied so that the compiler need not reload
  * them after stores. */
-struct tile_end {
+struct tile_store {
     __mmask16 lanes[TILE_VECTORS];
     __m512 bias[TILE_VECTORS];
     const float *sum;
     char *out;
-    int64_t sum_stride, out_stride; /* in elements and in bytes */
-    bool wide;                      /* f32, not bf16 */
+    int64_t sum_stride, out_stride; /* sum_stride in elements, out_stride in bytes */
+    bool is_f32;                    /* f32, not bf16 */
 };
 
-ALWAYS_INLINE struct tile_end tile_end_of(const struct matmul_tile *tile) {
-    struct tile_end end;
+ALWAYS_INLINE struct tile_store tile_store_init(const struct matmul_tile *tile) {
+    struct tile_store end;
     end.lanes[0] = lane_mask(tile->columns);
     end.lanes[1] = lane_mask(tile->columns - LANES);
     end.bias[0] = end.bias[1] = _mm512_setzero_ps();
@@ -116,22 +117,22 @@ ALWAYS_INLINE struct tile_end tile_end_of(const struct matmul_tile *tile) {
         end.bias[0] = _mm512_maskz_loadu_ps(end.lanes[0], tile->bias);
         end.bias[1] = _mm512_maskz_loadu_ps(end.lanes[1], tile->bias + LANES);
     }
-    end.wide = tile->dtype_out == DTYPE_F32;
+    end.is_f32 = tile->dtype_out == DTYPE_F32;
     end.sum = tile->sum;
     end.sum_stride = tile->sum_stride;
     end.out = tile->out;
-    end.out_stride = tile->out_stride * (end.wide ? 4 : 2);
+    end.out_stride = tile->out_stride * (end.is_f32 ? 4 : 2);
     return end;
 }
 
-ALWAYS_INLINE void write_vector(const struct tile_end *end, int row, int vector, __m512 sums) {
+ALWAYS_INLINE void write_vector(const struct tile_store *end, int row, int vector, __m512 sums) {
     sums = _mm512_add_ps(sums, end->bias[vector]);
     if (end->sum != NULL) {
         const float *sum = end->sum + row * end->sum_stride + vector * LANES;
         sums = _mm512_add_ps(sums, _mm512_maskz_loadu_ps(end->lanes[vector], sum));
     }
     char *out = end->out + row * end->out_stride;
-    if (end->wide) {
+    if (end->is_f32) {
         _mm512_mask_storeu_ps(out + vector * LANES * 4, end->lanes[vector], sums);
     } else {
         _mm256_mask_storeu_epi16(out + vector * LANES * 2, end->lanes[vector],
@@ -143,7 +144,7 @@ ALWAYS_INLINE tile_vector tile_zero(void) {
     return _mm512_setzero_ps();
 }
 
-ALWAYS_INLINE tile_vector tile_all(const float *from) {
+ALWAYS_INLINE tile_vector tile_broadcast(const float *from) {
     return _mm512_set1_ps(*from);
 }
 
@@ -151,13 +152,13 @@ ALWAYS_INLINE tile_vector tile_load(const float *from) {
     return _mm512_loadu_ps(from);
 }
 
-ALWAYS_INLINE tile_vector tile_step(tile_vector sum, tile_vector a, tile_vector b) {
+ALWAYS_INLINE tile_vector tile_multiply_add(tile_vector sum, tile_vector a, tile_vector b) {
     return MATMUL_STEP(sum, a, b);
 }
 
-ALWAYS_INLINE void tile_write(const struct matmul_tile *tile, const int rows,
-                              tile_vector sums[TILE_ROWS][TILE_VECTORS]) {
-    const struct tile_end end = tile_end_of(tile);
+ALWAYS_INLINE void tile_store_sums(const struct matmul_tile *tile, const int rows,
+                                   tile_vector sums[TILE_ROWS][TILE_VECTORS]) {
+    const struct tile_store end = tile_store_init(tile);
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++) {
         write_vector(&end, i, 0, sums[i][0]);

@@ -4,7 +4,7 @@
                      (__m512bh)(__m512i)_mm512_castps_si512(b))
 #include "kernels/loops/x86/matmul_avx512.h"
 
-enum { PAIR = 2 };
+enum { PAIR_ELEMENTS = 2 };
 
 /* Permutations that interleave lanes 0 to 15, and 16 to 31, of two rows; indices from 32 select the
  * second row. */
@@ -22,15 +22,15 @@ ALWAYS_INLINE __mmask32 half_lane_mask(int64_t count) {
     return count <= 0 ? 0 : (1u << count) - 1;
 }
 
-/* Addresses past the end are harmless, because a prefetch reads nothing. */
+/* The address may be past the end of the source, because a prefetch never faults. */
 ALWAYS_INLINE void prefetch_lane(const uint16_t *source, int64_t index) {
     uintptr_t address = (uintptr_t)source + (uintptr_t)index * sizeof *source;
     _mm_prefetch((const char *)address, _MM_HINT_T0);
 }
 
-/* Pack all lanes, at most 32, source [depth, lanes]: two rows of the source become one row of
+/* Pack all lanes, at most 32, of a source [depth, lanes]: two rows of it become one row of
  * pairs. */
-static void pack_adjoining(const struct matmul_pack *pack) {
+static void pack_contiguous(const struct matmul_pack *pack) {
     const uint16_t *source = pack->source;
     uint32_t *out = pack->out;
     int64_t index = 0;
@@ -41,25 +41,26 @@ static void pack_adjoining(const struct matmul_pack *pack) {
     __mmask16 write_high = lane_mask(width - LANES);
     __m512i order_low = _mm512_load_si512(interleave_low);
     __m512i order_high = _mm512_load_si512(interleave_high);
-    for (int64_t left = pack->depth; left > 0; left -= PAIR) {
-        prefetch_lane(source, index + AHEAD * stride);
-        prefetch_lane(source, index + (AHEAD + 1) * stride);
+    for (int64_t left = pack->depth; left > 0; left -= PAIR_ELEMENTS) {
+        prefetch_lane(source, index + PREFETCH_ROWS * stride);
+        prefetch_lane(source, index + (PREFETCH_ROWS + 1) * stride);
         __m512i even = _mm512_maskz_loadu_epi16(read, source + index);
         __m512i odd = left > 1 ? _mm512_maskz_loadu_epi16(read, source + index + stride)
                                : _mm512_setzero_si512();
-        int64_t steps = (left + 1) / PAIR;
+        int64_t steps = (left + 1) / PAIR_ELEMENTS;
         store_step(out, _mm512_permutex2var_epi16(even, order_low, odd), width, write_low, steps);
         if (write_high != 0) {
             store_step(out + LANES, _mm512_permutex2var_epi16(even, order_high, odd), width,
                        write_high, steps);
         }
-        index += PAIR * stride;
+        index += PAIR_ELEMENTS * stride;
         out += width;
     }
 }
 
-/* 16 lanes from `first` on, source [lanes, depth], in which a pair already is one word. */
-static void pack_turning(const struct matmul_pack *pack, int64_t first) {
+/* Pack 16 lanes of a source [lanes, depth], from lane `first` on. In it, a pair already is one
+ * word. */
+static void pack_transposed(const struct matmul_pack *pack, int64_t first) {
     const uint16_t *source = pack->source;
     int64_t stride = pack->stride;
     int64_t width = pack->width;
@@ -67,7 +68,7 @@ static void pack_turning(const struct matmul_pack *pack, int64_t first) {
     __mmask16 write = lane_mask(width - first);
     uint32_t *out = (uint32_t *)pack->out + first;
     int64_t index = first * stride;
-    for (int64_t left = pack->depth; left > 0; left -= PAIR * LANES) {
+    for (int64_t left = pack->depth; left > 0; left -= PAIR_ELEMENTS * LANES) {
         __mmask32 read = half_lane_mask(left);
         __m512i words[LANES];
 #pragma GCC unroll 16
@@ -76,26 +77,26 @@ static void pack_turning(const struct matmul_pack *pack, int64_t first) {
                                                 source + (i < lanes ? index + i * stride : 0));
             prefetch_lane(source, index + (LANES + i) * stride);
         }
-        turn_words(words);
-        store_steps(words, out, width, write, (left + 1) / PAIR);
-        index += PAIR * LANES;
+        transpose_words(words);
+        store_steps(words, out, width, write, (left + 1) / PAIR_ELEMENTS);
+        index += PAIR_ELEMENTS * LANES;
         out += LANES * width;
     }
 }
 
 static void pack_pairs(const struct matmul_pack *pack) {
-    if (pack->lanes_adjoin) {
-        pack_adjoining(pack);
+    if (pack->lanes_contiguous) {
+        pack_contiguous(pack);
         return;
     }
     for (int64_t first = 0; first < pack->width; first += LANES) {
-        pack_turning(pack, first);
+        pack_transposed(pack, first);
     }
 }
 
 void matmul_kernels_init_avx512_bf16(struct matmul_kernels *kernels) {
-    tiles_into(&kernels->bf16);
-    kernels->bf16.group = PAIR;
+    matmul_tiles_init(&kernels->bf16);
+    kernels->bf16.group = PAIR_ELEMENTS;
     kernels->bf16.packed_bytes = sizeof(uint16_t);
     kernels->bf16.pack = pack_pairs;
 }

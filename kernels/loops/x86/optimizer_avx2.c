@@ -4,7 +4,7 @@
 #include "base/limits.h"
 #include "kernels/loops/optimizer_lanes.h"
 
-/* The eight sums of kernels/loops/optimizer.c are two vectors. */
+/* The eight partial sums of kernels/loops/optimizer.c form two vectors. */
 static double granule_sum(const float *gradients) {
     __m256d low = _mm256_setzero_pd();
     __m256d high = _mm256_setzero_pd();

@@ -4,7 +4,7 @@
 #include "base/limits.h"
 #include "kernels/loops/optimizer_lanes.h"
 
-/* The eight sums of kernels/loops/optimizer.c are one vector. */
+/* The eight partial sums of kernels/loops/optimizer.c form one vector. */
 static double granule_sum(const float *gradients) {
     __m512d sums = _mm512_setzero_pd();
     for (int i = 0; i < GRANULE_ELEMENTS; i += 8) {

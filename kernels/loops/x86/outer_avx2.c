@@ -4,5 +4,5 @@
 #include "kernels/loops/outer_lanes.h"
 
 void outer_kernels_init_avx2(struct outer_kernels *kernels) {
-    outer_lanes_into(kernels);
+    outer_lanes_init(kernels);
 }

@@ -17,7 +17,7 @@ static void feed_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct feedback_args *feedback_args = context;
     int64_t first = item * ITEM_ELEMENTS;
-    int64_t end = first + items_length(feedback_args->count, ITEM_ELEMENTS, item);
+    int64_t end = first + item_length(feedback_args->count, ITEM_ELEMENTS, item);
     for (int64_t i = first; i < end; i++) {
         feedback_args->feedback[i] =
             feedback_args->values[i] / feedback_args->divisor + feedback_args->feedback[i];
