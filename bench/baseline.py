@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""One PyTorch engine of bench/train.py: reads step counts from stdin, answers with timings.
+"""One PyTorch engine of bench/train.py: read step counts from stdin, print timings.
 
-The argument is JSON: {"case": NAME, "compile": bool, "autocast": bool}. Each line of input, a
-number of steps, is answered by one line {"ms": [...], "rss_bytes": N, "first_loss": X}.
+The argument is JSON: {"case": NAME, "compile": bool, "autocast": bool}. For
+each line of input, a number of steps, it prints {"ms": [...], "rss_bytes": N, "first_loss": X}.
 """
 
 import json

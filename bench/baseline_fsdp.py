@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """One rank of PyTorch's FSDP2 over gloo for bench/site.py, with the protocol of baseline.py.
 
-The argument is JSON: {"case": NAME}; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say which rank.
-Each rank trains on its own part of the rows; every block and the root are wrapped.
+The argument is JSON: {"case": NAME}; the environment sets RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT. Each rank trains on its own part of the rows. Each block and the root are wrapped.
 """
 
 import json

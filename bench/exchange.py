@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
-"""A round's exchange over shaped links: how much of the link's rate is payload; against gloo's
-all-reduce of the same encoded bytes between the same nodes, in turns.
+"""Measure the exchange of a round over emulated links, and gloo's all-reduce of the same bytes.
+
+Reports the share of the link rate that is payload. Skep and gloo use the same nodes in turns.
 
     python bench/exchange.py [--python VENV/bin/python] [--members 2 4 8] [--rate 25mbit]
                              [--round-trip 60] [--queue 150] [--parameters 16Mi]
                              [--turns 3] [--congestion cubic] [--json FILE]
 
---python is one with PyTorch; without it gloo is left out. Run as root, with tests/support/tun_relay
-built. Of N members each must send (N-1)/N of the encoded bytes to the owners and, as an owner, as
-much again to the others; a ring all-reduce sends the same. Counted is
+--python names a Python with PyTorch; without it gloo is not measured. Run as root, after building
+tests/support/tun_relay. Each of N members sends (N-1)/N of the encoded bytes to the owners. As an
+owner it sends as much to the other members. A ring all-reduce sends the same amount. Two times are
+measured:
 
-    transfer   from 0.5 % to 99.5 % of a round's bytes on the wire: what the links are used for
-    exchange   from TABLE to COMMIT on the slowest member: votes, durable writes and all
+    transfer   from 0.5 % to 99.5 % of the bytes of a round on the wire
+    exchange   from TABLE to COMMIT on the slowest member, with votes and durable writes
 
-The rates of links are of Ethernet bytes, headers included; the overhead is that of all bytes that
-passed over the links to the payload.
+Link rates count Ethernet bytes with headers. The overhead compares all bytes on the links with the
+payload.
 """
 import argparse
 import json
@@ -34,15 +36,15 @@ from swarm_faults import amount  # noqa: E402
 
 GLOO_PORT = 29500
 SAMPLE_S = 0.005
-WARM_ROUNDS = 2  # what each side needs is measured, connections have their windows
+WARM_ROUNDS = 2  # uplinks are measured, TCP windows have grown
 ROUNDS = 3
 TIMELINE_S = 0.1
-EDGE = 0.005  # of a round's bytes, left out at both ends of `transfer`
+EDGE = 0.005  # share of the bytes that `transfer` omits at both ends
 INT8_BITS = 8.125  # per parameter
 
 
 class Gloo:
-    """A rank on every node, alive for all turns."""
+    """One rank on each node; the ranks run through all turns."""
 
     def __init__(self, network, names, python):
         self.ranks = []
@@ -59,7 +61,7 @@ class Gloo:
                 raise RuntimeError("a rank of gloo did not start")
 
     def all_reduce(self, count):
-        """Seconds of the slowest rank."""
+        """Time of the slowest rank, in seconds."""
         for rank in self.ranks:
             rank.stdin.write(f"{count}\n")
             rank.stdin.flush()
@@ -67,7 +69,7 @@ class Gloo:
 
 
 def gloo_turn(gloo, network, names, count):
-    """[a round's figures]"""
+    """The measurements of each round."""
     found = []
     for turn in range(1 + ROUNDS):
         before = [network.counters(name).received_bytes for name in names]
@@ -81,8 +83,9 @@ def gloo_turn(gloo, network, names, count):
 
 
 def sampled_rounds(swarm, count):
-    """Run the swarm for so many rounds; [(when all had committed a round, its line of each
-    member)], and [(time, bytes that all members have received, counters of each)]."""
+    """Run the swarm for `count` rounds. Return a list of (time when all members had committed the
+    round, round, metrics line of each member) and a list of (time, bytes that all members have
+    received, counters of each member)."""
     members = list(swarm.members.values())
     samples, rounds = [], []
     while len(rounds) < count and all(member.is_running() for member in members):
@@ -97,7 +100,7 @@ def sampled_rounds(swarm, count):
 
 
 def show_timeline(samples, begin, end, names, rate):
-    """How much of a round's links was used: a digit for each step, in tenths of the rate."""
+    """Print the use of each link: one digit for each TIMELINE_S, in tenths of the link rate."""
     inside = [sample for sample in samples if begin <= sample[0] <= end]
     for at, name in enumerate(names):
         for way, field in (("out", "sent_bytes"), ("in", "received_bytes")):
@@ -112,7 +115,7 @@ def show_timeline(samples, begin, end, names, rate):
 
 
 def transfer(samples, begin, end):
-    """(seconds between the edges of what passed in [begin, end], the bytes that did)"""
+    """(transfer time in seconds, bytes on the links) between the times begin and end."""
     inside = [sample for sample in samples if begin <= sample[0] <= end]
     first, last = inside[0][1], inside[-1][1]
     low, high = first + EDGE * (last - first), last - EDGE * (last - first)
@@ -127,7 +130,7 @@ def skep_turn(network, names, folder, parameters, rate=None):
     swarm = Swarm(network, folder, names)
     swarm.start()
     rounds, samples = sampled_rounds(swarm, steps)
-    for process in swarm.processes():  # what they do after their last round takes long
+    for process in swarm.processes():  # the work after their last round takes long
         if process.is_running():
             process.kill()
     if len(rounds) < steps:
@@ -136,7 +139,7 @@ def skep_turn(network, names, folder, parameters, rate=None):
     found = []
     for (begin, _, _), (end, _, lines) in list(zip(rounds, rounds[1:]))[WARM_ROUNDS - 1:]:
         if any(line["contributors"] < len(names) for line in lines):
-            continue  # somebody was late: not the same bytes
+            continue  # a member was late, so fewer bytes were exchanged
         seconds, passed = transfer(samples, begin, end)
         if rate:
             show_timeline(samples, begin, end, names, rate)
@@ -147,7 +150,7 @@ def skep_turn(network, names, folder, parameters, rate=None):
 
 
 def measure(chosen, members):
-    """{engine: [a round's figures]} of one number of members."""
+    """{engine: measurements of each round} for one number of members."""
     names = [f"m{i}" for i in range(members)]
     link = Link.of(chosen.rate, delay_ms=chosen.round_trip / 4, queue_ms=chosen.queue)
     links = {TRACKER: Link.of(delay_ms=chosen.round_trip / 4)} | {name: link for name in names}
@@ -193,19 +196,20 @@ def machines_congestion():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--python", help="one with PyTorch, for gloo")
+    parser.add_argument("--python", help="a Python with PyTorch, for gloo")
     parser.add_argument("--members", type=int, nargs="+", default=[2, 4, 8])
     parser.add_argument("--rate", default="25mbit")
-    parser.add_argument("--round-trip", type=float, default=60, help="ms between any two")
+    parser.add_argument("--round-trip", type=float, default=60, help="ms between any two members")
     parser.add_argument("--queue", type=float, default=150,
-                        help="ms that the sender's end of a link buffers")
+                        help="ms of data that the sender of a link buffers")
     parser.add_argument("--parameters", type=amount, default=16 << 20)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--congestion", help="TCP's algorithm; else the machine's")
-    parser.add_argument("--timeline", action="store_true", help="what each link did, by 100 ms")
+    parser.add_argument("--congestion", help="TCP congestion control; default: that of the machine")
+    parser.add_argument("--timeline", action="store_true",
+                        help="print the use of each link, every 100 ms")
     parser.add_argument("--json")
     chosen = parser.parse_args()
-    print(f"{chosen.rate} both ways, {chosen.round_trip:g} ms there and back, "
+    print(f"{chosen.rate} both ways, {chosen.round_trip:g} ms round trip, "
           f"{chosen.queue:g} ms of buffer, "
           f"{chosen.parameters} parameters, int8, TCP {chosen.congestion or machines_congestion()}")
     print(f"{'members':>7} {'':6} {'payload MB':>10} {'transfer s':>10} {'of rate':>8} "

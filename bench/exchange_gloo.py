@@ -1,5 +1,8 @@
-"""One rank of gloo's all-reduce, for exchange.py: a line with a number of bytes on standard input
-is one all-reduce of so many; answered by its seconds."""
+"""One rank of gloo's all-reduce, for exchange.py.
+
+For each number of bytes on standard input it runs an all-reduce of that size and prints the
+seconds.
+"""
 import os
 import sys
 import time

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Training steps on one GPU: Skep against PyTorch, on the same shapes, in one run.
+"""Measure training steps on one GPU: Skep and PyTorch on the same shapes, in one run.
 
     python bench/gpu.py --steps build/bench/step_times [--case NAME...] [--engine NAME...]
                         [--minutes M] [--turns N] [--json FILE] [--markdown FILE]
 
-Engines take turns, each alone on the device, in one order and then in the other, so that a slow
-minute hits all alike; what is behind the minutes is not begun. Reported are the median step of all
-turns, the fastest and the slowest, tokens a second, model FLOP utilization, and the peak of device
-memory beyond static bytes. What one side cannot do (out of memory, no PyTorch, no device) is told,
-and the rest goes on; an engine that does not fit tries again with every block computed again in
-backward, and says so.
+Engines take turns, each alone on the device. Every second turn reverses their order, so that a slow
+period affects all alike. After M minutes no turn starts. The report has the median, fastest and
+slowest step of all turns, tokens per second, model FLOP utilization, and the peak of device memory
+beyond static bytes. If an engine fails (out of memory, no PyTorch, no device), the report gives the
+reason and the other engines continue. An engine that runs out of memory retries with recomputation
+of every block in backward, and the report states this.
 
---engine is skep, eager or compile. --device cpu and --set KEY=VALUE are for trying this script
-where there is no GPU. Files are written after every turn.
+--engine is skep, eager or compile. --device cpu and --set KEY=VALUE allow a trial of this script
+without a GPU. Files are written after every turn.
 """
 
 import argparse
@@ -36,11 +36,11 @@ FOLDER = pathlib.Path(__file__).parent
 
 
 class Failed(Exception):
-    """An engine ended: why, in words."""
+    """An engine ended; the text is the reason."""
 
 
 class Engine:
-    """A process that says when it is ready, then answers numbers of steps."""
+    """A process that prints a line when it is ready, then one line for each number of steps."""
 
     def __init__(self, command, environment, seconds):
         self.errors = tempfile.TemporaryFile(mode="w+")
@@ -49,15 +49,15 @@ class Engine:
         self.watch = threading.Timer(seconds, self.process.kill)
         self.watch.start()
 
-    def told(self):
+    def error_text(self):
         self.errors.seek(0)
         lines = [line.strip() for line in self.errors.read().splitlines() if line.strip()]
-        return " / ".join(lines[-ERROR_LINES:]) or "nothing was said"
+        return " / ".join(lines[-ERROR_LINES:]) or "no error output"
 
-    def hear(self):
+    def receive(self):
         line = self.process.stdout.readline()
-        if not (line.startswith("{") and line.endswith("}\n")):  # it ended, perhaps in the middle
-            raise Failed(f"exit {self.process.wait()}: {self.told()}")
+        if not (line.startswith("{") and line.endswith("}\n")):  # it ended, perhaps within a line
+            raise Failed(f"exit {self.process.wait()}: {self.error_text()}")
         document = json.loads(line)
         if "failed" in document:
             raise Failed(document["failed"])
@@ -68,8 +68,8 @@ class Engine:
             self.process.stdin.write(f"{count}\n")
             self.process.stdin.flush()
         except BrokenPipeError as error:
-            raise Failed(f"exit {self.process.wait()}: {self.told()}") from error
-        return self.hear()
+            raise Failed(f"exit {self.process.wait()}: {self.error_text()}") from error
+        return self.receive()
 
     def finish(self):
         self.watch.cancel()
@@ -87,7 +87,7 @@ class Engine:
 
 
 def library_folders():
-    """Where PyTorch keeps cuBLAS, for a machine that has none of its own."""
+    """Folders of the cuBLAS that PyTorch installs, for systems without their own."""
     return [str(path) for prefix in sys.path
             for path in pathlib.Path(prefix).glob("nvidia/*/lib") if any(path.glob("libcublasLt*"))]
 
@@ -113,7 +113,7 @@ def torch_command(name, case_name, recompute, arguments):
 
 
 def run_turn(name, case_name, recompute, arguments, seconds):
-    """One life of an engine: start, warm, measure."""
+    """Start an engine, run the warm-up steps, and measure."""
     case = gpu_cases.CASES[case_name]
     folders = [*library_folders(), os.environ.get("LD_LIBRARY_PATH", "")]
     environment = os.environ | {"LD_LIBRARY_PATH": ":".join(filter(None, folders))}
@@ -126,7 +126,7 @@ def run_turn(name, case_name, recompute, arguments, seconds):
         except OSError as error:
             raise Failed(f"cannot start: {error}") from error
         try:
-            ready = engine.hear()
+            ready = engine.receive()
             engine.steps(WARM_STEPS)
             warm = time.monotonic() - begin
             answer = engine.steps(case["steps"])
@@ -137,8 +137,7 @@ def run_turn(name, case_name, recompute, arguments, seconds):
 
 
 def device_memory(arguments, which):
-    """Bytes that the whole device has given away now (used), or has (total), by nvidia-smi; None
-    where it is not told."""
+    """Used or total bytes of the device, as nvidia-smi reports them; None when it cannot."""
     if arguments.device != "cuda":
         return None
     try:
@@ -151,7 +150,7 @@ def device_memory(arguments, which):
 
 
 class Measured:
-    """All turns of one engine on one case."""
+    """The results of all turns of one engine on one case."""
 
     def __init__(self):
         self.turns, self.failures = [], []
@@ -175,7 +174,7 @@ def is_memory(text):
 
 
 def summary(name, case_name, measured, arguments, rate):
-    """What is reported of an engine; None when it never came to an end."""
+    """The report of an engine; None when no turn was completed."""
     if not measured.turns:
         return None
     case = gpu_cases.CASES[case_name]
@@ -217,7 +216,7 @@ def row_text(name, row):
 
 
 def ratios_text(rows):
-    """Skep beside each of the others."""
+    """Ratios of Skep to each of the other engines."""
     lines = []
     for name in ("eager", "compile"):
         if rows.get("skep") and rows.get(name):
@@ -255,7 +254,7 @@ def write_files(document, arguments):
 
 
 def rate_of(arguments, device):
-    """The rates that utilization is of."""
+    """The peak rates that utilization refers to."""
     measured = None
     if arguments.probe:
         lines = json.loads(arguments.probe.read_text())["lines"]
@@ -295,7 +294,7 @@ def report(document, measured, arguments, rate):
 
 
 def give_up_what_cannot_fit(measured, arguments):
-    """To learn it from each engine, without and with recomputation, would take minutes."""
+    """Skip cases whose static bytes exceed device memory; to try each would take minutes."""
     total = device_memory(arguments, "total")
     for case_name, engines in measured.items():
         static = gpu_cases.static_bytes(gpu_cases.CASES[case_name])
@@ -306,7 +305,7 @@ def give_up_what_cannot_fit(measured, arguments):
 
 
 def measure(arguments, document, rate):
-    """Rounds over all cases: the first is the most valuable; later ones make medians better."""
+    """Run the turns, each over all cases. Later turns improve the medians."""
     measured = {case: {name: Measured() for name in arguments.engine} for case in arguments.case}
     give_up_what_cannot_fit(measured, arguments)
     end = time.monotonic() + 60 * arguments.minutes
@@ -329,16 +328,16 @@ def measure(arguments, document, rate):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", default="build/bench/step_times", help="bench/step_times")
-    parser.add_argument("--python", default=sys.executable, help="of PyTorch")
+    parser.add_argument("--python", default=sys.executable, help="a Python with PyTorch")
     parser.add_argument("--case", action="append", choices=gpu_cases.CASES)
     parser.add_argument("--engine", action="append", choices=ENGINES)
     parser.add_argument("--minutes", type=float, default=9)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--rows", type=int, help="instead of the case's")
+    parser.add_argument("--rows", type=int, help="rows of a batch; default: those of the case")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="a further run key for Skep")
-    parser.add_argument("--probe", type=pathlib.Path, help="what skep probe --json said")
+    parser.add_argument("--probe", type=pathlib.Path, help="output of skep probe --json")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--markdown", type=pathlib.Path)
     arguments = parser.parse_args()

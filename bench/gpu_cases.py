@@ -1,5 +1,5 @@
-"""Shapes that bench/gpu.py measures, and what is known of them without running: parameters,
-operations of a token, static bytes, and the rates that makers of GPUs promise."""
+"""Shapes that bench/gpu.py measures, with numbers that follow from them: parameters, operations for
+each token, static bytes. Also the peak rates in the data sheets of GPUs."""
 
 GPT2_124M = {
     "model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12,
@@ -26,7 +26,7 @@ GPT2_TINY = GPT2_124M | {
     "vocab_size": 97, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4,
 }
 
-# The most valuable first: time may end. Steps are those of one turn, behind the warm ones.
+# The most important first, because time may run out. Steps: those of one turn after the warm-up.
 CASES = {
     "llama-1b": {"model": LLAMA_1B, "rows": 4, "length": 4096, "moments": "f32", "steps": 16},
     "llama-8b": {"model": LLAMA_8B, "rows": 1, "length": 8192, "moments": "bf16", "steps": 6},
@@ -36,8 +36,8 @@ CASES = {
 }
 REAL_CASES = ("llama-1b", "llama-8b", "gpt2-124m")
 
-# Dense bf16 products with sums in f32, operations a second, of data sheets; the first name that a
-# device's contains.
+# Operations per second of dense bf16 products with f32 sums, from data sheets. The first name that
+# is part of the device's name applies.
 PEAKS = (
     ("B200", 2250e12), ("H200", 989e12), ("GH200", 989e12), ("H100 PCIe", 756e12),
     ("H100 NVL", 835e12), ("H100", 989e12), ("A100", 312e12), ("L40S", 362e12), ("L40", 181e12),
@@ -46,7 +46,7 @@ PEAKS = (
 
 
 def shape_of(model):
-    """(layers, hidden, query heads x head dim) of either family."""
+    """(layers, hidden, query heads x head dim) of a GPT-2 or a Llama."""
     if model["model_type"] == "gpt2":
         return model["n_layer"], model["n_embd"], model["n_embd"]
     return (model["num_hidden_layers"], model["hidden_size"],
@@ -67,7 +67,7 @@ def parameters_of(model):
 
 
 def multiplied_of(model):
-    """The weights that a token is multiplied by: all but tables that are only looked up."""
+    """Weights in matrix products: all except tables that are only looked up."""
     looked_up = 0
     if not model["tie_word_embeddings"]:
         looked_up = model["vocab_size"] * shape_of(model)[1]
@@ -87,7 +87,7 @@ def flops_per_token(case):
 
 
 def bytes_per_parameter(case):
-    """bf16 parameter 2, f32 master 4, f32 gradient 4, two moments: of both sides."""
+    """Bytes of bf16 parameters, f32 masters, f32 gradients and moments, the same in all engines."""
     return 10 + 2 * {"f32": 4, "bf16": 2}[case["moments"]]
 
 

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""One PyTorch engine of bench/gpu.py: a plain module in bf16, PyTorch's own attention
-(scaled_dot_product_attention, causal), masters, gradients and clipping in f32, AdamW.
+"""One PyTorch engine of bench/gpu.py: a module in bf16 with PyTorch's causal attention
+(scaled_dot_product_attention), and masters, gradients, clipping and AdamW in f32.
 
-The argument is JSON: {"case": NAME, "compile": bool, "recompute": bool, "device": "cuda"}. Says in
-a line when it is ready, then answers each number of steps on standard input by {"ms": [...],
-"losses": [...], "allocated_bytes": N, "reserved_bytes": N}: peaks since the first answer. Out of
-memory: {"failed": "..."}, and the end.
+The argument is JSON: {"case": NAME, "compile": bool, "recompute": bool, "device": "cuda"}. The
+script prints a line when it is ready. For each number of steps on standard input it then prints
+{"ms": [...], "losses": [...], "allocated_bytes": N, "reserved_bytes": N}; the bytes are peaks since
+the first answer. When memory runs out it prints {"failed": "..."} and exits.
 
-Static bytes are those of Skep: bf16 parameters, f32 masters, f32 gradients, moments of the case's
-dtype. With f32 moments the optimizer is torch.optim.AdamW, fused; it has no bf16 moments for f32
-masters, so for those its formula is compiled by torch.compile into one kernel a tensor.
+Static bytes are the same as in Skep: bf16 parameters, f32 masters, f32 gradients, and moments in
+the dtype of the case. For f32 moments the optimizer is the fused torch.optim.AdamW. That optimizer
+has no bf16 moments with f32 masters, so torch.compile compiles its formula into one kernel per
+tensor.
 """
 
 import json
@@ -126,7 +127,7 @@ class Decoder(nn.Module):
 
 
 def fused_step(tensors, numbers, decay):
-    """AdamW on f32 masters with bf16 moments, one tensor."""
+    """AdamW for one tensor, with f32 masters and bf16 moments."""
     master, gradient, first, second, parameter = tensors
     rate, correction_1, correction_2, scale = numbers.unbind()
     g = gradient * scale
@@ -141,7 +142,7 @@ def fused_step(tensors, numbers, decay):
 
 
 class Optimizer:
-    """Masters and gradients in f32 beside bf16 parameters."""
+    """AdamW with f32 masters and gradients for bf16 parameters."""
 
     def __init__(self, parameters, moments):
         self.parameters = list(parameters)
@@ -159,14 +160,14 @@ class Optimizer:
         else:
             self.moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in self.parameters]
             device = self.masters[0].device
-            # On a processor, where only this script is tried, compiling would take minutes.
+            # On a CPU, which serves only for trials of this script, compiling would take minutes.
             self.fused = torch.compile(fused_step, dynamic=True) if device.type == "cuda" else \
                 fused_step
             self.numbers = torch.ones(4, device=device)
 
     @staticmethod
     def taker(master):
-        """One backward a step: the gradient is rounded up to f32 and let go at once."""
+        """A hook that converts a gradient to f32 and frees it; a step has one backward."""
         def take(parameter):
             master.grad.copy_(parameter.grad)
             parameter.grad = None
@@ -205,7 +206,7 @@ class Trainer:
             self.optimizer = Optimizer(module.parameters(), case["moments"])
         self.angles = None if module.theta is None else module.angles(self.device)
         self.module = torch.compile(module) if options["compile"] else module
-        # Ids cross the link in every step, as they do when they come from a file.
+        # Each step copies ids to the device, as in training from a file.
         self.ids = torch.randint(0, case["model"]["vocab_size"], (BATCHES, rows, length + 1))
         if self.device == "cuda":
             self.ids = self.ids.pin_memory()
@@ -239,7 +240,7 @@ class Trainer:
         return {"ms": times, "losses": losses} | self.peaks()
 
 
-def say(document):
+def print_document(document):
     print(json.dumps(document), flush=True)
 
 
@@ -247,11 +248,11 @@ def serve(options):
     torch.set_float32_matmul_precision("highest")
     trainer = Trainer(options)
     cuda = options["device"] == "cuda"
-    say({"parameters": trainer.parameter_count, "torch": torch.__version__,
+    print_document({"parameters": trainer.parameter_count, "torch": torch.__version__,
          "device": torch.cuda.get_device_name() if cuda else "cpu"})
     warmed = False
     for line in sys.stdin:
-        say(trainer.answer(int(line)))
+        print_document(trainer.answer(int(line)))
         if not warmed and cuda:
             torch.cuda.reset_peak_memory_stats()
         warmed = True
@@ -262,7 +263,7 @@ def main():
     try:
         serve(options)
     except torch.OutOfMemoryError as error:
-        say({"failed": "out of memory: " + str(error).splitlines()[0]})
+        print_document({"failed": "out of memory: " + str(error).splitlines()[0]})
         sys.exit(3)
 
 

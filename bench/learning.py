@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What PyTorch learns from the demo's text, for three seeds: the figure Skep's run must meet.
+"""Train PyTorch on the text of the demo, for three seeds; its loss is the target for Skep.
 
     python bench/learning.py FOLDER [--config config.json] [--stop N] [--seeds 1 2 3]
 
-FOLDER holds train.txt and validation.txt (tools/demo_text), read as bytes. The defaults are the
-run of tools/demo. Each step draws random windows of the training text. Reported is the mean
-validation loss per byte over the whole validation text, cut into windows that do not overlap,
-after the last step and on the way.
+FOLDER holds train.txt and validation.txt (tools/demo_text), read as bytes. The defaults are those
+of tools/demo. Each step draws random windows of the training text. The script reports the mean
+validation loss per byte over the whole validation text, in windows that do not overlap. It does so
+every --eval-every steps and after the last step.
 """
 
 import argparse
@@ -42,9 +42,9 @@ WSD_DECAY_SHARE = 0.2  # of all steps
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--config", type=pathlib.Path, help="config.json; the demo's by default")
-    parser.add_argument("--steps", type=int, default=1800, help="that the schedule counts on")
-    parser.add_argument("--stop", type=int, default=600, help="how many of them are done")
+    parser.add_argument("--config", type=pathlib.Path, help="config.json; default: the demo's")
+    parser.add_argument("--steps", type=int, default=1800, help="length of the schedule")
+    parser.add_argument("--stop", type=int, default=600, help="steps to train")
     parser.add_argument("--schedule", choices=("cosine", "wsd"), default="wsd")
     parser.add_argument("--sequence", type=int, default=256)
     parser.add_argument("--rows", type=int, default=8)
@@ -53,11 +53,11 @@ def parse_arguments():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--eval-every", type=int, default=200)
-    parser.add_argument("--samples", help="rows of bench/sample_order, {seed} in the name: the same"
-                        " tokens in the same order as Skep; random windows without it")
-    parser.add_argument("--weights", help="model folder to begin from, {seed} in the name; random"
-                        " weights of PyTorch's own without it")
-    parser.add_argument("--json", type=pathlib.Path, help="also write the figures here")
+    parser.add_argument("--samples", help="output of bench/sample_order, {seed} in the name: train"
+                        " on the tokens of Skep in its order; default: random windows")
+    parser.add_argument("--weights", help="model folder of the first weights, {seed} in the name;"
+                        " default: random weights from PyTorch")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the results to this file")
     return parser.parse_args()
 
 
@@ -89,7 +89,7 @@ def make_optimizer(model, lr):
 
 
 def learning_rate(step, arguments):
-    """Skep's schedules: a linear rise, then a cosine to its floor, or a plateau that falls late."""
+    """The schedules of Skep: linear warm-up, then cosine, or a plateau and a linear decay."""
     if step < arguments.warmup:
         return arguments.lr * (step + 1) / arguments.warmup
     if arguments.schedule == "wsd":
@@ -107,7 +107,7 @@ def draw_windows(text, generator, arguments):
 
 
 def sample_rows(seed, arguments):
-    """[steps, rows, sequence + 1] as bench/sample_order wrote them, or None."""
+    """[steps, rows, sequence + 1] from the file of bench/sample_order, or None."""
     if arguments.samples is None:
         return None
     raw = pathlib.Path(arguments.samples.format(seed=seed)).read_bytes()
@@ -116,7 +116,7 @@ def sample_rows(seed, arguments):
 
 
 def loss_of(model, windows):
-    """Mean over every byte of each window but its first: `sequence` predictions a row."""
+    """Mean loss of the `sequence` predictions of each row; a row has one byte more."""
     logits = model(windows[:, :-1], use_cache=False).logits
     return torch.nn.functional.cross_entropy(
         logits.float().reshape(-1, logits.shape[-1]), windows[:, 1:].reshape(-1)
@@ -133,7 +133,7 @@ def validation_loss(model, text, arguments):
 
 
 def train(seed, config, texts, arguments):
-    """[[step, validation loss]]; the last entry is the result."""
+    """A list of [step, validation loss]; the last entry is the result."""
     model = make_model(config, seed, arguments.weights)
     optimizer = make_optimizer(model, arguments.lr)
     generator = torch.Generator().manual_seed(seed)

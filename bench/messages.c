@@ -1,9 +1,9 @@
-/* messages: how fast a messenger moves bulk between two processes of this machine, encrypted.
+/* messages: measure the rate of encrypted bulk frames between two processes of this machine.
  *
  *   messages [FRAMES] [BULK_CONNECTIONS]
  *
- * Frames of 1 MiB, one direction, sent by who dialed and then by who was dialed; MB/s of payload.
- * Small control frames go round meanwhile: how late the latest came back. */
+ * Sends FRAMES frames of 1 MiB in one direction, then in the other. Prints MB/s of payload for each
+ * direction, and the longest round trip of a small control frame that was sent meanwhile. */
 #include "transport/messages/messages.h"
 
 #include "base/clock.h"
@@ -48,7 +48,7 @@ static void name_peer(struct side *side, const char *address) {
     }
 }
 
-/* The next event, however long it takes. */
+/* Wait without a time limit for the next event. */
 static struct messenger_event next_event(struct side *side) {
     struct messenger_event event;
     while (!messenger_next(side->messenger, &event)) {
@@ -63,7 +63,7 @@ static void send_surely(struct side *side, enum channel channel, const struct fr
     }
 }
 
-/* Take everything, give pings back, and say when all has come. */
+/* Receive all bulk frames, return each ping, and send KIND_DONE at the end. */
 static void take(struct side *side, uint32_t frames) {
     const struct frame done = {.kind = KIND_DONE};
     for (uint32_t count = 0; count < frames;) {
@@ -78,17 +78,17 @@ static void take(struct side *side, uint32_t frames) {
 }
 
 struct figures {
-    double rate, ping_most_ms;
+    double rate, ping_max_ms;
 };
 
-/* What came back; true when the other has everything. */
-static bool hear(struct side *side, struct figures *figures) {
+/* Handle returned pings. True when the peer has received all frames. */
+static bool receive_answers(struct side *side, struct figures *figures) {
     struct messenger_event event;
     bool done = false;
     while (!done && messenger_next(side->messenger, &event)) {
         if (event.kind == MESSENGER_FRAME && event.frame.kind == KIND_PING) {
             const double ms = (double)(clock_monotonic_ns() - (int64_t)event.frame.offset) / 1e6;
-            figures->ping_most_ms = ms > figures->ping_most_ms ? ms : figures->ping_most_ms;
+            figures->ping_max_ms = ms > figures->ping_max_ms ? ms : figures->ping_max_ms;
         }
         done = event.kind == MESSENGER_FRAME && event.frame.kind == KIND_DONE;
     }
@@ -107,10 +107,10 @@ static struct figures give(struct side *side, uint32_t frames) {
         while (messenger_send(side->messenger, side->peer, CHANNEL_BULK, &bulk, payload) !=
                SEND_OK) {
             (void)messenger_wait(side->messenger, -1, 1000);
-            (void)hear(side, &figures);
+            (void)receive_answers(side, &figures);
         }
     }
-    while (!hear(side, &figures)) {
+    while (!receive_answers(side, &figures)) {
         (void)messenger_wait(side->messenger, -1, -1);
     }
     const double seconds = (double)(clock_monotonic_ns() - start_ns) / 1e9;
@@ -123,9 +123,9 @@ static void await_peer(struct side *side) {
     }
 }
 
-static void print(const char *who, struct figures figures) {
-    printf("%-12s %7.0f MB/s, control there and back in at most %.1f ms\n", who, figures.rate,
-           figures.ping_most_ms);
+static void print(const char *label, struct figures figures) {
+    printf("%-12s %7.0f MB/s, control round trip at most %.1f ms\n", label, figures.rate,
+           figures.ping_max_ms);
 }
 
 int main(int argc, char **argv) {

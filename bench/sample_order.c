@@ -1,10 +1,10 @@
-/* sample_order: the rows that a run of Skep trains on, in order, so that another program can train
- * on the same ones.
+/* sample_order: write the rows that a run of Skep trains on, in order, so that another program can
+ * train on the same data.
  *
  *   sample_order RUN.yaml COUNT [key=value...] > rows.i32
  *
- * Writes COUNT rows of sequence + 1 token ids, int32 little-endian: a row's tokens and the label of
- * its last. */
+ * Writes COUNT rows of sequence + 1 token ids, int32 little-endian: the tokens of a row and the
+ * label of the last one. */
 #include "runtime/session/session.h"
 
 #include "base/text.h"

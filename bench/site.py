@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A site of two ranks, one thread each: Skep against PyTorch's FSDP2 on gloo, and against itself
-as one rank with two threads, in one run.
+"""Measure a site of two ranks, one thread each: Skep and PyTorch's FSDP2 on gloo.
+
+Also measures Skep with one rank and two threads.
 
     python bench/site.py --skep build/skep [--case NAME] [--engine NAME...] [--turns N]
                          [--json FILE]
 
-The global batch is the same for all; each rank has half of its rows. Engines take turns; reported
-are the median step, and the peak resident memory of the largest rank.
+All engines have the same global batch, and each of two ranks has half of its rows. Engines take
+turns. The script reports the median step and the peak resident memory of the largest rank.
 """
 
 import argparse
@@ -40,7 +41,7 @@ def free_port():
 
 
 class FsdpEngine:
-    """Both ranks live through all turns and sleep between their own."""
+    """Two processes that run through all turns and sleep during those of other engines."""
 
     def __init__(self, case):
         where = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1",
@@ -71,7 +72,7 @@ class FsdpEngine:
 
 
 class SkepSite(train.SkepEngine):
-    """`skep train --ranks N`; wait4 gives the peak of the largest process."""
+    """`skep train --ranks N`; wait4 reports the peak memory of the largest process."""
 
     def __init__(self, case, skep, ranks, threads, settings):
         super().__init__(case, {}, threads, skep)
@@ -120,7 +121,7 @@ def main():
     parser.add_argument("--case", default="Llama 15M, 8x256", choices=baseline.CASES)
     parser.add_argument("--engine", action="append", choices=names)
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--json", type=pathlib.Path, help="also write the figures here")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the results to this file")
     arguments = parser.parse_args()
     arguments.engine = arguments.engine or names
     where = train.machine()

@@ -1,9 +1,10 @@
-/* step_profile: where a training step's time goes, by kind of instruction.
+/* step_profile: measure the time of a training step by kind of instruction.
  *
  *   step_profile MODEL [key=value...]
  *
- * Random weights and random tokens; every instruction is timed by itself, the best of several steps
- * counts. Prints time, share, rate, and the whole step against its products alone. */
+ * The model has random weights and trains on random tokens. Each instruction is timed separately,
+ * and its fastest time of STEPS steps counts. Prints times, shares and rates, and compares the rate
+ * of the whole step with that of its matrix products. */
 #include "base/clock.h"
 #include "base/random.h"
 #include "runtime/schedule/estimate.h"
@@ -42,7 +43,7 @@ static double run_timed(struct session *session, uint32_t index) {
     return (double)(clock_monotonic_ns() - begin) * 1e-9;
 }
 
-/* The best time of each instruction over all steps. */
+/* Set the fastest time of each instruction over all steps. */
 static void measure(struct session *session, double *best) {
     const struct schedule *schedule = &session->program.schedule;
     for (int step = 0; step < STEPS; step++) {

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Whether a change made training steps slower: two builds of bench/step_times take turns.
+"""Compare the step times of two builds of bench/step_times, which take turns.
 
     python bench/step_ratio.py BEFORE/step_times AFTER/step_times [--pairs N] [--steps N]
                                [--threads N] [--json FILE]
 
 For each of three shapes both programs run as long-lived processes. In each pair both take the same
-number of steps, in alternating order, so that a slow minute of the machine hits both alike. The
-ratio of a pair is the time of AFTER over the time of BEFORE. Reported is the mean ratio of all
-pairs of a shape with its 95 % interval (Student's t), and that of all shapes together.
+number of steps, in alternating order, so that a slow period of the machine affects both alike. The
+ratio of a pair is the time of AFTER divided by the time of BEFORE. The script prints the mean ratio
+of all pairs of a shape with its 95 % interval (Student's t), and that of all shapes together.
 """
 
 import argparse
@@ -34,14 +34,14 @@ SHAPES = {
     "qwen3 bf16, 8 x 128 tokens": (QWEN3, 128, 8, "bf16"),
     "gpt2 f32, 8 x 128 tokens": (GPT2, 128, 8, "f32"),
 }
-# Two-sided 95 % quantiles of Student's t; beyond 120 degrees of freedom the normal's.
+# Two-sided 95 % quantiles of Student's t; otherwise those of a normal distribution.
 STUDENT_T = {9: 2.262, 19: 2.093, 29: 2.045, 39: 2.023, 59: 2.001, 89: 1.987, 119: 1.980}
 NORMAL = 1.96
 WARM_STEPS = 3
 
 
 class Timed:
-    """One program that waits until it is asked for steps."""
+    """One process of step_times."""
 
     def __init__(self, program, folder, config, settings):
         path = pathlib.Path(folder) / "config.json"
@@ -93,7 +93,7 @@ def main():
     parser.add_argument("before")
     parser.add_argument("after")
     parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--steps", type=int, default=3, help="of each program in a pair")
+    parser.add_argument("--steps", type=int, default=3, help="steps of each program in a pair")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()

@@ -1,13 +1,14 @@
-/* step_times: whole training steps of a random model on random tokens, timed, and nothing else: no
- * data, no snapshots, no export, so that models are measured that the disk could not hold.
+/* step_times: time whole training steps of a random model on random tokens. It reads no data and
+ * writes no snapshots, so it can measure models that the disk could not hold.
  *
  *   step_times MODEL [key=value...]
  *
- * Says in one line of JSON when it is ready: {"parameters": N, "target": "...", "device": "...",
+ * Prints one line of JSON when it is ready: {"parameters": N, "target": "...", "device": "...",
  * "planned_bytes": N, "declared_bytes": N, "taken_bytes": N}, in device memory (host memory on a
- * cpu target); taken is what the driver counts, of all processes, 0 on a cpu target. Then answers
- * each number of steps on standard input by {"ms": [...], "losses": [...]}. A step is what
- * `skep train` times: batch, forward, backward, clipping, AdamW, and the loss read back. */
+ * cpu target). "taken_bytes" is the memory that all processes use, as the driver reports it; 0 on a
+ * cpu target. For each number of steps on standard input it then prints {"ms": [...], "losses":
+ * [...]}. A step is the same as in `skep train`: batch, forward, backward, clipping, AdamW and
+ * reading the loss. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -72,7 +73,7 @@ static uint64_t taken_bytes(const struct session *session) {
     return 0;
 }
 
-static void say_ready(const struct session *session) {
+static void print_ready(const struct session *session) {
     const struct target *target = session->target;
     int64_t parameters = 0;
     enum space space = target->kind == TARGET_CUDA ? SPACE_DEVICE : SPACE_HOST;
@@ -138,7 +139,7 @@ int main(int argc, char **argv) {
     log_init(0);
     enum status status = open_session(&session, argc, argv, &fault);
     if (status == OK) {
-        say_ready(&session);
+        print_ready(&session);
     }
     while (status == OK && scanf("%d", &count) == 1 && count > 0 && count <= STEPS_MAX) {
         status = answer(&session, count, &step, &fault);

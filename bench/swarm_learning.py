@@ -1,27 +1,28 @@
 #!/usr/bin/env python3
-"""What a swarm learns beside data parallel on the same tokens, by paired seeds.
+"""Compare the loss of swarms with that of data parallel training on the same tokens.
 
     python3 bench/swarm_learning.py TEXT [--skep build/skep] [--seeds 1 2 3 4 5] [--json OUT]
 
-TEXT holds train.txt and validation.txt (tools/demo_text), read as bytes. The training text is cut
-at blank lines into pieces of some 2 KiB, which are put into a drawn order: Skep trains on a text's
-1 MiB blocks one after another, and so each of them is like the whole. The model is a Llama of about
-a million parameters. For each seed:
+TEXT holds train.txt and validation.txt (tools/demo_text), read as bytes. The script divides the
+training text at blank lines into pieces of about 2 KiB and shuffles them. Skep trains on a text in
+blocks of 1 MiB, and after the shuffle each block is like the whole text. The model is a Llama with
+about a million parameters. For each seed these cases run:
 
-    data parallel   `skep train`, --tokens a step; the sum of gradients is the same for any number
-                    of ranks, so one run stands beside all swarms
-    a swarm of M    `skep track` and M x `skep join` on loopback, --tokens / M a member's step, as
-                    many steps: the same tokens
-    the others      M = 4 again with other codecs, and with members that die and are replaced:
-                    --churn-length times the steps, for who dies takes a round's work along, and
-                    its samples return to the ledger; the tokens that counted are told
+    data parallel   `skep train` with --tokens per step. The sum of gradients is the same for any
+                    number of ranks, so one run is compared with all swarms.
+    swarm of M      `skep track` and M times `skep join` on loopback, with --tokens / M per step of
+                    a member, for the same number of steps and tokens.
+    other cases     M = 4 with other codecs, and with members that are killed and replaced. Those
+                    run --churn-length times the steps, because the work of a killed member in a
+                    round is lost and its samples return to the ledger. The report has the tokens
+                    that were committed.
 
-Each has its own learning rate, and should have its best. Reported for each is the validation loss
-after the last step, its distance from its pair of the same seed, and the mean distance over seeds
-with its 95 % confidence interval (Student's t). The ledger tells rounds in which a member did not
-train on all of its samples: a run without churn that has any is named.
+Data parallel and swarms have separate learning rates. The script reports the validation loss after
+the last step, the difference from the paired case with the same seed, and the mean difference over
+seeds with its 95 % confidence interval (Student's t). It also reports runs with rounds in which a
+member did not train on all of its samples, according to the ledger.
 
-With --json a run that is there already is not done again, so that one that was stopped goes on.
+With --json the script skips runs whose results are in the file, so an interrupted call can resume.
 """
 
 import argparse
@@ -89,7 +90,7 @@ PIECE_BYTES = 2048
 
 # Student's t for 95 %, by degrees of freedom.
 T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
-CASES = (  # name, members, codec, chance of each member to be replaced in a round, beside which
+CASES = (  # name, members, codec, probability to replace a member in a round, compared with
     ("data parallel", 1, None, 0, None),
     ("swarm of 2, int8", 2, "int8", 0, "data parallel"),
     ("swarm of 4, int8", 4, "int8", 0, "data parallel"),
@@ -106,17 +107,19 @@ def parse_arguments():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--steps", type=int, default=1800)
     parser.add_argument("--inner-steps", type=int, default=30)
-    parser.add_argument("--tokens", type=int, default=1024, help="a step of all members together")
+    parser.add_argument("--tokens", type=int, default=1024,
+                        help="tokens per step of all members together")
     parser.add_argument("--warmup", type=int, default=100)
-    parser.add_argument("--lr", type=float, default=1e-3, help="of data parallel")
+    parser.add_argument("--lr", type=float, default=1e-3, help="learning rate of data parallel")
     parser.add_argument("--swarm-lr", type=float, default=1e-3)
     parser.add_argument("--outer-lr", type=float, default=1)
     parser.add_argument("--outer-momentum", type=float, default=0.5)
-    parser.add_argument("--churn-length", type=float, default=1.125, help="of other runs' steps")
+    parser.add_argument("--churn-length", type=float, default=1.125,
+                        help="factor on the steps of runs with churn")
     parser.add_argument("--precision", default="bf16")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
-    parser.add_argument("--cases", nargs="+", help="ends of names; all by default")
-    parser.add_argument("--set", nargs="*", default=[], help="key=value for every run")
+    parser.add_argument("--jobs", type=int, default=2, help="number of concurrent runs")
+    parser.add_argument("--cases", nargs="+", help="suffixes of case names; default: all cases")
+    parser.add_argument("--set", nargs="*", default=[], help="key=value settings for each run")
     parser.add_argument("--json", type=pathlib.Path)
     return parser.parse_args()
 
@@ -164,7 +167,7 @@ class Bench:
         return run
 
     def run(self, seed, case):
-        """What a run left behind; its files are gone."""
+        """Run one case and return its result; its files are deleted."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="skep-learning-"))
         begin = time.monotonic()
         try:
@@ -194,7 +197,7 @@ def last_loss(metrics):
 
 
 class Swarm:
-    """A tracker and its members; each member has a folder of its own for identity and state."""
+    """A tracker and its members; each member has a folder for its identity and state."""
 
     def __init__(self, bench, run):
         self.bench = bench
@@ -212,7 +215,7 @@ class Swarm:
                 raise RuntimeError(f"the tracker ended: see {folder / 'log'}")
             self.string = line.strip()
         self.started = 0
-        self.members = {}  # process by folder
+        self.members = {}  # folder: process
 
     def join(self):
         self.started += 1
@@ -226,28 +229,28 @@ class Swarm:
              f"export={home}/model"],
             stdout=self.log, stderr=self.log, env={**os.environ, "STATE_DIRECTORY": str(home)})
 
-    def reached(self, home):
-        """A member's last round; 0: none yet."""
+    def last_round(self, home):
+        """The last round that a member completed, or 0."""
         metrics = home / "metrics.jsonl"
         lines = metrics.read_text().splitlines() if metrics.exists() else []
         return max((json.loads(line)["round"] for line in lines
                     if '"round"' in line and line.endswith("}")), default=0)
 
     def rounds(self):
-        """Of the member that has come furthest."""
-        return max(self.reached(home) for home in self.members)
+        """The highest round that a member has completed."""
+        return max(self.last_round(home) for home in self.members)
 
     def replace(self, home):
-        """A death with all that was on the disk; but the newest state lives with one at least."""
+        """Kill and replace a member, unless it alone has the newest state."""
         newest = self.rounds()
-        if any(other != home and self.reached(other) == newest for other in self.members):
+        if any(other != home and self.last_round(other) == newest for other in self.members):
             process = self.members.pop(home)
             process.kill()
             process.wait()
             self.join()
 
     def rounds_done(self, members, home):
-        """Rounds, those in which somebody lacked or stopped short, and the tokens of all."""
+        """Committed rounds, rounds in which samples are missing, and tokens of all rounds."""
         arguments = self.bench.arguments
         full = arguments.tokens * arguments.inner_steps
         with (home / "ledger.jsonl").open() as lines:
@@ -292,7 +295,7 @@ def summary(losses, beside):
 
 
 def report_of(results, wanted):
-    """Rows by name; a distance over the seeds that both have."""
+    """The rows by case; differences use the seeds that both cases have."""
     losses = {case[0]: {} for case in wanted}
     for result in results:
         if result["case"] in losses:
@@ -322,10 +325,10 @@ def print_report(report):
 
 
 def settings_of(arguments):
-    told = vars(arguments).copy()
-    for place in ("text", "skep", "json", "seeds", "cases", "jobs"):
-        told.pop(place)
-    return told
+    settings = vars(arguments).copy()
+    for name in ("text", "skep", "json", "seeds", "cases", "jobs"):
+        settings.pop(name)
+    return settings
 
 
 def results_before(arguments):
@@ -333,7 +336,7 @@ def results_before(arguments):
         return []
     before = json.loads(arguments.json.read_text())
     if before["settings"] != settings_of(arguments):
-        sys.exit(f"{arguments.json} has results of other settings")
+        sys.exit(f"{arguments.json} was written with other settings; use another file")
     return before["results"]
 
 
@@ -362,14 +365,14 @@ def run_all(bench, wanted, results):
             except (RuntimeError, OSError, subprocess.CalledProcessError) as failure:
                 print(failure, file=sys.stderr, flush=True)
                 continue
-            tell(results[-1])
+            log_result(results[-1])
             if arguments.json:
                 arguments.json.write_text(json.dumps(
                     {"settings": settings_of(arguments), "results": results,
                      "rows": report_of(results, CASES)}, indent=1) + "\n")
 
 
-def tell(result):
+def log_result(result):
     line = (f"seed {result['seed']}  {result['case']:24}  {result['loss']:.4f}  "
             f"{result['seconds']} s")
     if result.get("short"):

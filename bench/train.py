@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Speed and memory of a whole training step: PyTorch three ways against Skep, in one run.
+"""Measure speed and memory of training steps: Skep and three modes of PyTorch, in one run.
 
     python bench/train.py [--skep build/skep] [--case NAME...] [--engine NAME...]
                           [--turns N] [--json FILE]
 
-Each engine is a process of its own. They take turns, so that a slow minute of the machine hits
-all of them alike; reported are the median step and the peak resident memory. A step is forward,
+Each engine has its own process. Engines take turns, so that a slow period of the machine affects
+all alike. The script reports the median step and the peak resident memory. A step is forward,
 backward, clipping by the global norm and AdamW. The PyTorch engines are transformers models with
 sdpa attention and fused AdamW; Skep runs through `skep train` on random tokens.
 """
@@ -37,7 +37,7 @@ SKEP_ENGINES = {
 
 
 class PytorchEngine:
-    """A worker process that lives through all turns and sleeps between its own."""
+    """A process that runs through all turns and sleeps during those of other engines."""
 
     def __init__(self, case, options, threads):
         command = [sys.executable, baseline.__file__, json.dumps({"case": case, **options})]
@@ -52,7 +52,7 @@ class PytorchEngine:
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the worker ended with {self.process.wait()}")
+            raise RuntimeError(f"the PyTorch process ended with exit code {self.process.wait()}")
         return json.loads(line)
 
     def finish(self):
@@ -61,7 +61,7 @@ class PytorchEngine:
 
 
 class SkepEngine:
-    """One `skep train` a turn: it has no pause, and starting it costs little."""
+    """One `skep train` for each turn, because a run cannot pause; starting it is fast."""
 
     def __init__(self, case, options, threads, skep):
         self.skep = skep
@@ -87,7 +87,7 @@ class SkepEngine:
         }
 
     def turn(self, steps):
-        # JSON is YAML.
+        # Each JSON document is also YAML.
         self.run_file.write_text(json.dumps(self.run | {"steps": WARM_STEPS + steps}, indent=1))
         self.metrics.unlink(missing_ok=True)
         command = [self.skep, "train", "--fresh", "-q", str(self.run_file), *self.extra]
@@ -121,7 +121,7 @@ def start_engine(name, case, arguments):
 
 
 def measure(case, arguments):
-    """name -> {tokens_per_s, step_ms, spread, rss_bytes, first_loss}; engines in alternation."""
+    """{engine: summary}; the engines take turns."""
     engines, samples = {}, {}
     try:
         for name in arguments.engine:
@@ -183,12 +183,12 @@ def machine():
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--skep", help="the program; without it only PyTorch is measured")
+    parser.add_argument("--skep", help="the Skep program; default: measure only PyTorch")
     parser.add_argument("--case", action="append", choices=baseline.CASES)
     parser.add_argument("--engine", action="append", choices=[*PYTORCH_ENGINES, *SKEP_ENGINES])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", help="also write the figures here")
+    parser.add_argument("--json", help="also write the results to this file")
     arguments = parser.parse_args()
     arguments.case = arguments.case or list(baseline.CASES)
     if not arguments.engine:

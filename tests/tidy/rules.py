@@ -218,6 +218,7 @@ UNBUILT_FILES = {}
 PLAIN_FOLDERS = (
     "README.md",
     "arena",
+    "bench",
     "base",
     "docs",
     "kernels",
@@ -245,6 +246,7 @@ PLAIN_FOLDERS = (
     "tests/unit/model",
     "tests/unit/schedule",
     "tests/unit/shard",
+    "tools",
     "transport/collectives",
     "transport/identity",
     "transport/messages",
