@@ -15,23 +15,23 @@
 enum { OVERRIDES_MAX = 64 };
 
 static enum status write_rows(struct session *session, int64_t count, struct fault *fault) {
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     struct token_data data;
-    enum status status =
-        data_open_run(run, &run->train, session->blueprint.vocab, &session->region, &data, fault);
+    enum status status = data_open_run(settings, &settings->train_files, session->blueprint.vocab,
+                                       &session->region, &data, fault);
     if (status != OK) {
         return status;
     }
-    size_t tokens = (size_t)run->sequence + 1;
+    size_t tokens = (size_t)settings->sequence_tokens + 1;
     void *raw = region_alloc(&session->region, tokens, sizeof(int32_t));
     struct token_row row = {.ids = region_alloc(&session->region, tokens, sizeof(int32_t)),
                             .labels = region_alloc(&session->region, tokens, sizeof(int32_t)),
                             .positions = region_alloc(&session->region, tokens, sizeof(int32_t))};
     int64_t cursor = 0;
     for (int64_t i = 0; i < count && status == OK; i++) {
-        int64_t window = data_next(&data, (uint64_t)run->seed, &cursor);
+        int64_t window = data_next(&data, (uint64_t)settings->seed, &cursor);
         status = data_window(&data, window, raw, &row, fault);
-        row.ids[run->sequence] = row.labels[run->sequence - 1];
+        row.ids[settings->sequence_tokens] = row.labels[settings->sequence_tokens - 1];
         fwrite(row.ids, sizeof(int32_t), tokens, stdout);
     }
     data_close(&data);

@@ -24,10 +24,10 @@ struct row {
 
 static void fill_batch(struct session *session) {
     uint64_t vocab = (uint64_t)session->blueprint.vocab;
-    for (int64_t r = 0; r < session->run.microbatch; r++) {
+    for (int64_t r = 0; r < session->settings.microbatch; r++) {
         struct token_row row = batch_row(session, r);
-        for (int64_t t = 0; t < session->run.sequence; t++) {
-            uint64_t at = (uint64_t)(r * session->run.sequence + t);
+        for (int64_t t = 0; t < session->settings.sequence_tokens; t++) {
+            uint64_t at = (uint64_t)(r * session->settings.sequence_tokens + t);
             uint32_t words[4];
             random_block(1, at, words);
             row.ids[t] = (int32_t)(words[0] % vocab);
@@ -49,7 +49,7 @@ static void measure(struct session *session, double *best) {
     for (int step = 0; step < STEPS; step++) {
         fill_batch(session);
         const struct step_schedule pace = step_schedule_at(session, step);
-        step_begin(session, &pace, session->run.batch_tokens);
+        step_begin(session, &pace, session->settings.batch_tokens);
         for (int kind = SEGMENT_BEGIN; kind <= SEGMENT_FINISH; kind++) {
             for (uint32_t i = schedule->segments[kind].first; i < schedule->segments[kind].end;
                  i++) {
@@ -93,8 +93,8 @@ static void print_kinds(const struct session *session, const double *best) {
     double rate = product_flops / products;
     printf("step %.1f ms, %.0f tokens/s; block products at %.0f GFLOP/s; the whole step's %.1f "
            "GFLOP at %.0f GFLOP/s, %.0f %% of the products' rate\n",
-           total * 1e3, (double)session->run.batch_tokens / total, rate * 1e-9, step.flops * 1e-9,
-           step.flops / total * 1e-9, 100 * step.flops / total / rate);
+           total * 1e3, (double)session->settings.batch_tokens / total, rate * 1e-9,
+           step.flops * 1e-9, step.flops / total * 1e-9, 100 * step.flops / total / rate);
 }
 
 static void print_shapes(const struct session *session, const double *best) {

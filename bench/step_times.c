@@ -31,11 +31,11 @@ struct timed {
 static void fill_batch(struct session *session, int64_t batch) {
     uint64_t vocab = (uint64_t)session->blueprint.vocab;
     uint64_t key = random_key((uint64_t)batch, "step_times");
-    for (int64_t r = 0; r < session->run.microbatch; r++) {
+    for (int64_t r = 0; r < session->settings.microbatch; r++) {
         struct token_row row = batch_row(session, r);
-        for (int64_t t = 0; t < session->run.sequence; t++) {
+        for (int64_t t = 0; t < session->settings.sequence_tokens; t++) {
             uint32_t words[4];
-            random_block(key, (uint64_t)(r * session->run.sequence + t), words);
+            random_block(key, (uint64_t)(r * session->settings.sequence_tokens + t), words);
             row.ids[t] = (int32_t)(words[0] % vocab);
             row.labels[t] = (int32_t)(words[1] % vocab);
             row.positions[t] = (int32_t)t;
@@ -47,9 +47,9 @@ static enum status run_step(struct session *session, int64_t step, struct timed 
                             struct fault *fault) {
     int64_t begin = clock_monotonic_ns();
     const struct step_schedule schedule = step_schedule_at(session, step);
-    int64_t valid = step_begin(session, &schedule, session->run.batch_tokens);
-    int64_t tokens = session->run.microbatch * session->run.sequence;
-    int64_t microbatches = session->run.batch_tokens / tokens;
+    int64_t valid = step_begin(session, &schedule, session->settings.batch_tokens);
+    int64_t tokens = session->settings.microbatch * session->settings.sequence_tokens;
+    int64_t microbatches = session->settings.batch_tokens / tokens;
     for (int64_t i = 0; i < microbatches; i++) {
         fill_batch(session, step * microbatches + i);
         program_run(&session->bound, SEGMENT_MICROBATCH);

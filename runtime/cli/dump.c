@@ -36,7 +36,7 @@ struct request {
 /* Rows in rank order, as a step deals them; the last ranks may have none. */
 static void place_batch(struct request *dump) {
     const struct session *session = &dump->session;
-    int64_t most = session->run.microbatch;
+    int64_t most = session->settings.microbatch;
     int64_t first = most * session->bound.ranks.of[AXIS_WORLD];
     dump->own_first = first < dump->batch.rows ? first : dump->batch.rows;
     dump->own_rows =
@@ -238,7 +238,7 @@ static enum status run_dump(struct request *dump) {
 
 /* Gradients that are summed at the step's end are no sums before it. */
 static enum status check_gradients(struct request *dump) {
-    const struct sharding *sharding = &dump->session.spread.sharding;
+    const struct sharding *sharding = &dump->session.sharding_settings.sharding;
     if (!dump->gradients || dump->session.ranks == 1 ||
         sharding->reduce_at == REDUCE_AT_MICROBATCH) {
         return OK;

@@ -14,18 +14,19 @@ struct request {
 
 static enum status open_data(struct request *request, struct session *session,
                              struct fault *fault) {
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     const struct path_list path = {.paths = &request->data_path, .count = 1};
-    const struct path_list *paths = request->data_path != NULL ? &path : &run->validation;
-    if (paths->count == 0 && run->place[0] == '\0') {
+    const struct path_list *paths =
+        request->data_path != NULL ? &path : &settings->validation_files;
+    if (paths->count == 0 && settings->run_file[0] == '\0') {
         return fault_set(fault, STATUS_USAGE, "eval", "add --data FILE", "no data to evaluate");
     }
     if (paths->count == 0) {
-        return fault_set(fault, STATUS_INPUT, run->place,
+        return fault_set(fault, STATUS_INPUT, settings->run_file,
                          "add --data FILE, or data.validation to the run", "no data to evaluate");
     }
-    return data_open_run(run, paths, session->blueprint.vocab, &session->region, &request->data,
-                         fault);
+    return data_open_run(settings, paths, session->blueprint.vocab, &session->region,
+                         &request->data, fault);
 }
 
 static void print_json(const struct evaluation_result *result) {

@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "build_config.h"
 #include "runtime/cli/cli.h"
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -20,18 +20,18 @@ struct request {
 };
 
 static void print_heading(const struct session *session) {
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     char hash[HASH_HEX_BYTES], count[24];
-    printf("model    %s: %s, %s parameters\n", run->model, session->blueprint.model_type,
+    printf("model    %s: %s, %s parameters\n", settings->model, session->blueprint.model_type,
            text_count((double)blueprint_elements(&session->blueprint), count));
     printf("target   %s: %s\n", session->target->name, session->target->description);
     int64_t microbatches = session->program.schedule.options.accumulation;
     printf(
         "step     %lld tokens: %lld microbatch%s of %lld x %lld%s, %s, moments %s, recompute %s\n",
-        (long long)run->batch_tokens, (long long)microbatches, microbatches == 1 ? "" : "es",
-        (long long)run->microbatch, (long long)run->sequence,
-        session->ranks > 1 ? " on each rank" : "", dtype_name((enum dtype)run->compute),
-        dtype_name((enum dtype)run->moments), run->recompute);
+        (long long)settings->batch_tokens, (long long)microbatches, microbatches == 1 ? "" : "es",
+        (long long)settings->microbatch, (long long)settings->sequence_tokens,
+        session->ranks > 1 ? " on each rank" : "", dtype_name((enum dtype)settings->compute_dtype),
+        dtype_name((enum dtype)settings->moments_dtype), settings->recompute);
     printf("program  %d instructions, %d buffers, plan %.16s\n\n",
            session->program.schedule.instruction_count, session->program.schedule.extent_count,
            hash_hex(&session->program.hash, hash));
@@ -78,7 +78,7 @@ static void print_estimate(const struct session *session) {
         }
     }
     printf("\nestimate %.3g s a step, %.4g tokens/s, %s FLOPs; bound by %s (%.0f %% of the time)\n",
-           step.seconds, (double)session->run.batch_tokens / step.seconds,
+           step.seconds, (double)session->settings.batch_tokens / step.seconds,
            text_count(step.flops, flops), bound_name(largest),
            100 * step.seconds_bound[largest] / step.seconds);
 }

@@ -20,11 +20,11 @@ static void log_layout(const struct session *session, int world) {
         peak += session->program.plan.peak_bytes[space];
     }
     if (world > 1) {
-        const struct sharding *sharding = &session->spread.sharding;
+        const struct sharding *sharding = &session->sharding_settings.sharding;
         struct text text = text_over(mesh, sizeof mesh);
         text_add(&text, "mesh replicate %d x shard %d, ZeRO %lld%s", sharding->replicate,
-                 sharding->shard, (long long)session->run.zero,
-                 session->run.overrides != NULL ? " with overrides" : "");
+                 sharding->shard, (long long)session->settings.zero_stage,
+                 session->settings.unit_overrides != NULL ? " with overrides" : "");
     }
     log_line(LOG_INFO, "%s, %d thread%s%s, target %s, arena %s%s", mesh, session->target->threads,
              session->target->threads == 1 ? "" : "s", each, session->target->name,

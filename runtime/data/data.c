@@ -2,7 +2,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 
 #include <sys/resource.h>
 
@@ -111,12 +111,13 @@ enum status data_open(const struct data_options *options, struct region *region,
     return OK;
 }
 
-enum status data_open_run(const struct run *run, const struct path_list *wanted, int64_t vocab,
-                          struct region *region, struct token_data *data, struct fault *fault) {
-    struct data_options options = {.format = run->data_format,
-                                   .sequence = run->sequence,
+enum status data_open_run(const struct settings *settings, const struct path_list *wanted,
+                          int64_t vocab, struct region *region, struct token_data *data,
+                          struct fault *fault) {
+    struct data_options options = {.format = settings->data_format,
+                                   .sequence = settings->sequence_tokens,
                                    .vocab = vocab,
-                                   .separator = run->documents};
+                                   .separator = settings->document_end_token};
     TRY(path_list_expand(wanted, region, &options.paths, fault));
     return data_open(&options, region, data, fault);
 }

@@ -12,7 +12,7 @@
 #include "base/fault.h"
 #include "base/region.h"
 #include "runtime/data/token_file.h"
-#include "runtime/settings/files.h"
+#include "runtime/settings/path_list.h"
 
 #include <stdint.h>
 
@@ -54,11 +54,12 @@ MUST_CHECK enum status data_open(const struct data_options *options, struct regi
 
 /* data_open_run: the files that `wanted` lists, read as the run's settings say, for a model of
  * `vocab` tokens.
- * wanted  run->train, run->validation or what --data names
+ * wanted  settings->train_files, settings->validation_files, or the files that --data names
  * errors  those of path_list_expand and data_open */
-struct run;
-MUST_CHECK enum status data_open_run(const struct run *run, const struct path_list *wanted,
-                                     int64_t vocab, struct region *region, struct token_data *data,
+struct settings;
+MUST_CHECK enum status data_open_run(const struct settings *settings,
+                                     const struct path_list *wanted, int64_t vocab,
+                                     struct region *region, struct token_data *data,
                                      struct fault *fault);
 
 /* data_next: the window that the endless shuffled stream gives next; *cursor, 0 at first, moves on

@@ -45,10 +45,10 @@ static const char *name_of(const char *path) {
     return slash == NULL ? path : slash + 1;
 }
 
-static enum status look_at(struct reading *reading, const struct run *run, const char *path,
-                           enum manifest_data data) {
+static enum status look_at(struct reading *reading, const struct settings *settings,
+                           const char *path, enum manifest_data data) {
     struct token_file file;
-    TRY(token_file_open(path, run->data_format, &file, reading->fault));
+    TRY(token_file_open(path, settings->data_format, &file, reading->fault));
     reading->paths[reading->count] = path;
     reading->files[reading->count] =
         (struct manifest_file){.data = data,
@@ -61,20 +61,23 @@ static enum status look_at(struct reading *reading, const struct run *run, const
     return OK;
 }
 
-static enum status refuse_none(const struct run *run, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, run->place, "name token files in data.train",
+static enum status refuse_none(const struct settings *settings, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, settings->run_file, "name token files in data.train",
                      "there is no data");
 }
 
 /* All files with their sizes and formats; none of their bytes yet. */
-static enum status open_reading(const struct run *run, bool validation, struct reading *reading) {
+static enum status open_reading(const struct settings *settings, bool validation,
+                                struct reading *reading) {
     struct path_list lists[2] = {{.count = 0}, {.count = 0}};
-    if (run->train.count == 0) {
-        return refuse_none(run, reading->fault);
+    if (settings->train_files.count == 0) {
+        return refuse_none(settings, reading->fault);
     }
-    enum status status = path_list_expand(&run->train, reading->region, &lists[0], reading->fault);
+    enum status status =
+        path_list_expand(&settings->train_files, reading->region, &lists[0], reading->fault);
     if (status == OK && validation) {
-        status = path_list_expand(&run->validation, reading->region, &lists[1], reading->fault);
+        status = path_list_expand(&settings->validation_files, reading->region, &lists[1],
+                                  reading->fault);
     }
     if (status != OK) {
         return status;
@@ -85,7 +88,7 @@ static enum status open_reading(const struct run *run, bool validation, struct r
     reading->train_count = lists[0].count;
     for (int list = 0; list < 2; list++) {
         for (int i = 0; i < lists[list].count && status == OK; i++) {
-            status = look_at(reading, run, lists[list].paths[i],
+            status = look_at(reading, settings, lists[list].paths[i],
                              list == 0 ? MANIFEST_TRAIN : MANIFEST_VALIDATION);
         }
     }
@@ -146,13 +149,13 @@ static void begin_reading(struct reading *reading, struct region *region, struct
     *reading = (struct reading){.region = region, .fault = fault, .told_ns = clock_monotonic_ns()};
 }
 
-enum status data_match_hash(const struct run *run, struct region *region,
+enum status data_match_hash(const struct settings *settings, struct region *region,
                             const struct manifest_file **files, int *count, struct fault *fault) {
     struct region scratch = {0};
     struct reading reading;
     begin_reading(&reading, region, fault);
     reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
-    enum status status = open_reading(run, run->validation.count > 0, &reading);
+    enum status status = open_reading(settings, settings->validation_files.count > 0, &reading);
     for (int i = 0; i < reading.count && status == OK; i++) {
         status = read_file(&reading, i);
     }
@@ -222,9 +225,10 @@ static void find_list(const struct manifest *manifest, enum manifest_data data,
     *list = found;
 }
 
-void data_match_find(const struct manifest *manifest, struct region *region, struct run *run) {
-    find_list(manifest, MANIFEST_TRAIN, region, &run->train);
-    find_list(manifest, MANIFEST_VALIDATION, region, &run->validation);
+void data_match_find(const struct manifest *manifest, struct region *region,
+                     struct settings *settings) {
+    find_list(manifest, MANIFEST_TRAIN, region, &settings->train_files);
+    find_list(manifest, MANIFEST_VALIDATION, region, &settings->validation_files);
 }
 
 /* ---- comparing ---- */
@@ -322,17 +326,18 @@ static enum status check_all(struct reading *reading, const struct manifest *man
     return OK;
 }
 
-enum status data_match_check(const struct run *run, const struct manifest *manifest,
+enum status data_match_check(const struct settings *settings, const struct manifest *manifest,
                              struct fault *fault) {
     struct region scratch = {0};
     struct reading reading;
-    if (run->train.count == 0) {
+    if (settings->train_files.count == 0) {
         return refuse_missing(manifest, fault);
     }
-    bool held_out = run->validation.count > 0 && train_count_of(manifest) < manifest->file_count;
+    bool held_out =
+        settings->validation_files.count > 0 && train_count_of(manifest) < manifest->file_count;
     begin_reading(&reading, &scratch, fault);
     reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
-    enum status status = open_reading(run, held_out, &reading);
+    enum status status = open_reading(settings, held_out, &reading);
     if (status == OK) {
         status = check_all(&reading, manifest);
     }

@@ -3,7 +3,7 @@
 #ifndef SKEP_DATA_DATA_ROOTS_H
 #define SKEP_DATA_DATA_ROOTS_H
 
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 #include "runtime/swarm/ledger/manifest.h"
 
 /* data_match_hash: the files of data.train, then those of data.validation, each read once to its
@@ -11,7 +11,7 @@
  * memory  the list and its names in `region`; otherwise 1 MiB, given back
  * errors  STATUS_INPUT: no data.train, those of path_list_expand, token_file_open and file_read_at;
  *         STATUS_STOPPED. *files and *count are then untouched */
-MUST_CHECK enum status data_match_hash(const struct run *run, struct region *region,
+MUST_CHECK enum status data_match_hash(const struct settings *settings, struct region *region,
                                        const struct manifest_file **files, int *count,
                                        struct fault *fault);
 
@@ -20,14 +20,15 @@ MUST_CHECK enum status data_match_hash(const struct run *run, struct region *reg
  * $XDG_CACHE_HOME/skep/data or ~/.cache/skep/data. A key that stays unset is left to
  * data_match_check: planning needs no data.
  * memory  paths in `region` */
-void data_match_find(const struct manifest *manifest, struct region *region, struct run *run);
+void data_match_find(const struct manifest *manifest, struct region *region,
+                     struct settings *settings);
 
 /* data_match_check: whether the run's files are the manifest's, in its order: first their number,
  * sizes and formats, then their contents, read once to their ends. data.validation is compared when
  * both have it: a member may do without evaluation.
  * errors  STATUS_INPUT at the file, saying which of bytes, format and root differs, or what is
  *         wanted where there is no data.train; those of data_match_hash */
-MUST_CHECK enum status data_match_check(const struct run *run, const struct manifest *manifest,
-                                        struct fault *fault);
+MUST_CHECK enum status data_match_check(const struct settings *settings,
+                                        const struct manifest *manifest, struct fault *fault);
 
 #endif

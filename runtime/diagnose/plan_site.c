@@ -8,7 +8,7 @@
 static void count_padding(const struct session *session, struct region *region,
                           struct site_report *report) {
     const struct unit_table *units = session->program.schedule.units;
-    int shards = session->spread.sharding.shard;
+    int shards = session->sharding_settings.sharding.shard;
     struct unit_part *parts = region_alloc(region, (size_t)units->param_count, sizeof *parts);
     report->padding_of_shard =
         region_alloc(region, (size_t)shards, sizeof *report->padding_of_shard);
@@ -27,7 +27,7 @@ static void count_padding(const struct session *session, struct region *region,
 
 static enum status read_stages(const struct session *session, struct site_report *report,
                                struct fault *fault) {
-    const struct sharding *sharding = &session->spread.sharding;
+    const struct sharding *sharding = &session->sharding_settings.sharding;
     bool late = sharding->reduce_at == REDUCE_AT_STEP && sharding->shard > 1;
     int highest = late ? 1 : ZERO_STAGES - 1; /* strategy_check_reduction */
     struct what_if trial;
@@ -35,8 +35,8 @@ static enum status read_stages(const struct session *session, struct site_report
     what_if_init(&trial, session, PURPOSE_TRAIN);
     for (int zero = 0; zero <= highest && status == OK; zero++) {
         struct what_if_outcome outcome = report->own;
-        if (zero != (int)session->run.zero) { /* else it has been compiled already */
-            trial.session.run.zero = zero;
+        if (zero != (int)session->settings.zero_stage) { /* else it has been compiled already */
+            trial.session.settings.zero_stage = zero;
             status = what_if_plan(&trial, &outcome, fault);
         }
         if (status == OK) {
@@ -75,7 +75,7 @@ static int largest_unit(const struct unit_table *units) {
 static void note_large_unit(struct site_report *report) {
     const struct unit_table *units = report->session->program.schedule.units;
     const struct unit *largest = &units->units[largest_unit(units)];
-    int shards = report->session->spread.sharding.shard;
+    int shards = report->session->sharding_settings.sharding.shard;
     int64_t elements = 0;
     for (int unit = 0; unit < units->unit_count; unit++) {
         elements += units->units[unit].elements;
@@ -119,7 +119,7 @@ enum status plan_site_read(const struct session *session, struct region *region,
     count_padding(session, region, report);
     enum status status = read_stages(session, report, fault);
     report->fastest = fastest_that_fits(report);
-    if (status == OK && session->spread.sharding.shard > 1) {
+    if (status == OK && session->sharding_settings.sharding.shard > 1) {
         note_large_unit(report);
         note_order(report);
     }

@@ -58,19 +58,21 @@ static bool has_time_left(const struct training_window *period) {
  * an aborted round a member may take more than inner_steps. */
 static struct step_schedule schedule_of(const struct member_run *member,
                                         const struct member_job *job) {
-    const struct run *run = &member->trainer.session.run;
+    const struct settings *settings = &member->trainer.session.settings;
     int64_t inner = member->position.inner_steps;
-    int64_t last = run->swarm_inner_steps - 1;
-    int64_t step = (int64_t)job->commits * run->swarm_inner_steps + (inner < last ? inner : last);
+    int64_t last = settings->swarm_inner_steps - 1;
+    int64_t step =
+        (int64_t)job->commits * settings->swarm_inner_steps + (inner < last ? inner : last);
     return (struct step_schedule){
-        .learning_rate = settings_learning_rate(run, step < run->steps ? step : run->steps - 1),
+        .learning_rate =
+            settings_learning_rate(settings, step < settings->steps ? step : settings->steps - 1),
         .updates = member->position.updates};
 }
 
 static int64_t next_windows(struct member_run *member, struct assignment_position *position) {
-    const struct run *run = &member->trainer.session.run;
+    const struct settings *settings = &member->trainer.session.settings;
     struct inner_state *inner = &member->inner;
-    int64_t rows = run->batch_tokens / run->sequence;
+    int64_t rows = settings->batch_tokens / settings->sequence_tokens;
     int64_t count = 0;
     while (count < rows &&
            assignment_next(&inner->assignment, &inner->order, position, &inner->windows[count])) {

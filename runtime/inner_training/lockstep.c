@@ -65,7 +65,7 @@ static enum status load(struct member_run *member, const struct lockstep_command
     struct session *session = &trainer->session;
     struct snapshot snapshot;
     char path[PATH_BYTES];
-    snapshot_path(session->run.snapshot_folder, SNAPSHOT_DONE, command->step, path);
+    snapshot_path(session->settings.snapshot_folder, SNAPSHOT_DONE, command->step, path);
     enum status status = snapshot_read(path, &session->region, &snapshot, fault);
     if (status == OK) {
         status = snapshot_load(&snapshot, trainer->resident, trainer->group_count, fault);

@@ -91,7 +91,7 @@ static enum status apply_results(struct member_run *member, const struct member_
 /* Done after the answer, so that the swarm need not wait for it. */
 static enum status finish_round(struct member_run *member, const struct applied_round *round,
                                 struct fault *fault) {
-    const struct run *run = &member->trainer.session.run;
+    const struct settings *settings = &member->trainer.session.settings;
     const struct training_position *position = &member->position;
     struct staging staging = session_staging(&member->trainer.session);
     struct fault rejected;
@@ -99,13 +99,14 @@ static enum status finish_round(struct member_run *member, const struct applied_
         member_log_disk(member, &rejected);
     }
     member_log_round(member, round);
-    int64_t step = (int64_t)position->commits * run->swarm_inner_steps;
-    bool evaluates = run->eval_every > 0 &&
-                     step / run->eval_every > (step - run->swarm_inner_steps) / run->eval_every;
+    int64_t step = (int64_t)position->commits * settings->swarm_inner_steps;
+    bool evaluates =
+        settings->eval_every > 0 &&
+        step / settings->eval_every > (step - settings->swarm_inner_steps) / settings->eval_every;
     if (evaluates) {
         TRY(member_evaluate(member, false, fault));
     }
-    bool is_due = position->commits - position->saved_commits >= swarm_snapshot_rounds(run);
+    bool is_due = position->commits - position->saved_commits >= swarm_snapshot_rounds(settings);
     if (is_due && outer_state_save(member, &rejected) != OK) {
         member_log_disk(member, &rejected);
     }

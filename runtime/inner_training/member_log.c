@@ -34,14 +34,14 @@ static void show_round(struct trainer *trainer, const struct metrics_round *roun
     progress_line(&trainer->progress,
                   "round %u  step %lld/%lld%s  %u of %u members  %s up, %s down, "
                   "exchange %.2f s  root %.12s",
-                  round->round, (long long)round->step, (long long)trainer->session.run.steps,
+                  round->round, (long long)round->step, (long long)trainer->session.settings.steps,
                   words, round->contributors, round->members, text_bytes(round->sent_bytes, up),
                   text_bytes(round->received_bytes, down), round->exchange_ms * 1e-3,
                   hash_hex(&round->root, root));
 }
 
 static int64_t step_of(const struct member_run *member) {
-    return (int64_t)member->position.commits * member->trainer.session.run.swarm_inner_steps;
+    return (int64_t)member->position.commits * member->trainer.session.settings.swarm_inner_steps;
 }
 
 void member_log_round(struct member_run *member, const struct applied_round *round) {

@@ -68,7 +68,7 @@ enum status outer_state_write(struct member_run *member, const struct training_p
         {.name = "commits", .value = position->commits},
         {.name = "updates", .value = (uint64_t)position->updates},
     };
-    int64_t step = (int64_t)position->commits * member->trainer.session.run.swarm_inner_steps;
+    int64_t step = (int64_t)position->commits * member->trainer.session.settings.swarm_inner_steps;
     return trainer_write_snapshot(&member->trainer, step, values, ARRAY_COUNT(values), fault);
 }
 
@@ -110,7 +110,7 @@ static enum status reject_genesis(const struct member_run *member, struct fault 
     char swarm[HASH_HEX_BYTES];
     hash_hex(&member->outer.replica.root, local);
     hash_hex(&member->swarm.manifest.genesis, swarm);
-    return fault_set(fault, STATUS_INPUT, member->trainer.session.run.model,
+    return fault_set(fault, STATUS_INPUT, member->trainer.session.settings.model,
                      "name the folder of the weights that the swarm began with, or none",
                      "its weights have the root %.16s, the swarm began from %.16s", local, swarm);
 }
@@ -120,7 +120,8 @@ static enum status reject_genesis(const struct member_run *member, struct fault 
 static enum status load_first_weights(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
     struct replica *replica = &member->outer.replica;
-    bool is_absent = session->run.init == INIT_FROM_WEIGHTS && session->model_folder[0] == '\0';
+    bool is_absent =
+        session->settings.init_kind == INIT_FROM_WEIGHTS && session->model_folder[0] == '\0';
     if (!is_absent) {
         TRY(lockstep_do_plain(member, COMMAND_WEIGHTS, fault));
     }
@@ -235,7 +236,7 @@ enum status outer_state_load(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
     struct snapshot snapshot;
     bool found = false;
-    TRY(snapshot_find_newest(session->run.snapshot_folder, &session->region, &snapshot, &found,
+    TRY(snapshot_find_newest(session->settings.snapshot_folder, &session->region, &snapshot, &found,
                              fault));
     TRY(found ? resume_from(member, &snapshot, fault) : load_first_weights(member, fault));
     TRY(replay(member, fault));

@@ -24,7 +24,7 @@ static bool is_rank0(const struct member_run *member) {
 /* Rank 0 has compared the data with the manifest, which then represents it to the other ranks. */
 static enum status check_data(struct member_run *member, struct fault *fault) {
     return is_rank0(member)
-               ? data_match_check(&member->trainer.session.run, &member->swarm.manifest, fault)
+               ? data_match_check(&member->trainer.session.settings, &member->swarm.manifest, fault)
                : OK;
 }
 
@@ -46,31 +46,31 @@ static enum status bind_state(struct member_run *member, struct fault *fault) {
 
 static void make_scratch(struct member_run *member) {
     struct region *region = &member->trainer.session.region;
-    const struct run *run = &member->trainer.session.run;
+    const struct settings *settings = &member->trainer.session.settings;
     struct outer_state *outer = &member->outer;
     struct inner_state *inner = &member->inner;
     uint32_t slices = member->swarm.terms.shape.slices.count;
-    size_t rows = (size_t)(run->batch_tokens / run->sequence);
+    size_t rows = (size_t)(settings->batch_tokens / settings->sequence_tokens);
     inner->hashes = region_alloc(region, slices, sizeof *inner->hashes);
     outer->reports = region_alloc(region, slices, sizeof *outer->reports);
     outer->entry = region_alloc(region, 1, sizeof *outer->entry);
     outer->entry->slices = region_alloc(region, slices, sizeof *outer->entry->slices);
-    sample_order_init(&member->trainer.train, (uint64_t)run->seed, region, &inner->order);
+    sample_order_init(&member->trainer.train, (uint64_t)settings->seed, region, &inner->order);
     inner->windows = region_alloc(region, rows, sizeof *inner->windows);
 }
 
 static enum status open_store(struct member_run *member, struct fault *fault) {
     struct region *region = &member->trainer.session.region;
-    const struct run *run = &member->trainer.session.run;
+    const struct settings *settings = &member->trainer.session.settings;
     const struct slices *slices = &member->swarm.terms.shape.slices;
     struct outer_state *outer = &member->outer;
     char path[2 * PATH_BYTES];
     if (!is_rank0(member)) {
         return OK;
     }
-    TRY(member_store_open(run->stem, slices, region, &outer->store, fault));
+    TRY(member_store_open(settings->stem, slices, region, &outer->store, fault));
     outer->store_is_open = true;
-    file_join(run->stem, "ledger.jsonl", path, sizeof path);
+    file_join(settings->stem, "ledger.jsonl", path, sizeof path);
     TRY(ledger_copy_open(region_copy_text(region, path), slices->count, region, &outer->ledger,
                          fault));
     return member_store_claim_folder(&outer->store, &member->swarm.manifest.hash,
@@ -83,7 +83,7 @@ static enum status open_metrics(struct member_run *member, struct fault *fault) 
         return OK;
     }
     round_record_plan(session, &member->outer.replica, &member->outer.record);
-    TRY(metrics_check(session->run.metrics, "metrics", fault));
+    TRY(metrics_check(session->settings.metrics_path, "metrics", fault));
     return metrics_open(session, &member->trainer.metrics, fault);
 }
 
@@ -108,8 +108,8 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
     options.public_address = swarm->args.public_address;
     options.name = swarm->args.name;
     options.manifest = swarm->manifest.hash;
-    options.limit_up = session->run.limit_up;
-    options.limit_down = session->run.limit_down;
+    options.limit_up = session->settings.limit_up;
+    options.limit_down = session->settings.limit_down;
     options.start = (struct member_start){
         .root = outer->replica.root, .stored_round = outer->stored_round, .stored = outer->reports};
     options.kept_context = &outer->store;
@@ -152,7 +152,7 @@ static bool has_waited(const struct member_run *member) {
         return true; /* it never had a part in any round */
     }
     bool is_idle = !view.tracker_is_there || view.round == 0;
-    double limit_s = member->trainer.session.run.stop_within_s +
+    double limit_s = member->trainer.session.settings.stop_within_s +
                      (is_idle ? 0 : (double)view.timing.round_ms * 1e-3);
     return (double)(clock_monotonic_ns() - stop_requested_ns()) * 1e-9 > limit_s;
 }

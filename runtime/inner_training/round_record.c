@@ -30,7 +30,7 @@ static void plan_file(struct session *session, const char *name, const struct na
 
 void round_record_plan(struct session *session, const struct replica *replica,
                        struct round_record *record) {
-    *record = (struct round_record){.folder = session->run.swarm_record, .replica = replica};
+    *record = (struct round_record){.folder = session->settings.swarm_record, .replica = replica};
     if (record->folder == NULL) {
         return;
     }

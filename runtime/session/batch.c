@@ -25,7 +25,7 @@ void batch_fill_rope_table(struct session *session) {
 
 struct token_row batch_row(const struct session *session, int64_t row) {
     const struct host_extents *host = &session->program.schedule.host;
-    int64_t first = row * session->run.sequence;
+    int64_t first = row * session->settings.sequence_tokens;
     return (struct token_row){
         .ids = (int32_t *)program_extent(&session->bound, host->ids) + first,
         .labels = (int32_t *)program_extent(&session->bound, host->labels) + first,
@@ -33,9 +33,9 @@ struct token_row batch_row(const struct session *session, int64_t row) {
 }
 
 void batch_empty_rows(const struct session *session, int64_t first) {
-    for (int64_t row = first; row < session->run.microbatch; row++) {
+    for (int64_t row = first; row < session->settings.microbatch; row++) {
         struct token_row empty = batch_row(session, row);
-        for (int64_t t = 0; t < session->run.sequence; t++) {
+        for (int64_t t = 0; t < session->settings.sequence_tokens; t++) {
             empty.ids[t] = 0;
             empty.labels[t] = LABEL_IGNORED;
             empty.positions[t] = (int32_t)t;

@@ -32,35 +32,36 @@ static struct file_system file_system_at(const char *wanted) {
                                 .free_bytes = (uint64_t)space.f_bavail * space.f_frsize};
 }
 
-static uint64_t capacity_of(const struct run *run, const struct file_system *system) {
-    bool limited = run->limit_disk > 0 && run->limit_disk < system->free_bytes;
-    return limited ? run->limit_disk : system->free_bytes;
+static uint64_t capacity_of(const struct settings *settings, const struct file_system *system) {
+    bool limited = settings->limit_disk > 0 && settings->limit_disk < system->free_bytes;
+    return limited ? settings->limit_disk : system->free_bytes;
 }
 
 /* Of another machine only one disk is assumed. */
-static void find_capacity(const struct run *run, struct disk_budget *disk) {
-    struct file_system snapshots = file_system_at(run->snapshot_folder);
-    struct file_system export = file_system_at(run->export);
-    disk->capacity_bytes = capacity_of(run, &snapshots);
-    disk->capacity_known = run->target == NULL || run->limit_disk > 0;
-    disk->export_apart = run->target == NULL && snapshots.device != export.device;
+static void find_capacity(const struct settings *settings, struct disk_budget *disk) {
+    struct file_system snapshots = file_system_at(settings->snapshot_folder);
+    struct file_system export = file_system_at(settings->export_folder);
+    disk->capacity_bytes = capacity_of(settings, &snapshots);
+    disk->capacity_known = settings->target == NULL || settings->limit_disk > 0;
+    disk->export_apart = settings->target == NULL && snapshots.device != export.device;
     if (disk->export_apart) {
-        disk->export_capacity_bytes = capacity_of(run, &export);
+        disk->export_capacity_bytes = capacity_of(settings, &export);
     }
 }
 
 struct disk_budget disk_budget_of(const struct session *session) {
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     uint64_t elements = (uint64_t)blueprint_elements(&session->blueprint);
-    uint64_t moment = (uint64_t)dtype_bytes((enum dtype)run->moments);
+    uint64_t moment = (uint64_t)dtype_bytes((enum dtype)settings->moments_dtype);
     struct disk_budget disk = {
         .snapshot_bytes =
             elements * (sizeof(float) + 2 * moment) + FIXED_BYTES + session->disk.snapshot_bytes,
-        .snapshot_count = (uint64_t)run->snapshot_keep + 1,
-        .export_bytes = elements * (uint64_t)dtype_bytes((enum dtype)run->params) + FIXED_BYTES,
+        .snapshot_count = (uint64_t)settings->snapshot_keep + 1,
+        .export_bytes =
+            elements * (uint64_t)dtype_bytes((enum dtype)settings->params_dtype) + FIXED_BYTES,
         .results_bytes = session->disk.results_bytes,
         .ledger_bytes = session->disk.ledger_bytes};
-    find_capacity(run, &disk);
+    find_capacity(settings, &disk);
     disk.peak_bytes = disk.snapshot_bytes * disk.snapshot_count + disk.results_bytes +
                       disk.ledger_bytes + (disk.export_apart ? 0 : disk.export_bytes);
     return disk;
@@ -84,15 +85,16 @@ static enum status check(const struct demand *demand, struct fault *fault) {
 }
 
 enum status disk_fits(const struct session *session, struct fault *fault) {
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     struct disk_budget disk = disk_budget_of(session);
     uint64_t export_bytes = disk.export_apart ? disk.export_bytes : 0;
-    uint64_t limit = run->limit_disk > 0 ? run->limit_disk : UINT64_MAX;
+    uint64_t limit = settings->limit_disk > 0 ? settings->limit_disk : UINT64_MAX;
     const struct demand demands[] = {
-        {run->snapshot_folder, disk.export_apart ? "snapshots need" : "snapshots and export need",
+        {settings->snapshot_folder,
+         disk.export_apart ? "snapshots need" : "snapshots and export need",
          "lower snapshot.keep or name a larger disk in snapshot.folder", disk.peak_bytes,
          disk.capacity_bytes},
-        {run->export, "the export needs", "name a larger disk in export", export_bytes,
+        {settings->export_folder, "the export needs", "name a larger disk in export", export_bytes,
          disk.export_capacity_bytes},
         {"limits.disk", "snapshots and export need", "lower snapshot.keep or raise limits.disk",
          disk.peak_bytes + export_bytes, limit}};

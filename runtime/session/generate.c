@@ -7,7 +7,7 @@
 
 static enum status check(const struct session *session, const struct generation *generation,
                          struct fault *fault) {
-    int64_t context = session->run.context;
+    int64_t context = session->settings.context_tokens;
     int64_t vocab = session->blueprint.vocab;
     if (generation->prompt_tokens < 1 || generation->prompt_tokens >= context) {
         return fault_set(fault, STATUS_INPUT, "prompt", "raise generate.context or shorten it",
@@ -96,7 +96,7 @@ enum status generate_run(struct session *session, const struct generation *gener
     for (int64_t count = 0; count < generation->tokens; count++) {
         int32_t token = next_token(session, generation, count);
         if (token == generation->stop_token || !sink(context, token) ||
-            past == session->run.context) {
+            past == session->settings.context_tokens) {
             return OK;
         }
         feed(session, &token, 1, past++, SEGMENT_DECODE);

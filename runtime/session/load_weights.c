@@ -57,8 +57,8 @@ static enum status init_piece(struct session *session, const struct tensor_piece
     for (int64_t done = 0; done < count && status == OK; done += INIT_PIECE_ELEMENTS) {
         int64_t left = count - done;
         int64_t some = left < INIT_PIECE_ELEMENTS ? left : INIT_PIECE_ELEMENTS;
-        struct drawing drawing = {param, (uint64_t)session->run.seed, piece->first + done, some,
-                                  values};
+        struct drawing drawing = {param, (uint64_t)session->settings.seed, piece->first + done,
+                                  some, values};
         pool_run(&session->bound.pool, draw_share, &drawing,
                  (some + INIT_SHARE_ELEMENTS - 1) / INIT_SHARE_ELEMENTS);
         status = piece_put(piece, done, some, values, &rest, fault);
@@ -77,11 +77,11 @@ static enum status init_pieces(struct session *session, const struct tensor_piec
 enum status session_weights(struct session *session, struct fault *fault) {
     struct tensor_piece *pieces;
     int count = rank_parts_of_weights(session, &pieces);
-    if (session->run.init == INIT_RANDOM) {
+    if (session->settings.init_kind == INIT_RANDOM) {
         return init_pieces(session, pieces, count, fault);
     }
     if (session->model_folder[0] == '\0') {
-        return fault_set(fault, STATUS_INPUT, session->run.model,
+        return fault_set(fault, STATUS_INPUT, session->settings.model,
                          "set init: random, or name a folder that holds safetensors",
                          "a bare config.json has no weights");
     }
@@ -142,19 +142,20 @@ static enum status load_snapshot(struct session *session, const struct snapshot 
 enum status session_trained_weights(struct session *session, struct fault *fault) {
     struct snapshot snapshot;
     bool found = false;
-    const struct run *run = &session->run;
-    if (run->place[0] == '\0') {
+    const struct settings *settings = &session->settings;
+    if (settings->run_file[0] == '\0') {
         return session_weights(session, fault); /* a model without a run has no snapshots */
     }
-    TRY(snapshot_find_newest(run->snapshot_folder, &session->region, &snapshot, &found, fault));
+    TRY(snapshot_find_newest(settings->snapshot_folder, &session->region, &snapshot, &found,
+                             fault));
     if (found) {
         log_line(LOG_INFO, "loading weights from %s", snapshot.path);
         return load_snapshot(session, &snapshot, fault);
     }
-    if (run->init == INIT_RANDOM) {
-        return fault_set(fault, STATUS_INPUT, run->snapshot_folder, "train first",
+    if (settings->init_kind == INIT_RANDOM) {
+        return fault_set(fault, STATUS_INPUT, settings->snapshot_folder, "train first",
                          "the run has no snapshot yet and begins from random weights");
     }
-    log_line(LOG_INFO, "no snapshot yet: loading weights from %s", run->model);
+    log_line(LOG_INFO, "no snapshot yet: loading weights from %s", settings->model);
     return session_weights(session, fault);
 }

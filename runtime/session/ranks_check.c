@@ -1,7 +1,7 @@
 #include "runtime/session/ranks_check.h"
 
 #include "build_config.h"
-#include "runtime/settings/keys.h"
+#include "runtime/settings/setting_keys.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,18 +24,18 @@ struct difference {
     const char *what;
 };
 
-static bool may_differ(const struct key *key) {
+static bool may_differ(const struct setting_key *key) {
     return strcmp(key->name, "target") == 0 || strcmp(key->name, "metrics") == 0 ||
            strncmp(key->name, "limits.", strlen("limits.")) == 0;
 }
 
 static void describe(const struct session *session, int index, struct text *text) {
-    settings_describe_key(&session->run, setting_key_at(index), text);
+    settings_describe_key(&session->settings, setting_key_at(index), text);
 }
 
 static void fill(const struct session *session, const struct hash *data, struct region *region,
                  struct rank_report *report) {
-    size_t bytes = settings_describe_bytes_max(&session->run);
+    size_t bytes = settings_describe_bytes_max(&session->settings);
     char *buffer = region_alloc(region, bytes, 1);
     (void)gethostname(report->host, sizeof report->host - 1);
     snprintf(report->version, sizeof report->version, "%s", SKEP_VERSION);

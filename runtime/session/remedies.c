@@ -10,77 +10,79 @@
 typedef bool reduction(struct session *session, struct remedy_change *change);
 
 static bool lower_microbatch(struct session *session, struct remedy_change *change) {
-    struct run *run = &session->run;
-    if (run->microbatch == 1) {
+    struct settings *settings = &session->settings;
+    if (settings->microbatch == 1) {
         return false;
     }
-    run->microbatch = (run->microbatch + 1) / 2;
+    settings->microbatch = (settings->microbatch + 1) / 2;
     change->key = "batch.microbatch";
-    snprintf(change->value, sizeof change->value, "%lld", (long long)run->microbatch);
+    snprintf(change->value, sizeof change->value, "%lld", (long long)settings->microbatch);
     return true;
 }
 
-static bool splits(const struct run *run) {
-    return run->ranks / run->replicate > 1;
+static bool splits(const struct settings *settings) {
+    return settings->ranks / settings->replicas > 1;
 }
 
 static bool free_gathered(struct session *session, struct remedy_change *change) {
-    struct run *run = &session->run;
-    if (!splits(run) || !run->keep_gathered) {
+    struct settings *settings = &session->settings;
+    if (!splits(settings) || !settings->keep_gathered) {
         return false;
     }
-    run->keep_gathered = false;
+    settings->keep_gathered = false;
     change->key = "strategy.keep_gathered";
     snprintf(change->value, sizeof change->value, "false");
     return true;
 }
 
 static bool raise_zero(struct session *session, struct remedy_change *change) {
-    struct run *run = &session->run;
-    int64_t highest = run->reduce_at == REDUCE_AT_STEP ? 1 : ZERO_STAGES - 1;
-    if (!splits(run) || run->zero >= highest) {
+    struct settings *settings = &session->settings;
+    int64_t highest = settings->reduce_at == REDUCE_AT_STEP ? 1 : ZERO_STAGES - 1;
+    if (!splits(settings) || settings->zero_stage >= highest) {
         return false;
     }
-    run->zero++;
+    settings->zero_stage++;
     change->key = "strategy.zero";
-    snprintf(change->value, sizeof change->value, "%lld", (long long)run->zero);
+    snprintf(change->value, sizeof change->value, "%lld", (long long)settings->zero_stage);
     return true;
 }
 
 static bool lower_prefetch(struct session *session, struct remedy_change *change) {
-    struct run *run = &session->run;
-    if (!splits(run) || run->prefetch == 0) {
+    struct settings *settings = &session->settings;
+    if (!splits(settings) || settings->prefetch_units == 0) {
         return false;
     }
-    run->prefetch /= 2;
+    settings->prefetch_units /= 2;
     change->key = "strategy.prefetch";
-    snprintf(change->value, sizeof change->value, "%lld", (long long)run->prefetch);
+    snprintf(change->value, sizeof change->value, "%lld", (long long)settings->prefetch_units);
     return true;
 }
 
 static bool lower_live(struct session *session, struct remedy_change *change) {
-    struct run *run = &session->run;
-    if (!splits(run) || run->live == 1) {
+    struct settings *settings = &session->settings;
+    if (!splits(settings) || settings->gathered_units_max == 1) {
         return false;
     }
-    run->live = run->live == 0 ? 2 : run->live / 2;
+    settings->gathered_units_max =
+        settings->gathered_units_max == 0 ? 2 : settings->gathered_units_max / 2;
     change->key = "strategy.live";
-    snprintf(change->value, sizeof change->value, "%lld", (long long)run->live);
+    snprintf(change->value, sizeof change->value, "%lld", (long long)settings->gathered_units_max);
     return true;
 }
 
 static bool raise_recompute(struct session *session, struct remedy_change *change) {
-    struct run *run = &session->run;
+    struct settings *settings = &session->settings;
     const struct blueprint *blueprint = &session->blueprint;
     enum recompute lowest = RECOMPUTE_BLOCK;
     for (int64_t layer = 0; layer < blueprint->layers; layer++) {
-        lowest = run->layer_recompute[layer] < lowest ? run->layer_recompute[layer] : lowest;
+        lowest =
+            settings->layer_recompute[layer] < lowest ? settings->layer_recompute[layer] : lowest;
     }
     if (lowest == RECOMPUTE_BLOCK) {
         return false;
     }
     for (int64_t layer = 0; layer < blueprint->layers; layer++) {
-        run->layer_recompute[layer] = (enum recompute)(lowest + 1);
+        settings->layer_recompute[layer] = (enum recompute)(lowest + 1);
     }
     change->key = "strategy.recompute";
     snprintf(change->value, sizeof change->value, "%s",
@@ -98,13 +100,13 @@ static const char *offload_text(unsigned kinds) {
 
 /* A target with unified memory gains nothing. */
 static bool offload(struct session *session, unsigned kinds, struct remedy_change *change) {
-    struct run *run = &session->run;
-    if (session->target->unified || (run->offload_kinds & kinds) == kinds) {
+    struct settings *settings = &session->settings;
+    if (session->target->unified || (settings->offload_kinds & kinds) == kinds) {
         return false;
     }
-    run->offload_kinds |= kinds;
+    settings->offload_kinds |= kinds;
     change->key = "strategy.offload";
-    snprintf(change->value, sizeof change->value, "%s", offload_text(run->offload_kinds));
+    snprintf(change->value, sizeof change->value, "%s", offload_text(settings->offload_kinds));
     return true;
 }
 
@@ -115,7 +117,7 @@ static bool offload_optimizer(struct session *session, struct remedy_change *cha
 
 /* Costs copies with every gather. */
 static bool offload_params(struct session *session, struct remedy_change *change) {
-    return splits(&session->run) && session->run.zero == ZERO_STAGES - 1 &&
+    return splits(&session->settings) && session->settings.zero_stage == ZERO_STAGES - 1 &&
            offload(session, OFFLOAD_OPTIMIZER | OFFLOAD_PARAMS, change);
 }
 
@@ -124,11 +126,11 @@ static bool offload_activations(struct session *session, struct remedy_change *c
 }
 
 static bool lower_moments(struct session *session, struct remedy_change *change) {
-    struct run *run = &session->run;
-    if (session->shared_settings_fixed || run->moments == DTYPE_BF16) {
+    struct settings *settings = &session->settings;
+    if (session->shared_settings_fixed || settings->moments_dtype == DTYPE_BF16) {
         return false;
     }
-    run->moments = DTYPE_BF16;
+    settings->moments_dtype = DTYPE_BF16;
     change->key = "precision.moments";
     snprintf(change->value, sizeof change->value, "bf16");
     return true;
@@ -136,14 +138,17 @@ static bool lower_moments(struct session *session, struct remedy_change *change)
 
 /* A shorter row keeps the step's tokens: there are more rows. */
 static bool lower_sequence(struct session *session, struct remedy_change *change) {
-    struct run *run = &session->run;
-    if (session->shared_settings_fixed || run->sequence % 2 != 0 || run->sequence < 128) {
+    struct settings *settings = &session->settings;
+    if (session->shared_settings_fixed || settings->sequence_tokens % 2 != 0 ||
+        settings->sequence_tokens < 128) {
         return false;
     }
-    run->sequence /= 2;
-    run->context = run->context < run->sequence ? run->context : run->sequence;
+    settings->sequence_tokens /= 2;
+    settings->context_tokens = settings->context_tokens < settings->sequence_tokens
+                                   ? settings->context_tokens
+                                   : settings->sequence_tokens;
     change->key = "batch.sequence";
-    snprintf(change->value, sizeof change->value, "%lld", (long long)run->sequence);
+    snprintf(change->value, sizeof change->value, "%lld", (long long)settings->sequence_tokens);
     return true;
 }
 
@@ -189,20 +194,20 @@ static enum status try_single(const struct session *session, enum purpose purpos
 
 /* A run's settings with the array that they point to, to undo a reduction. */
 struct saved_settings {
-    struct run run;
+    struct settings settings;
     enum recompute *kinds; /* [layers] */
 };
 
-static void save_settings(struct saved_settings *settings, const struct session *session) {
-    size_t bytes = (size_t)session->blueprint.layers * sizeof *settings->kinds;
-    settings->run = session->run;
-    memcpy(settings->kinds, session->run.layer_recompute, bytes);
+static void save_settings(struct saved_settings *saved, const struct session *session) {
+    size_t bytes = (size_t)session->blueprint.layers * sizeof *saved->kinds;
+    saved->settings = session->settings;
+    memcpy(saved->kinds, session->settings.layer_recompute, bytes);
 }
 
-static void restore_settings(const struct saved_settings *settings, struct session *session) {
-    size_t bytes = (size_t)session->blueprint.layers * sizeof *settings->kinds;
-    session->run = settings->run;
-    memcpy(session->run.layer_recompute, settings->kinds, bytes);
+static void restore_settings(const struct saved_settings *saved, struct session *session) {
+    size_t bytes = (size_t)session->blueprint.layers * sizeof *saved->kinds;
+    session->settings = saved->settings;
+    memcpy(session->settings.layer_recompute, saved->kinds, bytes);
 }
 
 /* Whether host memory has space for everything offloaded to it. */
@@ -325,13 +330,13 @@ static enum status plan_minimum(const struct session *session, enum purpose purp
         }
     }
     enum status status = OK;
-    unsigned all = trial.session.run.offload_kinds;
-    unsigned set = session->run.offload_kinds;
+    unsigned all = trial.session.settings.offload_kinds;
+    unsigned set = session->settings.offload_kinds;
     for (unsigned excluded = 0; excluded <= all && status == OK && !outcome.fits; excluded++) {
         unsigned kinds = all & ~excluded; /* host memory may be too small for some */
         bool possible = (kinds & OFFLOAD_PARAMS) == 0 || (kinds & OFFLOAD_OPTIMIZER) != 0;
         if (possible && (excluded & ~all) == 0 && (excluded & set) == 0) {
-            trial.session.run.offload_kinds = kinds;
+            trial.session.settings.offload_kinds = kinds;
             status = what_if_plan(&trial, &outcome, fault);
         }
     }

@@ -57,7 +57,7 @@ static const struct target *share_of(const struct target *machine, int ranks,
 /* Number of communicators that a rank joins: those of its shard group, of its replicas and of the
  * whole site. Without replicas the first and the last are the same. */
 static int communicators_of(const struct session *session) {
-    const struct sharding *sharding = &session->spread.sharding;
+    const struct sharding *sharding = &session->sharding_settings.sharding;
     bool both = sharding->shard > 1 && sharding->replicate > 1;
     return session_rank_count(session) == 1 ? 0 : both ? 3 : 1;
 }
@@ -67,25 +67,26 @@ int session_local_rank_count(const struct session *session) {
 }
 
 static enum status read_target(struct session *session, struct fault *fault) {
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     struct region *region = &session->region;
-    TRY(target_open(run->target, region, &session->target, fault));
+    TRY(target_open(settings->target, region, &session->target, fault));
     session->target = target_with_groups(session->target, communicators_of(session), region);
     struct target *own = region_alloc(region, 1, sizeof *own);
-    if (run->limit_device > 0 && target_lower_capacity(session->target, run->limit_device, region,
-                                                       &session->target, &session->misfit) != OK) {
+    if (settings->limit_device > 0 &&
+        target_lower_capacity(session->target, settings->limit_device, region, &session->target,
+                              &session->misfit) != OK) {
         *own = *session->target;
-        own->spaces[SPACE_DEVICE].capacity_bytes = run->limit_device;
+        own->spaces[SPACE_DEVICE].capacity_bytes = settings->limit_device;
         own->spaces[SPACE_DEVICE].capacity_source = "limits.device";
         session->target = own;
     }
     if (session_local_rank_count(session) > 1 && session->target->kind == TARGET_CPU) {
         session->target = share_of(session->target, session_local_rank_count(session), region);
     }
-    if (run->threads > 0) {
+    if (settings->threads > 0) {
         own = region_alloc(region, 1, sizeof *own);
         *own = *session->target;
-        own->threads = (int)run->threads;
+        own->threads = (int)settings->threads;
         session->target = own;
     }
     return OK;
@@ -93,28 +94,29 @@ static enum status read_target(struct session *session, struct fault *fault) {
 
 enum status session_build(struct session *session, struct fault *fault) {
     struct region *region = &session->region;
-    struct run *run = &session->run;
-    run->longest_document = session->longest_document;
-    run->ranks = session->ranks;
-    TRY(settings_check_model(run, &session->blueprint, region, fault));
-    TRY(sharding_settings_read(run, &session->blueprint, region, &session->spread, fault));
+    struct settings *settings = &session->settings;
+    settings->longest_document_tokens = session->longest_document;
+    settings->ranks = session->ranks;
+    TRY(settings_check_model(settings, &session->blueprint, region, fault));
+    TRY(sharding_settings_read(settings, &session->blueprint, region, &session->sharding_settings,
+                               fault));
     return read_target(session, fault);
 }
 
 enum status session_read(struct session *session, const char *what, const char *const *overrides,
                          int override_count, struct fault *fault) {
     struct region *region = &session->region;
-    struct run *run = &session->run;
+    struct settings *settings = &session->settings;
     bool file = has_suffix(what, ".yaml") || has_suffix(what, ".yml");
-    TRY(settings_open(file ? what : NULL, overrides, override_count, region, run, fault));
+    TRY(settings_open(file ? what : NULL, overrides, override_count, region, settings, fault));
     if (!file) {
-        run->model = what;
+        settings->model = what;
     }
-    if (run->model == NULL) {
-        return fault_set(fault, STATUS_INPUT, run->place, "add a line such as model: ./my-model",
-                         "the key \"model\" is missing");
+    if (settings->model == NULL) {
+        return fault_set(fault, STATUS_INPUT, settings->run_file,
+                         "add a line such as model: ./my-model", "the key \"model\" is missing");
     }
-    TRY(blueprint_open(run->model, region, &session->blueprint, session->model_folder, fault));
+    TRY(blueprint_open(settings->model, region, &session->blueprint, session->model_folder, fault));
     return session_build(session, fault);
 }
 
@@ -125,39 +127,40 @@ enum status session_config(struct session *session, const char **text, size_t *l
         *length = strlen(*text);
         return OK;
     }
-    return model_config_read(session->run.model, session->model_folder, &session->region, text,
+    return model_config_read(session->settings.model, session->model_folder, &session->region, text,
                              length, fault);
 }
 
 struct schedule_options session_options(const struct session *session, enum purpose purpose) {
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     bool train = purpose == PURPOSE_TRAIN || purpose == PURPOSE_COMPARE;
     bool generate = purpose == PURPOSE_TRAIN || purpose == PURPOSE_GENERATE;
-    int64_t rows = run->batch_tokens / run->sequence;
-    int64_t rows_at_once = run->microbatch * session_rank_count(session);
+    int64_t rows = settings->batch_tokens / settings->sequence_tokens;
+    int64_t rows_at_once = settings->microbatch * session_rank_count(session);
     return (struct schedule_options){
-        .sequence = run->sequence,
-        .microbatch = run->microbatch,
+        .sequence = settings->sequence_tokens,
+        .microbatch = settings->microbatch,
         .accumulation = (rows + rows_at_once - 1) / rows_at_once,
-        .context = generate ? run->context : 0,
-        .prefill = run->context < PREFILL_TOKENS ? run->context : PREFILL_TOKENS,
+        .context = generate ? settings->context_tokens : 0,
+        .prefill =
+            settings->context_tokens < PREFILL_TOKENS ? settings->context_tokens : PREFILL_TOKENS,
         .train = train,
         .evaluate = purpose != PURPOSE_GENERATE,
         .logits = purpose == PURPOSE_LOGITS || purpose == PURPOSE_COMPARE,
-        .compute = (enum dtype)run->compute,
-        .moments = (enum dtype)run->moments,
-        .rounding = (enum rounding)run->rounding,
-        .recompute = run->layer_recompute,
-        .offload = train ? run->offload_kinds : 0,
-        .clip_norm = (float)run->clip_norm,
-        .beta1 = (float)run->betas.first,
-        .beta2 = (float)run->betas.second,
-        .epsilon = (float)run->epsilon,
-        .weight_decay = (float)run->weight_decay,
+        .compute = (enum dtype)settings->compute_dtype,
+        .moments = (enum dtype)settings->moments_dtype,
+        .rounding = (enum rounding)settings->rounding,
+        .recompute = settings->layer_recompute,
+        .offload = train ? settings->offload_kinds : 0,
+        .clip_norm = (float)settings->clip_norm,
+        .beta1 = (float)settings->betas.first,
+        .beta2 = (float)settings->betas.second,
+        .epsilon = (float)settings->epsilon,
+        .weight_decay = (float)settings->weight_decay,
         .staging_bytes = STAGING_BYTES,
-        .sharding =
-            session_rank_count(session) > 1 ? session->spread.sharding : (struct sharding){0},
-        .units = &session->spread.units,
+        .sharding = session_rank_count(session) > 1 ? session->sharding_settings.sharding
+                                                    : (struct sharding){0},
+        .units = &session->sharding_settings.units,
         .resident = session->resident,
         .resident_count = train ? session->resident_count : 0,
     };
@@ -172,7 +175,7 @@ enum status session_compile(struct session *session, enum purpose purpose, struc
 /* The mesh that `skep mesh replicate=R,shard=S` prints: rank r is cell [r / S][r % S]. */
 static enum status make_mesh(struct session *session, struct fault *fault) {
     int ranks = session_rank_count(session);
-    int shard = ranks > 1 ? session->spread.sharding.shard : 1;
+    int shard = ranks > 1 ? session->sharding_settings.sharding.shard : 1;
     struct mesh_dim dims[MESH_DIMS] = {
         [MESH_REPLICATE] = {"replicate", ranks / shard}, [MESH_SHARD] = {"shard", shard}};
     return mesh_init(dims, MESH_DIMS, NULL, &session->region, &session->mesh, fault);

@@ -13,8 +13,8 @@
 #include "runtime/checkpoint/piece.h"
 #include "runtime/data/data.h"
 #include "runtime/program/program.h"
-#include "runtime/settings/run.h"
-#include "runtime/settings/spread.h"
+#include "runtime/settings/settings.h"
+#include "runtime/settings/sharding_settings.h"
 #include "runtime/shard/mesh.h"
 #include "transport/site/site.h"
 
@@ -39,7 +39,7 @@ struct disk_addition {
 
 struct session {
     struct region region;
-    struct run run;
+    struct settings settings;
     struct blueprint blueprint;
     char model_folder[PATH_BYTES]; /* "" for a bare config.json */
     const char *config_text;       /* replaces the model's config.json; NULL: read that file */
@@ -49,7 +49,7 @@ struct session {
     int64_t longest_document; /* set before session_read when rows hold several documents */
     int ranks;                /* of the site, set before session_read; 0: one, without a launcher */
     int local_ranks;          /* those on this machine, which they share; 0: all */
-    struct spread spread;
+    struct sharding_settings sharding_settings;
     const struct resident_extent *resident; /* planned beside a program that trains */
     int resident_count;
     struct disk_addition disk;
@@ -121,7 +121,7 @@ int session_local_rank_count(const struct session *session);
 struct checkpoint_ranks session_checkpoint_site(struct session *session);
 
 /* session_weights: this rank's part of the first parameters, from the model's folder or random, as
- * run.init says; moments zero.
+ * the key `init` states; moments zero.
  * errors  those of weights_load */
 MUST_CHECK enum status session_weights(struct session *session, struct fault *fault);
 

@@ -9,28 +9,29 @@
 #include <string.h>
 
 struct step_schedule step_schedule_at(const struct session *session, int64_t step) {
-    return (struct step_schedule){.learning_rate = settings_learning_rate(&session->run, step),
+    return (struct step_schedule){.learning_rate = settings_learning_rate(&session->settings, step),
                                   .updates = step};
 }
 
 /* The same on every rank, and again when a run resumes from a snapshot. */
-static uint32_t noise_of(const struct run *run, int64_t updates) {
+static uint32_t noise_of(const struct settings *settings, int64_t updates) {
     uint32_t words[4];
-    random_block(random_key((uint64_t)run->seed, "stochastic rounding"), (uint64_t)updates, words);
+    random_block(random_key((uint64_t)settings->seed, "stochastic rounding"), (uint64_t)updates,
+                 words);
     return words[0];
 }
 
 int64_t step_begin(struct session *session, const struct step_schedule *schedule,
                    int64_t own_valid) {
     ASSERT(schedule->updates >= 0 && own_valid >= 0);
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     struct step_scalars *scalars = program_scalars(&session->bound);
     double count = (double)(schedule->updates + 1);
     memset(scalars, 0, sizeof *scalars);
     scalars->learning_rate = (float)schedule->learning_rate;
-    scalars->bias_correction_1 = (float)(1 - pow(run->betas.first, count));
-    scalars->bias_correction_2 = (float)(1 - pow(run->betas.second, count));
-    scalars->noise = noise_of(run, schedule->updates);
+    scalars->bias_correction_1 = (float)(1 - pow(settings->betas.first, count));
+    scalars->bias_correction_2 = (float)(1 - pow(settings->betas.second, count));
+    scalars->noise = noise_of(settings, schedule->updates);
     scalars->valid_tokens = own_valid;
     scalars->loss_scale = own_valid > 0 ? (float)(1.0 / (double)own_valid) : 0;
     program_run(&session->bound, SEGMENT_BEGIN);
@@ -106,11 +107,11 @@ static int64_t at_most(int64_t value, int64_t limit) {
 }
 
 int64_t step_rows_at_once(const struct session *session) {
-    return session->run.microbatch * session->bound.ranks.size[AXIS_WORLD];
+    return session->settings.microbatch * session->bound.ranks.size[AXIS_WORLD];
 }
 
 bool step_row_is_own(const struct session *session, int64_t row) {
-    int64_t part = row / session->run.microbatch;
+    int64_t part = row / session->settings.microbatch;
     return part % session->bound.ranks.size[AXIS_WORLD] == session->bound.ranks.of[AXIS_WORLD];
 }
 
@@ -208,7 +209,8 @@ enum status step_from_data(struct session *session, const struct step_source *so
     struct step_rows rows = {.data = source->data,
                              .seed = source->seed,
                              .cursor = *cursor,
-                             .count = session->run.batch_tokens / session->run.sequence};
+                             .count = session->settings.batch_tokens /
+                                      session->settings.sequence_tokens};
     TRY(execute_step(session, &rows, &schedule, source->limits, result, fault));
     *cursor = rows.cursor;
     return OK;

@@ -4,20 +4,20 @@
 
 void what_if_init(struct what_if *what_if, const struct session *session, enum purpose purpose) {
     memset(what_if, 0, sizeof *what_if);
-    what_if->session.run = session->run;
+    what_if->session.settings = session->settings;
     what_if->session.blueprint = session->blueprint;
     what_if->session.target = session->target;
     what_if->session.misfit = session->misfit;
     what_if->session.ranks = session->ranks;
-    what_if->session.spread = session->spread;
+    what_if->session.sharding_settings = session->sharding_settings;
     what_if->session.shared_settings_fixed = session->shared_settings_fixed;
     what_if->session.resident = session->resident;
     what_if->session.resident_count = session->resident_count;
     what_if->purpose = purpose;
     size_t layers = (size_t)session->blueprint.layers;
     enum recompute *kinds = region_alloc(&what_if->session.region, layers, sizeof *kinds);
-    memcpy(kinds, session->run.layer_recompute, layers * sizeof *kinds);
-    what_if->session.run.layer_recompute = kinds;
+    memcpy(kinds, session->settings.layer_recompute, layers * sizeof *kinds);
+    what_if->session.settings.layer_recompute = kinds;
 }
 
 /* In both kinds a rank receives one slot from every other rank of its group. */
@@ -59,8 +59,8 @@ struct what_if_outcome what_if_outcome_of(const struct session *session) {
 static enum status compile(struct what_if *what_if, struct what_if_outcome *outcome,
                            struct fault *fault) {
     struct session *session = &what_if->session;
-    TRY(sharding_settings_read(&session->run, &session->blueprint, &session->region,
-                               &session->spread, fault));
+    TRY(sharding_settings_read(&session->settings, &session->blueprint, &session->region,
+                               &session->sharding_settings, fault));
     TRY(session_compile(session, what_if->purpose, fault));
     *outcome = what_if_outcome_of(session);
     return OK;
@@ -69,13 +69,13 @@ static enum status compile(struct what_if *what_if, struct what_if_outcome *outc
 enum status what_if_plan(struct what_if *what_if, struct what_if_outcome *outcome,
                          struct fault *fault) {
     struct session *session = &what_if->session;
-    struct spread spread = session->spread;
+    struct sharding_settings saved = session->sharding_settings;
     struct region region = session->region;
     session->region = (struct region){0};
     enum status status = compile(what_if, outcome, fault);
     region_finish(&session->region);
     session->region = region;
-    session->spread = spread;
+    session->sharding_settings = saved;
     return status;
 }
 

@@ -19,7 +19,7 @@ enum {
 /* The part of the parameters that is hashed next: elements [begin, begin + count) of the flat
  * space. */
 struct genesis {
-    const struct run *run;
+    const struct settings *settings;
     const struct blueprint *blueprint;
     const char *model_folder;
     struct fault *fault;
@@ -61,7 +61,7 @@ static void fill_random(const struct genesis *genesis, int piece_count) {
     for (int i = 0; i < genesis->blueprint->param_count && piece < piece_count; i++) {
         const struct param *param = &genesis->blueprint->params[i];
         if (param->name == genesis->pieces[piece].name) {
-            param_init_fill(param, (uint64_t)genesis->run->seed, genesis->pieces[piece].first,
+            param_init_fill(param, (uint64_t)genesis->settings->seed, genesis->pieces[piece].first,
                             genesis->pieces[piece].count, genesis->pieces[piece].memory);
             piece++;
         }
@@ -70,7 +70,7 @@ static void fill_random(const struct genesis *genesis, int piece_count) {
 
 static enum status fill(struct genesis *genesis) {
     int piece_count = list_pieces(genesis);
-    if (genesis->run->init == INIT_RANDOM) {
+    if (genesis->settings->init_kind == INIT_RANDOM) {
         fill_random(genesis, piece_count);
         return OK;
     }
@@ -111,19 +111,19 @@ static enum status add_all(struct genesis *genesis, int64_t stretch) {
     return status;
 }
 
-enum status genesis_root(const struct run *run, const struct blueprint *blueprint,
+enum status genesis_root(const struct settings *settings, const struct blueprint *blueprint,
                          const char *model_folder, struct hash *root, struct fault *fault) {
     struct region scratch = {0};
-    bool random = run->init == INIT_RANDOM;
+    bool random = settings->init_kind == INIT_RANDOM;
     int64_t stretch = (random ? RANDOM_LEAVES : FOLDER_LEAVES) * (int64_t)LEAF_ELEMENTS;
     if (!random && model_folder[0] == '\0') {
-        return fault_set(fault, STATUS_INPUT, run->model,
+        return fault_set(fault, STATUS_INPUT, settings->model,
                          "set init: random, or name a folder that holds safetensors",
                          "a bare config.json has no weights");
     }
     struct genesis *genesis = region_alloc(&scratch, 1, sizeof *genesis);
     *genesis = (struct genesis){
-        .run = run, .blueprint = blueprint, .model_folder = model_folder, .fault = fault};
+        .settings = settings, .blueprint = blueprint, .model_folder = model_folder, .fault = fault};
     genesis->values = region_alloc(&scratch, (size_t)stretch, sizeof *genesis->values);
     genesis->pieces =
         region_alloc(&scratch, (size_t)blueprint->param_count, sizeof *genesis->pieces);

@@ -3,7 +3,7 @@
 #define SKEP_SWARM_SETUP_GENESIS_H
 
 #include "base/hash.h"
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 
 /* genesis_root: the root over the leaves of replica.h with the first parameters and a momentum of
  * zeros; replica_begin computes the same root from the same parameters in fp32. The model is never
@@ -11,8 +11,8 @@
  * model_folder  with the safetensors; "" for none
  * errors  those of weights_load; STATUS_INPUT when the run begins from weights and there is no
  *         folder; STATUS_STOPPED. *root is then untouched */
-MUST_CHECK enum status genesis_root(const struct run *run, const struct blueprint *blueprint,
-                                    const char *model_folder, struct hash *root,
-                                    struct fault *fault);
+MUST_CHECK enum status genesis_root(const struct settings *settings,
+                                    const struct blueprint *blueprint, const char *model_folder,
+                                    struct hash *root, struct fault *fault);
 
 #endif

@@ -13,22 +13,22 @@ enum { SHOWN_BYTES = 160 };
 
 static enum status read_model(struct manifest_draft *offer, struct region *region,
                               struct fault *fault) {
-    struct run *run = &offer->run;
+    struct settings *settings = &offer->settings;
     size_t length;
-    if (run->model == NULL) {
-        return fault_set(fault, STATUS_INPUT, run->place, "add a line such as model: ./my-model",
-                         "the key \"model\" is missing");
+    if (settings->model == NULL) {
+        return fault_set(fault, STATUS_INPUT, settings->run_file,
+                         "add a line such as model: ./my-model", "the key \"model\" is missing");
     }
-    TRY(blueprint_open(run->model, region, &offer->blueprint, offer->model_folder, fault));
-    TRY(model_config_read(run->model, offer->model_folder, region, &offer->config_text, &length,
-                          fault));
-    return settings_check_model(run, &offer->blueprint, region, fault);
+    TRY(blueprint_open(settings->model, region, &offer->blueprint, offer->model_folder, fault));
+    TRY(model_config_read(settings->model, offer->model_folder, region, &offer->config_text,
+                          &length, fault));
+    return settings_check_model(settings, &offer->blueprint, region, fault);
 }
 
-static const char *write_keys(const struct run *run, struct region *region) {
-    size_t room = settings_describe_bytes_max(run);
+static const char *write_keys(const struct settings *settings, struct region *region) {
+    size_t room = settings_describe_bytes_max(settings);
     struct text text = text_over(region_alloc(region, room, 1), room);
-    swarm_keys_write(run, &text);
+    swarm_keys_write(settings, &text);
     ASSERT(!text.truncated);
     return text.bytes;
 }
@@ -37,11 +37,11 @@ enum status manifest_draft_read(const char *path, const char *const *overrides, 
                                 struct region *region, struct manifest_draft *offer,
                                 struct fault *fault) {
     struct manifest_draft *read = region_alloc(region, 1, sizeof *read);
-    TRY(settings_open(path, overrides, override_count, region, &read->run, fault));
-    TRY(swarm_settings_check(&read->run, fault));
+    TRY(settings_open(path, overrides, override_count, region, &read->settings, fault));
+    TRY(swarm_settings_check(&read->settings, fault));
     TRY(read_model(read, region, fault));
-    TRY(swarm_terms_of(NULL, &read->run, &read->blueprint, &read->terms, fault));
-    read->run_text = write_keys(&read->run, region);
+    TRY(swarm_terms_of(NULL, &read->settings, &read->blueprint, &read->terms, fault));
+    read->run_text = write_keys(&read->settings, region);
     *offer = *read;
     return OK;
 }
@@ -49,8 +49,8 @@ enum status manifest_draft_read(const char *path, const char *const *overrides, 
 enum status manifest_draft_sign(const struct manifest_draft *offer, const char *address,
                                 const struct key_pairs *keys, struct region *region,
                                 struct manifest *manifest, const char **text, struct fault *fault) {
-    const struct run *run = &offer->run;
-    struct manifest made = {.name = run->swarm_name,
+    const struct settings *settings = &offer->settings;
+    struct manifest made = {.name = settings->swarm_name,
                             .protocol = SWARM_PROTOCOL,
                             .created = (int64_t)clock_unix_s(),
                             .tracker = {.keys = keys->public_keys},
@@ -60,8 +60,8 @@ enum status manifest_draft_sign(const struct manifest_draft *offer, const char *
     struct text file = text_over(region_alloc(region, room, 1), room);
     ASSERT(address_error(address) == NULL);
     memcpy(made.tracker.address, address, strlen(address) + 1);
-    TRY(data_match_hash(run, region, &made.files, &made.file_count, fault));
-    TRY(genesis_root(run, &offer->blueprint, offer->model_folder, &made.genesis, fault));
+    TRY(data_match_hash(settings, region, &made.files, &made.file_count, fault));
+    TRY(genesis_root(settings, &offer->blueprint, offer->model_folder, &made.genesis, fault));
     TRY(manifest_write(&made, keys, &file, &made.hash, fault));
     *manifest = made;
     *text = file.bytes;

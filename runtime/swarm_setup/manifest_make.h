@@ -6,7 +6,7 @@
 
 /* A run from which a swarm is made. */
 struct manifest_draft {
-    struct run run;
+    struct settings settings;
     struct blueprint blueprint;
     char model_folder[PATH_BYTES]; /* "" for a bare config.json */
     const char *config_text;

@@ -12,16 +12,16 @@
 
 /* The folder that a member names holds the first weights; its structure is the manifest's. */
 static enum status find_weights(struct session *session, struct fault *fault) {
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     struct blueprint found;
     char folder[PATH_BYTES];
-    TRY(blueprint_open(run->model, &session->region, &found, folder, fault));
+    TRY(blueprint_open(settings->model, &session->region, &found, folder, fault));
     int64_t local = blueprint_elements(&found);
     int64_t swarm = blueprint_elements(&session->blueprint);
     if (local != swarm) {
-        return fault_set(fault, STATUS_INPUT, settings_location(run, "model"),
+        return fault_set(fault, STATUS_INPUT, settings_location(settings, "model"),
                          "name the model that the swarm began with, or none",
-                         "model %.200s has %lld parameters, the swarm's has %lld", run->model,
+                         "model %.200s has %lld parameters, the swarm's has %lld", settings->model,
                          (long long)local, (long long)swarm);
     }
     memcpy(session->model_folder, folder, sizeof folder);
@@ -66,7 +66,7 @@ static void add_memory(struct session *session, const struct swarm_terms *terms)
     struct resident_extent *extents =
         region_alloc(&session->region, SWARM_EXTENTS, sizeof *extents);
     const struct swarm_member_kind kind = {.is_site = session_rank_count(session) > 1,
-                                           .records = session->run.swarm_record != NULL};
+                                           .records = session->settings.swarm_record != NULL};
     swarm_memory_extents(terms, session->target, kind, extents);
     uint64_t declared = target_declared_bytes(session->target, SPACE_DEVICE);
     session->target = swarm_memory_declared(terms, session->target, &session->region);
@@ -92,9 +92,10 @@ static uint64_t round_ledger_bytes(const struct swarm_terms *terms) {
 
 /* A member stores the encoded results of all slices of a round: for the rounds since its newest
  * snapshot, for the open round, and for members that replay. */
-static struct disk_addition disk_of(const struct run *run, const struct swarm_terms *terms) {
+static struct disk_addition disk_of(const struct settings *settings,
+                                    const struct swarm_terms *terms) {
     const struct replica_memory memory = replica_memory_of(&terms->shape);
-    uint64_t rounds = (uint64_t)swarm_snapshot_rounds(run) + 1 + REPLAY_ROUNDS_MAX;
+    uint64_t rounds = (uint64_t)swarm_snapshot_rounds(settings) + 1 + REPLAY_ROUNDS_MAX;
     return (struct disk_addition){.snapshot_bytes = memory.momentum + memory.feedback,
                                   .results_bytes = rounds * memory.contribution,
                                   .ledger_bytes = terms->commits_max * round_ledger_bytes(terms)};
@@ -106,15 +107,15 @@ static enum status read_settings(struct session *session, const struct swarm_mem
                                  struct fault *fault) {
     const char *config = source->manifest->config_text;
     struct region *region = &session->region;
-    struct run *run = &session->run;
+    struct settings *settings = &session->settings;
     char subject[PATH_BYTES];
     snprintf(subject, sizeof subject, "%.4000s:config", source->place);
-    TRY(swarm_settings_read(source, region, run, fault));
+    TRY(swarm_settings_read(source, region, settings, fault));
     TRY(blueprint_read(config, strlen(config), subject, region, &session->blueprint, fault));
-    if (run->model != NULL) {
+    if (settings->model != NULL) {
         return find_weights(session, fault);
     }
-    run->model = region_copy_text(region, source->place);
+    settings->model = region_copy_text(region, source->place);
     return OK;
 }
 
@@ -123,10 +124,10 @@ enum status member_session_read(struct session *session, const struct swarm_memb
     TRY(read_settings(session, source, fault));
     TRY(session_build(session, fault));
     TRY(check_ranks(session, fault));
-    TRY(swarm_terms_of(source->manifest, &session->run, &session->blueprint, terms, fault));
+    TRY(swarm_terms_of(source->manifest, &session->settings, &session->blueprint, terms, fault));
     session->config_text = source->manifest->config_text;
     session->shared_settings_fixed = true;
-    session->disk = disk_of(&session->run, terms);
+    session->disk = disk_of(&session->settings, terms);
     add_memory(session, terms);
     return OK;
 }

@@ -27,12 +27,12 @@ static struct fit_exchange exchange_of(const struct swarm_terms *terms, int memb
 
 static void fill_times(struct fit_report *report) {
     const struct session *session = report->session;
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     const struct fit_exchange *exchange = &report->exchange;
-    double up = rate_of(report->link.up_bytes_per_s, run->limit_up);
-    double down = rate_of(report->link.down_bytes_per_s, run->limit_down);
+    double up = rate_of(report->link.up_bytes_per_s, settings->limit_up);
+    double down = rate_of(report->link.down_bytes_per_s, settings->limit_down);
     report->step_s = estimate_step(&session->program.schedule, session->target).seconds;
-    report->train_s = report->step_s * (double)run->swarm_inner_steps;
+    report->train_s = report->step_s * (double)settings->swarm_inner_steps;
     double up_s = up > 0 ? (double)exchange->up_bytes / up : 0;
     double down_s = down > 0 ? (double)exchange->down_bytes / down : 0;
     report->exchange_s = fmax(up_s, down_s);

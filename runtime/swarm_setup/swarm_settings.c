@@ -9,68 +9,69 @@
 static const double QUORUM = 0.5;
 static const char COMMAND_LINE[] = "command line";
 
-bool swarm_is_shared(const struct key *key) {
+bool swarm_is_shared(const struct setting_key *key) {
     bool is_place = key->type == SETTING_PATHS || key->type == SETTING_MODEL ||
                     strcmp(key->name, "data.format") == 0;
     return key->class == SETTING_SHARED && !is_place;
 }
 
-void swarm_keys_write(const struct run *run, struct text *text) {
+void swarm_keys_write(const struct settings *settings, struct text *text) {
     for (int i = 0; i < setting_key_count(); i++) {
         if (swarm_is_shared(setting_key_at(i))) {
             text_add(text, "%s: ", setting_key_at(i)->name);
-            settings_describe_key(run, setting_key_at(i), text);
+            settings_describe_key(settings, setting_key_at(i), text);
             text_add(text, "\n");
         }
     }
 }
 
-static enum status fault_of_key(const struct run *run, struct fault *fault, const char *key,
-                                const char *remedy, const char *reason) {
-    return fault_set(fault, STATUS_INPUT, settings_location(run, key), remedy, "%s %s", key,
+static enum status fault_of_key(const struct settings *settings, struct fault *fault,
+                                const char *key, const char *remedy, const char *reason) {
+    return fault_set(fault, STATUS_INPUT, settings_location(settings, key), remedy, "%s %s", key,
                      reason);
 }
 
 /* The outer state is made of fp32 masters, which rounded frozen parameters do not have. */
-static enum status check_frozen(const struct run *run, struct fault *fault) {
-    bool rounded = run->frozen != NULL && run->params != DTYPE_F32;
+static enum status check_frozen(const struct settings *settings, struct fault *fault) {
+    bool rounded = settings->frozen != NULL && settings->params_dtype != DTYPE_F32;
     return rounded
-               ? fault_of_key(run, fault, "frozen", "set precision.params to f32",
+               ? fault_of_key(settings, fault, "frozen", "set precision.params to f32",
                               "leaves parameters without an fp32 copy, of which a swarm's state "
                               "is made")
                : OK;
 }
 
-enum status swarm_settings_check(const struct run *run, struct fault *fault) {
-    const char *wrong = run->swarm_name == NULL ? "is missing" : swarm_name_error(run->swarm_name);
+enum status swarm_settings_check(const struct settings *settings, struct fault *fault) {
+    const char *wrong =
+        settings->swarm_name == NULL ? "is missing" : swarm_name_error(settings->swarm_name);
     if (wrong != NULL) {
-        return fault_of_key(run, fault, "swarm.name", "add a line such as swarm.name: heather",
+        return fault_of_key(settings, fault, "swarm.name", "add a line such as swarm.name: heather",
                             wrong);
     }
-    if (run->swarm_members_max > SWARM_MEMBERS_MAX) {
-        return fault_of_key(run, fault, "swarm.members_max", NULL,
+    if (settings->swarm_members_max > SWARM_MEMBERS_MAX) {
+        return fault_of_key(settings, fault, "swarm.members_max", NULL,
                             "is more than 64: a round's roster has 64 seats");
     }
-    if (run->swarm_members_min > run->swarm_members_max) {
-        return fault_of_key(run, fault, "swarm.members_min", NULL,
+    if (settings->swarm_members_min > settings->swarm_members_max) {
+        return fault_of_key(settings, fault, "swarm.members_min", NULL,
                             "is more than swarm.members_max: no round would ever open");
     }
-    if (run->swarm_codec >= CODEC_COUNT) {
-        return fault_of_key(run, fault, "swarm.codec", "choose fp32, bf16, int8 or int4",
+    if (settings->swarm_codec >= CODEC_COUNT) {
+        return fault_of_key(settings, fault, "swarm.codec", "choose fp32, bf16, int8 or int4",
                             "is sparse, which no member can encode yet");
     }
-    if (run->swarm_quorum != QUORUM) {
-        return fault_of_key(run, fault, "swarm.quorum", "leave swarm.quorum at 0.5",
+    if (settings->swarm_quorum != QUORUM) {
+        return fault_of_key(settings, fault, "swarm.quorum", "leave swarm.quorum at 0.5",
                             "is not 0.5: a round is committed by more than half of its roster");
     }
-    return check_frozen(run, fault);
+    return check_frozen(settings, fault);
 }
 
 /* A run alone may leave these sizes open. In a swarm members would then compute unequal steps. */
-static enum status check_sizes(const struct run *run, struct fault *fault) {
-    const char *key = run->sequence == 0 ? "batch.sequence" : "batch.tokens";
-    return run->sequence == 0 || run->batch_tokens == 0
-               ? fault_of_key(run, fault, key, "fetch the manifest again",
+static enum status check_sizes(const struct settings *settings, struct fault *fault) {
+    const char *key = settings->sequence_tokens == 0 ? "batch.sequence" : "batch.tokens";
+    return settings->sequence_tokens == 0 || settings->batch_tokens == 0
+               ? fault_of_key(settings, fault, key, "fetch the manifest again",
                               "is 0: the manifest leaves it to its members")
                : OK;
 }
@@ -100,15 +101,15 @@ enum status swarm_state_folder(const char *name, char folder[static PATH_BYTES],
     return OK;
 }
 
-static bool is_given(const struct run *run, int key) {
-    return run->places[key] != NULL;
+static bool is_given(const struct settings *settings, int key) {
+    return settings->value_locations[key] != NULL;
 }
 
 /* A manifest is input from outside: it sets what is trained, never where a member writes. */
-static enum status check_given(const struct run *run, struct fault *fault) {
+static enum status check_given(const struct settings *settings, struct fault *fault) {
     for (int i = 0; i < setting_key_count(); i++) {
-        if (is_given(run, i) && !swarm_is_shared(setting_key_at(i))) {
-            return fault_set(fault, STATUS_INPUT, run->places[i],
+        if (is_given(settings, i) && !swarm_is_shared(setting_key_at(i))) {
+            return fault_set(fault, STATUS_INPUT, settings->value_locations[i],
                              "ask the swarm's operator for a valid manifest",
                              "the manifest sets %s, a key that each member sets itself",
                              setting_key_at(i)->name);
@@ -117,44 +118,47 @@ static enum status check_given(const struct run *run, struct fault *fault) {
     return OK;
 }
 
-static const char *value_of(const struct run *run, const struct key *key, struct region *region) {
-    size_t room = settings_describe_bytes_max(run);
+static const char *value_of(const struct settings *settings, const struct setting_key *key,
+                            struct region *region) {
+    size_t room = settings_describe_bytes_max(settings);
     struct text text = text_over(region_alloc(region, room, 1), room);
-    settings_describe_key(run, key, &text);
+    settings_describe_key(settings, key, &text);
     return text.bytes;
 }
 
-static enum status check_override(const struct run *run, const char *swarm, const char *override,
-                                  struct region *region, struct fault *fault) {
+static enum status check_override(const struct settings *settings, const char *swarm,
+                                  const char *override, struct region *region,
+                                  struct fault *fault) {
     char name[NAME_BYTES];
     size_t width = strcspn(override, "=");
     snprintf(name, sizeof name, "%.*s", width < sizeof name ? (int)width : 0, override);
-    const struct key *key = setting_key_find(name);
+    const struct setting_key *key = setting_key_find(name);
     if (key == NULL || override[width] == '\0' || !swarm_is_shared(key)) {
         return OK; /* reading it reports what is invalid */
     }
     return fault_set(fault, STATUS_INPUT, COMMAND_LINE,
                      "leave it out: shared keys come from the manifest",
                      "%s is shared by all members: %.100s in the swarm %s, %.100s here", name,
-                     value_of(run, key, region), swarm, override + width + 1);
+                     value_of(settings, key, region), swarm, override + width + 1);
 }
 
-static enum status check_overrides(const struct swarm_member_source *source, const struct run *run,
-                                   struct region *region, struct fault *fault) {
+static enum status check_overrides(const struct swarm_member_source *source,
+                                   const struct settings *settings, struct region *region,
+                                   struct fault *fault) {
     for (int i = 0; i < source->override_count; i++) {
-        TRY(check_override(run, source->manifest->name, source->overrides[i], region, fault));
+        TRY(check_override(settings, source->manifest->name, source->overrides[i], region, fault));
     }
     return OK;
 }
 
 /* The text is read twice: overrides are compared with the shared values first. */
 enum status swarm_settings_read(const struct swarm_member_source *source, struct region *region,
-                                struct run *run, struct fault *fault) {
+                                struct settings *settings, struct fault *fault) {
     const struct manifest *manifest = source->manifest;
     const char *text = manifest->run_text;
     char source_name[PATH_BYTES];
     char folder[PATH_BYTES];
-    struct run read;
+    struct settings read;
     snprintf(source_name, sizeof source_name, "%.4000s:run", source->place);
     TRY(swarm_state_folder(manifest->name, folder, fault));
     struct settings_source from = {.path = source_name, .stem = folder};
@@ -167,29 +171,31 @@ enum status swarm_settings_read(const struct swarm_member_source *source, struct
     from.override_count = source->override_count;
     TRY(settings_open_source(&from, text, strlen(text), region, &read, fault));
     data_match_find(manifest, region, &read);
-    *run = read;
+    *settings = read;
     return OK;
 }
 
-enum status swarm_terms_of(const struct manifest *manifest, const struct run *run,
+enum status swarm_terms_of(const struct manifest *manifest, const struct settings *settings,
                            const struct blueprint *blueprint, struct swarm_terms *terms,
                            struct fault *fault) {
-    struct swarm_terms made = {.manifest = manifest,
-                               .shape = {.members_max = (uint32_t)run->swarm_members_max,
-                                         .outer_rate = (float)run->swarm_outer_lr,
-                                         .outer_momentum = (float)run->swarm_outer_momentum},
-                               .seat_samples = (uint64_t)run->swarm_inner_steps *
-                                               (uint64_t)(run->batch_tokens / run->sequence),
-                               .sample_tokens = (uint64_t)run->sequence,
-                               .commits_max = (uint32_t)((run->steps + run->swarm_inner_steps - 1) /
-                                                         run->swarm_inner_steps)};
-    TRY(slices_plan(blueprint_elements(blueprint), (enum codec)run->swarm_codec,
+    struct swarm_terms made = {
+        .manifest = manifest,
+        .shape = {.members_max = (uint32_t)settings->swarm_members_max,
+                  .outer_rate = (float)settings->swarm_outer_lr,
+                  .outer_momentum = (float)settings->swarm_outer_momentum},
+        .seat_samples = (uint64_t)settings->swarm_inner_steps *
+                        (uint64_t)(settings->batch_tokens / settings->sequence_tokens),
+        .sample_tokens = (uint64_t)settings->sequence_tokens,
+        .commits_max = (uint32_t)((settings->steps + settings->swarm_inner_steps - 1) /
+                                  settings->swarm_inner_steps)};
+    TRY(slices_plan(blueprint_elements(blueprint), (enum codec)settings->swarm_codec,
                     made.shape.members_max, &made.shape.slices, fault));
     *terms = made;
     return OK;
 }
 
-uint32_t swarm_snapshot_rounds(const struct run *run) {
-    int64_t rounds = (run->snapshot_every + run->swarm_inner_steps - 1) / run->swarm_inner_steps;
+uint32_t swarm_snapshot_rounds(const struct settings *settings) {
+    int64_t rounds =
+        (settings->snapshot_every + settings->swarm_inner_steps - 1) / settings->swarm_inner_steps;
     return rounds == 0 ? SWARM_SNAPSHOT_ROUNDS : (uint32_t)rounds;
 }

@@ -8,25 +8,25 @@
 #ifndef SKEP_SWARM_SETUP_SWARM_SETUP_H
 #define SKEP_SWARM_SETUP_SWARM_SETUP_H
 
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 #include "runtime/swarm/ledger/manifest.h"
 #include "runtime/swarm/replica/replica.h"
 
 /* swarm_is_shared: whether the manifest sets a key for all members: a shared key, except those for
  * the places of the model and the data, which every member sets. */
-bool swarm_is_shared(const struct key *key);
+bool swarm_is_shared(const struct setting_key *key);
 
 /* swarm_keys_write: writes the keys that swarm_is_shared accepts, one "key: value" per line, in the
  * table's order.
  * limits  a run that settings_check_model has completed; a builder of
  *         settings_describe_bytes_max */
-void swarm_keys_write(const struct run *run, struct text *text);
+void swarm_keys_write(const struct settings *settings, struct text *text);
 
 /* swarm_settings_check: the further rules for the settings of a swarm: a name, at most
  * SWARM_MEMBERS_MAX members, a codec that exists, a quorum of more than half, and sizes that do not
  * follow from a member's microbatch.
  * errors  STATUS_INPUT at the key */
-MUST_CHECK enum status swarm_settings_check(const struct run *run, struct fault *fault);
+MUST_CHECK enum status swarm_settings_check(const struct settings *settings, struct fault *fault);
 
 /* The source of a member's settings. */
 struct swarm_member_source {
@@ -42,10 +42,10 @@ struct swarm_member_source {
  * names.
  * memory  in `region`
  * errors  STATUS_INPUT: those of settings_open and swarm_settings_check; a manifest that sets a
- *         local key; an override of a shared one, naming both values; no state folder. *run is then
- *         untouched */
+ *         local key; an override of a shared one, naming both values; no state folder. *settings is
+ *         then untouched */
 MUST_CHECK enum status swarm_settings_read(const struct swarm_member_source *source,
-                                           struct region *region, struct run *run,
+                                           struct region *region, struct settings *settings,
                                            struct fault *fault);
 
 /* Values that follow from a swarm's settings and model, equal for all members and the tracker. */
@@ -60,7 +60,8 @@ struct swarm_terms {
 /* swarm_terms_of: the terms of a run that swarm_settings_check and settings_check_model accept.
  * manifest  kept by reference; NULL before there is one
  * errors    those of slices_plan; *terms is then untouched */
-MUST_CHECK enum status swarm_terms_of(const struct manifest *manifest, const struct run *run,
+MUST_CHECK enum status swarm_terms_of(const struct manifest *manifest,
+                                      const struct settings *settings,
                                       const struct blueprint *blueprint, struct swarm_terms *terms,
                                       struct fault *fault);
 
@@ -68,7 +69,7 @@ enum { SWARM_SNAPSHOT_ROUNDS = 8 }; /* of a run that does not set snapshot.every
 
 /* swarm_snapshot_rounds: committed rounds between two snapshots of a member, which stores their
  * results meanwhile: snapshot.every, which counts inner steps, in whole rounds. */
-uint32_t swarm_snapshot_rounds(const struct run *run);
+uint32_t swarm_snapshot_rounds(const struct settings *settings);
 
 /* swarm_state_folder: as above, for a swarm of that name.
  * errors  STATUS_INPUT when neither variable names a folder; `folder` is then untouched */

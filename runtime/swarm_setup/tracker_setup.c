@@ -125,8 +125,9 @@ static enum status place_files(struct tracker_setup *track, const struct tracker
                                struct fault *fault) {
     char name[MANIFEST_NAME_BYTES + 8];
     struct text text = text_over(name, sizeof name);
-    text_add(&text, "%s.skep", track->offer.run.swarm_name);
-    TRY(from_root(wish->state == NULL ? track->offer.run.stem : wish->state, track->state, fault));
+    text_add(&text, "%s.skep", track->offer.settings.swarm_name);
+    TRY(from_root(wish->state == NULL ? track->offer.settings.stem : wish->state, track->state,
+                  fault));
     if (strlen(track->state) + sizeof name + 2 > PATH_BYTES) {
         return fault_set(fault, STATUS_INPUT, "--state", NULL, "the path is too long");
     }
@@ -301,13 +302,13 @@ enum status tracker_setup_prepare(const struct tracker_setup_args *wish, struct 
 }
 
 struct tracker_loop_options tracker_setup_options(const struct tracker_setup *track) {
-    const struct run *run = &track->offer.run;
+    const struct settings *settings = &track->offer.settings;
     const struct swarm_terms *terms = &track->offer.terms;
     const struct timing_measured first = {.step_ms = FIRST_STEP_MS,
                                           .transfer_ms = FIRST_TRANSFER_MS,
                                           .round_trip_ms = FIRST_ROUND_TRIP_MS};
-    const struct timing_training training = {.steps = (uint32_t)run->swarm_inner_steps,
-                                             .patience = run->swarm_patience};
+    const struct timing_training training = {.steps = (uint32_t)settings->swarm_inner_steps,
+                                             .patience = settings->swarm_patience};
     return (struct tracker_loop_options){
         .keys = &track->keys,
         .name = track->manifest.name,
@@ -323,8 +324,8 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *tr
                      .parameter_count = (uint64_t)terms->shape.slices.parameter_count,
                      .seat_samples = terms->seat_samples,
                      .sample_tokens = terms->sample_tokens,
-                     .members_min = (uint32_t)run->swarm_members_min,
-                     .shrink_after_ms = (uint32_t)(run->swarm_shrink_after_s * 1000),
+                     .members_min = (uint32_t)settings->swarm_members_min,
+                     .shrink_after_ms = (uint32_t)(settings->swarm_shrink_after_s * 1000),
                      .rollback_after_ms = ROLLBACK_AFTER_MS,
                      .commits_max = terms->commits_max,
                      .training = training,

@@ -80,12 +80,12 @@ static enum status take_step(struct training *training, struct fault *fault) {
     struct trainer *trainer = &training->trainer;
     struct session *session = &trainer->session;
     int64_t microbatches = session->program.schedule.options.accumulation;
-    struct step_limits limits = {.stop_within_s = session->run.stop_within_s,
+    struct step_limits limits = {.stop_within_s = session->settings.stop_within_s,
                                  .microbatch_s = training->microbatch_seconds,
                                  .final_s = training->save_seconds,
                                  .microbatches_left = microbatches};
     const struct step_source source = {
-        .data = &trainer->train, .seed = (uint64_t)session->run.seed, .limits = &limits};
+        .data = &trainer->train, .seed = (uint64_t)session->settings.seed, .limits = &limits};
     struct step_result result;
     int64_t begin_ns = clock_monotonic_ns();
     step_trace_before(session, &training->trace, training->step + 1);
@@ -99,7 +99,7 @@ static enum status take_step(struct training *training, struct fault *fault) {
     training->step++;
     metrics_step(&trainer->metrics, training->step, &result, seconds);
     const struct progress_at at = {
-        .step = training->step, .until = training->until, .steps = session->run.steps};
+        .step = training->step, .until = training->until, .steps = session->settings.steps};
     progress_step(&trainer->progress, &at, &result, seconds);
     return note_step(training, result.skipped, fault);
 }
@@ -134,12 +134,12 @@ static bool is_due(int64_t period, int64_t step) {
 
 static enum status work_after_step(struct training *training, struct fault *fault) {
     struct trainer *trainer = &training->trainer;
-    const struct run *run = &trainer->session.run;
+    const struct settings *settings = &trainer->session.settings;
     enum status status = OK;
-    if (is_due(run->snapshot_every, training->step) && trainer->skipped_in_row == 0) {
+    if (is_due(settings->snapshot_every, training->step) && trainer->skipped_in_row == 0) {
         TRY(save(training, fault));
     }
-    if (is_due(run->eval_every, training->step) && training->step < run->steps) {
+    if (is_due(settings->eval_every, training->step) && training->step < settings->steps) {
         TRY(evaluate(training, fault));
     }
     if (stop_requested()) {
@@ -182,14 +182,14 @@ enum status training_run(struct training *training, struct fault *fault) {
                                              .export_model = export_model,
                                              .exchange_memory = exchange_memory};
     struct trainer *trainer = &training->trainer;
-    const struct run *run = &trainer->session.run;
-    bool pauses = run->pause_at > 0 && run->pause_at < run->steps;
-    training->until = pauses ? run->pause_at : run->steps;
+    const struct settings *settings = &trainer->session.settings;
+    bool pauses = settings->pause_at > 0 && settings->pause_at < settings->steps;
+    training->until = pauses ? settings->pause_at : settings->steps;
     training->first_step = training->step;
     trainer_seal(trainer);
     if (training->step >= training->until) {
         log_line(LOG_INFO, "already at step %lld of %lld; nothing to do", (long long)training->step,
-                 (long long)run->steps);
+                 (long long)settings->steps);
     }
     enum status status = run_steps(training, fault);
     log_skipped(trainer);

@@ -24,9 +24,9 @@ static enum status fingerprint_data(struct training *training, struct fault *fau
 }
 
 static enum status open_data(struct training *training, struct fault *fault) {
-    const struct run *run = &training->trainer.session.run;
-    if (run->train.count == 0) {
-        return fault_set(fault, STATUS_INPUT, run->place, "name token files in data.train",
+    const struct settings *settings = &training->trainer.session.settings;
+    if (settings->train_files.count == 0) {
+        return fault_set(fault, STATUS_INPUT, settings->run_file, "name token files in data.train",
                          "there is no data");
     }
     TRY(trainer_open_data(&training->trainer, fault));
@@ -43,7 +43,7 @@ static enum status same_model(const struct trainer *trainer, const struct snapsh
     enum status status = file_read_text(path, config, CONFIG_BYTES_MAX, &length, fault);
     if (status == OK && (length != trainer->outputs.config_length ||
                          memcmp(config, trainer->outputs.config_text, length) != 0)) {
-        status = fault_set(fault, STATUS_INPUT, trainer->session.run.model,
+        status = fault_set(fault, STATUS_INPUT, trainer->session.settings.model,
                            "put the old config.json back, or start anew with --fresh",
                            "config.json is not the one of %s", path);
     }
@@ -56,7 +56,7 @@ static enum status resume_from(struct training *training, const struct snapshot 
     struct trainer *trainer = &training->trainer;
     struct session *session = &trainer->session;
     uint64_t cursor;
-    TRY(resume_check(&session->run, snapshot, &session->region, fault));
+    TRY(resume_check(&session->settings, snapshot, &session->region, fault));
     TRY(same_model(trainer, snapshot, fault));
     TRY(fingerprint_same(&training->fingerprint, snapshot, fault));
     TRY(snapshot_load(snapshot, trainer->resident, trainer->group_count, fault));
@@ -84,8 +84,8 @@ static enum status find_newest(struct training *training, struct newest *newest,
     bool found = false;
     enum status status = OK;
     if (session_is_rank0(session) && !training->fresh) {
-        status = snapshot_find_newest(session->run.snapshot_folder, &session->region, &snapshot,
-                                      &found, fault);
+        status = snapshot_find_newest(session->settings.snapshot_folder, &session->region,
+                                      &snapshot, &found, fault);
     }
     status = session_agree(session, status, fault);
     memset(newest, 0, sizeof *newest);
@@ -124,8 +124,8 @@ static enum status set_aside(struct training *training, struct fault *fault) {
     if (!session_is_rank0(session)) {
         return OK;
     }
-    TRY(metrics_check(session->run.metrics, "metrics", fault));
-    return training->fresh ? resume_set_aside(&session->run, fault) : OK;
+    TRY(metrics_check(session->settings.metrics_path, "metrics", fault));
+    return training->fresh ? resume_set_aside(&session->settings, fault) : OK;
 }
 
 static enum status make_writer(struct training *training, struct fault *fault) {
@@ -163,7 +163,7 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     training->fresh = fresh;
     TRY(trainer_end_stage(trainer, OK, fault));
     TRY(trainer_end_stage(
-        trainer, locks ? resume_lock(&session->run, &training->lock_fd, fault) : OK, fault));
+        trainer, locks ? resume_lock(&session->settings, &training->lock_fd, fault) : OK, fault));
     TRY(trainer_end_stage(trainer, open_data(training, fault), fault));
     TRY(trainer_end_stage(trainer, build_program(session, fault), fault));
     TRY(trainer_end_stage(trainer, trainer_compare_ranks(trainer, &training->data_hash, fault),

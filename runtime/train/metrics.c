@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "runtime/settings/keys.h"
+#include "runtime/settings/setting_keys.h"
 #include "targets/os/process.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ enum status metrics_check(const char *path, const char *key, struct fault *fault
 }
 
 enum status metrics_open(struct session *session, struct metrics *metrics, struct fault *fault) {
-    const char *path = session->run.metrics;
+    const char *path = session->settings.metrics_path;
     char folder[PATH_BYTES];
     file_folder_of(path, folder, sizeof folder);
     TRY(file_make_folders(folder, fault));
@@ -98,10 +98,11 @@ static void end(struct metrics *metrics, struct text *line) {
     }
 }
 
-static void add_key(struct text *line, const struct run *run, const struct key *key) {
+static void add_key(struct text *line, const struct settings *settings,
+                    const struct setting_key *key) {
     bool bare = key->type == SETTING_CHOICE || key->type == SETTING_DTYPE;
     text_add(line, "\"%s\": %s", key->name, bare ? "\"" : "");
-    settings_describe_key(run, key, line);
+    settings_describe_key(settings, key, line);
     text_add(line, "%s", bare ? "\"" : "");
 }
 
@@ -109,8 +110,8 @@ void metrics_start(struct metrics *metrics, const struct session *session, const
     if (metrics->fd < 0) {
         return;
     }
-    const struct sharding *sharding = &session->spread.sharding;
-    size_t room = LINE_BYTES + settings_describe_bytes_max(&session->run);
+    const struct sharding *sharding = &session->sharding_settings.sharding;
+    size_t room = LINE_BYTES + settings_describe_bytes_max(&session->settings);
     char *buffer = region_alloc(metrics->region, room, 1);
     char host[256] = "unknown";
     char hash[HASH_HEX_BYTES];
@@ -123,7 +124,7 @@ void metrics_start(struct metrics *metrics, const struct session *session, const
     text_add(&line, ", \"plan\": \"%s\", \"keys\": {", hash_hex(&session->program.hash, hash));
     for (int i = 0; i < setting_key_count(); i++) {
         text_add(&line, "%s", i > 0 ? ", " : "");
-        add_key(&line, &session->run, setting_key_at(i));
+        add_key(&line, &session->settings, setting_key_at(i));
     }
     text_add(&line, "}");
     end(metrics, &line);

@@ -18,7 +18,7 @@ static const double SMOOTHING = 0.1;
 
 void progress_init(struct progress *progress, const struct session *session) {
     const struct plan *plan = &session->program.plan;
-    bool bf16 = session->run.compute == DTYPE_BF16;
+    bool bf16 = session->settings.compute_dtype == DTYPE_BF16;
     *progress = (struct progress){
         .terminal = isatty(STDERR_FILENO) != 0,
         .quiet = !log_enabled(LOG_INFO) || !session_is_rank0(session),

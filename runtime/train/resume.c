@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "runtime/settings/keys.h"
+#include "runtime/settings/setting_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +15,10 @@
 enum { SAME_SECOND_MAX = 100 }; /* runs set aside within one second */
 enum { SHOWN_BYTES = 200 };
 
-enum status resume_lock(const struct run *run, int *fd, struct fault *fault) {
+enum status resume_lock(const struct settings *settings, int *fd, struct fault *fault) {
     char path[2 * PATH_BYTES];
-    TRY(file_make_folders(run->stem, fault));
-    file_join(run->stem, "lock", path, sizeof path);
+    TRY(file_make_folders(settings->stem, fault));
+    file_join(settings->stem, "lock", path, sizeof path);
     int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (opened < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
@@ -28,7 +28,7 @@ enum status resume_lock(const struct run *run, int *fd, struct fault *fault) {
         ssize_t got = pread(opened, holder, sizeof holder - 1, 0);
         (void)got;
         close(opened);
-        return fault_set(fault, STATUS_INPUT, run->stem, "wait for it or stop it",
+        return fault_set(fault, STATUS_INPUT, settings->stem, "wait for it or stop it",
                          "another run is using this folder, process %s", holder);
     }
     int length = snprintf(holder, sizeof holder, "%d", (int)getpid());
@@ -43,17 +43,17 @@ enum status resume_lock(const struct run *run, int *fd, struct fault *fault) {
     return OK;
 }
 
-enum status resume_set_aside(const struct run *run, struct fault *fault) {
+enum status resume_set_aside(const struct settings *settings, struct fault *fault) {
     char aside[PATH_BYTES + 48];
-    if (!file_is_folder(run->snapshot_folder)) {
+    if (!file_is_folder(settings->snapshot_folder)) {
         return OK;
     }
-    int length = snprintf(aside, sizeof aside, "%s.before-%lld", run->snapshot_folder,
+    int length = snprintf(aside, sizeof aside, "%s.before-%lld", settings->snapshot_folder,
                           (long long)clock_unix_s());
     for (int suffix = 2; file_exists(aside) && suffix <= SAME_SECOND_MAX; suffix++) {
         snprintf(aside + length, sizeof aside - (size_t)length, "-%d", suffix);
     }
-    TRY(file_publish(run->snapshot_folder, aside, fault));
+    TRY(file_publish(settings->snapshot_folder, aside, fault));
     log_line(LOG_INFO, "the old snapshots are now in %s", aside);
     return OK;
 }
@@ -84,36 +84,36 @@ static bool same_value(struct line_value a, struct line_value b) {
 }
 
 /* The only shared key that may change: a finished run can be extended. */
-static bool may_change(const struct key *key) {
+static bool may_change(const struct setting_key *key) {
     return strcmp(key->name, "steps") == 0;
 }
 
-static enum status log_new_length(const struct run *run, const struct snapshot *snapshot,
+static enum status log_new_length(const struct settings *settings, const struct snapshot *snapshot,
                                   struct line_value old_steps, struct fault *fault) {
-    if (run->steps < snapshot->step) {
+    if (settings->steps < snapshot->step) {
         return fault_set(fault, STATUS_INPUT, snapshot->path,
                          "raise steps, or start anew with --fresh",
-                         "steps is %lld now, the snapshot is of step %lld", (long long)run->steps,
-                         (long long)snapshot->step);
+                         "steps is %lld now, the snapshot is of step %lld",
+                         (long long)settings->steps, (long long)snapshot->step);
     }
-    log_line(LOG_INFO, "steps is %lld now, it was %.*s: %s", (long long)run->steps,
+    log_line(LOG_INFO, "steps is %lld now, it was %.*s: %s", (long long)settings->steps,
              shown(old_steps), old_steps.text,
-             run->schedule == RATE_CONSTANT
+             settings->learning_rate_kind == RATE_CONSTANT
                  ? "the learning rate is constant and does not depend on it"
                  : "from here on the learning rate follows the schedule of the new length");
     return OK;
 }
 
-enum status resume_check(const struct run *run, const struct snapshot *snapshot,
+enum status resume_check(const struct settings *settings, const struct snapshot *snapshot,
                          struct region *region, struct fault *fault) {
-    size_t room = settings_describe_bytes_max(run);
+    size_t room = settings_describe_bytes_max(settings);
     char *now = region_alloc(region, room, 1);
     struct text text = text_over(now, room);
-    settings_describe(run, true, &text);
+    settings_describe(settings, true, &text);
     ASSERT(!text.truncated);
     enum status status = OK;
     for (int i = 0; i < setting_key_count() && status == OK; i++) {
-        const struct key *key = setting_key_at(i);
+        const struct setting_key *key = setting_key_at(i);
         struct line_value old_value = line_value(snapshot->keys, key->name);
         struct line_value new_value = line_value(now, key->name);
         if (key->class != SETTING_SHARED || old_value.text == NULL || new_value.text == NULL ||
@@ -121,7 +121,7 @@ enum status resume_check(const struct run *run, const struct snapshot *snapshot,
             continue;
         }
         if (may_change(key)) {
-            status = log_new_length(run, snapshot, old_value, fault);
+            status = log_new_length(settings, snapshot, old_value, fault);
             continue;
         }
         return fault_set(fault, STATUS_INPUT, snapshot->path,

@@ -33,27 +33,27 @@ static enum status begin_file(const char *path, struct fault *fault) {
 
 enum status step_trace_plan(struct session *session, struct step_trace *trace,
                             struct fault *fault) {
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     *trace = (struct step_trace){.last = 0};
-    if (run->trace == NULL) {
+    if (settings->trace_path == NULL) {
         return OK;
     }
     if (session->bound.device != NULL) {
-        return fault_set(fault, STATUS_INPUT, settings_location(run, "trace"),
+        return fault_set(fault, STATUS_INPUT, settings_location(settings, "trace"),
                          "leave trace out, or take a cpu target",
                          "a device runs each segment as a whole; only a CPU's instructions are "
                          "traced one by one");
     }
     int64_t first;
     int64_t last;
-    if (!parse_steps(run->trace_steps, &first, &last)) {
-        return fault_set(fault, STATUS_INPUT, settings_location(run, "trace_steps"),
+    if (!parse_steps(settings->trace_steps, &first, &last)) {
+        return fault_set(fault, STATUS_INPUT, settings_location(settings, "trace_steps"),
                          "write trace_steps: 3:5, the first and the last step",
                          "trace_steps is \"%.80s\", not FIRST:LAST of at most %d steps",
-                         run->trace_steps, STEPS_MAX);
+                         settings->trace_steps, STEPS_MAX);
     }
     if (session_is_rank0(session)) {
-        TRY(metrics_check(run->trace, "trace", fault));
+        TRY(metrics_check(settings->trace_path, "trace", fault));
     }
     trace_init(&trace->trace, &session->program.schedule, last - first + 1, &session->region);
     size_t ranks = (size_t)session_rank_count(session);
@@ -72,7 +72,7 @@ void step_trace_before(struct session *session, struct step_trace *trace, int64_
 /* All ranks append to one file, in the order of their numbers. */
 static enum status write_in_turn(struct session *session, const struct step_trace *trace,
                                  struct fault *fault) {
-    const char *path = session->run.trace;
+    const char *path = session->settings.trace_path;
     int own = session->bound.ranks.of[AXIS_WORLD];
     enum status status = session_agree(session, own == 0 ? begin_file(path, fault) : OK, fault);
     for (int rank = 0; rank < session_rank_count(session) && status == OK; rank++) {
@@ -125,6 +125,6 @@ void step_trace_after(struct session *session, struct step_trace *trace, int64_t
     if (status == OK && session_is_rank0(session)) {
         log_overlaps(session, trace);
         log_line(LOG_INFO, "trace: steps %lld to %lld in %s", (long long)trace->first,
-                 (long long)step, session->run.trace);
+                 (long long)step, session->settings.trace_path);
     }
 }

@@ -12,7 +12,8 @@ struct step_trace {
     struct trace_overlap *overlaps; /* [ranks] */
 };
 
-/* step_trace_plan: prepares what run.trace and run.trace_steps set; nothing if run.trace is unset.
+/* step_trace_plan: prepares the recording that the keys `trace` and `trace_steps` request; does
+ * nothing if `trace` is unset.
  * memory  in the session's region
  * errors  STATUS_INPUT: not "FIRST:LAST" with 1 <= FIRST <= LAST; a file that cannot be created */
 MUST_CHECK enum status step_trace_plan(struct session *session, struct step_trace *trace,

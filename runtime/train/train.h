@@ -19,7 +19,7 @@ struct training {
     int lock_fd;               /* 0: not locked */
     int64_t step;              /* completed */
     int64_t first_step;        /* completed when this start began */
-    int64_t until;             /* this start ends here: run.steps or run.pause_at */
+    int64_t until;             /* this start ends here: settings.steps or .pause_at */
     int64_t saved_step;        /* of the newest snapshot; -1: none */
     int64_t evaluated_step;    /* the last one evaluated; -1: none */
     int64_t cursor;            /* of the sample stream */

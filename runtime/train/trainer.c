@@ -22,12 +22,13 @@ enum status trainer_end_stage(const struct trainer *trainer, enum status mine,
 enum status trainer_open_data(struct trainer *trainer, struct fault *fault) {
     struct session *session = &trainer->session;
     struct region *region = &session->region;
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     int64_t vocab = session->blueprint.vocab;
-    TRY(data_open_run(run, &run->train, vocab, region, &trainer->train, fault));
-    return run->validation.count == 0
+    TRY(data_open_run(settings, &settings->train_files, vocab, region, &trainer->train, fault));
+    return settings->validation_files.count == 0
                ? OK
-               : data_open_run(run, &run->validation, vocab, region, &trainer->validation, fault);
+               : data_open_run(settings, &settings->validation_files, vocab, region,
+                               &trainer->validation, fault);
 }
 
 enum status trainer_compare_ranks(struct trainer *trainer, const struct hash *data,
@@ -114,7 +115,7 @@ enum status trainer_write_snapshot(struct trainer *trainer, int64_t step,
                                    struct fault *fault) {
     struct session *session = &trainer->session;
     const struct snapshot_state state = {.step = step,
-                                         .seed = (uint64_t)session->run.seed,
+                                         .seed = (uint64_t)session->settings.seed,
                                          .values = values,
                                          .value_count = value_count};
     struct staging staging = session_staging(session);
@@ -124,13 +125,13 @@ enum status trainer_write_snapshot(struct trainer *trainer, int64_t step,
 
 void trainer_log_saved(struct trainer *trainer, const char *moment, double seconds) {
     progress_line(&trainer->progress, "%s  snapshot in %s, %.2f s", moment,
-                  trainer->session.run.snapshot_folder, seconds);
+                  trainer->session.settings.snapshot_folder, seconds);
 }
 
 enum status trainer_evaluate(struct trainer *trainer, struct step_limits *limits,
                              struct evaluation_result *result, struct fault *fault) {
     const struct step_source source = {.data = &trainer->validation, .limits = limits};
-    return evaluate_data(&trainer->session, &source, settings_eval_rows(&trainer->session.run),
+    return evaluate_data(&trainer->session, &source, settings_eval_rows(&trainer->session.settings),
                          result, fault);
 }
 

@@ -1,6 +1,6 @@
 /* fuzz_run: any bytes as a run.yaml are refused or give settings that read back as the same ones;
  * so does any line as an override. */
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 
 #include <string.h>
 
@@ -10,9 +10,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char first[DESCRIBED_BYTES], second[DESCRIBED_BYTES];
 
-static void describe(const struct run *run, char *buffer) {
+static void describe(const struct settings *settings, char *buffer) {
     struct text text = text_over(buffer, DESCRIBED_BYTES);
-    settings_describe(run, false, &text);
+    settings_describe(settings, false, &text);
     ASSERT(!text.truncated);
 }
 
@@ -21,20 +21,20 @@ static void check_fault(enum status status, const struct fault *fault) {
     ASSERT(fault->subject[0] != '\0' && fault->reason[0] != '\0');
 }
 
-static void check_run(const struct run *run) {
-    ASSERT(run->steps >= 1 && run->microbatch >= 1 && run->snapshot_keep >= 1);
-    ASSERT(run->schedule >= 0 && run->schedule <= RATE_WSD);
+static void check_run(const struct settings *settings) {
+    ASSERT(settings->steps >= 1 && settings->microbatch >= 1 && settings->snapshot_keep >= 1);
+    ASSERT(settings->schedule >= 0 && settings->schedule <= RATE_WSD);
     for (int64_t step = 0; step < 3; step++) {
-        double rate = settings_learning_rate(run, step * (run->steps / 2));
-        ASSERT(rate >= 0 && rate <= run->lr);
+        double rate = settings_learning_rate(settings, step * (settings->steps / 2));
+        ASSERT(rate >= 0 && rate <= settings->lr);
     }
 }
 
 /* A file name's control characters are written as JSON escapes, which YAML reads back. */
-static void check_round_trip(const struct run *run, struct region *region) {
-    struct run again;
+static void check_round_trip(const struct settings *settings, struct region *region) {
+    struct settings again;
     struct fault fault;
-    describe(run, first);
+    describe(settings, first);
     if (settings_open_text(first, strlen(first), "d/fuzz.yaml", region, &again, &fault) == OK) {
         describe(&again, second);
         ASSERT(strcmp(first, second) == 0);
@@ -47,30 +47,30 @@ static void read_override(const uint8_t *data, size_t size, struct region *regio
     memcpy(line, data, length);
     line[length] = '\0';
     const char *override = line;
-    struct run run = {.steps = 77};
+    struct settings settings = {.steps = 77};
     struct fault fault = {0};
-    enum status status = settings_open(NULL, &override, 1, region, &run, &fault);
+    enum status status = settings_open(NULL, &override, 1, region, &settings, &fault);
     if (status == OK) {
-        check_run(&run);
-        describe(&run, first);
+        check_run(&settings);
+        describe(&settings, first);
     } else {
         check_fault(status, &fault);
-        ASSERT(run.steps == 77);
+        ASSERT(settings.steps == 77);
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct region region = {0};
-    struct run run = {.steps = 77};
+    struct settings settings = {.steps = 77};
     struct fault fault = {0};
     enum status status =
-        settings_open_text((const char *)data, size, "d/fuzz.yaml", &region, &run, &fault);
+        settings_open_text((const char *)data, size, "d/fuzz.yaml", &region, &settings, &fault);
     if (status == OK) {
-        check_run(&run);
-        check_round_trip(&run, &region);
+        check_run(&settings);
+        check_round_trip(&settings, &region);
     } else {
         check_fault(status, &fault);
-        ASSERT(run.steps == 77);
+        ASSERT(settings.steps == 77);
     }
     read_override(data, size, &region);
     region_finish(&region);

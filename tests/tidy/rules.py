@@ -177,7 +177,7 @@ NO_DOOR = (
 
 # struct: why it has more fields than STRUCT_FIELDS_MAX.
 WIDE_STRUCTS = {
-    "run": "the settings of a run file: one field for each key",
+    "settings": "the settings of a run file: one field for each key",
 }
 
 # Each field of a struct of these folders' headers is assigned in one file.

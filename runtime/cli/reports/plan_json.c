@@ -112,7 +112,7 @@ static void add_unit(struct json_writer *json, const struct sharding *sharding,
 
 static void add_units(struct json_writer *json, const struct site_report *report) {
     const struct session *session = report->session;
-    const struct sharding *sharding = &session->spread.sharding;
+    const struct sharding *sharding = &session->sharding_settings.sharding;
     const struct unit_table *units = session->program.schedule.units;
     json_begin_array(json_newline(json, 0), "units");
     for (int i = 0; i < units->unit_count; i++) {
@@ -181,7 +181,7 @@ static void add_stages(struct json_writer *json, const struct site_report *repor
 }
 
 static void add_site(struct json_writer *json, const struct site_report *report) {
-    const struct sharding *sharding = &report->session->spread.sharding;
+    const struct sharding *sharding = &report->session->sharding_settings.sharding;
     json_begin_object(json_newline(json, 0), "mesh");
     json_add_i64(json, "replicate", sharding->replicate);
     json_add_i64(json, "shard", sharding->shard);
@@ -232,7 +232,7 @@ enum status plan_print_json(struct session *session, const struct site_report *s
     enum status status = OK;
     json_add_hex(json, "hash", session->program.hash.bytes, HASH_BYTES);
     json_add_bool(json, "fits", fits);
-    json_add_text(json, "model", session->run.model);
+    json_add_text(json, "model", session->settings.model);
     json_add_text(json, "target", session->target->name);
     json_add_i64(json, "ranks", session->ranks > 1 ? session->ranks : 1);
     json_add_i64(json, "program_steps", session->program.schedule.instruction_count);
@@ -260,7 +260,7 @@ enum status plan_draw(struct session *session, const char *path, struct fault *f
                 segment_name((enum segment_kind)kind), schedule->segments[kind].first};
         }
     }
-    snprintf(title, sizeof title, "%s on %s", session->run.model, session->target->name);
+    snprintf(title, sizeof title, "%s on %s", session->settings.model, session->target->name);
     int fd;
     enum status status = file_open_write(path, &fd, fault);
     if (status == OK) {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 static const struct unit_strategy *strategy_of(const struct site_report *report, int unit) {
-    return &report->session->spread.sharding.units[unit];
+    return &report->session->sharding_settings.sharding.units[unit];
 }
 
 static bool alike(const struct site_report *report, int a, int b) {
@@ -23,7 +23,7 @@ static void print_unit(const struct site_report *report, int first, int end) {
     const struct session *session = report->session;
     const struct unit *units = session->program.schedule.units->units;
     const struct unit *unit = &units[first];
-    int64_t slot = unit_shard_elements(unit, session->spread.sharding.shard);
+    int64_t slot = unit_shard_elements(unit, session->sharding_settings.sharding.shard);
     char name[NAME_BYTES], count[32];
     char whole[24], shard[24];
     snprintf(name, sizeof name, "%s", unit->name);
@@ -34,7 +34,8 @@ static void print_unit(const struct site_report *report, int first, int end) {
            text_grouped((uint64_t)(unit->elements - unit->padding_elements), count),
            (long long)unit->padding_elements, strategy_of(report, first)->zero,
            strategy_of(report, first)->keep_gathered ? " kept" : "",
-           text_bytes((uint64_t)(unit->elements * dtype_bytes((enum dtype)session->run.compute)),
+           text_bytes((uint64_t)(unit->elements *
+                                 dtype_bytes((enum dtype)session->settings.compute_dtype)),
                       whole),
            text_bytes((uint64_t)slot * sizeof(float), shard));
 }
@@ -43,7 +44,7 @@ static void print_units(const struct site_report *report) {
     const struct session *session = report->session;
     const struct unit_table *units = session->program.schedule.units;
     printf("units         each parameters  padding  ZeRO      whole, %s     shard, f32\n",
-           dtype_name((enum dtype)session->run.compute));
+           dtype_name((enum dtype)session->settings.compute_dtype));
     for (int first = 0; first < units->unit_count;) {
         int end = first + 1;
         while (end < units->unit_count && alike(report, first, end)) {
@@ -57,7 +58,7 @@ static void print_units(const struct site_report *report) {
 static void print_padding(const struct site_report *report) {
     const struct session *session = report->session;
     const struct unit_table *units = session->program.schedule.units;
-    int shards = session->spread.sharding.shard;
+    int shards = session->sharding_settings.sharding.shard;
     int64_t elements = 0;
     int64_t padding = 0;
     int least = 0;
@@ -120,7 +121,7 @@ static void print_stages(const struct site_report *report) {
         const struct stage_row *row = &report->stages[i];
         printf(
             "%3d%c %13s %13s  %-4s %17s %11.3g\n", row->zero,
-            row->zero == (int)report->session->run.zero ? '*' : ' ',
+            row->zero == (int)report->session->settings.zero_stage ? '*' : ' ',
             text_bytes(row->outcome.peak_bytes[SPACE_DEVICE], peak),
             text_bytes(row->outcome.peak_bytes[SPACE_PINNED] + row->outcome.peak_bytes[SPACE_HOST],
                        host),
@@ -136,7 +137,7 @@ static void print_stages(const struct site_report *report) {
 }
 
 void plan_site_print(const struct site_report *report) {
-    const struct sharding *sharding = &report->session->spread.sharding;
+    const struct sharding *sharding = &report->session->sharding_settings.sharding;
     int world = sharding->shard * sharding->replicate;
     printf("\nsite     %d ranks, all with this plan: mesh replicate=%d,shard=%d\n", world,
            sharding->replicate, sharding->shard);

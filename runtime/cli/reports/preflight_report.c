@@ -11,7 +11,7 @@ static void add_bytes(struct text *text, const char *before, uint64_t bytes, con
 static void add_head(const struct fit_report *report, struct text *text) {
     const struct session *session = report->session;
     const struct swarm_terms *terms = report->terms;
-    const struct run *run = &session->run;
+    const struct settings *settings = &session->settings;
     char hash[HASH_HEX_BYTES], count[24];
     text_add(text, "swarm    %s at %s, manifest %.16s\n", terms->manifest->name,
              terms->manifest->tracker.address, hash_hex(&terms->manifest->hash, hash));
@@ -19,8 +19,8 @@ static void add_head(const struct fit_report *report, struct text *text) {
              text_count((double)terms->shape.slices.parameter_count, count));
     text_add(text, "target   %s: %s\n", session->target->name, session->target->description);
     text_add(text, "work     %u rounds of %lld steps of %lld tokens, %s on the wire\n",
-             terms->commits_max, (long long)run->swarm_inner_steps, (long long)run->batch_tokens,
-             codec_name(terms->shape.slices.codec));
+             terms->commits_max, (long long)settings->swarm_inner_steps,
+             (long long)settings->batch_tokens, codec_name(terms->shape.slices.codec));
 }
 
 static void add_space(const struct fit_space *space, struct text *text) {
@@ -59,7 +59,7 @@ static void add_time(const struct fit_report *report, struct text *text) {
 
 static void add_link(const struct fit_report *report, struct text *text) {
     const struct fit_link *link = &report->link;
-    const struct run *run = &report->session->run;
+    const struct settings *settings = &report->session->settings;
     if (link->round_trip_s > 0) {
         text_add(text, "link     %.3g ms to the tracker and back", 1e3 * link->round_trip_s);
         if (link->up_bytes_per_s > 0) {
@@ -70,11 +70,11 @@ static void add_link(const struct fit_report *report, struct text *text) {
         }
         text_add(text, "\n");
     }
-    if (run->limit_up > 0) {
-        add_bytes(text, "limit    up ", run->limit_up, "/s\n");
+    if (settings->limit_up > 0) {
+        add_bytes(text, "limit    up ", settings->limit_up, "/s\n");
     }
-    if (run->limit_down > 0) {
-        add_bytes(text, "limit    down ", run->limit_down, "/s\n");
+    if (settings->limit_down > 0) {
+        add_bytes(text, "limit    down ", settings->limit_down, "/s\n");
     }
 }
 

@@ -26,7 +26,7 @@ static const char QWEN2[] =
 static const char GPT2[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 300, \"n_embd\": 64,"
                            " \"n_layer\": 4, \"n_head\": 4, \"n_positions\": 64}";
 
-struct settings {
+struct sweep_settings {
     const char *config, *wrap, *frozen, *overrides;
     enum graph_mode mode;
     enum recompute recompute;
@@ -35,7 +35,7 @@ struct settings {
 };
 
 struct rig {
-    struct settings settings;
+    struct sweep_settings settings;
     struct region region;
     struct blueprint blueprint;
     struct unit_table units;
@@ -59,7 +59,7 @@ static void build_graph(struct rig *rig) {
     }
 }
 
-static void rig_init(struct rig *rig, const struct settings *settings) {
+static void rig_init(struct rig *rig, const struct sweep_settings *settings) {
     *rig = (struct rig){.settings = *settings};
     struct fault fault;
     if (blueprint_read(settings->config, strlen(settings->config), "config", &rig->region,
@@ -273,7 +273,7 @@ static void check_reduces(const struct rig *rig) {
     }
 }
 
-static void check(const struct settings *settings) {
+static void check(const struct sweep_settings *settings) {
     static struct rig rig;
     static struct rig plain;
     rig_init(&rig, settings);
@@ -281,7 +281,7 @@ static void check(const struct settings *settings) {
     check_places(&rig);
     check_reduces(&rig);
     int64_t most = most_gathered(&rig);
-    struct settings without = *settings;
+    struct sweep_settings without = *settings;
     without.prefetch = 0;
     rig_init(&plain, &without);
     int64_t bound = saved_elements(&rig);
@@ -291,7 +291,7 @@ static void check(const struct settings *settings) {
     rig_finish(&rig);
 }
 
-static void sweep_strategies(struct settings settings) {
+static void sweep_strategies(struct sweep_settings settings) {
     static const int SHARDS[] = {2, 8};
     for (int k = 0; k < 2 * 4 * 4 * 2; k++) {
         settings.shard = SHARDS[k % 2];
@@ -307,10 +307,10 @@ static void spans_cover_what_training_computes_with(void **state) {
     static const char *const CONFIGURATIONS[] = {LLAMA, QWEN2, GPT2};
     for (size_t m = 0; m < ARRAY_COUNT(CONFIGURATIONS); m++) {
         for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
-            sweep_strategies((struct settings){.config = CONFIGURATIONS[m],
-                                               .mode = GRAPH_TRAIN,
-                                               .recompute = (enum recompute)recompute,
-                                               .zero = 3});
+            sweep_strategies((struct sweep_settings){.config = CONFIGURATIONS[m],
+                                                     .mode = GRAPH_TRAIN,
+                                                     .recompute = (enum recompute)recompute,
+                                                     .zero = 3});
         }
     }
 }
@@ -322,14 +322,14 @@ static void spans_cover_forward_only_graphs(void **state) {
     for (size_t m = 0; m < ARRAY_COUNT(CONFIGURATIONS); m++) {
         for (size_t k = 0; k < ARRAY_COUNT(MODES); k++) {
             sweep_strategies(
-                (struct settings){.config = CONFIGURATIONS[m], .mode = MODES[k], .zero = 3});
+                (struct sweep_settings){.config = CONFIGURATIONS[m], .mode = MODES[k], .zero = 3});
         }
     }
 }
 
 static void spans_follow_overrides_wraps_and_freezing(void **state) {
     (void)state;
-    static const struct settings CASES[] = {
+    static const struct sweep_settings CASES[] = {
         {.config = LLAMA, .zero = 3, .overrides = "embed=zero:1,layers.2=zero:0"},
         {.config = LLAMA, .zero = 2, .overrides = "layers.*=zero:3;keep_gathered:true"},
         {.config = QWEN2, .zero = 3, .overrides = "layers.1=keep_gathered:true"},
@@ -341,7 +341,7 @@ static void spans_follow_overrides_wraps_and_freezing(void **state) {
         {.config = QWEN2, .zero = 3, .frozen = "model.layers.3.mlp*"},
     };
     for (size_t c = 0; c < ARRAY_COUNT(CASES); c++) {
-        struct settings settings = CASES[c];
+        struct sweep_settings settings = CASES[c];
         settings.mode = GRAPH_TRAIN;
         settings.recompute = RECOMPUTE_SELECTIVE;
         sweep_strategies(settings);
@@ -350,12 +350,12 @@ static void spans_follow_overrides_wraps_and_freezing(void **state) {
 
 static void nothing_is_gathered_when_params_are_whole(void **state) {
     (void)state;
-    static const struct settings CASES[] = {{.config = LLAMA, .zero = 3, .shard = 1},
-                                            {.config = LLAMA, .zero = 2, .shard = 4},
-                                            {.config = QWEN2, .zero = 0, .shard = 4}};
+    static const struct sweep_settings CASES[] = {{.config = LLAMA, .zero = 3, .shard = 1},
+                                                  {.config = LLAMA, .zero = 2, .shard = 4},
+                                                  {.config = QWEN2, .zero = 0, .shard = 4}};
     for (size_t c = 0; c < ARRAY_COUNT(CASES); c++) {
         static struct rig rig;
-        struct settings settings = CASES[c];
+        struct sweep_settings settings = CASES[c];
         settings.mode = GRAPH_TRAIN;
         rig_init(&rig, &settings);
         assert_int_equal(rig.spans.gather_count, 0);
@@ -383,7 +383,7 @@ static void expect_units(const struct rig *rig, const char *gathers, const char 
 static void units_are_gathered_and_reduced_in_the_known_order(void **state) {
     (void)state;
     static struct rig rig;
-    struct settings settings = {.config = LLAMA, .mode = GRAPH_TRAIN, .zero = 3, .shard = 4};
+    struct sweep_settings settings = {.config = LLAMA, .mode = GRAPH_TRAIN, .zero = 3, .shard = 4};
     rig_init(&rig, &settings);
     expect_units(&rig,
                  " embed layers.0 layers.1 layers.2 layers.3 final"
@@ -401,7 +401,8 @@ static void units_are_gathered_and_reduced_in_the_known_order(void **state) {
 static void a_tied_unit_is_reduced_once_after_its_last_use(void **state) {
     (void)state;
     static struct rig rig;
-    const struct settings settings = {.config = QWEN2, .mode = GRAPH_TRAIN, .zero = 3, .shard = 2};
+    const struct sweep_settings settings = {
+        .config = QWEN2, .mode = GRAPH_TRAIN, .zero = 3, .shard = 2};
     rig_init(&rig, &settings);
     expect_units(&rig,
                  " embed layers.0 layers.1 layers.2 layers.3 final embed final"

@@ -39,21 +39,21 @@ static int write_files(void **state) {
 }
 
 /* A run with these files; NULL ends a list. */
-static struct run run_of(const char **train, const char **validation) {
-    struct run run = {.place = "run.yaml", .train = {.paths = train}};
-    while (train[run.train.count] != NULL) {
-        run.train.count++;
+static struct settings run_of(const char **train, const char **validation) {
+    struct settings settings = {.run_file = "run.yaml", .train_files = {.paths = train}};
+    while (train[settings.train_files.count] != NULL) {
+        settings.train_files.count++;
     }
-    run.validation.paths = validation;
-    while (validation[run.validation.count] != NULL) {
-        run.validation.count++;
+    settings.validation_files.paths = validation;
+    while (validation[settings.validation_files.count] != NULL) {
+        settings.validation_files.count++;
     }
-    return run;
+    return settings;
 }
 
-static struct manifest manifest_of(const struct run *run, struct region *region) {
+static struct manifest manifest_of(const struct settings *settings, struct region *region) {
     struct manifest manifest = {.name = "heather"};
-    if (data_match_hash(run, region, &manifest.files, &manifest.file_count, &fault) != OK) {
+    if (data_match_hash(settings, region, &manifest.files, &manifest.file_count, &fault) != OK) {
         fail_msg("%s: %s", fault.subject, fault.reason);
     }
     return manifest;
@@ -65,8 +65,8 @@ static void files_have_their_known_roots_in_order(void **state) {
     char hex[HASH_HEX_BYTES];
     const char *train[] = {"one.bytes", "l*.txt", NULL};
     const char *validation[] = {"four.u16", NULL};
-    struct run run = run_of(train, validation);
-    struct manifest manifest = manifest_of(&run, &region);
+    struct settings settings = run_of(train, validation);
+    struct manifest manifest = manifest_of(&settings, &region);
     assert_int_equal(manifest.file_count, 3);
     assert_string_equal(manifest.files[0].name, "one.bytes");
     assert_string_equal(hash_hex(&manifest.files[0].root, hex), ONE_ROOT);
@@ -87,9 +87,9 @@ static void the_same_bytes_are_taken_under_any_name(void **state) {
     const char *mine[] = {"elsewhere/renamed.txt", "one.bytes", NULL};
     const char *held_out[] = {"four.u16", NULL};
     const char *none[] = {NULL};
-    struct run tracker = run_of(theirs, held_out);
+    struct settings tracker = run_of(theirs, held_out);
     struct manifest manifest = manifest_of(&tracker, &region);
-    struct run member = run_of(mine, held_out);
+    struct settings member = run_of(mine, held_out);
     assert_int_equal(data_match_check(&member, &manifest, &fault), OK);
     member = run_of(mine, none); /* does not evaluate */
     assert_int_equal(data_match_check(&member, &manifest, &fault), OK);
@@ -121,11 +121,11 @@ static void the_first_field_that_differs_is_named(void **state) {
     struct region region = {0};
     const char *theirs[] = {"long.txt", "four.u16", NULL};
     const char *none[] = {NULL};
-    struct run tracker = run_of(theirs, none);
+    struct settings tracker = run_of(theirs, none);
     struct manifest manifest = manifest_of(&tracker, &region);
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         const char *mine[] = {ROWS[i].train[0], ROWS[i].train[1], NULL};
-        struct run member = run_of(mine, none);
+        struct settings member = run_of(mine, none);
         assert_int_equal(data_match_check(&member, &manifest, &fault), STATUS_INPUT);
         assert_string_equal(fault.subject, ROWS[i].place);
         assert_ptr_equal(strstr(fault.reason, ROWS[i].reason), fault.reason);
@@ -141,9 +141,9 @@ static void files_are_found_by_name_and_size_here_or_in_the_cache(void **state) 
     const char *held_out[] = {"one.bytes", NULL};
     const char *none[] = {NULL};
     char folder[512];
-    struct run tracker = run_of(theirs, held_out);
+    struct settings tracker = run_of(theirs, held_out);
     struct manifest manifest = manifest_of(&tracker, &region);
-    struct run member = run_of(none, none);
+    struct settings member = run_of(none, none);
     assert_non_null(getcwd(folder, sizeof folder));
     assert_int_equal(setenv("XDG_CACHE_HOME", folder, 1), 0);
     scratch_write("skep/data/four.u16", bytes, 4);
@@ -152,10 +152,10 @@ static void files_are_found_by_name_and_size_here_or_in_the_cache(void **state) 
     assert_int_equal(chdir("member"), 0);
     data_match_find(&manifest, &region, &member);
     assert_int_equal(chdir(".."), 0);
-    assert_int_equal(member.train.count, 2);
-    assert_string_equal(member.train.paths[0], "long.txt");
-    assert_non_null(strstr(member.train.paths[1], "/skep/data/four.u16"));
-    assert_int_equal(member.validation.count, 0);
+    assert_int_equal(member.train_files.count, 2);
+    assert_string_equal(member.train_files.paths[0], "long.txt");
+    assert_non_null(strstr(member.train_files.paths[1], "/skep/data/four.u16"));
+    assert_int_equal(member.validation_files.count, 0);
     region_finish(&region);
 }
 
@@ -164,9 +164,9 @@ static void data_that_are_nowhere_are_asked_for_by_name(void **state) {
     struct region region = {0};
     const char *theirs[] = {"long.txt", NULL};
     const char *none[] = {NULL};
-    struct run tracker = run_of(theirs, none);
+    struct settings tracker = run_of(theirs, none);
     struct manifest manifest = manifest_of(&tracker, &region);
-    struct run member = run_of(none, none);
+    struct settings member = run_of(none, none);
     assert_int_equal(data_match_check(&member, &manifest, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, "data.train");
     assert_string_equal(fault.reason,

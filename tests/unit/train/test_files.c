@@ -1,8 +1,8 @@
 /* Tests of train/files and train/list: lists, patterns, and names that only look like patterns. */
 #include "base/limits.h"
 #include "base/text.h"
-#include "runtime/settings/files.h"
-#include "runtime/settings/list.h"
+#include "runtime/settings/comma_list.h"
+#include "runtime/settings/path_list.h"
 #include "scratch.h"
 
 #include <setjmp.h>

@@ -77,12 +77,12 @@ static struct hash root_of_whole(struct model *model) {
     return merkle_root_of(bytes, names);
 }
 
-static void expect_root(struct model *model, const struct run *run, const char *folder) {
+static void expect_root(struct model *model, const struct settings *settings, const char *folder) {
     char found_hex[HASH_HEX_BYTES];
     char wanted_hex[HASH_HEX_BYTES];
     struct hash found;
     struct hash wanted = root_of_whole(model);
-    expect_ok(genesis_root(run, &model->blueprint, folder, &found, &fault));
+    expect_ok(genesis_root(settings, &model->blueprint, folder, &found, &fault));
     assert_string_equal(hash_hex(&found, found_hex), hash_hex(&wanted, wanted_hex));
 }
 
@@ -130,10 +130,10 @@ static void write_folder(struct model *model, enum dtype dtype, const char *fold
 static void random_weights_have_the_root_of_the_whole_state(void **state) {
     (void)state;
     struct model model;
-    struct run run = {.init = INIT_RANDOM, .seed = SEED};
+    struct settings settings = {.init_kind = INIT_RANDOM, .seed = SEED};
     make_model(SMALL_VOCAB, &model);
     assert_true(model.elements > 2 * LEAF_ELEMENTS && model.elements % LEAF_ELEMENTS != 0);
-    expect_root(&model, &run, "");
+    expect_root(&model, &settings, "");
     region_finish(&model.region);
 }
 
@@ -143,8 +143,8 @@ static void another_seed_has_another_root(void **state) {
     struct hash roots[2];
     make_model(SMALL_VOCAB, &model);
     for (int i = 0; i < 2; i++) {
-        struct run run = {.init = INIT_RANDOM, .seed = SEED + i};
-        expect_ok(genesis_root(&run, &model.blueprint, "", &roots[i], &fault));
+        struct settings settings = {.init_kind = INIT_RANDOM, .seed = SEED + i};
+        expect_ok(genesis_root(&settings, &model.blueprint, "", &roots[i], &fault));
     }
     assert_false(hash_equal(&roots[0], &roots[1]));
     region_finish(&model.region);
@@ -161,10 +161,10 @@ static void weights_of_a_folder_have_it_in_any_type(void **state) {
                 {LARGE_VOCAB, DTYPE_BF16, "large"}};
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         struct model model;
-        struct run run = {.init = INIT_FROM_WEIGHTS, .seed = 1};
+        struct settings settings = {.init_kind = INIT_FROM_WEIGHTS, .seed = 1};
         make_model(ROWS[i].vocab, &model);
         write_folder(&model, ROWS[i].dtype, ROWS[i].folder);
-        expect_root(&model, &run, ROWS[i].folder);
+        expect_root(&model, &settings, ROWS[i].folder);
         region_finish(&model.region);
     }
 }
@@ -173,9 +173,9 @@ static void weights_without_a_folder_are_refused(void **state) {
     (void)state;
     struct model model;
     struct hash root = {.bytes = {77}};
-    struct run run = {.init = INIT_FROM_WEIGHTS, .model = "config.json"};
+    struct settings settings = {.init_kind = INIT_FROM_WEIGHTS, .model = "config.json"};
     make_model(SMALL_VOCAB, &model);
-    assert_int_equal(genesis_root(&run, &model.blueprint, "", &root, &fault), STATUS_INPUT);
+    assert_int_equal(genesis_root(&settings, &model.blueprint, "", &root, &fault), STATUS_INPUT);
     assert_string_equal(fault.reason, "a bare config.json has no weights");
     assert_int_equal(root.bytes[0], 77);
     region_finish(&model.region);

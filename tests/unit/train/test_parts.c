@@ -153,7 +153,7 @@ static void expect_values(const struct tensor_piece *piece) {
     const struct param *param = param_of(piece);
     int64_t elements = param_elements(param);
     assert_in_range(elements, 1, ARRAY_COUNT(whole));
-    param_init_fill(param, (uint64_t)session.run.seed, 0, elements, whole);
+    param_init_fill(param, (uint64_t)session.settings.seed, 0, elements, whole);
     for (int64_t k = 0; k < piece->count; k++) {
         float value = whole[piece->first + k];
         if (piece->dtype == DTYPE_BF16) {

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "runtime/schedule/schedule.h"
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 #include "scratch.h"
 
 #include <setjmp.h>
@@ -22,42 +22,42 @@ static int finish_region(void **state) {
     return 0;
 }
 
-static struct run read_at(const char *path, const char *text) {
-    struct run run;
+static struct settings read_at(const char *path, const char *text) {
+    struct settings settings;
     memset(&fault, 0, sizeof fault);
-    if (settings_open_text(text, strlen(text), path, &region, &run, &fault) != OK) {
+    if (settings_open_text(text, strlen(text), path, &region, &settings, &fault) != OK) {
         fail_msg("%s: %s", fault.subject, fault.reason);
     }
-    return run;
+    return settings;
 }
 
-static struct run read_text(const char *text) {
+static struct settings read_text(const char *text) {
     return read_at("run.yaml", text);
 }
 
 static void refused(const char *text, const char *place, const char *why) {
-    struct run run = {.steps = 77};
+    struct settings settings = {.steps = 77};
     memset(&fault, 0, sizeof fault);
-    assert_int_equal(settings_open_text(text, strlen(text), "run.yaml", &region, &run, &fault),
+    assert_int_equal(settings_open_text(text, strlen(text), "run.yaml", &region, &settings, &fault),
                      STATUS_INPUT);
-    assert_int_equal(run.steps, 77);
+    assert_int_equal(settings.steps, 77);
     if (strcmp(fault.subject, place) != 0 || strstr(fault.reason, why) == NULL) {
         fail_msg("\"%s\" gives \"%s: %s\", not \"%s: %s\"", text, fault.subject, fault.reason,
                  place, why);
     }
 }
 
-static enum status override(const char *text, struct run *run) {
+static enum status override(const char *text, struct settings *settings) {
     memset(&fault, 0, sizeof fault);
-    return settings_open(NULL, &text, 1, &region, run, &fault);
+    return settings_open(NULL, &text, 1, &region, settings, &fault);
 }
 
-static struct run overridden(const char *text) {
-    struct run run;
-    if (override(text, &run) != OK) {
+static struct settings overridden(const char *text) {
+    struct settings settings;
+    if (override(text, &settings) != OK) {
         fail_msg("%s: %s", fault.subject, fault.reason);
     }
-    return run;
+    return settings;
 }
 
 /* The paths of a list, a bar between them. */
@@ -72,28 +72,30 @@ static const char *barred(struct path_list list) {
 
 static void an_empty_run_has_the_documented_defaults(void **state) {
     (void)state;
-    struct run run;
-    assert_int_equal(settings_open(NULL, NULL, 0, &region, &run, &fault), OK);
-    assert_null(run.model);
-    assert_null(run.target);
-    assert_int_equal(run.train.count, 0);
-    assert_int_equal(run.init, INIT_FROM_WEIGHTS);
-    assert_int_equal(run.steps, 1000);
-    assert_int_equal(run.threads, 0);
-    assert_int_equal(run.documents, -1);
-    assert_int_equal(run.microbatch, 1);
-    assert_true(run.lr == 3e-4 && run.epsilon == 1e-8 && run.weight_decay == 0.1);
-    assert_true(run.betas.first == 0.9 && run.betas.second == 0.95 && run.clip_norm == 1);
-    assert_int_equal(run.schedule, RATE_COSINE);
-    assert_int_equal(run.params, DTYPE_F32);
-    assert_int_equal(run.eval_tokens, 262144);
-    assert_true(run.stop_within_s == 8);
-    assert_true(run.swarm_outer_lr == 0.7 && run.swarm_outer_momentum == 0.9);
-    assert_string_equal(run.snapshot_folder, "skep-run/snapshots");
+    struct settings settings;
+    assert_int_equal(settings_open(NULL, NULL, 0, &region, &settings, &fault), OK);
+    assert_null(settings.model);
+    assert_null(settings.target);
+    assert_int_equal(settings.train_files.count, 0);
+    assert_int_equal(settings.init_kind, INIT_FROM_WEIGHTS);
+    assert_int_equal(settings.steps, 1000);
+    assert_int_equal(settings.threads, 0);
+    assert_int_equal(settings.document_end_token, -1);
+    assert_int_equal(settings.microbatch, 1);
+    assert_true(settings.learning_rate == 3e-4 && settings.epsilon == 1e-8 &&
+                settings.weight_decay == 0.1);
+    assert_true(settings.betas.first == 0.9 && settings.betas.second == 0.95 &&
+                settings.clip_norm == 1);
+    assert_int_equal(settings.learning_rate_kind, RATE_COSINE);
+    assert_int_equal(settings.params_dtype, DTYPE_F32);
+    assert_int_equal(settings.eval_tokens, 262144);
+    assert_true(settings.stop_within_s == 8);
+    assert_true(settings.swarm_outer_lr == 0.7 && settings.swarm_outer_momentum == 0.9);
+    assert_string_equal(settings.snapshot_folder, "skep-run/snapshots");
 }
 
 /* A value of each type that is not the default, as text. */
-static const char *other_value(const struct key *key, char buffer[static 64]) {
+static const char *other_value(const struct setting_key *key, char buffer[static 64]) {
     switch (key->type) {
     case SETTING_INTEGER:
     case SETTING_REAL:
@@ -109,7 +111,7 @@ static const char *other_value(const struct key *key, char buffer[static 64]) {
     case SETTING_CHOICE:
     case SETTING_TEXT:
         snprintf(buffer, 64, "%s",
-                 key->choices != NULL ? strrchr(key->choices, '|') + 1 : key->fallback);
+                 key->choices != NULL ? strrchr(key->choices, '|') + 1 : key->default_text);
         return buffer;
     case SETTING_MODEL:
     case SETTING_PROFILE:
@@ -124,17 +126,17 @@ static const char *other_value(const struct key *key, char buffer[static 64]) {
 static void every_key_reads_back_what_it_writes(void **state) {
     (void)state;
     for (int i = 0; i < setting_key_count(); i++) {
-        const struct key *key = setting_key_at(i);
+        const struct setting_key *key = setting_key_at(i);
         if (key->type == SETTING_TEXT && key->choices == NULL) {
             continue; /* free text */
         }
         char value[64], line[256], written[512], again[512];
         snprintf(line, sizeof line, "%s: %s\n", key->name, other_value(key, value));
-        struct run run = read_text(line);
+        struct settings settings = read_text(line);
         struct text text = text_over(written, sizeof written);
         text_add(&text, "%s: ", key->name);
-        settings_describe_key(&run, key, &text);
-        struct run second = read_text(written);
+        settings_describe_key(&settings, key, &text);
+        struct settings second = read_text(written);
         text = text_over(again, sizeof again);
         text_add(&text, "%s: ", key->name);
         settings_describe_key(&second, key, &text);
@@ -149,22 +151,23 @@ static void every_key_reads_back_what_it_writes(void **state) {
 static void a_described_run_reads_back_as_the_same_run(void **state) {
     (void)state;
     static char first[16384], second[16384];
-    struct run run = read_at("exp/run.yaml", "model: m\nsteps: 3\noptimizer.lr: 0.1\n"
-                                             "data.train: [x.u16, /abs/y.u16]\nswarm.name: n\n"
-                                             "limits.up: 20MB/s\nexport: out\n");
+    struct settings settings =
+        read_at("exp/run.yaml", "model: m\nsteps: 3\noptimizer.lr: 0.1\n"
+                                "data.train: [x.u16, /abs/y.u16]\nswarm.name: n\n"
+                                "limits.up: 20MB/s\nexport: out\n");
     struct text text = text_over(first, sizeof first);
-    settings_describe(&run, false, &text);
+    settings_describe(&settings, false, &text);
     assert_false(text.truncated);
-    run = read_at("exp/run.yaml", first);
+    settings = read_at("exp/run.yaml", first);
     text = text_over(second, sizeof second);
-    settings_describe(&run, false, &text);
+    settings_describe(&settings, false, &text);
     assert_string_equal(first, second);
     assert_non_null(strstr(first, "optimizer.lr: 0.1\n"));
     assert_non_null(strstr(first, "data.train: [\"x.u16\", \"/abs/y.u16\"]\n"));
     assert_non_null(strstr(first, "model: \"m\"\n"));
     assert_non_null(strstr(first, "precision.params: f32\n"));
     text = text_over(second, sizeof second);
-    settings_describe(&run, true, &text);
+    settings_describe(&settings, true, &text);
     assert_null(strstr(second, "export"));
     assert_non_null(strstr(second, "data.train"));
 }
@@ -173,13 +176,13 @@ static void shared_keys_do_not_change_with_the_working_directory(void **state) {
     (void)state;
     static char here[16384], above[16384];
     static const char TEXT[] = "model: m\ndata.train: [a.u16, sub/b.u16]\n";
-    struct run run = read_at("run.yaml", TEXT);
+    struct settings settings = read_at("run.yaml", TEXT);
     struct text text = text_over(here, sizeof here);
-    settings_describe(&run, true, &text);
-    run = read_at("one/two/run.yaml", TEXT);
-    assert_string_equal(barred(run.train), "one/two/a.u16|one/two/sub/b.u16");
+    settings_describe(&settings, true, &text);
+    settings = read_at("one/two/run.yaml", TEXT);
+    assert_string_equal(barred(settings.train_files), "one/two/a.u16|one/two/sub/b.u16");
     text = text_over(above, sizeof above);
-    settings_describe(&run, true, &text);
+    settings_describe(&settings, true, &text);
     assert_string_equal(here, above);
 }
 
@@ -188,18 +191,18 @@ static void numbers_are_taken_in_their_usual_forms(void **state) {
     assert_int_equal(overridden("steps=1e6").steps, 1000000);
     assert_int_equal(overridden("batch.tokens=5.12e5").batch_tokens, 512000);
     assert_int_equal(overridden("threads=3").threads, 3);
-    assert_int_equal(overridden("data.documents=50256").documents, 50256);
+    assert_int_equal(overridden("data.documents=50256").document_end_token, 50256);
     assert_int_equal(overridden("seed=9000000000000000").seed, 9000000000000000);
-    assert_true(overridden("optimizer.lr=6e-4").lr == 6e-4);
+    assert_true(overridden("optimizer.lr=6e-4").learning_rate == 6e-4);
     assert_true(overridden("stop_within=2.5s").stop_within_s == 2.5);
     assert_true(overridden("stop_within=30 s").stop_within_s == 30);
     assert_int_equal(overridden("limits.device=9GiB").limit_device, (uint64_t)9 << 30);
     assert_int_equal(overridden("limits.disk=1.5GB").limit_disk, 1500000000);
     assert_int_equal(overridden("limits.up=20 MB/s").limit_up, 20000000);
     assert_int_equal(overridden("limits.down=4096").limit_down, 4096);
-    assert_int_equal(overridden("schedule.kind=wsd").schedule, RATE_WSD);
+    assert_int_equal(overridden("schedule.kind=wsd").learning_rate_kind, RATE_WSD);
     assert_int_equal(overridden("strategy.keep_gathered=true").keep_gathered, 1);
-    assert_int_equal(overridden("precision.moments=bf16").moments, DTYPE_BF16);
+    assert_int_equal(overridden("precision.moments=bf16").moments_dtype, DTYPE_BF16);
     assert_int_equal(overridden("precision.rounding=nearest").rounding, ROUNDING_NEAREST);
     assert_int_equal(overridden("precision.rounding=stochastic").rounding, ROUNDING_STOCHASTIC);
 }
@@ -261,22 +264,22 @@ static void unknown_keys_name_the_nearest(void **state) {
     refused("optimiser:\n  lr: 1\n", "run.yaml:1:1", "not a known key");
     assert_string_equal(fault.remedy, "did you mean optimizer?");
     refused("strategy: {zero: 3, zero_stage: 1}\n", "run.yaml:1:21", "not a known key");
-    struct run run;
-    assert_int_equal(override("batch.token=1", &run), STATUS_INPUT);
+    struct settings settings;
+    assert_int_equal(override("batch.token=1", &settings), STATUS_INPUT);
     assert_string_equal(fault.subject, "command line");
     assert_string_equal(fault.remedy, "did you mean batch.tokens?");
-    assert_int_equal(override("qqqqqqqqqqqq=1", &run), STATUS_INPUT);
+    assert_int_equal(override("qqqqqqqqqqqq=1", &settings), STATUS_INPUT);
     assert_string_equal(fault.remedy, "`skep help keys` lists them");
 }
 
 static void a_key_given_twice_is_refused(void **state) {
     (void)state;
-    struct run run;
+    struct settings settings;
     static const char *const TEXTS[] = {"steps: 1\nsteps: 2\n",
                                         "optimizer: {lr: 1}\noptimizer.lr: 2\n"};
     for (size_t i = 0; i < ARRAY_COUNT(TEXTS); i++) {
         assert_int_equal(
-            settings_open_text(TEXTS[i], strlen(TEXTS[i]), "run.yaml", &region, &run, &fault),
+            settings_open_text(TEXTS[i], strlen(TEXTS[i]), "run.yaml", &region, &settings, &fault),
             STATUS_INPUT);
         assert_memory_equal(fault.subject, "run.yaml:2:", 11);
     }
@@ -284,67 +287,69 @@ static void a_key_given_twice_is_refused(void **state) {
 
 static void null_and_an_empty_override_mean_the_default(void **state) {
     (void)state;
-    struct run run = read_text("steps: null\nmodel: ~\nexport: null\ndata.train: []\n");
-    assert_int_equal(run.steps, 1000);
-    assert_null(run.model);
-    assert_int_equal(run.train.count, 0);
-    assert_string_equal(run.export, "run/model");
+    struct settings settings = read_text("steps: null\nmodel: ~\nexport: null\ndata.train: []\n");
+    assert_int_equal(settings.steps, 1000);
+    assert_null(settings.model);
+    assert_int_equal(settings.train_files.count, 0);
+    assert_string_equal(settings.export_folder, "run/model");
     assert_string_equal(read_text("swarm.name: \"null\"\n").swarm_name, "null");
-    assert_string_equal(read_text("strategy.units: \"\"\n").units, "block");
+    assert_string_equal(read_text("strategy.units: \"\"\n").unit_policy, "block");
     assert_null(read_text("model: \"\"\n").model);
     scratch_write_text("o.yaml", "steps: 5\nexport: out\n");
     const char *overrides[] = {"steps=", "export="};
-    assert_int_equal(settings_open("o.yaml", overrides, 2, &region, &run, &fault), OK);
-    assert_int_equal(run.steps, 1000);
-    assert_string_equal(run.export, "o/model");
+    assert_int_equal(settings_open("o.yaml", overrides, 2, &region, &settings, &fault), OK);
+    assert_int_equal(settings.steps, 1000);
+    assert_string_equal(settings.export_folder, "o/model");
 }
 
 static void overrides_win_in_their_order(void **state) {
     (void)state;
-    struct run run;
+    struct settings settings;
     scratch_write_text("w.yaml", "steps: 5\noptimizer: {betas: [0.8, 0.9]}\n");
     const char *overrides[] = {"steps=6", "steps=7", "optimizer.betas=[0.5, 0.75]"};
-    assert_int_equal(settings_open("w.yaml", overrides, 3, &region, &run, &fault), OK);
-    assert_int_equal(run.steps, 7);
-    assert_true(run.betas.first == 0.5 && run.betas.second == 0.75);
+    assert_int_equal(settings_open("w.yaml", overrides, 3, &region, &settings, &fault), OK);
+    assert_int_equal(settings.steps, 7);
+    assert_true(settings.betas.first == 0.5 && settings.betas.second == 0.75);
     assert_true(overridden("optimizer.betas=0.5 , 0.75").betas.second == 0.75);
-    assert_int_equal(override("steps", &run), STATUS_USAGE);
-    assert_int_equal(override("=5", &run), STATUS_USAGE);
-    assert_int_equal(override("steps=x", &run), STATUS_INPUT);
+    assert_int_equal(override("steps", &settings), STATUS_USAGE);
+    assert_int_equal(override("=5", &settings), STATUS_USAGE);
+    assert_int_equal(override("steps=x", &settings), STATUS_INPUT);
     assert_string_equal(fault.subject, "command line");
 }
 
 static void paths_of_a_run_file_are_relative_to_it(void **state) {
     (void)state;
-    struct run run = read_at("exp/a/run.yaml", "data: {train: [x.u16, y*.u16], validation: "
-                                               "/abs/z.u16}\nsnapshot.folder: ../snaps\n");
-    assert_string_equal(barred(run.train), "exp/a/x.u16|exp/a/y*.u16");
-    assert_string_equal(barred(run.validation), "/abs/z.u16");
-    assert_string_equal(run.snapshot_folder, "exp/a/../snaps");
-    assert_string_equal(run.export, "exp/a/run/model");
-    assert_string_equal(run.metrics, "exp/a/run/metrics.jsonl");
-    assert_string_equal(barred(read_at("/r.yaml", "data.train: x\n").train), "/x");
-    assert_string_equal(barred(read_at("./r.yaml", "data.train: x\n").train), "./x");
-    assert_string_equal(barred(read_at("r.yaml", "data.train: x\n").train), "x");
-    assert_string_equal(read_at("no-suffix", "seed: 1\n").export, "no-suffix.run/model");
-    assert_string_equal(read_at("a.b/run", "seed: 1\n").export, "a.b/run.run/model");
+    struct settings settings =
+        read_at("exp/a/run.yaml", "data: {train: [x.u16, y*.u16], validation: "
+                                  "/abs/z.u16}\nsnapshot.folder: ../snaps\n");
+    assert_string_equal(barred(settings.train_files), "exp/a/x.u16|exp/a/y*.u16");
+    assert_string_equal(barred(settings.validation_files), "/abs/z.u16");
+    assert_string_equal(settings.snapshot_folder, "exp/a/../snaps");
+    assert_string_equal(settings.export_folder, "exp/a/run/model");
+    assert_string_equal(settings.metrics_path, "exp/a/run/metrics.jsonl");
+    assert_string_equal(barred(read_at("/r.yaml", "data.train: x\n").train_files), "/x");
+    assert_string_equal(barred(read_at("./r.yaml", "data.train: x\n").train_files), "./x");
+    assert_string_equal(barred(read_at("r.yaml", "data.train: x\n").train_files), "x");
+    assert_string_equal(read_at("no-suffix", "seed: 1\n").export_folder, "no-suffix.run/model");
+    assert_string_equal(read_at("a.b/run", "seed: 1\n").export_folder, "a.b/run.run/model");
     assert_string_equal(read_at(".run", "seed: 1\n").stem, ".run.run");
 }
 
 static void a_comma_is_part_of_a_path_but_on_the_command_line(void **state) {
     (void)state;
-    struct run run = read_text("data.train: a,b.u16\n");
-    assert_string_equal(barred(run.train), "a,b.u16");
-    run = read_at("d/run.yaml", "data.train: [\"a, b.u16\", \" c\", d]\n");
-    assert_string_equal(barred(run.train), "d/a, b.u16|d/ c|d/d");
+    struct settings settings = read_text("data.train: a,b.u16\n");
+    assert_string_equal(barred(settings.train_files), "a,b.u16");
+    settings = read_at("d/run.yaml", "data.train: [\"a, b.u16\", \" c\", d]\n");
+    assert_string_equal(barred(settings.train_files), "d/a, b.u16|d/ c|d/d");
     static char described[16384];
     struct text text = text_over(described, sizeof described);
-    settings_describe(&run, false, &text);
-    assert_string_equal(barred(read_at("d/run.yaml", described).train), "d/a, b.u16|d/ c|d/d");
-    assert_string_equal(barred(overridden("data.train=x,y").train), "x|y");
-    assert_string_equal(barred(overridden("data.train=[x, y]").train), "x|y");
-    assert_int_equal(overridden("data.train=").train.count, 0);
-    assert_int_equal(override("data.train=x,,y", &run), STATUS_INPUT);
+    settings_describe(&settings, false, &text);
+    assert_string_equal(barred(read_at("d/run.yaml", described).train_files),
+                        "d/a, b.u16|d/ c|d/d");
+    assert_string_equal(barred(overridden("data.train=x,y").train_files), "x|y");
+    assert_string_equal(barred(overridden("data.train=[x, y]").train_files), "x|y");
+    assert_int_equal(overridden("data.train=").train_files.count, 0);
+    assert_int_equal(override("data.train=x,,y", &settings), STATUS_INPUT);
 }
 
 static void a_model_is_a_path_unless_the_hub_has_such_names(void **state) {
@@ -376,19 +381,21 @@ static void keys_that_contradict_each_other_are_refused(void **state) {
     assert_int_equal(read_text("strategy.offload: optimizer\n").offload_kinds, OFFLOAD_OPTIMIZER);
     assert_int_equal(read_text("strategy: {offload: [optimizer, activations]}\n").offload_kinds,
                      OFFLOAD_ACTIVATIONS | OFFLOAD_OPTIMIZER);
-    assert_int_equal(read_text("precision: {params: bf16, compute: bf16}\n").compute, DTYPE_BF16);
-    struct run run;
-    assert_int_equal(override("precision.compute=bf16", &run), STATUS_INPUT);
+    assert_int_equal(read_text("precision: {params: bf16, compute: bf16}\n").compute_dtype,
+                     DTYPE_BF16);
+    struct settings settings;
+    assert_int_equal(override("precision.compute=bf16", &settings), STATUS_INPUT);
     assert_string_equal(fault.subject, "command line");
     scratch_write_text("p.yaml", "precision: {params: bf16, compute: bf16}\n");
     const char *compute = "precision.compute=f32";
-    assert_int_equal(settings_open("p.yaml", &compute, 1, &region, &run, &fault), STATUS_INPUT);
+    assert_int_equal(settings_open("p.yaml", &compute, 1, &region, &settings, &fault),
+                     STATUS_INPUT);
     assert_string_equal(fault.subject, "command line");
 }
 
 static void paths_too_long_are_refused(void **state) {
     (void)state;
-    struct run run;
+    struct settings settings;
     static char text[2 * PATH_BYTES];
     memcpy(text, "export: ", 8);
     memset(text + 8, 'a', PATH_BYTES);
@@ -396,8 +403,9 @@ static void paths_too_long_are_refused(void **state) {
     memcpy(text, "model: a", 8);
     refused(text, "run.yaml:1:1", "usual length");
     memset(text, 'a', PATH_BYTES + 8);
-    assert_int_equal(settings_open(text, NULL, 0, &region, &run, &fault), STATUS_INPUT);
-    assert_int_equal(settings_open("missing.yaml", NULL, 0, &region, &run, &fault), STATUS_INPUT);
+    assert_int_equal(settings_open(text, NULL, 0, &region, &settings, &fault), STATUS_INPUT);
+    assert_int_equal(settings_open("missing.yaml", NULL, 0, &region, &settings, &fault),
+                     STATUS_INPUT);
     assert_string_equal(fault.subject, "missing.yaml");
 }
 
@@ -413,9 +421,10 @@ static void a_list_of_many_paths_is_read_whole(void **state) {
     }
     text_add(&text, "]\n");
     assert_false(text.truncated);
-    struct run run = read_at("some/folder/run.yaml", text.bytes);
-    assert_int_equal(run.train.count, COUNT);
-    assert_string_equal(run.train.paths[COUNT - 1], "some/folder/fineweb/shard_number_002999.u16");
+    struct settings settings = read_at("some/folder/run.yaml", text.bytes);
+    assert_int_equal(settings.train_files.count, COUNT);
+    assert_string_equal(settings.train_files.paths[COUNT - 1],
+                        "some/folder/fineweb/shard_number_002999.u16");
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
 /* Tests of docs/RUN.md: its example is a run file, and its listing is the table of keys. */
 #include "base/file.h"
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,43 +49,44 @@ static int finish_region(void **state) {
     return 0;
 }
 
-static struct run read_block(int block) {
-    struct run run;
-    if (settings_open_text(blocks[block].text, blocks[block].length, "run.yaml", &region, &run,
+static struct settings read_block(int block) {
+    struct settings settings;
+    if (settings_open_text(blocks[block].text, blocks[block].length, "run.yaml", &region, &settings,
                            &fault) != OK) {
         fail_msg("%s: %s", fault.subject, fault.reason);
     }
-    return run;
+    return settings;
 }
 
 static void the_example_is_a_run_file(void **state) {
     (void)state;
-    struct run run = read_block(0);
-    assert_int_equal(run.batch_tokens % (run.sequence * run.microbatch), 0);
-    assert_int_equal(run.batch_tokens / run.sequence, 64);
-    assert_int_equal(run.documents, 50256);
+    struct settings settings = read_block(0);
+    assert_int_equal(settings.batch_tokens % (settings.sequence_tokens * settings.microbatch), 0);
+    assert_int_equal(settings.batch_tokens / settings.sequence_tokens, 64);
+    assert_int_equal(settings.document_end_token, 50256);
 }
 
 static void the_listing_has_every_default(void **state) {
     (void)state;
     static char listed[1 << 15], defaults[1 << 15];
-    struct run run = read_block(1);
+    struct settings settings = read_block(1);
     struct text text = text_over(listed, sizeof listed);
-    settings_describe(&run, false, &text);
-    assert_int_equal(settings_open_text("seed: 1\n", 8, "run.yaml", &region, &run, &fault), OK);
+    settings_describe(&settings, false, &text);
+    assert_int_equal(settings_open_text("seed: 1\n", 8, "run.yaml", &region, &settings, &fault),
+                     OK);
     text = text_over(defaults, sizeof defaults);
-    settings_describe(&run, false, &text);
+    settings_describe(&settings, false, &text);
     assert_string_equal(listed, defaults);
 }
 
 static void the_listing_says_of_every_key_what_the_table_says(void **state) {
     (void)state;
     for (int i = 0; i < setting_key_count(); i++) {
-        const struct key *key = setting_key_at(i);
+        const struct setting_key *key = setting_key_at(i);
         const char *dot = strrchr(key->name, '.');
         const char *indent = dot != NULL ? "  " : "";
         char line[512];
-        snprintf(line, sizeof line, "\n%s# %s\n%s%s: ", indent, key->meaning, indent,
+        snprintf(line, sizeof line, "\n%s# %s\n%s%s: ", indent, key->help, indent,
                  dot != NULL ? dot + 1 : key->name);
         const char *at = strstr(blocks[1].text - 1, line);
         if (at == NULL) {
@@ -95,7 +96,7 @@ static void the_listing_says_of_every_key_what_the_table_says(void **state) {
                  key->class == SETTING_SHARED ? "shared" : "local",
                  key->unit[0] != '\0' ? ", " : "", key->unit, key->choices != NULL ? ": " : "",
                  key->choices != NULL ? key->choices : "");
-        at = strstr(at + strlen(indent) + 3 + strlen(key->meaning), "  # ");
+        at = strstr(at + strlen(indent) + 3 + strlen(key->help), "  # ");
         assert_memory_equal(at, line, strlen(line));
     }
 }

@@ -1,5 +1,5 @@
 /* Tests of train/run_model: what a run's settings must be for a given model. */
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,16 +21,16 @@ static int finish_region(void **state) {
 }
 
 static enum status check(const char *const *overrides, int count, const struct blueprint *model,
-                         struct run *run) {
+                         struct settings *settings) {
     memset(&fault, 0, sizeof fault);
-    assert_int_equal(settings_open(NULL, overrides, count, &region, run, &fault), OK);
-    return settings_check_model(run, model, &region, &fault);
+    assert_int_equal(settings_open(NULL, overrides, count, &region, settings, &fault), OK);
+    return settings_check_model(settings, model, &region, &fault);
 }
 
 static void refused(const char *override, const char *why) {
-    struct run run;
-    assert_int_equal(check(&override, 1, &MODEL, &run), STATUS_INPUT);
-    assert_null(run.layer_recompute);
+    struct settings settings;
+    assert_int_equal(check(&override, 1, &MODEL, &settings), STATUS_INPUT);
+    assert_null(settings.layer_recompute);
     if (strstr(fault.reason, why) == NULL) {
         fail_msg("%s gives \"%s\"", override, fault.reason);
     }
@@ -38,15 +38,15 @@ static void refused(const char *override, const char *why) {
 
 static void unset_sizes_come_from_the_model(void **state) {
     (void)state;
-    struct run run;
-    assert_int_equal(check(NULL, 0, &MODEL, &run), OK);
-    assert_int_equal(run.sequence, 256);
-    assert_int_equal(run.context, 256);
-    assert_int_equal(run.batch_tokens, 256);
+    struct settings settings;
+    assert_int_equal(check(NULL, 0, &MODEL, &settings), OK);
+    assert_int_equal(settings.sequence_tokens, 256);
+    assert_int_equal(settings.context_tokens, 256);
+    assert_int_equal(settings.batch_tokens, 256);
     const char *microbatch = "batch.microbatch=4";
-    assert_int_equal(check(&microbatch, 1, &LONG_MODEL, &run), OK);
-    assert_int_equal(run.sequence, 1024);
-    assert_int_equal(run.batch_tokens, 4096);
+    assert_int_equal(check(&microbatch, 1, &LONG_MODEL, &settings), OK);
+    assert_int_equal(settings.sequence_tokens, 1024);
+    assert_int_equal(settings.batch_tokens, 4096);
 }
 
 static void sizes_beyond_the_model_are_refused_with_both_figures(void **state) {
@@ -55,24 +55,24 @@ static void sizes_beyond_the_model_are_refused_with_both_figures(void **state) {
     refused("generate.context=300", "generate.context is 300, the model has 256 positions");
     refused("batch.tokens=300", "batch.tokens is 300, not a multiple of batch.sequence, 256");
     refused("data.documents=1000", "data.documents is 1000, the model has a vocabulary of 1000");
-    struct run run;
+    struct settings settings;
     const char *last = "data.documents=999";
-    assert_int_equal(check(&last, 1, &MODEL, &run), OK);
+    assert_int_equal(check(&last, 1, &MODEL, &settings), OK);
 }
 
 static void recompute_is_one_kind_or_one_for_each_layer(void **state) {
     (void)state;
-    struct run run;
+    struct settings settings;
     const char *one = "strategy.recompute=block";
-    assert_int_equal(check(&one, 1, &MODEL, &run), OK);
+    assert_int_equal(check(&one, 1, &MODEL, &settings), OK);
     for (int layer = 0; layer < 3; layer++) {
-        assert_int_equal(run.layer_recompute[layer], RECOMPUTE_BLOCK);
+        assert_int_equal(settings.layer_recompute[layer], RECOMPUTE_BLOCK);
     }
     const char *each = "strategy.recompute=[none, selective , block]";
-    assert_int_equal(check(&each, 1, &MODEL, &run), OK);
-    assert_int_equal(run.layer_recompute[0], RECOMPUTE_NONE);
-    assert_int_equal(run.layer_recompute[1], RECOMPUTE_SELECTIVE);
-    assert_int_equal(run.layer_recompute[2], RECOMPUTE_BLOCK);
+    assert_int_equal(check(&each, 1, &MODEL, &settings), OK);
+    assert_int_equal(settings.layer_recompute[0], RECOMPUTE_NONE);
+    assert_int_equal(settings.layer_recompute[1], RECOMPUTE_SELECTIVE);
+    assert_int_equal(settings.layer_recompute[2], RECOMPUTE_BLOCK);
     refused("strategy.recompute=none,block", "lists 2 kinds, the model has 3 layers");
     refused("strategy.recompute=all", "\"all\" is none of none, selective, block");
     refused("strategy.recompute=none,blocks,block", "\"blocks\"");
@@ -81,27 +81,28 @@ static void recompute_is_one_kind_or_one_for_each_layer(void **state) {
 
 static void an_evaluation_reads_whole_rows(void **state) {
     (void)state;
-    struct run run;
+    struct settings settings;
     const char *overrides[] = {"eval.tokens=0"};
-    assert_int_equal(check(overrides, 1, &MODEL, &run), OK);
-    assert_int_equal(settings_eval_rows(&run), 0);
+    assert_int_equal(check(overrides, 1, &MODEL, &settings), OK);
+    assert_int_equal(settings_eval_rows(&settings), 0);
     overrides[0] = "eval.tokens=1";
-    assert_int_equal(check(overrides, 1, &MODEL, &run), OK);
-    assert_int_equal(settings_eval_rows(&run), 1);
+    assert_int_equal(check(overrides, 1, &MODEL, &settings), OK);
+    assert_int_equal(settings_eval_rows(&settings), 1);
     overrides[0] = "eval.tokens=513";
-    assert_int_equal(check(overrides, 1, &MODEL, &run), OK);
-    assert_int_equal(settings_eval_rows(&run), 3);
+    assert_int_equal(check(overrides, 1, &MODEL, &settings), OK);
+    assert_int_equal(settings_eval_rows(&settings), 3);
 }
 
 static void what_is_wrong_is_named_where_it_was_given(void **state) {
     (void)state;
     static const char TEXT[] = "model: m\nbatch:\n  sequence: 300\n";
-    struct run run;
-    assert_int_equal(settings_open_text(TEXT, strlen(TEXT), "r.yaml", &region, &run, &fault), OK);
-    assert_int_equal(settings_check_model(&run, &MODEL, &region, &fault), STATUS_INPUT);
+    struct settings settings;
+    assert_int_equal(settings_open_text(TEXT, strlen(TEXT), "r.yaml", &region, &settings, &fault),
+                     OK);
+    assert_int_equal(settings_check_model(&settings, &MODEL, &region, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, "r.yaml:3:3");
-    assert_string_equal(settings_location(&run, "batch.sequence"), "r.yaml:3:3");
-    assert_string_equal(settings_location(&run, "batch.tokens"), "r.yaml");
+    assert_string_equal(settings_location(&settings, "batch.sequence"), "r.yaml:3:3");
+    assert_string_equal(settings_location(&settings, "batch.tokens"), "r.yaml");
     refused("batch.sequence=257", "batch.sequence is 257");
     assert_string_equal(fault.subject, "command line");
 }

@@ -1,6 +1,6 @@
 /* Tests of train/settings_learning_rate: learning rates against their closed forms, worked out by
  * hand. */
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,9 +12,11 @@
 
 /* rate of step `step` in a run of 1000 steps at lr 0.5, divided by lr */
 static double share(enum learning_rate_kind kind, int64_t warmup_steps, int64_t step) {
-    const struct run run = {
-        .lr = 0.5, .schedule = kind, .warmup_steps = warmup_steps, .steps = 1000};
-    return settings_learning_rate(&run, step) / 0.5;
+    const struct settings settings = {.learning_rate = 0.5,
+                                      .learning_rate_kind = kind,
+                                      .warmup_steps = warmup_steps,
+                                      .steps = 1000};
+    return settings_learning_rate(&settings, step) / 0.5;
 }
 
 static void expect(double got, double wanted) {

@@ -57,23 +57,23 @@ static void refused(int ranks, const char *override, const char *why, const char
 static void ranks_split_everything_unless_told_otherwise(void **state) {
     (void)state;
     assert_int_equal(read_for(4, NULL), OK);
-    const struct spread *spread = &session.spread;
-    assert_int_equal(spread->sharding.shard, 4);
-    assert_int_equal(spread->sharding.replicate, 1);
-    assert_int_equal(spread->sharding.prefetch, 1);
-    for (int unit = 0; unit < spread->units.unit_count; unit++) {
-        assert_int_equal(spread->sharding.units[unit].zero, 3);
-        assert_int_equal(spread->units.units[unit].elements % (4 * 64), 0);
+    const struct sharding_settings *sharding_settings = &session.sharding_settings;
+    assert_int_equal(sharding_settings->sharding.shard, 4);
+    assert_int_equal(sharding_settings->sharding.replicate, 1);
+    assert_int_equal(sharding_settings->sharding.prefetch, 1);
+    for (int unit = 0; unit < sharding_settings->units.unit_count; unit++) {
+        assert_int_equal(sharding_settings->sharding.units[unit].zero, 3);
+        assert_int_equal(sharding_settings->units.units[unit].elements % (4 * 64), 0);
     }
     const struct sharding passed = session_options(&session, PURPOSE_TRAIN).sharding;
-    assert_int_equal(passed.shard, spread->sharding.shard);
-    assert_int_equal(passed.replicate, spread->sharding.replicate);
-    assert_ptr_equal(passed.units, spread->sharding.units);
-    assert_int_equal(passed.prefetch, spread->sharding.prefetch);
-    assert_int_equal(passed.live, spread->sharding.live);
-    assert_int_equal(passed.reduce_at, spread->sharding.reduce_at);
-    assert_int_equal(passed.reduce, spread->sharding.reduce);
-    assert_int_equal(passed.wire_sum, spread->sharding.wire_sum);
+    assert_int_equal(passed.shard, sharding_settings->sharding.shard);
+    assert_int_equal(passed.replicate, sharding_settings->sharding.replicate);
+    assert_ptr_equal(passed.units, sharding_settings->sharding.units);
+    assert_int_equal(passed.prefetch, sharding_settings->sharding.prefetch);
+    assert_int_equal(passed.live, sharding_settings->sharding.live);
+    assert_int_equal(passed.reduce_at, sharding_settings->sharding.reduce_at);
+    assert_int_equal(passed.reduce, sharding_settings->sharding.reduce);
+    assert_int_equal(passed.wire_sum, sharding_settings->sharding.wire_sum);
 }
 
 static void one_rank_shares_with_nobody(void **state) {
@@ -81,14 +81,14 @@ static void one_rank_shares_with_nobody(void **state) {
     assert_int_equal(read_for(1, NULL), OK);
     assert_int_equal(session_options(&session, PURPOSE_TRAIN).sharding.shard, 0);
     assert_int_equal(read_for(0, "strategy.replicate=2"), OK);
-    assert_int_equal(session.spread.sharding.replicate, 1);
+    assert_int_equal(session.sharding_settings.sharding.replicate, 1);
 }
 
 static void replicas_divide_the_ranks(void **state) {
     (void)state;
     assert_int_equal(read_for(6, "strategy.replicate=2"), OK);
-    assert_int_equal(session.spread.sharding.shard, 3);
-    assert_int_equal(session.spread.sharding.replicate, 2);
+    assert_int_equal(session.sharding_settings.sharding.shard, 3);
+    assert_int_equal(session.sharding_settings.sharding.replicate, 2);
     refused(6, "strategy.replicate=4", "is 4, which does not divide 6 ranks", "1, 2, 3 or 6");
     refused(1, "strategy.replicate=2", "does not divide 1 rank", "start more ranks");
 }
@@ -96,10 +96,10 @@ static void replicas_divide_the_ranks(void **state) {
 static void units_have_strategies_of_their_own(void **state) {
     (void)state;
     assert_int_equal(read_for(2, "strategy.overrides=embed=zero:1"), OK);
-    assert_int_equal(session.spread.sharding.units[0].zero, 1);
-    assert_int_equal(session.spread.sharding.units[1].zero, 3);
+    assert_int_equal(session.sharding_settings.sharding.units[0].zero, 1);
+    assert_int_equal(session.sharding_settings.sharding.units[1].zero, 3);
     assert_int_equal(read_for(2, "strategy.units=root"), OK);
-    assert_int_equal(session.spread.units.unit_count, 1);
+    assert_int_equal(session.sharding_settings.units.unit_count, 1);
     refused(2, "strategy.overrides=embd=zero:1", "embed", "unit");
     refused(2, "strategy.units=blocks", "blocks", "");
 }
@@ -108,8 +108,8 @@ static void some_parameters_may_be_frozen_but_not_all(void **state) {
     (void)state;
     assert_int_equal(read_for(1, "frozen=model.embed_tokens,model.layers.0"), OK);
     int frozen = 0;
-    for (int unit = 0; unit < session.spread.units.unit_count; unit++) {
-        frozen += session.spread.units.units[unit].frozen;
+    for (int unit = 0; unit < session.sharding_settings.units.unit_count; unit++) {
+        frozen += session.sharding_settings.units.units[unit].frozen;
     }
     assert_int_equal(frozen, 2);
     refused(1, "frozen=model,lm_head", "freezes every parameter", "freeze fewer");
@@ -125,7 +125,7 @@ static void sums_at_the_end_of_a_step_need_whole_gradients(void **state) {
 static void a_step_is_cut_into_equal_microbatches_for_all_ranks(void **state) {
     (void)state;
     assert_int_equal(read_for(3, NULL), OK);
-    assert_int_equal(session.run.batch_tokens, 3 * 64);
+    assert_int_equal(session.settings.batch_tokens, 3 * 64);
     assert_int_equal(session_options(&session, PURPOSE_TRAIN).accumulation, 1);
     assert_int_equal(read_for(3, "batch.tokens=640"), OK);
     assert_int_equal(session_options(&session, PURPOSE_TRAIN).accumulation, 4);

@@ -45,7 +45,7 @@ static void open_bench(struct bench *bench, const char *path, const char *const 
     struct fault *fault = &bench->fault;
     expect_ok(bench, session_read(session, "m", all, 3 + override_count, fault));
     const struct path_list paths = {.paths = &path, .count = 1};
-    expect_ok(bench, data_open_run(&session->run, &paths, session->blueprint.vocab,
+    expect_ok(bench, data_open_run(&session->settings, &paths, session->blueprint.vocab,
                                    &session->region, &bench->data, fault));
     expect_ok(bench, session_compile(session, PURPOSE_COMPARE, fault));
     expect_ok(bench, session_bind(session, fault));

@@ -55,8 +55,8 @@ static enum status open_rank(struct bench *bench, const struct launch_info *plac
     session->ranks = world;
     enum status status = session_read(session, "m", overrides, ARRAY_COUNT(overrides), fault);
     if (status == OK) {
-        status = data_open_run(&session->run, &paths, session->blueprint.vocab, &session->region,
-                               &bench->data, fault);
+        status = data_open_run(&session->settings, &paths, session->blueprint.vocab,
+                               &session->region, &bench->data, fault);
     }
     if (status == OK) {
         status = session_compile(session, PURPOSE_TRAIN, fault);
@@ -91,7 +91,7 @@ static enum status take_windows(struct bench *bench, int64_t step, int64_t *curs
         .data = &bench->data,
         .windows = windows,
         .count = ROWS,
-        .schedule = {.learning_rate = settings_learning_rate(&bench->session.run, step),
+        .schedule = {.learning_rate = settings_learning_rate(&bench->session.settings, step),
                      .updates = step},
         .limits = bench->session.bound.ranks.of[AXIS_WORLD] == 0 && step == 1 ? &limits : NULL};
     enum status status = step_on_windows(&bench->session, &wanted, result, fault);

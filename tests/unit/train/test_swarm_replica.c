@@ -55,7 +55,7 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
     swarm_memory_extents(&terms, session->target, (struct swarm_member_kind){0}, lines);
     session->resident = lines;
     session->resident_count = SWARM_EXTENTS;
-    expect_ok(bench, data_open_run(&session->run, &paths, session->blueprint.vocab,
+    expect_ok(bench, data_open_run(&session->settings, &paths, session->blueprint.vocab,
                                    &session->region, &bench->data, fault));
     expect_ok(bench, session_compile(session, PURPOSE_TRAIN, fault));
     expect_ok(bench, session_bind(session, fault));
@@ -86,7 +86,7 @@ static void the_first_state_is_the_genesis(void **state) {
     static struct bench bench;
     struct hash genesis;
     open_bench(&bench, "precision.compute=f32", "precision.params=f32");
-    expect_ok(&bench, genesis_root(&bench.session.run, &bench.session.blueprint, "", &genesis,
+    expect_ok(&bench, genesis_root(&bench.session.settings, &bench.session.blueprint, "", &genesis,
                                    &bench.fault));
     assert_true(hash_equal(&bench.replica.root, &genesis));
     assert_non_null(swarm_extent_at(&bench.session, SWARM_EXTENT_SLOTS));
@@ -120,7 +120,7 @@ static void a_step_on_windows_is_the_step_from_data(void **state) {
             .data = &chosen.data,
             .windows = windows + 6 * step,
             .count = 6,
-            .schedule = {.learning_rate = settings_learning_rate(&stream.session.run, step),
+            .schedule = {.learning_rate = settings_learning_rate(&stream.session.settings, step),
                          .updates = step}};
         expect_ok(&stream,
                   step_from_data(&stream.session, &source, step, &cursor, &one, &stream.fault));

@@ -44,42 +44,43 @@ static int forget_swarm(void **state) {
     return scratch_close(state);
 }
 
-static enum status read_with(const struct manifest *of, const char *override, struct run *run) {
+static enum status read_with(const struct manifest *of, const char *override,
+                             struct settings *settings) {
     struct swarm_member_source source = {.manifest = of,
                                          .place = "it.skep",
                                          .overrides = &override,
                                          .override_count = override != NULL};
     memset(&fault, 0, sizeof fault);
-    return swarm_settings_read(&source, &region, run, &fault);
+    return swarm_settings_read(&source, &region, settings, &fault);
 }
 
-static void write_value(const struct run *run, const struct key *key,
+static void write_value(const struct settings *settings, const struct setting_key *key,
                         char line[static LINE_BYTES]) {
     struct text text = text_over(line, LINE_BYTES);
-    settings_describe_key(run, key, &text);
+    settings_describe_key(settings, key, &text);
     assert_false(text.truncated);
 }
 
 static void a_member_has_the_mathematics_of_the_tracker_and_nothing_else(void **state) {
     (void)state;
-    struct run run;
-    expect_ok(read_with(&manifest, NULL, &run));
+    struct settings settings;
+    expect_ok(read_with(&manifest, NULL, &settings));
     for (int i = 0; i < setting_key_count(); i++) {
         char theirs[LINE_BYTES], mine[LINE_BYTES];
         if (swarm_is_shared(setting_key_at(i))) {
-            write_value(&offer.run, setting_key_at(i), theirs);
-            write_value(&run, setting_key_at(i), mine);
+            write_value(&offer.settings, setting_key_at(i), theirs);
+            write_value(&settings, setting_key_at(i), mine);
             assert_string_equal(mine, theirs);
         }
     }
-    assert_int_equal(run.seed, 5);
-    assert_int_equal(run.batch_tokens, 192);
-    assert_int_equal(run.swarm_codec, CODEC_INT4);
-    assert_int_equal(run.microbatch, 1);
-    assert_int_equal(run.threads, 0);
-    assert_int_equal(run.limit_device, 0);
-    assert_null(run.model);
-    assert_string_equal(run.snapshot_folder, "/state/skep/heather/snapshots");
+    assert_int_equal(settings.seed, 5);
+    assert_int_equal(settings.batch_tokens, 192);
+    assert_int_equal(settings.swarm_codec, CODEC_INT4);
+    assert_int_equal(settings.microbatch, 1);
+    assert_int_equal(settings.threads, 0);
+    assert_int_equal(settings.limit_device, 0);
+    assert_null(settings.model);
+    assert_string_equal(settings.snapshot_folder, "/state/skep/heather/snapshots");
     assert_null(strstr(manifest_text, "tracker/"));
 }
 
@@ -108,42 +109,42 @@ static void every_shared_key_is_refused_on_the_command_line(void **state) {
     (void)state;
     int refused = 0;
     for (int i = 0; i < setting_key_count(); i++) {
-        struct run run = {.steps = 77};
+        struct settings settings = {.steps = 77};
         char override[LINE_BYTES];
         snprintf(override, sizeof override, "%s=1", setting_key_at(i)->name);
         if (!swarm_is_shared(setting_key_at(i))) {
             continue;
         }
-        assert_int_equal(read_with(&manifest, override, &run), STATUS_INPUT);
+        assert_int_equal(read_with(&manifest, override, &settings), STATUS_INPUT);
         assert_string_equal(fault.subject, "command line");
         assert_non_null(strstr(fault.reason, setting_key_at(i)->name));
         assert_non_null(strstr(fault.reason, " is shared by all members: "));
-        assert_int_equal(run.steps, 77);
+        assert_int_equal(settings.steps, 77);
         refused++;
     }
     assert_int_equal(refused, 32); /* as many as the table has but for places */
-    struct run run;
-    assert_int_equal(read_with(&manifest, "swarm.codec=int8", &run), STATUS_INPUT);
+    struct settings settings;
+    assert_int_equal(read_with(&manifest, "swarm.codec=int8", &settings), STATUS_INPUT);
     assert_string_equal(fault.reason, "swarm.codec is shared by all members: int4 in the swarm "
                                       "heather, int8 here");
 }
 
 static void local_keys_are_each_members_own(void **state) {
     (void)state;
-    struct run run;
-    expect_ok(read_with(&manifest, "batch.microbatch=2", &run));
-    assert_int_equal(run.microbatch, 2);
-    expect_ok(read_with(&manifest, "limits.up=1MB/s", &run));
-    assert_int_equal(run.limit_up, 1000000);
-    expect_ok(read_with(&manifest, "snapshot.folder=mine", &run));
-    assert_string_equal(run.snapshot_folder, "mine");
-    expect_ok(read_with(&manifest, "model=tracker/model", &run));
-    assert_string_equal(run.model, "tracker/model");
-    expect_ok(read_with(&manifest, "data.train=[x.u16,y.u16]", &run));
-    assert_int_equal(run.train.count, 2);
-    assert_string_equal(run.train.paths[1], "y.u16");
-    assert_int_equal(read_with(&manifest, "batch.microbatsch=2", &run), STATUS_INPUT);
-    assert_int_equal(read_with(&manifest, "no override", &run), STATUS_USAGE);
+    struct settings settings;
+    expect_ok(read_with(&manifest, "batch.microbatch=2", &settings));
+    assert_int_equal(settings.microbatch, 2);
+    expect_ok(read_with(&manifest, "limits.up=1MB/s", &settings));
+    assert_int_equal(settings.limit_up, 1000000);
+    expect_ok(read_with(&manifest, "snapshot.folder=mine", &settings));
+    assert_string_equal(settings.snapshot_folder, "mine");
+    expect_ok(read_with(&manifest, "model=tracker/model", &settings));
+    assert_string_equal(settings.model, "tracker/model");
+    expect_ok(read_with(&manifest, "data.train=[x.u16,y.u16]", &settings));
+    assert_int_equal(settings.train_files.count, 2);
+    assert_string_equal(settings.train_files.paths[1], "y.u16");
+    assert_int_equal(read_with(&manifest, "batch.microbatsch=2", &settings), STATUS_INPUT);
+    assert_int_equal(read_with(&manifest, "no override", &settings), STATUS_USAGE);
 }
 
 static void a_manifest_that_would_say_where_to_write_is_refused(void **state) {
@@ -167,17 +168,17 @@ static void a_manifest_that_would_say_where_to_write_is_refused(void **state) {
          "swarm.quorum is not 0.5: a round is committed by more than half of its roster"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
-        struct run run = {.steps = 77};
+        struct settings settings = {.steps = 77};
         struct manifest bad = manifest;
         char text[LINE_BYTES];
         bool named = strncmp(ROWS[i].line, "batch.tokens", 12) == 0;
         snprintf(text, sizeof text, "%sswarm.name: heather\nbatch.sequence: 32\n%s", ROWS[i].line,
                  named ? "" : "batch.tokens: 192\n");
         bad.run_text = text;
-        assert_int_equal(read_with(&bad, NULL, &run), STATUS_INPUT);
+        assert_int_equal(read_with(&bad, NULL, &settings), STATUS_INPUT);
         assert_string_equal(fault.reason, ROWS[i].reason);
         assert_string_equal(fault.subject, ROWS[i].place);
-        assert_int_equal(run.steps, 77);
+        assert_int_equal(settings.steps, 77);
     }
 }
 

@@ -1,33 +1,34 @@
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/yaml.h"
 #include "runtime/schedule/schedule.h"
-#include "runtime/settings/keys.h"
-#include "runtime/settings/list.h"
-#include "runtime/settings/setting.h"
+#include "runtime/settings/comma_list.h"
+#include "runtime/settings/setting_keys.h"
+#include "runtime/settings/setting_value.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const char COMMAND_LINE[] = "command line";
 
-static int index_of(const struct key *key) {
+static int index_of(const struct setting_key *key) {
     return (int)(key - setting_key_at(0));
 }
 
-const char *settings_location(const struct run *run, const char *name) {
-    const struct key *key = setting_key_find(name);
+const char *settings_location(const struct settings *settings, const char *name) {
+    const struct setting_key *key = setting_key_find(name);
     ASSERT(key != NULL);
-    const char *place = run->places[index_of(key)];
-    const char *file = run->place[0] != '\0' ? run->place : COMMAND_LINE;
+    const char *place = settings->value_locations[index_of(key)];
+    const char *file = settings->run_file[0] != '\0' ? settings->run_file : COMMAND_LINE;
     return place != NULL ? place : file;
 }
 
-const char *settings_key_location(const struct run *run, const char *name, struct region *region) {
+const char *settings_key_location(const struct settings *settings, const char *name,
+                                  struct region *region) {
     char named[sizeof COMMAND_LINE + 2 + NAME_BYTES];
-    const char *place = settings_location(run, name);
+    const char *place = settings_location(settings, name);
     if (strcmp(place, COMMAND_LINE) != 0) {
         return place;
     }
@@ -36,19 +37,20 @@ const char *settings_key_location(const struct run *run, const char *name, struc
 }
 
 /* A value with the place it came from. */
-static enum status read_placed(const struct setting *setting, struct run *run,
+static enum status read_placed(const struct setting_value *setting, struct settings *settings,
                                struct fault *fault) {
-    TRY(setting_read(setting, run, fault));
-    run->places[index_of(setting->key)] = region_copy_text(setting->region, setting->place);
+    TRY(setting_read(setting, settings, fault));
+    settings->value_locations[index_of(setting->key)] =
+        region_copy_text(setting->region, setting->place);
     return OK;
 }
 
-static void set_defaults(struct run *run, struct region *region) {
+static void set_defaults(struct settings *settings, struct region *region) {
     for (int i = 0; i < setting_key_count(); i++) {
-        struct setting setting = {
+        struct setting_value setting = {
             .key = setting_key_at(i), .place = "default", .folder = "", .region = region};
         struct fault fault;
-        enum status status = setting_read(&setting, run, &fault);
+        enum status status = setting_read(&setting, settings, &fault);
         ASSERT(status == OK);
     }
 }
@@ -67,7 +69,7 @@ static enum status check_item(const struct yaml_document *document, const struct
 /* The items of a list of paths, of which a comma is a part as good as any; a single value is a list
  * of one. */
 static enum status collect_items(const struct yaml_document *document, const struct yaml_node *node,
-                                 struct setting *setting, struct fault *fault) {
+                                 struct setting_value *setting, struct fault *fault) {
     bool is_list = node->kind == YAML_LIST;
     size_t count = is_list ? (size_t)node->child_count : 1;
     const char **items = region_alloc(document->region, count + 1, sizeof *items);
@@ -105,12 +107,12 @@ static enum status join_items(const struct yaml_document *document, const struct
 }
 
 /* Layers' kinds of recomputation are a text with commas. */
-static bool takes_list(const struct key *key) {
+static bool takes_list(const struct setting_key *key) {
     return key->type == SETTING_PAIR || key->type == SETTING_PATHS || key->type == SETTING_TEXT;
 }
 
 static enum status node_value(const struct yaml_document *document, const struct yaml_node *node,
-                              struct setting *setting, struct fault *fault) {
+                              struct setting_value *setting, struct fault *fault) {
     if (node->kind == YAML_LIST && !takes_list(setting->key)) {
         return yaml_fault(document, node, fault, NULL, "is a list, not one value");
     }
@@ -129,28 +131,28 @@ static enum status node_value(const struct yaml_document *document, const struct
     return OK;
 }
 
-static enum status read_node(struct run *run, const struct yaml_document *document,
+static enum status read_node(struct settings *settings, const struct yaml_document *document,
                              const struct yaml_node *node, struct fault *fault) {
-    const struct key *key = setting_key_find(node->path);
+    const struct setting_key *key = setting_key_find(node->path);
     if (key == NULL) {
         return OK; /* a map that leads to keys, or an item of a list */
     }
     char subject[sizeof fault->subject];
     snprintf(subject, sizeof subject, "%.280s:%d:%d", document->source_name, node->line,
              node->column);
-    struct setting setting = {
-        .key = key, .place = subject, .folder = run->folder, .region = document->region};
+    struct setting_value setting = {
+        .key = key, .place = subject, .folder = settings->folder, .region = document->region};
     TRY(node_value(document, node, &setting, fault));
-    return read_placed(&setting, run, fault);
+    return read_placed(&setting, settings, fault);
 }
 
-static enum status read_document(struct run *run, const struct yaml_document *document,
+static enum status read_document(struct settings *settings, const struct yaml_document *document,
                                  struct fault *fault) {
     enum status status =
         yaml_expect_known(document, setting_key_names(), setting_key_count(), fault);
     const struct yaml_node *node = status == OK ? document->first : NULL;
     for (; node != NULL && status == OK; node = node->next) {
-        status = read_node(run, document, node, fault);
+        status = read_node(settings, document, node, fault);
     }
     return status;
 }
@@ -165,7 +167,7 @@ static enum status refuse_override(const char *name, struct fault *fault) {
 }
 
 /* "a,b" on the command line. */
-static void split_items(char *text, struct region *region, struct setting *setting) {
+static void split_items(char *text, struct region *region, struct setting_value *setting) {
     const char **items = region_alloc(region, comma_list_count(text) + 1, sizeof *items);
     const char *at = text;
     struct comma_item item;
@@ -177,8 +179,8 @@ static void split_items(char *text, struct region *region, struct setting *setti
     }
 }
 
-static enum status read_override(struct run *run, const char *override, struct region *region,
-                                 struct fault *fault) {
+static enum status read_override(struct settings *settings, const char *override,
+                                 struct region *region, struct fault *fault) {
     char name[NAME_BYTES];
     const char *equals = strchr(override, '=');
     size_t width = equals == NULL ? 0 : (size_t)(equals - override);
@@ -187,7 +189,7 @@ static enum status read_override(struct run *run, const char *override, struct r
                          "\"%.80s\" is not an override", override);
     }
     snprintf(name, sizeof name, "%.*s", (int)width, override);
-    const struct key *key = setting_key_find(name);
+    const struct setting_key *key = setting_key_find(name);
     if (key == NULL) {
         return refuse_override(name, fault);
     }
@@ -196,33 +198,35 @@ static enum status read_override(struct run *run, const char *override, struct r
     bool is_list = length >= 2 && value[0] == '[' && value[length - 1] == ']';
     char *bare = region_alloc(region, length + 1, 1);
     memcpy(bare, value + is_list, length - 2 * (size_t)is_list);
-    struct setting setting = {.key = key,
-                              .text = bare[0] == '\0' ? NULL : bare,
-                              .place = COMMAND_LINE,
-                              .folder = "",
-                              .region = region};
+    struct setting_value setting = {.key = key,
+                                    .text = bare[0] == '\0' ? NULL : bare,
+                                    .place = COMMAND_LINE,
+                                    .folder = "",
+                                    .region = region};
     if (key->type == SETTING_PATHS) {
         split_items(bare, region, &setting);
     }
-    return read_placed(&setting, run, fault);
+    return read_placed(&setting, settings, fault);
 }
 
 /* Of two keys that contradict each other, the one that was given last. */
-static const char *later_place(const struct run *run, const char *first, const char *second) {
-    bool second_is = run->places[index_of(setting_key_find(first))] == NULL ||
-                     strcmp(settings_location(run, second), COMMAND_LINE) == 0;
-    return settings_location(run, second_is ? second : first);
+static const char *later_place(const struct settings *settings, const char *first,
+                               const char *second) {
+    bool second_is = settings->value_locations[index_of(setting_key_find(first))] == NULL ||
+                     strcmp(settings_location(settings, second), COMMAND_LINE) == 0;
+    return settings_location(settings, second_is ? second : first);
 }
 
-static enum status check_together(const struct run *run, struct fault *fault) {
-    if (run->params != run->compute) {
+static enum status check_together(const struct settings *settings, struct fault *fault) {
+    if (settings->params_dtype != settings->compute_dtype) {
         return fault_set(
-            fault, STATUS_INPUT, later_place(run, "precision.params", "precision.compute"),
+            fault, STATUS_INPUT, later_place(settings, "precision.params", "precision.compute"),
             "set both to f32 or both to bf16", "precision.params is %s but precision.compute is %s",
-            dtype_name((enum dtype)run->params), dtype_name((enum dtype)run->compute));
+            dtype_name((enum dtype)settings->params_dtype),
+            dtype_name((enum dtype)settings->compute_dtype));
     }
-    if (run->master != DTYPE_F32) {
-        return fault_set(fault, STATUS_INPUT, settings_location(run, "precision.master"),
+    if (settings->master_dtype != DTYPE_F32) {
+        return fault_set(fault, STATUS_INPUT, settings_location(settings, "precision.master"),
                          "leave precision.master at f32",
                          "precision.master bf16 would lose updates smaller than 1/256 of a weight");
     }
@@ -246,8 +250,8 @@ static unsigned offload_named(const struct comma_item *item) {
 }
 
 /* "none", or kinds in any order. */
-static enum status read_offload(struct run *run, struct fault *fault) {
-    const char *at = run->offload != NULL ? run->offload : "none";
+static enum status read_offload(struct settings *settings, struct fault *fault) {
+    const char *at = settings->offload != NULL ? settings->offload : "none";
     struct comma_item item;
     unsigned kinds = 0;
     if (strcmp(at, "none") == 0) {
@@ -256,7 +260,7 @@ static enum status read_offload(struct run *run, struct fault *fault) {
     while (comma_list_next(&at, &item)) {
         unsigned kind = offload_named(&item);
         if (kind == 0) {
-            return fault_set(fault, STATUS_INPUT, settings_location(run, "strategy.offload"),
+            return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.offload"),
                              "write none, or a list of activations, optimizer and params",
                              "strategy.offload: \"%.*s\" is none of activations, optimizer, params",
                              item.length < 80 ? (int)item.length : 80, item.text);
@@ -264,11 +268,11 @@ static enum status read_offload(struct run *run, struct fault *fault) {
         kinds |= kind;
     }
     if ((kinds & OFFLOAD_PARAMS) != 0 && (kinds & OFFLOAD_OPTIMIZER) == 0) {
-        return fault_set(fault, STATUS_INPUT, settings_location(run, "strategy.offload"),
+        return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.offload"),
                          "add optimizer to the list",
                          "strategy.offload: params are left behind by an offloaded optimizer only");
     }
-    run->offload_kinds = kinds;
+    settings->offload_kinds = kinds;
     return OK;
 }
 
@@ -309,12 +313,13 @@ static const char *under(const char *set, const char *stem, const char *name,
 
 static enum status read_source(const struct settings_source *source,
                                const struct yaml_document *document, struct region *region,
-                               struct run *run, struct fault *fault) {
-    struct run read = {.place = source->path != NULL ? region_copy_text(region, source->path) : "",
-                       .folder = folder_of(source->path, region),
-                       .stem = source->stem != NULL ? region_copy_text(region, source->stem)
-                                                    : stem_of(source->path, region),
-                       .places = region_alloc(region, RUN_KEYS_MAX, sizeof *read.places)};
+                               struct settings *settings, struct fault *fault) {
+    struct settings read = {
+        .run_file = source->path != NULL ? region_copy_text(region, source->path) : "",
+        .folder = folder_of(source->path, region),
+        .stem = source->stem != NULL ? region_copy_text(region, source->stem)
+                                     : stem_of(source->path, region),
+        .value_locations = region_alloc(region, RUN_KEYS_MAX, sizeof *read.value_locations)};
     set_defaults(&read, region);
     if (document != NULL) {
         TRY(read_document(&read, document, fault));
@@ -325,9 +330,9 @@ static enum status read_source(const struct settings_source *source,
     TRY(check_together(&read, fault));
     TRY(read_offload(&read, fault));
     read.snapshot_folder = under(read.snapshot_folder, read.stem, "snapshots", region);
-    read.export = under(read.export, read.stem, "model", region);
-    read.metrics = under(read.metrics, read.stem, "metrics.jsonl", region);
-    *run = read;
+    read.export_folder = under(read.export_folder, read.stem, "model", region);
+    read.metrics_path = under(read.metrics_path, read.stem, "metrics.jsonl", region);
+    *settings = read;
     return OK;
 }
 
@@ -338,29 +343,30 @@ static enum status check_path(const char *path, struct fault *fault) {
 }
 
 enum status settings_open(const char *path, const char *const *overrides, int override_count,
-                          struct region *region, struct run *run, struct fault *fault) {
+                          struct region *region, struct settings *settings, struct fault *fault) {
     struct yaml_document document;
     struct settings_source source = {
         .path = path, .overrides = overrides, .override_count = override_count};
     if (path == NULL) {
-        return read_source(&source, NULL, region, run, fault);
+        return read_source(&source, NULL, region, settings, fault);
     }
     TRY(check_path(path, fault));
     TRY(yaml_open_file(path, region, &document, fault));
-    return read_source(&source, &document, region, run, fault);
+    return read_source(&source, &document, region, settings, fault);
 }
 
 enum status settings_open_source(const struct settings_source *source, const char *text,
-                                 size_t length, struct region *region, struct run *run,
+                                 size_t length, struct region *region, struct settings *settings,
                                  struct fault *fault) {
     struct yaml_document document;
     TRY(check_path(source->path, fault));
     TRY(yaml_open(text, length, source->path, region, &document, fault));
-    return read_source(source, &document, region, run, fault);
+    return read_source(source, &document, region, settings, fault);
 }
 
 enum status settings_open_text(const char *text, size_t length, const char *path,
-                               struct region *region, struct run *run, struct fault *fault) {
+                               struct region *region, struct settings *settings,
+                               struct fault *fault) {
     struct settings_source source = {.path = path};
-    return settings_open_source(&source, text, length, region, run, fault);
+    return settings_open_source(&source, text, length, region, settings, fault);
 }

@@ -1,6 +1,6 @@
 /* keys: the table of run.yaml's keys: class, type, default, bounds, meaning. */
-#ifndef SKEP_SETTINGS_KEYS_H
-#define SKEP_SETTINGS_KEYS_H
+#ifndef SKEP_SETTINGS_SETTING_KEYS_H
+#define SKEP_SETTINGS_SETTING_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,22 +23,22 @@ enum setting_type {
 /* Shared keys are mathematics: a swarm's members agree on them. Local ones may differ. */
 enum setting_class { SETTING_SHARED, SETTING_LOCAL };
 
-struct key {
+struct setting_key {
     const char *name;
     enum setting_class class;
     enum setting_type type;
-    size_t offset;        /* in struct run */
-    const char *fallback; /* default as text; NULL: unset, a text or a path only */
-    const char *unit;     /* "" for none */
+    size_t offset;            /* in struct settings */
+    const char *default_text; /* default as text; NULL: unset, a text or a path only */
+    const char *unit;         /* "" for none */
     double minimum, maximum;
     const char *choices; /* SETTING_CHOICE, SETTING_TEXT: "constant|cosine|wsd"; NULL: any */
-    const char *meaning;
+    const char *help;
 };
 
 int setting_key_count(void);
-const struct key *setting_key_at(int index);
+const struct setting_key *setting_key_at(int index);
 /* setting_key_find: NULL when there is none of that name. */
-const struct key *setting_key_find(const char *name);
+const struct setting_key *setting_key_find(const char *name);
 /* setting_key_names: every name, in the table's order; for naming the nearest. */
 const char *const *setting_key_names(void);
 

@@ -1,6 +1,6 @@
 /* list: the items of a comma-separated text, the form that lists have on the command line. */
-#ifndef SKEP_SETTINGS_LIST_H
-#define SKEP_SETTINGS_LIST_H
+#ifndef SKEP_SETTINGS_COMMA_LIST_H
+#define SKEP_SETTINGS_COMMA_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,21 +1,21 @@
-#include "runtime/settings/keys.h"
+#include "runtime/settings/setting_keys.h"
 
 #include "base/check.h"
 #include "base/limits.h"
 #include "runtime/checkpoint/snapshot.h"
-#include "runtime/settings/run.h"
+#include "runtime/settings/settings.h"
 
 #include <string.h>
 
-#define AT(field) offsetof(struct run, field)
+#define AT(field) offsetof(struct settings, field)
 
 #define MANY 1e15
 
 /* name, class, type, field, default, unit, minimum, maximum, choices, meaning */
-static const struct key KEYS[] = {
+static const struct setting_key KEYS[] = {
     {"model", SETTING_SHARED, SETTING_MODEL, AT(model), NULL, "", 0, 0, NULL,
      "folder, config.json, or org/name in the Hub cache"},
-    {"init", SETTING_SHARED, SETTING_CHOICE, AT(init), "weights", "", 0, 0, "weights|random",
+    {"init", SETTING_SHARED, SETTING_CHOICE, AT(init_kind), "weights", "", 0, 0, "weights|random",
      "initial weights: those of the model folder, or random"},
     {"seed", SETTING_SHARED, SETTING_INTEGER, AT(seed), "1", "", 0, 9e15, NULL,
      "for random weights and the order of samples"},
@@ -29,21 +29,21 @@ static const struct key KEYS[] = {
      "profile to plan for: a name or a path; unset: this machine"},
     {"frozen", SETTING_SHARED, SETTING_TEXT, AT(frozen), NULL, "", 0, 0, NULL,
      "parameters that do not train: Hugging Face names or prefixes of names"},
-    {"data.train", SETTING_SHARED, SETTING_PATHS, AT(train), NULL, "", 0, 0, NULL,
+    {"data.train", SETTING_SHARED, SETTING_PATHS, AT(train_files), NULL, "", 0, 0, NULL,
      "token files: a path, a pattern or a list"},
-    {"data.validation", SETTING_SHARED, SETTING_PATHS, AT(validation), NULL, "", 0, 0, NULL,
+    {"data.validation", SETTING_SHARED, SETTING_PATHS, AT(validation_files), NULL, "", 0, 0, NULL,
      "held-out token files"},
     {"data.format", SETTING_SHARED, SETTING_TEXT, AT(data_format), NULL, "", 0, 0, "u16|u32|bytes",
      "format of files whose header and suffix do not determine it"},
-    {"data.documents", SETTING_SHARED, SETTING_INTEGER, AT(documents), "-1", "", -1, VOCAB_MAX - 1,
-     NULL, "token that ends a document; -1: no document boundaries"},
-    {"batch.sequence", SETTING_SHARED, SETTING_INTEGER, AT(sequence), "0", "tokens", 0, 1 << 24,
-     NULL, "tokens in a row; 0: the model's number of positions, at most 1024"},
+    {"data.documents", SETTING_SHARED, SETTING_INTEGER, AT(document_end_token), "-1", "", -1,
+     VOCAB_MAX - 1, NULL, "token that ends a document; -1: no document boundaries"},
+    {"batch.sequence", SETTING_SHARED, SETTING_INTEGER, AT(sequence_tokens), "0", "tokens", 0,
+     1 << 24, NULL, "tokens in a row; 0: the model's number of positions, at most 1024"},
     {"batch.microbatch", SETTING_LOCAL, SETTING_INTEGER, AT(microbatch), "1", "rows", 1, 1 << 20,
      NULL, "rows that one forward and backward pass processes"},
     {"batch.tokens", SETTING_SHARED, SETTING_INTEGER, AT(batch_tokens), "0", "tokens", 0, 1e12,
      NULL, "tokens per step over all ranks; 0: one microbatch per rank"},
-    {"optimizer.lr", SETTING_SHARED, SETTING_REAL, AT(lr), "3e-4", "", 0, 1e3, NULL,
+    {"optimizer.lr", SETTING_SHARED, SETTING_REAL, AT(learning_rate), "3e-4", "", 0, 1e3, NULL,
      "peak learning rate"},
     {"optimizer.betas", SETTING_SHARED, SETTING_PAIR, AT(betas), "0.9,0.95", "", 0, 0.99999999,
      NULL, "AdamW's two decay rates"},
@@ -53,38 +53,38 @@ static const struct key KEYS[] = {
      NULL, "decoupled weight decay of tensors with two or more dimensions"},
     {"optimizer.clip_norm", SETTING_SHARED, SETTING_REAL, AT(clip_norm), "1.0", "", 0, 1e9, NULL,
      "maximum global gradient norm; 0: no clipping"},
-    {"schedule.kind", SETTING_SHARED, SETTING_CHOICE, AT(schedule), "cosine", "", 0, 0,
+    {"schedule.kind", SETTING_SHARED, SETTING_CHOICE, AT(learning_rate_kind), "cosine", "", 0, 0,
      "constant|cosine|wsd", "decay of the learning rate"},
     {"schedule.warmup_steps", SETTING_SHARED, SETTING_INTEGER, AT(warmup_steps), "0", "steps", 0,
      1e9, NULL, "steps over which the learning rate rises linearly"},
-    {"precision.params", SETTING_SHARED, SETTING_DTYPE, AT(params), "f32", "", 0, 0, NULL,
+    {"precision.params", SETTING_SHARED, SETTING_DTYPE, AT(params_dtype), "f32", "", 0, 0, NULL,
      "type of the parameters that kernels read"},
-    {"precision.compute", SETTING_SHARED, SETTING_DTYPE, AT(compute), "f32", "", 0, 0, NULL,
+    {"precision.compute", SETTING_SHARED, SETTING_DTYPE, AT(compute_dtype), "f32", "", 0, 0, NULL,
      "type of activations; must equal precision.params"},
-    {"precision.master", SETTING_SHARED, SETTING_DTYPE, AT(master), "f32", "", 0, 0, NULL,
+    {"precision.master", SETTING_SHARED, SETTING_DTYPE, AT(master_dtype), "f32", "", 0, 0, NULL,
      "type of the copy that the optimizer updates; must be f32"},
-    {"precision.moments", SETTING_SHARED, SETTING_DTYPE, AT(moments), "f32", "", 0, 0, NULL,
+    {"precision.moments", SETTING_SHARED, SETTING_DTYPE, AT(moments_dtype), "f32", "", 0, 0, NULL,
      "type of AdamW's moments"},
     {"precision.rounding", SETTING_SHARED, SETTING_CHOICE, AT(rounding), "nearest", "", 0, 0,
      "nearest|stochastic",
      "rounding of bf16 moments; stochastic: unbiased, so that small changes are not lost"},
-    {"precision.reduce", SETTING_SHARED, SETTING_DTYPE, AT(reduce), "f32", "", 0, 0, NULL,
+    {"precision.reduce", SETTING_SHARED, SETTING_DTYPE, AT(reduce_dtype), "f32", "", 0, 0, NULL,
      "type of gradients sent between ranks"},
     {"precision.wire_sum", SETTING_SHARED, SETTING_CHOICE, AT(wire_sum), "exact", "", 0, 0,
      "exact|ring", "order of sums over ranks: exact: by rank; ring: as NCCL's ring adds them"},
-    {"strategy.zero", SETTING_LOCAL, SETTING_INTEGER, AT(zero), "3", "", 0, 3, NULL,
+    {"strategy.zero", SETTING_LOCAL, SETTING_INTEGER, AT(zero_stage), "3", "", 0, 3, NULL,
      "ZeRO stage of the ranks of a site; without effect on one rank"},
-    {"strategy.replicate", SETTING_LOCAL, SETTING_INTEGER, AT(replicate), "1", "", 1, 1 << 20, NULL,
+    {"strategy.replicate", SETTING_LOCAL, SETTING_INTEGER, AT(replicas), "1", "", 1, 1 << 20, NULL,
      "replicas inside a site (hybrid sharding)"},
-    {"strategy.prefetch", SETTING_LOCAL, SETTING_INTEGER, AT(prefetch), "1", "units", 0, 64, NULL,
-     "number of units gathered in advance"},
-    {"strategy.live", SETTING_LOCAL, SETTING_INTEGER, AT(live), "0", "units", 0, 1 << 20, NULL,
-     "maximum number of gathered units; 0: unlimited"},
-    {"strategy.units", SETTING_LOCAL, SETTING_TEXT, AT(units), "block", "", 0, 0, NULL,
+    {"strategy.prefetch", SETTING_LOCAL, SETTING_INTEGER, AT(prefetch_units), "1", "units", 0, 64,
+     NULL, "number of units gathered in advance"},
+    {"strategy.live", SETTING_LOCAL, SETTING_INTEGER, AT(gathered_units_max), "0", "units", 0,
+     1 << 20, NULL, "maximum number of gathered units; 0: unlimited"},
+    {"strategy.units", SETTING_LOCAL, SETTING_TEXT, AT(unit_policy), "block", "", 0, 0, NULL,
      "what forms a unit: block, root, size:N, or Hugging Face names"},
     {"strategy.keep_gathered", SETTING_LOCAL, SETTING_CHOICE, AT(keep_gathered), "false", "", 0, 0,
      "false|true", "keep gathered parameters from forward to backward"},
-    {"strategy.overrides", SETTING_LOCAL, SETTING_TEXT, AT(overrides), NULL, "", 0, 0, NULL,
+    {"strategy.overrides", SETTING_LOCAL, SETTING_TEXT, AT(unit_overrides), NULL, "", 0, 0, NULL,
      "settings of single units: NAME=zero:1;keep_gathered:true, ..."},
     {"strategy.recompute", SETTING_LOCAL, SETTING_TEXT, AT(recompute), "none", "", 0, 0, NULL,
      "activations to recompute: none, selective, block, or a list with one per layer"},
@@ -93,8 +93,8 @@ static const struct key KEYS[] = {
      "optimizer, params"},
     {"strategy.reduce_at", SETTING_SHARED, SETTING_CHOICE, AT(reduce_at), "microbatch", "", 0, 0,
      "microbatch|step", "when gradients are summed over ranks; step requires ZeRO 0 or 1"},
-    {"generate.context", SETTING_LOCAL, SETTING_INTEGER, AT(context), "0", "tokens", 0, 1 << 24,
-     NULL, "capacity of the key-value cache; 0: batch.sequence"},
+    {"generate.context", SETTING_LOCAL, SETTING_INTEGER, AT(context_tokens), "0", "tokens", 0,
+     1 << 24, NULL, "capacity of the key-value cache; 0: batch.sequence"},
     {"eval.every", SETTING_LOCAL, SETTING_INTEGER, AT(eval_every), "0", "steps", 0, 1e9, NULL,
      "steps between evaluations on data.validation; 0: only at the end"},
     {"eval.tokens", SETTING_LOCAL, SETTING_INTEGER, AT(eval_tokens), "262144", "tokens", 0, 1e15,
@@ -105,11 +105,11 @@ static const struct key KEYS[] = {
      NULL, "steps between snapshots; 0: only at the end and when stopped"},
     {"snapshot.keep", SETTING_LOCAL, SETTING_INTEGER, AT(snapshot_keep), "2", "", 1,
      SNAPSHOTS_MAX - 1, NULL, "number of newest snapshots to keep"},
-    {"export", SETTING_LOCAL, SETTING_PATH, AT(export), NULL, "", 0, 0, NULL,
+    {"export", SETTING_LOCAL, SETTING_PATH, AT(export_folder), NULL, "", 0, 0, NULL,
      "Hugging Face folder written at the end; unset: STEM/model"},
-    {"metrics", SETTING_LOCAL, SETTING_PATH, AT(metrics), NULL, "", 0, 0, NULL,
+    {"metrics", SETTING_LOCAL, SETTING_PATH, AT(metrics_path), NULL, "", 0, 0, NULL,
      "file for metrics as JSON lines; unset: STEM/metrics.jsonl"},
-    {"trace", SETTING_LOCAL, SETTING_PATH, AT(trace), NULL, "", 0, 0, NULL,
+    {"trace", SETTING_LOCAL, SETTING_PATH, AT(trace_path), NULL, "", 0, 0, NULL,
      "file for a Chrome trace of all ranks; unset: no trace"},
     {"trace_steps", SETTING_LOCAL, SETTING_TEXT, AT(trace_steps), "3:5", "steps", 0, 0, NULL,
      "first and last step to trace, counted from 1"},
@@ -154,12 +154,12 @@ int setting_key_count(void) {
     return (int)ARRAY_COUNT(KEYS);
 }
 
-const struct key *setting_key_at(int index) {
+const struct setting_key *setting_key_at(int index) {
     ASSERT(index >= 0 && index < setting_key_count());
     return &KEYS[index];
 }
 
-const struct key *setting_key_find(const char *name) {
+const struct setting_key *setting_key_find(const char *name) {
     for (int i = 0; i < setting_key_count(); i++) {
         if (strcmp(KEYS[i].name, name) == 0) {
             return &KEYS[i];

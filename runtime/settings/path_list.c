@@ -1,4 +1,4 @@
-#include "runtime/settings/files.h"
+#include "runtime/settings/path_list.h"
 
 #include "base/file.h"
 #include "base/limits.h"

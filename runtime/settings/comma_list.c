@@ -1,4 +1,4 @@
-#include "runtime/settings/list.h"
+#include "runtime/settings/comma_list.h"
 
 #include <string.h>
 

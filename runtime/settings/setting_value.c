@@ -1,11 +1,11 @@
-#include "runtime/settings/setting.h"
+#include "runtime/settings/setting_value.h"
 
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "runtime/model/model.h"
-#include "runtime/settings/list.h"
-#include "runtime/settings/run.h"
+#include "runtime/settings/comma_list.h"
+#include "runtime/settings/settings.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,18 +15,19 @@ enum { NUMBER_BYTES = 64, JSON_ESCAPE_BYTES = 6 };
 
 static const double WHOLE_MAX = 0x1p53; /* a larger double may stand for several integers */
 
-static enum status refuse(const struct setting *setting, const char *wanted, struct fault *fault) {
+static enum status refuse(const struct setting_value *setting, const char *wanted,
+                          struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, setting->place, NULL, "%s is \"%.80s\", not %s",
                      setting->key->name, setting->text, wanted);
 }
 
-static enum status refuse_range(const struct setting *setting, struct fault *fault) {
+static enum status refuse_range(const struct setting_value *setting, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, setting->place, NULL,
                      "%s is %.80s, outside %.10g to %.10g", setting->key->name, setting->text,
                      setting->key->minimum, setting->key->maximum);
 }
 
-static bool in_range(const struct key *key, double value) {
+static bool in_range(const struct setting_key *key, double value) {
     return value >= key->minimum && value <= key->maximum;
 }
 
@@ -35,7 +36,8 @@ static bool parse_real(const char *text, double *value) {
     return strpbrk(text, "xX") == NULL && text_parse_f64(text, value);
 }
 
-static enum status read_integer(const struct setting *setting, int64_t *out, struct fault *fault) {
+static enum status read_integer(const struct setting_value *setting, int64_t *out,
+                                struct fault *fault) {
     int64_t value;
     double real;
     if (!text_parse_i64(setting->text, &value)) {
@@ -52,7 +54,7 @@ static enum status read_integer(const struct setting *setting, int64_t *out, str
     return OK;
 }
 
-static enum status read_real(const struct setting *setting, const char *text, double *out,
+static enum status read_real(const struct setting_value *setting, const char *text, double *out,
                              struct fault *fault) {
     double value;
     if (!parse_real(text, &value)) {
@@ -81,7 +83,7 @@ static const char *without_unit(const char *text, const char *unit, char bare[NU
     return bare;
 }
 
-static enum status read_pair(const struct setting *setting, struct number_pair *out,
+static enum status read_pair(const struct setting_value *setting, struct number_pair *out,
                              struct fault *fault) {
     double values[2];
     struct comma_item item;
@@ -116,12 +118,13 @@ static int64_t choice_of(const char *choices, const char *text) {
     return -1;
 }
 
-static enum status refuse_choice(const struct setting *setting, struct fault *fault) {
+static enum status refuse_choice(const struct setting_value *setting, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, setting->place, NULL, "%s is \"%.80s\", none of %s",
                      setting->key->name, setting->text, setting->key->choices);
 }
 
-static enum status read_choice(const struct setting *setting, int64_t *out, struct fault *fault) {
+static enum status read_choice(const struct setting_value *setting, int64_t *out,
+                               struct fault *fault) {
     int64_t index = choice_of(setting->key->choices, setting->text);
     if (index < 0) {
         return refuse_choice(setting, fault);
@@ -130,7 +133,8 @@ static enum status read_choice(const struct setting *setting, int64_t *out, stru
     return OK;
 }
 
-static enum status read_dtype(const struct setting *setting, int64_t *out, struct fault *fault) {
+static enum status read_dtype(const struct setting_value *setting, int64_t *out,
+                              struct fault *fault) {
     enum dtype dtype;
     if (!dtype_parse(setting->text, &dtype) || (dtype != DTYPE_F32 && dtype != DTYPE_BF16)) {
         return refuse(setting, "f32 or bf16", fault);
@@ -139,7 +143,8 @@ static enum status read_dtype(const struct setting *setting, int64_t *out, struc
     return OK;
 }
 
-static enum status read_bytes(const struct setting *setting, uint64_t *out, struct fault *fault) {
+static enum status read_bytes(const struct setting_value *setting, uint64_t *out,
+                              struct fault *fault) {
     uint64_t value;
     char bare[NUMBER_BYTES];
     bool rate = strcmp(setting->key->unit, "bytes/s") == 0;
@@ -154,8 +159,9 @@ static enum status read_bytes(const struct setting *setting, uint64_t *out, stru
     return OK;
 }
 
-static enum status read_text(const struct setting *setting, const char **out, struct fault *fault) {
-    const struct key *key = setting->key;
+static enum status read_text(const struct setting_value *setting, const char **out,
+                             struct fault *fault) {
+    const struct setting_key *key = setting->key;
     if (key->choices != NULL && choice_of(key->choices, setting->text) < 0) {
         return refuse_choice(setting, fault);
     }
@@ -167,8 +173,8 @@ static enum status read_text(const struct setting *setting, const char **out, st
 }
 
 /* `path` as the working directory sees it, where it lies beside the file that names it. */
-static enum status place_path(const struct setting *setting, const char *path, const char **out,
-                              struct fault *fault) {
+static enum status place_path(const struct setting_value *setting, const char *path,
+                              const char **out, struct fault *fault) {
     char placed[2 * PATH_BYTES];
     if (path[0] == '\0' || strlen(path) + strlen(setting->folder) + 1 >= PATH_BYTES) {
         return fault_set(fault, STATUS_INPUT, setting->place, NULL,
@@ -179,11 +185,12 @@ static enum status place_path(const struct setting *setting, const char *path, c
     return OK;
 }
 
-static enum status read_path(const struct setting *setting, const char **out, struct fault *fault) {
+static enum status read_path(const struct setting_value *setting, const char **out,
+                             struct fault *fault) {
     return place_path(setting, setting->text, out, fault);
 }
 
-static enum status read_paths(const struct setting *setting, struct path_list *out,
+static enum status read_paths(const struct setting_value *setting, struct path_list *out,
                               struct fault *fault) {
     size_t count = (size_t)setting->item_count;
     struct path_list list = {.count = setting->item_count};
@@ -199,7 +206,7 @@ static enum status read_paths(const struct setting *setting, struct path_list *o
 }
 
 /* What is no name is a path; and so is a Hub name when there is such a folder. */
-static enum status read_model(const struct setting *setting, const char **out,
+static enum status read_model(const struct setting_value *setting, const char **out,
                               struct fault *fault) {
     const char *placed;
     TRY(read_path(setting, &placed, fault));
@@ -210,18 +217,18 @@ static enum status read_model(const struct setting *setting, const char **out,
     return OK;
 }
 
-static enum status read_profile(const struct setting *setting, const char **out,
+static enum status read_profile(const struct setting_value *setting, const char **out,
                                 struct fault *fault) {
     const char *dot = strrchr(setting->text, '.');
     bool is_path = strchr(setting->text, '/') != NULL || (dot != NULL && strcmp(dot, ".yaml") == 0);
     return is_path ? read_path(setting, out, fault) : read_text(setting, out, fault);
 }
 
-static void *field_of(struct run *run, const struct key *key) {
-    return (char *)run + key->offset;
+static void *field_of(struct settings *settings, const struct setting_key *key) {
+    return (char *)settings + key->offset;
 }
 
-static enum status read_field(const struct setting *setting, void *out, struct fault *fault) {
+static enum status read_field(const struct setting_value *setting, void *out, struct fault *fault) {
     char bare[NUMBER_BYTES];
     switch (setting->key->type) {
     case SETTING_INTEGER:
@@ -253,15 +260,16 @@ static enum status read_field(const struct setting *setting, void *out, struct f
     return STATUS_FAILED;
 }
 
-enum status setting_read(const struct setting *setting, struct run *run, struct fault *fault) {
-    void *out = field_of(run, setting->key);
+enum status setting_read(const struct setting_value *setting, struct settings *settings,
+                         struct fault *fault) {
+    void *out = field_of(settings, setting->key);
     if (setting->key->type == SETTING_PATHS) {
         return read_paths(setting, out, fault);
     }
-    struct setting given = *setting;
+    struct setting_value given = *setting;
     bool is_text = given.key->type >= SETTING_TEXT; /* these come last, and have no empty values */
     if (given.text == NULL || (is_text && given.text[0] == '\0')) {
-        given.text = given.key->fallback;
+        given.text = given.key->default_text;
     }
     if (given.text == NULL) {
         *(const char **)out = NULL; /* only texts and paths have no default */
@@ -299,14 +307,15 @@ static void write_text(const char *value, struct text *text) {
 }
 
 /* A path without the run file's folder in front. */
-static void write_path(const struct run *run, const char *path, struct text *text) {
-    size_t length = run->folder == NULL ? 0 : strlen(run->folder);
-    bool inside = path != NULL && length > 0 && strncmp(path, run->folder, length) == 0 &&
+static void write_path(const struct settings *settings, const char *path, struct text *text) {
+    size_t length = settings->folder == NULL ? 0 : strlen(settings->folder);
+    bool inside = path != NULL && length > 0 && strncmp(path, settings->folder, length) == 0 &&
                   path[length] == '/' && path[length + 1] != '\0';
     write_text(inside ? path + length + 1 : path, text);
 }
 
-static void write_paths(const struct run *run, const struct path_list *list, struct text *text) {
+static void write_paths(const struct settings *settings, const struct path_list *list,
+                        struct text *text) {
     if (list->count == 0) {
         text_add(text, "null");
         return;
@@ -314,13 +323,14 @@ static void write_paths(const struct run *run, const struct path_list *list, str
     text_add(text, "[");
     for (int i = 0; i < list->count; i++) {
         text_add(text, "%s", i > 0 ? ", " : "");
-        write_path(run, list->paths[i], text);
+        write_path(settings, list->paths[i], text);
     }
     text_add(text, "]");
 }
 
-void setting_write(const struct run *run, const struct key *key, struct text *text) {
-    const void *at = (const char *)run + key->offset;
+void setting_write(const struct settings *settings, const struct setting_key *key,
+                   struct text *text) {
+    const void *at = (const char *)settings + key->offset;
     switch (key->type) {
     case SETTING_INTEGER:
         text_add(text, "%lld", (long long)*(const int64_t *)at);
@@ -351,10 +361,10 @@ void setting_write(const struct run *run, const struct key *key, struct text *te
     case SETTING_MODEL:
     case SETTING_PROFILE:
     case SETTING_PATH:
-        write_path(run, *(const char *const *)at, text);
+        write_path(settings, *(const char *const *)at, text);
         return;
     case SETTING_PATHS:
-        write_paths(run, at, text);
+        write_paths(settings, at, text);
         return;
     }
 }
@@ -364,8 +374,8 @@ static size_t text_room(const char *value) {
     return value == NULL ? NUMBER_BYTES : NUMBER_BYTES + JSON_ESCAPE_BYTES * strlen(value);
 }
 
-size_t setting_bytes_max(const struct run *run, const struct key *key) {
-    const void *at = (const char *)run + key->offset;
+size_t setting_bytes_max(const struct settings *settings, const struct setting_key *key) {
+    const void *at = (const char *)settings + key->offset;
     if (key->type == SETTING_PATHS) {
         const struct path_list *list = at;
         size_t room = NUMBER_BYTES;

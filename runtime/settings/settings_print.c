@@ -1,30 +1,31 @@
 /* run_print: a run's settings written out, and the table of keys for people. */
-#include "runtime/settings/run.h"
-#include "runtime/settings/setting.h"
+#include "runtime/settings/setting_value.h"
+#include "runtime/settings/settings.h"
 
 #include <string.h>
 
 enum { LINE_EXTRA_BYTES = 8 }; /* quotes of the name and of a bare word, colon, end of line */
 
-void settings_describe_key(const struct run *run, const struct key *key, struct text *text) {
-    setting_write(run, key, text);
+void settings_describe_key(const struct settings *settings, const struct setting_key *key,
+                           struct text *text) {
+    setting_write(settings, key, text);
 }
 
-size_t settings_describe_bytes_max(const struct run *run) {
+size_t settings_describe_bytes_max(const struct settings *settings) {
     size_t room = 1;
     for (int i = 0; i < setting_key_count(); i++) {
         room += strlen(setting_key_at(i)->name) + LINE_EXTRA_BYTES +
-                setting_bytes_max(run, setting_key_at(i));
+                setting_bytes_max(settings, setting_key_at(i));
     }
     return room;
 }
 
-void settings_describe(const struct run *run, bool shared_only, struct text *text) {
+void settings_describe(const struct settings *settings, bool shared_only, struct text *text) {
     for (int i = 0; i < setting_key_count(); i++) {
-        const struct key *key = setting_key_at(i);
+        const struct setting_key *key = setting_key_at(i);
         if (key->class == SETTING_SHARED || !shared_only) {
             text_add(text, "%s: ", key->name);
-            setting_write(run, key, text);
+            setting_write(settings, key, text);
             text_add(text, "\n");
         }
     }
@@ -33,11 +34,11 @@ void settings_describe(const struct run *run, bool shared_only, struct text *tex
 void settings_print_keys(struct text *text) {
     text_add(text, "%-24s %-6s %-12s %-8s %s\n", "key", "class", "default", "unit", "meaning");
     for (int i = 0; i < setting_key_count(); i++) {
-        const struct key *key = setting_key_at(i);
+        const struct setting_key *key = setting_key_at(i);
         text_add(text, "%-24s %-6s %-12s %-8s %s", key->name,
                  key->class == SETTING_SHARED ? "shared" : "local",
-                 key->fallback == NULL ? "-" : key->fallback,
-                 key->unit[0] == '\0' ? "-" : key->unit, key->meaning);
+                 key->default_text == NULL ? "-" : key->default_text,
+                 key->unit[0] == '\0' ? "-" : key->unit, key->help);
         if (key->choices != NULL) {
             text_add(text, " (%s)", key->choices);
         }

@@ -1,6 +1,6 @@
 /* files: lists of paths as run.yaml and the command line give them. */
-#ifndef SKEP_SETTINGS_FILES_H
-#define SKEP_SETTINGS_FILES_H
+#ifndef SKEP_SETTINGS_PATH_LIST_H
+#define SKEP_SETTINGS_PATH_LIST_H
 
 #include "base/fault.h"
 #include "base/region.h"

@@ -1,0 +1,35 @@
+/* settings_learning_rate: the learning rate over the steps of a run. */
+#include "runtime/settings/settings.h"
+
+#include <math.h>
+
+static const double COSINE_FLOOR = 0.1;    /* of the peak rate */
+static const double WSD_DECAY_SHARE = 0.2; /* of all steps */
+static const double PI = 3.14159265358979323846;
+
+/* Share of the way from the end of the warm-up to the end of the run. */
+static double done_share(const struct settings *settings, int64_t step) {
+    int64_t span = settings->steps - settings->warmup_steps;
+    double done = (double)(step - settings->warmup_steps) / (double)(span > 1 ? span : 1);
+    return fmin(fmax(done, 0), 1);
+}
+
+double settings_learning_rate(const struct settings *settings, int64_t step) {
+    bool warm = step >= settings->warmup_steps;
+    double rise = warm ? 1 : (double)(step + 1) / (double)settings->warmup_steps;
+    switch ((enum learning_rate_kind)settings->learning_rate_kind) {
+    case RATE_CONSTANT:
+        return settings->learning_rate * rise;
+    case RATE_COSINE: {
+        double wave = 0.5 * (1 + cos(PI * done_share(settings, step)));
+        return settings->learning_rate * (warm ? COSINE_FLOOR + (1 - COSINE_FLOOR) * wave : rise);
+    }
+    case RATE_WSD: {
+        double left =
+            (double)(settings->steps - step) / (WSD_DECAY_SHARE * (double)settings->steps);
+        return settings->learning_rate * fmin(rise, fmax(left, 0));
+    }
+    }
+    ASSERT(false && "an unknown schedule");
+    return 0;
+}

@@ -1,0 +1,101 @@
+/* run_model: checks of a run's settings against its model, and what follows from both. */
+#include "runtime/settings/comma_list.h"
+#include "runtime/settings/settings.h"
+
+#include <string.h>
+
+enum { SEQUENCE_DEFAULT_MAX = 1024 };
+
+static int64_t at_most(int64_t value, int64_t limit) {
+    return value < limit ? value : limit;
+}
+
+static enum status refuse_positions(const struct settings *settings, const char *key, int64_t value,
+                                    int64_t positions, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, settings_location(settings, key), NULL,
+                     "%s is %lld, the model has %lld positions", key, (long long)value,
+                     (long long)positions);
+}
+
+static enum status fill_sizes(struct settings *settings, const struct blueprint *blueprint,
+                              struct fault *fault) {
+    int64_t positions = blueprint->max_positions;
+    int64_t sequence = settings->sequence_tokens == 0 ? at_most(positions, SEQUENCE_DEFAULT_MAX)
+                                                      : settings->sequence_tokens;
+    int64_t longest =
+        settings->longest_document_tokens == 0 ? sequence : settings->longest_document_tokens;
+    int64_t context =
+        settings->context_tokens == 0 ? at_most(sequence, positions) : settings->context_tokens;
+    if (longest > positions) {
+        return refuse_positions(settings, "batch.sequence", longest, positions, fault);
+    }
+    if (context > positions) {
+        return refuse_positions(settings, "generate.context", context, positions, fault);
+    }
+    int64_t ranks = settings->ranks < 1 ? 1 : settings->ranks;
+    int64_t tokens = settings->batch_tokens == 0 ? sequence * settings->microbatch * ranks
+                                                 : settings->batch_tokens;
+    if (tokens % sequence != 0) {
+        return fault_set(fault, STATUS_INPUT, settings_location(settings, "batch.tokens"), NULL,
+                         "batch.tokens is %lld, not a multiple of batch.sequence, %lld",
+                         (long long)tokens, (long long)sequence);
+    }
+    if (settings->document_end_token >= blueprint->vocab) {
+        return fault_set(fault, STATUS_INPUT, settings_location(settings, "data.documents"), NULL,
+                         "data.documents is %lld, the model has a vocabulary of %lld",
+                         (long long)settings->document_end_token, (long long)blueprint->vocab);
+    }
+    settings->sequence_tokens = sequence;
+    settings->context_tokens = context;
+    settings->batch_tokens = tokens;
+    return OK;
+}
+
+static bool recompute_parse(const struct comma_item *item, enum recompute *kind) {
+    for (int i = 0; i < RECOMPUTE_COUNT; i++) {
+        const char *name = recompute_name((enum recompute)i);
+        if (strlen(name) == item->length && memcmp(name, item->text, item->length) == 0) {
+            *kind = (enum recompute)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status fill_recompute(struct settings *settings, const struct blueprint *blueprint,
+                                  struct region *region, struct fault *fault) {
+    const char *at = settings->recompute != NULL ? settings->recompute : "none";
+    int64_t count = (int64_t)comma_list_count(at);
+    if (count != 1 && count != blueprint->layers) {
+        return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.recompute"),
+                         NULL, "strategy.recompute lists %lld kinds, the model has %lld layers",
+                         (long long)count, (long long)blueprint->layers);
+    }
+    enum recompute *kinds = region_alloc(region, (size_t)blueprint->layers, sizeof *kinds);
+    struct comma_item item;
+    for (int64_t layer = 0; comma_list_next(&at, &item); layer++) {
+        if (!recompute_parse(&item, &kinds[layer])) {
+            return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.recompute"),
+                             NULL, "strategy.recompute: \"%.*s\" is none of none, selective, block",
+                             (int)at_most((int64_t)item.length, 80), item.text);
+        }
+    }
+    for (int64_t layer = count; layer < blueprint->layers; layer++) {
+        kinds[layer] = kinds[0];
+    }
+    settings->layer_recompute = kinds;
+    return OK;
+}
+
+enum status settings_check_model(struct settings *settings, const struct blueprint *blueprint,
+                                 struct region *region, struct fault *fault) {
+    struct settings checked = *settings;
+    TRY(fill_sizes(&checked, blueprint, fault));
+    TRY(fill_recompute(&checked, blueprint, region, fault));
+    *settings = checked;
+    return OK;
+}
+
+int64_t settings_eval_rows(const struct settings *settings) {
+    return (settings->eval_tokens + settings->sequence_tokens - 1) / settings->sequence_tokens;
+}
