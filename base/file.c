@@ -106,27 +106,75 @@ enum status file_close_synced(int fd, const char *path, struct fault *fault) {
     return failure == 0 ? OK : write_fault(path, "cannot sync and close", failure, fault);
 }
 
+enum status file_end_write(int fd, const char *path, enum status status, struct fault *fault) {
+    if (status != OK) {
+        close(fd);
+        return status;
+    }
+    return file_close_synced(fd, path, fault);
+}
+
+enum status file_write_new(const char *path, const void *bytes, size_t count, struct fault *fault) {
+    int fd = -1;
+    TRY(file_open_write(path, &fd, fault));
+    enum status status = file_write_at(fd, path, bytes, count, 0, fault);
+    return file_end_write(fd, path, status, fault);
+}
+
+enum status file_replace(const char *path, const char *temporary, const void *bytes, size_t count,
+                         struct fault *fault) {
+    enum status status = file_write_new(temporary, bytes, count, fault);
+    if (status == OK) {
+        status = file_publish(temporary, path, fault);
+    }
+    if (status != OK) {
+        unlink(temporary);
+    }
+    return status;
+}
+
+/* Opens a text that is to be read whole. */
+static enum status open_text(const char *path, size_t bytes_max, int *fd, size_t *length,
+                             struct fault *fault) {
+    int64_t bytes;
+    TRY(file_open_read(path, fd, &bytes, fault));
+    if (bytes > (int64_t)bytes_max) {
+        close(*fd);
+        return fault_set(fault, STATUS_INPUT, path, NULL, "has %lld bytes, at most %zu are allowed",
+                         (long long)bytes, bytes_max);
+    }
+    *length = (size_t)bytes;
+    return OK;
+}
+
+static enum status read_text(int fd, const char *path, char *text, size_t length,
+                             struct fault *fault) {
+    enum status status = file_read_at(fd, path, text, length, 0, fault);
+    close(fd);
+    text[length] = '\0';
+    return status;
+}
+
 enum status file_read_text(const char *path, char *buffer, size_t capacity, size_t *length,
                            struct fault *fault) {
     int fd;
-    int64_t bytes;
-    enum status status = file_open_read(path, &fd, &bytes, fault);
-    if (status != OK) {
-        return status;
-    }
-    if (bytes >= (int64_t)capacity) {
-        status =
-            fault_set(fault, STATUS_INPUT, path, NULL, "has %lld bytes, at most %zu are allowed",
-                      (long long)bytes, capacity - 1);
-    } else {
-        status = file_read_at(fd, path, buffer, (size_t)bytes, 0, fault);
-    }
-    close(fd);
-    if (status == OK) {
-        buffer[bytes] = '\0';
-        *length = (size_t)bytes;
-    }
-    return status;
+    size_t bytes;
+    TRY(open_text(path, capacity - 1, &fd, &bytes, fault));
+    TRY(read_text(fd, path, buffer, bytes, fault));
+    *length = bytes;
+    return OK;
+}
+
+enum status file_read_region(const char *path, size_t bytes_max, struct region *region, char **text,
+                             size_t *length, struct fault *fault) {
+    int fd;
+    size_t bytes;
+    TRY(open_text(path, bytes_max, &fd, &bytes, fault));
+    char *buffer = region_alloc(region, bytes + 1, 1);
+    TRY(read_text(fd, path, buffer, bytes, fault));
+    *text = buffer;
+    *length = bytes;
+    return OK;
 }
 
 enum status file_sync_folder(const char *path, struct fault *fault) {

@@ -6,6 +6,7 @@
 #define SKEP_BASE_FILE_H
 
 #include "base/fault.h"
+#include "base/region.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,10 +30,25 @@ MUST_CHECK enum status file_write_at(int fd, const char *path, const void *bytes
 MUST_CHECK enum status file_sync(int fd, const char *path, struct fault *fault);
 /* file_close_synced: fsync, then close. The descriptor is closed after a failure too. */
 MUST_CHECK enum status file_close_synced(int fd, const char *path, struct fault *fault);
+/* file_end_write: the end of a function that writes a file: file_close_synced when `status` is OK,
+ * else close alone. Returns `status`, or the status of file_close_synced. */
+MUST_CHECK enum status file_end_write(int fd, const char *path, enum status status,
+                                      struct fault *fault);
+/* file_write_new: create or empty `path` and write these bytes to it, durable. */
+MUST_CHECK enum status file_write_new(const char *path, const void *bytes, size_t count,
+                                      struct fault *fault);
+/* file_replace: `path` has either its old bytes or these, durable, at every instant. They are first
+ * written to `temporary`, in the same folder, which is removed on an error. */
+MUST_CHECK enum status file_replace(const char *path, const char *temporary, const void *bytes,
+                                    size_t count, struct fault *fault);
 /* file_read_text: read the whole file into `buffer` and append a NUL.
  * errors  STATUS_INPUT when the file and the NUL exceed `capacity` */
 MUST_CHECK enum status file_read_text(const char *path, char *buffer, size_t capacity,
                                       size_t *length, struct fault *fault);
+/* file_read_region: read the whole file into memory in `region` and append a NUL.
+ * errors  STATUS_INPUT for a file above `bytes_max`; outputs untouched */
+MUST_CHECK enum status file_read_region(const char *path, size_t bytes_max, struct region *region,
+                                        char **text, size_t *length, struct fault *fault);
 /* file_publish: rename `from`, a file that the caller has synced, to `to`, and fsync its folder. */
 MUST_CHECK enum status file_publish(const char *from, const char *to, struct fault *fault);
 /* file_sync_folder: make the directory entries of a folder durable. */

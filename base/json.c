@@ -18,14 +18,6 @@ struct bounds_scan {
     bool escaped;
 };
 
-static void replace_control_characters(char *text) {
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < ' ' || *text == 0x7f) {
-            *text = '?';
-        }
-    }
-}
-
 static enum status fault_at(const char *source_name, const char *text, size_t offset,
                             struct fault *fault, const char *reason) {
     size_t line = 1;
@@ -98,7 +90,7 @@ enum status json_parse(const char *text, size_t length, size_t length_max, const
     if (root == NULL) {
         char location[SUBJECT_BYTES];
         snprintf(location, sizeof location, "%s:%d:%d", source_name, error.line, error.column);
-        replace_control_characters(error.text);
+        text_hide_control_characters(error.text);
         return fault_set(fault, STATUS_INPUT, location, NULL, "not valid JSON: %s", error.text);
     }
     if (!json_is_object(root)) {
@@ -160,7 +152,7 @@ static enum status field_fault(const struct json_node *node, struct fault *fault
     vsnprintf(problem, sizeof problem, format, arguments);
     enum status status =
         fault_set(fault, STATUS_INPUT, node->source_name, remedy, "`%s` %s", field, problem);
-    replace_control_characters(fault->reason);
+    text_hide_control_characters(fault->reason);
     return status;
 }
 
@@ -181,6 +173,11 @@ enum status json_fault_member(const struct json_node *object, const char *key, s
     enum status status = field_fault(&member, fault, NULL, format, arguments);
     va_end(arguments);
     return status;
+}
+
+enum status json_need(const struct json_node *object, const char *key, struct json_node *node,
+                      struct fault *fault) {
+    return json_find(object, key, node) ? OK : json_fault_member(object, key, fault, "is missing");
 }
 
 static enum status type_fault(const struct json_node *node, const char *expected,

@@ -45,6 +45,11 @@ bool json_find(const struct json_node *object, const char *key, struct json_node
 /* json_has: true if `object` has a member `key`, even when it is null. */
 bool json_has(const struct json_node *object, const char *key);
 
+/* json_need: member `key` of `object`, for json_as_X.
+ * errors  STATUS_INPUT naming the field when it is missing or null; *node untouched */
+MUST_CHECK enum status json_need(const struct json_node *object, const char *key,
+                                 struct json_node *node, struct fault *fault);
+
 /* json_get_X: member `key` of `object` as an X.
  * absent  a missing or null member is OK: *value is unchanged, and *present is false. `present` may
  *         be NULL

@@ -62,6 +62,14 @@ void text_add_json(struct text *text, const char *value) {
     text_add_bytes(text, "\"", 1);
 }
 
+void text_hide_control_characters(char *text) {
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f) {
+            *text = '?';
+        }
+    }
+}
+
 const char *text_bytes(uint64_t bytes, char buffer[static 24]) {
     static const char *const UNITS[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes;
@@ -106,6 +114,16 @@ bool text_parse_i64(const char *text, int64_t *value) {
     errno = 0;
     long long parsed = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || isspace((unsigned char)text[0])) {
+        return false;
+    }
+    *value = parsed;
+    return true;
+}
+
+bool text_parse_u64(const char *text, uint64_t *value) {
+    errno = 0;
+    unsigned long long parsed = strtoull(text, NULL, 10);
+    if (text[0] == '\0' || text[strspn(text, "0123456789")] != '\0' || errno != 0) {
         return false;
     }
     *value = parsed;

@@ -11,28 +11,18 @@ static const char *long_name(enum dtype dtype) {
                                 : "\"float32\"";
 }
 
-/* The key that starts at `at`, quotes included, is one of the two spellings. */
-static bool is_dtype_key(const char *key, size_t bytes) {
-    static const char *const KEYS[] = {"\"dtype\"", "\"torch_dtype\""};
-    for (size_t i = 0; i < ARRAY_COUNT(KEYS); i++) {
-        if (bytes == strlen(KEYS[i]) && memcmp(key, KEYS[i], bytes) == 0) {
-            return true;
-        }
-    }
-    return false;
+/* `key` begins with a quote. */
+static bool is_dtype_key(const char *key) {
+    return strncmp(key, "\"dtype\"", 7) == 0 || strncmp(key, "\"torch_dtype\"", 13) == 0;
 }
 
-/* One member: its value replaced when it is a type, copied otherwise. *kept is the end of what has
- * been copied. */
-static bool copy_member(struct json_scan *scan, enum dtype dtype, struct text *out, size_t *kept,
+/* Replaces the value of one member if the member is the type. *copied is the end of the bytes that
+ * are in `out` already. */
+static bool copy_member(struct json_scan *scan, enum dtype dtype, struct text *out, size_t *copied,
                         bool *found) {
     (void)json_scan_peek(scan);
-    size_t setting_key_at = scan->at;
-    if (!json_scan_string(scan, NULL)) {
-        return false;
-    }
-    bool replaced = is_dtype_key(scan->bytes + setting_key_at, scan->at - setting_key_at);
-    if (!json_scan_byte(scan, ':')) {
+    const char *key = scan->bytes + scan->at;
+    if (!json_scan_string(scan, NULL) || !json_scan_byte(scan, ':')) {
         return false;
     }
     (void)json_scan_peek(scan);
@@ -40,10 +30,10 @@ static bool copy_member(struct json_scan *scan, enum dtype dtype, struct text *o
     if (!json_scan_skip(scan)) {
         return false;
     }
-    if (replaced) {
-        text_add_bytes(out, scan->bytes + *kept, value_at - *kept);
+    if (is_dtype_key(key)) {
+        text_add_bytes(out, scan->bytes + *copied, value_at - *copied);
         text_add(out, "%s", long_name(dtype));
-        *kept = scan->at;
+        *copied = scan->at;
         *found = true;
     }
     return true;
@@ -54,13 +44,13 @@ static bool copy_members(struct json_scan *scan, enum dtype dtype, struct text *
         return false;
     }
     size_t start = scan->at;
-    size_t kept = 0;
+    size_t copied = 0;
     bool found = false;
     bool empty = json_scan_peek(scan) == '}';
     bool more = !empty;
     scan->reason = NULL;
     while (more) {
-        if (!copy_member(scan, dtype, out, &kept, &found)) {
+        if (!copy_member(scan, dtype, out, &copied, &found)) {
             return false;
         }
         more = json_scan_more(scan, '}');
@@ -71,9 +61,9 @@ static bool copy_members(struct json_scan *scan, enum dtype dtype, struct text *
     if (!found && dtype != DTYPE_F32) {
         text_add_bytes(out, scan->bytes, start);
         text_add(out, "\n  \"torch_dtype\": %s%s", long_name(dtype), empty ? "" : ",");
-        kept = start;
+        copied = start;
     }
-    text_add_bytes(out, scan->bytes + kept, scan->length - kept);
+    text_add_bytes(out, scan->bytes + copied, scan->length - copied);
     return true;
 }
 
@@ -81,7 +71,7 @@ enum status config_text_set_dtype(const char *config, size_t length, enum dtype 
                                   size_t capacity, size_t *out_length, struct fault *fault) {
     ASSERT(capacity >= length + CONFIG_TEXT_GROWTH && config[length] == '\0');
     struct text text = text_over(out, capacity);
-    /* Without a place for its strings the scan changes nothing. */
+    /* json_scan_string changes the text only when it returns a string. */
     struct json_scan scan = {.bytes = (char *)(uintptr_t)config, .length = length};
     if (!copy_members(&scan, dtype, &text)) {
         return fault_set(fault, STATUS_INPUT, "config.json", NULL, "byte %zu: %s", scan.at,

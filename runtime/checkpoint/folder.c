@@ -14,7 +14,7 @@
 
 enum { FOLDER_MODE = 0755 };
 
-/* A record of getdents64(2), which the C library's own walk wraps in memory from the heap. */
+/* A record of getdents64(2). readdir(3) would allocate. */
 struct entry_record {
     uint64_t inode;
     int64_t next;
@@ -78,28 +78,28 @@ void folder_sibling(const char *path, const char *prefix, char *out, size_t capa
     ASSERT(!text.truncated);
 }
 
-/* Removes the files in a folder, not in one that a link leads to. Removing while walking may skip
- * names, so walk until none is. */
+/* Removes the files of one walk. Returns STATUS_FAILED at the first that cannot be removed. */
+static enum status remove_files(const char *path, struct folder_walk *walk, bool *removed,
+                                struct fault *fault) {
+    *removed = false;
+    while (folder_walk_next(walk)) {
+        if (unlinkat(walk->fd, walk->name, 0) == 0) {
+            *removed = true;
+        } else if (errno != ENOENT) {
+            return fault_set_errno(fault, STATUS_FAILED, path, "cannot empty the folder", errno);
+        }
+    }
+    return OK;
+}
+
+/* A walk may skip names while files are removed, so it is repeated until it finds none. */
 static enum status empty(const char *path, struct fault *fault) {
     for (bool removed = true; removed;) {
         struct folder_walk walk;
-        enum status status = walk_begin(path, O_NOFOLLOW, &walk, fault);
-        if (status != OK) {
-            return status;
-        }
-        removed = false;
-        while (status == OK && folder_walk_next(&walk)) {
-            if (unlinkat(walk.fd, walk.name, 0) == 0) {
-                removed = true;
-            } else if (errno != ENOENT) {
-                status =
-                    fault_set_errno(fault, STATUS_FAILED, path, "cannot empty the folder", errno);
-            }
-        }
+        TRY(walk_begin(path, O_NOFOLLOW, &walk, fault));
+        enum status status = remove_files(path, &walk, &removed, fault);
         folder_walk_end(&walk);
-        if (status != OK) {
-            return status;
-        }
+        TRY(status);
     }
     return OK;
 }
@@ -114,18 +114,14 @@ static bool is_link(const char *path) {
 }
 
 enum status folder_remove(const char *path, struct fault *fault) {
-    struct stat info;
-    if (lstat(path, &info) != 0 && errno == ENOENT) {
-        return OK;
-    }
     if (is_link(path)) {
         return unlinkat(AT_FDCWD, path, 0) == 0 ? OK : remove_fault(path, fault);
     }
-    TRY(empty(path, fault));
-    if (rmdir(path) != 0) {
-        return remove_fault(path, fault);
+    if (access(path, F_OK) != 0 && errno == ENOENT) {
+        return OK;
     }
-    return OK;
+    TRY(empty(path, fault));
+    return rmdir(path) == 0 ? OK : remove_fault(path, fault);
 }
 
 enum status folder_make_empty(const char *path, struct fault *fault) {
@@ -146,60 +142,53 @@ static enum status rename_fault(const char *to, struct fault *fault) {
     return fault_set_errno(fault, STATUS_FAILED, to, "cannot put in place", errno);
 }
 
-/* Where two names cannot be exchanged: the old folder steps aside first. */
+/* For file systems that cannot exchange two names. */
 static enum status replace_in_two(const char *from, const char *to, const char *aside,
                                   struct fault *fault) {
-    enum status status = folder_remove(aside, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(folder_remove(aside, fault));
     if (rename(to, aside) != 0) {
         return rename_fault(to, fault);
     }
-    if (rename(from, to) != 0) {
-        status = rename_fault(to, fault);
-        int back = rename(aside, to); /* if this fails too, the old one is found aside */
-        (void)back;
+    if (rename(from, to) == 0) {
+        return OK;
     }
+    enum status status = rename_fault(to, fault);
+    int restored =
+        rename(aside, to); /* if this fails too, readers find the old folder as `aside` */
+    (void)restored;
     return status;
+}
+
+static enum status replace(const char *from, const char *to, const char *aside,
+                           struct fault *fault) {
+    if (rename(from, to) == 0) {
+        return OK;
+    }
+    if (errno != ENOTEMPTY && errno != EEXIST) {
+        return rename_fault(to, fault);
+    }
+    return renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0
+               ? OK
+               : replace_in_two(from, to, aside, fault);
 }
 
 enum status folder_replace(const char *from, const char *to, const char *aside, bool *replaced,
                            struct fault *fault) {
     char parent[PATH_BYTES];
-    enum status status = OK;
     file_folder_of(to, parent, sizeof parent);
-    if (rename(from, to) != 0) {
-        if (errno != ENOTEMPTY && errno != EEXIST) {
-            *replaced = false;
-            return rename_fault(to, fault);
-        }
-        if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) != 0) {
-            status = replace_in_two(from, to, aside, fault);
-        }
-    }
+    enum status status = replace(from, to, aside, fault);
     *replaced = status == OK;
-    if (status == OK) {
-        status = file_sync_folder(parent, fault);
-    }
-    if (status == OK) {
-        status = folder_remove(from, fault);
-    }
-    return status == OK ? folder_remove(aside, fault) : status;
+    TRY(status);
+    TRY(file_sync_folder(parent, fault));
+    TRY(folder_remove(from, fault));
+    return folder_remove(aside, fault);
 }
 
 enum status folder_write_file(const char *folder, const char *name, const void *bytes, size_t count,
                               struct fault *fault) {
     char path[PATH_BYTES];
-    int fd = -1;
     file_join(folder, name, path, sizeof path);
-    TRY(file_open_write(path, &fd, fault));
-    enum status status = file_write_at(fd, path, bytes, count, 0, fault);
-    if (status != OK) {
-        close(fd);
-        return status;
-    }
-    return file_close_synced(fd, path, fault);
+    return file_write_new(path, bytes, count, fault);
 }
 
 static enum status copy_bytes(int from, const char *from_path, int to, const char *to_path,
@@ -214,31 +203,23 @@ static enum status copy_bytes(int from, const char *from_path, int to, const cha
 }
 
 enum status folder_copy_file(const char *from, const char *to, const char *name, void *buffer,
-                             size_t buffer_bytes, bool *copied, struct fault *fault) {
+                             size_t buffer_bytes, struct fault *fault) {
     char from_path[PATH_BYTES];
     char to_path[PATH_BYTES];
-    int source = -1;
-    int target = -1;
-    int64_t bytes = 0;
+    int source;
+    int target;
+    int64_t bytes;
     file_join(from, name, from_path, sizeof from_path);
     file_join(to, name, to_path, sizeof to_path);
     if (!file_exists(from_path)) {
-        *copied = false;
         return OK;
     }
     TRY(file_open_read(from_path, &source, &bytes, fault));
     enum status status = file_open_write(to_path, &target, fault);
     if (status == OK) {
         status = copy_bytes(source, from_path, target, to_path, bytes, buffer, buffer_bytes, fault);
-        if (status == OK) {
-            status = file_close_synced(target, to_path, fault);
-        } else {
-            close(target);
-        }
+        status = file_end_write(target, to_path, status, fault);
     }
     close(source);
-    if (status == OK) {
-        *copied = true;
-    }
     return status;
 }

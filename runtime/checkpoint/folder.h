@@ -1,5 +1,5 @@
-/* folder: listing, copying, replacing and removing flat folders of plain files, without memory of
- * its own, so that snapshots and exports can be written after seal. */
+/* folder: lists, copies, replaces and removes folders that contain only plain files. Nothing
+ * allocates, so snapshots and exports can be written after seal. */
 #ifndef SKEP_CHECKPOINT_FOLDER_H
 #define SKEP_CHECKPOINT_FOLDER_H
 
@@ -11,10 +11,11 @@
 
 enum { FOLDER_BUFFER_BYTES = 4096 };
 
-/* Walks the names in a folder, "." and ".." left out, in the file system's order. Names of files
- * that are made or removed during the walk may or may not appear.
+/* Walks the names in a folder, except "." and "..", in the order of the file system. Files that are
+ * made or removed during the walk may or may not appear.
  *     struct folder_walk walk;
- *     for (status = folder_walk_begin(path, &walk, fault); folder_walk_next(&walk); ) { walk.name }
+ *     TRY(folder_walk_begin(path, &walk, fault));
+ *     while (folder_walk_next(&walk)) { walk.name }
  *     folder_walk_end(&walk); */
 struct folder_walk {
     int fd;
@@ -32,29 +33,29 @@ void folder_walk_end(struct folder_walk *walk);
 /* folder_sibling: "/a/b" with the prefix ".tmp-" is "/a/.tmp-b". */
 void folder_sibling(const char *path, const char *prefix, char *out, size_t capacity);
 
-/* folder_make_empty: `path` exists and is empty; what an interrupted run left in it is removed. A
- * link in its place is removed, and what it leads to stays. */
+/* folder_make_empty: make the folder `path`, or remove the files in it if it exists. A symbolic
+ * link at `path` is replaced with a folder; the link's target stays. */
 MUST_CHECK enum status folder_make_empty(const char *path, struct fault *fault);
 
-/* folder_remove: its plain files and links, then itself; of a link the link alone; OK when it is
- * not there. A folder in it is an error. */
+/* folder_remove: remove the files and links in a folder, then the folder. A symbolic link at `path`
+ * is removed and its target stays. A missing folder is OK; a folder that contains folders is an
+ * error. */
 MUST_CHECK enum status folder_remove(const char *path, struct fault *fault);
 
-/* folder_replace: put the folder `from` in the place of `to`, which may exist: at every instant
- * `to` is the whole old or the whole new folder (on file systems that can exchange two names; on
- * others the old one stands as `aside` for an instant). The parent is made durable, the old folder
- * removed.
+/* folder_replace: rename the folder `from` to `to`. If `to` exists, the two names are exchanged, so
+ * that `to` is the whole old or the whole new folder at every instant; a file system that cannot
+ * exchange names has the old folder as `aside` for an instant. Then the parent is made durable and
+ * the old folder is removed.
  * *replaced  true once `to` is the new folder, also when a later step fails */
 MUST_CHECK enum status folder_replace(const char *from, const char *to, const char *aside,
                                       bool *replaced, struct fault *fault);
 
-/* folder_write_file: folder/name with these bytes, durable. */
+/* folder_write_file: write the file folder/name, durable. */
 MUST_CHECK enum status folder_write_file(const char *folder, const char *name, const void *bytes,
                                          size_t count, struct fault *fault);
 
-/* folder_copy_file: from/name to to/name, durable; *copied false when it is not there. */
+/* folder_copy_file: copy from/name to to/name, durable. A missing file is OK. */
 MUST_CHECK enum status folder_copy_file(const char *from, const char *to, const char *name,
-                                        void *buffer, size_t buffer_bytes, bool *copied,
-                                        struct fault *fault);
+                                        void *buffer, size_t buffer_bytes, struct fault *fault);
 
 #endif

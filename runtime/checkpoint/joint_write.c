@@ -6,14 +6,14 @@
 static enum status begin(const struct joint_write *joint, struct fault *fault) {
     char parent[PATH_BYTES];
     file_folder_of(joint->folder, parent, sizeof parent);
-    enum status status = file_exists(parent) ? OK : file_make_folders(parent, fault);
-    if (status == OK) {
-        status = folder_make_empty(joint->folder, fault);
+    if (!file_exists(parent)) {
+        TRY(file_make_folders(parent, fault));
     }
-    for (int i = 0; i < joint->file_count && status == OK; i++) {
-        status = tensor_file_begin(&joint->files[i], joint->folder, fault);
+    TRY(folder_make_empty(joint->folder, fault));
+    for (int i = 0; i < joint->file_count; i++) {
+        TRY(tensor_file_begin(&joint->files[i], joint->folder, fault));
     }
-    return status;
+    return OK;
 }
 
 static enum status fill(const struct joint_write *joint, const struct staging *staging,
@@ -24,32 +24,32 @@ static enum status fill(const struct joint_write *joint, const struct staging *s
     return OK;
 }
 
-static void give_up(const struct joint_write *joint) {
-    struct fault ignored; /* the first fault is the one to tell */
-    enum status cleaned = folder_remove(joint->folder, &ignored);
-    (void)cleaned;
+static void remove_folder(const struct joint_write *joint) {
+    struct fault ignored; /* the caller reports the fault of the write */
+    enum status status = folder_remove(joint->folder, &ignored);
+    (void)status;
 }
 
 enum status joint_write_run(const struct joint_write *joint, const struct staging *staging,
                             struct fault *fault) {
-    const struct checkpoint_ranks *site = joint->site;
-    bool leads = checkpoint_is_rank0(site);
+    const struct checkpoint_ranks *ranks = joint->ranks;
+    bool is_rank0 = checkpoint_is_rank0(ranks);
     bool replaced = false;
-    enum status status = leads ? begin(joint, fault) : OK;
-    status = checkpoint_site_agree(site, status, fault);
+    enum status status = is_rank0 ? begin(joint, fault) : OK;
+    status = checkpoint_agree(ranks, status, fault);
     if (status == OK) {
-        status = checkpoint_site_agree(site, fill(joint, staging, fault), fault);
+        status = checkpoint_agree(ranks, fill(joint, staging, fault), fault);
     }
-    bool filled = status == OK;
-    if (filled && leads) {
-        status = joint->put_in_place(joint->context, staging, &replaced, fault);
+    bool is_filled = status == OK;
+    if (is_filled && is_rank0) {
+        status = joint->publish_folder(joint->context, staging, &replaced, fault);
     }
-    if (leads && !replaced) {
-        give_up(joint);
+    if (is_rank0 && !replaced) {
+        remove_folder(joint);
     }
-    if (!filled) {
-        checkpoint_ranks_wait(site); /* until nothing is left */
+    if (!is_filled) {
+        checkpoint_ranks_wait(ranks); /* until rank 0 has removed the folder */
         return status;
     }
-    return checkpoint_site_agree(site, status, fault);
+    return checkpoint_agree(ranks, status, fault);
 }

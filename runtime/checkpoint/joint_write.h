@@ -1,30 +1,33 @@
-/* joint_write: a folder of tensor files that all ranks of a site write and rank 0 puts in place.
+/* joint_write: all ranks of a site write one folder of tensor files, and rank 0 renames it when it
+ * is complete.
  *
  *     rank 0      sized files |       | its ranges |       | the rest, rename | or removal |
  *     rank 1..    -           | agree | its ranges | agree | -                | -          | agree
  *
- * A failure of any rank before an agreement is everybody's after it. */
+ * When a rank fails before an agreement, every rank has its status and fault after it. */
 #ifndef SKEP_CHECKPOINT_JOINT_WRITE_H
 #define SKEP_CHECKPOINT_JOINT_WRITE_H
 
-#include "runtime/checkpoint/checkpoint_site.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/tensor_file.h"
 
-/* The same on every rank but for the site's rank and the files' pieces. */
+/* The same on every rank, except for the rank number and the files' pieces. */
 struct joint_write {
-    const struct checkpoint_ranks *site;
-    const char *folder; /* what is written; emptied first */
+    const struct checkpoint_ranks *ranks;
+    const char *folder; /* made, or emptied, before the files are written */
     const struct tensor_file *files;
     int file_count;
-    /* On rank 0, when every rank's ranges are durable: write what else belongs into the folder and
-     * rename it. *replaced, false before: whether it was renamed, also when it failed later. */
-    enum status (*put_in_place)(const void *context, const struct staging *staging, bool *replaced,
-                                struct fault *fault);
+    /* Called on rank 0 when the ranges of every rank are durable: writes the other files and
+     * renames the folder. Sets *replaced, which is false before, once the folder is renamed, also
+     * when a later step fails. */
+    enum status (*publish_folder)(const void *context, const struct staging *staging,
+                                  bool *replaced, struct fault *fault);
     const void *context;
 };
 
 /* joint_write_run: every rank calls it. After seal: allocates nothing.
- * errors  of whichever rank failed, on every rank; unless renamed, the folder is then removed */
+ * errors  every rank returns the status and fault of a rank that failed. The folder is then
+ *         removed, unless it was renamed before */
 MUST_CHECK enum status joint_write_run(const struct joint_write *joint,
                                        const struct staging *staging, struct fault *fault);
 

@@ -7,36 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool refuse(struct json_scan *scan, const char *reason) {
+static bool reject(struct json_scan *scan, const char *reason) {
     scan->reason = reason;
     return false;
 }
 
-static bool is_space(char c) {
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 char json_scan_peek(struct json_scan *scan) {
-    while (scan->at < scan->length && is_space(scan->bytes[scan->at])) {
-        scan->at++;
-    }
-    return scan->at < scan->length ? scan->bytes[scan->at] : '\0';
+    scan->at += strspn(scan->bytes + scan->at, " \t\n\r");
+    return scan->bytes[scan->at];
 }
 
-bool json_scan_byte(struct json_scan *scan, char wanted) {
-    if (json_scan_peek(scan) != wanted || scan->at == scan->length) {
-        switch (wanted) {
-        case '{':
-            return refuse(scan, "an object was wanted");
-        case '[':
-            return refuse(scan, "a list was wanted");
-        case '"':
-            return refuse(scan, "a string was wanted");
-        case ':':
-            return refuse(scan, "a colon was wanted");
-        default:
-            return refuse(scan, "a comma or the end of the list or object was wanted");
-        }
+static const char *expected_name(char expected) {
+    return expected == '{'   ? "expected an object"
+           : expected == '[' ? "expected a list"
+           : expected == '"' ? "expected a string"
+           : expected == ':' ? "expected a colon"
+                             : "expected a comma or the end of the list or object";
+}
+
+bool json_scan_byte(struct json_scan *scan, char expected) {
+    if (json_scan_peek(scan) != expected || scan->at == scan->length) {
+        return reject(scan, expected_name(expected));
     }
     scan->at++;
     return true;
@@ -47,45 +38,42 @@ bool json_scan_more(struct json_scan *scan, char end) {
         scan->at++;
         return true;
     }
-    bool ended = json_scan_byte(scan, end); /* if not, it left the reason */
+    bool ended = json_scan_byte(scan, end); /* sets the reason on an error */
     (void)ended;
     return false;
 }
 
+/* The byte `offset` after `at`; NUL at the end of the text. */
 static unsigned char byte_at(const struct json_scan *scan, size_t offset) {
     size_t at = scan->at + offset;
     return at < scan->length ? (unsigned char)scan->bytes[at] : 0;
 }
 
-/* Bytes of the well-formed UTF-8 character at `at` (Unicode 15, table 3-7), or 0. */
+/* Consumes the next byte if it is one of `bytes`. */
+static bool accept(struct json_scan *scan, const char *bytes) {
+    bool found = byte_at(scan, 0) != 0 && strchr(bytes, byte_at(scan, 0)) != NULL;
+    scan->at += found;
+    return found;
+}
+
+/* Bytes of the UTF-8 character at `at`, or 0 when it is malformed. */
 static size_t utf8_length(const struct json_scan *scan) {
-    unsigned char lead = byte_at(scan, 0);
-    unsigned char low = 0x80;
-    unsigned char high = 0xbf;
-    size_t length;
-    if (lead < 0x80) {
-        return 1;
-    }
-    if (lead >= 0xc2 && lead <= 0xdf) {
-        length = 2;
-    } else if (lead >= 0xe0 && lead <= 0xef) {
-        length = 3;
-        low = lead == 0xe0 ? 0xa0 : low;
-        high = lead == 0xed ? 0x9f : high;
-    } else if (lead >= 0xf0 && lead <= 0xf4) {
-        length = 4;
-        low = lead == 0xf0 ? 0x90 : low;
-        high = lead == 0xf4 ? 0x8f : high;
-    } else {
-        return 0;
-    }
-    if (byte_at(scan, 1) < low || byte_at(scan, 1) > high) {
-        return 0;
+    /* Unicode 15, table 3-7: the range of the first byte, the range of the second byte, the number
+     * of bytes. The others are 80 to BF. */
+    static const unsigned char ROWS[][5] = {
+        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+    unsigned char first = byte_at(scan, 0);
+    unsigned char second = byte_at(scan, 1);
+    size_t length = first < 0x80;
+    for (size_t i = 0; length == 0 && i < ARRAY_COUNT(ROWS); i++) {
+        bool matches = first >= ROWS[i][0] && first <= ROWS[i][1] && second >= ROWS[i][2] &&
+                       second <= ROWS[i][3];
+        length = matches ? ROWS[i][4] : length;
     }
     for (size_t i = 2; i < length; i++) {
-        if ((byte_at(scan, i) & 0xc0) != 0x80) {
-            return 0;
-        }
+        length = (byte_at(scan, i) & 0xc0) == 0x80 ? length : 0;
     }
     return length;
 }
@@ -95,7 +83,7 @@ static bool hex_word(struct json_scan *scan, uint32_t *word) {
     for (size_t i = 0; i < 4; i++) {
         unsigned char c = byte_at(scan, i);
         if (!isxdigit(c)) {
-            return refuse(scan, "a \\u escape has four hexadecimal digits");
+            return reject(scan, "a \\u escape has four hexadecimal digits");
         }
         value = value * 16 + (uint32_t)(isdigit(c) ? c - '0' : tolower(c) - 'a' + 10);
     }
@@ -105,36 +93,24 @@ static bool hex_word(struct json_scan *scan, uint32_t *word) {
 }
 
 static size_t utf8_encode(uint32_t point, char out[static 4]) {
-    if (point < 0x80) {
-        out[0] = (char)point;
-        return 1;
+    static const uint8_t FIRST_BITS[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    size_t length = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    for (size_t i = length - 1; i > 0; i--) {
+        out[i] = (char)(0x80 | (point & 0x3f));
+        point >>= 6;
     }
-    if (point < 0x800) {
-        out[0] = (char)(0xc0 | point >> 6);
-        out[1] = (char)(0x80 | (point & 0x3f));
-        return 2;
-    }
-    if (point < 0x10000) {
-        out[0] = (char)(0xe0 | point >> 12);
-        out[1] = (char)(0x80 | (point >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (point & 0x3f));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | point >> 18);
-    out[1] = (char)(0x80 | (point >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (point >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (point & 0x3f));
-    return 4;
+    out[0] = (char)(FIRST_BITS[length] | point);
+    return length;
 }
 
-/* The character behind "\u", with its second half when it is a surrogate pair. */
+/* The character after "\u". A surrogate pair is two such escapes. */
 static bool unicode_escape(struct json_scan *scan, uint32_t *point) {
     uint32_t first;
     if (!hex_word(scan, &first)) {
         return false;
     }
     if (first == 0) {
-        return refuse(scan, "a NUL inside a string");
+        return reject(scan, "a NUL inside a string");
     }
     *point = first;
     if (first < 0xd800 || first > 0xdfff) {
@@ -142,27 +118,26 @@ static bool unicode_escape(struct json_scan *scan, uint32_t *point) {
     }
     uint32_t second;
     if (first > 0xdbff || byte_at(scan, 0) != '\\' || byte_at(scan, 1) != 'u') {
-        return refuse(scan, "half of a surrogate pair");
+        return reject(scan, "half of a surrogate pair");
     }
     scan->at += 2;
     if (!hex_word(scan, &second)) {
         return false;
     }
     if (second < 0xdc00 || second > 0xdfff) {
-        return refuse(scan, "half of a surrogate pair");
+        return reject(scan, "half of a surrogate pair");
     }
     *point = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
     return true;
 }
 
-/* One escape, `at` behind its backslash; `*length` bytes of UTF-8 into `out`. */
+/* Decodes the escape after a backslash into *length bytes of UTF-8. */
 static bool escape(struct json_scan *scan, char out[static 4], size_t *length) {
     static const char LETTERS[] = "\"\\/bfnrt";
     static const char MEANINGS[] = "\"\\/\b\f\n\r\t";
     unsigned char letter = byte_at(scan, 0);
-    if (letter == 'u') {
+    if (accept(scan, "u")) {
         uint32_t point;
-        scan->at++;
         if (!unicode_escape(scan, &point)) {
             return false;
         }
@@ -171,7 +146,7 @@ static bool escape(struct json_scan *scan, char out[static 4], size_t *length) {
     }
     const char *found = letter == 0 ? NULL : strchr(LETTERS, letter);
     if (found == NULL) {
-        return refuse(scan, "an escape that JSON does not have");
+        return reject(scan, "an escape that JSON does not have");
     }
     scan->at++;
     out[0] = MEANINGS[found - LETTERS];
@@ -186,29 +161,28 @@ bool json_scan_string(struct json_scan *scan, char **text) {
     char *start = scan->bytes + scan->at;
     char *out = start;
     for (;;) {
-        char piece[4];
+        char character[4];
         size_t length;
         unsigned char c = byte_at(scan, 0);
         if (c == '"') {
             break;
         }
-        if (c == '\\') {
-            scan->at++;
-            if (!escape(scan, piece, &length)) {
+        if (accept(scan, "\\")) {
+            if (!escape(scan, character, &length)) {
                 return false;
             }
         } else {
             length = c < 0x20 ? 0 : utf8_length(scan);
             if (length == 0) {
-                return refuse(scan, scan->at >= scan->length ? "the text ends inside a string"
+                return reject(scan, scan->at >= scan->length ? "the text ends inside a string"
                                     : c < 0x20               ? "a control character in a string"
                                                              : "malformed UTF-8 in a string");
             }
-            memcpy(piece, scan->bytes + scan->at, length);
+            memcpy(character, scan->bytes + scan->at, length);
             scan->at += length;
         }
         if (text != NULL) {
-            memcpy(out, piece, length); /* decoded text is never longer than what was read */
+            memcpy(out, character, length); /* never longer than its escape */
             out += length;
         }
     }
@@ -227,14 +201,14 @@ bool json_scan_natural(struct json_scan *scan, int64_t *value) {
     while (isdigit(byte_at(scan, 0))) {
         if (__builtin_mul_overflow(sum, 10, &sum) ||
             __builtin_add_overflow(sum, byte_at(scan, 0) - '0', &sum)) {
-            return refuse(scan, "a number above 2^63-1");
+            return reject(scan, "a number above 2^63-1");
         }
         scan->at++;
     }
     bool leading_zero = scan->bytes[start] == '0' && scan->at > start + 1;
     unsigned char next = byte_at(scan, 0);
     if (scan->at == start || leading_zero || next == '.' || next == 'e' || next == 'E') {
-        return refuse(scan, "a whole number from 0 was wanted");
+        return reject(scan, "expected a whole number from 0");
     }
     *value = sum;
     return true;
@@ -242,7 +216,7 @@ bool json_scan_natural(struct json_scan *scan, int64_t *value) {
 
 static bool skip_digits(struct json_scan *scan) {
     if (!isdigit(byte_at(scan, 0))) {
-        return refuse(scan, "a digit was wanted");
+        return reject(scan, "expected a digit");
     }
     while (isdigit(byte_at(scan, 0))) {
         scan->at++;
@@ -252,33 +226,23 @@ static bool skip_digits(struct json_scan *scan) {
 
 static bool skip_number(struct json_scan *scan) {
     const char *start = scan->bytes + scan->at;
-    if (byte_at(scan, 0) == '-') {
-        scan->at++;
-    }
-    if (byte_at(scan, 0) == '0') {
-        scan->at++;
-    } else if (!skip_digits(scan)) {
+    (void)accept(scan, "-");
+    if (!accept(scan, "0") && !skip_digits(scan)) {
         return false;
     }
     if (isdigit(byte_at(scan, 0))) {
-        return refuse(scan, "a number with a leading zero");
+        return reject(scan, "a number with a leading zero");
     }
-    if (byte_at(scan, 0) == '.') {
-        scan->at++;
+    if (accept(scan, ".") && !skip_digits(scan)) {
+        return false;
+    }
+    if (accept(scan, "eE")) {
+        (void)accept(scan, "+-");
         if (!skip_digits(scan)) {
             return false;
         }
     }
-    if (byte_at(scan, 0) == 'e' || byte_at(scan, 0) == 'E') {
-        scan->at++;
-        if (byte_at(scan, 0) == '+' || byte_at(scan, 0) == '-') {
-            scan->at++;
-        }
-        if (!skip_digits(scan)) {
-            return false;
-        }
-    }
-    return isfinite(strtod(start, NULL)) ? true : refuse(scan, "a number out of range");
+    return isfinite(strtod(start, NULL)) ? true : reject(scan, "a number out of range");
 }
 
 static bool skip_word(struct json_scan *scan) {
@@ -291,14 +255,15 @@ static bool skip_word(struct json_scan *scan) {
             return true;
         }
     }
-    return refuse(scan, "a value was wanted");
+    return reject(scan, "expected a value");
 }
 
 static bool skip_key(struct json_scan *scan) {
     return json_scan_string(scan, NULL) && json_scan_byte(scan, ':');
 }
 
-/* The way out of every list and object that ends here; *depth levels stay open. */
+/* Called after a value: consumes the ends of lists and objects, then a comma. *depth counts those
+ * that are still open. */
 static bool skip_ends(struct json_scan *scan, uint64_t objects, int *depth) {
     while (*depth > 0) {
         bool in_object = (objects >> (*depth - 1) & 1) != 0;
@@ -334,7 +299,7 @@ bool json_scan_skip(struct json_scan *scan) {
             continue;
         }
         if (depth == JSON_DEPTH_MAX) {
-            return refuse(scan, "lists or objects nested too deep");
+            return reject(scan, "lists or objects nested too deep");
         }
         scan->at++;
         uint64_t bit = (uint64_t)1 << depth++;

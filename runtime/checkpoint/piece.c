@@ -1,11 +1,12 @@
 #include "runtime/checkpoint/piece.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Floats between the two types of a conversion: small enough for the stack and the first cache. */
+/* Floats of one step of a conversion: few enough for the stack and the first cache. */
 enum { BLOCK_ELEMENTS = 1024 };
 
 struct tensor_piece piece_of_spec(const struct tensor_spec *spec, void *memory) {
@@ -35,7 +36,7 @@ int64_t piece_count(const struct tensor_piece *piece) {
     return piece->count > 0 ? piece->count : piece_elements(piece);
 }
 
-/* A type's two ways. */
+/* The conversions of one type, to float and from float. */
 #define CONVERSIONS(type, element)                                                                 \
     static void type##_widen(const void *restrict elements, int64_t count,                         \
                              float *restrict values) {                                             \
@@ -81,48 +82,49 @@ void convert_from_f32(enum dtype to, const float *values, int64_t count, void *e
     CONVERTED[to].round(values, count, elements);
 }
 
-/* The least magnitude that rounds to infinity: half a unit behind the type's largest value. */
+/* The smallest magnitude that rounds to infinity: half a unit above the largest value. */
 static float infinite_from(enum dtype dtype) {
     return dtype == DTYPE_BF16 ? 0x1.ffp127f : dtype == DTYPE_F16 ? 65520.0f : INFINITY;
 }
 
 /* Index of the first value that is not finite in `dtype`, or `count`. */
-static int64_t first_unfit(enum dtype dtype, const float *values, int64_t count) {
+static int64_t first_nonfinite(enum dtype dtype, const float *values, int64_t count) {
     float limit = infinite_from(dtype);
-    int unfit = 0;
-    for (int64_t i = 0; i < count; i++) { /* without a way out, so that it vectorises */
-        unfit |= !(fabsf(values[i]) < limit);
+    int any = 0;
+    for (int64_t i = 0; i < count; i++) { /* without an exit, so that it vectorises */
+        any |= !(fabsf(values[i]) < limit);
     }
-    int64_t i = unfit ? 0 : count;
+    int64_t i = any ? 0 : count;
     while (i < count && fabsf(values[i]) < limit) {
         i++;
     }
     return i;
 }
 
-/* Elements of a piece on their way from one type to another. */
-struct crossing {
+/* The conversion of a piece between memory and file. */
+struct conversion {
     const struct tensor_piece *piece;
     const char *path;
     enum dtype from, to;
-    enum status unfit; /* what it is when a value is not finite */
+    enum status error; /* when a value is not finite */
 };
 
-/* `count` elements, the first of which is element `first` of the tensor. */
-static enum status convert(const struct crossing *crossing, int64_t first, int64_t count,
+/* Converts `count` elements; the first one is element `first` of the tensor. */
+static enum status convert(const struct conversion *conversion, int64_t first, int64_t count,
                            const void *source, void *target, struct fault *fault) {
     float values[BLOCK_ELEMENTS];
-    enum dtype from = crossing->from;
-    enum dtype to = crossing->to;
+    enum dtype from = conversion->from;
+    enum dtype to = conversion->to;
     for (int64_t done = 0; done < count; done += BLOCK_ELEMENTS) {
-        int64_t block = count - done < BLOCK_ELEMENTS ? count - done : BLOCK_ELEMENTS;
+        int64_t block = min_i64(count - done, BLOCK_ELEMENTS);
         convert_to_f32(from, (const char *)source + done * dtype_bytes(from), block, values);
-        int64_t bad = first_unfit(to, values, block);
+        int64_t bad = first_nonfinite(to, values, block);
         if (bad < block) {
-            return fault_set(
-                fault, crossing->unfit, crossing->path, "the weights are damaged or have diverged",
-                "tensor '%s': element %lld is %g, not finite in %s", crossing->piece->name,
-                (long long)(first + done + bad), (double)values[bad], dtype_name(to));
+            return fault_set(fault, conversion->error, conversion->path,
+                             "the weights are damaged or have diverged",
+                             "tensor '%s': element %lld is %g, not finite in %s",
+                             conversion->piece->name, (long long)(first + done + bad),
+                             (double)values[bad], dtype_name(to));
         }
         convert_from_f32(to, values, block, (char *)target + done * dtype_bytes(to));
     }
@@ -136,99 +138,100 @@ static void check_staging(const struct staging *staging) {
 
 /* ---- between a file and memory ---- */
 
-/* A piece's way through the staging, some elements at a time. Far memory takes half of it for its
- * own bytes, and the other for the file's. */
-struct passage {
-    char *file_bytes, *memory_bytes; /* memory_bytes NULL: the piece's own place */
+/* A piece passes through the staging buffer in chunks. A piece in device memory uses one half of
+ * the buffer for its own bytes and the other for the bytes of the file. */
+struct chunks {
+    char *file_bytes, *memory_bytes; /* memory_bytes NULL: the piece is in host memory */
     int64_t chunk_max;
 };
 
-static struct passage passage_of(const struct tensor_piece *piece, int64_t width,
-                                 const struct staging *staging) {
+static struct chunks chunks_of(const struct tensor_piece *piece, int64_t width,
+                               const struct staging *staging) {
     check_staging(staging);
     if (piece->device_memory == NULL) {
-        return (struct passage){.file_bytes = staging->memory,
-                                .chunk_max = (int64_t)staging->bytes / width};
+        return (struct chunks){.file_bytes = staging->memory,
+                               .chunk_max = (int64_t)staging->bytes / width};
     }
     int64_t half = (int64_t)staging->bytes / 128 * 64;
-    int64_t wider = dtype_bytes(piece->dtype) > width ? dtype_bytes(piece->dtype) : width;
-    return (struct passage){.file_bytes = (char *)staging->memory + half,
-                            .memory_bytes = staging->memory,
-                            .chunk_max = half / wider};
+    int64_t wider = max_i64(dtype_bytes(piece->dtype), width);
+    return (struct chunks){.file_bytes = (char *)staging->memory + half,
+                           .memory_bytes = staging->memory,
+                           .chunk_max = half / wider};
 }
 
-static char *place_in(const struct tensor_piece *piece, int64_t done) {
+static char *address_of(const struct tensor_piece *piece, int64_t done) {
     return (char *)piece->memory + done * dtype_bytes(piece->dtype);
 }
 
-/* Elements [done, done + chunk) of the piece, where the processor reads them. */
-static enum status fetch(const struct tensor_piece *piece, const struct passage *passage,
+/* Makes elements [done, done + chunk) of the piece readable by the CPU. */
+static enum status fetch(const struct tensor_piece *piece, const struct chunks *chunks,
                          int64_t done, int64_t chunk, const char **elements, struct fault *fault) {
-    *elements = passage->memory_bytes == NULL ? place_in(piece, done) : passage->memory_bytes;
-    return piece->device_memory == NULL
-               ? OK
-               : piece->device_memory->read(piece->device_memory->context, place_in(piece, done),
-                                            passage->memory_bytes,
-                                            (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
+    *elements = address_of(piece, done);
+    if (piece->device_memory == NULL) {
+        return OK;
+    }
+    *elements = chunks->memory_bytes;
+    return device_read(piece->device_memory, address_of(piece, done), chunks->memory_bytes,
+                       (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
 }
 
-enum status piece_write(const struct piece_span *place, const struct tensor_piece *piece,
+enum status piece_write(const struct piece_span *span, const struct tensor_piece *piece,
                         const struct staging *staging, struct fault *fault) {
-    int64_t width = dtype_bytes(place->dtype);
-    int64_t at = place->at + piece->first * width;
+    int64_t width = dtype_bytes(span->dtype);
+    int64_t at = span->at + piece->first * width;
     int64_t count = piece_count(piece);
-    bool alike = place->dtype == piece->dtype;
-    if (alike && piece->device_memory == NULL) {
-        return file_write_at(place->fd, place->path, piece->memory, (size_t)(count * width), at,
+    bool same_type = span->dtype == piece->dtype;
+    if (same_type && piece->device_memory == NULL) {
+        return file_write_at(span->fd, span->path, piece->memory, (size_t)(count * width), at,
                              fault);
     }
-    const struct crossing out = {piece, place->path, piece->dtype, place->dtype, STATUS_FAILED};
-    const struct passage passage = passage_of(piece, width, staging);
-    for (int64_t done = 0; done < count; done += passage.chunk_max) {
-        int64_t chunk = count - done < passage.chunk_max ? count - done : passage.chunk_max;
+    const struct conversion out = {piece, span->path, piece->dtype, span->dtype, STATUS_FAILED};
+    const struct chunks chunks = chunks_of(piece, width, staging);
+    for (int64_t done = 0; done < count; done += chunks.chunk_max) {
+        int64_t chunk = min_i64(count - done, chunks.chunk_max);
         const char *elements;
-        TRY(fetch(piece, &passage, done, chunk, &elements, fault));
-        if (!alike) {
-            TRY(convert(&out, piece->first + done, chunk, elements, passage.file_bytes, fault));
+        TRY(fetch(piece, &chunks, done, chunk, &elements, fault));
+        if (!same_type) {
+            TRY(convert(&out, piece->first + done, chunk, elements, chunks.file_bytes, fault));
         }
-        TRY(file_write_at(place->fd, place->path, alike ? elements : passage.file_bytes,
+        TRY(file_write_at(span->fd, span->path, same_type ? elements : chunks.file_bytes,
                           (size_t)(chunk * width), at + done * width, fault));
     }
     return OK;
 }
 
-/* Bits as they are, or what they are in the memory's type, at the piece's place. */
-static enum status deliver(const struct crossing *in, const struct passage *passage,
+/* Stores a chunk of the file in the piece: converted with `finite_only`, else bit for bit. */
+static enum status deliver(const struct conversion *in, const struct chunks *chunks,
                            bool finite_only, int64_t done, int64_t chunk, struct fault *fault) {
     const struct tensor_piece *piece = in->piece;
-    char *to = passage->memory_bytes == NULL ? place_in(piece, done) : passage->memory_bytes;
+    char *to = chunks->memory_bytes == NULL ? address_of(piece, done) : chunks->memory_bytes;
     enum status status =
-        finite_only ? convert(in, piece->first + done, chunk, passage->file_bytes, to, fault) : OK;
+        finite_only ? convert(in, piece->first + done, chunk, chunks->file_bytes, to, fault) : OK;
     if (status != OK || piece->device_memory == NULL) {
         return status;
     }
-    return piece->device_memory->write(piece->device_memory->context, place_in(piece, done),
-                                       finite_only ? to : passage->file_bytes,
-                                       (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
+    return device_write(piece->device_memory, address_of(piece, done),
+                        finite_only ? to : chunks->file_bytes,
+                        (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
 }
 
-enum status piece_read(const struct piece_span *place, const struct tensor_piece *piece,
+enum status piece_read(const struct piece_span *span, const struct tensor_piece *piece,
                        bool finite_only, const struct staging *staging, struct fault *fault) {
-    int64_t width = dtype_bytes(place->dtype);
-    int64_t at = place->at + piece->first * width;
+    int64_t width = dtype_bytes(span->dtype);
+    int64_t at = span->at + piece->first * width;
     int64_t count = piece_count(piece);
-    ASSERT(finite_only || place->dtype == piece->dtype);
+    ASSERT(finite_only || span->dtype == piece->dtype);
     if (!finite_only && piece->device_memory == NULL) {
-        return file_read_at(place->fd, place->path, piece->memory, (size_t)(count * width), at,
+        return file_read_at(span->fd, span->path, piece->memory, (size_t)(count * width), at,
                             fault);
     }
-    const struct crossing in = {piece, place->path, place->dtype, piece->dtype, STATUS_INPUT};
-    const struct passage passage = passage_of(piece, width, staging);
-    for (int64_t done = 0; done < count; done += passage.chunk_max) {
-        int64_t chunk = count - done < passage.chunk_max ? count - done : passage.chunk_max;
-        TRY(file_read_at(place->fd, place->path, passage.file_bytes, (size_t)(chunk * width),
+    const struct conversion in = {piece, span->path, span->dtype, piece->dtype, STATUS_INPUT};
+    const struct chunks chunks = chunks_of(piece, width, staging);
+    for (int64_t done = 0; done < count; done += chunks.chunk_max) {
+        int64_t chunk = min_i64(count - done, chunks.chunk_max);
+        TRY(file_read_at(span->fd, span->path, chunks.file_bytes, (size_t)(chunk * width),
                          at + done * width, fault));
-        TRY(deliver(&in, &passage, finite_only, done, chunk, fault));
+        TRY(deliver(&in, &chunks, finite_only, done, chunk, fault));
     }
     return OK;
 }
@@ -236,14 +239,13 @@ enum status piece_read(const struct piece_span *place, const struct tensor_piece
 enum status piece_put(const struct tensor_piece *piece, int64_t at, int64_t count,
                       const float *values, const struct staging *staging, struct fault *fault) {
     if (piece->device_memory == NULL) {
-        convert_from_f32(piece->dtype, values, count, place_in(piece, at));
+        convert_from_f32(piece->dtype, values, count, address_of(piece, at));
         return OK;
     }
     size_t bytes = (size_t)(count * dtype_bytes(piece->dtype));
     ASSERT(bytes <= staging->bytes);
     convert_from_f32(piece->dtype, values, count, staging->memory);
-    return piece->device_memory->write(piece->device_memory->context, place_in(piece, at),
-                                       staging->memory, bytes, fault);
+    return device_write(piece->device_memory, address_of(piece, at), staging->memory, bytes, fault);
 }
 
 enum status piece_clear(const struct tensor_piece *piece, const struct staging *staging,
@@ -256,9 +258,9 @@ enum status piece_clear(const struct tensor_piece *piece, const struct staging *
     check_staging(staging);
     memset(staging->memory, 0, staging->bytes);
     for (size_t done = 0; done < bytes; done += staging->bytes) {
-        size_t some = bytes - done < staging->bytes ? bytes - done : staging->bytes;
-        TRY(piece->device_memory->write(piece->device_memory->context, (char *)piece->memory + done,
-                                        staging->memory, some, fault));
+        size_t some = min_u64(bytes - done, staging->bytes);
+        TRY(device_write(piece->device_memory, (char *)piece->memory + done, staging->memory, some,
+                         fault));
     }
     return OK;
 }

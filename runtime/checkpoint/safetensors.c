@@ -1,9 +1,12 @@
 #include "runtime/checkpoint/safetensors.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"
 
+#include <endian.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,30 +15,28 @@ enum { LENGTH_BYTES = 8, ENTRY_TEXT_BYTES = 2048 };
 static const struct {
     const char *name;
     int bits;
-} DTYPES[ST_DTYPE_COUNT] = {
-    [ST_BOOL] = {"BOOL", 8},
-    [ST_F4] = {"F4", 4},
-    [ST_F6_E2M3] = {"F6_E2M3", 6},
-    [ST_F6_E3M2] = {"F6_E3M2", 6},
-    [ST_U8] = {"U8", 8},
-    [ST_I8] = {"I8", 8},
-    [ST_F8_E5M2] = {"F8_E5M2", 8},
-    [ST_F8_E4M3] = {"F8_E4M3", 8},
-    [ST_F8_E8M0] = {"F8_E8M0", 8},
-    [ST_F8_E4M3FNUZ] = {"F8_E4M3FNUZ", 8},
-    [ST_F8_E5M2FNUZ] = {"F8_E5M2FNUZ", 8},
-    [ST_I16] = {"I16", 16},
-    [ST_U16] = {"U16", 16},
-    [ST_F16] = {"F16", 16},
-    [ST_BF16] = {"BF16", 16},
-    [ST_I32] = {"I32", 32},
-    [ST_U32] = {"U32", 32},
-    [ST_F32] = {"F32", 32},
-    [ST_F64] = {"F64", 64},
-    [ST_I64] = {"I64", 64},
-    [ST_U64] = {"U64", 64},
-    [ST_C64] = {"C64", 64},
-};
+} DTYPES[ST_DTYPE_COUNT] = {[ST_BOOL] = {"BOOL", 8},
+                            [ST_F4] = {"F4", 4},
+                            [ST_F6_E2M3] = {"F6_E2M3", 6},
+                            [ST_F6_E3M2] = {"F6_E3M2", 6},
+                            [ST_U8] = {"U8", 8},
+                            [ST_I8] = {"I8", 8},
+                            [ST_F8_E5M2] = {"F8_E5M2", 8},
+                            [ST_F8_E4M3] = {"F8_E4M3", 8},
+                            [ST_F8_E8M0] = {"F8_E8M0", 8},
+                            [ST_F8_E4M3FNUZ] = {"F8_E4M3FNUZ", 8},
+                            [ST_F8_E5M2FNUZ] = {"F8_E5M2FNUZ", 8},
+                            [ST_I16] = {"I16", 16},
+                            [ST_U16] = {"U16", 16},
+                            [ST_F16] = {"F16", 16},
+                            [ST_BF16] = {"BF16", 16},
+                            [ST_I32] = {"I32", 32},
+                            [ST_U32] = {"U32", 32},
+                            [ST_F32] = {"F32", 32},
+                            [ST_F64] = {"F64", 64},
+                            [ST_I64] = {"I64", 64},
+                            [ST_U64] = {"U64", 64},
+                            [ST_C64] = {"C64", 64}};
 
 const char *safetensors_dtype_name(enum safetensors_dtype dtype) {
     return DTYPES[dtype].name;
@@ -55,24 +56,21 @@ enum safetensors_dtype safetensors_dtype_of(enum dtype memory) {
     return OF[memory];
 }
 
-/* The header's length, checked against the format's limit and the file's size. */
+/* The length of the header, checked against the limit of the format and the size of the file. */
 static enum status read_length(int fd, const char *path, int64_t file_bytes, size_t *header_bytes,
                                struct fault *fault) {
     static const char REMEDY[] = "the file is truncated or not safetensors: fetch it again";
-    unsigned char bytes[LENGTH_BYTES];
+    uint64_t length;
     if (file_bytes < LENGTH_BYTES) {
         return fault_set(fault, STATUS_INPUT, path, REMEDY,
-                         "byte 0: %lld bytes cannot hold the header's length",
+                         "byte 0: the file has %lld bytes, fewer than the 8 of the header's length",
                          (long long)file_bytes);
     }
-    TRY(file_read_at(fd, path, bytes, sizeof bytes, 0, fault));
-    uint64_t length = 0;
-    for (int i = LENGTH_BYTES - 1; i >= 0; i--) {
-        length = length << 8 | bytes[i];
-    }
+    TRY(file_read_at(fd, path, &length, sizeof length, 0, fault));
+    length = le64toh(length);
     if (length > SAFETENSORS_HEADER_MAX) {
         return fault_set(fault, STATUS_INPUT, path, REMEDY,
-                         "byte 0: a header of %llu bytes, at most %d are allowed",
+                         "byte 0: a header of %llu bytes, more than the limit of %d",
                          (unsigned long long)length, SAFETENSORS_HEADER_MAX);
     }
     if ((int64_t)length > file_bytes - LENGTH_BYTES) {
@@ -114,22 +112,14 @@ void safetensors_close(struct safetensors *file) {
     file->fd = -1;
 }
 
+static int name_order(const void *name, const void *entry) {
+    return strcmp(name, (*(const struct safetensors_entry *const *)entry)->name);
+}
+
 const struct safetensors_entry *safetensors_find(const struct safetensors *file, const char *name) {
-    int low = 0;
-    int high = file->header.count;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        int order = strcmp(file->by_name[middle]->name, name);
-        if (order == 0) {
-            return file->by_name[middle];
-        }
-        if (order < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return NULL;
+    const struct safetensors_entry **found =
+        bsearch(name, file->by_name, (size_t)file->header.count, sizeof *file->by_name, name_order);
+    return found == NULL ? NULL : *found;
 }
 
 const char *safetensors_metadata(const struct safetensors *file, const char *key) {
@@ -156,18 +146,15 @@ int64_t safetensors_lay_out(struct safetensors_entry *entries, int count) {
             if (DTYPES[entry->dtype].bits != bits) {
                 continue;
             }
-            int64_t bytes;
-            entry->elements = 1;
+            int64_t bytes = bits / 8;
+            bool overflow = false;
             for (int axis = 0; axis < entry->rank; axis++) {
-                bool over =
-                    __builtin_mul_overflow(entry->elements, entry->shape[axis], &entry->elements);
-                ASSERT(!over);
+                overflow |= __builtin_mul_overflow(bytes, entry->shape[axis], &bytes);
             }
-            bool over = __builtin_mul_overflow(entry->elements, bits / 8, &bytes);
-            ASSERT(!over);
             entry->begin = end;
-            over = __builtin_add_overflow(end, bytes, &end);
-            ASSERT(!over);
+            overflow |= __builtin_add_overflow(end, bytes, &end);
+            ASSERT(!overflow);
+            entry->elements = bytes / (bits / 8);
             entry->end = end;
         }
     }
@@ -192,14 +179,14 @@ static void add_pair(struct text *text, const struct safetensors_pair *pair, boo
     text_add_json(text, pair->value);
 }
 
-/* The JSON piece by piece: piece 0 .. metadata, then its end, then the entries. One order for
- * counting and for writing. */
-static void add_piece(struct text *text, const struct safetensors_header *header, int piece) {
-    if (piece < header->metadata_count) {
-        add_pair(text, &header->metadata[piece], piece == 0);
+/* One part of the JSON: a pair of the metadata, or an entry, with the brackets before it. The same
+ * parts are counted and then written. */
+static void add_part(struct text *text, const struct safetensors_header *header, int part) {
+    if (part < header->metadata_count) {
+        add_pair(text, &header->metadata[part], part == 0);
         return;
     }
-    int entry = piece - header->metadata_count;
+    int entry = part - header->metadata_count;
     if (entry == 0 && header->metadata_count > 0) {
         text_add(text, header->count > 0 ? "}," : "}");
     }
@@ -208,21 +195,16 @@ static void add_piece(struct text *text, const struct safetensors_header *header
     }
 }
 
-static size_t padded(size_t bytes) {
-    return (bytes + SAFETENSORS_ALIGN_BYTES - 1) / SAFETENSORS_ALIGN_BYTES *
-           SAFETENSORS_ALIGN_BYTES;
-}
-
 size_t safetensors_header_bytes(const struct safetensors_header *header) {
     size_t bytes = LENGTH_BYTES + 2; /* the outer braces */
-    for (int piece = 0; piece <= header->metadata_count + header->count; piece++) {
+    for (int part = 0; part <= header->metadata_count + header->count; part++) {
         char buffer[ENTRY_TEXT_BYTES];
         struct text text = text_over(buffer, sizeof buffer);
-        add_piece(&text, header, piece);
+        add_part(&text, header, part);
         ASSERT(!text.truncated);
         bytes += text.length;
     }
-    return padded(bytes);
+    return align_up(bytes, SAFETENSORS_ALIGN_BYTES);
 }
 
 size_t safetensors_render_header(const struct safetensors_header *header, char *buffer,
@@ -230,15 +212,14 @@ size_t safetensors_render_header(const struct safetensors_header *header, char *
     ASSERT(capacity > LENGTH_BYTES);
     struct text text = text_over(buffer + LENGTH_BYTES, capacity - LENGTH_BYTES);
     text_add(&text, "{");
-    for (int piece = 0; piece <= header->metadata_count + header->count; piece++) {
-        add_piece(&text, header, piece);
+    for (int part = 0; part <= header->metadata_count + header->count; part++) {
+        add_part(&text, header, part);
     }
     text_add(&text, "}");
-    size_t total = padded(LENGTH_BYTES + text.length);
+    size_t total = align_up(LENGTH_BYTES + text.length, SAFETENSORS_ALIGN_BYTES);
     text_add(&text, "%*s", (int)(total - LENGTH_BYTES - text.length), "");
     ASSERT(!text.truncated);
-    for (int i = 0; i < LENGTH_BYTES; i++) {
-        buffer[i] = (char)((total - LENGTH_BYTES) >> (8 * i) & 0xff);
-    }
+    uint64_t length = htole64(total - LENGTH_BYTES);
+    memcpy(buffer, &length, sizeof length);
     return total;
 }

@@ -1,5 +1,5 @@
-/* safetensors: the file format and nothing else. A file is an 8-byte little-endian header length,
- * a JSON header padded with spaces, and the tensors' bytes, end to end:
+/* safetensors: reads and writes the file format. A file is an 8-byte little-endian header length, a
+ * JSON header padded with spaces, and the bytes of the tensors without gaps:
  *
  *     0        8                 8 + header            8 + header + data
  *     | length | {"a":{...},...}  | a's bytes | b's ... |
@@ -18,12 +18,12 @@
 
 enum {
     SAFETENSORS_RANK_MAX = 8,           /* PyTorch allows 64; no published model has more than 5 */
-    SAFETENSORS_TENSORS_MAX = 1 << 18,  /* the largest published file has below 20,000 */
+    SAFETENSORS_TENSORS_MAX = 1 << 18,  /* the largest published file has fewer than 20,000 */
     SAFETENSORS_METADATA_MAX = 1 << 16, /* pairs of strings */
-    SAFETENSORS_ALIGN_BYTES = 8,        /* of the data's place in the file */
+    SAFETENSORS_ALIGN_BYTES = 8,        /* alignment of the data in the file */
 };
 
-/* Every element type of the format. Skep loads those that safetensors_dtype_loads accepts. */
+/* The element types of the format. safetensors_dtype_loads names the ones that Skep loads. */
 enum safetensors_dtype {
     ST_BOOL,
     ST_F4,
@@ -56,16 +56,16 @@ struct safetensors_entry {
     int rank; /* 0: one element */
     int64_t shape[SAFETENSORS_RANK_MAX];
     int64_t elements;
-    int64_t begin, end; /* bytes, from the start of the data */
+    int64_t begin, end; /* byte offsets from the start of the data */
 };
 
 struct safetensors_pair {
     const char *key, *value;
 };
 
-/* What stands in a header. */
+/* The contents of a header. */
 struct safetensors_header {
-    const struct safetensors_entry *entries; /* in the order of their bytes */
+    const struct safetensors_entry *entries; /* in the order of their offsets */
     int count;
     const struct safetensors_pair *metadata;
     int metadata_count;
@@ -75,7 +75,7 @@ struct safetensors_header {
 struct safetensors {
     const char *path;
     int fd;
-    int64_t data_at; /* where the data starts in the file */
+    int64_t data_at; /* offset of the data in the file */
     int64_t data_bytes;
     struct safetensors_header header;
     const struct safetensors_entry **by_name; /* sorted for safetensors_find */
@@ -83,23 +83,23 @@ struct safetensors {
 
 const char *safetensors_dtype_name(enum safetensors_dtype dtype); /* "F32", as in the files */
 int safetensors_dtype_bits(enum safetensors_dtype dtype);
-/* safetensors_dtype_loads: the type in memory of a type that Skep loads (F32 BF16 F16 I32). */
+/* safetensors_dtype_loads: the type in memory for F32, BF16, F16 and I32; false for other types. */
 bool safetensors_dtype_loads(enum safetensors_dtype dtype, enum dtype *memory);
 enum safetensors_dtype safetensors_dtype_of(enum dtype memory);
 
-/* safetensors_parse: the table of a header that is in memory.
+/* safetensors_parse: read the tensor table from the text of a header.
  * text     header_bytes + 1 bytes, text[header_bytes] NUL; changed and kept by reference
- * checked  JSON starting with '{', nothing but white space behind it; no duplicate names; every
- *          shape's bytes equal to its range; ranges tile [0, data_bytes) without hole or overlap
+ * checked  the text is JSON that starts with '{', then only white space; no duplicate names; the
+ *          bytes of every shape equal its range; ranges tile [0, data_bytes) without gap or overlap
  * memory   table in `region`: at most SAFETENSORS_TENSORS_MAX entries; time n log n in its bytes
  * errors   STATUS_INPUT with `path` and the tensor or the byte; *file untouched
- * *file    gets path, data_bytes, header and by_name; fd is -1, data_at the header's end */
+ * *file    path, data_bytes, header and by_name are set; fd is -1; data_at is the header's end */
 MUST_CHECK enum status safetensors_parse(char *text, size_t header_bytes, int64_t data_bytes,
                                          const char *path, struct region *region,
                                          struct safetensors *file, struct fault *fault);
 
 /* safetensors_open: open `path` (kept by reference) and read its table into `region`.
- * errors  STATUS_INPUT; *file untouched and nothing left open */
+ * errors  STATUS_INPUT; *file untouched, no descriptor stays open */
 MUST_CHECK enum status safetensors_open(const char *path, struct region *region,
                                         struct safetensors *file, struct fault *fault);
 void safetensors_close(struct safetensors *file);
@@ -115,18 +115,18 @@ MUST_CHECK enum status safetensors_read(const struct safetensors *file,
                                         const struct safetensors_entry *entry, int64_t first,
                                         void *buffer, size_t count, struct fault *fault);
 
-/* safetensors_lay_out: fill elements, begin and end of entries whose name, dtype, rank and shape
- * are set: wider types first, so that each starts on a multiple of its width; within a width in
- * the order given. Gives the bytes of the data.
- * limits  whole-byte types; a product beyond 2^63-1 is a caller's bug */
+/* safetensors_lay_out: set elements, begin and end of entries from their dtype, rank and shape.
+ * Wider types come first, so that each tensor is aligned to its width; entries of one width keep
+ * their order. Returns the bytes of the data.
+ * limits  whole-byte types; a product above 2^63-1 is a caller's bug */
 int64_t safetensors_lay_out(struct safetensors_entry *entries, int count);
 
-/* safetensors_header_bytes: where the data will start: 8 + JSON + padding, a multiple of
+/* safetensors_header_bytes: the offset of the data: 8 + JSON + padding, a multiple of
  * SAFETENSORS_ALIGN_BYTES. */
 size_t safetensors_header_bytes(const struct safetensors_header *header);
 
-/* safetensors_render_header: length, JSON and padding into `buffer`; gives their bytes, which is
- * safetensors_header_bytes(header).
+/* safetensors_render_header: write length, JSON and padding into `buffer`. Returns their bytes,
+ * which is safetensors_header_bytes(header).
  * memory  buffer of one byte more than that; allocates nothing */
 size_t safetensors_render_header(const struct safetensors_header *header, char *buffer,
                                  size_t capacity);

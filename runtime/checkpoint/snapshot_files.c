@@ -1,10 +1,63 @@
 #include "runtime/checkpoint/snapshot_files.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/text.h"
 
 #include <string.h>
 #include <unistd.h>
+
+enum { STEP_DIGITS = 9 };
+
+static const char *const PREFIXES[] = {
+    [SNAPSHOT_DONE] = "step-", [SNAPSHOT_BEGUN] = ".tmp-step-", [SNAPSHOT_ASIDE] = ".old-step-"};
+
+void snapshot_path(const char *folder, enum snapshot_path_kind kind, int64_t step,
+                   char out[static PATH_BYTES]) {
+    struct text text = text_over(out, PATH_BYTES);
+    text_add(&text, "%s/%s%0*lld", folder, PREFIXES[kind], STEP_DIGITS, (long long)step);
+    ASSERT(!text.truncated && step >= 0);
+}
+
+bool snapshot_parse_name(const char *name, enum snapshot_path_kind *kind, int64_t *step) {
+    for (size_t i = 0; i < ARRAY_COUNT(PREFIXES); i++) {
+        size_t length = strlen(PREFIXES[i]);
+        const char *digits = name + length;
+        if (strncmp(name, PREFIXES[i], length) == 0 && strlen(digits) >= STEP_DIGITS &&
+            strspn(digits, "0123456789") == strlen(digits) && text_parse_i64(digits, step)) {
+            *kind = (enum snapshot_path_kind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status hash_bytes(int fd, const char *path, int64_t bytes, const struct staging *buffer,
+                              struct hash_state *state, struct fault *fault) {
+    for (int64_t done = 0; done < bytes; done += (int64_t)buffer->bytes) {
+        size_t chunk = min_u64((uint64_t)(bytes - done), buffer->bytes);
+        TRY(file_read_at(fd, path, buffer->memory, chunk, done, fault));
+        hash_add(state, buffer->memory, chunk);
+    }
+    return OK;
+}
+
+enum status snapshot_hash_file(const char *folder, const char *name, const struct staging *buffer,
+                               struct hash *hash, int64_t *bytes, struct fault *fault) {
+    char path[PATH_BYTES];
+    int fd;
+    int64_t total;
+    struct hash_state state;
+    file_join(folder, name, path, sizeof path);
+    TRY(file_open_read(path, &fd, &total, fault));
+    hash_begin(&state);
+    enum status status = hash_bytes(fd, path, total, buffer, &state, fault);
+    close(fd);
+    TRY(status);
+    *hash = hash_end(&state);
+    *bytes = total;
+    return OK;
+}
 
 static const char *prefixed(struct region *region, const char *prefix, const char *name) {
     char buffer[2 * NAME_BYTES];
@@ -59,8 +112,8 @@ enum status snapshot_check_sizes(const char *folder, const struct snapshot *snap
         close(fd);
         if (bytes != file->bytes) {
             return fault_set(fault, STATUS_INPUT, path, NULL,
-                             "damaged: has %lld bytes, was saved with %lld", (long long)bytes,
-                             (long long)file->bytes);
+                             "damaged: the file has %lld bytes, the saved one had %lld",
+                             (long long)bytes, (long long)file->bytes);
         }
     }
     return OK;

@@ -1,4 +1,4 @@
-/* snapshot_files: which files make up a snapshot. */
+/* snapshot_files: names, plans and checks the files of a snapshot. */
 #ifndef SKEP_CHECKPOINT_SNAPSHOT_FILES_H
 #define SKEP_CHECKPOINT_SNAPSHOT_FILES_H
 
@@ -8,14 +8,25 @@
 #define SNAPSHOT_CONFIG_NAME  "config.json"
 #define SNAPSHOT_WEIGHTS_NAME "weights.safetensors"
 
-/* snapshot_plan_files: lay out one file for each run of groups with the same file name; gives
- * their number.
+/* snapshot_parse_name: the kind and step of a folder that snapshot_path named; false for any other
+ * name. */
+bool snapshot_parse_name(const char *name, enum snapshot_path_kind *kind, int64_t *step);
+
+/* snapshot_hash_file: the size and the hash of folder/name.
+ * memory  `buffer`; allocates nothing
+ * errors  STATUS_INPUT or STATUS_FAILED when the file cannot be read; outputs untouched */
+MUST_CHECK enum status snapshot_hash_file(const char *folder, const char *name,
+                                          const struct staging *buffer, struct hash *hash,
+                                          int64_t *bytes, struct fault *fault);
+
+/* snapshot_plan_files: lay out the files. Adjacent groups with one file name share a file. Returns
+ * the number of files.
  * files   [SNAPSHOT_FILES_MAX]
  * memory  in `region` */
 int snapshot_plan_files(const struct snapshot_group *groups, int group_count, struct region *region,
                         struct tensor_file *files);
 
-/* snapshot_check_sizes: every file is in `folder` with the size that `snapshot` says.
+/* snapshot_check_sizes: check that `folder` contains every file with the size in `snapshot`.
  * errors  STATUS_INPUT naming the file */
 MUST_CHECK enum status snapshot_check_sizes(const char *folder, const struct snapshot *snapshot,
                                             struct fault *fault);

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/snapshot_json.h"
 
+#include "base/hex.h"
 #include "base/json.h"
 
 #include <stdlib.h>
@@ -7,9 +8,9 @@
 
 enum {
     FORMAT = 1,
-    JSON_ESCAPE_MAX = 6,                                      /* one byte as \u0000 */
-    FIXED_BYTES = 1024,                                       /* braces, names, numbers */
-    LINE_BYTES = 192 + JSON_ESCAPE_MAX * SNAPSHOT_NAME_BYTES, /* a file or a value */
+    JSON_ESCAPE_MAX = 6, /* bytes of one escaped byte: \u0000 */
+    FIXED_BYTES = 1024,  /* brackets, names, numbers */
+    LINE_BYTES = 192 + JSON_ESCAPE_MAX * SNAPSHOT_NAME_BYTES, /* one file or value */
 };
 
 static const char SEAL_OPENING[] = ",\n  \"blake2b\": \"";
@@ -33,7 +34,7 @@ static void add_files(const struct snapshot *snapshot, struct text *text) {
     text_add(text, "\n  ]");
 }
 
-/* Numbers of 64 bits are strings: readers of JSON may keep 53 bits of a number. */
+/* Numbers of 64 bits are strings, because other JSON readers may keep 53 bits of a number. */
 static void add_values(const struct snapshot *snapshot, struct text *text) {
     text_add(text, ",\n  \"values\": {");
     for (int i = 0; i < snapshot->value_count; i++) {
@@ -62,83 +63,56 @@ void snapshot_json_write(const struct snapshot *snapshot, struct text *text) {
     text_add(text, "%s%s%s", SEAL_OPENING, hash_hex(&hash, hex), SEAL_CLOSING);
 }
 
-static enum status check_seal(const char *json, size_t length, const char *place,
+static enum status check_seal(const char *json, size_t length, const char *path,
                               struct fault *fault) {
-    const size_t seal_bytes = strlen(SEAL_OPENING) + HASH_HEX_BYTES - 1 + strlen(SEAL_CLOSING);
-    char hex[HASH_HEX_BYTES];
+    const size_t opening_bytes = sizeof SEAL_OPENING - 1;
+    const size_t seal_bytes = opening_bytes + 2 * HASH_BYTES + sizeof SEAL_CLOSING - 1;
     if (length > seal_bytes) {
+        char hex[HASH_HEX_BYTES];
         const char *seal = json + length - seal_bytes;
         struct hash hash = hash_of(json, length - seal_bytes);
-        hash_hex(&hash, hex);
-        if (memcmp(seal, SEAL_OPENING, strlen(SEAL_OPENING)) == 0 &&
-            memcmp(seal + strlen(SEAL_OPENING), hex, strlen(hex)) == 0) {
+        if (memcmp(seal, SEAL_OPENING, opening_bytes) == 0 &&
+            memcmp(seal + opening_bytes, hash_hex(&hash, hex), 2 * HASH_BYTES) == 0) {
             return OK;
         }
     }
-    return fault_set(fault, STATUS_INPUT, place, NULL, "damaged: its own hash does not match");
-}
-
-static enum status missing(const struct json_node *object, const char *key, struct fault *fault) {
-    return json_fault_member(object, key, fault, "is missing");
+    return fault_set(fault, STATUS_INPUT, path, NULL,
+                     "damaged: the hash in the file does not match its text");
 }
 
 static enum status get_text(const struct json_node *object, const char *key, const char **value,
                             struct fault *fault) {
-    bool present = false;
-    enum status status = json_get_text(object, key, value, &present, fault);
-    return status == OK && !present ? missing(object, key, fault) : status;
+    struct json_node node;
+    TRY(json_need(object, key, &node, fault));
+    return json_as_text(&node, value, fault);
 }
 
 static enum status get_i64(const struct json_node *object, const char *key, int64_t *value,
                            struct fault *fault) {
-    bool present = false;
-    enum status status = json_get_i64(object, key, value, &present, fault);
-    return status == OK && !present ? missing(object, key, fault) : status;
-}
-
-static bool parse_u64(const char *text, uint64_t *value) {
-    uint64_t sum = 0;
-    size_t length = strlen(text);
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(sum, 10, &sum) ||
-            __builtin_add_overflow(sum, (uint64_t)(text[i] - '0'), &sum)) {
-            return false;
-        }
-    }
-    *value = sum;
-    return length > 0;
+    struct json_node node;
+    TRY(json_need(object, key, &node, fault));
+    return json_as_i64(&node, value, fault);
 }
 
 static enum status get_u64(const struct json_node *object, const char *key, uint64_t *value,
                            struct fault *fault) {
     const char *text = NULL;
     TRY(get_text(object, key, &text, fault));
-    if (!parse_u64(text, value)) {
-        return json_fault_member(object, key, fault, "is not a whole number");
-    }
-    return OK;
+    return text_parse_u64(text, value)
+               ? OK
+               : json_fault_member(object, key, fault, "is not a whole number");
 }
 
 static enum status get_hash(const struct json_node *object, const char *key, struct hash *hash,
                             struct fault *fault) {
-    static const char DIGITS[] = "0123456789abcdef";
     const char *text = NULL;
     TRY(get_text(object, key, &text, fault));
-    struct hash parsed = {{0}};
-    bool good = strlen(text) == 2 * HASH_BYTES;
-    for (size_t i = 0; good && i < 2 * HASH_BYTES; i++) {
-        const char *digit = strchr(DIGITS, text[i]);
-        good = digit != NULL;
-        parsed.bytes[i / 2] = (uint8_t)(parsed.bytes[i / 2] << 4 | (good ? digit - DIGITS : 0));
-    }
-    if (!good) {
-        return json_fault_member(object, key, fault, "is not a hash");
-    }
-    *hash = parsed;
-    return OK;
+    return strlen(text) == 2 * HASH_BYTES && hex_read(text, HASH_BYTES, hash->bytes)
+               ? OK
+               : json_fault_member(object, key, fault, "is not a hash");
 }
 
-/* A name of a file of the folder itself, or of a value. */
+/* Names must not leave the folder. */
 static bool copy_name(const char *text, char name[static SNAPSHOT_NAME_BYTES]) {
     size_t length = strlen(text);
     if (length == 0 || length >= SNAPSHOT_NAME_BYTES || text[0] == '.' ||
@@ -155,7 +129,7 @@ static enum status read_file(const struct json_node *node, struct snapshot_file 
     TRY(json_as_object(node, fault));
     TRY(get_text(node, "name", &name, fault));
     if (!copy_name(name, file->name)) {
-        return json_fault_member(node, "name", fault, "is not a file's name");
+        return json_fault_member(node, "name", fault, "is not the name of a file");
     }
     TRY(get_i64(node, "bytes", &file->bytes, fault));
     return get_hash(node, "blake2b", &file->hash, fault);
@@ -164,41 +138,35 @@ static enum status read_file(const struct json_node *node, struct snapshot_file 
 static enum status read_files(const struct json_node *root, struct snapshot *snapshot,
                               struct fault *fault) {
     struct json_node list;
-    bool present = false;
-    enum status status = json_get_array(root, "files", &list, &present, fault);
-    if (status != OK) {
-        return status;
+    TRY(json_need(root, "files", &list, fault));
+    TRY(json_as_array(&list, fault));
+    if (json_count(&list) > SNAPSHOT_FILES_MAX) {
+        return json_fault(&list, fault, NULL, "has more than %d files", SNAPSHOT_FILES_MAX);
     }
-    if (!present || json_count(&list) > SNAPSHOT_FILES_MAX) {
-        return json_fault_member(root, "files", fault, "is missing or too long");
-    }
-    for (size_t i = 0; i < json_count(&list) && status == OK; i++) {
+    for (size_t i = 0; i < json_count(&list); i++) {
         struct json_node node = json_element(&list, i);
-        status = read_file(&node, &snapshot->files[snapshot->file_count++], fault);
+        TRY(read_file(&node, &snapshot->files[snapshot->file_count++], fault));
     }
-    return status;
+    return OK;
 }
 
 static enum status read_values(const struct json_node *root, struct snapshot *snapshot,
                                struct fault *fault) {
     struct json_node object;
-    bool present = false;
-    enum status status = json_get_object(root, "values", &object, &present, fault);
-    if (status != OK) {
-        return status;
-    }
-    if (!present || json_count(&object) > SNAPSHOT_VALUES_MAX) {
-        return json_fault_member(root, "values", fault, "is missing or too long");
+    TRY(json_need(root, "values", &object, fault));
+    TRY(json_as_object(&object, fault));
+    if (json_count(&object) > SNAPSHOT_VALUES_MAX) {
+        return json_fault(&object, fault, NULL, "has more than %d values", SNAPSHOT_VALUES_MAX);
     }
     struct json_walk walk = json_walk_over(&object);
-    while (status == OK && json_walk_next(&walk)) {
+    while (json_walk_next(&walk)) {
         struct snapshot_value *value = &snapshot->values[snapshot->value_count++];
         if (!copy_name(walk.member.key, value->name)) {
-            return json_fault(&walk.member, fault, NULL, "is not a value's name");
+            return json_fault(&walk.member, fault, NULL, "is not a valid name");
         }
-        status = get_u64(&object, walk.member.key, &value->value, fault);
+        TRY(get_u64(&object, walk.member.key, &value->value, fault));
     }
-    return status;
+    return OK;
 }
 
 static enum status read_numbers(const struct json_node *root, struct snapshot *snapshot,
@@ -219,34 +187,26 @@ static enum status read_numbers(const struct json_node *root, struct snapshot *s
     return get_hash(root, "plan_hash", &snapshot->plan_hash, fault);
 }
 
-static enum status read_texts(const struct json_node *root, struct region *region,
-                              struct snapshot *snapshot, struct fault *fault) {
-    const char *keys = NULL;
-    const char *model_folder = NULL;
-    TRY(get_text(root, "keys", &keys, fault));
-    TRY(get_text(root, "model_folder", &model_folder, fault));
-    snapshot->keys = region_copy_text(region, keys);
-    snapshot->model_folder = region_copy_text(region, model_folder);
+static enum status read_all(const struct json_node *root, struct region *region,
+                            struct snapshot *snapshot, struct fault *fault) {
+    TRY(read_numbers(root, snapshot, fault));
+    TRY(read_values(root, snapshot, fault));
+    TRY(read_files(root, snapshot, fault));
+    TRY(get_text(root, "keys", &snapshot->keys, fault));
+    TRY(get_text(root, "model_folder", &snapshot->model_folder, fault));
+    snapshot->keys = region_copy_text(region, snapshot->keys);
+    snapshot->model_folder = region_copy_text(region, snapshot->model_folder);
     return OK;
 }
 
-enum status snapshot_json_parse(const char *json, size_t length, const char *place,
+enum status snapshot_json_parse(const char *json, size_t length, const char *path,
                                 struct region *region, struct snapshot *snapshot,
                                 struct fault *fault) {
-    TRY(check_seal(json, length, place, fault));
+    TRY(check_seal(json, length, path, fault));
     struct json_document document;
     struct snapshot read = {0};
-    TRY(json_parse(json, length, SNAPSHOT_JSON_BYTES_MAX, place, &document, fault));
-    enum status status = read_numbers(&document.root, &read, fault);
-    if (status == OK) {
-        status = read_values(&document.root, &read, fault);
-    }
-    if (status == OK) {
-        status = read_files(&document.root, &read, fault);
-    }
-    if (status == OK) {
-        status = read_texts(&document.root, region, &read, fault);
-    }
+    TRY(json_parse(json, length, SNAPSHOT_JSON_BYTES_MAX, path, &document, fault));
+    enum status status = read_all(&document.root, region, &read, fault);
     json_finish(&document);
     if (status == OK) {
         *snapshot = read;

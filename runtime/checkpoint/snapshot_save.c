@@ -1,64 +1,61 @@
-/* Writing snapshots: laid out before seal, written, made durable, put in place and thinned out
- * after it, without an allocation. */
+/* Saves snapshots. The files are laid out before seal; saving allocates nothing. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "runtime/checkpoint/file_hash.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/joint_write.h"
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/checkpoint/snapshot_files.h"
 #include "runtime/checkpoint/snapshot_json.h"
-#include "runtime/checkpoint/snapshot_path.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-/* An interrupted save leaves .tmp- folders, and on file systems that cannot exchange names perhaps
- * the replaced snapshot aside. */
-static enum status clear_one(const char *folder, enum snapshot_path_kind place, int64_t step,
-                             struct fault *fault) {
+/* An interrupted save leaves a .tmp- folder. On file systems that cannot exchange names, the
+ * replaced snapshot may still have the name of SNAPSHOT_ASIDE: it is restored. */
+static enum status clear_leftover(const char *folder, enum snapshot_path_kind kind, int64_t step,
+                                  struct fault *fault) {
     char path[PATH_BYTES];
     char done[PATH_BYTES];
-    snapshot_path(folder, place, step, path);
+    snapshot_path(folder, kind, step, path);
     snapshot_path(folder, SNAPSHOT_DONE, step, done);
-    if (place == SNAPSHOT_ASIDE && !file_exists(done)) {
+    if (kind == SNAPSHOT_ASIDE && !file_exists(done)) {
         return file_publish(path, done, fault);
     }
     return folder_remove(path, fault);
 }
 
-/* One folder at a time, as clearing changes what is walked. */
+/* Every removal changes the folder, so the walk starts again after it. */
 static enum status clear_leftovers(const char *folder, struct fault *fault) {
-    for (bool again = true; again;) {
+    for (bool found = true; found;) {
         struct folder_walk walk;
         TRY(folder_walk_begin(folder, &walk, fault));
-        enum snapshot_path_kind place = SNAPSHOT_DONE;
+        enum snapshot_path_kind kind = SNAPSHOT_DONE;
         int64_t step = 0;
-        again = false;
-        while (!again && folder_walk_next(&walk)) {
-            again = walk.is_folder && snapshot_parse_name(walk.name, &place, &step) &&
-                    place != SNAPSHOT_DONE;
+        found = false;
+        while (!found && folder_walk_next(&walk)) {
+            found = walk.is_folder && snapshot_parse_name(walk.name, &kind, &step) &&
+                    kind != SNAPSHOT_DONE;
         }
         folder_walk_end(&walk);
-        if (again) {
-            TRY(clear_one(folder, place, step, fault));
+        if (found) {
+            TRY(clear_leftover(folder, kind, step, fault));
         }
     }
     return OK;
 }
 
-/* What the folder holds, so that retention goes on where an earlier run ended. Unreadable snapshots
- * are neither counted nor removed. */
-static enum status note_existing(struct snapshot_writer *writer, struct fault *fault) {
+/* Lists the snapshots of earlier runs, which count as retained. Unreadable snapshots do not count
+ * and are never removed. */
+static enum status list_retained(struct snapshot_writer *writer, struct fault *fault) {
     struct region region = {0};
     struct snapshot_listed *listed = NULL;
     int count = 0;
     enum status status = snapshot_list(writer->args.folder, &region, &listed, &count, fault);
     for (int i = 0; status == OK && i < count; i++) {
-        if (listed[i].readable) {
-            writer->kept[writer->kept_count++] =
+        if (listed[i].is_readable) {
+            writer->retained[writer->retained_count++] =
                 (struct snapshot_retained){listed[i].snapshot.step, listed[i].snapshot.sequence};
         }
     }
@@ -66,8 +63,8 @@ static enum status note_existing(struct snapshot_writer *writer, struct fault *f
     return status;
 }
 
-/* What is going to be written must be readable: texts from outside may not be. */
-static enum status try_json(const struct snapshot_writer *writer, struct fault *fault) {
+/* The keys and the model folder come from the user. A snapshot.json with them must be readable. */
+static enum status check_json(const struct snapshot_writer *writer, struct fault *fault) {
     struct region region = {0};
     struct snapshot written = {.keys = writer->args.keys,
                                .model_folder = writer->args.model_folder};
@@ -81,12 +78,11 @@ static enum status try_json(const struct snapshot_writer *writer, struct fault *
     return status;
 }
 
-/* What rank 0 makes sure of before the first save. */
-static enum status take_over(struct snapshot_writer *writer, struct fault *fault) {
+static enum status prepare_folder(struct snapshot_writer *writer, struct fault *fault) {
     TRY(file_make_folders(writer->args.folder, fault));
     TRY(clear_leftovers(writer->args.folder, fault));
-    TRY(note_existing(writer, fault));
-    return try_json(writer, fault);
+    TRY(list_retained(writer, fault));
+    return check_json(writer, fault);
 }
 
 enum status snapshot_writer_init(const struct snapshot_args *args, struct region *region,
@@ -101,62 +97,60 @@ enum status snapshot_writer_init(const struct snapshot_args *args, struct region
     made.begun = region_alloc(region, PATH_BYTES, 1);
     made.done = region_alloc(region, PATH_BYTES, 1);
     made.aside = region_alloc(region, PATH_BYTES, 1);
-    made.kept = region_alloc(region, SNAPSHOTS_MAX, sizeof *made.kept);
+    made.retained = region_alloc(region, SNAPSHOTS_MAX, sizeof *made.retained);
     made.bytes = (int64_t)(made.json_capacity + args->config_length);
     for (int i = 0; i < made.file_count; i++) {
         made.bytes += made.files[i].bytes;
-        ASSERT(args->site.world > 1 ||
+        ASSERT(args->ranks.world > 1 ||
                tensor_sources_are_whole(made.files[i].sources, made.files[i].header.count));
     }
-    enum status status = checkpoint_is_rank0(&args->site) ? take_over(&made, fault) : OK;
-    status = checkpoint_site_agree(&args->site, status, fault);
-    if (status == OK) {
-        *writer = made;
-    }
-    return status;
+    enum status status = checkpoint_is_rank0(&args->ranks) ? prepare_folder(&made, fault) : OK;
+    TRY(checkpoint_agree(&args->ranks, status, fault));
+    *writer = made;
+    return OK;
 }
 
-static enum status note_file(const char *folder, const char *name, const struct staging *staging,
-                             struct snapshot *snapshot, struct fault *fault) {
+static enum status record_file(const char *folder, const char *name, const struct staging *staging,
+                               struct snapshot *snapshot, struct fault *fault) {
     struct snapshot_file *file = &snapshot->files[snapshot->file_count++];
-    char path[PATH_BYTES];
     ASSERT(strlen(name) < sizeof file->name);
     memcpy(file->name, name, strlen(name) + 1);
-    file_join(folder, name, path, sizeof path);
-    return file_hash(path, staging->memory, staging->bytes, &file->hash, &file->bytes, fault);
+    return snapshot_hash_file(folder, name, staging, &file->hash, &file->bytes, fault);
 }
 
-static enum status note_files(const struct snapshot_writer *writer, const struct staging *staging,
-                              struct snapshot *snapshot, struct fault *fault) {
+static enum status record_files(const struct snapshot_writer *writer, const struct staging *staging,
+                                struct snapshot *snapshot, struct fault *fault) {
     TRY(folder_write_file(writer->begun, SNAPSHOT_CONFIG_NAME, writer->args.config_text,
                           writer->args.config_length, fault));
     for (int i = 0; i < writer->file_count; i++) {
-        TRY(note_file(writer->begun, writer->files[i].name, staging, snapshot, fault));
+        TRY(record_file(writer->begun, writer->files[i].name, staging, snapshot, fault));
     }
-    return note_file(writer->begun, SNAPSHOT_CONFIG_NAME, staging, snapshot, fault);
+    return record_file(writer->begun, SNAPSHOT_CONFIG_NAME, staging, snapshot, fault);
 }
 
-/* A reader takes SNAPSHOTS_MAX; so many are there when older ones could not be removed. */
-static enum status check_room(const struct snapshot_writer *writer, int64_t step,
-                              struct fault *fault) {
-    bool again = false;
-    for (int i = 0; i < writer->kept_count; i++) {
-        again = again || writer->kept[i].step == step;
+/* Readers accept at most SNAPSHOTS_MAX. The folder has as many when none could be removed. */
+static enum status check_count(const struct snapshot_writer *writer, int64_t step,
+                               struct fault *fault) {
+    bool replaces = false;
+    for (int i = 0; i < writer->retained_count; i++) {
+        replaces = replaces || writer->retained[i].step == step;
     }
-    if (again || writer->kept_count < SNAPSHOTS_MAX) {
+    if (replaces || writer->retained_count < SNAPSHOTS_MAX) {
         return OK;
     }
     return fault_set(fault, STATUS_FAILED, writer->args.folder,
                      "make the folder writable, or move older snapshots elsewhere",
-                     "holds %d snapshots, of which none could be removed", writer->kept_count);
+                     "contains %d snapshots, none of which could be removed",
+                     writer->retained_count);
 }
 
 static uint64_t next_sequence(const struct snapshot_writer *writer) {
-    return writer->kept_count == 0 ? 1 : writer->kept[writer->kept_count - 1].sequence + 1;
+    return writer->retained_count == 0 ? 1
+                                       : writer->retained[writer->retained_count - 1].sequence + 1;
 }
 
-static struct snapshot describe(const struct snapshot_writer *writer,
-                                const struct snapshot_state *state) {
+static struct snapshot snapshot_of(const struct snapshot_writer *writer,
+                                   const struct snapshot_state *state) {
     struct snapshot snapshot = {.step = state->step,
                                 .sequence = next_sequence(writer),
                                 .seed = state->seed,
@@ -166,16 +160,14 @@ static struct snapshot describe(const struct snapshot_writer *writer,
                                 .model_folder = writer->args.model_folder,
                                 .value_count = state->value_count};
     ASSERT(state->step >= 0 && state->value_count <= SNAPSHOT_VALUES_MAX);
-    for (int i = 0; i < state->value_count; i++) {
-        snapshot.values[i] = state->values[i];
-    }
+    memcpy(snapshot.values, state->values, (size_t)state->value_count * sizeof *state->values);
     return snapshot;
 }
 
-/* What the files must be, as the last file; then all of it is durable. *length: of its text. */
-static enum status conclude(const struct snapshot_writer *writer, const struct staging *staging,
-                            struct snapshot *snapshot, size_t *length, struct fault *fault) {
-    TRY(note_files(writer, staging, snapshot, fault));
+/* Writes the last files and makes the folder durable. *length: of the text of snapshot.json. */
+static enum status write_rest(const struct snapshot_writer *writer, const struct staging *staging,
+                              struct snapshot *snapshot, size_t *length, struct fault *fault) {
+    TRY(record_files(writer, staging, snapshot, fault));
     struct text text = text_over(writer->json, writer->json_capacity);
     snapshot_json_write(snapshot, &text);
     ASSERT(!text.truncated);
@@ -184,41 +176,46 @@ static enum status conclude(const struct snapshot_writer *writer, const struct s
     return file_sync_folder(writer->begun, fault);
 }
 
-/* Before anything older goes: what stands in place is all there. */
+/* Checked before any older snapshot is removed. */
 static enum status check_complete(const struct snapshot_writer *writer, size_t json_length,
                                   const struct snapshot *snapshot, const struct staging *staging,
                                   struct fault *fault) {
     char path[PATH_BYTES];
-    struct hash wanted = hash_of(writer->json, json_length);
+    struct hash expected = hash_of(writer->json, json_length);
     struct hash found;
-    int64_t bytes = 0;
-    file_join(writer->done, SNAPSHOT_JSON_NAME, path, sizeof path);
-    TRY(file_hash(path, staging->memory, staging->bytes, &found, &bytes, fault));
-    if (!hash_equal(&found, &wanted)) {
-        return fault_set(fault, STATUS_FAILED, path, "check the disk", "is not what was written");
+    int64_t bytes;
+    TRY(snapshot_hash_file(writer->done, SNAPSHOT_JSON_NAME, staging, &found, &bytes, fault));
+    if (hash_equal(&found, &expected)) {
+        return snapshot_check_sizes(writer->done, snapshot, fault);
     }
-    return snapshot_check_sizes(writer->done, snapshot, fault);
+    file_join(writer->done, SNAPSHOT_JSON_NAME, path, sizeof path);
+    return fault_set(fault, STATUS_FAILED, path, "check the disk",
+                     "its bytes differ from the bytes that were written");
 }
 
-static void note_saved(struct snapshot_writer *writer, const struct snapshot *snapshot) {
-    int left = 0;
-    for (int i = 0; i < writer->kept_count; i++) {
-        if (writer->kept[i].step != snapshot->step) {
-            writer->kept[left++] = writer->kept[i];
+static void add_retained(struct snapshot_writer *writer, const struct snapshot *snapshot) {
+    int count = 0;
+    for (int i = 0; i < writer->retained_count; i++) {
+        if (writer->retained[i].step != snapshot->step) {
+            writer->retained[count++] = writer->retained[i];
         }
     }
-    ASSERT(left < SNAPSHOTS_MAX);
-    writer->kept[left++] = (struct snapshot_retained){snapshot->step, snapshot->sequence};
-    writer->kept_count = left;
+    ASSERT(count < SNAPSHOTS_MAX);
+    writer->retained[count++] = (struct snapshot_retained){snapshot->step, snapshot->sequence};
+    writer->retained_count = count;
 }
 
-/* First out of its place, at once, so that no half of it ever looks like a snapshot; what an error
- * left aside goes before it, or would be taken for it. */
-static enum status remove_one(struct snapshot_writer *writer, int64_t step, struct fault *fault) {
-    const char *folder = writer->args.folder;
-    snapshot_path(folder, SNAPSHOT_BEGUN, step, writer->begun);
-    snapshot_path(folder, SNAPSHOT_DONE, step, writer->done);
-    snapshot_path(folder, SNAPSHOT_ASIDE, step, writer->aside);
+static void set_paths(struct snapshot_writer *writer, int64_t step) {
+    snapshot_path(writer->args.folder, SNAPSHOT_BEGUN, step, writer->begun);
+    snapshot_path(writer->args.folder, SNAPSHOT_DONE, step, writer->done);
+    snapshot_path(writer->args.folder, SNAPSHOT_ASIDE, step, writer->aside);
+}
+
+/* The folder is renamed first, so that a partly removed folder never has the name of a snapshot.
+ * Leftovers of an error are removed before that, or a reader would use them as the snapshot. */
+static enum status remove_snapshot(struct snapshot_writer *writer, int64_t step,
+                                   struct fault *fault) {
+    set_paths(writer, step);
     TRY(folder_remove(writer->begun, fault));
     TRY(folder_remove(writer->aside, fault));
     if (rename(writer->done, writer->begun) != 0) {
@@ -229,62 +226,54 @@ static enum status remove_one(struct snapshot_writer *writer, int64_t step, stru
     return folder_remove(writer->begun, fault);
 }
 
-/* A snapshot that cannot be removed costs disk, not the run: it is tried again at the next save. */
-static void thin_out(struct snapshot_writer *writer) {
+/* A snapshot that cannot be removed does not stop the run: the next save retries. */
+static void remove_oldest(struct snapshot_writer *writer) {
     struct fault fault;
-    while (writer->kept_count > writer->args.keep) {
-        if (remove_one(writer, writer->kept[0].step, &fault) != OK) {
+    while (writer->retained_count > writer->args.keep) {
+        if (remove_snapshot(writer, writer->retained[0].step, &fault) != OK) {
             log_line(LOG_WARNING, "%s: %s", fault.subject, fault.reason);
             return;
         }
-        writer->kept_count--;
-        memmove(writer->kept, writer->kept + 1, (size_t)writer->kept_count * sizeof *writer->kept);
+        writer->retained_count--;
+        memmove(writer->retained, writer->retained + 1,
+                (size_t)writer->retained_count * sizeof *writer->retained);
     }
 }
 
-/* One save, for put_in_place. */
-struct saving {
+/* The context of publish_folder. */
+struct save_job {
     struct snapshot_writer *writer;
     const struct snapshot_state *state;
 };
 
-static enum status put_in_place(const void *context, const struct staging *staging, bool *replaced,
-                                struct fault *fault) {
-    const struct saving *saving = context;
-    struct snapshot_writer *writer = saving->writer;
-    struct snapshot snapshot = describe(writer, saving->state);
+static enum status publish_folder(const void *context, const struct staging *staging,
+                                  bool *replaced, struct fault *fault) {
+    const struct save_job *job = context;
+    struct snapshot_writer *writer = job->writer;
+    struct snapshot snapshot = snapshot_of(writer, job->state);
     size_t json_length = 0;
-    enum status status = check_room(writer, snapshot.step, fault);
-    if (status == OK) {
-        status = conclude(writer, staging, &snapshot, &json_length, fault);
-    }
-    if (status == OK) {
-        status = folder_replace(writer->begun, writer->done, writer->aside, replaced, fault);
-    }
+    TRY(check_count(writer, snapshot.step, fault));
+    TRY(write_rest(writer, staging, &snapshot, &json_length, fault));
+    enum status status =
+        folder_replace(writer->begun, writer->done, writer->aside, replaced, fault);
     if (*replaced) {
-        note_saved(writer, &snapshot);
+        add_retained(writer, &snapshot);
     }
-    if (status == OK) {
-        status = check_complete(writer, json_length, &snapshot, staging, fault);
-    }
-    if (status == OK) {
-        thin_out(writer);
-    }
-    return status;
+    TRY(status);
+    TRY(check_complete(writer, json_length, &snapshot, staging, fault));
+    remove_oldest(writer);
+    return OK;
 }
 
 enum status snapshot_save(struct snapshot_writer *writer, const struct snapshot_state *state,
                           const struct staging *staging, struct fault *fault) {
-    const char *folder = writer->args.folder;
-    const struct saving saving = {writer, state};
-    snapshot_path(folder, SNAPSHOT_BEGUN, state->step, writer->begun);
-    snapshot_path(folder, SNAPSHOT_DONE, state->step, writer->done);
-    snapshot_path(folder, SNAPSHOT_ASIDE, state->step, writer->aside);
-    const struct joint_write joint = {.site = &writer->args.site,
+    const struct save_job job = {writer, state};
+    const struct joint_write joint = {.ranks = &writer->args.ranks,
                                       .folder = writer->begun,
                                       .files = writer->files,
                                       .file_count = writer->file_count,
-                                      .put_in_place = put_in_place,
-                                      .context = &saving};
+                                      .publish_folder = publish_folder,
+                                      .context = &job};
+    set_paths(writer, state->step);
     return joint_write_run(&joint, staging, fault);
 }

@@ -11,7 +11,8 @@ enum { READ_STAGING_BYTES = 1 << 20 }; /* of pieces in device memory */
 
 static const struct safetensors_pair METADATA[] = {{"format", "pt"}};
 
-/* Pieces mostly come in the tensors' order, so the search goes on where the last one ended. */
+/* The search starts at the tensor of the last piece: most pieces are in the order of the tensors.
+ * */
 static int tensor_of(const struct tensor_set *set, const char *name, int start) {
     for (int i = 0; i < set->tensor_count; i++) {
         int tensor = (start + i) % set->tensor_count;
@@ -19,7 +20,7 @@ static int tensor_of(const struct tensor_set *set, const char *name, int start) 
             return tensor;
         }
     }
-    ASSERT(!"a piece of one of the tensors");
+    ASSERT(!"the set has no tensor with the name of this piece");
     return -1;
 }
 
@@ -75,34 +76,27 @@ static void fill_entry(const struct tensor_spec *tensor, struct safetensors_entr
     }
 }
 
-/* The order in which safetensors_lay_out places them, so that the header lists bytes in order. */
-static void order_by_width(const struct tensor_source *sources, int count, int *source_of) {
-    int filled = 0;
+/* The entries get the order in which safetensors_lay_out stores their bytes: wider types first. */
+void tensor_file_plan(const char *name, const struct tensor_source *sources, int source_count,
+                      struct region *region, struct tensor_file *file) {
+    struct tensor_source *ordered = region_alloc(region, (size_t)source_count, sizeof *ordered);
+    struct safetensors_entry *entries = region_alloc(region, (size_t)source_count, sizeof *entries);
+    int count = 0;
     for (int64_t width = 8; width >= 1; width /= 2) {
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i < source_count; i++) {
             if (dtype_bytes(sources[i].tensor.dtype) == width) {
-                source_of[filled++] = i;
+                fill_entry(&sources[i].tensor, &entries[count]);
+                ordered[count++] = sources[i];
             }
         }
     }
-    ASSERT(filled == count);
-}
-
-void tensor_file_plan(const char *name, const struct tensor_source *sources, int source_count,
-                      struct region *region, struct tensor_file *file) {
-    int *source_of = region_alloc(region, (size_t)source_count, sizeof *source_of);
-    struct safetensors_entry *entries = region_alloc(region, (size_t)source_count, sizeof *entries);
-    order_by_width(sources, source_count, source_of);
-    for (int i = 0; i < source_count; i++) {
-        fill_entry(&sources[source_of[i]].tensor, &entries[i]);
-    }
-    int64_t data_bytes = safetensors_lay_out(entries, source_count);
-    file->name = name;
-    file->feed = NULL;
-    file->header =
-        (struct safetensors_header){entries, source_count, METADATA, (int)ARRAY_COUNT(METADATA)};
-    file->source_of = source_of;
-    file->sources = sources;
+    ASSERT(count == source_count);
+    int64_t data_bytes = safetensors_lay_out(entries, count);
+    *file = (struct tensor_file){
+        .name = name,
+        .sources = ordered,
+        .header = {entries, count, METADATA, (int)ARRAY_COUNT(METADATA)},
+    };
     file->header_bytes = safetensors_header_bytes(&file->header);
     file->header_text = region_alloc(region, file->header_bytes + 1, 1);
     size_t rendered =
@@ -111,8 +105,8 @@ void tensor_file_plan(const char *name, const struct tensor_source *sources, int
     file->bytes = (int64_t)file->header_bytes + data_bytes;
 }
 
-/* Space first: a disk that is too full says so before anything is written. File systems that
- * cannot reserve are taken as they are. */
+/* Reserves the space, so that a full disk is found before anything is written. A file system that
+ * cannot reserve space is no error. */
 static enum status reserve(int fd, const char *path, int64_t bytes, struct fault *fault) {
     if (fallocate(fd, 0, 0, bytes) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
         return fault_set(fault, STATUS_FIT, path, "free some disk space, or name another folder",
@@ -121,48 +115,29 @@ static enum status reserve(int fd, const char *path, int64_t bytes, struct fault
     return OK;
 }
 
-static enum status write_source(const struct tensor_file *file, const struct tensor_source *source,
-                                const struct piece_span *place, const struct staging *staging,
-                                struct fault *fault) {
-    const struct piece_feed *feed = file->feed;
-    enum status status = OK;
-    for (int i = 0; i < source->piece_count && status == OK; i++) {
-        const struct tensor_piece *piece = &source->pieces[i];
-        status = feed == NULL ? OK : feed->fill(feed->context, piece, fault);
-        if (status == OK) {
-            status = piece_write(place, piece, staging, fault);
-        }
-    }
-    return status;
-}
-
 enum status tensor_file_begin(const struct tensor_file *file, const char *folder,
                               struct fault *fault) {
     char path[PATH_BYTES];
-    int fd = -1;
+    int fd;
     file_join(folder, file->name, path, sizeof path);
     TRY(file_open_write(path, &fd, fault));
     enum status status = reserve(fd, path, file->bytes, fault);
     if (status == OK) {
         status = file_write_at(fd, path, file->header_text, file->header_bytes, 0, fault);
     }
-    if (status != OK) {
-        close(fd);
-        return status;
-    }
-    return file_close_synced(fd, path, fault);
+    return file_end_write(fd, path, status, fault);
 }
 
-static enum status fill(const struct tensor_file *file, int fd, const char *path,
-                        const struct staging *staging, struct fault *fault) {
+static enum status write_pieces(const struct tensor_file *file, int fd, const char *path,
+                                const struct staging *staging, struct fault *fault) {
     for (int i = 0; i < file->header.count; i++) {
-        const struct tensor_source *source = &file->sources[file->source_of[i]];
-        struct piece_span place = {.fd = fd,
-                                   .path = path,
-                                   .at =
-                                       (int64_t)file->header_bytes + file->header.entries[i].begin,
-                                   .dtype = source->tensor.dtype};
-        TRY(write_source(file, source, &place, staging, fault));
+        const struct tensor_source *source = &file->sources[i];
+        const struct piece_span span = {fd, path,
+                                        (int64_t)file->header_bytes + file->header.entries[i].begin,
+                                        source->tensor.dtype};
+        for (int piece = 0; piece < source->piece_count; piece++) {
+            TRY(piece_write(&span, &source->pieces[piece], staging, fault));
+        }
     }
     return OK;
 }
@@ -171,38 +146,35 @@ enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
                              const struct staging *staging, struct fault *fault) {
     char path[PATH_BYTES];
     file_join(folder, file->name, path, sizeof path);
-    int fd = open(path, O_WRONLY | O_CLOEXEC); /* never made anew: rank 0 may have given up */
+    int fd = open(path, O_WRONLY | O_CLOEXEC); /* not O_CREAT: rank 0 may have removed the file */
     if (fd < 0) {
         return fault_set(fault, STATUS_FAILED, path, "name a folder that every rank can write to",
                          "cannot open: %s", strerror(errno));
     }
-    enum status status = fill(file, fd, path, staging, fault);
-    if (status != OK) {
-        close(fd);
-        return status;
-    }
-    return file_close_synced(fd, path, fault);
+    enum status status = write_pieces(file, fd, path, staging, fault);
+    return file_end_write(fd, path, status, fault);
 }
 
-static const char OTHER_RUN[] = "it was saved by a run of another model or precision";
+static const char OTHER_RUN[] = "a run of another model or precision saved it";
 
 static enum status check_entry(const struct safetensors *found,
-                               const struct safetensors_entry *wanted, struct fault *fault) {
-    const struct safetensors_entry *have = safetensors_find(found, wanted->name);
-    if (have == NULL) {
+                               const struct safetensors_entry *expected, struct fault *fault) {
+    const struct safetensors_entry *entry = safetensors_find(found, expected->name);
+    if (entry == NULL) {
         return fault_set(fault, STATUS_INPUT, found->path, OTHER_RUN, "tensor '%s' is missing",
-                         wanted->name);
+                         expected->name);
     }
-    if (have->dtype != wanted->dtype) {
+    if (entry->dtype != expected->dtype) {
         return fault_set(fault, STATUS_INPUT, found->path, OTHER_RUN,
-                         "tensor '%s' is %s, wanted %s", wanted->name,
-                         safetensors_dtype_name(have->dtype),
-                         safetensors_dtype_name(wanted->dtype));
+                         "tensor '%s' is %s, expected %s", expected->name,
+                         safetensors_dtype_name(entry->dtype),
+                         safetensors_dtype_name(expected->dtype));
     }
-    if (have->rank != wanted->rank ||
-        memcmp(have->shape, wanted->shape, (size_t)wanted->rank * sizeof *wanted->shape) != 0) {
+    if (entry->rank != expected->rank ||
+        memcmp(entry->shape, expected->shape, (size_t)expected->rank * sizeof *expected->shape) !=
+            0) {
         return fault_set(fault, STATUS_INPUT, found->path, OTHER_RUN,
-                         "tensor '%s' has another shape than the model's", wanted->name);
+                         "the shape of tensor '%s' differs from the model's", expected->name);
     }
     return OK;
 }
@@ -210,7 +182,7 @@ static enum status check_entry(const struct safetensors *found,
 static enum status check_entries(const struct tensor_file *file, const struct safetensors *found,
                                  struct fault *fault) {
     if (found->header.count != file->header.count) {
-        return fault_set(fault, STATUS_INPUT, found->path, OTHER_RUN, "%d tensors, wanted %d",
+        return fault_set(fault, STATUS_INPUT, found->path, OTHER_RUN, "%d tensors, expected %d",
                          found->header.count, file->header.count);
     }
     for (int i = 0; i < file->header.count; i++) {
@@ -221,15 +193,15 @@ static enum status check_entries(const struct tensor_file *file, const struct sa
 
 static enum status read_pieces(const struct tensor_file *file, const struct safetensors *found,
                                const struct staging *staging, struct fault *fault) {
+    TRY(check_entries(file, found, fault));
     for (int i = 0; i < file->header.count; i++) {
-        const struct tensor_source *source = &file->sources[file->source_of[i]];
-        struct piece_span place = {.fd = found->fd,
-                                   .path = found->path,
-                                   .at = found->data_at +
-                                         safetensors_find(found, source->tensor.name)->begin,
-                                   .dtype = source->tensor.dtype};
+        const struct tensor_source *source = &file->sources[i];
+        const struct piece_span span = {found->fd, found->path,
+                                        found->data_at +
+                                            safetensors_find(found, source->tensor.name)->begin,
+                                        source->tensor.dtype};
         for (int piece = 0; piece < source->piece_count; piece++) {
-            TRY(piece_read(&place, &source->pieces[piece], false, staging, fault));
+            TRY(piece_read(&span, &source->pieces[piece], false, staging, fault));
         }
     }
     return OK;
@@ -250,17 +222,12 @@ enum status tensor_file_read(const struct tensor_file *file, const char *folder,
     char path[PATH_BYTES];
     struct region region = {0};
     struct safetensors found;
+    struct staging staging = {.bytes = READ_STAGING_BYTES};
     file_join(folder, file->name, path, sizeof path);
     enum status status = safetensors_open(path, &region, &found, fault);
     if (status == OK) {
-        struct staging staging = {.bytes = READ_STAGING_BYTES};
-        if (any_on_device(file)) {
-            staging.memory = region_alloc(&region, staging.bytes, 1);
-        }
-        status = check_entries(file, &found, fault);
-        if (status == OK) {
-            status = read_pieces(file, &found, &staging, fault);
-        }
+        staging.memory = any_on_device(file) ? region_alloc(&region, staging.bytes, 1) : NULL;
+        status = read_pieces(file, &found, &staging, fault);
         safetensors_close(&found);
     }
     region_finish(&region);

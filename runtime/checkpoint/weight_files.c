@@ -1,4 +1,3 @@
-/* Which files hold a model's weights, with their tables. */
 #include "runtime/checkpoint/weight_files.h"
 
 #include "base/file.h"
@@ -6,148 +5,128 @@
 #include "runtime/checkpoint/weights.h"
 
 #include <string.h>
-#include <unistd.h>
 
 static const char SINGLE_NAME[] = "model.safetensors";
 static const char INDEX_NAME[] = "model.safetensors.index.json";
 
-struct reading {
+struct file_finder {
     const char *folder;
     struct region *region;
     struct weight_files *files;
     struct fault *fault;
 };
 
-static const char *path_in(struct reading *reading, const char *name) {
+static const char *path_in(struct file_finder *finder, const char *name) {
     char path[PATH_BYTES];
-    file_join(reading->folder, name, path, sizeof path);
-    return region_copy_text(reading->region, path);
+    file_join(finder->folder, name, path, sizeof path);
+    return region_copy_text(finder->region, path);
 }
 
-/* The index comes from outside: it may name files of its own folder only. */
+/* The index is untrusted: it may name only files of its own folder. */
 static bool is_plain_name(const char *name) {
     size_t length = strlen(name);
     return length > 0 && length < NAME_BYTES && name[0] != '.' && strchr(name, '/') == NULL;
 }
 
-static int file_of(const struct reading *reading, const char *path) {
-    for (int i = reading->files->count - 1; i >= 0; i--) { /* an index names a file in long runs */
-        if (strcmp(reading->files->tables[i].path, path) == 0) {
+static int file_of(const struct file_finder *finder, const char *path) {
+    for (int i = finder->files->count - 1; i >= 0;
+         i--) { /* from the last: an index lists the names of a file together */
+        if (strcmp(finder->files->tables[i].path, path) == 0) {
             return i;
         }
     }
     return -1;
 }
 
-static enum status list_member(struct reading *reading, const struct json_node *member) {
+static enum status list_member(struct file_finder *finder, const struct json_node *member) {
     const char *name = NULL;
-    TRY(json_as_text(member, &name, reading->fault));
+    TRY(json_as_text(member, &name, finder->fault));
     if (!is_plain_name(name)) {
-        return json_fault(member, reading->fault, "name a file of the model folder",
+        return json_fault(member, finder->fault, "name a file of the model folder",
                           "is not a file's name");
     }
     char path[PATH_BYTES];
-    file_join(reading->folder, name, path, sizeof path);
-    if (file_of(reading, path) >= 0) {
+    file_join(finder->folder, name, path, sizeof path);
+    if (file_of(finder, path) >= 0) {
         return OK;
     }
-    if (reading->files->count == WEIGHT_FILES_MAX) {
-        return json_fault(member, reading->fault, NULL, "more than %d files", WEIGHT_FILES_MAX);
+    if (finder->files->count == WEIGHT_FILES_MAX) {
+        return json_fault(member, finder->fault, NULL, "more than %d files", WEIGHT_FILES_MAX);
     }
-    reading->files->tables[reading->files->count++].path = region_copy_text(reading->region, path);
+    finder->files->tables[finder->files->count++].path = region_copy_text(finder->region, path);
     return OK;
 }
 
-static enum status open_tables(struct reading *reading) {
-    for (int i = 0; i < reading->files->count; i++) {
-        struct safetensors *file = &reading->files->tables[i];
-        TRY(safetensors_open(file->path, reading->region, file, reading->fault));
+static enum status open_tables(struct file_finder *finder) {
+    for (int i = 0; i < finder->files->count; i++) {
+        struct safetensors *file = &finder->files->tables[i];
+        TRY(safetensors_open(file->path, finder->region, file, finder->fault));
         safetensors_close(file);
     }
     return OK;
 }
 
-/* Every name of the index must be where the index says. */
-static enum status check_index(struct reading *reading, const struct json_node *map) {
+/* Every tensor of the index must be in its file. */
+static enum status check_index(struct file_finder *finder, const struct json_node *map) {
     struct json_walk walk = json_walk_over(map);
     while (json_walk_next(&walk)) {
         const char *name = NULL;
-        TRY(json_as_text(&walk.member, &name, reading->fault));
+        TRY(json_as_text(&walk.member, &name, finder->fault));
         char path[PATH_BYTES];
-        file_join(reading->folder, name, path, sizeof path);
-        const struct safetensors *file = &reading->files->tables[file_of(reading, path)];
+        file_join(finder->folder, name, path, sizeof path);
+        const struct safetensors *file = &finder->files->tables[file_of(finder, path)];
         if (safetensors_find(file, walk.member.key) == NULL) {
-            return json_fault(&walk.member, reading->fault, "fetch the model again",
+            return json_fault(&walk.member, finder->fault, "fetch the model again",
                               "names %s, which has no such tensor", name);
         }
     }
     return OK;
 }
 
-static enum status read_index_map(struct reading *reading, const struct json_document *document) {
+static enum status read_index_map(struct file_finder *finder,
+                                  const struct json_document *document) {
     struct json_node map;
-    bool present = false;
-    enum status status =
-        json_get_object(&document->root, "weight_map", &map, &present, reading->fault);
-    if (status != OK) {
-        return status;
-    }
-    if (!present) {
-        return json_fault_member(&document->root, "weight_map", reading->fault, "is missing");
-    }
+    TRY(json_need(&document->root, "weight_map", &map, finder->fault));
+    TRY(json_as_object(&map, finder->fault));
     struct json_walk walk = json_walk_over(&map);
-    while (status == OK && json_walk_next(&walk)) {
-        status = list_member(reading, &walk.member);
+    while (json_walk_next(&walk)) {
+        TRY(list_member(finder, &walk.member));
     }
-    if (status == OK) {
-        status = open_tables(reading);
-    }
-    return status == OK ? check_index(reading, &map) : status;
+    TRY(open_tables(finder));
+    return check_index(finder, &map);
 }
 
-static enum status read_index(struct reading *reading, const char *path) {
-    int fd = -1;
-    int64_t bytes = 0;
-    TRY(file_open_read(path, &fd, &bytes, reading->fault));
-    close(fd);
-    if (bytes > WEIGHT_INDEX_BYTES_MAX) {
-        return fault_set(reading->fault, STATUS_INPUT, path, NULL,
-                         "%lld bytes, at most %d are read", (long long)bytes,
-                         WEIGHT_INDEX_BYTES_MAX);
-    }
+static enum status read_index(struct file_finder *finder, const char *path) {
     size_t length = 0;
-    char *text = region_alloc(reading->region, (size_t)bytes + 2, 1);
+    char *text;
     struct json_document document;
-    enum status status = file_read_text(path, text, (size_t)bytes + 2, &length, reading->fault);
-    if (status == OK) {
-        status = json_parse(text, length, WEIGHT_INDEX_BYTES_MAX, path, &document, reading->fault);
-    }
-    if (status == OK) {
-        status = read_index_map(reading, &document);
-        json_finish(&document);
-    }
+    TRY(file_read_region(path, WEIGHT_INDEX_BYTES_MAX, finder->region, &text, &length,
+                         finder->fault));
+    TRY(json_parse(text, length, WEIGHT_INDEX_BYTES_MAX, path, &document, finder->fault));
+    enum status status = read_index_map(finder, &document);
+    json_finish(&document);
     return status;
 }
 
-static enum status find_files(struct reading *reading) {
-    const char *single = path_in(reading, SINGLE_NAME);
-    const char *index = path_in(reading, INDEX_NAME);
+static enum status find_files(struct file_finder *finder) {
+    const char *single = path_in(finder, SINGLE_NAME);
+    const char *index = path_in(finder, INDEX_NAME);
     if (file_exists(single)) {
-        reading->files->tables[reading->files->count++].path = single;
-        return open_tables(reading);
+        finder->files->tables[finder->files->count++].path = single;
+        return open_tables(finder);
     }
     if (file_exists(index)) {
-        return read_index(reading, index);
+        return read_index(finder, index);
     }
-    bool pickled = file_exists(path_in(reading, "pytorch_model.bin")) ||
-                   file_exists(path_in(reading, "pytorch_model.bin.index.json"));
+    bool pickled = file_exists(path_in(finder, "pytorch_model.bin")) ||
+                   file_exists(path_in(finder, "pytorch_model.bin.index.json"));
     if (pickled) {
-        return fault_set(reading->fault, STATUS_INPUT, reading->folder,
+        return fault_set(finder->fault, STATUS_INPUT, finder->folder,
                          "convert it once: save_pretrained of transformers writes safetensors",
-                         "pytorch_model.bin is pickled Python, which is never run; weights are "
+                         "pytorch_model.bin is pickled Python, which Skep never runs; weights are "
                          "read from safetensors");
     }
-    return fault_set(reading->fault, STATUS_INPUT, reading->folder,
+    return fault_set(finder->fault, STATUS_INPUT, finder->folder,
                      "fetch the weights, or start from init=random", "has no %s and no %s",
                      SINGLE_NAME, INDEX_NAME);
 }
@@ -156,8 +135,8 @@ enum status weight_files_open(const char *folder, struct region *region, struct 
                               struct fault *fault) {
     struct weight_files found = {.tables =
                                      region_alloc(region, WEIGHT_FILES_MAX, sizeof *found.tables)};
-    struct reading reading = {folder, region, &found, fault};
-    TRY(find_files(&reading));
+    struct file_finder finder = {folder, region, &found, fault};
+    TRY(find_files(&finder));
     *files = found;
     return OK;
 }

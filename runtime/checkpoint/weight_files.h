@@ -1,4 +1,4 @@
-/* weight_files: the safetensors files of a model folder and their tables, one file or sharded. */
+/* weight_files: finds the safetensors files of a model folder and reads their tables. */
 #ifndef SKEP_CHECKPOINT_WEIGHT_FILES_H
 #define SKEP_CHECKPOINT_WEIGHT_FILES_H
 
@@ -6,13 +6,13 @@
 #include "runtime/checkpoint/safetensors.h"
 
 struct weight_files {
-    struct safetensors *tables; /* descriptors closed */
+    struct safetensors *tables; /* descriptors are closed */
     int count;
 };
 
 /* weight_files_open: model.safetensors, or model.safetensors.index.json and the files it names,
- * which must lie in `folder` and hold what the index says.
- * memory  everything in `region`; at most one file is open at a time
+ * which must be in `folder` and contain the tensors that the index lists.
+ * memory  in `region`; at most one file is open at a time
  * errors  STATUS_INPUT naming file and tensor; *files untouched */
 MUST_CHECK enum status weight_files_open(const char *folder, struct region *region,
                                          struct weight_files *files, struct fault *fault);

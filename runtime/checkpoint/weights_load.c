@@ -1,5 +1,5 @@
-/* A model folder's tensors to parameters in memory: first every name, type and shape is checked,
- * then the bytes are read in the order of the files. */
+/* Loads parameters from a model folder: first checks every name, type and shape, then reads the
+ * bytes in the order of the files. */
 #include "base/file.h"
 #include "base/text.h"
 #include "runtime/checkpoint/weight_files.h"
@@ -11,7 +11,7 @@
 
 static const char HEAD_NAME[] = "lm_head.weight";
 
-/* Where a parameter lies. */
+/* The tensor of a parameter. */
 struct weight_found {
     int file;
     const struct safetensors_entry *entry; /* NULL: not found */
@@ -23,7 +23,7 @@ struct loading {
     struct fault *fault;
     struct weight_files files;
     struct weight_found *found;    /* [param_count] */
-    struct weight_found head;      /* a tied head that is stored all the same */
+    struct weight_found head;      /* a tied head that the files contain all the same */
     struct tensor_source *sources; /* [param_count]: each parameter's pieces */
 };
 
@@ -49,11 +49,8 @@ static void add_shape(struct text *text, const int64_t *shape, int rank) {
 
 static enum status check_shape(struct loading *loading, const struct safetensors *file,
                                const struct safetensors_entry *entry, const struct param *param) {
-    bool same = entry->rank == param->rank;
-    for (int axis = 0; same && axis < param->rank; axis++) {
-        same = entry->shape[axis] == param->shape[axis];
-    }
-    if (same) {
+    if (entry->rank == param->rank &&
+        memcmp(entry->shape, param->shape, (size_t)param->rank * sizeof *param->shape) == 0) {
         return OK;
     }
     char buffer[2][192];
@@ -67,13 +64,13 @@ static enum status check_shape(struct loading *loading, const struct safetensors
                      found.bytes, wanted.bytes);
 }
 
-static enum status note_found(struct loading *loading, int file,
-                              const struct safetensors_entry *entry, const struct param *param,
-                              struct weight_found *found) {
+static enum status set_found(struct loading *loading, int file,
+                             const struct safetensors_entry *entry, const struct param *param,
+                             struct weight_found *found) {
     const struct safetensors *table = &loading->files.tables[file];
     if (found->entry != NULL) {
         return fault_set(loading->fault, STATUS_INPUT, table->path, "keep one of them, in one file",
-                         "tensor '%s' stands in %s too, as '%s'", entry->name,
+                         "tensor '%s' is also in %s, as '%s'", entry->name,
                          loading->files.tables[found->file].path, found->entry->name);
     }
     TRY(check_type(loading, table, entry));
@@ -87,19 +84,19 @@ static enum status match_entry(struct loading *loading, int file,
     const struct blueprint *blueprint = loading->args->blueprint;
     int param = weight_name_match(blueprint, entry->name);
     if (param >= 0) {
-        return note_found(loading, file, entry, &blueprint->params[param], &loading->found[param]);
+        return set_found(loading, file, entry, &blueprint->params[param], &loading->found[param]);
     }
     if (param == WEIGHT_UNKNOWN) {
         return fault_set(loading->fault, STATUS_INPUT, loading->files.tables[file].path,
                          "config.json and the weights belong to different models",
-                         "tensor '%s' is no parameter of this %s model", entry->name,
+                         "tensor '%s' is not a parameter of this %s model", entry->name,
                          blueprint->model_type);
     }
     if (strcmp(entry->name, HEAD_NAME) != 0) {
         return OK;
     }
     const struct param *embedding = blueprint_param(blueprint, PARAM_EMBEDDING, PARAM_NO_LAYER);
-    return note_found(loading, file, entry, embedding, &loading->head);
+    return set_found(loading, file, entry, embedding, &loading->head);
 }
 
 static enum status match_all(struct loading *loading) {
@@ -130,8 +127,8 @@ static enum status check_complete(struct loading *loading) {
                                "config.json"
                              : "fetch the model again, or check config.json";
     return fault_set(loading->fault, STATUS_INPUT, loading->args->folder, remedy,
-                     "tensor '%s' is missing (%d of %d are)", first->name, missing,
-                     blueprint->param_count);
+                     "tensor '%s' is missing (%d of %d parameters are missing)", first->name,
+                     missing, blueprint->param_count);
 }
 
 static void sort_pieces(struct loading *loading) {
@@ -149,7 +146,7 @@ static void sort_pieces(struct loading *loading) {
     tensor_sources_init(&set, &loading->region, loading->sources);
 }
 
-/* Opened again for its bytes: it must still be the file whose table was read. */
+/* Opens the file again for its data. It must have the size from which its table was read. */
 static enum status reopen(struct loading *loading, int file, int *fd) {
     const struct safetensors *table = &loading->files.tables[file];
     int64_t bytes = 0;
@@ -157,46 +154,48 @@ static enum status reopen(struct loading *loading, int file, int *fd) {
     if (bytes != table->data_at + table->data_bytes) {
         close(*fd);
         return fault_set(loading->fault, STATUS_INPUT, table->path, "start again",
-                         "changed while it was read");
+                         "the file changed while it was read");
     }
     return OK;
 }
 
-static struct piece_span place_of(const struct loading *loading, const struct weight_found *found,
-                                  int fd) {
+static struct piece_span span_of(const struct loading *loading, const struct weight_found *found,
+                                 int fd) {
     const struct safetensors *table = &loading->files.tables[found->file];
-    struct piece_span place = {
+    struct piece_span span = {
         .fd = fd, .path = table->path, .at = table->data_at + found->entry->begin};
-    bool loads = safetensors_dtype_loads(found->entry->dtype, &place.dtype);
+    bool loads = safetensors_dtype_loads(found->entry->dtype, &span.dtype);
     ASSERT(loads);
-    return place;
+    return span;
 }
 
-static enum status read_file(struct loading *loading, int file) {
+static enum status read_params(struct loading *loading, int file, int fd) {
     const struct weights_load_args *args = loading->args;
-    int fd = -1;
-    enum status status = reopen(loading, file, &fd);
-    if (status != OK) {
-        return status;
-    }
-    for (int param = 0; param < args->blueprint->param_count && status == OK; param++) {
+    for (int param = 0; param < args->blueprint->param_count; param++) {
         const struct weight_found *found = &loading->found[param];
+        const struct tensor_source *source = &loading->sources[param];
         if (found->file != file) {
             continue;
         }
-        const struct tensor_source *source = &loading->sources[param];
-        struct piece_span place = place_of(loading, found, fd);
-        for (int i = 0; i < source->piece_count && status == OK; i++) {
-            status = piece_read(&place, &source->pieces[i], true, &args->staging, loading->fault);
+        struct piece_span span = span_of(loading, found, fd);
+        for (int i = 0; i < source->piece_count; i++) {
+            TRY(piece_read(&span, &source->pieces[i], true, &args->staging, loading->fault));
         }
     }
+    return OK;
+}
+
+static enum status read_file(struct loading *loading, int file) {
+    int fd;
+    TRY(reopen(loading, file, &fd));
+    enum status status = read_params(loading, file, fd);
     close(fd);
     return status;
 }
 
-/* Elements of two tensors, compared as floats: a BF16 head may stand beside an F32 embedding. Index
- * of the first that differs, or -1. */
-static enum status compare_ties(struct loading *loading, const struct piece_span places[2],
+/* Compares a range of two tensors as floats, because a BF16 head may belong to an F32 embedding.
+ * *different is -1 before, and becomes the index of the first difference. */
+static enum status compare_ties(struct loading *loading, const struct piece_span spans[2],
                                 const struct tensor_piece *piece, int64_t *different) {
     enum { BLOCK = 1024 };
     char stored[BLOCK * sizeof(float)];
@@ -205,10 +204,10 @@ static enum status compare_ties(struct loading *loading, const struct piece_span
     for (int64_t at = piece->first; at < end && *different < 0; at += BLOCK) {
         int64_t count = end - at < BLOCK ? end - at : BLOCK;
         for (int side = 0; side < 2; side++) {
-            int64_t width = dtype_bytes(places[side].dtype);
-            TRY(file_read_at(places[side].fd, places[side].path, stored, (size_t)(count * width),
-                             places[side].at + at * width, loading->fault));
-            convert_to_f32(places[side].dtype, stored, count, values[side]);
+            int64_t width = dtype_bytes(spans[side].dtype);
+            TRY(file_read_at(spans[side].fd, spans[side].path, stored, (size_t)(count * width),
+                             spans[side].at + at * width, loading->fault));
+            convert_to_f32(spans[side].dtype, stored, count, values[side]);
         }
         for (int64_t i = 0; i < count && *different < 0; i++) {
             *different = values[0][i] == values[1][i] ? -1 : at + i;
@@ -222,46 +221,49 @@ static bool is_same_range(const struct tensor_piece *a, const struct tensor_piec
     return a->first == b->first && piece_count(a) == piece_count(b);
 }
 
-static enum status compare_pieces(struct loading *loading, const struct piece_span places[2],
+static enum status compare_pieces(struct loading *loading, const struct piece_span spans[2],
                                   const struct tensor_source *source, int64_t *different) {
     for (int i = 0; i < source->piece_count && *different < 0; i++) {
         const struct tensor_piece *piece = &source->pieces[i];
         if (i == 0 || !is_same_range(piece, piece - 1)) {
-            TRY(compare_ties(loading, places, piece, different));
+            TRY(compare_ties(loading, spans, piece, different));
         }
     }
     return OK;
 }
 
+/* Opens the tensors' files, spans[0] first. */
+static enum status compare_tensors(struct loading *loading, struct piece_span spans[2],
+                                   const struct weight_found *const founds[2],
+                                   const struct tensor_source *source, int64_t *different) {
+    int fds[2];
+    TRY(reopen(loading, founds[0]->file, &fds[0]));
+    enum status status = reopen(loading, founds[1]->file, &fds[1]);
+    if (status == OK) {
+        spans[0] = span_of(loading, founds[0], fds[0]);
+        spans[1] = span_of(loading, founds[1], fds[1]);
+        status = compare_pieces(loading, spans, source, different);
+        close(fds[1]);
+    }
+    close(fds[0]);
+    return status;
+}
+
 static enum status check_head(struct loading *loading) {
     const struct blueprint *blueprint = loading->args->blueprint;
-    int embedding =
-        (int)(blueprint_param(blueprint, PARAM_EMBEDDING, PARAM_NO_LAYER) - blueprint->params);
-    const struct weight_found *founds[2] = {&loading->found[embedding], &loading->head};
-    struct piece_span places[2];
+    ptrdiff_t embedding =
+        blueprint_param(blueprint, PARAM_EMBEDDING, PARAM_NO_LAYER) - blueprint->params;
+    const struct weight_found *const founds[2] = {&loading->found[embedding], &loading->head};
+    struct piece_span spans[2];
     int64_t different = -1;
-    enum status status = OK;
-    int opened = 0;
-    for (; opened < 2 && status == OK; opened += status == OK) {
-        int fd = -1;
-        status = reopen(loading, founds[opened]->file, &fd);
-        if (status == OK) {
-            places[opened] = place_of(loading, founds[opened], fd);
-        }
+    TRY(compare_tensors(loading, spans, founds, &loading->sources[embedding], &different));
+    if (different < 0) {
+        return OK;
     }
-    if (status == OK) {
-        status = compare_pieces(loading, places, &loading->sources[embedding], &different);
-    }
-    for (int i = 0; i < opened; i++) {
-        close(places[i].fd);
-    }
-    if (status == OK && different >= 0) {
-        return fault_set(loading->fault, STATUS_INPUT, places[1].path,
-                         "set tie_word_embeddings to false in config.json, as transformers does",
-                         "tensor '%s' differs from '%s' at element %lld, but config.json ties them",
-                         loading->head.entry->name, founds[0]->entry->name, (long long)different);
-    }
-    return status;
+    return fault_set(loading->fault, STATUS_INPUT, spans[1].path,
+                     "set tie_word_embeddings to false in config.json, as transformers does",
+                     "tensor '%s' differs from '%s' at element %lld, but config.json ties them",
+                     loading->head.entry->name, founds[0]->entry->name, (long long)different);
 }
 
 static enum status load(struct loading *loading) {

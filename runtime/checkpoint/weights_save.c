@@ -1,5 +1,4 @@
-/* Parameters in memory to a Hugging Face model folder: laid out once, written as often as
- * wanted. */
+/* Exports parameters to a Hugging Face model folder, which is laid out once and written often. */
 #include "base/file.h"
 #include "base/text.h"
 #include "runtime/checkpoint/config_text.h"
@@ -17,26 +16,24 @@ enum { SHARD_NAME_BYTES = 40, INDEX_LINE_BYTES = NAME_BYTES * 6 + SHARD_NAME_BYT
 static const char INDEX_NAME[] = "model.safetensors.index.json";
 static const char CONFIG_NAME[] = "config.json";
 
-/* What goes along from the model's folder: tokenizer, chat template, generation defaults. */
-static const char *const COPIED_NAMES[] = {
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "vocab.txt",
-    "chat_template.jinja",
-    "chat_template.json",
-};
+/* Copied from the model's folder: tokenizer, chat template, generation defaults. */
+static const char *const COPIED_NAMES[] = {"generation_config.json",
+                                           "tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "tokenizer.model",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "vocab.json",
+                                           "merges.txt",
+                                           "vocab.txt",
+                                           "chat_template.jinja",
+                                           "chat_template.json"};
 
 static int64_t source_bytes(const struct tensor_source *source) {
     return spec_elements(&source->tensor) * dtype_bytes(source->tensor.dtype);
 }
 
-/* Index of the first source behind the file that starts with `first`: as many as fit, at least
+/* The end of the file that starts with source `first`. It has as many sources as fit, at least
  * one. */
 static int file_end(const struct tensor_source *sources, int count, int first, int64_t bytes_max) {
     int64_t bytes = source_bytes(&sources[first]);
@@ -122,7 +119,19 @@ static bool is_same_folder(const char *a, const char *b) {
            one.st_ino == two.st_ino;
 }
 
-/* An export replaces its folder as a whole, so it must hold nothing but an earlier export. */
+static enum status check_names(const char *folder, struct folder_walk *walk, struct fault *fault) {
+    while (folder_walk_next(walk)) {
+        if (walk->is_folder || !is_export_name(walk->name)) {
+            return fault_set(fault, STATUS_INPUT, folder, "name another folder",
+                             "contains '%s', which is not part of an export; an export replaces "
+                             "the whole folder",
+                             walk->name);
+        }
+    }
+    return OK;
+}
+
+/* An export replaces the whole folder, so the folder may contain only an earlier export. */
 static enum status check_target(const struct weights_save *save, struct fault *fault) {
     if (!file_exists(save->folder)) {
         return OK;
@@ -132,22 +141,13 @@ static enum status check_target(const struct weights_save *save, struct fault *f
                          "is the folder that the model was read from");
     }
     struct folder_walk walk;
-    enum status status = folder_walk_begin(save->folder, &walk, fault);
-    if (status != OK) {
-        return status;
-    }
-    while (status == OK && folder_walk_next(&walk)) {
-        if (walk.is_folder || !is_export_name(walk.name)) {
-            status = fault_set(fault, STATUS_INPUT, save->folder, "name another folder",
-                               "holds '%s', which is not of an export, and would be replaced",
-                               walk.name);
-        }
-    }
+    TRY(folder_walk_begin(save->folder, &walk, fault));
+    enum status status = check_names(save->folder, &walk, fault);
     folder_walk_end(&walk);
     return status;
 }
 
-/* Better said now than after the last step. */
+/* The export is written after the last step, when this error would come too late. */
 static enum status check_parent(const struct weights_save *save, struct fault *fault) {
     char parent[PATH_BYTES];
     file_folder_of(save->folder, parent, sizeof parent);
@@ -158,7 +158,7 @@ static enum status check_parent(const struct weights_save *save, struct fault *f
     return OK;
 }
 
-/* "/a/b/" is "/a/b"; what is not yet, or no longer, in its place stands beside it. */
+/* "/a/b/" becomes "/a/b", so that the temporary folders are next to it. */
 static void name_folders(const struct weights_save_args *args, struct weights_save *save) {
     size_t length = strlen(args->folder);
     ASSERT(length > 0 && length < PATH_BYTES);
@@ -181,7 +181,7 @@ static enum status plan(const struct weights_save_args *args, struct region *reg
     int count = args->set.tensor_count;
     struct tensor_source *sources = region_alloc(region, (size_t)count, sizeof *sources);
     tensor_sources_init(&args->set, region, sources);
-    ASSERT(args->site.world > 1 || tensor_sources_are_whole(sources, count));
+    ASSERT(args->ranks.world > 1 || tensor_sources_are_whole(sources, count));
     for (int i = 0; i < count; i++) {
         sources[i].tensor.dtype = args->dtype;
     }
@@ -194,64 +194,47 @@ static enum status plan(const struct weights_save_args *args, struct region *reg
     return OK;
 }
 
+static enum status check_folders(const struct weights_save *save, struct fault *fault) {
+    TRY(check_target(save, fault));
+    return check_parent(save, fault);
+}
+
 enum status weights_save_plan(const struct weights_save_args *args, struct region *region,
                               struct weights_save *save, struct fault *fault) {
-    enum status status = OK;
     name_folders(args, save);
     save->model_folder = region_copy_text(region, args->model_folder);
-    save->site = args->site;
-    if (checkpoint_is_rank0(&args->site)) {
-        status = check_target(save, fault);
-        if (status == OK) {
-            status = check_parent(save, fault);
-        }
-    }
+    save->ranks = args->ranks;
+    enum status status = checkpoint_is_rank0(&args->ranks) ? check_folders(save, fault) : OK;
     if (status == OK) {
         status = plan(args, region, save, fault);
     }
-    return checkpoint_site_agree(&args->site, status, fault);
+    return checkpoint_agree(&args->ranks, status, fault);
 }
 
-static enum status copy_along(const struct weights_save *save, const struct staging *staging,
-                              struct fault *fault) {
-    for (size_t i = 0; i < ARRAY_COUNT(COPIED_NAMES); i++) {
-        bool copied = false;
-        TRY(folder_copy_file(save->model_folder, save->temporary, COPIED_NAMES[i], staging->memory,
-                             staging->bytes, &copied, fault));
-    }
-    return OK;
-}
-
-static enum status put_in_place(const void *context, const struct staging *staging, bool *replaced,
-                                struct fault *fault) {
+static enum status publish_folder(const void *context, const struct staging *staging,
+                                  bool *replaced, struct fault *fault) {
     const struct weights_save *save = context;
-    enum status status = OK;
     if (save->index_text != NULL) {
-        status = folder_write_file(save->temporary, INDEX_NAME, save->index_text,
-                                   save->index_length, fault);
+        TRY(folder_write_file(save->temporary, INDEX_NAME, save->index_text, save->index_length,
+                              fault));
     }
-    if (status == OK) {
-        status = folder_write_file(save->temporary, CONFIG_NAME, save->config_text,
-                                   save->config_length, fault);
+    TRY(folder_write_file(save->temporary, CONFIG_NAME, save->config_text, save->config_length,
+                          fault));
+    for (size_t i = 0; i < ARRAY_COUNT(COPIED_NAMES) && save->model_folder[0] != '\0'; i++) {
+        TRY(folder_copy_file(save->model_folder, save->temporary, COPIED_NAMES[i], staging->memory,
+                             staging->bytes, fault));
     }
-    if (status == OK && save->model_folder[0] != '\0') {
-        status = copy_along(save, staging, fault);
-    }
-    if (status == OK) {
-        status = file_sync_folder(save->temporary, fault);
-    }
-    return status == OK
-               ? folder_replace(save->temporary, save->folder, save->aside, replaced, fault)
-               : status;
+    TRY(file_sync_folder(save->temporary, fault));
+    return folder_replace(save->temporary, save->folder, save->aside, replaced, fault);
 }
 
 enum status weights_save_run(const struct weights_save *save, const struct staging *staging,
                              struct fault *fault) {
-    const struct joint_write joint = {.site = &save->site,
+    const struct joint_write joint = {.ranks = &save->ranks,
                                       .folder = save->temporary,
                                       .files = save->files,
                                       .file_count = save->file_count,
-                                      .put_in_place = put_in_place,
+                                      .publish_folder = publish_folder,
                                       .context = save};
     return joint_write_run(&joint, staging, fault);
 }

@@ -12,7 +12,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { PROFILE_TEXT_BYTES = 16384, VALUE_BYTES = 40 };
 
@@ -149,18 +148,6 @@ static void profile_name(const char *path, char *name, size_t capacity) {
     snprintf(name, capacity, "%.*s", (int)length, begin);
 }
 
-/* Writes the temporary file `part`. */
-static enum status write_part(const char *part, const struct text *text, struct fault *fault) {
-    int fd;
-    TRY(file_open_write(part, &fd, fault));
-    enum status status = file_write_at(fd, part, text->bytes, text->length, 0, fault);
-    if (status != OK) {
-        close(fd);
-        return status;
-    }
-    return file_close_synced(fd, part, fault);
-}
-
 static enum status write_profile(const char *path, const struct target *target,
                                  struct region *region, struct fault *fault) {
     char part[PATH_BYTES];
@@ -171,8 +158,7 @@ static enum status write_profile(const char *path, const struct target *target,
     }
     profile_write(target, &text);
     ASSERT(!text.truncated);
-    TRY(write_part(part, &text, fault));
-    return file_publish(part, path, fault);
+    return file_replace(path, part, text.bytes, text.length, fault);
 }
 
 static enum status lower_fault(const struct probed *probed, const char *isa, struct fault *fault) {

@@ -33,7 +33,7 @@ static enum status list_all(const struct snapshot_tool *tool, struct snapshot_li
         return snapshot_list(tool->folder, tool->region, listed, count, tool->fault);
     }
     *listed = region_alloc(tool->region, 1, sizeof **listed);
-    (*listed)->readable =
+    (*listed)->is_readable =
         snapshot_read(tool->folder, tool->region, &(*listed)->snapshot, &(*listed)->fault) == OK;
     (*listed)->snapshot.path = tool->folder;
     *count = 1;
@@ -65,11 +65,11 @@ static enum status run_verify(const struct snapshot_tool *tool) {
                          "the folder contains no snapshots");
     }
     for (int i = 0; i < count; i++) {
-        if (listed[i].readable) {
-            listed[i].readable = snapshot_verify(listed[i].snapshot.path, tool->region,
-                                                 &listed[i].snapshot, &listed[i].fault) == OK;
+        if (listed[i].is_readable) {
+            listed[i].is_readable = snapshot_verify(listed[i].snapshot.path, tool->region,
+                                                    &listed[i].snapshot, &listed[i].fault) == OK;
         }
-        damaged += !listed[i].readable;
+        damaged += !listed[i].is_readable;
     }
     print_list(tool, listed, count, true);
     if (damaged == 0) {

@@ -1,7 +1,7 @@
 #include "runtime/inner_training/lockstep.h"
 
 #include "base/clock.h"
-#include "runtime/checkpoint/snapshot_path.h"
+#include "runtime/checkpoint/snapshot.h"
 #include "runtime/inner_training/member_run_state.h"
 #include "transport/site/stop.h"
 

@@ -9,7 +9,7 @@
 #ifndef SKEP_SESSION_SESSION_H
 #define SKEP_SESSION_SESSION_H
 
-#include "runtime/checkpoint/checkpoint_site.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/piece.h"
 #include "runtime/data/data.h"
 #include "runtime/program/program.h"

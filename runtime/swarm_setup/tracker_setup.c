@@ -147,22 +147,8 @@ static enum status place_files(struct tracker_setup *track, const struct tracker
 static enum status write_text(const char *path, const char *text, struct fault *fault) {
     char beside[PATH_BYTES + 8];
     struct text name = text_over(beside, sizeof beside);
-    int fd;
     text_add(&name, "%s.new", path);
-    TRY(file_open_write(beside, &fd, fault));
-    enum status status = file_write_at(fd, beside, text, strlen(text), 0, fault);
-    if (status == OK) {
-        status = file_close_synced(fd, beside, fault);
-    } else {
-        close(fd);
-    }
-    if (status == OK) {
-        status = file_publish(beside, path, fault);
-    }
-    if (status != OK) {
-        unlink(beside);
-    }
-    return status;
+    return file_replace(path, beside, text, strlen(text), fault);
 }
 
 /* A copy for people, beside the run file. */

@@ -30,7 +30,7 @@ enum status outputs_plan_export(struct session *session, const struct tensor_set
                                      .config_length = outputs->config_length,
                                      .set = *set,
                                      .dtype = (enum dtype)session->settings.params_dtype,
-                                     .site = session_checkpoint_site(session)};
+                                     .ranks = session_checkpoint_site(session)};
     return weights_save_plan(&save, &session->region, &outputs->export, fault);
 }
 
@@ -40,7 +40,7 @@ enum status outputs_make_writer(struct session *session, const struct snapshot_g
                                  .keep = (int)session->settings.snapshot_keep,
                                  .groups = groups,
                                  .group_count = group_count,
-                                 .site = session_checkpoint_site(session),
+                                 .ranks = session_checkpoint_site(session),
                                  .config_text = outputs->config_text,
                                  .config_length = outputs->config_length,
                                  .model_folder = session->model_folder,

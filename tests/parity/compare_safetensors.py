@@ -26,10 +26,10 @@ except ImportError:
 
 # Skep's reason -> the name of the exception.
 EXCEPTIONS = {
-    "duplicate tensor name": "stands twice in the header",
-    "duplicate metadata key": "'__metadata__': a key stands twice",
+    "duplicate tensor name": "is in the header twice",
+    "duplicate metadata key": "'__metadata__': has a key twice",
     "header does not start with '{'": "does not start with '{'",
-    "tensor described by a list": "an object was wanted",
+    "tensor described by a list": "expected an object",
     "dtype not a string": "dtype is not a string",
     "NUL in a string": "a NUL inside a string",
     "more than 8 dimensions": "more dimensions or offsets",

@@ -171,7 +171,7 @@ NO_DOOR = (
     # nothing includes them: kernels/loops declares what they define
     "kernels/loops/x86", "kernels/loops/arm",
     # still to come
-    "runtime/checkpoint",  "runtime/settings",
+    "runtime/settings",
     "runtime/data",
     "runtime/diagnose")
 
@@ -222,6 +222,7 @@ PLAIN_FOLDERS = (
     "base",
     "docs",
     "kernels",
+    "runtime/checkpoint",
     "runtime/cli",
     "runtime/inner_training",
     "runtime/model",

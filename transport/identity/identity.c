@@ -137,11 +137,7 @@ static enum status write_draft(const char *draft, const struct key_pairs *keys,
     line[LINE_BYTES - 1] = '\n';
     enum status status = file_write_at(fd, draft, line, LINE_BYTES, 0, fault);
     explicit_bzero(line, sizeof line);
-    if (status != OK) {
-        close(fd);
-        return status;
-    }
-    return file_close_synced(fd, draft, fault);
+    return file_end_write(fd, draft, status, fault);
 }
 
 /* Unlike rename(), link() fails if `path` exists. The second of two processes then uses the file of

@@ -32,7 +32,7 @@ void snapshot_print_list(const char *folder, const struct snapshot_listed *liste
     for (int i = 0; i < count; i++) {
         const struct snapshot *snapshot = &listed[i].snapshot;
         char when[32], size[24];
-        if (!listed[i].readable) {
+        if (!listed[i].is_readable) {
             printf("%s: damaged: %s: %s\n", snapshot->path, listed[i].fault.subject,
                    listed[i].fault.reason);
             continue;
@@ -60,8 +60,8 @@ void snapshot_print_list_json(const char *folder, const struct snapshot_listed *
     for (int i = 0; i < count; i++) {
         json_begin_object(json_newline(json, 4), NULL);
         json_add_text(json, "path", listed[i].snapshot.path);
-        json_add_bool(json, "good", listed[i].readable);
-        if (listed[i].readable) {
+        json_add_bool(json, "good", listed[i].is_readable);
+        if (listed[i].is_readable) {
             add_head(json, &listed[i].snapshot);
         } else {
             json_add_text(json, "place", listed[i].fault.subject);

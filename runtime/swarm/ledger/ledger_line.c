@@ -144,12 +144,12 @@ static const struct line_field MEMBER_FIELDS[] = {
 
 static enum status read_u64(const struct json_node *object, const char *key, uint64_t max,
                             uint64_t *value, struct fault *fault) {
-    int64_t found = -1;
-    bool present = false;
-    TRY(json_get_i64(object, key, &found, &present, fault));
-    if (!present || found < 0 || (uint64_t)found > max) {
-        return json_fault_member(object, key, fault, "%s",
-                                 present ? "is out of bounds" : "is missing");
+    struct json_node node;
+    int64_t found;
+    TRY(json_need(object, key, &node, fault));
+    TRY(json_as_i64(&node, &found, fault));
+    if (found < 0 || (uint64_t)found > max) {
+        return json_fault(&node, fault, NULL, "is out of bounds");
     }
     *value = (uint64_t)found;
     return OK;
@@ -196,11 +196,10 @@ static enum status read_fields(const struct json_node *object, const struct line
 /* A required array of at most `max` elements. */
 static enum status read_array(const struct json_node *object, const char *key, uint32_t max,
                               struct json_node *array, uint32_t *count, struct fault *fault) {
-    bool present = false;
-    TRY(json_get_array(object, key, array, &present, fault));
-    if (!present || json_count(array) > max) {
-        return json_fault_member(object, key, fault, "%s",
-                                 present ? "has more elements than its limit" : "is missing");
+    TRY(json_need(object, key, array, fault));
+    TRY(json_as_array(array, fault));
+    if (json_count(array) > max) {
+        return json_fault(array, fault, NULL, "has more elements than its limit");
     }
     *count = (uint32_t)json_count(array);
     return OK;
@@ -367,11 +366,8 @@ static enum status read_kind(const struct json_node *root, struct entry *entry,
 static enum status read_cursor(const struct json_node *root, struct data_cursor *cursor,
                                struct fault *fault) {
     struct json_node node;
-    bool present = false;
-    TRY(json_get_object(root, "cursor", &node, &present, fault));
-    if (!present) {
-        return json_fault_member(root, "cursor", fault, "is missing");
-    }
+    TRY(json_need(root, "cursor", &node, fault));
+    TRY(json_as_object(&node, fault));
     TRY(check_field_count(&node, 2, fault));
     TRY(read_u64(&node, "position", INT64_MAX, &cursor->position, fault));
     return read_ranges(&node, "returned", SWARM_RETURNED_MAX, cursor->returned,

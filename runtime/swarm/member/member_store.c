@@ -50,16 +50,8 @@ static enum status acquire_lock(struct member_store *store, struct fault *fault)
 static const char OTHER_FOLDER[] = "set XDG_STATE_HOME to another folder, or move this one away";
 
 static enum status write_owner(struct member_store *store, const char *owner, struct fault *fault) {
-    int fd;
     file_join(store->folder, "swarm.new", store->temporary, PATH_BYTES);
-    TRY(file_open_write(store->temporary, &fd, fault));
-    enum status status = file_write_at(fd, store->temporary, owner, strlen(owner), 0, fault);
-    if (status != OK) {
-        close(fd);
-        return status;
-    }
-    TRY(file_close_synced(fd, store->temporary, fault));
-    return file_publish(store->temporary, store->path, fault);
+    return file_replace(store->path, store->temporary, owner, strlen(owner), fault);
 }
 
 /* The hash that the folder is recorded with, into `owner`. It is unchanged for a new folder. */

@@ -58,11 +58,7 @@ static enum status write_whole(const struct result_files *files, const uint8_t *
         status = file_write_at(fd, path, results, files->slices.bytes, (int64_t)files->head_bytes,
                                fault);
     }
-    if (status != OK) {
-        close(fd);
-        return status;
-    }
-    return file_close_synced(fd, path, fault);
+    return file_end_write(fd, path, status, fault);
 }
 
 enum status result_file_write(const struct result_files *files, const struct entry *entry,

@@ -163,22 +163,7 @@ static enum status publish(struct allow_list_edit *edit, struct region *region,
     if (new_name.truncated || edit->changed.truncated) {
         return fault_set(fault, STATUS_INPUT, edit->path, NULL, "the file or its name is too long");
     }
-    int fd;
-    TRY(file_open_write(path, &fd, fault));
-    enum status status =
-        file_write_at(fd, path, edit->changed.bytes, edit->changed.length, 0, fault);
-    if (status == OK) {
-        status = file_close_synced(fd, path, fault);
-    } else {
-        close(fd);
-    }
-    if (status == OK) {
-        status = file_publish(path, edit->path, fault);
-    }
-    if (status != OK) {
-        unlink(path);
-    }
-    return status;
+    return file_replace(edit->path, path, edit->changed.bytes, edit->changed.length, fault);
 }
 
 static int row_of_keys(const struct allow_list *list, const struct public_keys *keys) {

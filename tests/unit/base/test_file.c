@@ -137,6 +137,37 @@ static void publish_replaces_the_old_file_whole(void **state) {
     assert_holds("final", "new");
 }
 
+static void replace_writes_the_new_bytes_and_removes_the_temporary_file_on_an_error(void **state) {
+    (void)state;
+    char temporary[PATH_MAX_HERE];
+    char to[PATH_MAX_HERE];
+    put("final", "old");
+    file_join(folder, "final.new", temporary, sizeof temporary);
+    file_join(folder, "final", to, sizeof to);
+    assert_int_equal(file_replace(to, temporary, "new", 3, &fault), OK);
+    assert_holds("final", "new");
+    assert_false(file_exists(temporary));
+    file_join(folder, "none/final", to, sizeof to);
+    assert_int_equal(file_replace(to, temporary, "new", 3, &fault), STATUS_FAILED);
+    assert_false(file_exists(temporary));
+}
+
+static void read_region_has_a_limit(void **state) {
+    (void)state;
+    struct region region = {0};
+    char *text = NULL;
+    size_t length = 99;
+    put("a", "12345");
+    assert_int_equal(file_read_region(in_folder("a"), 4, &region, &text, &length, &fault),
+                     STATUS_INPUT);
+    assert_null(text);
+    assert_int_equal(length, 99);
+    assert_int_equal(file_read_region(in_folder("a"), 5, &region, &text, &length, &fault), OK);
+    assert_string_equal(text, "12345");
+    assert_int_equal(length, 5);
+    region_finish(&region);
+}
+
 static void make_folders_makes_all_and_stops_at_a_file(void **state) {
     (void)state;
     assert_int_equal(file_make_folders(in_folder("a/b/c"), &fault), OK);
@@ -183,6 +214,10 @@ int main(void) {
                                         remove_folder),
         cmocka_unit_test_setup_teardown(publish_replaces_the_old_file_whole, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(
+            replace_writes_the_new_bytes_and_removes_the_temporary_file_on_an_error, make_folder,
+            remove_folder),
+        cmocka_unit_test_setup_teardown(read_region_has_a_limit, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(make_folders_makes_all_and_stops_at_a_file, make_folder,
                                         remove_folder),
         cmocka_unit_test(join_and_folder_of_take_paths_apart_and_together),

@@ -124,6 +124,20 @@ static void parse_bytes_takes_units_and_refuses_the_rest(void **state) {
     }
 }
 
+static void parse_u64_accepts_digits_only(void **state) {
+    (void)state;
+    static const char *const BAD[] = {"", " 1", "1 ", "-1", "+1", "0x1", "18446744073709551616"};
+    uint64_t value = 7;
+    for (size_t i = 0; i < ARRAY_COUNT(BAD); i++) {
+        assert_false(text_parse_u64(BAD[i], &value));
+        assert_int_equal(value, 7);
+    }
+    assert_true(text_parse_u64("18446744073709551615", &value));
+    assert_true(value == UINT64_MAX);
+    assert_true(text_parse_u64("007", &value));
+    assert_true(value == 7);
+}
+
 static void parse_i64_wants_the_whole_string(void **state) {
     (void)state;
     static const char *const BAD[] = {"",
@@ -191,6 +205,7 @@ int main(void) {
         cmocka_unit_test(count_has_three_digits_and_decimal_prefixes),
         cmocka_unit_test(grouped_puts_a_comma_every_three_digits),
         cmocka_unit_test(parse_bytes_takes_units_and_refuses_the_rest),
+        cmocka_unit_test(parse_u64_accepts_digits_only),
         cmocka_unit_test(parse_i64_wants_the_whole_string),
         cmocka_unit_test(parse_f64_wants_the_whole_string_and_a_finite_value),
         cmocka_unit_test(nearest_finds_slips_and_gives_up_on_strangers),

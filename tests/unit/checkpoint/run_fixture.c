@@ -197,7 +197,7 @@ const char *run_steps(struct run_fixture *run) {
     struct text text = text_over(region_alloc(&run->region, STEPS_TEXT_BYTES, 1), STEPS_TEXT_BYTES);
     assert_int_equal(snapshot_list(run->folder, &run->region, &listed, &count, &run->fault), OK);
     for (int i = 0; i < count; i++) {
-        assert_true(listed[i].readable);
+        assert_true(listed[i].is_readable);
         text_add(&text, "%s%lld", i == 0 ? "" : " ", (long long)listed[i].snapshot.step);
     }
     return text.bytes;

@@ -2,7 +2,7 @@
 #ifndef SKEP_TESTS_UNIT_CHECKPOINT_SITE_FIXTURE_H
 #define SKEP_TESTS_UNIT_CHECKPOINT_SITE_FIXTURE_H
 
-#include "runtime/checkpoint/checkpoint_site.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 enum {
     SITE_RANKS_MAX = 8,

@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "runtime/checkpoint/folder.h"
-#include "runtime/checkpoint/snapshot_path.h"
 #include "runtime/checkpoint/weights.h"
 #include "runtime/model/families/families.h"
 
@@ -58,7 +57,7 @@ static enum status save(void *context, const struct checkpoint_ranks *site, stru
                                        .keep = SITE_RANKS_MAX,
                                        .groups = sharded->groups,
                                        .group_count = SHARDED_GROUPS,
-                                       .site = *site,
+                                       .ranks = *site,
                                        .config_text = sharded->config,
                                        .config_length = strlen(sharded->config),
                                        .model_folder = "",
@@ -155,7 +154,7 @@ static enum status export(void *context, const struct checkpoint_ranks *site, st
                                            .set = sharded->groups[0].set,
                                            .dtype = work->dtype,
                                            .shard_bytes_max = SHARD_BYTES,
-                                           .site = *site};
+                                           .ranks = *site};
     enum status status = weights_save_plan(&args, &sharded->region, &save, fault);
     process_seal();
     return status == OK ? weights_save_run(&save, &sharded->staging, fault) : status;

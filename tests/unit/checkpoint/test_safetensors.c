@@ -73,19 +73,19 @@ static void parse_refuses_what_breaks_the_rules(void **state) {
         {" {}", 0, "start with '{'"},
         {"[]", 0, "start with '{'"},
         {"{} x", 0, "byte 3 of the header"},
-        {"{}", 4, "4 bytes behind"},
-        {"{" F32_AT("a", 0, 4) "}", 8, "4 bytes behind"},
-        {"{" F32_AT("a", 0, 4) "}", 3, "tensor 'a': its offsets leave the file"},
+        {"{}", 4, "4 bytes after"},
+        {"{" F32_AT("a", 0, 4) "}", 8, "4 bytes after"},
+        {"{" F32_AT("a", 0, 4) "}", 3, "tensor 'a': its offsets are outside the file"},
         {"{" F32_AT("a", 4, 8) "}", 8, "tensor 'a': bytes before it"},
         {"{" F32_AT("a", 0, 4) "," F32_AT("b", 0, 4) "}", 4, "tensor 'b': its bytes overlap"},
         {"{" F32_AT("a", 0, 4) "," F32_AT("b", 8, 12) "}", 12, "tensor 'b': bytes before it"},
-        {"{" F32_AT("a", 0, 4) "," F32_AT("a", 4, 8) "}", 8, "tensor 'a': stands twice"},
+        {"{" F32_AT("a", 0, 4) "," F32_AT("a", 4, 8) "}", 8, "tensor 'a': is in the header twice"},
         {"{" F32_AT("a", 4, 0) "}", 4, "tensor 'a': its offsets"},
         {"{" F32_AT("a", 0, 8) "}", 8, "do not match dtype and shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 0, "is missing"},
         {"{\"a\":{\"dtype\":\"F99\"}}", 0, "tensor 'a': a dtype"},
-        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", 0, "field stands twice"},
-        {"{\"a\":[\"F32\",[1],[0,4]]}", 4, "tensor 'a': an object was wanted"},
+        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", 0, "has a field twice"},
+        {"{\"a\":[\"F32\",[1],[0,4]]}", 4, "tensor 'a': expected an object"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
          "more than 2^63"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]}}", 0,
@@ -97,10 +97,10 @@ static void parse_refuses_what_breaks_the_rules(void **state) {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "not a pair"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
          "more dimensions"},
-        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "stands twice"},
-        {"{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, "stands twice"},
-        {"{\"__metadata__\":{\"a\":1}}", 0, "a string was wanted"},
-        {"{\"__metadata__\":[]}", 0, "an object was wanted"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "__metadata__ twice"},
+        {"{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, "a key twice"},
+        {"{\"__metadata__\":{\"a\":1}}", 0, "expected a string"},
+        {"{\"__metadata__\":[]}", 0, "expected an object"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         struct safetensors file = {.fd = 77};
@@ -165,11 +165,11 @@ static void open_refuses_bad_lengths(void **state) {
         size_t count;
         const char *reason;
     } CASES[] = {
-        {"", 0, "cannot hold"},
-        {"\2\0\0\0\0\0\0", 7, "cannot hold"},
+        {"", 0, "fewer than the 8"},
+        {"\2\0\0\0\0\0\0", 7, "fewer than the 8"},
         {"\3\0\0\0\0\0\0\0{}", 10, "a header of 3 bytes in a file of 10"},
-        {"\1\341\365\5\0\0\0\0{}", 10, "at most 100000000"},
-        {"\377\377\377\377\377\377\377\377{}", 10, "at most 100000000"},
+        {"\1\341\365\5\0\0\0\0{}", 10, "the limit of 100000000"},
+        {"\377\377\377\377\377\377\377\377{}", 10, "the limit of 100000000"},
     };
     char path[64];
     temporary_path(path);

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/checkpoint/snapshot_path.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -117,7 +116,7 @@ static void damage_is_found_and_the_one_before_is_used(void **state) {
         assert_int_equal(run_newest(run), 1);
         flip_byte(run, 1, CASES[i].file, CASES[i].at);
         assert_int_equal(run_newest(run), -1);
-        assert_non_null(strstr(run->fault.reason, "2 snapshots, none of them good"));
+        assert_non_null(strstr(run->fault.reason, "2 snapshots, all of them damaged"));
         run_finish(run);
     }
 }
@@ -213,18 +212,18 @@ static void a_folder_full_of_snapshots_is_a_fault_that_names_it(void **state) {
     struct snapshot_writer writer;
     run_fixture_open(run, &writer);
     assert_int_equal(run_save(run, &writer, 1), OK);
-    struct snapshot_retained first = writer.kept[0];
+    struct snapshot_retained first = writer.retained[0];
     for (int i = 0; i < SNAPSHOTS_MAX; i++) { /* as if none could have been removed */
-        writer.kept[i] = (struct snapshot_retained){i + 1, (uint64_t)i + 1};
+        writer.retained[i] = (struct snapshot_retained){i + 1, (uint64_t)i + 1};
     }
-    writer.kept_count = SNAPSHOTS_MAX;
+    writer.retained_count = SNAPSHOTS_MAX;
     assert_int_equal(run_save(run, &writer, SNAPSHOTS_MAX + 1), STATUS_FAILED);
     assert_string_equal(run->fault.subject, run->folder);
     assert_non_null(strstr(run->fault.reason, "4096"));
     assert_non_null(strstr(run->fault.remedy, "move older snapshots"));
     assert_string_equal(run_steps(run), "1");
-    writer.kept[0] = first;
-    writer.kept_count = 1;
+    writer.retained[0] = first;
+    writer.retained_count = 1;
     assert_int_equal(run_save(run, &writer, 2), OK);
     assert_string_equal(run_steps(run), "2");
     run_finish(run);
@@ -249,14 +248,14 @@ static void load_names_what_the_run_does_not_share(void **state) {
     run->tensors[0][1].name = "model.norm.weight";
     run->tensors[0][1].shape[0] = 5;
     assert_int_equal(snapshot_load(&snapshot, run->groups, RUN_GROUPS, &run->fault), STATUS_INPUT);
-    assert_non_null(strstr(run->fault.reason, "'model.norm.weight' has another shape"));
+    assert_non_null(strstr(run->fault.reason, "shape of tensor 'model.norm.weight' differs"));
     run->tensors[0][1].shape[0] = 6;
     run->tensors[1][2].dtype = DTYPE_BF16;
     assert_int_equal(snapshot_load(&snapshot, run->groups, RUN_GROUPS, &run->fault), STATUS_INPUT);
-    assert_non_null(strstr(run->fault.reason, "'exp_avg.lm_head.weight' is F32, wanted BF16"));
+    assert_non_null(strstr(run->fault.reason, "'exp_avg.lm_head.weight' is F32, expected BF16"));
     run->groups[0].set.tensor_count = 2;
     assert_int_equal(snapshot_load(&snapshot, run->groups, 1, &run->fault), STATUS_INPUT);
-    assert_non_null(strstr(run->fault.reason, "3 tensors, wanted 2"));
+    assert_non_null(strstr(run->fault.reason, "3 tensors, expected 2"));
     run_finish(run);
 }
 

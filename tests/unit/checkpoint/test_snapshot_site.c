@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "runtime/checkpoint/folder.h"
-#include "runtime/checkpoint/snapshot_path.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -56,7 +55,7 @@ static enum status save(void *context, const struct checkpoint_ranks *site, stru
     struct save_work *work = context;
     struct run_fixture *run = work->run;
     struct snapshot_writer writer;
-    run->args.site = *site;
+    run->args.ranks = *site;
     if (work->elsewhere != NULL && site->rank == 1) {
         run->args.folder = work->elsewhere;
     }

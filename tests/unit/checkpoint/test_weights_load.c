@@ -134,7 +134,7 @@ static void load_names_what_does_not_fit_the_model(void **state) {
     fixture_add_entry(fixture, "model.layers.1.mlp.up_proj.weight", ST_F32, 2, 12, 8);
     fixture_write_single(fixture);
     fixture_assert_refused(fixture,
-                           "'model.layers.1.mlp.up_proj.weight' is no parameter of this llama");
+                           "'model.layers.1.mlp.up_proj.weight' is not a parameter of this llama");
 
     fixture->entry_count--;
     fixture_add_entry(fixture, "model.layers.0.self_attn.rotary_emb.inv_freq", ST_I64, 1, 2, 0);
@@ -155,7 +155,7 @@ static void load_names_what_does_not_fit_the_model(void **state) {
 
     fixture_add_entry(fixture, "embed_tokens.weight", ST_F32, 2, 16, 8);
     fixture_write_single(fixture);
-    fixture_assert_refused(fixture, "stands in");
+    fixture_assert_refused(fixture, "is also in");
     fixture_finish(fixture);
 }
 

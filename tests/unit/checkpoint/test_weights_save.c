@@ -140,7 +140,7 @@ static void save_refuses_to_replace_what_is_not_an_export(void **state) {
     args.model_folder = "";
     assert_int_equal(weights_save_plan(&args, &fixture->region, &save, &fixture->fault),
                      STATUS_INPUT);
-    assert_non_null(strstr(fixture->fault.reason, "holds 'thesis.tex'"));
+    assert_non_null(strstr(fixture->fault.reason, "contains 'thesis.tex'"));
     fixture_finish(fixture);
 }
 

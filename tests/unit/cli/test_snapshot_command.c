@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "runtime/checkpoint/folder.h"
-#include "runtime/checkpoint/snapshot_path.h"
+#include "runtime/checkpoint/snapshot.h"
 #include "runtime/cli/cli.h"
 
 #include <fcntl.h>

@@ -1,0 +1,36 @@
+/* checkpoint: reads and writes weights and training state on disk. safetensors.h is the file
+ * format, tensor_file.h writes one file from tensors whose parts are on several ranks, weights.h
+ * loads and exports Hugging Face model folders, and snapshot.h saves and finds the state of a run.
+ * All ranks of a site write one folder together, and either the whole folder appears or nothing
+ * does. The room owns the formats of these files; it has no state between calls. runtime/session
+ * loads with it, runtime/train and runtime/inner_training save with it.
+ *
+ * public   piece.h safetensors.h snapshot.h tensor_file.h weights.h */
+#ifndef SKEP_CHECKPOINT_CHECKPOINT_H
+#define SKEP_CHECKPOINT_CHECKPOINT_H
+
+#include "base/fault.h"
+
+#include <stdbool.h>
+
+/* The ranks that save together. Zero-initialised: one process. */
+struct checkpoint_ranks {
+    int rank, world;
+    /* Gives every rank the same outcome: OK when `status` is OK on all of them, else the status and
+     * the fault of one rank that failed. Where `status` is not OK, *fault is its fault. Every rank
+     * calls it at the same points, also after a failure. It is not called when world is 1 or 0. */
+    enum status (*agree)(void *context, enum status status, struct fault *fault);
+    void *context;
+};
+
+/* checkpoint_is_rank0: whether this process is rank 0, which makes, renames and removes folders. */
+bool checkpoint_is_rank0(const struct checkpoint_ranks *ranks);
+
+/* checkpoint_agree: ranks->agree, or `status` in one process. */
+MUST_CHECK enum status checkpoint_agree(const struct checkpoint_ranks *ranks, enum status status,
+                                        struct fault *fault);
+
+/* checkpoint_ranks_wait: wait until every rank has called it. */
+void checkpoint_ranks_wait(const struct checkpoint_ranks *ranks);
+
+#endif
