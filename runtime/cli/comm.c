@@ -31,14 +31,15 @@ static enum status read_sizes(const char *list, struct request *request, struct 
         uint64_t *bytes = &request->sizes[request->size_count++];
         if (!text_parse_bytes(size, bytes) || *bytes == 0 || text.truncated ||
             *bytes > SIZE_MAX_BYTES) {
-            return fault_set(fault, STATUS_USAGE, "--bytes", "write sizes like 64KiB,1MiB",
+            return fault_set(fault, STATUS_USAGE, "--bytes", "write a list like 64KiB,512MiB",
                              "\"%s\" is not a size above 0 and up to 1 GiB", size);
         }
         word += length + (word[length] == ',');
     }
     return request->size_count > 0
                ? OK
-               : fault_set(fault, STATUS_USAGE, "--bytes", "write 64KiB,1MiB", "the list is empty");
+               : fault_set(fault, STATUS_USAGE, "--bytes", "write a list like 64KiB,512MiB",
+                           "the list is empty");
 }
 
 static uint64_t arena_bytes(const struct request *request, int world) {

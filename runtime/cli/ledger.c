@@ -106,7 +106,7 @@ static void print_json(const struct request *request, const struct ledger_report
 
 static void print_verified(const struct ledger_report *report) {
     char head[HASH_HEX_BYTES], root[HASH_HEX_BYTES];
-    printf("%llu entries, %llu commits, %llu aborts: chain, signatures and quorums hold\n",
+    printf("%llu entries, %llu commits, %llu aborts: chain, signatures and quorums are valid\n",
            (unsigned long long)report->lines, (unsigned long long)report->kinds[ENTRY_COMMIT],
            (unsigned long long)report->kinds[ENTRY_ABORT]);
     printf("head  %s\nroot  %s\n", hash_hex(&report->head, head), hash_hex(&report->root, root));

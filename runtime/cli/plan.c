@@ -49,23 +49,24 @@ static void print_space(const struct session *session, enum space space) {
     const struct target *target = session->target;
     uint64_t peak = arena_bytes_in(session, space);
     uint64_t available = target_available_bytes(target, space);
-    char a[24], b[24], c[24];
+    char arena[24], capacity[24], difference[24];
     if (peak == 0) {
         return;
     }
     if (target->unified && space != SPACE_DEVICE) {
-        printf("%-7s  arena %s, part of device memory\n", space_name(space), text_bytes(peak, a));
+        printf("%-7s  arena %s, part of device memory\n", space_name(space),
+               text_bytes(peak, arena));
         return;
     }
     printf("%-7s  capacity %s", space_name(space),
-           text_bytes(target->spaces[space].capacity_bytes, a));
+           text_bytes(target->spaces[space].capacity_bytes, capacity));
     for (int i = 0; i < target->spaces[space].declared_count; i++) {
         const struct target_declared *use = &target->spaces[space].declared[i];
-        printf(", %s %s", use->name, text_bytes(use->bytes, a));
+        printf(", %s %s", use->name, text_bytes(use->bytes, capacity));
     }
-    printf("\n         arena %s of %s, %s %s\n", text_bytes(peak, a), text_bytes(available, b),
-           peak <= available ? "headroom" : "short of",
-           text_bytes(peak <= available ? available - peak : peak - available, c));
+    printf("\n         arena %s of %s, %s %s\n", text_bytes(peak, arena),
+           text_bytes(available, capacity), peak <= available ? "headroom" : "short by",
+           text_bytes(peak <= available ? available - peak : peak - available, difference));
 }
 
 static void print_estimate(const struct session *session) {
@@ -84,20 +85,20 @@ static void print_estimate(const struct session *session) {
 }
 
 static void print_disk(const struct disk_budget *disk) {
-    char a[24], b[24];
-    printf("disk     snapshots %s", text_bytes(disk->snapshot_bytes * disk->snapshot_count, a));
+    char first[24], second[24];
+    printf("disk     snapshots %s", text_bytes(disk->snapshot_bytes * disk->snapshot_count, first));
     if (disk->results_bytes > 0) {
-        printf(", results %s, ledger %s", text_bytes(disk->results_bytes, a),
-               text_bytes(disk->ledger_bytes, b));
+        printf(", results %s, ledger %s", text_bytes(disk->results_bytes, first),
+               text_bytes(disk->ledger_bytes, second));
     }
     if (!disk->export_apart) {
-        printf(", export %s, %s available\n", text_bytes(disk->export_bytes, a),
-               text_bytes(disk->capacity_bytes, b));
+        printf(", export %s, %s available\n", text_bytes(disk->export_bytes, first),
+               text_bytes(disk->capacity_bytes, second));
         return;
     }
-    printf(", %s available\n", text_bytes(disk->capacity_bytes, a));
+    printf(", %s available\n", text_bytes(disk->capacity_bytes, first));
     printf("         export %s on another file system, %s available\n",
-           text_bytes(disk->export_bytes, a), text_bytes(disk->export_capacity_bytes, b));
+           text_bytes(disk->export_bytes, first), text_bytes(disk->export_capacity_bytes, second));
 }
 
 /* `site` is NULL for one rank. */

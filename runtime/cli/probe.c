@@ -58,7 +58,7 @@ static void print_lines(const struct probed *probed) {
         printf("products %s\nranks    %s\n", probed->products, probed->gpu.nccl.library);
     }
     printf("target   %s (%s): %s\n\n", target->name, target->place, target->description);
-    printf("%-26s %14s %14s\n", "", "profile", "here");
+    printf("%-26s %14s %14s\n", "", "profile", "measured");
     for (int i = 0; i < probed->count; i++) {
         const struct probe_line *line = &probed->lines[i];
         printf("%-26s %14s %14s %5.0f %%  %s\n", line->name,
@@ -165,7 +165,7 @@ static enum status lower_fault(const struct probed *probed, const char *isa, str
     char reason[sizeof fault->reason], subject[sizeof fault->subject];
     char found[VALUE_BYTES], promised[VALUE_BYTES];
     struct text text = text_over(reason, sizeof reason);
-    text_add(&text, "this machine has less than promised:");
+    text_add(&text, "this machine has less than the profile promises:");
     const char *comma = "";
     for (int i = 0; i < probed->count; i++) {
         const struct probe_line *line = &probed->lines[i];
@@ -179,10 +179,10 @@ static enum status lower_fault(const struct probed *probed, const char *isa, str
     if (isa != NULL) {
         text_add(&text, "%s instruction set %s of %s", comma, isa, probed->target->isa);
     }
-    text_add(&text, "%s%s", probed->holders[0] != '\0' ? "; most memory is held by " : "",
+    text_add(&text, "%s%s", probed->holders[0] != '\0' ? "; largest users of memory: " : "",
              probed->holders);
     snprintf(subject, sizeof subject, "target %.200s", probed->target->name);
-    return fault_set(fault, STATUS_FIT, subject, "use another profile, or make one with --write",
+    return fault_set(fault, STATUS_FIT, subject, "use another profile, or write one with --write",
                      "%s", reason);
 }
 

@@ -4,33 +4,33 @@
 
 #include <stdio.h>
 
-static bool moves(const struct comm_check *row) {
+static bool has_data(const struct comm_check *row) {
     return row->kind != COLLECTIVE_BARRIER;
 }
 
 /* "reduce-scatter bf16"; a barrier has no type. */
-static const char *call_name(const struct comm_check *row, char buffer[static 32]) {
-    snprintf(buffer, 32, "%s%s%s", row->name, moves(row) ? " " : "",
-             moves(row) ? dtype_name(row->wire) : "");
+static const char *check_name(const struct comm_check *row, char buffer[static 32]) {
+    snprintf(buffer, 32, "%s%s%s", row->name, has_data(row) ? " " : "",
+             has_data(row) ? dtype_name(row->wire) : "");
     return buffer;
 }
 
-static void print_members(const struct comm *comm, enum comm_group group) {
-    const struct collective_group *of = &comm->communicator.groups[group];
+static void print_group(const struct comm *comm, enum comm_group group) {
+    const struct collective_group *members = &comm->communicator.groups[group];
     printf("  %-11s", comm_group_name(group));
-    for (int i = 0; i < of->size && i < 8; i++) {
-        printf("%s%d", i > 0 ? " " : "", of->ranks[i]);
+    for (int i = 0; i < members->size && i < 8; i++) {
+        printf("%s%d", i > 0 ? " " : "", members->ranks[i]);
     }
-    printf("%s\n", of->size > 8 ? " ..." : "");
+    printf("%s\n", members->size > 8 ? " ..." : "");
 }
 
 static void print_tests(const struct comm_report *report) {
     int64_t elements = 0;
     int64_t wrong = 0;
     char name[32];
-    printf("groups, as rank 0 is in them\n");
+    printf("the groups of rank 0\n");
     for (int group = 0; group < COMM_GROUPS; group++) {
-        print_members(&report->comm, (enum comm_group)group);
+        print_group(&report->comm, (enum comm_group)group);
     }
     printf("\n%-22s", "elements checked");
     for (int group = 0; group < COMM_GROUPS; group++) {
@@ -38,22 +38,22 @@ static void print_tests(const struct comm_report *report) {
     }
     printf("\n");
     for (int row = 0; row < COMM_CHECKS; row++) {
-        printf("%-22s", call_name(&COMM_CHECK_ROWS[row], name));
+        printf("%-22s", check_name(&COMM_CHECK_ROWS[row], name));
         for (int group = 0; group < COMM_GROUPS; group++) {
             const struct comm_verdict *verdict = &report->verdicts[row][group];
             char count[32];
             elements += verdict->elements;
             wrong += verdict->wrong;
             printf("%14s", verdict->wrong > 0 ? "WRONG"
-                           : moves(&COMM_CHECK_ROWS[row])
+                           : has_data(&COMM_CHECK_ROWS[row])
                                ? text_grouped((uint64_t)verdict->elements, count)
                                : "passed");
         }
         printf("\n");
     }
-    printf(
-        "%s: %lld elements on all ranks, %lld wrong; sums bit by bit, bytes beside buffers too\n",
-        wrong == 0 ? "right" : "WRONG", (long long)elements, (long long)wrong);
+    printf("%s: %lld elements on all ranks, %lld wrong; sums and the bytes around buffers were "
+           "checked\n",
+           wrong == 0 ? "passed" : "WRONG", (long long)elements, (long long)wrong);
 }
 
 static void print_rates(const struct comm_report *report) {
@@ -62,7 +62,7 @@ static void print_rates(const struct comm_report *report) {
     for (int i = 0; i < report->rate_count; i++) {
         const struct comm_rate *rate = &report->rates[i];
         char name[32], size[24];
-        printf("%-20s %10s %10.1f %10.1f", call_name(rate->row, name),
+        printf("%-20s %10s %10.1f %10.1f", check_name(rate->row, name),
                rate->bytes > 0 ? text_bytes(rate->bytes, size) : "-", rate->median_s * 1e6,
                rate->best_s * 1e6);
         if (rate->bytes > 0) {
@@ -71,13 +71,13 @@ static void print_rates(const struct comm_report *report) {
         }
         printf("\n");
     }
-    printf("alg: the buffer's bytes over the best time; bus: what a rank receives over it\n"
-           "GB: 10^9 bytes; Gbit: 10^9 bits; what small buffers take is the latency\n");
+    printf("alg: bytes of the buffer / best time; bus: bytes that a rank receives / best time\n"
+           "GB: 10^9 bytes; Gbit: 10^9 bits; the time of a small buffer is the latency\n");
 }
 
 static void print_text(const struct comm_report *report) {
     char arena[24];
-    printf("%d ranks on this machine, over %s, an arena of %s each\n\n", report->comm.world,
+    printf("%d ranks on this machine, transport %s, an arena of %s each\n\n", report->comm.world,
            report->comm.communicator.methods->name, text_bytes(report->comm.bytes, arena));
     if (report->is_tested) {
         print_tests(report);

@@ -13,7 +13,7 @@ static void print_shape(const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
     printf("%s: %s in %s, %s\n", report->model, model->model_type,
            dtype_name(model->checkpoint_dtype),
-           report->weights != NULL ? report->weights : "no weights here");
+           report->weights != NULL ? report->weights : "no weight files");
     printf("  %lld layers, hidden %lld, ffn %lld, %lld heads of %lld (%lld key-value), vocabulary "
            "%lld, positions %lld\n",
            (long long)model->layers, (long long)model->hidden, (long long)model->ffn,
@@ -28,23 +28,22 @@ static void print_counts(const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
     struct param_counts counts = counts_params(model);
     struct token_flops flops = counts_flops_per_token(model, report->sequence);
-    char a[32], b[32];
-    char c[32], d[32];
+    char total[32], rounded[32], block[32], outside[32], forward[32], training[32], bf16[32];
     printf("\nparameters      %s (%s): %s a block, %s outside blocks%s\n",
-           text_grouped((uint64_t)counts.total, a), text_count((double)counts.total, b),
-           text_count((double)counts.block, c), text_count((double)counts.outside, d),
+           text_grouped((uint64_t)counts.total, total), text_count((double)counts.total, rounded),
+           text_count((double)counts.block, block), text_count((double)counts.outside, outside),
            model->tied ? ", head tied to the embedding" : "");
     printf("stored          %s in f32, %s in bf16\n",
-           text_bytes((uint64_t)counts_param_bytes(model, DTYPE_F32), a),
-           text_bytes((uint64_t)counts_param_bytes(model, DTYPE_BF16), b));
+           text_bytes((uint64_t)counts_param_bytes(model, DTYPE_F32), total),
+           text_bytes((uint64_t)counts_param_bytes(model, DTYPE_BF16), bf16));
     printf("per token       %s FLOPs forward, %s in training, at sequences of %lld\n",
-           text_count(flops.forward, a), text_count(flops.training, b),
+           text_count(flops.forward, forward), text_count(flops.training, training),
            (long long)report->sequence);
-    printf("                of them attention %.1f %% (%.1f %% if masked scores count too)\n",
+    printf("                attention is %.1f %% of these (%.1f %% with masked scores)\n",
            100 * flops.attention / flops.forward,
            100 * flops.attention_full / (flops.products + flops.attention_full));
     printf("cache           %s a token in bf16\n",
-           text_bytes((uint64_t)counts_cache_bytes_per_token(model, DTYPE_BF16), a));
+           text_bytes((uint64_t)counts_cache_bytes_per_token(model, DTYPE_BF16), bf16));
 }
 
 /* Blocks have equal shapes, so their lines are combined: the end of the units from `first` on that
@@ -90,10 +89,10 @@ static void print_tensor(const struct param *param, int64_t layers) {
     if (param->layer == PARAM_NO_LAYER) {
         snprintf(name, sizeof name, "%s", param->name);
     } else {
-        const char *number = strstr(param->name, ".0.");
-        ASSERT(number != NULL);
-        snprintf(name, sizeof name, "%.*s.{0..%lld}.%s", (int)(number - param->name), param->name,
-                 (long long)layers - 1, number + 3);
+        const char *layer = strstr(param->name, ".0.");
+        ASSERT(layer != NULL);
+        snprintf(name, sizeof name, "%.*s.{0..%lld}.%s", (int)(layer - param->name), param->name,
+                 (long long)layers - 1, layer + strlen(".0."));
     }
     if (param->rank == 2) {
         printf("  %-56s [%lld, %lld]\n", name, (long long)param->shape[0],
@@ -108,7 +107,7 @@ static bool is_whole(const struct inspect_report *report, const struct unit_part
     return part->count == units->params[units->index_of_param[part->param]].elements;
 }
 
-static int64_t held(const struct unit_part *parts, int count) {
+static int64_t count_elements(const struct unit_part *parts, int count) {
     int64_t sum = 0;
     for (int i = 0; i < count; i++) {
         sum += parts[i].count;
@@ -133,14 +132,14 @@ static void print_rank_shard(const struct inspect_report *report, int unit, int6
     struct unit_range range = unit_shard(&report->units->units[unit], report->shards, rank);
     int count = unit_parts(report->units, unit, range, report->parts);
     int whole = 0;
-    char bounds[48], cut[24];
+    char bounds[48], partial[24];
     for (int i = 0; i < count; i++) {
         whole += is_whole(report, &report->parts[i]);
     }
     snprintf(bounds, sizeof bounds, "%lld..%lld", (long long)range.begin, (long long)range.end);
-    snprintf(cut, sizeof cut, "%d in part", count - whole);
+    snprintf(partial, sizeof partial, "%d partial", count - whole);
     printf("  rank %-5lld %-28s %3d whole, %-11s %12lld padding\n", (long long)rank, bounds, whole,
-           cut, (long long)(range.end - range.begin - held(report->parts, count)));
+           partial, (long long)(range.end - range.begin - count_elements(report->parts, count)));
     if (report->is_full) {
         print_parts(report, count);
     }
@@ -148,32 +147,33 @@ static void print_rank_shard(const struct inspect_report *report, int unit, int6
 
 static void print_unit_shards(const struct inspect_report *report, int first, int end) {
     const struct unit *unit = &report->units->units[first];
-    int64_t slot = unit_shard_elements(unit, report->shards);
-    bool all = report->is_full || report->shards <= RANKS_SHOWN;
+    int64_t shard_elements = unit_shard_elements(unit, report->shards);
+    bool lists_ranks = report->is_full || report->shards <= RANKS_SHOWN;
     char name[48], count[32], bytes[24];
-    printf("%-16s %s elements a rank, %s in f32, %lld padding in all\n",
-           units_name(report, first, end, name), text_grouped((uint64_t)slot, count),
-           text_bytes((uint64_t)slot * sizeof(float), bytes), (long long)unit->padding_elements);
-    for (int64_t rank = 0; rank < (all ? report->shards : 0); rank++) {
+    printf("%-16s %s elements a rank, %s in f32, %lld padding in total\n",
+           units_name(report, first, end, name), text_grouped((uint64_t)shard_elements, count),
+           text_bytes((uint64_t)shard_elements * sizeof(float), bytes),
+           (long long)unit->padding_elements);
+    for (int64_t rank = 0; rank < (lists_ranks ? report->shards : 0); rank++) {
         print_rank_shard(report, first, rank);
     }
 }
 
 static void print_shard_sum(const struct inspect_report *report) {
-    int64_t slots = 0;
-    int64_t padding = 0;
+    int64_t elements = 0, padding = 0;
     char count[32], bytes[24];
     for (int unit = 0; unit < report->units->unit_count; unit++) {
-        slots += unit_shard_elements(&report->units->units[unit], report->shards);
+        elements += unit_shard_elements(&report->units->units[unit], report->shards);
         padding += report->units->units[unit].padding_elements;
     }
-    printf("every rank       %s elements, %s in f32; padding of all ranks %lld (%.4f %%)\n",
-           text_grouped((uint64_t)slots, count), text_bytes((uint64_t)slots * sizeof(float), bytes),
-           (long long)padding, 100 * (double)padding / (double)(slots * report->shards));
+    printf("each rank        %s elements, %s in f32; padding of all ranks %lld (%.4f %%)\n",
+           text_grouped((uint64_t)elements, count),
+           text_bytes((uint64_t)elements * sizeof(float), bytes), (long long)padding,
+           100 * (double)padding / (double)(elements * report->shards));
 }
 
 static void print_shards(const struct inspect_report *report) {
-    printf("\nshards           elements of every flat unit, by rank of %lld\n",
+    printf("\nshards           elements of each unit on each of %lld ranks\n",
            (long long)report->shards);
     for (int first = 0; first < report->units->unit_count;) {
         int end = report->is_full ? first + 1 : equal_units_end(report, first);
@@ -182,8 +182,8 @@ static void print_shards(const struct inspect_report *report) {
     }
     print_shard_sum(report);
     if (!report->is_full) {
-        printf("%s\n", report->shards > RANKS_SHOWN ? "-v shows every rank and what it holds"
-                                                    : "-v shows what each rank holds");
+        printf("%s\n", report->shards > RANKS_SHOWN ? "-v lists all ranks and their parameters"
+                                                    : "-v lists the parameters of each rank");
     }
 }
 

@@ -2,21 +2,21 @@
 
 #include <stdio.h>
 
-enum { MASKS = 1 << MESH_DIMS_MAX, TABLE_BYTES = 1 << 18 };
+enum { TABLE_BYTES = 1 << 18 };
 
-/* Of report->bytes what comes from other nodes, on average over the ranks. */
-static double far_bytes(const struct mesh_report *report, const struct mesh *mesh) {
+/* The part of report->bytes that a rank receives from other nodes, on average over the ranks. */
+static double remote_bytes(const struct mesh_report *report, const struct mesh *mesh) {
     double sum = 0;
     for (int rank = 0; rank < mesh->ranks; rank++) {
         for (int d = 0; d < mesh->dim_count; d++) {
             int members[RANKS_MAX];
             int index;
-            int far = 0;
+            int remote_count = 0;
             int count = mesh_group(mesh, 1u << d, rank, members, &index);
             for (int i = 0; i < count; i++) {
-                far += members[i] / report->per_node != rank / report->per_node;
+                remote_count += members[i] / report->per_node != rank / report->per_node;
             }
-            sum += count > 1 ? report->bytes[d] * far / (count - 1) : 0;
+            sum += count > 1 ? report->bytes[d] * remote_count / (count - 1) : 0;
         }
     }
     return sum / mesh->ranks;
@@ -32,8 +32,10 @@ static void print_dims(const struct mesh *mesh, unsigned mask) {
     }
 }
 
-/* Each group once: by its first member. */
-static bool leads(const struct mesh *mesh, unsigned mask, int rank, int *members, int *count) {
+/* Fills in the group of `rank` along the dimensions in `mask`. Returns whether `rank` is its first
+ * member, so that a caller can list each group once. */
+static bool first_in_group(const struct mesh *mesh, unsigned mask, int rank, int *members,
+                           int *count) {
     int index;
     *count = mesh_group(mesh, mask, rank, members, &index);
     return index == 0;
@@ -46,7 +48,7 @@ static void print_projection(const struct mesh *mesh, unsigned mask) {
     print_dims(mesh, mask);
     printf("\n");
     for (int cell = 0; cell < mesh->ranks; cell++) {
-        if (leads(mesh, mask, mesh->table[cell], members, &count)) {
+        if (first_in_group(mesh, mask, mesh->table[cell], members, &count)) {
             for (int i = 0; i < count; i++) {
                 printf("%5d", members[i]);
             }
@@ -55,7 +57,7 @@ static void print_projection(const struct mesh *mesh, unsigned mask) {
     }
 }
 
-static bool one_dimension(unsigned mask) {
+static bool has_one_dimension(unsigned mask) {
     return (mask & (mask - 1)) == 0;
 }
 
@@ -66,16 +68,17 @@ static void print_table(const struct mesh *mesh) {
 }
 
 static void print_placement(const struct mesh_report *report) {
-    const char *unit = report->has_bytes ? "bytes" : "(1 along each dimension; --bytes says more)";
-    double now = far_bytes(report, &report->mesh);
-    double then = far_bytes(report, &report->placed);
+    const char *unit =
+        report->has_bytes ? "bytes" : "(1 along each dimension; pass the volumes with --bytes)";
+    double current = remote_bytes(report, &report->mesh);
+    double suggested = remote_bytes(report, &report->placed);
     printf("\nnodes of %d ranks: a rank receives from other nodes\n", report->per_node);
-    printf("  %.6g %s with this table\n", now, unit);
-    if (!(then < now)) {
-        printf("  no order of the dimensions does better\n");
+    printf("  %.6g %s with this table\n", current, unit);
+    if (!(suggested < current)) {
+        printf("  no order of the dimensions needs fewer\n");
         return;
     }
-    printf("  %.6g %s with --table ", then, unit);
+    printf("  %.6g %s with --table ", suggested, unit);
     print_table(&report->placed);
     printf("\n");
 }
@@ -89,7 +92,7 @@ void mesh_report_text(const struct mesh_report *report) {
     fputs(buffer, stdout);
     unsigned all = (1u << mesh->dim_count) - 1;
     for (unsigned mask = 1; mask < all; mask++) {
-        if (!one_dimension(mask)) {
+        if (!has_one_dimension(mask)) {
             print_projection(mesh, mask);
         }
     }
@@ -130,7 +133,7 @@ static void add_projection(struct json_writer *json, const struct mesh *mesh, un
     json_end(json);
     json_begin_array(json, "ranks");
     for (int cell = 0; cell < mesh->ranks; cell++) {
-        if (leads(mesh, mask, mesh->table[cell], members, &count)) {
+        if (first_in_group(mesh, mask, mesh->table[cell], members, &count)) {
             add_numbers(json, NULL, members, count);
         }
     }
@@ -150,10 +153,10 @@ static void add_groups(struct json_writer *json, const struct mesh *mesh) {
 static void add_placement(struct json_writer *json, const struct mesh_report *report) {
     json_begin_object(json_newline(json, 0), "placement");
     json_add_i64(json, "per_node", report->per_node);
-    json_add_f64(json, "far_bytes", far_bytes(report, &report->mesh), 17);
+    json_add_f64(json, "far_bytes", remote_bytes(report, &report->mesh), 17);
     json_begin_object(json, "suggested");
     add_numbers(json, "table", report->placed.table, report->mesh.ranks);
-    json_add_f64(json, "far_bytes", far_bytes(report, &report->placed), 17);
+    json_add_f64(json, "far_bytes", remote_bytes(report, &report->placed), 17);
     json_end(json);
     json_end(json);
 }

@@ -1,4 +1,4 @@
-/* plan_site_print: the part of a plan that is about ranks, for people. */
+/* plan_site_print: the part of a plan that is about ranks, as text. */
 #include "runtime/cli/reports/reports.h"
 
 #include "base/text.h"
@@ -9,12 +9,12 @@ static const struct unit_strategy *strategy_of(const struct site_report *report,
     return &report->session->sharding_settings.sharding.units[unit];
 }
 
-static bool alike(const struct site_report *report, int a, int b) {
-    const struct unit *one = &report->session->program.schedule.units->units[a];
-    const struct unit *other = &report->session->program.schedule.units->units[b];
-    return one->layer != PARAM_NO_LAYER && other->layer != PARAM_NO_LAYER &&
-           one->elements == other->elements && one->padding_elements == other->padding_elements &&
-           one->frozen == other->frozen &&
+static bool are_equal(const struct site_report *report, int a, int b) {
+    const struct unit *first = &report->session->program.schedule.units->units[a];
+    const struct unit *second = &report->session->program.schedule.units->units[b];
+    return first->layer != PARAM_NO_LAYER && second->layer != PARAM_NO_LAYER &&
+           first->elements == second->elements &&
+           first->padding_elements == second->padding_elements && first->frozen == second->frozen &&
            strategy_of(report, a)->zero == strategy_of(report, b)->zero &&
            strategy_of(report, a)->keep_gathered == strategy_of(report, b)->keep_gathered;
 }
@@ -23,7 +23,7 @@ static void print_unit(const struct site_report *report, int first, int end) {
     const struct session *session = report->session;
     const struct unit *units = session->program.schedule.units->units;
     const struct unit *unit = &units[first];
-    int64_t slot = unit_shard_elements(unit, session->sharding_settings.sharding.shard);
+    int64_t shard_elements = unit_shard_elements(unit, session->sharding_settings.sharding.shard);
     char name[NAME_BYTES], count[32];
     char whole[24], shard[24];
     snprintf(name, sizeof name, "%s", unit->name);
@@ -37,7 +37,7 @@ static void print_unit(const struct site_report *report, int first, int end) {
            text_bytes((uint64_t)(unit->elements *
                                  dtype_bytes((enum dtype)session->settings.compute_dtype)),
                       whole),
-           text_bytes((uint64_t)slot * sizeof(float), shard));
+           text_bytes((uint64_t)shard_elements * sizeof(float), shard));
 }
 
 static void print_units(const struct site_report *report) {
@@ -47,7 +47,7 @@ static void print_units(const struct site_report *report) {
            dtype_name((enum dtype)session->settings.compute_dtype));
     for (int first = 0; first < units->unit_count;) {
         int end = first + 1;
-        while (end < units->unit_count && alike(report, first, end)) {
+        while (end < units->unit_count && are_equal(report, first, end)) {
             end++;
         }
         print_unit(report, first, end);
@@ -61,23 +61,23 @@ static void print_padding(const struct site_report *report) {
     int shards = session->sharding_settings.sharding.shard;
     int64_t elements = 0;
     int64_t padding = 0;
-    int least = 0;
-    int most = 0;
+    int min_shard = 0;
+    int max_shard = 0;
     for (int unit = 0; unit < units->unit_count; unit++) {
         elements += units->units[unit].elements;
         padding += units->units[unit].padding_elements;
     }
     for (int shard = 1; shard < shards; shard++) {
-        const int64_t *of = report->padding_of_shard;
-        least = of[shard] < of[least] ? shard : least;
-        most = of[shard] > of[most] ? shard : most;
+        const int64_t *padding_of = report->padding_of_shard;
+        min_shard = padding_of[shard] < padding_of[min_shard] ? shard : min_shard;
+        max_shard = padding_of[shard] > padding_of[max_shard] ? shard : max_shard;
     }
     printf("padding           %lld of %lld elements (%.4f %%)", (long long)padding,
            (long long)elements, 100 * (double)padding / (double)elements);
     if (padding > 0 && shards > 1) {
-        printf("; ranks have equal bytes, but of it shard %d holds %lld, shard %d %lld", least,
-               (long long)report->padding_of_shard[least], most,
-               (long long)report->padding_of_shard[most]);
+        printf("; padding of shard %d is %lld, of shard %d %lld", min_shard,
+               (long long)report->padding_of_shard[min_shard], max_shard,
+               (long long)report->padding_of_shard[max_shard]);
     }
     printf("\n");
 }
@@ -95,23 +95,23 @@ static void print_volumes(const struct site_report *report) {
     printf("\na rank receives in a step\n");
     print_volume("gathers of the forward pass", volumes->gather_forward);
     print_volume("gathers of the backward pass", volumes->gather_backward);
-    print_volume("gradients: own shard's sums", volumes->reduce);
-    print_volume("gradients: the other sums", volumes->reduce_whole);
+    print_volume("gradients: sums of its shard", volumes->reduce);
+    print_volume("gradients: the second sums", volumes->reduce_whole);
     print_volume("gradients: between replicas", volumes->replicate);
     print_volume("parameters after the optimizer", volumes->gather_params);
     print_volume("tallies (tokens, loss, norm)", report->own.tally_bytes);
-    print_volume("together", report->own.received_bytes);
+    print_volume("total", report->own.received_bytes);
 }
 
 static void print_time(const struct site_report *report) {
     const struct segment_estimate *step = &report->own.step;
     const struct target *target = report->session->target;
     double speed = target->peer_link_bandwidth.value * target->link_efficiency.value;
-    double hidden =
+    double overlap =
         step->collective_seconds > 0 ? step->hidden_seconds / step->collective_seconds : 1;
-    printf("communication     %.3g s of a step of %.3g s, %.0f %% of it hidden behind arithmetic, "
+    printf("communication     %.3g s of a step of %.3g s, %.0f %% of it overlapped by compute, "
            "at %.3g GB/s between all ranks\n",
-           step->collective_seconds, step->seconds, 100 * hidden, speed * 1e-9);
+           step->collective_seconds, step->seconds, 100 * overlap, speed * 1e-9);
 }
 
 static void print_stages(const struct site_report *report) {
@@ -128,10 +128,11 @@ static void print_stages(const struct site_report *report) {
             row->outcome.fits ? "yes" : "no", text_bytes(row->outcome.received_bytes, received),
             row->outcome.step.seconds);
     }
-    printf("* as the run says%s",
-           report->stage_count < ZERO_STAGES ? "; 2 and 3 reduce in every microbatch only" : "");
+    printf("* setting of the run%s", report->stage_count < ZERO_STAGES
+                                         ? "; ZeRO 2 and 3 need strategy.reduce_at=microbatch"
+                                         : "");
     if (report->fastest >= 0) {
-        printf("; of those that fit ZeRO %d is fastest", report->stages[report->fastest].zero);
+        printf("; the fastest that fits is ZeRO %d", report->stages[report->fastest].zero);
     }
     printf("\n");
 }

@@ -24,24 +24,25 @@ static void add_head(const struct fit_report *report, struct text *text) {
 }
 
 static void add_space(const struct fit_space *space, struct text *text) {
-    uint64_t taken = space->planned_bytes + space->declared_bytes;
-    bool fits = taken <= space->capacity_bytes;
-    uint64_t difference = fits ? space->capacity_bytes - taken : taken - space->capacity_bytes;
+    uint64_t used_bytes = space->planned_bytes + space->declared_bytes;
+    bool fits = used_bytes <= space->capacity_bytes;
+    uint64_t difference =
+        fits ? space->capacity_bytes - used_bytes : used_bytes - space->capacity_bytes;
     text_add(text, "%-7s", space_name(space->space));
-    add_bytes(text, "  arena ", space->planned_bytes, ", of these ");
-    add_bytes(text, "", space->swarm_bytes, " for the swarm; others ");
-    add_bytes(text, "", space->declared_bytes, "; of ");
-    add_bytes(text, "", space->capacity_bytes, fits ? ", headroom " : ", short of ");
+    add_bytes(text, "  arena ", space->planned_bytes, " (");
+    add_bytes(text, "", space->swarm_bytes, " for the swarm), other uses ");
+    add_bytes(text, "", space->declared_bytes, ", capacity ");
+    add_bytes(text, "", space->capacity_bytes, fits ? ", headroom " : ", short by ");
     add_bytes(text, "", difference, "\n");
 }
 
-/* What is above is rank 0's, which speaks for all. */
+/* The lines before this one are about rank 0. */
 static void add_ranks(const struct fit_report *report, struct text *text) {
     const struct fit_space *space = &report->spaces[0];
     int ranks = report->session->ranks;
     if (ranks > 1) {
-        text_add(text, "ranks    %d on this machine: of the arena %s", ranks,
-                 ranks == 2 ? "the other one takes" : "each other one takes");
+        text_add(text, "ranks    %d on this machine: %s", ranks,
+                 ranks == 2 ? "the arena of the other rank is" : "the arena of each other rank is");
         add_bytes(text, " ", space->planned_bytes - space->swarm_bytes, "\n");
     }
 }
@@ -53,7 +54,7 @@ static void add_time(const struct fit_report *report, struct text *text) {
         text_add(text, ", %.3g s for its exchange: %.3g s a round\n", report->exchange_s,
                  report->round_s);
     } else {
-        text_add(text, "; its exchange comes on top\n");
+        text_add(text, "; the exchange is not included\n");
     }
 }
 
@@ -61,7 +62,7 @@ static void add_link(const struct fit_report *report, struct text *text) {
     const struct fit_link *link = &report->link;
     const struct settings *settings = &report->session->settings;
     if (link->round_trip_s > 0) {
-        text_add(text, "link     %.3g ms to the tracker and back", 1e3 * link->round_trip_s);
+        text_add(text, "link     %.3g ms round trip to the tracker", 1e3 * link->round_trip_s);
         if (link->up_bytes_per_s > 0) {
             add_bytes(text, ", up ", (uint64_t)link->up_bytes_per_s, "/s");
         }
@@ -85,8 +86,8 @@ static void add_network(const struct fit_report *report, struct text *text) {
     text_add(text, " among %d member%s; joining ", exchange->members,
              exchange->members == 1 ? "" : "s");
     add_bytes(text, "", report->join_bytes, " down, once\n");
-    add_bytes(text, "         ", (uint64_t)report->tenth_bytes_per_s,
-              "/s each way make the exchange a tenth of a round\n");
+    add_bytes(text, "         at ", (uint64_t)report->tenth_bytes_per_s,
+              "/s each way, the exchange takes a tenth of a round\n");
     text_add(text, "         %s%.3g GB up, %.3g GB down a day\n",
              report->exchange_s > 0 ? "" : "at most ", report->up_bytes_a_day / GB,
              report->down_bytes_a_day / GB);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-static int64_t all_bytes(const struct snapshot *snapshot) {
+static int64_t snapshot_bytes(const struct snapshot *snapshot) {
     int64_t bytes = 0;
     for (int i = 0; i < snapshot->file_count; i++) {
         bytes += snapshot->files[i].bytes;
@@ -27,7 +27,7 @@ static const char *saved_at(const struct snapshot *snapshot, char buffer[static 
 void snapshot_print_list(const char *folder, const struct snapshot_listed *listed, int count,
                          bool verified) {
     if (count == 0) {
-        printf("%s holds no snapshots\n", folder);
+        printf("%s contains no snapshots\n", folder);
     }
     for (int i = 0; i < count; i++) {
         const struct snapshot *snapshot = &listed[i].snapshot;
@@ -38,7 +38,7 @@ void snapshot_print_list(const char *folder, const struct snapshot_listed *liste
             continue;
         }
         printf("%s: step %lld, saved %s, %s%s\n", snapshot->path, (long long)snapshot->step,
-               saved_at(snapshot, when), text_bytes((uint64_t)all_bytes(snapshot), size),
+               saved_at(snapshot, when), text_bytes((uint64_t)snapshot_bytes(snapshot), size),
                verified ? ", good" : "");
     }
 }
@@ -47,7 +47,7 @@ static void add_head(struct json_writer *json, const struct snapshot *snapshot) 
     json_add_i64(json, "step", snapshot->step);
     json_add_u64(json, "sequence", snapshot->sequence);
     json_add_fixed(json, "saved_at", snapshot->saved_at, 3);
-    json_add_i64(json, "bytes", all_bytes(snapshot));
+    json_add_i64(json, "bytes", snapshot_bytes(snapshot));
 }
 
 void snapshot_print_list_json(const char *folder, const struct snapshot_listed *listed, int count,
@@ -79,8 +79,8 @@ void snapshot_print_list_json(const char *folder, const struct snapshot_listed *
 
 void snapshot_print_whole(const struct snapshot *snapshot) {
     char when[32], size[24], hex[HASH_HEX_BYTES];
-    printf("snapshot  %s\nstep      %lld\nsaved     %s, as number %" PRIu64 "\nseed      %" PRIu64
-           "\nplan      %s\n",
+    printf("snapshot  %s\nstep      %lld\nsaved     %s, sequence number %" PRIu64
+           "\nseed      %" PRIu64 "\nplan      %s\n",
            snapshot->path, (long long)snapshot->step, saved_at(snapshot, when), snapshot->sequence,
            snapshot->seed, hash_hex(&snapshot->plan_hash, hex));
     for (int i = 0; i < snapshot->value_count; i++) {

@@ -124,7 +124,8 @@ static void a_site_takes_what_rank_0_keeps_once(void **state) {
         assert_in_range(together, others, others + (uint64_t)(2 * ranks)); /* and up */
         assert_true(space->swarm_bytes > 4 * (uint64_t)blueprint_elements(&offer.blueprint) * 5);
         fit_report_text(report, &text);
-        assert_non_null(strstr(buffer, ranks == 2 ? "the other one takes" : "each other one"));
+        assert_non_null(
+            strstr(buffer, ranks == 2 ? "arena of the other rank" : "arena of each other rank"));
         session_finish(&session);
     }
     free(report);
