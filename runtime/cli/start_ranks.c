@@ -31,7 +31,7 @@ static enum status start_ranks(const struct ranks_request *request, struct invoc
     arguments[next] = NULL;
     if (request->saves) {
         /* Otherwise a signal could end one rank while another, which waits for it, continues. */
-        stop_block_signals();
+        block_stop_signals();
     }
     ranks->is_parent = true;
     return launch_children(ranks->launch.world, arguments, &ranks->exit_code, &invocation->fault);
@@ -94,7 +94,7 @@ enum status ranks_begin(const struct ranks_request *request, struct session *ses
                         struct invocation *invocation) {
     struct ranks *ranks = &invocation->ranks;
     if (request->saves) {
-        stop_exit_immediately();
+        exit_on_stop_signals();
     }
     TRY(ranks_count(request, session, invocation));
     if (ranks->launch.rank == LAUNCH_PARENT) {
@@ -102,7 +102,7 @@ enum status ranks_begin(const struct ranks_request *request, struct session *ses
     }
     enum status status = ranks->launch.world > 1 ? join_site(ranks, &invocation->fault) : OK;
     if (request->saves) {
-        stop_watch(); /* not earlier: connecting may take a minute */
+        watch_stop_signals(); /* not earlier: connecting may take a minute */
     }
     return status;
 }

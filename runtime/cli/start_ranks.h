@@ -25,7 +25,7 @@ struct ranks {
  * With --ranks, this process starts the ranks and waits for their end: ranks.is_parent is then
  * set, and nothing remains to be done. A rank connects to the others. From then on, a lost rank
  * ends this process with exit code 4 and one message. A command that saves begins to watch for
- * signals (stop_watch).
+ * signals (watch_stop_signals).
  * memory  the site is in the session's region; invocation->ranks must not move
  * errors  those of launch_detect, launch_children, site_open and site_watch */
 MUST_CHECK enum status ranks_begin(const struct ranks_request *request, struct session *session,

@@ -83,7 +83,7 @@ static enum status run_track(struct invocation *invocation) {
     struct request *request = invocation->request;
     struct tracker_setup_args *args = &request->args;
     struct fault *fault = &invocation->fault;
-    stop_watch();
+    watch_stop_signals();
     args->run_path = invocation->positionals[0];
     args->overrides = invocation->overrides;
     args->override_count = invocation->override_count;

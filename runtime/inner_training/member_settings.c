@@ -102,7 +102,7 @@ enum status member_run_read(struct member_run *member, const struct member_run_a
     member->swarm.args = *args;
     member->trainer.metrics.fd = -1;
     member->outer.ledger.fd = -1;
-    stop_watch();
+    watch_stop_signals();
     lockstep_plan(member);
     TRY(lockstep_run(member, read_as_rank0, fault));
     return session_agree(&member->trainer.session, read_settings(member, fault), fault);

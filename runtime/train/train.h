@@ -30,7 +30,7 @@ struct training {
 /* training_prepare: everything before seal: data, program, arena, snapshot or first weights,
  * writers.
  * session  has been read; `fresh` sets an earlier run aside
- * limits   stop_watch has been called
+ * limits   watch_stop_signals has been called
  * errors   STATUS_STOPPED; those of every stage; nothing has been changed except folders made */
 MUST_CHECK enum status training_prepare(struct training *training, bool fresh, struct fault *fault);
 

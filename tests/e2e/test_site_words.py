@@ -163,7 +163,7 @@ class SiteWords(RunTest):
         said = [line for line in (folder.path / "rank0.log").read_text().splitlines()
                 if "dropped" in line]
         self.assertEqual(len(said), 3, said)
-        self.assertIn("dropped a connection from 127.0.0.1: it is not a rank", said[0])
+        self.assertIn("dropped a connection from 127.0.0.1: it is not a rank of a site", said[0])
         self.assertIn("dropped 200 connections so far, the last from 127.0.0.1", said[2])
 
 

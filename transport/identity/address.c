@@ -18,8 +18,8 @@ static const char NAME_LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQR
                                    ".-_";
 static const char IPV6_LETTERS[] = "0123456789abcdefABCDEF:.";
 
-/* A documentation network of RFC 5737. It is not local anywhere, so its route is the one to the
- * internet. */
+/* An address that RFC 5737 reserves for documentation. No network uses it, so packets to it take
+ * the route to the internet. */
 static const char OUTSIDE[] = "192.0.2.1";
 static const char LOOPBACK[] = "127.0.0.1";
 
@@ -34,7 +34,7 @@ static const char *port_error(const char *port) {
     }
     return digits <= PORT_DIGITS_MAX && value >= 1 && value <= PORT_MAX
                ? NULL
-               : "has a port outside 1 to 65535";
+               : "has a port number outside 1 to 65535";
 }
 
 const char *address_error(const char *text) {
@@ -57,7 +57,7 @@ const char *address_error(const char *text) {
     return *end == ':' ? port_error(end + 1) : "has no :PORT after its host";
 }
 
-/* The first address of a family; NULL: none. */
+/* The first address of `family` in the list; NULL: none. */
 static const struct addrinfo *first_of_family(const struct addrinfo *list, int family) {
     while (list != NULL && list->ai_family != family) {
         list = list->ai_next;
@@ -65,8 +65,8 @@ static const struct addrinfo *first_of_family(const struct addrinfo *list, int f
     return list;
 }
 
-static enum status look_up(const char *address, const char *name, struct addrinfo **list,
-                           struct fault *fault) {
+static enum status look_up_host(const char *address, const char *name, struct addrinfo **list,
+                                struct fault *fault) {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     int failure = getaddrinfo(name, NULL, &hints, list);
     if (failure == 0) {
@@ -108,14 +108,14 @@ enum status resolve_host(const char *address, char found[static MESSAGE_ADDRESS_
     ASSERT(length < sizeof name);
     memcpy(name, host, length);
     name[length] = '\0';
-    TRY(look_up(address, name, &list, fault));
+    TRY(look_up_host(address, name, &list, fault));
     const struct addrinfo *v4 = first_of_family(list, AF_INET);
     write_numeric(v4 != NULL ? v4 : list, host + length, found);
     freeaddrinfo(list);
     return OK;
 }
 
-static bool local_end(int fd, struct sockaddr_in *end) {
+static bool read_local_address(int fd, struct sockaddr_in *end) {
     socklen_t length = sizeof *end;
     return getsockname(fd, (struct sockaddr *)end, &length) == 0;
 }
@@ -128,7 +128,7 @@ const char *local_address(char text[static LOCAL_ADDRESS_BYTES]) {
     inet_pton(AF_INET, OUTSIDE, &to.sin_addr);
     memcpy(text, LOOPBACK, sizeof LOOPBACK);
     if (fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof to) == 0 &&
-        local_end(fd, &end)) {
+        read_local_address(fd, &end)) {
         inet_ntop(AF_INET, &end.sin_addr, text, LOCAL_ADDRESS_BYTES);
     }
     if (fd >= 0) {
@@ -142,7 +142,7 @@ uint16_t local_free_port(void) {
     uint16_t port = 0;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && bind(fd, (const struct sockaddr *)&any, sizeof any) == 0 &&
-        local_end(fd, &any)) {
+        read_local_address(fd, &any)) {
         port = ntohs(any.sin_port);
     }
     if (fd >= 0) {

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 enum {
-    MESSAGE_ADDRESS_BYTES = 128, /* an address with its NUL */
-    LOCAL_ADDRESS_BYTES = 48,    /* an IP address with its NUL */
+    MESSAGE_ADDRESS_BYTES = 128, /* size of an address as text, with its NUL */
+    LOCAL_ADDRESS_BYTES = 48,    /* size of an IP address as text, with its NUL */
 };
 
 /* address_error: NULL if `text` is a valid address with a port of 1 to 65535; else what is wrong

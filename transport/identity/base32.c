@@ -1,13 +1,19 @@
 /* base32: see base32.h. */
 #include "transport/identity/base32.h"
 
-enum { GROUP_BYTES = 5, GROUP_LETTERS = 8, LETTER_BITS = 5, LETTER_MASK = 31, DIGITS_FROM = 26 };
+enum {
+    GROUP_BYTES = 5,
+    GROUP_LETTERS = 8,
+    LETTER_BITS = 5,
+    LETTER_MASK = 31,
+    FIRST_DIGIT_VALUE = 26
+};
 
-static int value_of(char letter) {
+static int letter_value(char letter) {
     if (letter >= 'a' && letter <= 'z') {
         return letter - 'a';
     }
-    return letter >= '2' && letter <= '7' ? letter - '2' + DIGITS_FROM : -1;
+    return letter >= '2' && letter <= '7' ? letter - '2' + FIRST_DIGIT_VALUE : -1;
 }
 
 void base32_write(const uint8_t *bytes, size_t count, char *text) {
@@ -28,14 +34,14 @@ void base32_write(const uint8_t *bytes, size_t count, char *text) {
 bool base32_read(const char *text, uint8_t *bytes, size_t count) {
     ASSERT(count % GROUP_BYTES == 0);
     for (size_t i = 0; i < BASE32_LETTERS(count); i++) {
-        if (value_of(text[i]) < 0) {
+        if (letter_value(text[i]) < 0) {
             return false;
         }
     }
     for (size_t at = 0; at < count; at += GROUP_BYTES) {
         uint64_t group = 0;
         for (int i = 0; i < GROUP_LETTERS; i++) {
-            group = group << LETTER_BITS | (uint64_t)value_of(*text++);
+            group = group << LETTER_BITS | (uint64_t)letter_value(*text++);
         }
         for (int i = 0; i < GROUP_BYTES; i++) {
             bytes[at + (size_t)i] = (uint8_t)(group >> (8 * (GROUP_BYTES - 1 - i)));

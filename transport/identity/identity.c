@@ -12,14 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The file consists of HEAD, the text of the secrets and a line feed. */
-static const char HEAD[] = "skep-identity-1 ";
+/* The file consists of FILE_HEADER, the text of the secrets and a line feed. */
+static const char FILE_HEADER[] = "skep-identity-1 ";
 
 enum {
-    HEAD_BYTES = sizeof HEAD - 1,
-    LINE_BYTES = HEAD_BYTES + KEYS_TEXT_LETTERS + 1,
-    SECRET_MODE = 0600,
-    OTHERS = S_IRWXG | S_IRWXO,
+    FILE_HEADER_BYTES = sizeof FILE_HEADER - 1,
+    FILE_BYTES = FILE_HEADER_BYTES + KEYS_TEXT_LETTERS + 1,
+    IDENTITY_MODE = 0600,
+    ACCESS_BY_OTHERS = S_IRWXG | S_IRWXO,
     DRAFT_DIGITS = 8
 };
 
@@ -37,7 +37,7 @@ enum status identity_path(const char *given, char path[static PATH_BYTES], struc
     } else {
         return fault_set(fault, STATUS_INPUT, "environment",
                          "set one of them, or pass a file with --identity",
-                         "neither HOME nor XDG_CONFIG_HOME is set to a folder for the identity");
+                         "neither HOME nor XDG_CONFIG_HOME gives a folder for the identity");
     }
     if (text.truncated || text.length == 0) {
         return fault_set(fault, STATUS_INPUT, given != NULL ? "--identity" : "environment", NULL,
@@ -48,7 +48,7 @@ enum status identity_path(const char *given, char path[static PATH_BYTES], struc
     return OK;
 }
 
-static enum status damaged(const char *path, const char *reason, struct fault *fault) {
+static enum status fault_damaged(const char *path, const char *reason, struct fault *fault) {
     return fault_set(
         fault, STATUS_INPUT, path,
         "restore the file from a copy, or move it away: `skep keys` then creates a new "
@@ -61,22 +61,24 @@ static enum status check_mode(int fd, const char *path, struct fault *fault) {
     if (fstat(fd, &info) != 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot inspect", errno);
     }
-    if ((info.st_mode & OTHERS) != 0) {
-        return fault_set(fault, STATUS_INPUT, path,
-                         "run `chmod 600` on it; if others may have read it, create a new identity",
-                         "others may read or write the identity file (mode %04o)",
-                         (unsigned)(info.st_mode & 07777));
+    if ((info.st_mode & ACCESS_BY_OTHERS) != 0) {
+        return fault_set(
+            fault, STATUS_INPUT, path,
+            "run `chmod 600` on it; if other users may have read it, create a new identity",
+            "other users may read or write the identity file (mode %04o)",
+            (unsigned)(info.st_mode & 07777));
     }
     return OK;
 }
 
-static enum status parse(const char *path, const char line[static LINE_BYTES],
-                         struct key_pairs *keys, struct fault *fault) {
+static enum status parse_identity(const char *path, const char line[static FILE_BYTES],
+                                  struct key_pairs *keys, struct fault *fault) {
     char text[KEYS_TEXT_BYTES];
-    if (memcmp(line, HEAD, HEAD_BYTES) != 0 || line[LINE_BYTES - 1] != '\n') {
-        return damaged(path, "it must be one line that begins with \"skep-identity-1 \"", fault);
+    if (memcmp(line, FILE_HEADER, FILE_HEADER_BYTES) != 0 || line[FILE_BYTES - 1] != '\n') {
+        return fault_damaged(path, "it must be one line that begins with \"skep-identity-1 \"",
+                             fault);
     }
-    memcpy(text, line + HEAD_BYTES, KEYS_TEXT_LETTERS);
+    memcpy(text, line + FILE_HEADER_BYTES, KEYS_TEXT_LETTERS);
     text[KEYS_TEXT_LETTERS] = '\0';
     const char *error = secret_keys_read(text, keys);
     explicit_bzero(text, sizeof text);
@@ -86,31 +88,31 @@ static enum status parse(const char *path, const char line[static LINE_BYTES],
     char reason[128];
     struct text text_of_reason = text_over(reason, sizeof reason);
     text_add(&text_of_reason, "its key %s", error);
-    return damaged(path, reason, fault);
+    return fault_damaged(path, reason, fault);
 }
 
 enum status identity_load(const char *path, struct key_pairs *keys, struct fault *fault) {
-    char line[LINE_BYTES];
+    char line[FILE_BYTES];
     int fd;
     int64_t bytes;
     TRY(file_open_read(path, &fd, &bytes, fault));
     enum status status = check_mode(fd, path, fault);
-    if (status == OK && bytes != LINE_BYTES) {
-        status = damaged(path, "it has the wrong length", fault);
+    if (status == OK && bytes != FILE_BYTES) {
+        status = fault_damaged(path, "it has the wrong length", fault);
     }
     if (status == OK) {
-        status = file_read_at(fd, path, line, LINE_BYTES, 0, fault);
+        status = file_read_at(fd, path, line, FILE_BYTES, 0, fault);
     }
     close(fd);
     if (status == OK) {
-        status = parse(path, line, keys, fault);
+        status = parse_identity(path, line, keys, fault);
     }
     explicit_bzero(line, sizeof line);
     return status;
 }
 
-/* The name of a temporary file in the folder of `path`. It is derived from the new identity, so no
- * other process uses it. */
+/* Write the name of a temporary file in the folder of `path`. It is derived from the new identity,
+ * so no other process uses it. */
 static enum status draft_name(const char *path, const struct key_pairs *keys,
                               char draft[static PATH_BYTES], struct fault *fault) {
     const struct hash hash = hash_of(keys->public_keys.sign, KEY_BYTES);
@@ -122,28 +124,28 @@ static enum status draft_name(const char *path, const struct key_pairs *keys,
 
 static enum status write_draft(const char *draft, const struct key_pairs *keys,
                                struct fault *fault) {
-    char line[HEAD_BYTES + KEYS_TEXT_BYTES];
-    int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, SECRET_MODE);
-    /* The umask of the process may have removed the owner's own permissions. */
-    if (fd < 0 || fchmod(fd, SECRET_MODE) != 0) {
+    char line[FILE_HEADER_BYTES + KEYS_TEXT_BYTES];
+    int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, IDENTITY_MODE);
+    /* The umask may have removed permissions of the owner, hence fchmod. */
+    if (fd < 0 || fchmod(fd, IDENTITY_MODE) != 0) {
         int failure = errno;
         if (fd >= 0) {
             close(fd);
         }
         return fault_set_errno(fault, STATUS_FAILED, draft, "cannot create", failure);
     }
-    memcpy(line, HEAD, HEAD_BYTES);
-    secret_keys_write(keys, line + HEAD_BYTES);
-    line[LINE_BYTES - 1] = '\n';
-    enum status status = file_write_at(fd, draft, line, LINE_BYTES, 0, fault);
+    memcpy(line, FILE_HEADER, FILE_HEADER_BYTES);
+    secret_keys_write(keys, line + FILE_HEADER_BYTES);
+    line[FILE_BYTES - 1] = '\n';
+    enum status status = file_write_at(fd, draft, line, FILE_BYTES, 0, fault);
     explicit_bzero(line, sizeof line);
     return file_end_write(fd, draft, status, fault);
 }
 
 /* Unlike rename(), link() fails if `path` exists. The second of two processes then uses the file of
  * the first. */
-static enum status publish(const char *draft, const char *path, bool *created,
-                           struct fault *fault) {
+static enum status publish_draft(const char *draft, const char *path, bool *created,
+                                 struct fault *fault) {
     char folder[PATH_BYTES];
     bool is_linked = link(draft, path) == 0;
     if (!is_linked && errno != EEXIST) {
@@ -159,8 +161,8 @@ static enum status publish(const char *draft, const char *path, bool *created,
     return status;
 }
 
-static enum status create(const char *path, struct key_pairs *keys, bool *created,
-                          struct fault *fault) {
+static enum status create_identity(const char *path, struct key_pairs *keys, bool *created,
+                                   struct fault *fault) {
     char folder[PATH_BYTES];
     char draft[PATH_BYTES];
     struct key_pairs fresh;
@@ -173,7 +175,7 @@ static enum status create(const char *path, struct key_pairs *keys, bool *create
     if (status == OK) {
         status = write_draft(draft, &fresh, fault);
         if (status == OK) {
-            status = publish(draft, path, created, fault);
+            status = publish_draft(draft, path, created, fault);
         }
         unlink(draft);
     }
@@ -188,7 +190,7 @@ enum status identity_load_or_create(const char *path, struct key_pairs *keys, bo
     ASSERT(strlen(path) < PATH_BYTES);
     /* A dangling symbolic link counts as a file: it is rejected and not followed. */
     TRY(lstat(path, &info) == 0 || errno != ENOENT ? identity_load(path, keys, fault)
-                                                   : create(path, keys, &is_new, fault));
+                                                   : create_identity(path, keys, &is_new, fault));
     *created = is_new;
     return OK;
 }

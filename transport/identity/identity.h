@@ -19,7 +19,7 @@
 
 /* identity_path: the path of the identity file: `given` unless NULL, else skep/identity in
  * $XDG_CONFIG_HOME, or in $HOME/.config if that variable is unset, empty or a relative path.
- * errors  STATUS_INPUT: neither variable names a folder, or the path is too long; `path` is then
+ * errors  STATUS_INPUT: neither variable gives a folder, or the path is too long; `path` is then
  *         unchanged */
 MUST_CHECK enum status identity_path(const char *given, char path[static PATH_BYTES],
                                      struct fault *fault);

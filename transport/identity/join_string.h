@@ -9,9 +9,7 @@
 #include "transport/identity/address.h"
 #include "transport/identity/keys.h"
 
-enum {
-    JOIN_STRING_BYTES = MESSAGE_ADDRESS_BYTES + KEYS_TEXT_BYTES
-}; /* the # in place of one NUL */
+enum { JOIN_STRING_BYTES = MESSAGE_ADDRESS_BYTES + KEYS_TEXT_BYTES }; /* with the # and one NUL */
 
 struct join_string {
     char address[MESSAGE_ADDRESS_BYTES]; /* "tcp://HOST:PORT" */

@@ -11,8 +11,8 @@
 enum {
     KIND_PUBLIC = 15 << 3 | 1, /* the lower three bits are the version */
     KIND_SECRET = 18 << 3 | 1,
-    CHECK_BYTES = 5,
-    PACKED_BYTES = 1 + 2 * KEY_BYTES + CHECK_BYTES
+    CHECKSUM_BYTES = 5,
+    PACKED_BYTES = 1 + 2 * KEY_BYTES + CHECKSUM_BYTES
 };
 
 _Static_assert(BASE32_LETTERS(PACKED_BYTES) == KEYS_TEXT_LETTERS, "length of the text");
@@ -22,14 +22,14 @@ _Static_assert(KEY_BYTES == crypto_box_PUBLICKEYBYTES && KEY_BYTES == crypto_box
                "libsodium's sizes");
 _Static_assert(sizeof(struct public_keys) == 2 * KEY_BYTES, "no padding");
 
-static void checksum_of(const uint8_t *packed, uint8_t check[static CHECK_BYTES]) {
+static void checksum_of(const uint8_t *packed, uint8_t check[static CHECKSUM_BYTES]) {
     static const char PURPOSE[] = "skep key string"; /* with its NUL */
     struct hash_state state;
     hash_begin(&state);
     hash_add(&state, PURPOSE, sizeof PURPOSE);
-    hash_add(&state, packed, PACKED_BYTES - CHECK_BYTES);
+    hash_add(&state, packed, PACKED_BYTES - CHECKSUM_BYTES);
     const struct hash hash = hash_end(&state);
-    memcpy(check, hash.bytes, CHECK_BYTES);
+    memcpy(check, hash.bytes, CHECKSUM_BYTES);
 }
 
 static const char *write_text(uint8_t kind, const void *first, const void *second,
@@ -38,7 +38,7 @@ static const char *write_text(uint8_t kind, const void *first, const void *secon
     packed[0] = kind;
     memcpy(packed + 1, first, KEY_BYTES);
     memcpy(packed + 1 + KEY_BYTES, second, KEY_BYTES);
-    checksum_of(packed, packed + PACKED_BYTES - CHECK_BYTES);
+    checksum_of(packed, packed + PACKED_BYTES - CHECKSUM_BYTES);
     base32_write(packed, PACKED_BYTES, text);
     sodium_memzero(packed, sizeof packed);
     return text;
@@ -56,7 +56,7 @@ static const char *kind_error(uint8_t given, uint8_t expected) {
 
 static const char *read_text(const char *text, uint8_t kind, uint8_t keys[static 2 * KEY_BYTES]) {
     uint8_t packed[PACKED_BYTES];
-    uint8_t check[CHECK_BYTES];
+    uint8_t check[CHECKSUM_BYTES];
     const char *error = NULL;
     if (strnlen(text, KEYS_TEXT_LETTERS + 1) != KEYS_TEXT_LETTERS) {
         return "is not 112 characters long";
@@ -67,7 +67,7 @@ static const char *read_text(const char *text, uint8_t kind, uint8_t keys[static
     checksum_of(packed, check);
     if (packed[0] != kind) {
         error = kind_error(packed[0], kind);
-    } else if (memcmp(check, packed + PACKED_BYTES - CHECK_BYTES, CHECK_BYTES) != 0) {
+    } else if (memcmp(check, packed + PACKED_BYTES - CHECKSUM_BYTES, CHECKSUM_BYTES) != 0) {
         error = "has a mistyped character";
     } else {
         memcpy(keys, packed + 1, (size_t)(2 * KEY_BYTES));
@@ -88,7 +88,7 @@ void keys_from_secrets(const uint8_t secrets[static 2 * KEY_BYTES], struct key_p
 
 void keys_generate(struct key_pairs *keys) {
     uint8_t secrets[2 * KEY_BYTES];
-    /* sodium_init makes sure that random numbers are available. A second call does nothing. */
+    /* sodium_init prepares the random number generator. A second call does nothing. */
     int failed = sodium_init();
     ASSERT(failed >= 0);
     randombytes_buf(secrets, sizeof secrets);

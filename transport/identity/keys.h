@@ -12,15 +12,15 @@
 enum {
     KEY_BYTES = 32,
     SIGNATURE_BYTES = 64,
-    KEYS_TEXT_LETTERS = 112,                 /* kind 1, keys 64, check 5 bytes, in base32 */
-    KEYS_TEXT_BYTES = KEYS_TEXT_LETTERS + 1, /* with its NUL */
-    SIGN_CONTEXT_MAX = 32,                   /* "skep ledger entry" and the like */
+    KEYS_TEXT_LETTERS = 112,                 /* base32 of 70 bytes: kind 1, keys 64, checksum 5 */
+    KEYS_TEXT_BYTES = KEYS_TEXT_LETTERS + 1, /* KEYS_TEXT_LETTERS and a NUL */
+    SIGN_CONTEXT_MAX = 32,                   /* for example "skep ledger entry" */
 };
 
 /* The public part of an identity. */
 struct public_keys {
-    uint8_t curve[KEY_BYTES]; /* X25519, for ZeroMQ's CURVE */
-    uint8_t sign[KEY_BYTES];  /* Ed25519 */
+    uint8_t curve[KEY_BYTES]; /* X25519 key, for ZeroMQ's CURVE */
+    uint8_t sign[KEY_BYTES];  /* Ed25519 key, for signatures */
 };
 
 /* An identity. Only the two secrets are stored on disk; the public keys are derived from them. */
@@ -48,8 +48,8 @@ void keys_wipe(struct key_pairs *keys);
 const char *public_keys_write(const struct public_keys *keys, char text[static KEYS_TEXT_BYTES]);
 MUST_CHECK const char *public_keys_read(const char *text, struct public_keys *keys);
 
-/* secret_keys_write, secret_keys_read: the same for the secrets. The text begins with 's' and is
- * stored only in the identity file. */
+/* secret_keys_write, secret_keys_read: write and parse the two secrets as text in the same way. The
+ * text begins with 's' and is stored only in the identity file. */
 const char *secret_keys_write(const struct key_pairs *keys, char text[static KEYS_TEXT_BYTES]);
 MUST_CHECK const char *secret_keys_read(const char *text, struct key_pairs *keys);
 

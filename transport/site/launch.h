@@ -9,8 +9,8 @@
 #include <stdbool.h>
 
 enum {
-    LAUNCH_PARENT = -1,        /* rank of the process that has to start the ranks */
-    LAUNCH_GRACE_MS = 4000,    /* for ranks to end after a failure; a loss is detected in 3 s */
+    LAUNCH_PARENT = -1,     /* rank of the parent process, which starts the ranks */
+    LAUNCH_GRACE_MS = 4000, /* time for ranks to end after a failure; a loss is detected in 3 s */
     LAUNCH_PORT_FIRST = 20000, /* derived ports are below the range that the kernel assigns */
     LAUNCH_PORT_COUNT = 12000,
 };
@@ -24,10 +24,10 @@ typedef const char *launch_variable(void *context, const char *name);
  * launcher counts: RANK and related variables, OpenMPI's variables, or Slurm's in an srun step.
  * Without any of them the world has one rank.
  * limits  0 <= ranks <= RANKS_MAX
- * errors  STATUS_INPUT: a variable is missing or invalid; the fault names it */
+ * errors  STATUS_INPUT: a variable is missing or invalid; the fault identifies it */
 MUST_CHECK enum status launch_detect(int ranks, struct launch_info *launch, struct fault *fault);
 
-/* launch_detect_from: the same with a given environment. */
+/* launch_detect_from: launch_detect with environment variables that `variable` returns. */
 MUST_CHECK enum status launch_detect_from(int ranks, launch_variable *variable, void *context,
                                           struct launch_info *launch, struct fault *fault);
 

@@ -16,14 +16,13 @@
 
 enum {
     CHILD_VARIABLES = 9,
-    VARIABLE_BYTES = 48,   /* the longest: "SKEP_JOB=" and 19 digits */
-    FORWARD_MARK = 0x534b, /* value of a forwarded signal, which distinguishes it from others */
+    VARIABLE_BYTES = 48,   /* fits the longest, "SKEP_JOB=" and 19 digits */
+    FORWARD_MARK = 0x534b, /* sigqueue value that marks a signal as forwarded */
     EXIT_LOST = 4,
-    LISTED_MAX = 16,
-    CHECK_MS = 500, /* between checks of stopped ranks */
-    CHECKS_MAX = SITE_SILENCE_MS / CHECK_MS,
-    STOPPED_GRACE_MS =
-        1000, /* by then the others have detected the loss, or are not connected yet */
+    RANKS_LISTED_MAX = 16,
+    STOPPED_CHECK_MS = 500, /* interval between checks for stopped ranks */
+    STOPPED_CHECKS_MAX = SITE_SILENCE_MS / STOPPED_CHECK_MS,
+    STOPPED_GRACE_MS = 1000, /* enough for the other ranks to detect the loss */
 };
 
 extern char **environ;
@@ -38,23 +37,23 @@ static const char *const LAUNCHER_VARIABLES[] = {
 
 struct children {
     int count;
-    int started, ended;
+    int started_count, ended_count;
     pid_t parent;
     char **arguments;
     char **environment; /* the variables for the child, then those of this process */
     char (*child_variables)[VARIABLE_BYTES];
     int listener, port;
-    uint64_t job;
-    sigset_t signals; /* signals that the parent waits for */
-    sigset_t before;
-    pid_t *pids;           /* 0: the rank has ended */
-    int *stopped_checks;   /* checks at which the rank was stopped, 0: it runs */
-    int64_t next_check_ns; /* when to check stopped ranks again */
-    int forwarded;         /* the newest forwarded signal, 0: none */
-    int64_t kill_ns;       /* when to kill the remaining ranks, 0: no rank failed */
-    int grace_ms;          /* time between the failure and kill_ns */
+    uint64_t job_id;
+    sigset_t awaited_signals; /* signals that the parent waits for */
+    sigset_t previous_mask;
+    pid_t *pids;               /* [rank]; 0: the rank has ended */
+    int *stopped_check_counts; /* [rank], number of checks that found it stopped */
+    int64_t next_check_ns;     /* when to check stopped ranks again */
+    int last_forwarded;        /* number of the newest forwarded signal, 0: none */
+    int64_t kill_ns;           /* when to kill the remaining ranks, 0: no rank failed */
+    int grace_ms;              /* time between the failure and kill_ns */
     bool is_killing;
-    int exit_code;      /* of the first rank that failed by itself, 0: none */
+    int exit_code;      /* of the first rank that failed by itself; 0: none */
     bool has_lost_rank; /* a rank ended because another was lost */
 };
 
@@ -96,10 +95,10 @@ static void write_child_variables(struct children *children, int rank) {
         {"LOCAL_WORLD_SIZE", children->count},
         {"MASTER_PORT", children->port},
         {"SKEP_LAUNCHED", 1},
-        {"SKEP_JOB", (long long)children->job},
+        {"SKEP_JOB", (long long)children->job_id},
         {rank == 0 ? "SKEP_LISTENER" : "SKEP_LAUNCHED", rank == 0 ? children->listener : 1},
     };
-    _Static_assert(ARRAY_COUNT(NUMBERS) == CHILD_VARIABLES - 1, "MASTER_ADDR is the last one");
+    _Static_assert(ARRAY_COUNT(NUMBERS) == CHILD_VARIABLES - 1, "MASTER_ADDR follows the numbers");
     for (int i = 0; i < CHILD_VARIABLES; i++) {
         struct text text = text_over(children->child_variables[i], VARIABLE_BYTES);
         if (i < CHILD_VARIABLES - 1) {
@@ -112,7 +111,8 @@ static void write_child_variables(struct children *children, int rank) {
     }
 }
 
-/* In the child. If the parent has ended already, its death signal would never arrive. */
+/* Runs in the child. A parent that has already ended would never cause the death signal, so check
+ * for that. */
 static _Noreturn void become_rank(const struct children *children, int rank) {
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != children->parent) {
         _exit(1);
@@ -120,13 +120,13 @@ static _Noreturn void become_rank(const struct children *children, int rank) {
     if (rank == 0) {
         (void)fcntl(children->listener, F_SETFD, 0);
     }
-    (void)sigprocmask(SIG_SETMASK, &children->before, NULL);
+    (void)sigprocmask(SIG_SETMASK, &children->previous_mask, NULL);
     (void)execve("/proc/self/exe", children->arguments, children->environment);
     log_line(LOG_ERROR, "skep: rank %d: cannot start /proc/self/exe: %s", rank, strerror(errno));
     _exit(1);
 }
 
-static enum status start(struct children *children, int rank, struct fault *fault) {
+static enum status start_rank(struct children *children, int rank, struct fault *fault) {
     write_child_variables(children, rank);
     pid_t pid = fork();
     if (pid < 0) {
@@ -137,12 +137,12 @@ static enum status start(struct children *children, int rank, struct fault *faul
         become_rank(children, rank);
     }
     children->pids[rank] = pid;
-    children->started++;
+    children->started_count++;
     return OK;
 }
 
 static void signal_all(const struct children *children, int signal_number) {
-    for (int rank = 0; rank < children->started; rank++) {
+    for (int rank = 0; rank < children->started_count; rank++) {
         if (children->pids[rank] != 0) {
             (void)kill(children->pids[rank], signal_number);
         }
@@ -150,12 +150,12 @@ static void signal_all(const struct children *children, int signal_number) {
 }
 
 /* A terminal sends its signals to the children directly. */
-static void forward(struct children *children, const siginfo_t *signal) {
-    children->forwarded = signal->si_signo;
+static void forward_signal(struct children *children, const siginfo_t *signal) {
+    children->last_forwarded = signal->si_signo;
     if (signal->si_code == SI_KERNEL) {
         return;
     }
-    for (int rank = 0; rank < children->started; rank++) {
+    for (int rank = 0; rank < children->started_count; rank++) {
         if (children->pids[rank] != 0) {
             (void)sigqueue(children->pids[rank], signal->si_signo,
                            (union sigval){.sival_int = FORWARD_MARK});
@@ -168,7 +168,7 @@ bool launch_is_forwarded(const siginfo_t *signal) {
            signal->si_pid == getppid();
 }
 
-static void end_within(struct children *children, int grace_ms) {
+static void set_kill_deadline(struct children *children, int grace_ms) {
     if (children->kill_ns == 0) {
         children->kill_ns = clock_monotonic_ns() + (int64_t)grace_ms * 1000000;
         children->grace_ms = grace_ms;
@@ -185,7 +185,7 @@ static void record_exit(struct children *children, int rank, int status) {
         }
         log_line(LOG_ERROR, "skep: rank %d: killed by signal %d (%s)", rank, number,
                  strsignal(number));
-        code = number == children->forwarded ? 128 + number : EXIT_LOST;
+        code = number == children->last_forwarded ? 128 + number : EXIT_LOST;
     } else {
         code = WEXITSTATUS(status);
         children->has_lost_rank = children->has_lost_rank || code == EXIT_LOST;
@@ -196,31 +196,32 @@ static void record_exit(struct children *children, int rank, int status) {
     }
     children->exit_code = children->exit_code != 0 ? children->exit_code : code;
     if (status != 0) {
-        end_within(children, LAUNCH_GRACE_MS);
+        set_kill_deadline(children, LAUNCH_GRACE_MS);
     }
 }
 
-static void reap(struct children *children) {
-    for (int rank = 0; rank < children->started; rank++) {
+static void reap_children(struct children *children) {
+    for (int rank = 0; rank < children->started_count; rank++) {
         int status = 0;
         pid_t pid = children->pids[rank];
         if (pid == 0 || waitpid(pid, &status, WNOHANG | WUNTRACED | WCONTINUED) != pid) {
             continue;
         }
         if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
-            children->stopped_checks[rank] = WIFSTOPPED(status);
+            children->stopped_check_counts[rank] = WIFSTOPPED(status);
             continue;
         }
         children->pids[rank] = 0;
-        children->ended++;
+        children->ended_count++;
         record_exit(children, rank, status);
     }
 }
 
-static bool has_stopped(const struct children *children) {
+static bool has_stopped_rank(const struct children *children) {
     bool stopped = false;
-    for (int rank = 0; rank < children->started; rank++) {
-        stopped = stopped || (children->pids[rank] != 0 && children->stopped_checks[rank] > 0);
+    for (int rank = 0; rank < children->started_count; rank++) {
+        stopped =
+            stopped || (children->pids[rank] != 0 && children->stopped_check_counts[rank] > 0);
     }
     return stopped;
 }
@@ -232,34 +233,35 @@ static void check_stopped(struct children *children) {
     if (now_ns < children->next_check_ns) {
         return;
     }
-    children->next_check_ns = now_ns + (int64_t)CHECK_MS * 1000000;
-    for (int rank = 0; rank < children->started; rank++) {
-        if (children->pids[rank] == 0 || children->stopped_checks[rank] == 0 ||
-            ++children->stopped_checks[rank] != CHECKS_MAX + 1) {
+    children->next_check_ns = now_ns + (int64_t)STOPPED_CHECK_MS * 1000000;
+    for (int rank = 0; rank < children->started_count; rank++) {
+        if (children->pids[rank] == 0 || children->stopped_check_counts[rank] == 0 ||
+            ++children->stopped_check_counts[rank] != STOPPED_CHECKS_MAX + 1) {
             continue;
         }
         log_line(LOG_ERROR, "skep: rank %d: was stopped for %d s and counts as lost", rank,
                  SITE_SILENCE_MS / 1000);
         children->has_lost_rank = true;
-        end_within(children, STOPPED_GRACE_MS);
+        set_kill_deadline(children, STOPPED_GRACE_MS);
     }
 }
 
-/* One message for all ranks; those that were stopped have been reported. */
+/* Report all killed ranks in one message, except stopped ones, which were reported before. */
 static void kill_remaining(struct children *children) {
     char names[200];
     struct text text = text_over(names, sizeof names);
     int count = 0;
-    for (int rank = 0; rank < children->started; rank++) {
-        if (children->pids[rank] != 0 && children->stopped_checks[rank] <= CHECKS_MAX) {
+    for (int rank = 0; rank < children->started_count; rank++) {
+        if (children->pids[rank] != 0 &&
+            children->stopped_check_counts[rank] <= STOPPED_CHECKS_MAX) {
             count++;
-            if (count <= LISTED_MAX) {
+            if (count <= RANKS_LISTED_MAX) {
                 text_add(&text, "%s%d", count > 1 ? ", " : "", rank);
             }
         }
     }
-    if (count > LISTED_MAX) {
-        text_add(&text, " and %d more", count - LISTED_MAX);
+    if (count > RANKS_LISTED_MAX) {
+        text_add(&text, " and %d more", count - RANKS_LISTED_MAX);
     }
     if (count > 0) {
         log_line(LOG_ERROR, "skep: %s %s: did not end within %d s and %s killed",
@@ -273,17 +275,17 @@ static void kill_remaining(struct children *children) {
 /* Wait for the next signal or deadline. */
 static void await_signal(struct children *children) {
     siginfo_t signal;
-    int64_t left_ns = INT64_C(3600000000000); /* without a deadline: an hour */
+    int64_t left_ns = INT64_C(3600000000000); /* an hour if there is no deadline */
     if (children->kill_ns != 0 && !children->is_killing) {
         left_ns = children->kill_ns - clock_monotonic_ns();
         left_ns = left_ns < 0 ? 0 : left_ns;
     }
-    int64_t next_check_ns = (int64_t)CHECK_MS * 1000000;
-    left_ns = has_stopped(children) && left_ns > next_check_ns ? next_check_ns : left_ns;
+    int64_t next_check_ns = (int64_t)STOPPED_CHECK_MS * 1000000;
+    left_ns = has_stopped_rank(children) && left_ns > next_check_ns ? next_check_ns : left_ns;
     struct timespec wait = {.tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000};
-    int number = sigtimedwait(&children->signals, &signal, &wait);
+    int number = sigtimedwait(&children->awaited_signals, &signal, &wait);
     if (number > 0 && number != SIGCHLD) {
-        forward(children, &signal);
+        forward_signal(children, &signal);
     }
     if (children->kill_ns != 0 && !children->is_killing &&
         clock_monotonic_ns() >= children->kill_ns) {
@@ -293,18 +295,18 @@ static void await_signal(struct children *children) {
 
 /* Blocked signals are received one by one by sigtimedwait. SIGCHLD is reset to its default: if it
  * was inherited as ignored, waitpid would not work. */
-static void block_signals(struct children *children) {
+static void block_child_signals(struct children *children) {
     const struct sigaction usual = {.sa_handler = SIG_DFL};
     (void)sigaction(SIGCHLD, &usual, NULL);
     static const int SIGNALS[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
-    sigemptyset(&children->signals);
+    sigemptyset(&children->awaited_signals);
     for (size_t i = 0; i < ARRAY_COUNT(SIGNALS); i++) {
-        sigaddset(&children->signals, SIGNALS[i]);
+        sigaddset(&children->awaited_signals, SIGNALS[i]);
     }
-    (void)sigprocmask(SIG_BLOCK, &children->signals, &children->before);
+    (void)sigprocmask(SIG_BLOCK, &children->awaited_signals, &children->previous_mask);
 }
 
-/* An id that no other run has. The sign bit is 0, because the variable is read as a signed
+/* Return an id that no other run has. The sign bit is 0, because the variable is read as a signed
  * number. */
 static uint64_t random_job_id(void) {
     uint64_t job = 0;
@@ -314,7 +316,7 @@ static uint64_t random_job_id(void) {
     return job >> 1;
 }
 
-/* A socket whose number is neither 0, which means none, nor that of a standard stream. */
+/* Open a socket with a descriptor other than 0, which means none, and the standard streams. */
 static enum status open_listener(struct children *children, struct fault *fault) {
     int fd = -1;
     TRY(socket_loopback(&fd, &children->port, fault));
@@ -332,29 +334,30 @@ enum status launch_children(int ranks, char **arguments, int *exit_code, struct 
     ASSERT(ranks >= 2 && ranks <= RANKS_MAX);
     struct region region = {.newest = NULL};
     struct children children = {
-        .count = ranks, .parent = getpid(), .arguments = arguments, .job = random_job_id()};
+        .count = ranks, .parent = getpid(), .arguments = arguments, .job_id = random_job_id()};
     enum status status = open_listener(&children, fault);
     if (status != OK) {
         return status;
     }
     children.pids = region_alloc(&region, (size_t)ranks, sizeof *children.pids);
-    children.stopped_checks = region_alloc(&region, (size_t)ranks, sizeof *children.stopped_checks);
+    children.stopped_check_counts =
+        region_alloc(&region, (size_t)ranks, sizeof *children.stopped_check_counts);
     copy_environment(&children, &region);
-    block_signals(&children);
+    block_child_signals(&children);
     for (int rank = 0; rank < ranks && status == OK; rank++) {
-        status = start(&children, rank, fault);
+        status = start_rank(&children, rank, fault);
     }
     if (status != OK) {
         children.is_killing = true;
         signal_all(&children, SIGKILL);
     }
     close(children.listener);
-    while (children.ended < children.started) {
+    while (children.ended_count < children.started_count) {
         await_signal(&children);
-        reap(&children);
+        reap_children(&children);
         check_stopped(&children);
     }
-    (void)sigprocmask(SIG_SETMASK, &children.before, NULL);
+    (void)sigprocmask(SIG_SETMASK, &children.previous_mask, NULL);
     region_finish(&region);
     if (status == OK) {
         *exit_code =

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A launcher's variables for the same four numbers. */
+/* The variables in which one launcher passes rank, world size, local rank and local world size. */
 struct launcher {
     const char *source;
     const char *rank, *world, *local_rank, *local_world;
@@ -16,14 +16,14 @@ struct launcher {
 };
 
 struct environment {
-    launch_variable *variable;
+    launch_variable *lookup;
     void *context;
 };
 
 enum { PORT_MAX = 65535 };
 
-/* Batch scripts, external and interactive steps have step ids from here on. srun did not start
- * them. */
+/* The lowest step id of steps that srun did not start: batch scripts, external and interactive
+ * steps. */
 static const int64_t SLURM_STEP_SPECIAL = 0xfffffff0;
 static const char LOOPBACK[] = "127.0.0.1";
 
@@ -37,14 +37,14 @@ static const struct launcher OPENMPI = {
     "OMPI_COMM_WORLD_SIZE",
     "OMPI_COMM_WORLD_LOCAL_RANK",
     "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "mpirun sets all OMPI_COMM_WORLD variables; start with it, or with --ranks"};
+    "mpirun sets all OMPI_COMM_WORLD variables; start with mpirun or with --ranks"};
 static const struct launcher SLURM = {
     "Slurm",         "SLURM_PROCID", "SLURM_NTASKS",
-    "SLURM_LOCALID", NULL,           "srun sets them all; start with it, or with --ranks"};
+    "SLURM_LOCALID", NULL,           "srun sets all of these; start with srun or with --ranks"};
 
 /* An empty variable counts as not set. */
-static const char *value_of(const struct environment *environment, const char *name) {
-    const char *value = environment->variable(environment->context, name);
+static const char *read_variable(const struct environment *environment, const char *name) {
+    const char *value = environment->lookup(environment->context, name);
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
@@ -57,7 +57,7 @@ static enum status fault_missing(const struct launcher *launcher, const char *na
 /* Launchers write digits only, without sign or blanks. */
 static enum status read_number(const struct environment *environment, const char *name,
                                const int64_t range[2], int64_t *number, struct fault *fault) {
-    const char *value = value_of(environment, name);
+    const char *value = read_variable(environment, name);
     ASSERT(value != NULL);
     if (!isdigit((unsigned char)value[0]) || !text_parse_i64(value, number) || *number < range[0] ||
         *number > range[1]) {
@@ -71,7 +71,7 @@ static enum status read_number(const struct environment *environment, const char
 static enum status read_required(const struct environment *environment,
                                  const struct launcher *launcher, const char *name,
                                  const int64_t range[2], int *number, struct fault *fault) {
-    if (value_of(environment, name) == NULL) {
+    if (read_variable(environment, name) == NULL) {
         return fault_missing(launcher, name, fault);
     }
     int64_t wide = 0;
@@ -98,11 +98,11 @@ static bool is_loopback(const char *address) {
 
 /* Without local ranks, a loopback address means that all ranks are on this machine. Any other
  * address, as container platforms set it, means that each rank has its own machine. */
-static enum status read_local(const struct environment *environment,
-                              const struct launcher *launcher, struct launch_info *launch,
-                              struct fault *fault) {
-    bool has_rank = value_of(environment, launcher->local_rank) != NULL;
-    bool has_world = value_of(environment, launcher->local_world) != NULL;
+static enum status read_local_rank(const struct environment *environment,
+                                   const struct launcher *launcher, struct launch_info *launch,
+                                   struct fault *fault) {
+    bool has_rank = read_variable(environment, launcher->local_rank) != NULL;
+    bool has_world = read_variable(environment, launcher->local_world) != NULL;
     bool is_one_machine = launch->world == 1 || is_loopback(launch->address);
     if (!has_world && (is_one_machine || !has_rank)) {
         launch->local_world = is_one_machine ? launch->world : 1;
@@ -121,7 +121,7 @@ static enum status read_local(const struct environment *environment,
 static enum status read_address(const struct environment *environment,
                                 const struct launcher *launcher, struct launch_info *launch,
                                 struct fault *fault) {
-    const char *address = value_of(environment, "MASTER_ADDR");
+    const char *address = read_variable(environment, "MASTER_ADDR");
     if (address == NULL) {
         return fault_missing(launcher, "MASTER_ADDR", fault);
     }
@@ -140,7 +140,7 @@ static enum status read_port(const struct environment *environment, const struct
                          &launch->port, fault);
 }
 
-static void set_job(struct launch_info *launch, const char *text) {
+static void set_job_id(struct launch_info *launch, const char *text) {
     struct hash hash = hash_of(text, strlen(text));
     memcpy(&launch->job, hash.bytes, sizeof launch->job);
 }
@@ -152,7 +152,7 @@ static void derive_port(struct launch_info *launch) {
 
 /* With this variable, torchrun's agent itself listens at MASTER_PORT. */
 static void avoid_agent_port(const struct environment *environment, struct launch_info *launch) {
-    const char *agent = value_of(environment, "TORCHELASTIC_USE_AGENT_STORE");
+    const char *agent = read_variable(environment, "TORCHELASTIC_USE_AGENT_STORE");
     if (agent != NULL && strcmp(agent, "True") == 0) {
         launch->port += launch->port < PORT_MAX ? 1 : -1;
     }
@@ -167,27 +167,28 @@ static enum status detect_torchrun(const struct environment *environment,
     if (launch->world > 1) {
         TRY(read_port(environment, &TORCHRUN, launch, fault));
     }
-    TRY(read_local(environment, &TORCHRUN, launch, fault));
+    TRY(read_local_rank(environment, &TORCHRUN, launch, fault));
     if (launch->world > 1) {
-        const char *run = value_of(environment, "TORCHELASTIC_RUN_ID");
-        set_job(launch, run != NULL ? run : "");
+        const char *run = read_variable(environment, "TORCHELASTIC_RUN_ID");
+        set_job_id(launch, run != NULL ? run : "");
         avoid_agent_port(environment, launch);
     }
     return OK;
 }
 
-/* A child of launch_children: torchrun's variables, a job id and, for rank 0, a socket. */
+/* Detect a child of launch_children. It has torchrun's variables, a job id and, for rank 0, a
+ * socket. */
 static enum status detect_parent(const struct environment *environment, struct launch_info *launch,
                                  struct fault *fault) {
     static const int64_t JOBS[] = {0, INT64_MAX};
     static const int64_t SOCKETS[] = {3, 1 << 20};
     enum status status = detect_torchrun(environment, launch, fault);
     int64_t number = 0;
-    if (status == OK && value_of(environment, "SKEP_JOB") != NULL) {
+    if (status == OK && read_variable(environment, "SKEP_JOB") != NULL) {
         status = read_number(environment, "SKEP_JOB", JOBS, &number, fault);
         launch->job = (uint64_t)number;
     }
-    if (status == OK && launch->rank == 0 && value_of(environment, "SKEP_LISTENER") != NULL) {
+    if (status == OK && launch->rank == 0 && read_variable(environment, "SKEP_LISTENER") != NULL) {
         status = read_number(environment, "SKEP_LISTENER", SOCKETS, &number, fault);
         launch->listener = (int)number;
     }
@@ -199,25 +200,26 @@ static enum status detect_openmpi(const struct environment *environment, struct 
                                   struct fault *fault) {
     enum status status = read_rank(environment, &OPENMPI, launch, fault);
     if (status == OK) {
-        status = read_local(environment, &OPENMPI, launch, fault);
+        status = read_local_rank(environment, &OPENMPI, launch, fault);
     }
     if (status != OK || launch->world == 1) {
         return status;
     }
-    const char *job = value_of(environment, "OMPI_MCA_ess_base_jobid");
-    job = job != NULL ? job : value_of(environment, "PMIX_NAMESPACE");
+    const char *job = read_variable(environment, "OMPI_MCA_ess_base_jobid");
+    job = job != NULL ? job : read_variable(environment, "PMIX_NAMESPACE");
     bool is_one_machine = launch->local_world == launch->world;
     static const struct launcher FORWARDED = {
         .source = "OpenMPI",
-        .remedy = "on several machines give both to all: mpirun -x MASTER_ADDR -x MASTER_PORT"};
-    set_job(launch, job != NULL ? job : "");
-    if (is_one_machine && value_of(environment, "MASTER_ADDR") == NULL) {
+        .remedy =
+            "on several machines, pass both to all ranks: mpirun -x MASTER_ADDR -x MASTER_PORT"};
+    set_job_id(launch, job != NULL ? job : "");
+    if (is_one_machine && read_variable(environment, "MASTER_ADDR") == NULL) {
         memcpy(launch->address, LOOPBACK, sizeof LOOPBACK);
     } else {
         status = read_address(environment, &FORWARDED, launch, fault);
     }
     if (status == OK && is_one_machine && job != NULL &&
-        value_of(environment, "MASTER_PORT") == NULL) {
+        read_variable(environment, "MASTER_PORT") == NULL) {
         derive_port(launch);
         return OK;
     }
@@ -278,13 +280,13 @@ static enum status read_slurm_tasks(const struct environment *environment,
                                     struct launch_info *launch, struct fault *fault) {
     static const char *const NODES[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
     static const char *const TASKS[] = {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
-    int which_nodes = value_of(environment, NODES[0]) != NULL ? 0 : 1;
-    int which_tasks = value_of(environment, TASKS[0]) != NULL ? 0 : 1;
-    const char *list = value_of(environment, TASKS[which_tasks]);
+    int which_nodes = read_variable(environment, NODES[0]) != NULL ? 0 : 1;
+    int which_tasks = read_variable(environment, TASKS[0]) != NULL ? 0 : 1;
+    const char *list = read_variable(environment, TASKS[which_tasks]);
     int nodes = 1;
     int node = 0;
     enum status status = OK;
-    if (value_of(environment, NODES[which_nodes]) != NULL) {
+    if (read_variable(environment, NODES[which_nodes]) != NULL) {
         status = read_required(environment, &SLURM, NODES[which_nodes],
                                (const int64_t[]){1, RANKS_MAX}, &nodes, fault);
     }
@@ -298,9 +300,9 @@ static enum status read_slurm_tasks(const struct environment *environment,
     }
     if (status == OK && nodes > 1 &&
         (!tasks_on_node(list, node, &tasks) || tasks < 1 || tasks > launch->world)) {
-        status = fault_set(fault, STATUS_INPUT, TASKS[which_tasks], SLURM.remedy,
-                           "\"%.80s\" does not say how many of %d tasks node %d has", list,
-                           launch->world, node);
+        status =
+            fault_set(fault, STATUS_INPUT, TASKS[which_tasks], SLURM.remedy,
+                      "\"%.80s\" does not give a valid number of tasks for node %d", list, node);
     }
     if (status == OK) {
         launch->local_world = (int)tasks;
@@ -312,7 +314,7 @@ static enum status read_slurm_tasks(const struct environment *environment,
 
 static enum status read_slurm_address(const struct environment *environment,
                                       struct launch_info *launch, struct fault *fault) {
-    if (value_of(environment, "MASTER_ADDR") != NULL) {
+    if (read_variable(environment, "MASTER_ADDR") != NULL) {
         return read_address(environment, &SLURM, launch, fault);
     }
     if (launch->local_world == launch->world) {
@@ -320,10 +322,10 @@ static enum status read_slurm_address(const struct environment *environment,
         return OK;
     }
     const char *name = "SLURM_STEP_NODELIST";
-    if (value_of(environment, name) == NULL) {
+    if (read_variable(environment, name) == NULL) {
         name = "SLURM_JOB_NODELIST";
     }
-    const char *list = value_of(environment, name);
+    const char *list = read_variable(environment, name);
     if (list == NULL) {
         return fault_missing(&SLURM, name, fault);
     }
@@ -338,12 +340,12 @@ static enum status read_slurm_address(const struct environment *environment,
 
 static enum status read_slurm_port(const struct environment *environment,
                                    struct launch_info *launch, struct fault *fault) {
-    const char *job = value_of(environment, "SLURM_JOB_ID");
+    const char *job = read_variable(environment, "SLURM_JOB_ID");
     char name[128];
     struct text text = text_over(name, sizeof name);
-    text_add(&text, "%s.%s", job != NULL ? job : "", value_of(environment, "SLURM_STEP_ID"));
-    set_job(launch, name);
-    if (value_of(environment, "MASTER_PORT") != NULL) {
+    text_add(&text, "%s.%s", job != NULL ? job : "", read_variable(environment, "SLURM_STEP_ID"));
+    set_job_id(launch, name);
+    if (read_variable(environment, "MASTER_PORT") != NULL) {
         return read_port(environment, &SLURM, launch, fault);
     }
     if (job == NULL) {
@@ -357,7 +359,7 @@ static enum status detect_slurm(const struct environment *environment, struct la
                                 struct fault *fault) {
     /* The allocation can have more tasks than the step. */
     struct launcher step = SLURM;
-    if (value_of(environment, "SLURM_STEP_NUM_TASKS") != NULL) {
+    if (read_variable(environment, "SLURM_STEP_NUM_TASKS") != NULL) {
         step.world = "SLURM_STEP_NUM_TASKS";
     }
     enum status status = read_rank(environment, &step, launch, fault);
@@ -378,9 +380,9 @@ static enum status detect_slurm(const struct environment *environment, struct la
  * detected by the variables that Slurm replaces: they show one task where the step had several. */
 static bool is_step_inherited(const struct environment *environment) {
     const char *is_one_machine =
-        value_of(environment, "SLURM_GTIDS"); /* "3,4": this node's tasks */
-    const char *list = value_of(environment, "SLURM_STEP_TASKS_PER_NODE");
-    const char *node = value_of(environment, "SLURM_NODEID");
+        read_variable(environment, "SLURM_GTIDS"); /* "3,4": the tasks on this node */
+    const char *list = read_variable(environment, "SLURM_STEP_TASKS_PER_NODE");
+    const char *node = read_variable(environment, "SLURM_NODEID");
     int64_t index = 0;
     int64_t tasks = 1;
     return is_one_machine != NULL && strchr(is_one_machine, ',') == NULL && list != NULL &&
@@ -389,16 +391,16 @@ static bool is_step_inherited(const struct environment *environment) {
 }
 
 static bool is_srun_step(const struct environment *environment) {
-    const char *step = value_of(environment, "SLURM_STEP_ID");
+    const char *step = read_variable(environment, "SLURM_STEP_ID");
     int64_t number = 0;
-    return step != NULL && value_of(environment, "SLURM_PROCID") != NULL &&
+    return step != NULL && read_variable(environment, "SLURM_PROCID") != NULL &&
            !(text_parse_i64(step, &number) && number >= SLURM_STEP_SPECIAL) &&
            !is_step_inherited(environment);
 }
 
-static bool is_child(const struct environment *environment, int ranks) {
-    const char *launched = value_of(environment, "SKEP_LAUNCHED");
-    const char *world = value_of(environment, "WORLD_SIZE");
+static bool is_child_rank(const struct environment *environment, int ranks) {
+    const char *launched = read_variable(environment, "SKEP_LAUNCHED");
+    const char *world = read_variable(environment, "WORLD_SIZE");
     int64_t number = 0;
     return launched != NULL && strcmp(launched, "1") == 0 && world != NULL &&
            (ranks == 0 || (text_parse_i64(world, &number) && number == ranks));
@@ -410,18 +412,18 @@ enum status launch_detect_from(int ranks, launch_variable *variable, void *conte
     const struct environment environment = {variable, context};
     struct launch_info found = {.world = 1, .local_world = 1, .source = "alone"};
     enum status status = OK;
-    if (is_child(&environment, ranks)) {
+    if (is_child_rank(&environment, ranks)) {
         status = detect_parent(&environment, &found, fault);
     } else if (ranks > 0) {
         found.rank = ranks > 1 ? LAUNCH_PARENT : 0;
         found.world = ranks;
         found.local_world = ranks;
         found.source = "--ranks";
-    } else if (value_of(&environment, TORCHRUN.rank) != NULL ||
-               value_of(&environment, TORCHRUN.world) != NULL) {
+    } else if (read_variable(&environment, TORCHRUN.rank) != NULL ||
+               read_variable(&environment, TORCHRUN.world) != NULL) {
         status = detect_torchrun(&environment, &found, fault);
-    } else if (value_of(&environment, OPENMPI.rank) != NULL ||
-               value_of(&environment, OPENMPI.world) != NULL) {
+    } else if (read_variable(&environment, OPENMPI.rank) != NULL ||
+               read_variable(&environment, OPENMPI.world) != NULL) {
         status = detect_openmpi(&environment, &found, fault);
     } else if (is_srun_step(&environment)) {
         status = detect_slurm(&environment, &found, fault);

@@ -1,4 +1,4 @@
-/* site: opening and leaving a site, and its exchanges. */
+/* site: opens and leaves a site, and makes its exchanges. */
 #include "transport/site/site.h"
 
 #include "base/text.h"
@@ -17,8 +17,8 @@ void site_close(int *fd) {
     }
 }
 
-static enum status fault_about(int rank, enum status status, const char *reason,
-                               struct fault *fault) {
+static enum status fault_of_rank(int rank, enum status status, const char *reason,
+                                 struct fault *fault) {
     char subject[32];
     struct text text = text_over(subject, sizeof subject);
     text_add(&text, "rank %d", rank);
@@ -29,16 +29,16 @@ enum status site_fault_lost(const struct site_peer *peer, struct fault *fault) {
     char reason[160];
     struct text text = text_over(reason, sizeof reason);
     text_add(&text, "was lost (process %lld on %s ended without a message)",
-             (long long)peer->name.pid, peer->name.host);
-    return fault_about(peer->rank, STATUS_LOST, reason, fault);
+             (long long)peer->process.pid, peer->process.host_name);
+    return fault_of_rank(peer->rank, STATUS_LOST, reason, fault);
 }
 
 static void site_init(struct site *site, const struct launch_info *launch, struct region *region) {
     bool alone = launch->world == 1;
     site->launch = *launch;
-    site->name.pid = getpid();
-    (void)gethostname(site->name.host, sizeof site->name.host - 1);
-    site->statuses = region_alloc(region, (size_t)launch->world, sizeof *site->statuses);
+    site->process.pid = getpid();
+    (void)gethostname(site->process.host_name, sizeof site->process.host_name - 1);
+    site->outcomes = region_alloc(region, (size_t)launch->world, sizeof *site->outcomes);
     site->peer_count = alone ? 0 : launch->rank == 0 ? launch->world - 1 : 1;
     site->peers = region_alloc(region, (size_t)site->peer_count + 1, sizeof *site->peers);
     site->watch.polls =
@@ -68,7 +68,7 @@ enum status site_open(const struct launch_info *launch, struct region *region, s
         status = launch->rank == 0 ? site_gather(opened, region, fault) : site_join(opened, fault);
     }
     if (status != OK) {
-        site_end(opened, SITE_LEAVES);
+        site_stop_watch(opened, DEPARTURE_LEAVE);
         close_exchanges(opened);
         return status;
     }
@@ -76,57 +76,58 @@ enum status site_open(const struct launch_info *launch, struct region *region, s
     return OK;
 }
 
-/* Why a connection broke. The heartbeat thread knows which rank was lost; if it does not run, it is
- * the peer. */
+/* Set the fault of a broken connection. The heartbeat thread knows which rank was lost; if that
+ * thread does not run, the peer counts as lost. */
 static enum status find_cause(struct site *site, const struct site_peer *peer,
                               struct fault *fault) {
-    if (site->watch.running) {
+    if (site->watch.is_running) {
         return site_await_verdict(site, peer, fault);
     }
     return site_fault_lost(peer, fault);
 }
 
 /* Make every further exchange fail: the connections may contain a part of a message. */
-static enum status mark_broken(struct site *site, const struct fault *trouble) {
-    site->broken = true;
-    site->trouble = *trouble;
+static enum status mark_broken(struct site *site, const struct fault *failure) {
+    site->is_broken = true;
+    site->failure = *failure;
     for (int i = 0; i < site->peer_count; i++) {
         if (site->peers[i].exchange_fd >= 0) {
             (void)shutdown(site->peers[i].exchange_fd, SHUT_RDWR);
         }
     }
-    return trouble->status;
+    return failure->status;
 }
 
-static bool matches(const struct site_exchange_header *part,
-                    const struct site_exchange_header *expected) {
+static bool is_same_exchange(const struct site_exchange_header *part,
+                             const struct site_exchange_header *expected) {
     return part->magic == SITE_MAGIC && part->bytes == expected->bytes &&
            part->sequence == expected->sequence;
 }
 
-static enum status fault_problem(int rank, int problem, struct fault *fault) {
+static enum status fault_exchange(int rank, int problem, struct fault *fault) {
     static const char *const REASONS[] = {
         [SITE_PEER_LEFT] = "has left, but this exchange needs all ranks",
         [SITE_PEER_LOST] = "was lost",
-        [SITE_MISMATCHED] = "makes a different exchange than rank 0: it runs a different program",
+        [SITE_MISMATCHED] = "started a different exchange than rank 0: it runs a different program",
     };
     bool known = problem > SITE_NO_PROBLEM && problem <= SITE_MISMATCHED;
     enum status status = problem == SITE_PEER_LOST ? STATUS_LOST : STATUS_FAILED;
-    return fault_about(rank, status, REASONS[known ? problem : SITE_MISMATCHED], fault);
+    return fault_of_rank(rank, status, REASONS[known ? problem : SITE_MISMATCHED], fault);
 }
 
-/* Rank 0: receive the data of all ranks into `all`. On failure *culprit is the rank that caused
- * it. */
-static enum site_problem collect(struct site *site, const struct site_exchange_header *expected,
-                                 uint8_t *all, struct site_peer **culprit) {
+/* Rank 0: receive the data of all ranks into `all`. On failure *culprit is the peer that caused the
+ * problem. */
+static enum site_problem collect_exchange(struct site *site,
+                                          const struct site_exchange_header *expected, uint8_t *all,
+                                          struct site_peer **culprit) {
     for (int i = 0; i < site->peer_count; i++) {
         struct site_peer *peer = &site->peers[i];
         struct site_exchange_header part;
         *culprit = peer;
         if (!site_receive(peer->exchange_fd, &part, sizeof part)) {
-            return atomic_load(&peer->left) ? SITE_PEER_LEFT : SITE_PEER_LOST;
+            return atomic_load(&peer->has_left) ? SITE_PEER_LEFT : SITE_PEER_LOST;
         }
-        if (!matches(&part, expected)) {
+        if (!is_same_exchange(&part, expected)) {
             return SITE_MISMATCHED;
         }
         if (!site_receive(peer->exchange_fd, all + (size_t)peer->rank * expected->bytes,
@@ -140,14 +141,14 @@ static enum site_problem collect(struct site *site, const struct site_exchange_h
 static enum status exchange_as_rank_0(struct site *site, struct site_exchange_header *part,
                                       uint8_t *all, struct fault *fault) {
     struct site_peer *culprit = NULL;
-    struct fault trouble;
+    struct fault failure;
     enum status status = OK;
-    part->problem = (int32_t)collect(site, part, all, &culprit);
+    part->problem = (int32_t)collect_exchange(site, part, all, &culprit);
     if (part->problem == SITE_PEER_LOST) {
-        status = find_cause(site, culprit, &trouble);
+        status = find_cause(site, culprit, &failure);
         part->problem = status == STATUS_FAILED ? SITE_PEER_LEFT : SITE_PEER_LOST;
     } else if (part->problem != SITE_NO_PROBLEM) {
-        status = fault_problem(culprit->rank, part->problem, &trouble);
+        status = fault_exchange(culprit->rank, part->problem, &failure);
     }
     part->rank = status != OK ? culprit->rank : 0;
     size_t bytes = status == OK ? (size_t)part->bytes * (size_t)site->launch.world : 0;
@@ -156,15 +157,15 @@ static enum status exchange_as_rank_0(struct site *site, struct site_exchange_he
         if ((!site_send(peer->exchange_fd, part, sizeof *part, bytes > 0 ? MSG_MORE : 0) ||
              !site_send(peer->exchange_fd, all, bytes, 0)) &&
             status == OK) {
-            status = find_cause(site, peer, &trouble);
+            status = find_cause(site, peer, &failure);
             part->problem = status == STATUS_FAILED ? SITE_PEER_LEFT : SITE_PEER_LOST;
             part->rank = peer->rank;
             bytes = 0;
         }
     }
     if (status != OK) {
-        *fault = trouble;
-        return mark_broken(site, &trouble);
+        *fault = failure;
+        return mark_broken(site, &failure);
     }
     return OK;
 }
@@ -173,25 +174,25 @@ static enum status exchange_via_rank_0(struct site *site, const struct site_exch
                                        const void *mine, uint8_t *all, struct fault *fault) {
     struct site_peer *rank_0 = &site->peers[0];
     struct site_exchange_header answer;
-    struct fault trouble;
+    struct fault failure;
     enum status status = OK;
-    /* A failed send is ignored: rank 0 may have answered already that another rank was lost. */
+    /* Ignore a failed send: rank 0 may have already answered that another rank was lost. */
     (void)(site_send(rank_0->exchange_fd, part, sizeof *part, part->bytes > 0 ? MSG_MORE : 0) &&
            site_send(rank_0->exchange_fd, mine, part->bytes, 0));
     if (!site_receive(rank_0->exchange_fd, &answer, sizeof answer)) {
-        status = find_cause(site, rank_0, &trouble);
-    } else if (answer.problem != SITE_NO_PROBLEM || !matches(&answer, part)) {
-        status = fault_problem(answer.rank, answer.problem, &trouble);
+        status = find_cause(site, rank_0, &failure);
+    } else if (answer.problem != SITE_NO_PROBLEM || !is_same_exchange(&answer, part)) {
+        status = fault_exchange(answer.rank, answer.problem, &failure);
     } else if (!site_receive(rank_0->exchange_fd, all,
                              (size_t)part->bytes * (size_t)site->launch.world)) {
-        status = find_cause(site, rank_0, &trouble);
+        status = find_cause(site, rank_0, &failure);
     }
-    if (status == STATUS_LOST && site->watch.running) {
-        status = site_await_verdict(site, rank_0, &trouble);
+    if (status == STATUS_LOST && site->watch.is_running) {
+        status = site_await_verdict(site, rank_0, &failure);
     }
     if (status != OK) {
-        *fault = trouble;
-        return mark_broken(site, &trouble);
+        *fault = failure;
+        return mark_broken(site, &failure);
     }
     return OK;
 }
@@ -199,12 +200,12 @@ static enum status exchange_via_rank_0(struct site *site, const struct site_exch
 enum status site_exchange(struct site *site, const void *mine, size_t bytes, void *all,
                           struct fault *fault) {
     ASSERT(bytes <= SITE_BLOB_BYTES_MAX);
-    if (site->broken) {
-        *fault = site->trouble;
+    if (site->is_broken) {
+        *fault = site->failure;
         return fault->status;
     }
     struct site_exchange_header part = {
-        .magic = SITE_MAGIC, .bytes = (uint32_t)bytes, .sequence = site->sequence++};
+        .magic = SITE_MAGIC, .bytes = (uint32_t)bytes, .sequence = site->exchange_count++};
     if (site->launch.rank != 0) {
         return exchange_via_rank_0(site, &part, mine, all, fault);
     }
@@ -221,7 +222,7 @@ static enum status broadcast_verdict(struct site *site, int root, struct site_ve
         struct site_peer *peer = &site->peers[root - 1];
         broken = site_receive(peer->exchange_fd, verdict, sizeof *verdict) ? NULL : peer;
     } else if (rank == root && root > 0) {
-        /* If this fails, the answer of rank 0 is missing too. */
+        /* If this send fails, receiving the answer of rank 0 fails too. */
         (void)site_send(site->peers[0].exchange_fd, verdict, sizeof *verdict, 0);
     }
     for (int i = 0; rank == 0 && broken == NULL && i < site->peer_count; i++) {
@@ -234,19 +235,19 @@ static enum status broadcast_verdict(struct site *site, int root, struct site_ve
     if (broken == NULL) {
         return OK;
     }
-    struct fault trouble;
-    (void)find_cause(site, broken, &trouble);
-    *fault = trouble;
-    return mark_broken(site, &trouble);
+    struct fault failure;
+    (void)find_cause(site, broken, &failure);
+    *fault = failure;
+    return mark_broken(site, &failure);
 }
 
-/* The subject is not compared: one rank has "file", the others "rank 2: file". */
+/* The subjects may differ: one rank has "file", the others "rank 2: file". */
 static bool is_same_fault(const struct fault *a, const struct fault *b) {
     return a->status == b->status && strcmp(a->reason, b->reason) == 0;
 }
 
-/* The fault of another rank: "rank 2: subject", with its reason and remedy. */
-static enum status fault_agreed(int rank, const struct fault *found, struct fault *fault) {
+/* Set the fault of another rank: subject "rank 2: SUBJECT", with its reason and remedy. */
+static enum status fault_from_rank(int rank, const struct fault *found, struct fault *fault) {
     char subject[sizeof fault->subject];
     struct text text = text_over(subject, sizeof subject);
     text_add(&text, "rank %d: %s", rank, found->subject);
@@ -260,49 +261,49 @@ enum status site_agree(struct site *site, enum status mine, struct fault *fault)
         own.status = mine;
     }
     int32_t outcome = (int32_t)mine;
-    enum status status = site_exchange(site, &outcome, sizeof outcome, site->statuses, fault);
+    enum status status = site_exchange(site, &outcome, sizeof outcome, site->outcomes, fault);
     int root = 0;
-    while (status == OK && root < site->launch.world && site->statuses[root] == OK) {
+    while (status == OK && root < site->launch.world && site->outcomes[root] == OK) {
         root++;
     }
     if (status != OK || root == site->launch.world || site->launch.world == 1) {
         return status != OK ? status : mine;
     }
-    struct site_verdict verdict = site_verdict_of(site->launch.rank, &own);
+    struct site_verdict verdict = site_make_verdict(site->launch.rank, &own);
     status = broadcast_verdict(site, root, &verdict, fault);
     if (status != OK) {
         return status;
     }
     struct fault found;
-    site_fault_of(&verdict, &found);
+    site_read_verdict(&verdict, &found);
     if (is_same_fault(&found, &own)) {
         *fault = own;
     } else {
-        (void)fault_agreed(root, &found, fault);
+        (void)fault_from_rank(root, &found, fault);
     }
-    site->agreed = *fault;
+    site->agreed_fault = *fault;
     return fault->status;
 }
 
 bool site_has_agreed(const struct site *site, const struct fault *fault) {
-    return fault->status != OK && is_same_fault(&site->agreed, fault);
+    return fault->status != OK && is_same_fault(&site->agreed_fault, fault);
 }
 
 static void close_site(struct site *site, const char *why) {
     close_exchanges(site);
-    site->broken = site->launch.world > 1;
-    (void)fault_set(&site->trouble, STATUS_FAILED, "site", NULL, "%s", why);
+    site->is_broken = site->launch.world > 1;
+    (void)fault_set(&site->failure, STATUS_FAILED, "site", NULL, "%s", why);
 }
 
 void site_fail(struct site *site, const struct fault *fault) {
     site->watch.failure_sent = *fault;
-    site_end(site, SITE_FAILS);
+    site_stop_watch(site, DEPARTURE_FAIL);
     close_site(site, "this rank has failed");
 }
 
 void site_leave(struct site *site) {
     if (site != NULL) {
-        site_end(site, SITE_LEAVES);
+        site_stop_watch(site, DEPARTURE_LEAVE);
         close_site(site, "this rank has left");
     }
 }

@@ -20,11 +20,11 @@
 #include <stdint.h>
 
 enum {
-    SITE_BLOB_BYTES_MAX = 1 << 16, /* per rank in an exchange */
-    SITE_HEARTBEAT_MS = 500,       /* between heartbeats */
-    SITE_SILENCE_MS = 3000,        /* without a heartbeat: the rank counts as lost */
-    SITE_JOIN_S = 60,              /* for all ranks to connect */
-    SITE_LAST_MESSAGE_MS = 500,    /* for the last message of a rank to be read */
+    SITE_BLOB_BYTES_MAX = 1 << 16, /* data of one rank in one exchange */
+    SITE_HEARTBEAT_MS = 500,       /* interval between heartbeats */
+    SITE_SILENCE_MS = 3000,        /* a rank that sends no heartbeat for this long is lost */
+    SITE_JOIN_S = 60,              /* timeout for all ranks to connect */
+    SITE_LAST_MESSAGE_MS = 500,    /* time for the other ranks to read its last message */
     SITE_END_MS = 5000,            /* from the last heartbeat of a rank to the end of the others */
 };
 
@@ -34,11 +34,10 @@ struct launch_info {
     int local_rank, local_world; /* among the ranks on this machine */
     char address[256];           /* where rank 0 listens: a host name or an IP address */
     int port;
-    const char
-        *source;  /* where this comes from: "--ranks", "torchrun", "Slurm", "OpenMPI" or "alone" */
-    uint64_t job; /* equal on all ranks of one run; others are rejected */
-    int listener; /* rank 0: an inherited listening socket; 0: none */
-    int join_timeout_ms; /* for all ranks to connect; 0: SITE_JOIN_S */
+    const char *source;  /* the launcher: "--ranks", "torchrun", "Slurm", "OpenMPI" or "alone" */
+    uint64_t job;        /* id of the run; processes with a different id are rejected */
+    int listener;        /* rank 0: an inherited listening socket; 0: none */
+    int join_timeout_ms; /* timeout for all ranks to connect; 0: SITE_JOIN_S */
 };
 
 struct site; /* allocated in the caller's region */
@@ -76,20 +75,20 @@ MUST_CHECK enum status site_watch(struct site *site, site_lost *lost, void *cont
 MUST_CHECK enum status site_exchange(struct site *site, const void *mine, size_t bytes, void *all,
                                      struct fault *fault);
 
-/* site_agree: exchange outcomes. OK if all ranks are OK; else every rank gets the status and fault
- * of the lowest rank that is not ("rank 2: subject: reason"). A rank whose own fault has the same
- * reason keeps it, without the rank.
+/* site_agree: exchange the outcomes of all ranks. Returns OK if all are OK; else every rank gets
+ * the status and fault of the lowest rank that failed ("rank 2: subject: reason"). A rank whose own
+ * fault has the same reason keeps it, without the rank.
  * mine    this rank's outcome; if it is not OK, *fault is its fault on entry
  * errors  as site_exchange */
 MUST_CHECK enum status site_agree(struct site *site, enum status mine, struct fault *fault);
 
-/* Whether *fault is the newest that site_agree returned on every rank, so that the other ranks need
- * not be notified of it. */
+/* site_has_agreed: whether *fault is the newest fault that site_agree returned on every rank, so
+ * that the other ranks need not be notified of it. */
 bool site_has_agreed(const struct site *site, const struct fault *fault);
 
 /* site_fail: notify the other ranks that this rank ends because of *fault. Their `lost` is called
  * with "rank 1: failed: subject: reason". Returns when they have received it, or after
- * SITE_LAST_MESSAGE_MS. Afterwards this rank is notified of nothing; site_leave may follow. */
+ * SITE_LAST_MESSAGE_MS. Afterwards this rank receives no notifications; site_leave may follow. */
 void site_fail(struct site *site, const struct fault *fault);
 
 /* site_leave: leave in order, so that the other ranks do not count this one as lost. The others may

@@ -14,41 +14,42 @@
 #include <sys/socket.h>
 
 enum {
-    PENDING_MAX = 64,     /* connections without a hello; a new one replaces the oldest */
-    PENDING_MS = 5000,    /* for the hello to arrive */
-    DROPS_PER_LINE = 100, /* dropped connections per log line, after the first */
+    PENDING_MAX = 64,         /* connections that sent no hello; a new one replaces the oldest */
+    PENDING_MS = 5000,        /* timeout for the hello */
+    DROPS_PER_LOG_LINE = 100, /* dropped connections per log line, after the first */
     ABSENT_LISTED_MAX = 16,
 };
 
 /* A connection whose hello is incomplete. */
 struct pending {
     int fd;
-    int64_t since_ns;
-    size_t bytes;
+    int64_t accepted_ns;
+    size_t received_bytes;
     struct site_hello hello;
 };
 
 struct gathering {
     struct site *site;
     int listener;
-    uint64_t *nonces; /* [peers], of the process that is connected as this rank */
+    uint64_t *nonces; /* [peers], nonce of the process connected as that rank */
     struct pending pending[PENDING_MAX];
     int pending_count;
     struct pollfd *polls; /* the listener, pending connections, then two for each peer */
     int64_t drop_count;
-    int failure;        /* errno: no further connection can be accepted */
-    char rejected[256]; /* reason of the newest rejection; it may explain why a rank is missing */
+    int accept_errno;         /* errno if no more connections can be accepted */
+    char last_rejection[256]; /* reason; may explain a missing rank */
 };
 
-static struct site_join_answer answer_of(const struct site *site, enum site_join_outcome outcome) {
+static struct site_join_answer make_answer(const struct site *site,
+                                           enum site_join_outcome outcome) {
     struct site_join_answer answer = {.magic = SITE_MAGIC,
                                       .version = SITE_VERSION,
                                       .outcome = (int32_t)outcome,
-                                      .name = site->name};
+                                      .process = site->process};
     return answer;
 }
 
-static void address_of_peer(int fd, char name[static 80]) {
+static void write_peer_address(int fd, char name[static 80]) {
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
     socklen_t bytes = sizeof peer;
     struct text text = text_over(name, 80);
@@ -67,10 +68,10 @@ static void address_of_peer(int fd, char name[static 80]) {
 static void log_dropped(struct gathering *gathering, int fd, const char *why) {
     char address[80];
     gathering->drop_count++;
-    if (gathering->drop_count != 1 && gathering->drop_count % DROPS_PER_LINE != 0) {
+    if (gathering->drop_count != 1 && gathering->drop_count % DROPS_PER_LOG_LINE != 0) {
         return;
     }
-    address_of_peer(fd, address);
+    write_peer_address(fd, address);
     if (gathering->drop_count == 1) {
         log_line(LOG_WARNING, "rank 0: dropped a connection from %s: %s", address, why);
     } else {
@@ -96,7 +97,7 @@ static void accept_connection(struct gathering *gathering) {
         /* Other errors mean that the connection was closed before it was accepted. */
         bool is_exhausted =
             errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-        gathering->failure = is_exhausted ? errno : 0;
+        gathering->accept_errno = is_exhausted ? errno : 0;
         return;
     }
     socket_disable_delay(fd);
@@ -104,57 +105,58 @@ static void accept_connection(struct gathering *gathering) {
         drop_pending(gathering, 0, "too many connections without a hello");
     }
     struct pending *pending = &gathering->pending[gathering->pending_count++];
-    *pending = (struct pending){.fd = fd, .since_ns = clock_monotonic_ns()};
+    *pending = (struct pending){.fd = fd, .accepted_ns = clock_monotonic_ns()};
 }
 
-static void reject(struct gathering *gathering, int index, const char *reason) {
+static void reject_rank(struct gathering *gathering, int index, const char *reason) {
     struct pending *pending = &gathering->pending[index];
-    struct site_join_answer answer = answer_of(gathering->site, SITE_JOIN_REJECTED);
+    struct site_join_answer answer = make_answer(gathering->site, SITE_JOIN_REJECTED);
     struct text text = text_over(answer.text, sizeof answer.text);
     text_add(&text, "%s", reason);
-    text = text_over(gathering->rejected, sizeof gathering->rejected);
+    text = text_over(gathering->last_rejection, sizeof gathering->last_rejection);
     text_add(&text, "%s", reason);
     (void)site_send(pending->fd, &answer, sizeof answer, MSG_DONTWAIT);
     (void)shutdown(pending->fd, SHUT_WR);
     drop_pending(gathering, index, reason);
 }
 
-/* Whether the hello is not from a rank of this run, and why. */
+/* Whether the hello does not come from a rank of this run. Adds the reason. */
 static bool is_mismatched(const struct site *site, const struct site_hello *hello,
                           struct text *reason) {
     const struct launch_info *launch = &site->launch;
-    const struct site_process *process = &hello->name;
+    const struct site_process *process = &hello->process;
     if (hello->version != SITE_VERSION) {
         text_add(reason,
                  "it uses version %u of the protocol between ranks, rank 0 (process %lld on %s)"
                  " uses version %d",
-                 hello->version, (long long)site->name.pid, site->name.host, SITE_VERSION);
-    } else if (hello->job != launch->job) {
+                 hello->version, (long long)site->process.pid, site->process.host_name,
+                 SITE_VERSION);
+    } else if (hello->job_id != launch->job) {
         text_add(reason,
                  "process %lld on %s belongs to another run than rank 0 (process %lld on"
                  " %s)",
-                 (long long)process->pid, process->host, (long long)site->name.pid,
-                 site->name.host);
+                 (long long)process->pid, process->host_name, (long long)site->process.pid,
+                 site->process.host_name);
     } else if (hello->world != launch->world) {
         text_add(reason,
                  "rank %d (process %lld on %s) expects %d ranks, rank 0 (process %lld on"
                  " %s) expects %d",
-                 hello->rank, (long long)process->pid, process->host, hello->world,
-                 (long long)site->name.pid, site->name.host, launch->world);
+                 hello->rank, (long long)process->pid, process->host_name, hello->world,
+                 (long long)site->process.pid, site->process.host_name, launch->world);
     } else if (hello->rank < 0 || hello->rank >= launch->world || hello->link < 0 ||
                hello->link >= SITE_LINK_COUNT) {
         text_add(reason, "process %lld on %s claims to be rank %d of %d", (long long)process->pid,
-                 process->host, hello->rank, launch->world);
+                 process->host_name, hello->rank, launch->world);
     }
     return reason->length > 0;
 }
 
-/* Whether another process is connected as this rank, or the first connection of this one is
- * missing. */
+/* Whether a different process is connected as this rank, or the first connection of this process is
+ * missing. Adds the reason. */
 static bool is_rank_taken(const struct gathering *gathering, const struct site_hello *hello,
                           struct text *reason) {
     const struct site *site = gathering->site;
-    const struct site_process *holder = &site->name;
+    const struct site_process *holder = &site->process;
     if (hello->rank > 0) {
         const struct site_peer *peer = &site->peers[hello->rank - 1];
         bool same = peer->exchange_fd >= 0 && gathering->nonces[hello->rank - 1] == hello->nonce;
@@ -165,24 +167,24 @@ static bool is_rank_taken(const struct gathering *gathering, const struct site_h
             text_add(reason, "rank %d opened its second connection first", hello->rank);
             return true;
         }
-        holder = &peer->name;
+        holder = &peer->process;
     }
     text_add(reason, "rank %d is claimed by process %lld on %s and by process %lld on %s",
-             hello->rank, (long long)holder->pid, holder->host, (long long)hello->name.pid,
-             hello->name.host);
+             hello->rank, (long long)holder->pid, holder->host_name, (long long)hello->process.pid,
+             hello->process.host_name);
     return true;
 }
 
-static void admit(struct gathering *gathering, int index) {
+static void admit_rank(struct gathering *gathering, int index) {
     const struct pending *pending = &gathering->pending[index];
     int slot = pending->hello.rank - 1;
     struct site_peer *peer = &gathering->site->peers[slot];
     if (pending->hello.link == SITE_LINK_EXCHANGE) {
-        struct site_join_answer answer = answer_of(gathering->site, SITE_JOIN_ACCEPTED);
+        struct site_join_answer answer = make_answer(gathering->site, SITE_JOIN_ACCEPTED);
         site_close(&peer->exchange_fd);
         site_close(&peer->health_fd);
         peer->exchange_fd = pending->fd;
-        peer->name = pending->hello.name;
+        peer->process = pending->hello.process;
         gathering->nonces[slot] = pending->hello.nonce;
         (void)site_send(pending->fd, &answer, sizeof answer, MSG_DONTWAIT);
     } else {
@@ -197,33 +199,33 @@ static void receive_hello(struct gathering *gathering, int index) {
     struct site_hello *hello = &pending->hello;
     char reason[400];
     struct text text = text_over(reason, sizeof reason);
-    ssize_t got = recv(pending->fd, (uint8_t *)hello + pending->bytes,
-                       sizeof *hello - pending->bytes, MSG_DONTWAIT);
+    ssize_t got = recv(pending->fd, (uint8_t *)hello + pending->received_bytes,
+                       sizeof *hello - pending->received_bytes, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
-    pending->bytes += got > 0 ? (size_t)got : 0;
-    if (pending->bytes >= sizeof hello->magic && hello->magic != SITE_MAGIC) {
-        drop_pending(gathering, index, "it is not a rank");
+    pending->received_bytes += got > 0 ? (size_t)got : 0;
+    if (pending->received_bytes >= sizeof hello->magic && hello->magic != SITE_MAGIC) {
+        drop_pending(gathering, index, "it is not a rank of a site");
     } else if (got <= 0) {
-        drop_pending(gathering, index, "it closed before its hello was complete");
-    } else if (pending->bytes == sizeof *hello) {
-        site_clean_text(hello->name.host, sizeof hello->name.host);
+        drop_pending(gathering, index, "it disconnected before its hello was complete");
+    } else if (pending->received_bytes == sizeof *hello) {
+        site_clean_text(hello->process.host_name, sizeof hello->process.host_name);
         if (is_mismatched(gathering->site, hello, &text) ||
             is_rank_taken(gathering, hello, &text)) {
-            reject(gathering, index, reason);
+            reject_rank(gathering, index, reason);
         } else {
-            admit(gathering, index);
+            admit_rank(gathering, index);
         }
     }
 }
 
 /* A rank sends nothing until it gets the welcome, so any event means that it disconnected. */
-static void check_departed(struct site_peer *peer, const struct pollfd polls[2]) {
+static void check_disconnected(struct site_peer *peer, const struct pollfd polls[2]) {
     if ((polls[0].revents | polls[1].revents) != 0) {
         log_line(LOG_WARNING,
                  "rank 0: rank %d (process %lld on %s) disconnected before all ranks had connected",
-                 peer->rank, (long long)peer->name.pid, peer->name.host);
+                 peer->rank, (long long)peer->process.pid, peer->process.host_name);
         site_close(&peer->exchange_fd);
         site_close(&peer->health_fd);
     }
@@ -243,7 +245,7 @@ static void poll_all(struct gathering *gathering, int64_t deadline_ns) {
     int64_t left_ms = (deadline_ns - clock_monotonic_ns()) / 1000000 + 1;
     int wait_ms = left_ms < 0 ? 0 : left_ms > PENDING_MS ? PENDING_MS : (int)left_ms;
     if (poll(gathering->polls, (nfds_t)(at - gathering->polls), wait_ms) < 0 && errno == EINVAL) {
-        gathering->failure = EMFILE; /* more entries than open files are allowed */
+        gathering->accept_errno = EMFILE; /* more poll entries than the limit of open files */
     }
 }
 
@@ -251,10 +253,10 @@ static void poll_all(struct gathering *gathering, int64_t deadline_ns) {
 static void handle_connections(struct gathering *gathering) {
     int pending = gathering->pending_count;
     for (int i = 0; i < gathering->site->peer_count; i++) {
-        check_departed(&gathering->site->peers[i], &gathering->polls[1 + pending + 2 * i]);
+        check_disconnected(&gathering->site->peers[i], &gathering->polls[1 + pending + 2 * i]);
     }
     for (int i = pending - 1; i >= 0; i--) {
-        int64_t age_ns = clock_monotonic_ns() - gathering->pending[i].since_ns;
+        int64_t age_ns = clock_monotonic_ns() - gathering->pending[i].accepted_ns;
         if (gathering->polls[1 + i].revents != 0) {
             receive_hello(gathering, i);
         } else if (age_ns > (int64_t)PENDING_MS * 1000000) {
@@ -266,7 +268,7 @@ static void handle_connections(struct gathering *gathering) {
     }
 }
 
-static int absent_ranks(const struct site *site, struct text *names) {
+static int list_absent_ranks(const struct site *site, struct text *names) {
     int absent = 0;
     for (int i = 0; i < site->peer_count; i++) {
         if (site->peers[i].health_fd < 0) {
@@ -284,7 +286,7 @@ static int absent_ranks(const struct site *site, struct text *names) {
 
 /* Send the reason to all ranks that are waiting. */
 static void notify_abandoned(struct site *site, const char *reason) {
-    struct site_join_answer answer = answer_of(site, SITE_JOIN_ABANDONED);
+    struct site_join_answer answer = make_answer(site, SITE_JOIN_ABANDONED);
     struct text text = text_over(answer.text, sizeof answer.text);
     text_add(&text, "%s", reason);
     for (int i = 0; i < site->peer_count; i++) {
@@ -297,30 +299,30 @@ static void notify_abandoned(struct site *site, const char *reason) {
     }
 }
 
-/* Not all ranks connected in time, or no more connections can be accepted. */
+/* Fail because not all ranks connected in time, or no more connections can be accepted. */
 static enum status fail_gathering(const struct gathering *gathering, int join_timeout_ms,
                                   struct fault *fault) {
     struct site *site = gathering->site;
     char names[200];
     struct text text = text_over(names, sizeof names);
-    int absent = absent_ranks(site, &text);
-    if (gathering->failure != 0) {
+    int absent = list_absent_ranks(site, &text);
+    if (gathering->accept_errno != 0) {
         (void)fault_set(fault, STATUS_FAILED, "rank 0", "raise the limit of open files (ulimit -n)",
                         "cannot accept the connections of %d ranks: %s", site->launch.world,
-                        strerror(gathering->failure));
+                        strerror(gathering->accept_errno));
     } else {
         (void)fault_set(
             fault, STATUS_FAILED, "site", "start all ranks, within a minute of each other",
             "%s %s of %d did not connect within %.3g s%s%s", absent == 1 ? "rank" : "ranks", names,
             site->launch.world, join_timeout_ms / 1000.0,
-            gathering->rejected[0] != '\0' ? "; rejected: " : "", gathering->rejected);
+            gathering->last_rejection[0] != '\0' ? "; rejected: " : "", gathering->last_rejection);
     }
     notify_abandoned(site, fault->reason);
     return STATUS_FAILED;
 }
 
-static void welcome(struct site *site) {
-    struct site_join_answer answer = answer_of(site, SITE_JOIN_WELCOME);
+static void welcome_ranks(struct site *site) {
+    struct site_join_answer answer = make_answer(site, SITE_JOIN_WELCOME);
     for (int i = 0; i < site->peer_count; i++) {
         /* A rank that ends now is detected later, by its heartbeats or by the first exchange. */
         (void)site_send(site->peers[i].health_fd, &answer, sizeof answer, MSG_DONTWAIT);
@@ -342,14 +344,14 @@ enum status site_gather(struct site *site, struct region *region, struct fault *
         return status;
     }
     bool complete = false;
-    while (!complete && gathering->failure == 0 && clock_monotonic_ns() < deadline_ns) {
+    while (!complete && gathering->accept_errno == 0 && clock_monotonic_ns() < deadline_ns) {
         poll_all(gathering, deadline_ns);
         handle_connections(gathering);
         struct text text = text_over(names, sizeof names);
-        complete = absent_ranks(site, &text) == 0;
+        complete = list_absent_ranks(site, &text) == 0;
     }
     if (complete) {
-        welcome(site);
+        welcome_ranks(site);
     } else {
         status = fail_gathering(gathering, join_timeout_ms, fault);
     }

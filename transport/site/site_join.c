@@ -9,21 +9,22 @@
 #include <sys/random.h>
 
 enum {
-    CONNECT_MS = 2000, /* for one attempt, on a network that drops packets */
-    RETRY_MS = 50,
-    /* Rank 0 answers at the latest when its own timeout ends, which may be after ours. */
-    ANSWER_EXTRA_MS = 5000,
+    CONNECT_TIMEOUT_MS = 2000, /* one attempt, if the network drops packets */
+    RETRY_DELAY_MS = 50,
+    /* Rank 0 answers when its own join timeout ends at the latest, which may be later than this
+     * rank's. */
+    ANSWER_MARGIN_MS = 5000,
 };
 
-static struct site_hello hello_of(const struct site *site, uint64_t nonce, enum site_link link) {
+static struct site_hello make_hello(const struct site *site, uint64_t nonce, enum site_link link) {
     struct site_hello hello = {.magic = SITE_MAGIC,
                                .version = SITE_VERSION,
-                               .job = site->launch.job,
+                               .job_id = site->launch.job,
                                .nonce = nonce,
                                .link = (int32_t)link,
                                .rank = site->launch.rank,
                                .world = site->launch.world,
-                               .name = site->name};
+                               .process = site->process};
     return hello;
 }
 
@@ -31,7 +32,7 @@ static struct site_hello hello_of(const struct site *site, uint64_t nonce, enum 
 struct attempt {
     const struct site *site;
     uint64_t nonce;
-    int answer_ms;
+    int answer_timeout_ms;
     bool is_final; /* a further attempt would fail in the same way */
 };
 
@@ -41,7 +42,7 @@ static enum status check_answer(struct attempt *attempt, struct site_join_answer
     char self[32];
     struct text text = text_over(self, sizeof self);
     text_add(&text, "rank %d", launch->rank);
-    site_clean_text(answer->name.host, sizeof answer->name.host);
+    site_clean_text(answer->process.host_name, sizeof answer->process.host_name);
     site_clean_text(answer->text, sizeof answer->text);
     if (answer->magic == SITE_MAGIC &&
         (answer->outcome == SITE_JOIN_ACCEPTED || answer->outcome == SITE_JOIN_WELCOME)) {
@@ -65,14 +66,15 @@ static enum status check_answer(struct attempt *attempt, struct site_join_answer
 static enum status open_connection(struct attempt *attempt, enum site_link link, int *fd,
                                    struct site_join_answer *answer, struct fault *fault) {
     const struct launch_info *launch = &attempt->site->launch;
-    enum status status = socket_connect(launch, CONNECT_MS, fd, fault);
+    enum status status = socket_connect(launch, CONNECT_TIMEOUT_MS, fd, fault);
     if (status != OK) {
         attempt->is_final = status == STATUS_INPUT;
         return status;
     }
-    struct site_hello hello = hello_of(attempt->site, attempt->nonce, link);
-    (void)site_send(*fd, &hello, sizeof hello, 0); /* on failure, an answer may still be there */
-    if (!site_receive_within(*fd, answer, sizeof *answer, attempt->answer_ms)) {
+    struct site_hello hello = make_hello(attempt->site, attempt->nonce, link);
+    /* Even if this send fails, rank 0 may have sent an answer. */
+    (void)site_send(*fd, &hello, sizeof hello, 0);
+    if (!site_receive_within(*fd, answer, sizeof *answer, attempt->answer_timeout_ms)) {
         return fault_set(fault, STATUS_FAILED, "rank 0",
                          "check the output of rank 0, and whether another program uses this port",
                          "accepted the connection at %s, port %d, but did not answer",
@@ -90,7 +92,7 @@ static enum status attempt_join(struct attempt *attempt, struct site_peer *rank_
         status = open_connection(attempt, SITE_LINK_HEALTH, &rank_0->health_fd, &answer, fault);
     }
     if (status == OK) {
-        rank_0->name = answer.name;
+        rank_0->process = answer.process;
     } else {
         site_close(&rank_0->exchange_fd);
         site_close(&rank_0->health_fd);
@@ -102,15 +104,16 @@ enum status site_join(struct site *site, struct fault *fault) {
     int join_timeout_ms =
         site->launch.join_timeout_ms > 0 ? site->launch.join_timeout_ms : SITE_JOIN_S * 1000;
     int64_t deadline_ns = clock_monotonic_ns() + (int64_t)join_timeout_ms * 1000000;
-    struct attempt attempt = {.site = site, .answer_ms = join_timeout_ms + ANSWER_EXTRA_MS};
+    struct attempt attempt = {.site = site,
+                              .answer_timeout_ms = join_timeout_ms + ANSWER_MARGIN_MS};
     if (getrandom(&attempt.nonce, sizeof attempt.nonce, 0) != (ssize_t)sizeof attempt.nonce) {
-        attempt.nonce = (uint64_t)clock_monotonic_ns() ^ (uint64_t)site->name.pid << 32;
+        attempt.nonce = (uint64_t)clock_monotonic_ns() ^ (uint64_t)site->process.pid << 32;
     }
     struct fault newest;
     enum status status = attempt_join(&attempt, &site->peers[0], &newest);
     while (status != OK && !attempt.is_final && clock_monotonic_ns() < deadline_ns) {
         /* No event reports that another process has started to listen. */
-        (void)poll(NULL, 0, RETRY_MS);
+        (void)poll(NULL, 0, RETRY_DELAY_MS);
         status = attempt_join(&attempt, &site->peers[0], &newest);
     }
     if (status != OK) {

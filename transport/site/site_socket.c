@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const char FIX_ADDRESS[] = "MASTER_ADDR must name the machine of rank 0";
+static const char FIX_ADDRESS[] = "set MASTER_ADDR to the machine of rank 0";
 static const char FIX_PORT[] = "set MASTER_PORT to an unused port of rank 0's machine";
 
 static enum status resolve_address(const struct launch_info *launch, struct addrinfo **found,
@@ -66,7 +66,7 @@ static void listen_on_all(const struct launch_info *launch, struct sockaddr *add
     }
 }
 
-/* -1 with errno on failure. */
+/* Open a socket that listens at `address`; -1 with errno on failure. */
 static int listen_at(const struct sockaddr *address, socklen_t bytes) {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
@@ -189,7 +189,7 @@ enum status socket_connect(const struct launch_info *launch, int timeout_ms, int
     freeaddrinfo(found);
     if (connected < 0) {
         return fault_set(fault, STATUS_FAILED, "rank 0",
-                         "start it, or correct MASTER_ADDR and MASTER_PORT",
+                         "start rank 0, or correct MASTER_ADDR and MASTER_PORT",
                          "cannot be reached at %s, port %d: %s", launch->address, launch->port,
                          strerror(failure));
     }
@@ -201,7 +201,8 @@ enum status socket_loopback(int *listener, int *port, struct fault *fault) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
     struct sockaddr general;
-    _Static_assert(sizeof general == sizeof address, "an IPv4 address is the general size");
+    _Static_assert(sizeof general == sizeof address,
+                   "struct sockaddr_in is as large as struct sockaddr");
     memcpy(&general, &address, sizeof general);
     int fd = listen_at(&general, sizeof general);
     if (fd < 0 || getsockname(fd, &general, &bytes) != 0) {

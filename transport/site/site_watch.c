@@ -18,24 +18,24 @@
 #include <unistd.h>
 
 enum {
-    WATCH_STACK_BYTES = 256 * 1024, /* the callback prints a message */
+    WATCH_STACK_BYTES = 256 * 1024, /* the site_lost callback prints a message */
     /* A longer time between two updates means that this process was stopped or its machine
      * slept. */
-    OWN_GAP_MS = 2 * SITE_HEARTBEAT_MS,
+    STOPPED_GAP_MS = 2 * SITE_HEARTBEAT_MS,
     /* Longest time until the cause of a broken connection is known. */
-    VERDICT_MS = SITE_SILENCE_MS + 2 * SITE_HEARTBEAT_MS + SITE_LAST_MESSAGE_MS,
+    VERDICT_TIMEOUT_MS = SITE_SILENCE_MS + 2 * SITE_HEARTBEAT_MS + SITE_LAST_MESSAGE_MS,
 };
 
-/* The first loss that was found. */
+/* The first lost rank that was detected. */
 struct loss {
-    bool found;
+    bool is_found;
     int rank;
     struct fault fault;
 };
 
-static void note_loss(struct loss *loss, int rank, const struct fault *fault) {
-    if (!loss->found) {
-        loss->found = true;
+static void record_loss(struct loss *loss, int rank, const struct fault *fault) {
+    if (!loss->is_found) {
+        loss->is_found = true;
         loss->rank = rank;
         loss->fault = *fault;
     }
@@ -44,21 +44,24 @@ static void note_loss(struct loss *loss, int rank, const struct fault *fault) {
 static void update_clock(struct site_watch *watch) {
     int64_t now_ns = clock_monotonic_ns();
     int64_t passed_ns = now_ns - watch->last_tick_ns;
-    watch->awake_ns += passed_ns < OWN_GAP_MS * NS_PER_MS ? passed_ns : OWN_GAP_MS * NS_PER_MS;
+    watch->awake_ns +=
+        passed_ns < STOPPED_GAP_MS * NS_PER_MS ? passed_ns : STOPPED_GAP_MS * NS_PER_MS;
     watch->last_tick_ns = now_ns;
 }
 
 static void send_health(struct site_peer *peer, enum site_health_kind kind,
                         const struct site_verdict *verdict) {
     uint8_t message[sizeof(struct site_health) + sizeof(struct site_verdict)];
-    struct site_health health = {.kind = kind, .bytes = verdict != NULL ? sizeof *verdict : 0};
+    struct site_health health = {.kind = kind,
+                                 .payload_bytes = verdict != NULL ? sizeof *verdict : 0};
     memcpy(message, &health, sizeof health);
     if (verdict != NULL) {
         memcpy(message + sizeof health, verdict, sizeof *verdict);
     }
     if (peer->health_fd >= 0) {
         /* A full or broken connection is detected when it is read, or by silence. */
-        (void)site_send(peer->health_fd, message, sizeof health + health.bytes, MSG_DONTWAIT);
+        (void)site_send(peer->health_fd, message, sizeof health + health.payload_bytes,
+                        MSG_DONTWAIT);
     }
 }
 
@@ -84,10 +87,10 @@ static void handle_verdict(const struct site *site, const struct site_peer *peer
     memcpy(&verdict, peer->inbox + sizeof(struct site_health), sizeof verdict);
     if (!may_report(site, peer, verdict.rank)) {
         (void)site_fault_lost(peer, &fault);
-        note_loss(loss, peer->rank, &fault);
+        record_loss(loss, peer->rank, &fault);
         return;
     }
-    site_fault_of(&verdict, &fault);
+    site_read_verdict(&verdict, &fault);
     if (verdict.rank == site->launch.rank) {
         char reason[sizeof fault.reason];
         struct text text = text_over(reason, sizeof reason);
@@ -95,15 +98,15 @@ static void handle_verdict(const struct site *site, const struct site_peer *peer
         memcpy(fault.reason, reason, sizeof reason);
     }
     fault.status = STATUS_LOST;
-    note_loss(loss, verdict.rank, &fault);
+    record_loss(loss, verdict.rank, &fault);
 }
 
 /* Handle the complete message in the inbox. False: it is invalid. */
 static bool handle_message(const struct site *site, struct site_peer *peer,
                            const struct site_health *health, struct loss *loss) {
     peer->last_received_ns = site->watch.awake_ns;
-    if (health->kind == SITE_ENDED) {
-        atomic_store(&peer->left, true);
+    if (health->kind == SITE_LEFT) {
+        atomic_store(&peer->has_left, true);
     } else if (health->kind == SITE_VERDICT) {
         handle_verdict(site, peer, loss);
     }
@@ -112,24 +115,25 @@ static bool handle_message(const struct site *site, struct site_peer *peer,
 }
 
 /* Bytes that the message in the inbox lacks; 0: it is complete; -1: it is invalid. */
-static int bytes_missing(const struct site_peer *peer, struct site_health *health) {
+static int missing_bytes(const struct site_peer *peer, struct site_health *health) {
     if (peer->inbox_bytes < sizeof *health) {
         return (int)(sizeof *health - peer->inbox_bytes);
     }
     memcpy(health, peer->inbox, sizeof *health);
-    if (health->bytes != (health->kind == SITE_VERDICT ? sizeof(struct site_verdict) : 0)) {
+    if (health->payload_bytes != (health->kind == SITE_VERDICT ? sizeof(struct site_verdict) : 0)) {
         return -1;
     }
-    return (int)(sizeof *health + health->bytes - peer->inbox_bytes);
+    return (int)(sizeof *health + health->payload_bytes - peer->inbox_bytes);
 }
 
-/* Receive everything from one rank. A connection that ends without a last message is a loss. */
+/* Receive all pending messages from one rank. A connection that ends without a last message is a
+ * loss. */
 static void receive_from(const struct site *site, struct site_peer *peer, struct loss *loss) {
     bool open = true;
     ssize_t got = 1;
-    while (open && got > 0 && !atomic_load(&peer->left) && !loss->found) {
+    while (open && got > 0 && !atomic_load(&peer->has_left) && !loss->is_found) {
         struct site_health health = {.kind = 0};
-        int missing = bytes_missing(peer, &health);
+        int missing = missing_bytes(peer, &health);
         if (missing == 0) {
             open = handle_message(site, peer, &health, loss);
             continue;
@@ -142,12 +146,12 @@ static void receive_from(const struct site *site, struct site_peer *peer, struct
         peer->inbox_bytes += got > 0 ? (size_t)got : 0;
         open = got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
     }
-    if (atomic_load(&peer->left)) {
-        site_close(&peer->health_fd); /* the peer waits for this */
-    } else if (!open && !loss->found) {
+    if (atomic_load(&peer->has_left)) {
+        site_close(&peer->health_fd); /* the peer waits for this close */
+    } else if (!open && !loss->is_found) {
         struct fault fault;
         (void)site_fault_lost(peer, &fault);
-        note_loss(loss, peer->rank, &fault);
+        record_loss(loss, peer->rank, &fault);
         site_close(&peer->health_fd);
     }
 }
@@ -165,11 +169,11 @@ static void check_silence(const struct site *site, const struct site_peer *peer,
     (void)fault_set(&fault, STATUS_LOST, subject, SITE_RESTART,
                     "sent no heartbeat for %.1f s (process %lld on %s; it is stopped, or its "
                     "machine is disconnected)",
-                    (double)silent_ns / 1e9, (long long)peer->name.pid, peer->name.host);
-    note_loss(loss, peer->rank, &fault);
+                    (double)silent_ns / 1e9, (long long)peer->process.pid, peer->process.host_name);
+    record_loss(loss, peer->rank, &fault);
 }
 
-static bool any_open(const struct site *site, int except_rank) {
+static bool is_any_connection_open(const struct site *site, int except_rank) {
     for (int i = 0; i < site->peer_count; i++) {
         if (site->peers[i].health_fd >= 0 && site->peers[i].rank != except_rank) {
             return true;
@@ -185,11 +189,12 @@ static void poll_peers(struct site *site, int wake_fd, int wait_ms) {
         polls[i] = (struct pollfd){.fd = site->peers[i].health_fd, .events = POLLIN};
     }
     polls[site->peer_count] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
-    (void)poll(polls, (nfds_t)site->peer_count + 1, wait_ms); /* an interruption is harmless */
+    (void)poll(polls, (nfds_t)site->peer_count + 1,
+               wait_ms); /* a signal that interrupts poll is harmless */
 }
 
 /* Wait until the other ranks have read the last message and closed. Closing earlier could reset the
- * connection before the message is read. The lost rank is not waited for. */
+ * connection before the message is read. The lost rank may never close, so do not wait for it. */
 static void await_close(struct site *site, int lost_rank) {
     int64_t deadline_ns = clock_monotonic_ns() + SITE_LAST_MESSAGE_MS * NS_PER_MS;
     for (int i = 0; i < site->peer_count; i++) {
@@ -197,7 +202,7 @@ static void await_close(struct site *site, int lost_rank) {
             (void)shutdown(site->peers[i].health_fd, SHUT_WR);
         }
     }
-    while (any_open(site, lost_rank) && clock_monotonic_ns() < deadline_ns) {
+    while (is_any_connection_open(site, lost_rank) && clock_monotonic_ns() < deadline_ns) {
         poll_peers(site, -1, (int)((deadline_ns - clock_monotonic_ns()) / NS_PER_MS) + 1);
         for (int i = 0; i < site->peer_count; i++) {
             struct site_peer *peer = &site->peers[i];
@@ -212,37 +217,37 @@ static void await_close(struct site *site, int lost_rank) {
     }
 }
 
-static void close_all(struct site *site) {
+static void close_heartbeats(struct site *site) {
     for (int i = 0; i < site->peer_count; i++) {
         site_close(&site->peers[i].health_fd);
     }
 }
 
 /* Send the last message of a rank that leaves or fails. */
-static void send_last_message(struct site *site, enum site_ending parting) {
+static void send_last_message(struct site *site, enum rank_departure departure) {
     struct fault fault;
     char subject[32];
     struct text text = text_over(subject, sizeof subject);
     text_add(&text, "rank %d", site->launch.rank);
-    const struct fault *words = &site->watch.failure_sent;
-    (void)fault_set(&fault, STATUS_LOST, subject, words->remedy, "failed: %s: %s", words->subject,
-                    words->reason);
-    struct site_verdict verdict = site_verdict_of(site->launch.rank, &fault);
+    const struct fault *sent = &site->watch.failure_sent;
+    (void)fault_set(&fault, STATUS_LOST, subject, sent->remedy, "failed: %s: %s", sent->subject,
+                    sent->reason);
+    struct site_verdict verdict = site_make_verdict(site->launch.rank, &fault);
     for (int i = 0; i < site->peer_count; i++) {
-        if (parting == SITE_FAILS) {
+        if (departure == DEPARTURE_FAIL) {
             send_health(&site->peers[i], SITE_VERDICT, &verdict);
         } else {
-            send_health(&site->peers[i], SITE_ENDED, NULL);
+            send_health(&site->peers[i], SITE_LEFT, NULL);
         }
     }
 }
 
-/* A rank is lost. Rank 0 notifies all ranks, the lost one too, which may resume later. Another rank
- * reports only the loss of rank 0. */
+/* Report a lost rank. Rank 0 notifies all ranks, including the lost one, which may resume later.
+ * Other ranks report only the loss of rank 0. */
 static void report_loss(struct site *site, const struct loss *loss) {
     struct site_watch *watch = &site->watch;
     if (site->launch.rank == 0 || loss->rank == 0) {
-        struct site_verdict verdict = site_verdict_of(loss->rank, &loss->fault);
+        struct site_verdict verdict = site_make_verdict(loss->rank, &loss->fault);
         for (int i = 0; i < site->peer_count; i++) {
             send_health(&site->peers[i], SITE_VERDICT, &verdict);
         }
@@ -250,14 +255,15 @@ static void report_loss(struct site *site, const struct loss *loss) {
     if (site->launch.rank == 0) {
         await_close(site, loss->rank);
     }
-    close_all(site);
-    if (atomic_load(&watch->parting) != SITE_FAILS) { /* else this rank has a failure of its own */
-        watch->lost(watch->context, &loss->fault);
+    close_heartbeats(site);
+    if (atomic_load(&watch->departure) !=
+        DEPARTURE_FAIL) { /* a failing rank reports its own fault */
+        watch->on_lost(watch->context, &loss->fault);
     }
     pthread_mutex_lock(&watch->mutex);
-    watch->decided = true;
+    watch->has_verdict = true;
     watch->verdict = loss->fault;
-    pthread_cond_broadcast(&watch->reported);
+    pthread_cond_broadcast(&watch->verdict_set);
     pthread_mutex_unlock(&watch->mutex);
     for (int i = 0; i < site->peer_count; i++) {
         (void)shutdown(site->peers[i].exchange_fd, SHUT_RDWR); /* ends a blocked exchange */
@@ -265,7 +271,7 @@ static void report_loss(struct site *site, const struct loss *loss) {
 }
 
 /* Wait for the next event and handle everything that is due. */
-static void watch_once(struct site *site, struct loss *loss) {
+static void watch_step(struct site *site, struct loss *loss) {
     int64_t wait_ms = (site->watch.next_heartbeat_ns - clock_monotonic_ns()) / NS_PER_MS + 1;
     poll_peers(site, site->watch.wake_fd, wait_ms > 0 ? (int)wait_ms : 0);
     update_clock(&site->watch);
@@ -284,17 +290,17 @@ static void watch_once(struct site *site, struct loss *loss) {
 
 static void *watch_main(void *argument) {
     struct site *site = argument;
-    struct loss loss = {.found = false};
-    enum site_ending parting = SITE_STAYS;
+    struct loss loss = {.is_found = false};
+    enum rank_departure departure = DEPARTURE_NONE;
     send_heartbeats(site);
-    while (!loss.found && parting == SITE_STAYS) {
-        watch_once(site, &loss);
-        parting = (enum site_ending)atomic_load(&site->watch.parting);
+    while (!loss.is_found && departure == DEPARTURE_NONE) {
+        watch_step(site, &loss);
+        departure = (enum rank_departure)atomic_load(&site->watch.departure);
     }
-    if (loss.found) {
+    if (loss.is_found) {
         report_loss(site, &loss);
     } else {
-        send_last_message(site, parting);
+        send_last_message(site, departure);
         await_close(site, site->launch.rank);
     }
     return NULL;
@@ -302,7 +308,7 @@ static void *watch_main(void *argument) {
 
 enum status site_watch(struct site *site, site_lost *lost, void *context, struct fault *fault) {
     struct site_watch *watch = &site->watch;
-    ASSERT(!watch->running && watch->parting == SITE_STAYS);
+    ASSERT(!watch->is_running && watch->departure == DEPARTURE_NONE);
     if (site->launch.world == 1) {
         return OK;
     }
@@ -310,9 +316,9 @@ enum status site_watch(struct site *site, site_lost *lost, void *context, struct
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&watch->mutex, NULL);
-    pthread_cond_init(&watch->reported, &attributes);
+    pthread_cond_init(&watch->verdict_set, &attributes);
     pthread_condattr_destroy(&attributes);
-    watch->lost = lost;
+    watch->on_lost = lost;
     watch->context = context;
     watch->last_tick_ns = clock_monotonic_ns();
     watch->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -325,46 +331,46 @@ enum status site_watch(struct site *site, site_lost *lost, void *context, struct
         return fault_set_errno(fault, STATUS_FAILED, "site", "cannot start the heartbeat thread",
                                failure);
     }
-    watch->running = true;
+    watch->is_running = true;
     return OK;
 }
 
-void site_end(struct site *site, enum site_ending parting) {
+void site_stop_watch(struct site *site, enum rank_departure departure) {
     struct site_watch *watch = &site->watch;
-    if (watch->running) {
+    if (watch->is_running) {
         ASSERT(!pthread_equal(pthread_self(), watch->thread));
-        atomic_store(&watch->parting, (int)parting);
+        atomic_store(&watch->departure, (int)departure);
         uint64_t one = 1;
         ssize_t ignored = write(watch->wake_fd, &one, sizeof one);
         (void)ignored;
         pthread_join(watch->thread, NULL);
-        watch->running = false;
+        watch->is_running = false;
     } else {
-        send_last_message(site, parting);
-        if (parting == SITE_FAILS) {
+        send_last_message(site, departure);
+        if (departure == DEPARTURE_FAIL) {
             await_close(site, site->launch.rank);
         }
     }
     site_close(&watch->wake_fd);
-    close_all(site);
+    close_heartbeats(site);
 }
 
 enum status site_await_verdict(struct site *site, const struct site_peer *peer,
                                struct fault *fault) {
     struct site_watch *watch = &site->watch;
     int64_t now_ns = clock_monotonic_ns();
-    int64_t deadline_ns = now_ns + VERDICT_MS * NS_PER_MS;
+    int64_t deadline_ns = now_ns + VERDICT_TIMEOUT_MS * NS_PER_MS;
     bool decided = false;
-    while (!decided && !atomic_load(&peer->left) && now_ns < deadline_ns) {
+    while (!decided && !atomic_load(&peer->has_left) && now_ns < deadline_ns) {
         /* A peer that leaves does not signal the condition, so wake up regularly. */
         int64_t until_ns = now_ns + 20 * NS_PER_MS;
         struct timespec until = {.tv_sec = until_ns / (NS_PER_SECOND),
                                  .tv_nsec = until_ns % (NS_PER_SECOND)};
         pthread_mutex_lock(&watch->mutex);
-        if (!watch->decided) {
-            (void)pthread_cond_timedwait(&watch->reported, &watch->mutex, &until);
+        if (!watch->has_verdict) {
+            (void)pthread_cond_timedwait(&watch->verdict_set, &watch->mutex, &until);
         }
-        decided = watch->decided;
+        decided = watch->has_verdict;
         if (decided) {
             *fault = watch->verdict;
         }
@@ -374,7 +380,7 @@ enum status site_await_verdict(struct site *site, const struct site_peer *peer,
     if (decided) {
         return STATUS_LOST;
     }
-    if (!atomic_load(&peer->left)) {
+    if (!atomic_load(&peer->has_left)) {
         return site_fault_lost(peer, fault);
     }
     char subject[32];

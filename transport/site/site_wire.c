@@ -66,21 +66,21 @@ void site_clean_text(char *text, size_t capacity) {
     }
 }
 
-struct site_verdict site_verdict_of(int rank, const struct fault *fault) {
+struct site_verdict site_make_verdict(int rank, const struct fault *fault) {
     struct site_verdict verdict = {.rank = rank, .status = (int32_t)fault->status};
-    memcpy(verdict.place, fault->subject, strnlen(fault->subject, sizeof fault->subject - 1));
+    memcpy(verdict.subject, fault->subject, strnlen(fault->subject, sizeof fault->subject - 1));
     memcpy(verdict.reason, fault->reason, strnlen(fault->reason, sizeof fault->reason - 1));
     memcpy(verdict.remedy, fault->remedy, strnlen(fault->remedy, sizeof fault->remedy - 1));
     return verdict;
 }
 
-void site_fault_of(struct site_verdict *verdict, struct fault *fault) {
-    site_clean_text(verdict->place, sizeof verdict->place);
+void site_read_verdict(struct site_verdict *verdict, struct fault *fault) {
+    site_clean_text(verdict->subject, sizeof verdict->subject);
     site_clean_text(verdict->reason, sizeof verdict->reason);
     site_clean_text(verdict->remedy, sizeof verdict->remedy);
     bool is_known = verdict->status > OK && verdict->status <= STATUS_STOPPED;
     fault->status = is_known ? (enum status)verdict->status : STATUS_FAILED;
-    memcpy(fault->subject, verdict->place, sizeof fault->subject);
+    memcpy(fault->subject, verdict->subject, sizeof fault->subject);
     memcpy(fault->reason, verdict->reason, sizeof fault->reason);
     memcpy(fault->remedy, verdict->remedy, sizeof fault->remedy);
 }

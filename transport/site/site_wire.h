@@ -18,25 +18,25 @@ enum { SITE_MAGIC = 0x50454b53, SITE_VERSION = 1, SITE_HOST_BYTES = 64 };
 
 enum site_link { SITE_LINK_EXCHANGE, SITE_LINK_HEALTH, SITE_LINK_COUNT };
 
-/* The process that a rank is. */
+/* Identifies the process of a rank, for messages. */
 struct site_process {
     int64_t pid;
-    char host[SITE_HOST_BYTES];
+    char host_name[SITE_HOST_BYTES];
 };
 
 /* The first message on a connection, from a rank to rank 0. */
 struct site_hello {
     uint32_t magic, version;
-    uint64_t job;
+    uint64_t job_id;
     uint64_t nonce; /* equal for the two connections of a process */
     int32_t link, rank, world;
     int32_t reserved; /* 0 */
-    struct site_process name;
+    struct site_process process;
 };
 _Static_assert(sizeof(struct site_hello) == 112, "no padding");
 
 enum site_join_outcome {
-    SITE_JOIN_ACCEPTED,  /* first connection; the second may follow */
+    SITE_JOIN_ACCEPTED,  /* the first connection was accepted; the second may follow */
     SITE_JOIN_WELCOME,   /* all ranks are connected */
     SITE_JOIN_REJECTED,  /* `text` has the reason */
     SITE_JOIN_ABANDONED, /* ranks are missing; `text` lists them */
@@ -46,8 +46,8 @@ enum site_join_outcome {
 struct site_join_answer {
     uint32_t magic, version;
     int32_t outcome;
-    int32_t reserved;         /* 0 */
-    struct site_process name; /* rank 0's */
+    int32_t reserved;            /* 0 */
+    struct site_process process; /* of rank 0 */
     char text[640];
 };
 _Static_assert(sizeof(struct site_join_answer) == 16 + 72 + 640, "no padding");
@@ -57,26 +57,26 @@ enum site_problem { SITE_NO_PROBLEM, SITE_PEER_LEFT, SITE_PEER_LOST, SITE_MISMAT
 /* The header of one rank's data in an exchange, and of rank 0's answer with the data of all. */
 struct site_exchange_header {
     uint32_t magic;
-    int32_t problem; /* enum site_problem; in an answer: why no data follows */
+    int32_t problem; /* an enum site_problem; in an answer, the reason why no data follows */
     int32_t rank;    /* the rank that caused the problem */
-    uint32_t bytes;  /* per rank */
+    uint32_t bytes;  /* size of the data of one rank */
     uint64_t sequence;
 };
 _Static_assert(sizeof(struct site_exchange_header) == 24, "no padding");
 
-enum site_health_kind { SITE_HEARTBEAT = 1, SITE_ENDED, SITE_VERDICT };
+enum site_health_kind { SITE_HEARTBEAT = 1, SITE_LEFT, SITE_VERDICT };
 
-/* A message on a heartbeat connection. A VERDICT is followed by a struct site_verdict. */
+/* A message on a heartbeat connection. SITE_VERDICT is followed by a struct site_verdict. */
 struct site_health {
     uint32_t kind;
-    uint32_t bytes; /* that follow */
+    uint32_t payload_bytes; /* bytes that follow this header */
 };
 
 /* A fault as it is sent: the loss or failure of a rank, or the result of site_agree. */
 struct site_verdict {
     int32_t rank;
     int32_t status;
-    char place[sizeof((struct fault *)0)->subject];
+    char subject[sizeof((struct fault *)0)->subject];
     char reason[sizeof((struct fault *)0)->reason];
     char remedy[sizeof((struct fault *)0)->remedy];
 };
@@ -87,13 +87,13 @@ _Static_assert(sizeof(struct site_verdict) == 8 + 320 + 640 + 320, "no padding")
 bool site_send(int fd, const void *bytes, size_t count, int flags);
 bool site_receive(int fd, void *bytes, size_t count);
 
-/* site_receive_within: the same with a timeout. */
+/* site_receive_within: site_receive with a timeout. */
 bool site_receive_within(int fd, void *bytes, size_t count, int timeout_ms);
 
-/* site_verdict_of, site_fault_of: convert between a fault and its wire format. Received text is
- * terminated and made printable, and an unknown status becomes STATUS_FAILED. */
-struct site_verdict site_verdict_of(int rank, const struct fault *fault);
-void site_fault_of(struct site_verdict *verdict, struct fault *fault);
+/* site_make_verdict, site_read_verdict: convert between a fault and its wire format. Received text
+ * is terminated and made printable, and an unknown status becomes STATUS_FAILED. */
+struct site_verdict site_make_verdict(int rank, const struct fault *fault);
+void site_read_verdict(struct site_verdict *verdict, struct fault *fault);
 
 /* site_clean_text: terminate received text within `capacity` and replace control characters by
  * '?'. */

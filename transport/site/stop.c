@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* At a time limit Slurm sends SIGTERM twice within milliseconds: to the job and to its step. */
+/* When a job reaches its time limit, Slurm sends SIGTERM twice within milliseconds: to the job and
+ * to its step. */
 static const int64_t SAME_REQUEST_NS = 250 * 1000000LL;
 
 /* Signals received: [1] forwarded by the parent, [0] others. One request may arrive both ways. */
@@ -36,7 +37,7 @@ static void set_handler(const struct sigaction *action) {
     }
 }
 
-static void change_mask(int how) {
+static void change_signal_mask(int how) {
     sigset_t signals;
     sigemptyset(&signals);
     for (size_t i = 0; i < ARRAY_COUNT(SIGNALS); i++) {
@@ -50,21 +51,21 @@ static void exit_at_once(int signal_number) {
     _exit(0);
 }
 
-void stop_exit_immediately(void) {
+void exit_on_stop_signals(void) {
     struct sigaction action = {.sa_handler = exit_at_once};
     sigemptyset(&action.sa_mask);
     set_handler(&action);
 }
 
-void stop_block_signals(void) {
-    change_mask(SIG_BLOCK);
+void block_stop_signals(void) {
+    change_signal_mask(SIG_BLOCK);
 }
 
-void stop_watch(void) {
+void watch_stop_signals(void) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     set_handler(&action);
-    change_mask(SIG_UNBLOCK);
+    change_signal_mask(SIG_UNBLOCK);
 }
 
 void stop_request(void) {

@@ -5,20 +5,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* stop_exit_immediately: until stop_watch, each of the three signals ends the process with exit
- * code 0. A command that saves its state on a stop calls this first, while there is nothing to
+/* exit_on_stop_signals: until watch_stop_signals, each of the three signals ends the process with
+ * exit code 0. A command that saves its state on a stop calls this first, while there is nothing to
  * save. */
-void stop_exit_immediately(void);
+void exit_on_stop_signals(void);
 
-/* stop_block_signals: block the three signals until stop_watch, in this process and in those that
- * it starts. */
-void stop_block_signals(void);
+/* block_stop_signals: block the three signals until watch_stop_signals, in this process and in
+ * those that it starts. */
+void block_stop_signals(void);
 
-/* stop_watch: from now on, the first of the three signals is a stop request, and a second one ends
- * the process at once with exit code 128 + its number. Signals within a quarter of a second count
- * as one request, and so do a direct signal and the same one forwarded by the parent
+/* watch_stop_signals: from now on, the first of the three signals is a stop request, and a second
+ * one ends the process at once with exit code 128 + its number. Signals within a quarter of a
+ * second count as one request, and so do a direct signal and its copy forwarded by the parent
  * (launch_is_forwarded). */
-void stop_watch(void);
+void watch_stop_signals(void);
 
 /* stop_request: make a stop request without a signal, as when another rank received one. */
 void stop_request(void);

@@ -231,7 +231,7 @@ static void a_file_that_others_can_reach_is_refused(void **state) {
     static const mode_t MODES[] = {0640, 0604, 0660, 0601, 0644};
     for (size_t i = 0; i < ARRAY_COUNT(MODES); i++) {
         assert_int_equal(chmod(place.path, MODES[i]), 0);
-        refuse(place.path, "others");
+        refuse(place.path, "other users");
     }
     assert_int_equal(chmod(place.path, 0400), 0);
     assert_int_equal(identity_load(place.path, &keys, &fault), OK);

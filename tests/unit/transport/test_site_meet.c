@@ -143,7 +143,8 @@ static void another_version_is_told_both_versions(void **state) {
     struct ranks ranks;
     ranks_init(&ranks, 2, 5000);
     (void)ranks_start(&ranks, 0, ranks_meet);
-    struct site_hello hello = {.magic = SITE_MAGIC, .version = 9, .job = 7, .rank = 1, .world = 2};
+    struct site_hello hello = {
+        .magic = SITE_MAGIC, .version = 9, .job_id = 7, .rank = 1, .world = 2};
     struct site_join_answer answer;
     int fd = call_rank_0(&ranks);
     assert_true(site_send(fd, &hello, sizeof hello, 0));
@@ -160,7 +161,8 @@ static void another_version_is_told_both_versions(void **state) {
 static void garbage_and_silent_strangers_do_not_disturb_the_meeting(void **state) {
     (void)state;
     struct ranks ranks;
-    struct site_hello hello = {.magic = SITE_MAGIC, .version = SITE_VERSION, .job = 7, .world = 2};
+    struct site_hello hello = {
+        .magic = SITE_MAGIC, .version = SITE_VERSION, .job_id = 7, .world = 2};
     int strangers[80];
     char rest[64];
     ranks_init(&ranks, 2, 8000);
