@@ -1,3 +1,4 @@
+/* command: reads the arguments of a command as its row declares them, and runs it. */
 #include "runtime/cli/cli.h"
 
 #include "base/text.h"

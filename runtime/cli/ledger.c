@@ -25,8 +25,8 @@ struct ledger_report {
     const char *path; /* of the ledger, or the swarm's reference */
     struct ledger_chain chain;
     struct ledger_export export;
-    uint64_t kinds[ARRAY_COUNT(KINDS)];
-    uint64_t lines, tokens; /* tokens of committed rounds */
+    uint64_t kind_counts[ARRAY_COUNT(KINDS)];
+    uint64_t entry_count, tokens; /* tokens: of committed rounds */
     struct hash head, root;
     uint32_t round;
 };
@@ -51,8 +51,8 @@ static void print_row(const struct entry *entry, bool is_first) {
 }
 
 static void count_entry(struct ledger_report *report, const struct entry *entry) {
-    report->lines++;
-    report->kinds[entry->kind]++;
+    report->entry_count++;
+    report->kind_counts[entry->kind]++;
     report->tokens += entry_tokens(entry);
     report->head = entry->hash;
     report->root = entry->root;
@@ -68,7 +68,7 @@ static enum status add_entry(const struct request *request, const struct ledger_
                          "the entry %s", error);
     }
     if (!request->json && !request->verify) {
-        print_row(source->entry, report->lines == 0);
+        print_row(source->entry, report->entry_count == 0);
     }
     count_entry(report, source->entry);
     return ledger_export_add(&report->export, source->entry, fault);
@@ -82,7 +82,7 @@ static enum status add_entries(const struct request *request, struct ledger_sour
         TRY(add_entry(request, source, report, fault));
         TRY(ledger_source_next(source, &has_entry, fault));
     }
-    if (report->lines == 0) {
+    if (report->entry_count == 0) {
         return fault_set(fault, STATUS_INPUT, report->path, NULL, "contains no entries");
     }
     return OK;
@@ -93,9 +93,9 @@ static void print_json(const struct request *request, const struct ledger_report
     struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_bool(json, "verified", request->verify);
     json_add_bool(json, "tracker_verified", request->verify && report->chain.has_tracker);
-    json_add_u64(json, "entries", report->lines);
+    json_add_u64(json, "entries", report->entry_count);
     for (size_t i = 0; i < ARRAY_COUNT(KINDS); i++) {
-        json_add_u64(json, KINDS[i], report->kinds[i]);
+        json_add_u64(json, KINDS[i], report->kind_counts[i]);
     }
     json_add_u64(json, "round", report->round);
     json_add_u64(json, "tokens", report->tokens);
@@ -107,8 +107,9 @@ static void print_json(const struct request *request, const struct ledger_report
 static void print_verified(const struct ledger_report *report) {
     char head[HASH_HEX_BYTES], root[HASH_HEX_BYTES];
     printf("%llu entries, %llu commits, %llu aborts: chain, signatures and quorums are valid\n",
-           (unsigned long long)report->lines, (unsigned long long)report->kinds[ENTRY_COMMIT],
-           (unsigned long long)report->kinds[ENTRY_ABORT]);
+           (unsigned long long)report->entry_count,
+           (unsigned long long)report->kind_counts[ENTRY_COMMIT],
+           (unsigned long long)report->kind_counts[ENTRY_ABORT]);
     printf("head  %s\nroot  %s\n", hash_hex(&report->head, head), hash_hex(&report->root, root));
     if (!report->chain.has_tracker) {
         printf("the tracker's signatures were not verified: pass its key with --tracker\n");

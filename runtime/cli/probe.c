@@ -166,18 +166,18 @@ static enum status lower_fault(const struct probed *probed, const char *isa, str
     char found[VALUE_BYTES], promised[VALUE_BYTES];
     struct text text = text_over(reason, sizeof reason);
     text_add(&text, "this machine has less than the profile promises:");
-    const char *comma = "";
+    const char *separator = "";
     for (int i = 0; i < probed->count; i++) {
         const struct probe_line *line = &probed->lines[i];
         if (line->verdict == PROBE_LOWER) {
-            text_add(&text, "%s %s %s of %s", comma, line->name,
+            text_add(&text, "%s %s %s of %s", separator, line->name,
                      value_text(line->unit, line->found, found),
                      value_text(line->unit, line->promised, promised));
-            comma = ",";
+            separator = ",";
         }
     }
     if (isa != NULL) {
-        text_add(&text, "%s instruction set %s of %s", comma, isa, probed->target->isa);
+        text_add(&text, "%s instruction set %s of %s", separator, isa, probed->target->isa);
     }
     text_add(&text, "%s%s", probed->holders[0] != '\0' ? "; largest users of memory: " : "",
              probed->holders);

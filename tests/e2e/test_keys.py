@@ -70,7 +70,7 @@ class Keys(RunTest):
             outputs = [process.communicate(timeout=60) for process in processes]
             self.assertTrue(all(process.returncode == 0 for process in processes), outputs)
             self.assertEqual(len({out for out, _ in outputs}), 1)
-            self.assertEqual(sum("made" in error for _, error in outputs), 1)
+            self.assertEqual(sum("created" in error for _, error in outputs), 1)
         self.assertEqual(len(list(self.home.iterdir())), 5)
 
     def test_a_file_others_can_read_is_refused(self):

@@ -1,3 +1,4 @@
+/* comm_report: the report of `skep comm`, as text and as JSON. */
 #include "runtime/cli/reports/reports.h"
 
 #include "base/text.h"

@@ -1,3 +1,4 @@
+/* mesh_report: the report of `skep mesh`, as text and as JSON. */
 #include "runtime/cli/reports/reports.h"
 
 #include <stdio.h>

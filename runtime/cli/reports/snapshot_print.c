@@ -1,3 +1,4 @@
+/* snapshot_print: the reports of `skep snapshot`, as text and as JSON. */
 #include "runtime/cli/reports/reports.h"
 
 #include "base/text.h"
