@@ -117,7 +117,7 @@ static void write_folder(struct model *model, enum dtype dtype, const char *fold
                                      .config_length = strlen(model->config),
                                      .set = {tensors, (int)count, pieces, (int)count},
                                      .dtype = dtype,
-                                     .site = {.rank = 0, .world = 1, .agree = agree_alone}};
+                                     .ranks = {.rank = 0, .world = 1, .agree = agree_alone}};
     expect_ok(weights_save_plan(&args, &model->region, save, &fault));
     expect_ok(weights_save_run(save, &staging, &fault));
     uint16_t *rounded = region_alloc(&model->region, (size_t)model->elements, 2);
