@@ -67,13 +67,15 @@ static float time_product(const struct product_bench *bench, int64_t side, enum 
     const struct matmul_args args = square(side, dtype);
     const struct cuda_product_operands of = operands_of(bench, side, dtype);
     float ms = 0;
-    cuda_note(compute, driver->cuEventRecord(bench->begin, compute->stream), "time products");
+    cuda_record_result(compute, driver->cuEventRecord(bench->begin, compute->stream),
+                       "time products");
     cuda_matmul_run(compute, &args, of.a, of.b, NULL, of.c, bench->workspace);
-    cuda_note(compute, driver->cuEventRecord(bench->end, compute->stream), "time products");
-    cuda_note(compute, driver->cuStreamSynchronize(compute->stream), "time products");
+    cuda_record_result(compute, driver->cuEventRecord(bench->end, compute->stream),
+                       "time products");
+    cuda_record_result(compute, driver->cuStreamSynchronize(compute->stream), "time products");
     if (compute->failure->result == CUDA_SUCCESS) {
-        cuda_note(compute, driver->cuEventElapsedTime(&ms, bench->begin, bench->end),
-                  "time products");
+        cuda_record_result(compute, driver->cuEventElapsedTime(&ms, bench->begin, bench->end),
+                           "time products");
     }
     return ms;
 }
@@ -120,13 +122,13 @@ static void fill(const struct product_bench *bench, enum dtype dtype) {
     }
     for (uint64_t at = 0; at < bytes; at += PATTERN_BYTES) {
         uint64_t some = bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES;
-        cuda_note(compute,
-                  driver->cuMemcpyAsync((CUdeviceptr)(uintptr_t)(bench->matrices + at),
-                                        (CUdeviceptr)(uintptr_t)bench->pattern, some,
-                                        compute->stream),
-                  "fill matrices");
+        cuda_record_result(compute,
+                           driver->cuMemcpyAsync((CUdeviceptr)(uintptr_t)(bench->matrices + at),
+                                                 (CUdeviceptr)(uintptr_t)bench->pattern, some,
+                                                 compute->stream),
+                           "fill matrices");
     }
-    cuda_note(compute, driver->cuStreamSynchronize(compute->stream), "fill matrices");
+    cuda_record_result(compute, driver->cuStreamSynchronize(compute->stream), "fill matrices");
 }
 
 /* Both ways to multiply, on the same numbers. */

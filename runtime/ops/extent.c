@@ -39,9 +39,10 @@ static void run_copy(const struct compute *compute, const struct op_call *call) 
 static void enqueue_copy(const struct cuda_compute *compute, const struct op_call *call) {
     CUdeviceptr to = (CUdeviceptr)(uintptr_t)call->at[COPY_TO];
     CUdeviceptr from = (CUdeviceptr)(uintptr_t)call->at[COPY_FROM];
-    cuda_note(compute,
-              compute->driver->cuMemcpyAsync(to, from, (size_t)call->args->count, compute->stream),
-              "copy");
+    cuda_record_result(
+        compute,
+        compute->driver->cuMemcpyAsync(to, from, (size_t)call->args->count, compute->stream),
+        "copy");
 }
 #endif
 

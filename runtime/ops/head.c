@@ -63,7 +63,7 @@ static void choose_loss(struct cuda_products *products, const struct op_call *ca
     struct cuda_head_loss_operands operands = {.hidden = call->at[HEAD_LOSS_HIDDEN],
                                                .weight = call->at[HEAD_LOSS_WEIGHT],
                                                .workspace = call->at[OP_WORKSPACE]};
-    cuda_head_loss_choose(products, &call->args->head_loss, &operands);
+    cuda_head_loss_choose_products(products, &call->args->head_loss, &operands);
 }
 
 static void choose_gradient(struct cuda_products *products, const struct op_call *call) {
@@ -72,7 +72,7 @@ static void choose_gradient(struct cuda_products *products, const struct op_call
                                                .dhidden = call->at[HEAD_LOSS_GRADIENT_DHIDDEN],
                                                .dweight = call->at[HEAD_LOSS_GRADIENT_DWEIGHT],
                                                .workspace = call->at[OP_WORKSPACE]};
-    cuda_head_loss_choose(products, &call->args->head_loss, &operands);
+    cuda_head_loss_choose_products(products, &call->args->head_loss, &operands);
 }
 #endif
 

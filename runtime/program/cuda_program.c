@@ -20,7 +20,7 @@ static bool has_failed(const struct cuda_program *program) {
 }
 
 static void note(struct cuda_program *program, CUresult result, const char *action) {
-    cuda_note(&program->compute, result, action);
+    cuda_record_result(&program->compute, result, action);
 }
 
 static const struct cuda_driver *driver_of(const struct cuda_program *program) {

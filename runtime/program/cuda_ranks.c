@@ -46,15 +46,16 @@ static CUresult add(void *context, const struct nccl_sum *sum) {
     struct cuda_program *program = context;
     struct cuda_compute compute = program->compute;
     compute.stream = sum->stream;
-    cuda_wire_sum_run(&compute, &(struct cuda_wire_sum_args){.wire = sum->wire,
-                                                             .size = sum->size,
-                                                             .index = sum->index,
-                                                             .apart = (int64_t)sum->stride_bytes /
-                                                                      dtype_bytes(sum->wire),
-                                                             .count = (int64_t)sum->elements,
-                                                             .own = sum->own,
-                                                             .others = sum->others,
-                                                             .to = sum->to});
+    cuda_wire_sum_run(&compute,
+                      &(struct cuda_wire_sum_args){.wire = sum->wire,
+                                                   .size = sum->size,
+                                                   .index = sum->index,
+                                                   .others_stride = (int64_t)sum->stride_bytes /
+                                                                    dtype_bytes(sum->wire),
+                                                   .count = (int64_t)sum->elements,
+                                                   .own = sum->own,
+                                                   .others = sum->others,
+                                                   .to = sum->to});
     return program->failure.result;
 }
 

@@ -50,16 +50,17 @@ static void pull(struct member *member, enum space space, uint64_t bytes) {
 static CUresult add(void *context, const struct nccl_sum *sum) {
     (void)context;
     own.compute.stream = sum->stream;
-    cuda_wire_sum_run(&own.compute,
-                      &(struct cuda_wire_sum_args){
-                          .wire = sum->wire,
-                          .size = sum->size,
-                          .index = sum->index,
-                          .apart = (int64_t)(sum->stride_bytes / (uint64_t)dtype_bytes(sum->wire)),
-                          .count = (int64_t)sum->elements,
-                          .own = sum->own,
-                          .others = sum->others,
-                          .to = sum->to});
+    cuda_wire_sum_run(
+        &own.compute,
+        &(struct cuda_wire_sum_args){
+            .wire = sum->wire,
+            .size = sum->size,
+            .index = sum->index,
+            .others_stride = (int64_t)(sum->stride_bytes / (uint64_t)dtype_bytes(sum->wire)),
+            .count = (int64_t)sum->elements,
+            .own = sum->own,
+            .others = sum->others,
+            .to = sum->to});
     return own.failure.result;
 }
 

@@ -36,10 +36,11 @@ static void run_cached_cuda(const struct cuda_compute *compute, struct device_ru
     struct cached_problem *cached = context;
     const struct attention_args *args = &cached->args;
     struct step_scalars *scalars = device_workspace(device, sizeof *scalars);
-    cuda_note(compute,
-              compute->driver->cuMemcpyAsync((CUdeviceptr)scalars, (CUdeviceptr)&cached->scalars,
-                                             sizeof *scalars, compute->stream),
-              "copy the scalars");
+    cuda_record_result(compute,
+                       compute->driver->cuMemcpyAsync((CUdeviceptr)scalars,
+                                                      (CUdeviceptr)&cached->scalars,
+                                                      sizeof *scalars, compute->stream),
+                       "copy the scalars");
     uint64_t bytes = cuda_attention_cached_workspace_bytes(args, cached->context, NULL);
     cuda_attention_cached(compute, args, cached->context, scalars, device_of(device, &cached->q),
                           device_of(device, &cached->k), device_of(device, &cached->v),

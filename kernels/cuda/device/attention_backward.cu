@@ -26,8 +26,8 @@ DEVICE float dot_chunk(const float *a, const float *b, int count, bool vector) {
     return sum;
 }
 DEVICE float dot_chunk(const bf16 *a, const bf16 *b, int count, bool vector) {
-    words4 left = vector ? *reinterpret_cast<const words4 *>(a) : gather_chunk(a, count);
-    words4 right = vector ? *reinterpret_cast<const words4 *>(b) : gather_chunk(b, count);
+    words4 left = vector ? *reinterpret_cast<const words4 *>(a) : load_unaligned_chunk(a, count);
+    words4 right = vector ? *reinterpret_cast<const words4 *>(b) : load_unaligned_chunk(b, count);
     float sum = 0.0f;
     UNROLL
     for (int i = 0; i < 4; i++) {
@@ -59,7 +59,7 @@ template <typename T> DEVICE void prepare(const cuda_attention_prepare_params &p
         int64_t row = token / p.shape.time;
         int own = (int)(token % p.shape.time);
         int64_t to = (row * p.shape.heads + head) * p.shape.time + own;
-        int first = first_visible(p.shape, p.positions + row * p.shape.time, own);
+        int first = first_visible_key(p.shape, p.positions + row * p.shape.time, own);
         p.queries[to] = cuda_attention_query{p.lse[to] * p.lse_factor, sum, first, own};
     }
 }
@@ -192,8 +192,8 @@ DEVICE void query_gradient(const cuda_attention_backward_params &p) {
     const int warp_row = (int)threadIdx.x / WARP * ROW_TILES * 16;
     const int end = own.token + own.tokens;
     const int32_t *positions = p.positions + (int64_t)own.row * shape.time;
-    const int seen_by_all = first_visible(shape, positions, end - 1);
-    int key = first_visible(shape, positions, own.token) / KEYS * KEYS;
+    const int seen_by_all = first_visible_key(shape, positions, end - 1);
+    int key = first_visible_key(shape, positions, own.token) / KEYS * KEYS;
     load_own_queries<DIM, ROWS, THREADS>(p, own);
     load_keys<DIM, KEYS, THREADS>(own, 0, key, shape);
     copy_commit();
@@ -203,7 +203,7 @@ DEVICE void query_gradient(const cuda_attention_backward_params &p) {
     for (int i = 0; i < ROW_TILES * 2; i++) {
         int at = warp_row + i * 8 + (int)threadIdx.x % WARP / 4;
         at = at < own.tokens ? at : own.tokens - 1;
-        facts[i / 2][i % 2] = queries_of(p, own.row, own.head)[own.token + at];
+        facts[i / 2][i % 2] = query_row(p, own.row, own.head)[own.token + at];
         clear(sums[i / 2]);
     }
     for (int stage = 0; key < end; key += KEYS, stage ^= 1) {
@@ -314,7 +314,7 @@ DEVICE void load_queries(const cuda_attention_backward_params &p, int row,
         int token = position.token + (int)threadIdx.x;
         bool exists = token < shape.time;
         copy_async(facts + threadIdx.x,
-                   queries_of(p, row, position.head) + (exists ? token : position.token), exists);
+                   query_row(p, row, position.head) + (exists ? token : position.token), exists);
     }
 }
 
@@ -368,7 +368,7 @@ DEVICE void key_gradient(const cuda_attention_backward_params &p) {
     const cuda_attention_shape &shape = p.shape;
     const int end = (own.head + 1) * (shape.heads / shape.kv_heads);
     const int warp_row = (int)threadIdx.x / WARP * ROW_TILES * 16;
-    const int last = own.key + QUERIES * tiles_that_see<QUERIES, THREADS>(
+    const int last = own.key + QUERIES * count_tiles_that_see<QUERIES, THREADS>(
                                              shape, p.positions + (int64_t)own.row * shape.time,
                                              own.key, own.key + own.count);
     load_own_keys<DIM, ROWS, THREADS, WANT_DK>(p, own);

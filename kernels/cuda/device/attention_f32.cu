@@ -177,10 +177,10 @@ template <int DIM, int T> DEVICE void forward(const cuda_attention_forward_param
         own = own < shape.time ? own : shape.time - 1;
         state.maxima[i] = MINUS_INFINITY;
         state.sums[i] = 0.0f;
-        state.first[i] = first_key(p, past, start, own);
+        state.first[i] = first_visible_key_forward(p, past, start, own);
         state.last[i] = past + own;
     }
-    int key = token < new_keys ? first_key(p, past, start, token) / T * T : key_end;
+    int key = token < new_keys ? first_visible_key_forward(p, past, start, token) / T * T : key_end;
     for (; key < key_end; key += T) {
         float scores[R][R];
         __syncthreads();
@@ -253,10 +253,10 @@ template <int DIM, int T> DEVICE void query_gradient(const cuda_attention_backwa
     clear(sums);
     for (int i = 0; i < R; i++) {
         int own = row_of_thread() + i * SIDE;
-        facts[i] = queries_of(p, row, head)[token + (own < tokens ? own : tokens - 1)];
+        facts[i] = query_row(p, row, head)[token + (own < tokens ? own : tokens - 1)];
         factors[i] = shape.scale;
     }
-    int key = first_visible(shape, p.positions + start, token) / T * T;
+    int key = first_visible_key(shape, p.positions + start, token) / T * T;
     for (; key < token + tokens; key += T) {
         float scores[R][R];
         float slopes[R][R];
@@ -292,7 +292,7 @@ DEVICE void column_slopes(const cuda_attention_backward_params &p, int row, int 
         /* Queries beyond the last one have q and dout 0 and see no key. */
         cuda_attention_query query = {0.0f, 0.0f, INT32_MAX, own};
         if (own < p.shape.time) {
-            query = queries_of(p, row, head)[own];
+            query = query_row(p, row, head)[own];
         }
         float &score = scores[i / R][i % R];
         score = probability(score, p.shape.scale, query, key + row_of_thread() + i / R * SIDE);
@@ -318,7 +318,7 @@ template <int DIM, int T> DEVICE void key_gradient(const cuda_attention_backward
     const int64_t start = (int64_t)row * shape.time;
     const int64_t kv_start = (start + key) * shape.kv_stride + kv_head * dim;
     const int last =
-        key + T * tiles_that_see<T, THREADS>(shape, p.positions + start, key, key + count);
+        key + T * count_tiles_that_see<T, THREADS>(shape, p.positions + start, key, key + count);
     load_tile<DIM, T>(keys, static_cast<const float *>(p.k) + kv_start, shape.kv_stride, count,
                       dim);
     load_tile<DIM, T>(values, static_cast<const float *>(p.v) + kv_start, shape.kv_stride, count,

@@ -13,34 +13,36 @@ constexpr float LN_2 = 0.693147181f;
 
 /* The first key that a query sees, from the positions of its row of tokens. Positions count up from
  * the start of each document, so the first key never decreases from one token to the next. */
-DEVICE int first_visible(const cuda_attention_shape &shape, const int32_t *positions, int token) {
+DEVICE int first_visible_key(const cuda_attention_shape &shape, const int32_t *positions,
+                             int token) {
     int depth = positions[token];
     int reach = shape.window - 1;
     depth = depth < reach ? depth : reach;
     return depth < token ? token - depth : 0;
 }
 
-/* first_visible of a query of a forward kernel, whose row of tokens starts at `start`; over a cache
- * there is a single document. */
-DEVICE int first_key(const cuda_attention_forward_params &p, int past, int64_t start, int token) {
+/* first_visible_key of a query of a forward kernel, whose row of tokens starts at `start`; over a
+ * cache there is a single document. */
+DEVICE int first_visible_key_forward(const cuda_attention_forward_params &p, int past,
+                                     int64_t start, int token) {
     if (p.positions != nullptr) {
-        return first_visible(p.shape, p.positions + start, token);
+        return first_visible_key(p.shape, p.positions + start, token);
     }
     int position = past + token;
     return position < p.shape.window ? 0 : position - p.shape.window + 1;
 }
 
-/* The values of a row's queries of one head. */
-DEVICE const cuda_attention_query *queries_of(const cuda_attention_backward_params &p, int row,
-                                              int head) {
+/* The queries of one head of a row, as the prepare kernel stored them. */
+DEVICE const cuda_attention_query *query_row(const cuda_attention_backward_params &p, int row,
+                                             int head) {
     return p.queries + ((int64_t)row * p.shape.heads + head) * p.shape.time;
 }
 
-/* The number of tiles of queries from `token` on that see a key below `last`: the first query of a
- * tile sees the earliest keys. */
+/* The number of tiles of queries from `token` on that see a key below `last`. The first query of a
+ * tile sees the earliest keys, so it decides. */
 template <int QUERIES, int THREADS>
-DEVICE int tiles_that_see(const cuda_attention_shape &shape, const int32_t *positions, int token,
-                          int last) {
+DEVICE int count_tiles_that_see(const cuda_attention_shape &shape, const int32_t *positions,
+                                int token, int last) {
     SHARED(int, count, 1);
     if (threadIdx.x == 0) {
         count[0] = 0;
@@ -48,7 +50,7 @@ DEVICE int tiles_that_see(const cuda_attention_shape &shape, const int32_t *posi
     __syncthreads();
     int mine = 0;
     for (int t = token + (int)threadIdx.x * QUERIES; t < shape.time; t += THREADS * QUERIES) {
-        mine += first_visible(shape, positions, t) < last ? 1 : 0;
+        mine += first_visible_key(shape, positions, t) < last ? 1 : 0;
     }
     if (mine > 0) {
         atomic_add(count, mine);

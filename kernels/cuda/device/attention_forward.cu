@@ -24,17 +24,18 @@ template <int ROW_TILES> struct softmax_state {
 
 DEVICE int first_of_row(const cuda_attention_forward_params &p, const query_range &range,
                         int stacked_row) {
-    return first_key(p, range.past, (int64_t)range.row * p.shape.time, stacked_row / p.stack);
+    return first_visible_key_forward(p, range.past, (int64_t)range.row * p.shape.time,
+                                     stacked_row / p.stacked_heads);
 }
 
 template <int ROWS, int KEYS>
 DEVICE query_range range_of_block(const cuda_attention_forward_params &p) {
     query_range range;
-    int stacks = p.shape.heads / p.stack;
+    int stacks = p.shape.heads / p.stacked_heads;
     range.row = (int)blockIdx.x / stacks;
-    range.head = (int)blockIdx.x % stacks * p.stack;
+    range.head = (int)blockIdx.x % stacks * p.stacked_heads;
     range.first = (int)(gridDim.y - 1 - blockIdx.y) * ROWS;
-    int all = p.shape.time * p.stack;
+    int all = p.shape.time * p.stacked_heads;
     range.rows = all - range.first < ROWS ? all - range.first : ROWS;
     range.past = 0;
     int tokens = p.shape.time;
@@ -43,13 +44,13 @@ DEVICE query_range range_of_block(const cuda_attention_forward_params &p) {
         tokens = p.scalars->token_count < tokens ? p.scalars->token_count : tokens;
     }
     range.keys = range.past + tokens;
-    int last = (range.first + range.rows - 1) / p.stack;
+    int last = (range.first + range.rows - 1) / p.stacked_heads;
     last = last < tokens ? last : tokens - 1;
     range.begin = range.end = 0;
-    if (range.first / p.stack <= last) {
+    if (range.first / p.stacked_heads <= last) {
         int begin = first_of_row(p, range, range.first) / KEYS;
         int end = (range.past + last) / KEYS + 1;
-        int share = (end - begin + p.parts - 1) / p.parts;
+        int share = (end - begin + p.key_parts - 1) / p.key_parts;
         range.begin = begin + (int)blockIdx.z * share;
         range.end = range.begin + share < end ? range.begin + share : end;
     }
@@ -59,7 +60,7 @@ DEVICE query_range range_of_block(const cuda_attention_forward_params &p) {
 /* Whether any row of the tile does not see some key of [key, key + KEYS). */
 template <int KEYS>
 DEVICE bool needs_mask(const cuda_attention_forward_params &p, const query_range &range, int key) {
-    return key + KEYS - 1 > range.past + range.first / p.stack ||
+    return key + KEYS - 1 > range.past + range.first / p.stacked_heads ||
            key < first_of_row(p, range, range.first + range.rows - 1);
 }
 
@@ -73,7 +74,7 @@ DEVICE void mask_scores(float (&scores)[ROW_TILES][BLOCKS][4],
         int tile_row = row + i * 8 + lane / 4;
         int stacked_row = range.first + (tile_row < range.rows ? tile_row : range.rows - 1);
         int first = first_of_row(p, range, stacked_row);
-        int last = range.past + stacked_row / p.stack;
+        int last = range.past + stacked_row / p.stacked_heads;
         UNROLL
         for (int c = 0; c < BLOCKS * 2; c++) {
             int column = key + c / 2 * 8 + lane % 4 * 2 + c % 2;
@@ -126,7 +127,7 @@ DEVICE void store_part(const cuda_attention_forward_params &p, const query_range
                        const float (&outs)[ROW_TILES][DIM / 8][4],
                        const softmax_state<ROW_TILES> &state) {
     int lane = (int)threadIdx.x % WARP;
-    int64_t all = (int64_t)p.shape.time * p.stack;
+    int64_t all = (int64_t)p.shape.time * p.stacked_heads;
     int64_t start = ((int64_t)blockIdx.z * gridDim.x + blockIdx.x) * all + range.first;
     UNROLL
     for (int i = 0; i < ROW_TILES * 2; i++) {
@@ -168,7 +169,7 @@ DEVICE void store_outs(const cuda_attention_forward_params &p, const query_range
     round_rows<DIM, ROW_TILES>(tile, row, outs, factors);
     int64_t start =
         (int64_t)range.row * p.shape.time * p.shape.out_stride + range.head * p.shape.head_dim;
-    stacked_rows to = {static_cast<bf16 *>(p.out) + start, p.shape.out_stride, p.stack,
+    stacked_rows to = {static_cast<bf16 *>(p.out) + start, p.shape.out_stride, p.stacked_heads,
                        p.shape.head_dim, range.first};
     store_rows<DIM, ROW_TILES>(to, tile, row, range.rows, p.shape);
 }
@@ -248,7 +249,8 @@ DEVICE void forward(const cuda_attention_forward_params &p) {
     const cuda_attention_shape &shape = p.shape;
     const int row = (int)threadIdx.x / WARP * ROW_TILES * 16;
     load_tile<DIM, ROWS, THREADS>(
-        own.queries, stacked_rows{own.q, shape.q_stride, p.stack, shape.head_dim, range.first},
+        own.queries,
+        stacked_rows{own.q, shape.q_stride, p.stacked_heads, shape.head_dim, range.first},
         range.rows, shape);
     if (range.begin < range.end) {
         load_keys<DIM, KEYS, THREADS>(own.keys, own.k, range, range.begin * KEYS, shape);
@@ -282,7 +284,7 @@ DEVICE void forward(const cuda_attention_forward_params &p) {
     copy_wait<0>();
     __syncthreads();
     complete_sums(state);
-    if (p.parts > 1) {
+    if (p.key_parts > 1) {
         store_part<DIM, ROW_TILES>(p, range, row, outs, state);
     } else {
         store_outs<DIM, ROW_TILES>(p, range, row, outs, state, own.queries);
@@ -309,22 +311,22 @@ DEVICE void combine(const cuda_attention_combine_params &p) {
         return;
     }
     float maximum = MINUS_INFINITY;
-    for (int part = 0; part < p.parts; part++) {
+    for (int part = 0; part < p.key_parts; part++) {
         maximum = fmaxf(maximum, p.part_sums[2 * (part * all + row)]);
     }
     float sum = 0.0f;
-    for (int part = 0; part < p.parts && maximum > MINUS_INFINITY; part++) {
+    for (int part = 0; part < p.key_parts && maximum > MINUS_INFINITY; part++) {
         const float *sums = p.part_sums + 2 * (part * all + row);
         sum += sums[1] * exp2_fast(sums[0] - maximum);
     }
     float factor = sum > 0.0f ? div_exact(1.0f, sum) : 0.0f;
-    int64_t stacked = (int64_t)p.shape.time * p.stack;
-    int64_t token = row % stacked / p.stack;
-    int64_t head = row / stacked * p.stack + row % p.stack;
+    int64_t stacked = (int64_t)p.shape.time * p.stacked_heads;
+    int64_t token = row % stacked / p.stacked_heads;
+    int64_t head = row / stacked * p.stacked_heads + row % p.stacked_heads;
     bf16 *out = static_cast<bf16 *>(p.out) + token * p.shape.out_stride + head * p.shape.head_dim;
     for (int d = lane; d < p.shape.head_dim; d += WARP) {
         float mixed = 0.0f;
-        for (int part = 0; part < p.parts && sum > 0.0f; part++) {
+        for (int part = 0; part < p.key_parts && sum > 0.0f; part++) {
             int64_t at = part * all + row;
             mixed +=
                 p.part_outs[at * p.shape.head_dim + d] * exp2_fast(p.part_sums[2 * at] - maximum);

@@ -5,24 +5,27 @@
 
 #include "kernels/scalars.h"
 
-/* Tensors of bf16 use tensor cores, with heads padded to the next of these dims. One line for each
- * kernel: X(dim, row tiles, warps, others)
+/* Kernels for bf16 tensors use tensor cores and pad heads to the next of these dims. Each kernel
+ * has one line: X(dim, row tiles, warps, others)
  *
  *   dim        elements of a head's row in shared memory; those beyond head_dim are zero
- *   row tiles  of 16 rows each, that a warp owns: of queries, or of keys for their gradient
- *   warps      of a block
- *   others     rows of the streamed tiles: of keys, or of queries for the gradient of keys
+ *   row tiles  number of tiles of 16 rows that a warp processes: rows of queries, or of keys in the
+ *              kernels for the gradient of keys
+ *   warps      of a block others     rows of the streamed tiles: rows of keys, or of queries in the
+ *   kernels for the gradient
+ *              of keys
  *
- * Chosen so that no kernel spills with 255 registers and a block fits the 99 KiB of shared memory
- * that every architecture has, with two blocks on a multiprocessor where that costs no reuse. Two
- * row tiles halve the reads of shared memory for each product. */
+ * The shapes are chosen so that no kernel spills with 255 registers and a block fits the 99 KiB of
+ * shared memory that every architecture has, with two blocks on a multiprocessor where that costs
+ * no reuse. Two row tiles halve the reads of shared memory for each product. */
 #define ATTENTION_FORWARD_TILES(X)                                                                 \
     X(64, 2, 4, 64)                                                                                \
     X(80, 2, 4, 64)                                                                                \
     X(96, 2, 4, 64)                                                                                \
     X(128, 2, 4, 32)                                                                               \
     X(256, 1, 8, 32)
-/* For a few queries over a cache: limited by memory, so small blocks keep many loads in flight. */
+/* Tiles for a few queries over a cache. These kernels are limited by memory, so small blocks keep
+ * many loads in flight. */
 #define ATTENTION_DECODE_TILES(X)                                                                  \
     X(64, 1, 1, 64)                                                                                \
     X(128, 1, 1, 64)                                                                               \
@@ -50,19 +53,19 @@
     X(256, 16)
 
 enum {
-    ATTENTION_CHUNK = 8, /* elements of bf16 that one copy moves */
+    ATTENTION_CHUNK_ELEMENTS = 8, /* number of bf16 elements that one copy moves */
     ATTENTION_ROW_TILE = 16,
-    ATTENTION_STAGES = 2, /* of streamed tiles: one is used while the next one is loaded */
+    ATTENTION_STAGES = 2, /* buffers of streamed tiles: one is in use while the next is loaded */
     ATTENTION_F32_SIDE = 16,
     ATTENTION_PREPARE_THREADS = 128,
-    ATTENTION_PREPARE_LANES = 8, /* threads that process one row */
+    ATTENTION_PREPARE_LANES = 8, /* number of threads that process one row */
     ATTENTION_COMBINE_THREADS = 128,
 };
 
-/* Elements from one row of a tile of bf16 to the next: 8 rows at the same column must be in 8
- * different groups of banks. Multiples of 64 are swizzled, other widths padded (attention_tile.h).
- */
-#define ATTENTION_PITCH(dim)            ((dim) % 64 == 0 ? (dim) : (dim) + ATTENTION_CHUNK)
+/* Number of elements from one row of a bf16 tile to the next: 8 rows at the same column must be in
+ * 8 different groups of banks. Multiples of 64 are swizzled, other widths padded
+ * (attention_tile.h). / */
+#define ATTENTION_PITCH(dim)            ((dim) % 64 == 0 ? (dim) : (dim) + ATTENTION_CHUNK_ELEMENTS)
 #define ATTENTION_TILE_BYTES(dim, rows) (2 * ATTENTION_PITCH(dim) * (rows))
 
 #define ATTENTION_BLOCK_ROWS(row_tiles, warps) (ATTENTION_ROW_TILE * (row_tiles) * (warps))
@@ -78,7 +81,8 @@ enum {
     (2 * ATTENTION_TILE_BYTES(dim, ATTENTION_BLOCK_ROWS(row_tiles, warps)) +                       \
      2 * ATTENTION_STAGES * ATTENTION_TILE_BYTES(dim, queries) + ATTENTION_STAGES * (queries)*16)
 
-/* Tiles of f32 are padded by one element; `tiles` of them and one of weights. */
+/* Shared memory of an f32 kernel: `tiles` tiles and one tile of weights, with rows padded by one
+ * element. */
 #define ATTENTION_F32_SHARED(dim, rows, tiles)                                                     \
     (4 * ((tiles) * (rows) * ((dim) + 1) + (rows) * ((rows) + 1)))
 
@@ -93,21 +97,24 @@ struct cuda_attention_shape {
     float scale;
 };
 
-/* Grid: x is a row and a group of `stack` query heads, y the tile of queries counted from the last
- * one, z the part of the keys. The rows of a tile are `stack` heads of one token, then of the next
- * one. */
+/* Grid: x is a row and a group of `stacked_heads` query heads, y the tile of queries counted from
+ * the last one, z the part of the keys. The rows of a tile are `stacked_heads` heads of one token,
+ * then of the next one. */
 struct cuda_attention_forward_params {
     struct cuda_attention_shape shape;
     const void *q, *k, *v;
-    const int32_t *positions;           /* NULL: over a cache */
-    const struct step_scalars *scalars; /* over a cache: holds its length */
+    const int32_t *positions;           /* NULL: attention over a cache */
+    const struct step_scalars *scalars; /* attention over a cache: they hold its length */
     void *out;
     float *lse; /* NULL: not computed */
-    /* parts > 1: [parts, heads / stack, time * stack, head_dim], not divided by the sums */
+    /* outputs [key_parts, heads / stacked_heads, time * stacked_heads, head_dim] of the parts, not
+     * divided by the sums; used if key_parts > 1 */
     float *part_outs;
-    float *part_sums; /* parts > 1: [parts, heads / stack, time * stack, 2]: maximum and sum */
-    int32_t stack;
-    int32_t parts;
+    /* maximum and sum [key_parts, heads / stacked_heads, time * stacked_heads, 2] of each part,
+     * used if key_parts > 1 */
+    float *part_sums;
+    int32_t stacked_heads;
+    int32_t key_parts;
 };
 
 /* Grid: x covers the rows of all query heads, one warp each. */
@@ -115,19 +122,19 @@ struct cuda_attention_combine_params {
     struct cuda_attention_shape shape;
     const float *part_outs, *part_sums;
     void *out;
-    int32_t stack;
-    int32_t parts;
+    int32_t stacked_heads;
+    int32_t key_parts;
 };
 
-/* The values of a query that the backward pass needs: 16 bytes, one copy. */
+/* The values of a query that the backward pass needs: 16 bytes, so that one copy loads them. */
 struct cuda_attention_query {
-    float lse;     /* multiplied by log2 e for bf16 */
+    float lse;     /* log of the softmax sum; multiplied by log2(e) for bf16 */
     float delta;   /* dout . out */
-    int32_t first; /* the first key that it sees */
+    int32_t first; /* the first key that the query sees */
     int32_t token;
 };
 
-/* queries [rows, heads, time], `count` in total. */
+/* The kernel writes queries [rows, heads, time], `count` in total. */
 struct cuda_attention_prepare_params {
     struct cuda_attention_shape shape;
     const void *out, *dout;

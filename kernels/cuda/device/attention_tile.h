@@ -18,7 +18,7 @@
 #define ROLLED _Pragma("unroll 1")
 #endif
 
-enum { CHUNK = ATTENTION_CHUNK, ROW_TILE = ATTENTION_ROW_TILE };
+enum { CHUNK = ATTENTION_CHUNK_ELEMENTS, ROW_TILE = ATTENTION_ROW_TILE };
 
 /* ---- tiles ---- */
 
@@ -28,8 +28,8 @@ template <int DIM> DEVICE int chunk_at(int row, int chunk) {
     return row * ATTENTION_PITCH(DIM) + swizzled * CHUNK;
 }
 
-/* Load `count` elements from `from` and set the rest to zero: for rows that are not aligned. */
-DEVICE words4 gather_chunk(const bf16 *from, int count) {
+/* Load `count` elements of a row that may be unaligned, and set the rest of the chunk to zero. */
+DEVICE words4 load_unaligned_chunk(const bf16 *from, int count) {
     words4 chunk;
     UNROLL
     for (int i = 0; i < 4; i++) {
@@ -46,12 +46,12 @@ DEVICE void load_chunk(bf16 *tile, int row, int chunk, const bf16 *from, int cou
     if (vector) {
         copy_async(to, from, count > 0);
     } else {
-        *reinterpret_cast<words4 *>(to) = gather_chunk(from, count);
+        *reinterpret_cast<words4 *>(to) = load_unaligned_chunk(from, count);
     }
 }
 
-/* The rows of a tile in a tensor: one for each token, or `stack` heads of one token, then those of
- * the next. */
+/* The rows of a tile in a tensor: one for each token, or `stacked_heads` heads of one token, then
+ * those of the next. */
 struct token_rows {
     bf16 *base;
     int64_t stride;
@@ -59,15 +59,15 @@ struct token_rows {
 struct stacked_rows {
     bf16 *base;
     int64_t stride;
-    int stack, head_dim, first;
+    int stacked_heads, head_dim, first;
 };
 
-DEVICE bf16 *row_at(const token_rows &rows, int row) {
+DEVICE bf16 *row_address(const token_rows &rows, int row) {
     return rows.base + row * rows.stride;
 }
-DEVICE bf16 *row_at(const stacked_rows &rows, int row) {
-    int token = (rows.first + row) / rows.stack;
-    int head = (rows.first + row) % rows.stack;
+DEVICE bf16 *row_address(const stacked_rows &rows, int row) {
+    int token = (rows.first + row) / rows.stacked_heads;
+    int head = (rows.first + row) % rows.stacked_heads;
     return rows.base + token * rows.stride + head * rows.head_dim;
 }
 
@@ -81,7 +81,7 @@ DEVICE void load_tile(bf16 *tile, const PLACE &rows, int valid, const cuda_atten
         int row = at / CHUNKS;
         int chunk = at % CHUNKS;
         int count = row < valid ? shape.head_dim - chunk * CHUNK : 0;
-        const bf16 *from = count > 0 ? row_at(rows, row) + chunk * CHUNK : rows.base;
+        const bf16 *from = count > 0 ? row_address(rows, row) + chunk * CHUNK : rows.base;
         load_chunk<DIM>(tile, row, chunk, from, count, shape.vector != 0);
     }
 }
@@ -92,7 +92,8 @@ DEVICE void load_tile(bf16 *tile, const PLACE &rows, int valid, const cuda_atten
  * modulo 8, and `odd` selects one of the two chunks from `chunk` (even) on. It depends on few
  * values, which the compiler can keep in registers; all other offsets are compile-time
  * constants. */
-template <int DIM> DEVICE const bf16 *matrix_row(const bf16 *start, int lane, int chunk, int odd) {
+template <int DIM>
+DEVICE const bf16 *matrix_row_address(const bf16 *start, int lane, int chunk, int odd) {
     if (DIM % 64 == 0) {
         return start + chunk / 8 * 8 * CHUNK + (chunk % 8 ^ (odd ^ lane % 8)) * CHUNK;
     }
@@ -123,14 +124,15 @@ DEVICE void product_of_rows(float (&sums)[ROW_TILES][BLOCKS][4], const bf16 *a, 
         uint32_t left[ROW_TILES][4];
         UNROLL
         for (int r = 0; r < ROW_TILES; r++) {
-            load_matrices(left[r], matrix_row<DIM>(start_of_a + r * 16 * ATTENTION_PITCH(DIM), lane,
-                                                   2 * k, lane / 16));
+            load_matrices(left[r],
+                          matrix_row_address<DIM>(start_of_a + r * 16 * ATTENTION_PITCH(DIM), lane,
+                                                  2 * k, lane / 16));
         }
         UNROLL
         for (int n = 0; n < BLOCKS; n += 2) {
             uint32_t right[4];
-            load_matrices(right, matrix_row<DIM>(start_of_b + n * 8 * ATTENTION_PITCH(DIM), lane,
-                                                 2 * k, lane / 8 % 2));
+            load_matrices(right, matrix_row_address<DIM>(start_of_b + n * 8 * ATTENTION_PITCH(DIM),
+                                                         lane, 2 * k, lane / 8 % 2));
             UNROLL
             for (int r = 0; r < ROW_TILES; r++) {
                 mma_bf16(sums[r][n], left[r], right);
@@ -163,7 +165,8 @@ DEVICE void add_product(float (&sums)[ROW_TILES][DIM / 8][4],
         for (int n = 0; n < DIM / 8; n += 2) {
             uint32_t right[4];
             load_matrices_transposed(
-                right, matrix_row<DIM>(start + k * 16 * ATTENTION_PITCH(DIM), lane, n, lane / 16));
+                right,
+                matrix_row_address<DIM>(start + k * 16 * ATTENTION_PITCH(DIM), lane, n, lane / 16));
             UNROLL
             for (int r = 0; r < ROW_TILES; r++) {
                 mma_bf16(sums[r][n], left[r], right);
@@ -224,7 +227,7 @@ DEVICE void store_rows(const PLACE &rows, const bf16 *tile, int row, int valid,
         int chunk = i % CHUNKS;
         int count = shape.head_dim - chunk * CHUNK;
         if (at < valid && count > 0) {
-            store_chunk<DIM>(row_at(rows, at) + chunk * CHUNK, tile, at, chunk, count,
+            store_chunk<DIM>(row_address(rows, at) + chunk * CHUNK, tile, at, chunk, count,
                              shape.vector != 0);
         }
     }

@@ -56,7 +56,7 @@ template <bool INT4> DEVICE void put_scale(uint8_t *bytes, float scale) {
 }
 
 /* int8: a thread holds every 32nd element; int4: pairs of neighbours, which share a byte. */
-template <bool INT4> DEVICE int element_of(int index) {
+template <bool INT4> DEVICE int unpack_element(int index) {
     int lane = (int)threadIdx.x % WARP;
     return INT4 ? lane * 2 + index : lane + index * WARP;
 }
@@ -68,7 +68,7 @@ DEVICE void put_codes(const codec_encode_params &p, int64_t first, int count, co
     unsigned pair = 0;
 #pragma unroll
     for (int i = 0; i < layout<INT4>::EACH; i++) {
-        int at = element_of<INT4>(i);
+        int at = unpack_element<INT4>(i);
         float code = nearest(mul_exact(meant[i], inverse));
         if (at >= count) {
             continue;
@@ -82,8 +82,8 @@ DEVICE void put_codes(const codec_encode_params &p, int64_t first, int count, co
             p.residual[first + at] = sub_exact(meant[i], mul_exact(code, scale));
         }
     }
-    if (INT4 && element_of<INT4>(0) < count) {
-        bytes[element_of<INT4>(0) / 2] = (uint8_t)pair;
+    if (INT4 && unpack_element<INT4>(0) < count) {
+        bytes[unpack_element<INT4>(0) / 2] = (uint8_t)pair;
     }
 }
 
@@ -100,7 +100,7 @@ template <bool INT4> DEVICE void encode_block(const codec_encode_params &p) {
     uint32_t peak = 0;
 #pragma unroll
     for (int i = 0; i < shape::EACH; i++) {
-        int at = element_of<INT4>(i);
+        int at = unpack_element<INT4>(i);
         meant[i] = at < count ? meant_at(p, first + at) : 0.0f;
         uint32_t size = size_bits(meant[i]);
         peak = size > peak ? size : peak;

@@ -8,9 +8,9 @@ enum { CODEC_THREADS = 256 };
 
 struct codec_encode_params {
     const float *source, *feedback; /* feedback may be NULL */
-    float *residual;                /* or NULL; may be feedback */
+    float *residual;                /* may be NULL, or the same buffer as feedback */
     uint8_t *bytes;
-    int *nonfinite; /* incremented for each block or element that is not finite */
+    int *nonfinite; /* number of blocks or elements that are not finite; the kernel adds to it */
     int64_t count;
 };
 

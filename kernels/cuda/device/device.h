@@ -3,8 +3,8 @@
  * A .cu file includes this header and no header of CUDA. nvcc compiles it for the device. With
  * SKEP_EMULATED, the name of a header that defines the same macros and functions for the CPU, a C++
  * compiler compiles the same file for the CPU, so that tests run kernels on machines without a GPU.
- * A kernel therefore uses only templates, what this header declares and, of CUDA, threadIdx,
- * blockIdx, blockDim, gridDim (x, y, z), __syncthreads() and __syncwarp().
+ * A kernel therefore uses only templates, the declarations of this header and, from CUDA,
+ * threadIdx, blockIdx, blockDim, gridDim (x, y, z), __syncthreads() and __syncwarp().
  *
  * A kernel must not assume that the threads of a warp run in step (it calls __syncwarp()), that
  * blocks run in a particular order, or that shared memory is zero.
@@ -93,20 +93,21 @@ DEVICE float bits_to_float(uint32_t bits) {
 DEVICE uint32_t float_to_bits(float value) {
     return __float_as_uint(value);
 }
-/* 2^x to 2 ulp, for softmax; 0 for -infinity. */
+/* 2^x with an error of at most 2 ulp, for softmax; 0 for -infinity. */
 DEVICE float exp2_fast(float x) {
     float result;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
     return result;
 }
-/* e^x and the natural logarithm to 2 ulp, over all of f32. */
+/* e^x and the natural logarithm with an error of at most 2 ulp, for every f32 value. */
 DEVICE float exp_full(float x) {
     return expf(x);
 }
 DEVICE float log_full(float x) {
     return logf(x);
 }
-/* One rounding each, never fused: for results whose bits must be equal on all machines. */
+/* Operations that round exactly once and are never fused, for results whose bits must be equal on
+ * all machines. */
 DEVICE float mul_exact(float a, float b) {
     return __fmul_rn(a, b);
 }
@@ -206,7 +207,7 @@ DEVICE void atomic_add(int *at, int value) {
 
 #endif
 
-/* ---- for device and emulation alike ---- */
+/* ---- code shared by the device and the emulation ---- */
 
 struct alignas(16) words4 {
     uint32_t word[4];

@@ -96,7 +96,7 @@ ELEMENT_KERNELS(gelu_backward, GELU_BACKWARD)
 /* ---- casts ---- */
 
 template <typename From, typename To> DEVICE void cast_elements(const cuda_cast_params &p) {
-    constexpr int width = CUDA_CAST_ELEMENTS;
+    constexpr int width = CUDA_CAST_ELEMENTS_PER_THREAD;
     int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * width;
     if (first >= p.count) {
         return;
@@ -181,7 +181,7 @@ COLUMN_SUM_KERNEL(column_sum_wide_f32, float, 4)
 COLUMN_SUM_KERNEL(column_sum_wide_bf16, bf16, 8)
 
 BOUNDED_KERNEL(column_sum_add, cuda_partials_params, CUDA_PARTIALS_THREADS, 4) {
-    add_partials(p);
+    add_partial_sums(p);
 }
 
 /* ---- rotary positions ---- */

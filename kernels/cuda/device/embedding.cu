@@ -34,8 +34,8 @@ template <typename T> DEVICE void forward(const cuda_embedding_params &p) {
 /* ---- backward ---- */
 
 enum {
-    ADDERS = CUDA_EMBEDDING_ADDERS,
-    COMPARED = CUDA_EMBEDDING_COMPARED,
+    ADDERS = CUDA_EMBEDDING_BACKWARD_THREADS,
+    COMPARED = CUDA_EMBEDDING_IDS_COMPARED,
     CHUNK = ADDERS * COMPARED, /* tokens whose ids a block compares at a time */
     AT_ONCE = 8,               /* gradients that a thread loads before it adds the first */
 };
@@ -120,8 +120,8 @@ DEVICE int list_tokens(search &own, unsigned found, int64_t first) {
 /* sums += the thread's columns of the gradients of `count` tokens, in their order. */
 template <typename T>
 DEVICE void add_tokens(const cuda_embedding_backward_params &p, const int *tokens, int count,
-                       int64_t column, bool whole, float sums[CUDA_EMBEDDING_WIDTH]) {
-    constexpr int width = CUDA_EMBEDDING_WIDTH;
+                       int64_t column, bool whole, float sums[CUDA_EMBEDDING_COLUMNS_PER_THREAD]) {
+    constexpr int width = CUDA_EMBEDDING_COLUMNS_PER_THREAD;
     const T *dout = static_cast<const T *>(p.dout) + column;
     for (int at = 0; at < count; at += AT_ONCE) {
         float values[AT_ONCE][width];
@@ -141,7 +141,7 @@ DEVICE void add_tokens(const cuda_embedding_backward_params &p, const int *token
 }
 
 template <typename T> DEVICE void backward(const cuda_embedding_backward_params &p) {
-    constexpr int width = CUDA_EMBEDDING_WIDTH;
+    constexpr int width = CUDA_EMBEDDING_COLUMNS_PER_THREAD;
     SHARED(search, shared, 1);
     search &own = shared[0];
     int64_t token = blockIdx.x;
@@ -177,9 +177,11 @@ BOUNDED_KERNEL(embedding_forward_f32, cuda_embedding_params, CUDA_EMBEDDING_THRE
 BOUNDED_KERNEL(embedding_forward_bf16, cuda_embedding_params, CUDA_EMBEDDING_THREADS, 4) {
     forward<bf16>(p);
 }
-BOUNDED_KERNEL(embedding_backward_f32, cuda_embedding_backward_params, CUDA_EMBEDDING_ADDERS, 8) {
+BOUNDED_KERNEL(embedding_backward_f32, cuda_embedding_backward_params,
+               CUDA_EMBEDDING_BACKWARD_THREADS, 8) {
     backward<float>(p);
 }
-BOUNDED_KERNEL(embedding_backward_bf16, cuda_embedding_backward_params, CUDA_EMBEDDING_ADDERS, 8) {
+BOUNDED_KERNEL(embedding_backward_bf16, cuda_embedding_backward_params,
+               CUDA_EMBEDDING_BACKWARD_THREADS, 8) {
     backward<bf16>(p);
 }

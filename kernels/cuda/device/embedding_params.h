@@ -5,15 +5,15 @@
 #include <stdint.h>
 
 enum {
-    CUDA_EMBEDDING_THREADS = 256, /* of a block, one block per token, forward */
-    CUDA_EMBEDDING_ADDERS = 128,  /* of a block backward */
-    CUDA_EMBEDDING_WIDTH = 4,     /* columns of one of them */
-    CUDA_EMBEDDING_COMPARED = 8,  /* tokens whose ids one of them compares at a time */
+    CUDA_EMBEDDING_THREADS = 256, /* threads of a forward block, which processes one token */
+    CUDA_EMBEDDING_BACKWARD_THREADS = 128, /* threads of a block in the backward pass */
+    CUDA_EMBEDDING_COLUMNS_PER_THREAD = 4, /* number of columns that each of these threads sums */
+    CUDA_EMBEDDING_IDS_COMPARED = 8, /* number of token ids that such a thread compares at a time */
 };
 
 struct cuda_embedding_params {
     const int32_t *ids, *positions;
-    const void *table, *position_table; /* position_table NULL: none */
+    const void *table, *position_table; /* position_table is NULL if the model has none */
     void *out;
     int64_t dim;
     int aligned; /* 1: every row of all tables is aligned to 16 bytes */
@@ -25,7 +25,8 @@ struct cuda_embedding_backward_params {
     const void *dout;
     float *dtable;
     int64_t tokens, dim, padding;
-    int aligned; /* 1: both are aligned, and rows consist of whole runs of CUDA_EMBEDDING_WIDTH */
+    /* 1: dout and dtable are aligned, and dim is a multiple of CUDA_EMBEDDING_COLUMNS_PER_THREAD */
+    int aligned;
 };
 
 #endif

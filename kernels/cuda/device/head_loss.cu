@@ -168,7 +168,7 @@ DEVICE void write_zeros(const head_loss_rows_params &p, float *row) {
 BOUNDED_KERNEL(head_loss_rows, head_loss_rows_params, HEAD_LOSS_THREADS_MAX, 2) {
     float *row = p.logits + (int64_t)blockIdx.x * p.stride;
     int label = p.labels[blockIdx.x];
-    if (label == HEAD_LOSS_IGNORED) {
+    if (label == HEAD_LOSS_IGNORED_LABEL) {
         if (threadIdx.x == 0) {
             p.losses[blockIdx.x] = 0;
         }

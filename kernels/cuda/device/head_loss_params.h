@@ -6,13 +6,13 @@
 #include "kernels/scalars.h"
 
 /* A block processes one row of logits. */
-enum { HEAD_LOSS_THREADS_MAX = 512, HEAD_LOSS_TOTAL_THREADS = 256, HEAD_LOSS_IGNORED = -100 };
+enum { HEAD_LOSS_THREADS_MAX = 512, HEAD_LOSS_TOTAL_THREADS = 256, HEAD_LOSS_IGNORED_LABEL = -100 };
 
 struct head_loss_rows_params {
-    /* rows of `stride`; with `gradient`, overwritten with the gradient of the logits */
+    /* rows of `stride` elements; if `gradient` is 1, the gradient of the logits overwrites them */
     float *logits;
     const int32_t *labels;
-    double *losses; /* one for each row */
+    double *losses; /* the loss of each row */
     struct step_scalars *scalars;
     int64_t stride;
     int32_t vocab;

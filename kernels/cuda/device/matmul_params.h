@@ -4,12 +4,12 @@
 
 #include <stdint.h>
 
-/* C[m, n] = op(A) op(B) (+ bias) (+ C), as in kernels/matmul.h. A block computes one tile of C.
- * Blocks follow each other down groups of GROUP_ROWS rows of tiles, so that concurrent blocks read
- * the same rows and columns. */
+/* C[m, n] = op(A) op(B) (+ bias) (+ C), as in kernels/matmul.h. A block computes one tile of C. The
+ * rows of tiles are divided into groups of MATMUL_GROUP_ROWS. Consecutive blocks process one group,
+ * column by column, so that concurrent blocks read the same rows and columns. */
 enum { MATMUL_TILE_LARGE = 128, MATMUL_TILE_SMALL = 64, MATMUL_GROUP_ROWS = 8 };
 
-/* The bf16 product: stages of copies in flight, and the depth of each. */
+/* The bf16 product: number of copy stages in flight, and the depth of each stage. */
 enum { MATMUL_STAGES = 3, MATMUL_DEPTH = 32 };
 /* The f32 product. */
 enum { MATMUL_F32_THREADS = 256, MATMUL_F32_PADDING = 4, MATMUL_F32_BLOCK = 1024 };
@@ -19,10 +19,10 @@ struct matmul_params {
     int64_t lda, ldb, ldc;
     const void *a, *b, *bias;
     void *c;
-    int32_t tile_rows, tile_columns; /* of the grid of tiles */
+    int32_t tile_rows, tile_columns; /* number of rows and columns of tiles in C */
     int32_t transpose_a, transpose_b;
     int32_t a_aligned, b_aligned; /* 1: rows are aligned to 16 bytes */
-    int32_t c_paired; /* 1: pairs of neighbours in C, the first at an even column, are aligned */
+    int32_t c_paired; /* 1: each pair of elements of C from an even column on is aligned */
     int32_t out_bf16, accumulate;
 };
 

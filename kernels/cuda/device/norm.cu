@@ -194,8 +194,8 @@ DEVICE void norm_backward_rows(const cuda_norm_backward_params &p, team_sums sum
         }
     }
     int64_t teams = CUDA_NORM_WARPS / warps;
-    int64_t first = ((int64_t)blockIdx.x * teams + team) * CUDA_NORM_TEAM_ROWS;
-    for (int i = 0; i < CUDA_NORM_TEAM_ROWS && first + i < p.rows; i++) {
+    int64_t first = ((int64_t)blockIdx.x * teams + team) * CUDA_NORM_ROWS_PER_TEAM;
+    for (int i = 0; i < CUDA_NORM_ROWS_PER_TEAM && first + i < p.rows; i++) {
         backward_row<T, width, warps, in_shared>{p, first + i, lane, i}.run(sums);
     }
 }
@@ -255,5 +255,5 @@ NORM_KERNELS(wide_short_f32, float, 4, 1)
 NORM_KERNELS(wide_short_bf16, bf16, 8, 1)
 
 BOUNDED_KERNEL(norm_add, cuda_partials_params, CUDA_PARTIALS_THREADS, 4) {
-    add_partials(p);
+    add_partial_sums(p);
 }

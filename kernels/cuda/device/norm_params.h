@@ -8,15 +8,17 @@
 enum {
     CUDA_NORM_THREADS = 256,
     CUDA_NORM_WARPS = CUDA_NORM_THREADS / 32,
-    /* elements of a row that one warp processes: the sums of 8 warps fit 48 KiB */
-    CUDA_NORM_SHORT = 768,
-    /* rows of one team in the backward pass, which sums their part of dweight */
-    CUDA_NORM_TEAM_ROWS = 16
+    /* maximum number of elements in a row that one warp processes: the sums of 8 warps fit in 48
+     * KiB */
+    CUDA_NORM_SHORT_ROW_MAX = 768,
+    /* number of rows that one team processes in the backward pass; it sums their terms of
+     * dweight */
+    CUDA_NORM_ROWS_PER_TEAM = 16
 };
 
 struct cuda_norm_forward_params {
     const void *x, *weight;
-    const void *bias; /* NULL: rmsnorm, which has no mean */
+    const void *bias; /* NULL: this is rmsnorm, which has no bias and no mean */
     void *out;
     float *mean, *inverse;
     int64_t rows, dim;
@@ -27,13 +29,13 @@ struct cuda_norm_backward_params {
     const void *dout, *x, *weight;
     const float *mean; /* NULL: rmsnorm */
     const float *inverse;
-    const void *dadd; /* NULL: nothing is added */
-    void *dx;         /* NULL: not computed */
-    /* [chunks, dim], a chunk being the rows of one block; NULL: not computed */
+    const void *dadd; /* added to dx; NULL: nothing is added */
+    void *dx;         /* NULL: dx is not computed */
+    /* partial sums [chunks, dim], where a chunk is the rows of one block; NULL: not computed */
     float *dweight, *dbias;
     int64_t rows, dim;
-    /* Columns of a team's sums in shared memory, a multiple of its threads' step; 0: it sums in its
-     * row of dweight and dbias. */
+    /* Number of columns of each team's sums in shared memory, a multiple of the columns that its
+     * threads process at a time; 0: a team sums directly in its row of dweight and dbias. */
     int shared_columns;
 };
 

@@ -72,8 +72,8 @@ DEVICE uint64_t accumulator_part(uint64_t sum, int word) {
 BOUNDED_KERNEL(norm_sums, norm_sums_params, NORM_THREADS, 4) {
     SHARED(uint64_t, words, NORM_THREADS);
     int lane = (int)threadIdx.x % WARP;
-    int64_t stride = (int64_t)gridDim.x * NORM_ROUND_GRANULES;
-    int64_t first = (int64_t)blockIdx.x * NORM_ROUND_GRANULES + (int)threadIdx.x / WARP * 4;
+    int64_t stride = (int64_t)gridDim.x * NORM_GRANULES_PER_PASS;
+    int64_t first = (int64_t)blockIdx.x * NORM_GRANULES_PER_PASS + (int)threadIdx.x / WARP * 4;
     uint64_t word = 0;
     for (; first < p.granules; first += stride) {
         uint64_t sum = granule_sum(p, first + lane / SUM_LANES);
@@ -261,20 +261,20 @@ DEVICE adamw_shared shared_of(const adamw_params &p) {
 /* Loads a thread's neighbouring elements from a tensor of either type, and stores them, each
  * rounded once. */
 DEVICE void take_values(const void *data, int is_bf16, int64_t at, bool whole, int64_t left,
-                        float values[ADAMW_EACH]) {
+                        float values[ADAMW_ELEMENTS_PER_THREAD]) {
     if (is_bf16) {
-        load_run<bf16, ADAMW_EACH>((const bf16 *)data + at, whole, left, values);
+        load_run<bf16, ADAMW_ELEMENTS_PER_THREAD>((const bf16 *)data + at, whole, left, values);
     } else {
-        load_run<float, ADAMW_EACH>((const float *)data + at, whole, left, values);
+        load_run<float, ADAMW_ELEMENTS_PER_THREAD>((const float *)data + at, whole, left, values);
     }
 }
 
 DEVICE void put_values(void *data, int is_bf16, int64_t at, bool whole, int64_t left,
-                       const float values[ADAMW_EACH]) {
+                       const float values[ADAMW_ELEMENTS_PER_THREAD]) {
     if (is_bf16) {
-        store_run<bf16, ADAMW_EACH>((bf16 *)data + at, whole, left, values);
+        store_run<bf16, ADAMW_ELEMENTS_PER_THREAD>((bf16 *)data + at, whole, left, values);
     } else {
-        store_run<float, ADAMW_EACH>((float *)data + at, whole, left, values);
+        store_run<float, ADAMW_ELEMENTS_PER_THREAD>((float *)data + at, whole, left, values);
     }
 }
 
@@ -298,14 +298,15 @@ DEVICE float rounded_by_noise(float value, uint32_t noise) {
 /* Loads everything before it computes the first element. */
 DEVICE void adamw_run(const adamw_params &p, const adamw_shared &own, int64_t at) {
     int64_t left = p.count - at;
-    bool whole = p.aligned != 0 && left >= ADAMW_EACH;
-    float gradients[ADAMW_EACH], weights[ADAMW_EACH], m[ADAMW_EACH], v[ADAMW_EACH];
+    bool whole = p.aligned != 0 && left >= ADAMW_ELEMENTS_PER_THREAD;
+    float gradients[ADAMW_ELEMENTS_PER_THREAD], weights[ADAMW_ELEMENTS_PER_THREAD],
+        m[ADAMW_ELEMENTS_PER_THREAD], v[ADAMW_ELEMENTS_PER_THREAD];
     take_values(p.gradients, 0, at, whole, left, gradients);
     take_values(p.m, p.moments_bf16, at, whole, left, m);
     take_values(p.v, p.moments_bf16, at, whole, left, v);
     take_values(p.master, 0, at, whole, left, weights);
 #pragma unroll
-    for (int i = 0; i < ADAMW_EACH; i++) {
+    for (int i = 0; i < ADAMW_ELEMENTS_PER_THREAD; i++) {
         float keep = at + i < p.decayed ? own.keep : 1.0f;
         weights[i] = adamw_element(own, keep, gradients[i], weights[i], m[i], v[i]);
         if (p.stochastic) {
@@ -332,8 +333,8 @@ BOUNDED_KERNEL(adamw, adamw_params, ADAMW_THREADS, 4) {
     }
     __syncthreads();
     adamw_shared own = shared[0];
-    constexpr int64_t ROUND = ADAMW_THREADS * ADAMW_EACH;
-    int64_t first = (blockIdx.x * ADAMW_THREADS + (int64_t)threadIdx.x) * ADAMW_EACH;
+    constexpr int64_t ROUND = ADAMW_THREADS * ADAMW_ELEMENTS_PER_THREAD;
+    int64_t first = (blockIdx.x * ADAMW_THREADS + (int64_t)threadIdx.x) * ADAMW_ELEMENTS_PER_THREAD;
     for (; first < p.count; first += gridDim.x * ROUND) {
         adamw_run(p, own, first);
     }

@@ -8,16 +8,16 @@
 enum {
     NORM_THREADS = 256,
     NORM_BLOCKS_MAX = 1024,
-    NORM_ROUND_GRANULES = 32, /* that a block processes at a time: 4 for each warp */
+    NORM_GRANULES_PER_PASS = 32, /* granules that a block sums at a time: 4 for each warp */
     NORM_MERGE_THREADS = 1024,
     ADAMW_THREADS = 256,
-    ADAMW_EACH = 4 /* neighbouring elements that a thread processes at a time */
+    ADAMW_ELEMENTS_PER_THREAD = 4 /* neighbouring elements that a thread updates */
 };
 
 struct norm_sums_params {
     const float *gradients;
     int64_t granules;
-    struct norm_accumulator *partials; /* one for each block */
+    struct norm_accumulator *partials; /* one accumulator for each block */
 };
 
 struct norm_merge_params {
@@ -40,7 +40,7 @@ struct tally_in_params {
     const struct rank_tally *tallies;
     struct step_scalars *scalars;
     int32_t ranks, shard;
-    int32_t tokens, loss, norm; /* 1 for each part of the tally that is summed */
+    int32_t tokens, loss, norm; /* 1: sum this part of the tallies */
 };
 
 struct adamw_params {
@@ -51,11 +51,11 @@ struct adamw_params {
     int64_t count, decayed;
     double beta1, beta2;
     float epsilon, weight_decay;
-    int64_t position; /* position of element 0 in its tensor */
+    int64_t position; /* index of element 0 in its whole tensor */
     uint32_t stream;
     int32_t stochastic; /* 1: moments are bf16, rounded stochastically */
     int32_t moments_bf16, params_bf16;
-    int32_t aligned; /* 1: all are aligned to 16 bytes */
+    int32_t aligned; /* 1: all buffers are aligned to 16 bytes */
 };
 
 #endif

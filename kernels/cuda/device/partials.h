@@ -1,14 +1,14 @@
-/* partials: the second half of sums over the rows of a matrix: adds the sums of its chunks, which
- * other kernels wrote to a workspace, in order. */
+/* partials: the second step of sums over the rows of a matrix. It adds the sums of its chunks,
+ * which other kernels wrote to a workspace, in the order of the chunks. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_PARTIALS_H
 #define SKEP_KERNELS_CUDA_DEVICE_PARTIALS_H
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/partials_params.h"
 
-/* add_partials: add to sums in fp64, rounded once. A block sums WARP columns: each warp sums every
- * eighth chunk, then the sums of the warps are added in order. */
-DEVICE void add_partials(const cuda_partials_params &p) {
+/* add_partial_sums: add to sums in fp64, rounded once. A block sums WARP columns: each warp sums
+ * every eighth chunk, then the sums of the warps are added in order. */
+DEVICE void add_partial_sums(const cuda_partials_params &p) {
     SHARED(double, totals, CUDA_PARTIALS_THREADS);
     int warp = (int)threadIdx.x / WARP;
     int64_t column = (int64_t)blockIdx.x * WARP + threadIdx.x % WARP;

@@ -1,4 +1,4 @@
-/* partials_params: the arguments of kernels that call add_partials(). */
+/* partials_params: the arguments of kernels that call add_partial_sums(). */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_PARTIALS_PARAMS_H
 #define SKEP_KERNELS_CUDA_DEVICE_PARTIALS_PARAMS_H
 

@@ -38,30 +38,31 @@ DEVICE void store_words(words4 *global, words4 words) {
 
 /* ---- elements in words ---- */
 
-template <typename T> DEVICE float element_of(const uint32_t *words, int i) {
+template <typename T> DEVICE float unpack_element(const uint32_t *words, int i) {
     return to_float(T{(uint16_t)(words[i / 2] >> i % 2 * 16)});
 }
-template <> DEVICE float element_of<float>(const uint32_t *words, int i) {
+template <> DEVICE float unpack_element<float>(const uint32_t *words, int i) {
     return bits_to_float(words[i]);
 }
 
-/* Word `i` of these values, each rounded once. */
-template <typename T> DEVICE uint32_t word_of(const float *values, int i);
-template <> DEVICE uint32_t word_of<float>(const float *values, int i) {
+/* Pack the values that form word `i`, each rounded once. */
+template <typename T> DEVICE uint32_t pack_word(const float *values, int i);
+template <> DEVICE uint32_t pack_word<float>(const float *values, int i) {
     return float_to_bits(values[i]);
 }
-template <> DEVICE uint32_t word_of<bf16>(const float *values, int i) {
+template <> DEVICE uint32_t pack_word<bf16>(const float *values, int i) {
     return pack_bf16(values[2 * i], values[2 * i + 1]);
 }
-template <> DEVICE uint32_t word_of<f16>(const float *values, int i) {
+template <> DEVICE uint32_t pack_word<f16>(const float *values, int i) {
     return from_float<f16>(values[2 * i]).bits | (uint32_t)from_float<f16>(values[2 * i + 1]).bits
                                                      << 16;
 }
 
 /* ---- whole runs ---- */
 
-template <int count> DEVICE void load_all(const void *at, uint32_t words[count]) {
-    static_assert(count == 1 || count == 2 || count % 4 == 0, "runs have 8 or 16 bytes");
+template <int count> DEVICE void load_run_words(const void *at, uint32_t words[count]) {
+    static_assert(count == 1 || count == 2 || count % 4 == 0,
+                  "count must be 1, 2 or a multiple of 4 words");
     if (count == 1) {
         words[0] = *static_cast<const uint32_t *>(at);
     } else if (count == 2) {
@@ -77,8 +78,9 @@ template <int count> DEVICE void load_all(const void *at, uint32_t words[count])
     }
 }
 
-template <int count> DEVICE void store_all(void *at, const uint32_t words[count]) {
-    static_assert(count == 1 || count == 2 || count % 4 == 0, "runs have 8 or 16 bytes");
+template <int count> DEVICE void store_run_words(void *at, const uint32_t words[count]) {
+    static_assert(count == 1 || count == 2 || count % 4 == 0,
+                  "count must be 1, 2 or a multiple of 4 words");
     if (count == 1) {
         *static_cast<uint32_t *>(at) = words[0];
     } else if (count == 2) {
@@ -90,17 +92,17 @@ template <int count> DEVICE void store_all(void *at, const uint32_t words[count]
     }
 }
 
-/* load_run: the run at `at` as floats. If it is not whole, load `count` elements one by one and set
- * the others to 0. */
+/* load_run: load the run at `at` as floats. If it is not whole, load `count` elements one by one
+ * and set the others to 0. */
 template <typename T, int width>
 DEVICE void load_run(const T *at, bool whole, int64_t count, float values[width]) {
     constexpr int words_of_run = (int)sizeof(T) * width / 4;
     if constexpr (words_of_run > 0) {
         if (whole) {
             uint32_t words[words_of_run];
-            load_all<words_of_run>(at, words);
+            load_run_words<words_of_run>(at, words);
             for (int i = 0; i < width; i++) {
-                values[i] = element_of<T>(words, i);
+                values[i] = unpack_element<T>(words, i);
             }
             return;
         }
@@ -118,9 +120,9 @@ DEVICE void store_run(T *at, bool whole, int64_t count, const float values[width
         if (whole) {
             uint32_t words[words_of_run];
             for (int i = 0; i < words_of_run; i++) {
-                words[i] = word_of<T>(values, i);
+                words[i] = pack_word<T>(values, i);
             }
-            store_all<words_of_run>(at, words);
+            store_run_words<words_of_run>(at, words);
             return;
         }
     }

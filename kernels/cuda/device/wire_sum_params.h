@@ -4,15 +4,19 @@
 
 #include <stdint.h>
 
-enum { WIRE_SUM_THREADS = 256, WIRE_SUM_WIDTH = 4 /* elements of one thread */ };
+enum {
+    WIRE_SUM_THREADS = 256,
+    WIRE_SUM_ELEMENTS_PER_THREAD = 4 /* number of elements that one thread sums */
+};
 
 struct wire_sum_params {
     const void *own, *others;
-    int64_t apart; /* elements from one rank's values in `others` to the next */
+    int64_t others_stride; /* elements from one rank's values in `others` to the next */
     float *to;
     int64_t count;
     int size, index;
-    /* 1: own, others, their distance and `to` are aligned to WIRE_SUM_WIDTH elements */
+    /* 1: own, others, their distance and `to` are aligned to WIRE_SUM_ELEMENTS_PER_THREAD
+     * elements */
     int aligned;
 };
 

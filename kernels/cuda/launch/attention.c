@@ -12,15 +12,15 @@ enum {
     COMBINE_ROWS = ATTENTION_COMBINE_THREADS / 32,
     ENTRIES_MAX = 48,
     GRID_Y_MAX = 65535,
-    SHARED_BYTES_MAX = 99 * 1024, /* of a block that every architecture permits */
+    SHARED_BYTES_MAX = 99 * 1024, /* shared memory of a block that every architecture supports */
 };
 
 static const float LOG2_E = 1.44269504f;
 
 /* ---- tiles ---- */
 
-/* One kernel of the tables in attention_params.h. */
-struct tile {
+/* One kernel of a table in attention_params.h, with its tile. */
+struct tile_kernel {
     const char *name;
     int dim, rows;
     unsigned threads, shared_bytes;
@@ -41,18 +41,20 @@ struct tile {
 #define F32_QUERY_TILE(...)   F32_TILE("attention_f32_query_gradient_", 4, __VA_ARGS__)
 #define F32_KEY_TILE(...)     F32_TILE("attention_f32_key_gradient_", 4, __VA_ARGS__)
 
-static const struct tile FORWARD[] = {ATTENTION_FORWARD_TILES(FORWARD_TILE)};
-static const struct tile DECODE[] = {ATTENTION_DECODE_TILES(DECODE_TILE)};
-static const struct tile QUERY_GRADIENT[] = {ATTENTION_QUERY_GRADIENT_TILES(QUERY_GRADIENT_TILE)};
-static const struct tile KEY_GRADIENT[] = {ATTENTION_KEY_GRADIENT_TILES(KEY_GRADIENT_TILE)};
-static const struct tile DK[] = {ATTENTION_KEY_GRADIENT_PASSES(DK_TILE)};
-static const struct tile DV[] = {ATTENTION_KEY_GRADIENT_PASSES(DV_TILE)};
-static const struct tile F32_FORWARD[] = {ATTENTION_F32_TILES(F32_FORWARD_TILE)};
-static const struct tile F32_QUERY_GRADIENT[] = {ATTENTION_F32_TILES(F32_QUERY_TILE)};
-static const struct tile F32_KEY_GRADIENT[] = {ATTENTION_F32_TILES(F32_KEY_TILE)};
+static const struct tile_kernel FORWARD[] = {ATTENTION_FORWARD_TILES(FORWARD_TILE)};
+static const struct tile_kernel DECODE[] = {ATTENTION_DECODE_TILES(DECODE_TILE)};
+static const struct tile_kernel QUERY_GRADIENT[] = {
+    ATTENTION_QUERY_GRADIENT_TILES(QUERY_GRADIENT_TILE)};
+static const struct tile_kernel KEY_GRADIENT[] = {ATTENTION_KEY_GRADIENT_TILES(KEY_GRADIENT_TILE)};
+static const struct tile_kernel DK[] = {ATTENTION_KEY_GRADIENT_PASSES(DK_TILE)};
+static const struct tile_kernel DV[] = {ATTENTION_KEY_GRADIENT_PASSES(DV_TILE)};
+static const struct tile_kernel F32_FORWARD[] = {ATTENTION_F32_TILES(F32_FORWARD_TILE)};
+static const struct tile_kernel F32_QUERY_GRADIENT[] = {ATTENTION_F32_TILES(F32_QUERY_TILE)};
+static const struct tile_kernel F32_KEY_GRADIENT[] = {ATTENTION_F32_TILES(F32_KEY_TILE)};
 
-/* The smallest tile that holds a head. Tables ascend, and their last row has HEAD_DIM_MAX. */
-static int index_of(const struct tile *tiles, int64_t head_dim) {
+/* The index of the smallest tile that holds a head. Tables are sorted by dim, and the dim of the
+ * last entry is HEAD_DIM_MAX. */
+static int tile_index(const struct tile_kernel *tiles, int64_t head_dim) {
     int index = 0;
     while (tiles[index].dim < head_dim) {
         index++;
@@ -71,25 +73,25 @@ struct entry_list {
     int count;
 };
 
-static void list(struct entry_list *list, const char *name, CUfunction *function,
-                 unsigned shared_bytes) {
+static void add_entry(struct entry_list *list, const char *name, CUfunction *function,
+                      unsigned shared_bytes) {
     ASSERT(list->count < ENTRIES_MAX && shared_bytes <= SHARED_BYTES_MAX);
     list->entries[list->count++] = (struct cuda_entry){name, function, shared_bytes};
 }
 
-static void list_tiles(struct entry_list *entries, const struct tile *tiles, int count,
-                       CUfunction *functions) {
+static void add_tile_entries(struct entry_list *entries, const struct tile_kernel *tiles, int count,
+                             CUfunction *functions) {
     for (int i = 0; i < count; i++) {
-        list(entries, tiles[i].name, &functions[i], tiles[i].shared_bytes);
+        add_entry(entries, tiles[i].name, &functions[i], tiles[i].shared_bytes);
     }
 }
 
 static enum status load_forward(const struct cuda_driver *driver,
                                 struct cuda_attention_kernels *kernels, struct fault *fault) {
     struct entry_list entries = {.count = 0};
-    list_tiles(&entries, FORWARD, ARRAY_COUNT(FORWARD), kernels->forward);
-    list_tiles(&entries, DECODE, ARRAY_COUNT(DECODE), kernels->decode);
-    list(&entries, "attention_combine", &kernels->combine, 0);
+    add_tile_entries(&entries, FORWARD, ARRAY_COUNT(FORWARD), kernels->forward);
+    add_tile_entries(&entries, DECODE, ARRAY_COUNT(DECODE), kernels->decode);
+    add_entry(&entries, "attention_combine", &kernels->combine, 0);
     return cuda_load_family(driver, "attention_forward", cuda_attention_forward_fatbin,
                             entries.entries, entries.count, fault);
 }
@@ -97,12 +99,13 @@ static enum status load_forward(const struct cuda_driver *driver,
 static enum status load_backward(const struct cuda_driver *driver,
                                  struct cuda_attention_kernels *kernels, struct fault *fault) {
     struct entry_list entries = {.count = 0};
-    list(&entries, "attention_prepare_f32", &kernels->prepare[DTYPE_F32], 0);
-    list(&entries, "attention_prepare_bf16", &kernels->prepare[DTYPE_BF16], 0);
-    list_tiles(&entries, QUERY_GRADIENT, ARRAY_COUNT(QUERY_GRADIENT), kernels->query_gradient);
-    list_tiles(&entries, KEY_GRADIENT, ARRAY_COUNT(KEY_GRADIENT), kernels->key_gradient);
-    list_tiles(&entries, DK, ARRAY_COUNT(DK), kernels->dk);
-    list_tiles(&entries, DV, ARRAY_COUNT(DV), kernels->dv);
+    add_entry(&entries, "attention_prepare_f32", &kernels->prepare[DTYPE_F32], 0);
+    add_entry(&entries, "attention_prepare_bf16", &kernels->prepare[DTYPE_BF16], 0);
+    add_tile_entries(&entries, QUERY_GRADIENT, ARRAY_COUNT(QUERY_GRADIENT),
+                     kernels->query_gradient);
+    add_tile_entries(&entries, KEY_GRADIENT, ARRAY_COUNT(KEY_GRADIENT), kernels->key_gradient);
+    add_tile_entries(&entries, DK, ARRAY_COUNT(DK), kernels->dk);
+    add_tile_entries(&entries, DV, ARRAY_COUNT(DV), kernels->dv);
     return cuda_load_family(driver, "attention_backward", cuda_attention_backward_fatbin,
                             entries.entries, entries.count, fault);
 }
@@ -110,11 +113,11 @@ static enum status load_backward(const struct cuda_driver *driver,
 static enum status load_f32(const struct cuda_driver *driver,
                             struct cuda_attention_kernels *kernels, struct fault *fault) {
     struct entry_list entries = {.count = 0};
-    list_tiles(&entries, F32_FORWARD, ARRAY_COUNT(F32_FORWARD), kernels->f32_forward);
-    list_tiles(&entries, F32_QUERY_GRADIENT, ARRAY_COUNT(F32_QUERY_GRADIENT),
-               kernels->f32_query_gradient);
-    list_tiles(&entries, F32_KEY_GRADIENT, ARRAY_COUNT(F32_KEY_GRADIENT),
-               kernels->f32_key_gradient);
+    add_tile_entries(&entries, F32_FORWARD, ARRAY_COUNT(F32_FORWARD), kernels->f32_forward);
+    add_tile_entries(&entries, F32_QUERY_GRADIENT, ARRAY_COUNT(F32_QUERY_GRADIENT),
+                     kernels->f32_query_gradient);
+    add_tile_entries(&entries, F32_KEY_GRADIENT, ARRAY_COUNT(F32_KEY_GRADIENT),
+                     kernels->f32_key_gradient);
     return cuda_load_family(driver, "attention_f32", cuda_attention_f32_fatbin, entries.entries,
                             entries.count, fault);
 }
@@ -129,7 +132,7 @@ enum status cuda_attention_kernels_init(const struct cuda_driver *driver,
 
 /* ---- shapes ---- */
 
-static void check(const struct attention_args *args) {
+static void check_args(const struct attention_args *args) {
     ASSERT(args->rows >= 1 && args->time >= 1 && args->time <= POSITIONS_MAX);
     ASSERT(args->kv_heads >= 1 && args->heads % args->kv_heads == 0);
     ASSERT(args->rows * args->heads <= INT32_MAX);
@@ -142,7 +145,7 @@ static bool is_aligned(const void *address) {
     return (uintptr_t)address % VECTOR_BYTES == 0;
 }
 
-static struct cuda_attention_shape shape_of(const struct attention_args *args) {
+static struct cuda_attention_shape make_shape(const struct attention_args *args) {
     int64_t vector = VECTOR_BYTES / dtype_bytes(args->dtype);
     return (struct cuda_attention_shape){
         .q_stride = args->q_stride,
@@ -159,12 +162,12 @@ static struct cuda_attention_shape shape_of(const struct attention_args *args) {
     };
 }
 
-static unsigned cuts(int64_t count, int64_t size) {
+static unsigned ceil_div(int64_t count, int64_t size) {
     return (unsigned)((count + size - 1) / size);
 }
 
-static void launch(const struct cuda_compute *compute, const struct tile *tile, CUfunction function,
-                   const unsigned grid[3], const void *params) {
+static void launch_tile(const struct cuda_compute *compute, const struct tile_kernel *tile,
+                        CUfunction function, const unsigned grid[3], const void *params) {
     ASSERT(grid[1] <= GRID_Y_MAX && grid[2] <= GRID_Y_MAX);
     const struct cuda_shape shape = {
         .grid = {grid[0], grid[1], grid[2]},
@@ -176,35 +179,36 @@ static void launch(const struct cuda_compute *compute, const struct tile *tile, 
 
 /* ---- forward ---- */
 
-/* The kernels of f32 compute e^x, those of bf16 2^x, which includes log2 e in the scale. */
+/* The f32 kernels compute e^x. The bf16 kernels compute 2^x, so their scale is multiplied by
+ * log2(e). */
 static void run_forward(const struct cuda_compute *compute, const struct attention_args *args,
                         struct cuda_attention_forward_params *params) {
     const struct cuda_attention_kernels *kernels = &compute->table->attention;
     bool wide = args->dtype == DTYPE_BF16;
-    int index = index_of(wide ? FORWARD : F32_FORWARD, args->head_dim);
-    const struct tile *tile = wide ? &FORWARD[index] : &F32_FORWARD[index];
+    int index = tile_index(wide ? FORWARD : F32_FORWARD, args->head_dim);
+    const struct tile_kernel *tile = wide ? &FORWARD[index] : &F32_FORWARD[index];
     params->shape.scale *= wide ? LOG2_E : 1.0f;
-    launch(compute, tile, wide ? kernels->forward[index] : kernels->f32_forward[index],
-           (const unsigned[3]){(unsigned)(args->rows * args->heads), cuts(args->time, tile->rows),
-                               (unsigned)params->parts},
-           params);
+    launch_tile(compute, tile, wide ? kernels->forward[index] : kernels->f32_forward[index],
+                (const unsigned[3]){(unsigned)(args->rows * args->heads),
+                                    ceil_div(args->time, tile->rows), (unsigned)params->key_parts},
+                params);
 }
 
 void cuda_attention_forward(const struct cuda_compute *compute, const struct attention_args *args,
                             const void *q, const void *k, const void *v, const int32_t *positions,
                             void *out, float *lse) {
-    check(args);
+    check_args(args);
     ASSERT(positions && lse);
     struct cuda_attention_forward_params params = {
-        .shape = shape_of(args),
+        .shape = make_shape(args),
         .q = q,
         .k = k,
         .v = v,
         .positions = positions,
         .out = out,
         .lse = lse,
-        .stack = 1,
-        .parts = 1,
+        .stacked_heads = 1,
+        .key_parts = 1,
     };
     params.shape.vector &= is_aligned(q) && is_aligned(k) && is_aligned(v) && is_aligned(out);
     run_forward(compute, args, &params);
@@ -213,12 +217,12 @@ void cuda_attention_forward(const struct cuda_compute *compute, const struct att
 static void run_decode(const struct cuda_compute *compute, const struct attention_args *args,
                        const struct cuda_attention_tiling *tiling,
                        struct cuda_attention_forward_params *params) {
-    int index = index_of(DECODE, args->head_dim);
+    int index = tile_index(DECODE, args->head_dim);
     params->shape.scale *= LOG2_E;
-    launch(compute, &DECODE[index], compute->table->attention.decode[index],
-           (const unsigned[3]){(unsigned)(args->heads / tiling->stack), (unsigned)tiling->tiles,
-                               (unsigned)tiling->parts},
-           params);
+    launch_tile(compute, &DECODE[index], compute->table->attention.decode[index],
+                (const unsigned[3]){(unsigned)(args->heads / tiling->stacked_heads),
+                                    (unsigned)tiling->tiles, (unsigned)tiling->key_parts},
+                params);
 }
 
 static void run_combine(const struct cuda_compute *compute, const struct attention_args *args,
@@ -228,11 +232,11 @@ static void run_combine(const struct cuda_compute *compute, const struct attenti
         .part_outs = forward->part_outs,
         .part_sums = forward->part_sums,
         .out = forward->out,
-        .stack = forward->stack,
-        .parts = forward->parts,
+        .stacked_heads = forward->stacked_heads,
+        .key_parts = forward->key_parts,
     };
     const struct cuda_shape shape = {
-        .grid = {cuts(args->time * args->heads, COMBINE_ROWS), 1, 1},
+        .grid = {ceil_div(args->time * args->heads, COMBINE_ROWS), 1, 1},
         .threads = ATTENTION_COMBINE_THREADS,
     };
     cuda_launch(compute, compute->table->attention.combine, &shape, &params);
@@ -243,24 +247,24 @@ void cuda_attention_cached(const struct cuda_compute *compute, const struct atte
                            const void *k_cache, const void *v_cache, void *out, void *workspace) {
     struct attention_args dense = *args;
     dense.kv_stride = args->kv_heads * args->head_dim;
-    check(&dense);
+    check_args(&dense);
     ASSERT(args->rows == 1 && args->time <= context && context <= POSITIONS_MAX);
-    struct cuda_attention_tiling tiling = {.stack = 1, .parts = 1};
+    struct cuda_attention_tiling tiling = {.stacked_heads = 1, .key_parts = 1};
     if (args->dtype == DTYPE_BF16) {
-        tiling = cuda_attention_tiling_of(args, context);
+        tiling = cuda_attention_choose_tiling(args, context);
     }
-    int64_t part_rows = tiling.parts * args->heads * args->time;
+    int64_t part_rows = tiling.key_parts * args->heads * args->time;
     struct cuda_attention_forward_params params = {
-        .shape = shape_of(&dense),
+        .shape = make_shape(&dense),
         .q = q,
         .k = k_cache,
         .v = v_cache,
         .scalars = scalars,
         .out = out,
         .part_outs = workspace,
-        .part_sums = tiling.parts > 1 ? (float *)workspace + part_rows * args->head_dim : NULL,
-        .stack = tiling.stack,
-        .parts = tiling.parts,
+        .part_sums = tiling.key_parts > 1 ? (float *)workspace + part_rows * args->head_dim : NULL,
+        .stacked_heads = tiling.stacked_heads,
+        .key_parts = tiling.key_parts,
     };
     params.shape.vector &=
         is_aligned(q) && is_aligned(k_cache) && is_aligned(v_cache) && is_aligned(out);
@@ -269,7 +273,7 @@ void cuda_attention_cached(const struct cuda_compute *compute, const struct atte
     } else {
         run_forward(compute, args, &params);
     }
-    if (tiling.parts > 1) {
+    if (tiling.key_parts > 1) {
         run_combine(compute, args, &params);
     }
 }
@@ -278,12 +282,12 @@ void cuda_attention_cached(const struct cuda_compute *compute, const struct atte
 
 static void run_prepare(const struct cuda_compute *compute, const struct attention_args *args,
                         struct cuda_attention_prepare_params *params) {
-    params->shape = shape_of(args);
+    params->shape = make_shape(args);
     params->shape.vector &= is_aligned(params->out) && is_aligned(params->dout);
     params->count = args->rows * args->time * args->heads;
     params->lse_factor = args->dtype == DTYPE_BF16 ? LOG2_E : 1.0f;
     const struct cuda_shape shape = {
-        .grid = {cuts(params->count, PREPARE_ROWS), 1, 1},
+        .grid = {ceil_div(params->count, PREPARE_ROWS), 1, 1},
         .threads = ATTENTION_PREPARE_THREADS,
     };
     cuda_launch(compute, compute->table->attention.prepare[args->dtype], &shape, params);
@@ -294,36 +298,36 @@ static void run_query_gradient(const struct cuda_compute *compute,
                                const struct cuda_attention_backward_params *params) {
     const struct cuda_attention_kernels *kernels = &compute->table->attention;
     bool wide = args->dtype == DTYPE_BF16;
-    const struct tile *tiles = wide ? QUERY_GRADIENT : F32_QUERY_GRADIENT;
-    int index = index_of(tiles, args->head_dim);
-    launch(compute, &tiles[index],
-           wide ? kernels->query_gradient[index] : kernels->f32_query_gradient[index],
-           (const unsigned[3]){(unsigned)(args->rows * args->heads),
-                               cuts(args->time, tiles[index].rows), 1},
-           params);
+    const struct tile_kernel *tiles = wide ? QUERY_GRADIENT : F32_QUERY_GRADIENT;
+    int index = tile_index(tiles, args->head_dim);
+    launch_tile(compute, &tiles[index],
+                wide ? kernels->query_gradient[index] : kernels->f32_query_gradient[index],
+                (const unsigned[3]){(unsigned)(args->rows * args->heads),
+                                    ceil_div(args->time, tiles[index].rows), 1},
+                params);
 }
 
 static void run_key_gradient(const struct cuda_compute *compute, const struct attention_args *args,
-                             const struct tile *tile, CUfunction function,
+                             const struct tile_kernel *tile, CUfunction function,
                              const struct cuda_attention_backward_params *params) {
-    launch(compute, tile, function,
-           (const unsigned[3]){(unsigned)(args->rows * args->kv_heads),
-                               cuts(args->time, tile->rows), 1},
-           params);
+    launch_tile(compute, tile, function,
+                (const unsigned[3]){(unsigned)(args->rows * args->kv_heads),
+                                    ceil_div(args->time, tile->rows), 1},
+                params);
 }
 
 static void run_key_gradients(const struct cuda_compute *compute, const struct attention_args *args,
                               const struct cuda_attention_backward_params *params) {
     const struct cuda_attention_kernels *kernels = &compute->table->attention;
     if (args->dtype == DTYPE_F32) {
-        int index = index_of(F32_KEY_GRADIENT, args->head_dim);
+        int index = tile_index(F32_KEY_GRADIENT, args->head_dim);
         run_key_gradient(compute, args, &F32_KEY_GRADIENT[index], kernels->f32_key_gradient[index],
                          params);
     } else if (args->head_dim <= KEY_GRADIENT[ARRAY_COUNT(KEY_GRADIENT) - 1].dim) {
-        int index = index_of(KEY_GRADIENT, args->head_dim);
+        int index = tile_index(KEY_GRADIENT, args->head_dim);
         run_key_gradient(compute, args, &KEY_GRADIENT[index], kernels->key_gradient[index], params);
     } else {
-        int index = index_of(DK, args->head_dim);
+        int index = tile_index(DK, args->head_dim);
         run_key_gradient(compute, args, &DK[index], kernels->dk[index], params);
         run_key_gradient(compute, args, &DV[index], kernels->dv[index], params);
     }
@@ -333,10 +337,10 @@ void cuda_attention_backward(const struct cuda_compute *compute, const struct at
                              const void *q, const void *k, const void *v, const void *out,
                              const float *lse, const void *dout, const int32_t *positions, void *dq,
                              void *dk, void *dv, void *workspace) {
-    check(args);
+    check_args(args);
     ASSERT(positions && lse);
     struct cuda_attention_backward_params params = {
-        .shape = shape_of(args),
+        .shape = make_shape(args),
         .q = q,
         .k = k,
         .v = v,

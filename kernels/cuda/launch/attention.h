@@ -32,8 +32,8 @@ enum {
 };
 #undef CUDA_ATTENTION_COUNT
 
-/* In the order of the tables of tiles. A variant for one architecture (wgmma, TMA) could replace a
- * slot at init, with its own tiles. */
+/* The kernels are in the order of the tables of tiles in attention_params.h. A variant for one
+ * architecture (wgmma, TMA) could replace a slot at init, with its own tiles. */
 struct cuda_attention_kernels {
     CUfunction forward[CUDA_ATTENTION_FORWARD_DIMS];
     CUfunction decode[CUDA_ATTENTION_DECODE_DIMS];
@@ -53,7 +53,7 @@ MUST_CHECK enum status cuda_attention_kernels_init(const struct cuda_driver *dri
                                                    struct cuda_attention_kernels *kernels,
                                                    struct fault *fault);
 
-/* cuda_attention_forward: no workspace. */
+/* cuda_attention_forward: attention_forward on the device. It needs no workspace. */
 void cuda_attention_forward(const struct cuda_compute *compute, const struct attention_args *args,
                             const void *q, const void *k, const void *v, const int32_t *positions,
                             void *out, float *lse);
@@ -66,9 +66,9 @@ void cuda_attention_backward(const struct cuda_compute *compute, const struct at
                              void *dk, void *dv, void *workspace);
 
 /* cuda_attention_cached: the caches have space for `context` tokens. `scalars`, in device memory,
- * holds the number of past tokens and of valid new tokens (outs of the others are undefined). The
- * number of parts into which blocks divide the keys depends only on the shape and on `context`; the
- * keys present are divided equally among the parts. */
+ * holds the number of past tokens and of valid new tokens (the outputs of the other new tokens are
+ * undefined). The number of parts into which blocks divide the keys depends only on the shape and
+ * on `context`; the keys present are divided equally among the parts. */
 void cuda_attention_cached(const struct cuda_compute *compute, const struct attention_args *args,
                            int64_t context, const struct step_scalars *scalars, const void *q,
                            const void *k_cache, const void *v_cache, void *out, void *workspace);

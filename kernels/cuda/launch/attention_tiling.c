@@ -4,38 +4,39 @@
 #include "kernels/cuda/launch/workspace.h"
 
 enum {
-    DECODE_ROWS_MAX = 64, /* stacked rows up to which small tiles are used */
+    DECODE_ROWS_MAX = 64, /* maximum number of stacked rows for which small tiles are used */
     DECODE_TILE_ROWS = ATTENTION_ROW_TILE,
-    DECODE_BLOCKS = 1024, /* blocks in a grid: 8 for each of 132 multiprocessors */
-    /* 2 for each multiprocessor, because large tiles write large partial results */
+    DECODE_BLOCKS = 1024, /* wanted number of blocks: 8 for each of 132 multiprocessors */
+    /* wanted number of blocks: 2 for each multiprocessor, as large tiles write large partial
+     * results */
     FORWARD_BLOCKS = 256,
     FORWARD_TILE_ROWS = 128, /* rows of every large tile */
     PARTS_MAX = 64,
-    PART_KEYS_MIN = 64, /* keys of a part: one or two tiles */
+    PART_KEYS_MIN = 64, /* minimum number of keys of a part: one or two tiles */
 };
 
-static int64_t cuts(int64_t count, int64_t size) {
+static int64_t ceil_div(int64_t count, int64_t size) {
     return (count + size - 1) / size;
 }
 
-struct cuda_attention_tiling cuda_attention_tiling_of(const struct attention_args *args,
-                                                      int64_t context) {
+struct cuda_attention_tiling cuda_attention_choose_tiling(const struct attention_args *args,
+                                                          int64_t context) {
     int64_t group = args->heads / args->kv_heads;
     bool decode = args->time * group <= DECODE_ROWS_MAX;
-    int64_t stack = decode ? group : 1;
-    int64_t rows = args->time * stack;
-    int64_t tiles = cuts(rows, decode ? DECODE_TILE_ROWS : FORWARD_TILE_ROWS);
-    int64_t blocks = args->heads / stack * tiles;
-    int64_t parts = (decode ? DECODE_BLOCKS : FORWARD_BLOCKS) / blocks;
-    int64_t most = cuts(context, PART_KEYS_MIN);
-    parts = parts < most ? parts : most;
-    parts = parts < PARTS_MAX ? parts : PARTS_MAX;
+    int64_t stacked_heads = decode ? group : 1;
+    int64_t rows = args->time * stacked_heads;
+    int64_t tiles = ceil_div(rows, decode ? DECODE_TILE_ROWS : FORWARD_TILE_ROWS);
+    int64_t blocks = args->heads / stacked_heads * tiles;
+    int64_t key_parts = (decode ? DECODE_BLOCKS : FORWARD_BLOCKS) / blocks;
+    int64_t parts_max = ceil_div(context, PART_KEYS_MIN);
+    key_parts = key_parts < parts_max ? key_parts : parts_max;
+    key_parts = key_parts < PARTS_MAX ? key_parts : PARTS_MAX;
     return (struct cuda_attention_tiling){
         .decode = decode,
-        .stack = (int)stack,
+        .stacked_heads = (int)stacked_heads,
         .rows = rows,
         .tiles = tiles,
-        .parts = parts > 1 ? (int)parts : 1,
+        .key_parts = key_parts > 1 ? (int)key_parts : 1,
     };
 }
 
@@ -52,7 +53,7 @@ uint64_t cuda_attention_cached_workspace_bytes(const struct attention_args *args
     if (args->dtype == DTYPE_F32) {
         return 0;
     }
-    struct cuda_attention_tiling tiling = cuda_attention_tiling_of(args, context);
-    int64_t rows = tiling.parts * args->heads * args->time;
-    return tiling.parts == 1 ? 0 : (uint64_t)(rows * (args->head_dim + 2)) * sizeof(float);
+    struct cuda_attention_tiling tiling = cuda_attention_choose_tiling(args, context);
+    int64_t rows = tiling.key_parts * args->heads * args->time;
+    return tiling.key_parts == 1 ? 0 : (uint64_t)(rows * (args->head_dim + 2)) * sizeof(float);
 }

@@ -25,12 +25,12 @@ enum status cuda_codec_kernels_init(const struct cuda_driver *driver,
                             fault);
 }
 
-static struct cuda_shape shape_of(int64_t count, int64_t per_block) {
+static struct cuda_shape make_shape(int64_t count, int64_t per_block) {
     return (struct cuda_shape){.grid = {(unsigned)items_count(count, per_block), 1, 1},
                                .threads = CODEC_THREADS};
 }
 
-/* One warp for each block of int8 or int4; one thread for each element of the other codecs. */
+/* Each block of int8 or int4 uses one warp; each element of the other codecs uses one thread. */
 void cuda_codec_encode(const struct cuda_compute *compute, const struct codec_encode_args *args,
                        uint8_t *bytes, int *nonfinite) {
     ASSERT(args->count >= 0 && args->count <= COUNT_MAX && args->codec < CODEC_COUNT);
@@ -41,7 +41,7 @@ void cuda_codec_encode(const struct cuda_compute *compute, const struct codec_en
                                          .nonfinite = nonfinite,
                                          .count = args->count};
     int64_t block = codec_block(args->codec);
-    struct cuda_shape shape = shape_of(args->count, block > 1 ? block * WARPS : CODEC_THREADS);
+    struct cuda_shape shape = make_shape(args->count, block > 1 ? block * WARPS : CODEC_THREADS);
     cuda_launch(compute, compute->table->codec.encode[args->codec], &shape, &params);
 }
 
@@ -49,7 +49,7 @@ void cuda_codec_decode(const struct cuda_compute *compute, enum codec codec, int
                        const uint8_t *bytes, float *values) {
     ASSERT(count >= 0 && count <= COUNT_MAX && codec < CODEC_COUNT);
     struct codec_decode_params params = {.bytes = bytes, .values = values, .count = count};
-    struct cuda_shape shape = shape_of(count, CODEC_THREADS);
+    struct cuda_shape shape = make_shape(count, CODEC_THREADS);
     cuda_launch(compute, compute->table->codec.decode[codec], &shape, &params);
 }
 
@@ -58,6 +58,6 @@ void cuda_codec_decode_add(const struct cuda_compute *compute, const struct code
     ASSERT(args->count >= 0 && args->count <= COUNT_MAX && args->codec < CODEC_COUNT);
     struct codec_decode_params params = {
         .bytes = bytes, .values = sums, .count = args->count, .weight = args->weight, .add = 1};
-    struct cuda_shape shape = shape_of(args->count, CODEC_THREADS);
+    struct cuda_shape shape = make_shape(args->count, CODEC_THREADS);
     cuda_launch(compute, compute->table->codec.decode[args->codec], &shape, &params);
 }

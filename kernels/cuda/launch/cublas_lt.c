@@ -15,7 +15,7 @@ static const struct {
     size_t at;
 } SYMBOLS[] = {CUBLAS_LT_FUNCTIONS(CUBLAS_LT_SYMBOL)};
 
-static enum status refuse(const char *reason, const char *detail, struct fault *fault) {
+static enum status set_fault(const char *reason, const char *detail, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, LIBRARIES[0],
                      "install cuBLAS of CUDA 13 or 12, or add its folder to LD_LIBRARY_PATH; "
                      "without it, slower built-in kernels compute matrix products",
@@ -28,14 +28,15 @@ enum status cublas_lt_find(struct cublas_lt *library, struct fault *fault) {
         opened = dlopen(LIBRARIES[i], RTLD_NOW | RTLD_LOCAL);
     }
     if (opened == NULL) {
-        return refuse("cuBLASLt is not installed", dlerror(), fault);
+        return set_fault("cuBLASLt is not installed", dlerror(), fault);
     }
     struct cublas_lt found;
     for (size_t i = 0; i < sizeof SYMBOLS / sizeof SYMBOLS[0]; i++) {
         void *symbol = dlsym(opened, SYMBOLS[i].name);
         if (symbol == NULL) {
             dlclose(opened);
-            return refuse("this cuBLASLt lacks a needed function", SYMBOLS[i].name, fault);
+            return set_fault("the installed cuBLASLt lacks a required function", SYMBOLS[i].name,
+                             fault);
         }
         *(void **)((char *)&found + SYMBOLS[i].at) = symbol;
     }

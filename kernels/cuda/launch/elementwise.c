@@ -33,7 +33,7 @@ enum status cuda_elementwise_kernels_init(const struct cuda_driver *driver,
                             ARRAY_COUNT(entries), fault);
 }
 
-/* ---- one element to another ---- */
+/* ---- operations on single elements ---- */
 
 static void run_elements(const struct cuda_compute *compute, const struct elementwise_args *args,
                          const CUfunction kernels[CUDA_DTYPES],
@@ -48,8 +48,8 @@ static void run_elements(const struct cuda_compute *compute, const struct elemen
     for (int i = 0; i < 2; i++) {
         params.aligned = params.aligned && cuda_is_aligned(params.out[i]);
     }
-    struct cuda_shape shape =
-        cuda_shape_of(args->count, cuda_run_elements(args->dtype), CUDA_ELEMENT_THREADS);
+    struct cuda_shape shape = cuda_shape_for_elements(
+        args->count, cuda_elements_per_access(args->dtype), CUDA_ELEMENT_THREADS);
     cuda_launch(compute, kernels[args->dtype], &shape, &params);
 }
 
@@ -84,15 +84,15 @@ void cuda_gelu_backward(const struct cuda_compute *compute, const struct element
     run_elements(compute, args, compute->table->elementwise.gelu_backward, &tensors);
 }
 
-/* ---- bytes: zero and cast ---- */
+/* ---- zero and cast ---- */
 
 void cuda_zero_run(const struct cuda_compute *compute, void *bytes, uint64_t count) {
     if (count == 0 || compute->failure->result != CUDA_SUCCESS) {
         return;
     }
-    cuda_note(compute,
-              compute->driver->cuMemsetD8Async((CUdeviceptr)bytes, 0, count, compute->stream),
-              "enqueue zeros");
+    cuda_record_result(
+        compute, compute->driver->cuMemsetD8Async((CUdeviceptr)bytes, 0, count, compute->stream),
+        "enqueue zeros");
 }
 
 void cuda_cast_run(const struct cuda_compute *compute, int64_t count, enum dtype from,
@@ -106,14 +106,15 @@ void cuda_cast_run(const struct cuda_compute *compute, int64_t count, enum dtype
         CUresult result =
             compute->driver->cuMemcpyAsync((CUdeviceptr)out, (CUdeviceptr)in,
                                            (size_t)(count * dtype_bytes(from)), compute->stream);
-        cuda_note(compute, result, "enqueue a copy");
+        cuda_record_result(compute, result, "enqueue a copy");
         return;
     }
     struct cuda_cast_params params = {.in = in,
                                       .out = out,
                                       .count = count,
                                       .aligned = cuda_is_aligned(in) && cuda_is_aligned(out)};
-    struct cuda_shape shape = cuda_shape_of(count, CUDA_CAST_ELEMENTS, CUDA_ELEMENT_THREADS);
+    struct cuda_shape shape =
+        cuda_shape_for_elements(count, CUDA_CAST_ELEMENTS_PER_THREAD, CUDA_ELEMENT_THREADS);
     cuda_launch(compute, compute->table->elementwise.cast[from][to], &shape, &params);
 }
 
@@ -131,11 +132,11 @@ void cuda_column_sum_run(const struct cuda_compute *compute, const struct column
         .rows = args->rows,
         .columns = args->columns,
         .stride = args->stride,
-        .aligned = cuda_is_aligned(x) && row_bytes % CUDA_RUN_BYTES == 0,
+        .aligned = cuda_is_aligned(x) && row_bytes % CUDA_ACCESS_BYTES == 0,
     };
     int64_t chunks = items_count(args->rows, CUDA_COLUMN_SUM_ROWS);
     ASSERT(chunks <= GRID_Y_MAX);
-    int64_t width = params.aligned ? cuda_run_elements(args->dtype) : 1;
+    int64_t width = params.aligned ? cuda_elements_per_access(args->dtype) : 1;
     struct cuda_shape shape = {
         .grid = {(unsigned)items_count(args->columns, CUDA_WARP * width), (unsigned)chunks, 1},
         .threads = CUDA_COLUMN_SUM_WARPS * CUDA_WARP,
@@ -150,7 +151,7 @@ void cuda_column_sum_run(const struct cuda_compute *compute, const struct column
 /* ---- rope ---- */
 
 static bool rope_is_aligned(const struct rope_args *args, const void *in, const void *out) {
-    int64_t width = cuda_run_elements(args->dtype);
+    int64_t width = cuda_elements_per_access(args->dtype);
     return cuda_is_aligned(in) && cuda_is_aligned(out) && args->in_stride % width == 0 &&
            args->out_stride % width == 0 && args->head_dim % width == 0 &&
            args->rotary_dim % (2 * width) == 0;
@@ -163,7 +164,7 @@ void cuda_rope_run(const struct cuda_compute *compute, const struct rope_args *a
     ASSERT(cuda_is_float(args->dtype));
     const struct cuda_elementwise_kernels *kernels = &compute->table->elementwise;
     bool wide = rope_is_aligned(args, in, out);
-    int64_t width = wide ? cuda_run_elements(args->dtype) : 1;
+    int64_t width = wide ? cuda_elements_per_access(args->dtype) : 1;
     int64_t others = in != out ? (args->head_dim - args->rotary_dim) / width : 0;
     int64_t pairs = args->rotary_dim / 2 / width;
     if (pairs + others == 0) {
@@ -184,6 +185,6 @@ void cuda_rope_run(const struct cuda_compute *compute, const struct rope_args *a
         .rotary_dim = (int)args->rotary_dim,
         .inverse = args->inverse,
     };
-    struct cuda_shape shape = cuda_shape_of(params.units, 1, CUDA_ELEMENT_THREADS);
+    struct cuda_shape shape = cuda_shape_for_elements(params.units, 1, CUDA_ELEMENT_THREADS);
     cuda_launch(compute, (wide ? kernels->rope_wide : kernels->rope)[args->dtype], &shape, &params);
 }

@@ -25,7 +25,7 @@ static void check_args(const struct embedding_args *args) {
 }
 
 static bool is_aligned(const struct embedding_args *args, const void *rows) {
-    return cuda_is_aligned(rows) && args->dim % cuda_run_elements(args->dtype) == 0;
+    return cuda_is_aligned(rows) && args->dim % cuda_elements_per_access(args->dtype) == 0;
 }
 
 void cuda_embedding_forward(const struct cuda_compute *compute, const struct embedding_args *args,
@@ -48,10 +48,11 @@ void cuda_embedding_forward(const struct cuda_compute *compute, const struct emb
 
 static void run_backward(const struct cuda_compute *compute, const struct embedding_args *args,
                          const struct cuda_embedding_backward_params *params) {
-    int64_t slices = items_count(args->dim, CUDA_EMBEDDING_ADDERS * CUDA_EMBEDDING_WIDTH);
+    int64_t slices =
+        items_count(args->dim, CUDA_EMBEDDING_BACKWARD_THREADS * CUDA_EMBEDDING_COLUMNS_PER_THREAD);
     ASSERT(slices <= GRID_Y_MAX);
     struct cuda_shape shape = {.grid = {(unsigned)args->tokens, (unsigned)slices, 1},
-                               .threads = CUDA_EMBEDDING_ADDERS};
+                               .threads = CUDA_EMBEDDING_BACKWARD_THREADS};
     cuda_launch(compute, compute->table->embedding.backward[args->dtype], &shape, params);
 }
 
@@ -65,7 +66,7 @@ void cuda_embedding_backward(const struct cuda_compute *compute, const struct em
                                                     .tokens = args->tokens,
                                                     .dim = args->dim,
                                                     .padding = args->padding};
-    bool rows_aligned = cuda_is_aligned(dout) && args->dim % CUDA_EMBEDDING_WIDTH == 0;
+    bool rows_aligned = cuda_is_aligned(dout) && args->dim % CUDA_EMBEDDING_COLUMNS_PER_THREAD == 0;
     if (dtable != NULL) {
         params.aligned = rows_aligned && cuda_is_aligned(dtable);
         run_backward(compute, args, &params);

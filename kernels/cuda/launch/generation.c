@@ -17,11 +17,11 @@ enum status cuda_generation_kernels_init(const struct cuda_driver *driver,
                             ARRAY_COUNT(entries), fault);
 }
 
-static void run(const struct cuda_compute *compute, const struct generation_args *args,
-                const CUfunction kernels[CUDA_DTYPES], int64_t elements,
-                const struct cuda_generation_params *params) {
+static void launch_rows(const struct cuda_compute *compute, const struct generation_args *args,
+                        const CUfunction kernels[CUDA_DTYPES], int64_t elements,
+                        const struct cuda_generation_params *params) {
     ASSERT(cuda_is_float(args->dtype));
-    struct cuda_shape shape = cuda_shape_of(elements, 1, CUDA_GENERATION_THREADS);
+    struct cuda_shape shape = cuda_shape_for_elements(elements, 1, CUDA_GENERATION_THREADS);
     cuda_launch(compute, kernels[args->dtype], &shape, params);
 }
 
@@ -29,12 +29,13 @@ void cuda_cache_append(const struct cuda_compute *compute, const struct generati
                        const struct step_scalars *scalars, const void *rows, void *cache) {
     const struct cuda_generation_params params = {scalars,      rows,        cache,
                                                   args->tokens, args->width, args->stride};
-    run(compute, args, compute->table->generation.append, args->tokens * args->width, &params);
+    launch_rows(compute, args, compute->table->generation.append, args->tokens * args->width,
+                &params);
 }
 
 void cuda_select_last(const struct cuda_compute *compute, const struct generation_args *args,
                       const struct step_scalars *scalars, const void *rows, void *out) {
     const struct cuda_generation_params params = {scalars,      rows,        out,
                                                   args->tokens, args->width, args->stride};
-    run(compute, args, compute->table->generation.select, args->width, &params);
+    launch_rows(compute, args, compute->table->generation.select, args->width, &params);
 }

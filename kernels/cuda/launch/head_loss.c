@@ -11,8 +11,8 @@
 
 extern const char cuda_head_loss_fatbin[];
 
-/* Rows of few logits use fewer threads. */
-enum { ROW_THREADS_FEW = 128, VOCAB_FEW = 4096 };
+/* Rows of at most SMALL_VOCAB_MAX logits use fewer threads. */
+enum { SMALL_VOCAB_THREADS = 128, SMALL_VOCAB_MAX = 4096 };
 
 enum status cuda_head_loss_kernels_init(const struct cuda_driver *driver,
                                         struct cuda_head_loss_kernels *kernels,
@@ -28,7 +28,7 @@ enum status cuda_head_loss_kernels_init(const struct cuda_driver *driver,
 struct product {
     struct matmul_args args;
     struct cuda_product_operands operands;
-    bool needed;
+    bool is_needed;
 };
 
 struct chunk {
@@ -36,8 +36,8 @@ struct chunk {
     struct product logits, dhidden, dweight;
 };
 
-static struct chunk chunk_at(const struct head_loss_args *args,
-                             const struct cuda_head_loss_operands *operands, int64_t index) {
+static struct chunk make_chunk(const struct head_loss_args *args,
+                               const struct cuda_head_loss_operands *operands, int64_t index) {
     struct chunk chunk = {.first = index * args->chunk,
                           .tokens = item_length(args->tokens, args->chunk, index)};
     const void *rows = element_address(operands->hidden, args->dtype, chunk.first * args->dim);
@@ -45,7 +45,7 @@ static struct chunk chunk_at(const struct head_loss_args *args,
     chunk.logits = (struct product){
         .args = head_loss_logits_product(args, chunk.tokens),
         .operands = {.a = rows, .b = operands->weight, .c = logits},
-        .needed = true,
+        .is_needed = true,
     };
     if (operands->dhidden != NULL) {
         void *dhidden =
@@ -53,26 +53,27 @@ static struct chunk chunk_at(const struct head_loss_args *args,
         chunk.dhidden = (struct product){
             .args = head_loss_dhidden_product(args, chunk.tokens),
             .operands = {.a = logits, .b = operands->weight, .c = dhidden},
-            .needed = true,
+            .is_needed = true,
         };
     }
     if (operands->dweight != NULL) {
         chunk.dweight = (struct product){
             .args = head_loss_dweight_product(args, chunk.tokens, args->accumulate || index > 0),
             .operands = {.a = logits, .b = rows, .c = operands->dweight},
-            .needed = true,
+            .is_needed = true,
         };
     }
     return chunk;
 }
 
-void cuda_head_loss_choose(struct cuda_products *products, const struct head_loss_args *args,
-                           const struct cuda_head_loss_operands *operands) {
+void cuda_head_loss_choose_products(struct cuda_products *products,
+                                    const struct head_loss_args *args,
+                                    const struct cuda_head_loss_operands *operands) {
     for (int64_t index = 0; index < items_count(args->tokens, args->chunk); index++) {
-        struct chunk chunk = chunk_at(args, operands, index);
+        struct chunk chunk = make_chunk(args, operands, index);
         const struct product *all[] = {&chunk.logits, &chunk.dhidden, &chunk.dweight};
         for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
-            if (all[i]->needed) {
+            if (all[i]->is_needed) {
                 cuda_products_choose(products, &all[i]->args, &all[i]->operands);
             }
         }
@@ -83,7 +84,7 @@ void cuda_head_loss_choose(struct cuda_products *products, const struct head_los
 
 static void run_product(const struct cuda_compute *compute, const struct product *product,
                         void *workspace) {
-    if (product->needed) {
+    if (product->is_needed) {
         const struct cuda_product_operands *operands = &product->operands;
         cuda_matmul_run(compute, &product->args, operands->a, operands->b, NULL, operands->c,
                         workspace);
@@ -96,8 +97,8 @@ static void run_rows(const struct cuda_compute *compute, const struct head_loss_
     struct head_loss_total_params total = {
         .losses = params->losses, .scalars = params->scalars, .rows = tokens};
     struct cuda_shape wide = {.grid = {(unsigned)tokens, 1, 1},
-                              .threads = args->vocab > VOCAB_FEW ? HEAD_LOSS_THREADS_MAX
-                                                                 : ROW_THREADS_FEW};
+                              .threads = args->vocab > SMALL_VOCAB_MAX ? HEAD_LOSS_THREADS_MAX
+                                                                       : SMALL_VOCAB_THREADS};
     struct cuda_shape narrow = {.grid = {1, 1, 1}, .threads = HEAD_LOSS_TOTAL_THREADS};
     cuda_launch(compute, kernels->rows, &wide, params);
     cuda_launch(compute, kernels->total, &narrow, &total);
@@ -116,8 +117,8 @@ void cuda_head_loss_run(const struct cuda_compute *compute, const struct head_lo
                                                .dhidden = dhidden,
                                                .dweight = dweight,
                                                .workspace = workspace};
-    char *losses = (char *)workspace + cuda_head_loss_losses_at(args);
-    void *scratch = (char *)workspace + cuda_head_loss_scratch_at(args);
+    char *losses = (char *)workspace + cuda_head_loss_losses_offset(args);
+    void *scratch = (char *)workspace + cuda_head_loss_scratch_offset(args);
     struct head_loss_rows_params rows = {.logits = workspace,
                                          .losses = (double *)(void *)losses,
                                          .scalars = scalars,
@@ -126,7 +127,7 @@ void cuda_head_loss_run(const struct cuda_compute *compute, const struct head_lo
                                          .gradient = args->gradient,
                                          .bf16 = args->dtype == DTYPE_BF16};
     for (int64_t index = 0; index < items_count(args->tokens, args->chunk); index++) {
-        struct chunk chunk = chunk_at(args, &operands, index);
+        struct chunk chunk = make_chunk(args, &operands, index);
         rows.labels = labels + chunk.first;
         run_product(compute, &chunk.logits, scratch);
         run_rows(compute, args, chunk.tokens, &rows);

@@ -17,8 +17,9 @@ MUST_CHECK enum status cuda_head_loss_kernels_init(const struct cuda_driver *dri
                                                    struct cuda_head_loss_kernels *kernels,
                                                    struct fault *fault);
 
-/* cuda_head_loss_run: head_loss_run. A label that is neither -100 nor below vocab makes loss_sum
- * NaN. Within a chunk, losses are added in an order that depends only on its length. */
+/* cuda_head_loss_run: head_loss_run on the device. A label that is neither -100 nor below vocab
+ * makes loss_sum NaN. Within a chunk, losses are added in an order that depends only on its
+ * length. */
 void cuda_head_loss_run(const struct cuda_compute *compute, const struct head_loss_args *args,
                         const void *hidden, const void *weight, const int32_t *labels,
                         struct step_scalars *scalars, void *dhidden, float *dweight,
@@ -31,8 +32,10 @@ struct cuda_head_loss_operands {
     void *workspace;
 };
 
-/* cuda_head_loss_choose: call cuda_products_choose for each product of every chunk; at bind. */
-void cuda_head_loss_choose(struct cuda_products *products, const struct head_loss_args *args,
-                           const struct cuda_head_loss_operands *operands);
+/* cuda_head_loss_choose_products: call cuda_products_choose for each product of every chunk. The
+ * caller does this at bind. */
+void cuda_head_loss_choose_products(struct cuda_products *products,
+                                    const struct head_loss_args *args,
+                                    const struct cuda_head_loss_operands *operands);
 
 #endif

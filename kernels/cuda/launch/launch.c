@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-void cuda_note(const struct cuda_compute *compute, CUresult result, const char *action) {
+void cuda_record_result(const struct cuda_compute *compute, CUresult result, const char *action) {
     if (result != CUDA_SUCCESS && compute->failure->result == CUDA_SUCCESS) {
         *compute->failure = (struct cuda_failure){result, action};
     }
@@ -20,11 +20,11 @@ void cuda_launch(const struct cuda_compute *compute, CUfunction function,
     }
     /* The driver copies the struct during the call and never writes to it. */
     void *arguments[] = {(void *)(uintptr_t)params};
-    cuda_note(compute,
-              compute->driver->cuLaunchKernel(function, grid[0], grid[1], grid[2], shape->threads,
-                                              1, 1, shape->shared_bytes, compute->stream, arguments,
-                                              NULL),
-              "launch a kernel");
+    cuda_record_result(compute,
+                       compute->driver->cuLaunchKernel(function, grid[0], grid[1], grid[2],
+                                                       shape->threads, 1, 1, shape->shared_bytes,
+                                                       compute->stream, arguments, NULL),
+                       "launch a kernel");
 }
 
 static CUresult load_entry(const struct cuda_driver *driver, CUlibrary library,
@@ -45,17 +45,17 @@ static CUresult load_entry(const struct cuda_driver *driver, CUlibrary library,
     return result;
 }
 
-static enum status refuse(const struct cuda_driver *driver, CUresult result, const char *family,
-                          const char *kernel, struct fault *fault) {
+static enum status set_load_fault(const struct cuda_driver *driver, CUresult result,
+                                  const char *family, const char *kernel, struct fault *fault) {
     char subject[sizeof fault->subject];
     snprintf(subject, sizeof subject, "kernels of %s%s%s", family, kernel[0] != 0 ? ", " : "",
              kernel);
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) {
         return fault_set(
             fault, STATUS_INPUT, subject,
-            "use a device of the first of these architectures or later, or a cpu target",
-            "this build has no code for this device: it has " CUDA_ARCHITECTURES
-            " and, as PTX, all later ones");
+            "use a GPU of the first of these architectures or a later one, or a CPU target",
+            "this build has no code for this GPU; it has code for " CUDA_ARCHITECTURES
+            " and, as PTX, for all later architectures");
     }
     bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
     return cuda_fault(driver, result, full ? STATUS_FIT : STATUS_FAILED, subject, "load them",
@@ -68,13 +68,13 @@ enum status cuda_load_family(const struct cuda_driver *driver, const char *famil
     CUlibrary library;
     CUresult result = driver->cuLibraryLoadData(&library, fatbin, NULL, NULL, 0, NULL, NULL, 0);
     if (result != CUDA_SUCCESS) {
-        return refuse(driver, result, family, "", fault);
+        return set_load_fault(driver, result, family, "", fault);
     }
     for (int i = 0; i < count; i++) {
         result = load_entry(driver, library, &entries[i]);
         if (result != CUDA_SUCCESS) {
             (void)driver->cuLibraryUnload(library);
-            return refuse(driver, result, family, entries[i].name, fault);
+            return set_load_fault(driver, result, family, entries[i].name, fault);
         }
     }
     return OK;

@@ -25,8 +25,8 @@
 struct cuda_kernel_table; /* one struct of CUfunctions for each family, in launch/table.h */
 struct cuda_products;     /* matrix products chosen at bind, in launch/products.h */
 
-/* The first error since it was cleared. Once set, nothing more is enqueued. The executor reads it
- * after it has enqueued a segment. */
+/* The first CUDA error since this struct was cleared. After an error, nothing more is enqueued. The
+ * executor reads it after it has enqueued a segment. */
 struct cuda_failure {
     CUresult result; /* CUDA_SUCCESS: no error */
     const char *action;
@@ -41,20 +41,21 @@ struct cuda_compute {
     int multiprocessors;
 };
 
-/* A grid of blocks of threads. */
+/* The launch shape of a kernel: a grid of blocks of threads. */
 struct cuda_shape {
     unsigned grid[3];
-    unsigned threads;      /* of a block, a multiple of 32 */
+    unsigned threads;      /* threads of a block, a multiple of 32 */
     unsigned shared_bytes; /* dynamic shared memory of a block */
 };
 
-/* cuda_launch: enqueue a kernel with `params`, the one struct it takes. A grid of 0 blocks enqueues
- * nothing. */
+/* cuda_launch: enqueue a kernel with its only argument, the struct `params`. A grid of 0 blocks
+ * enqueues nothing. */
 void cuda_launch(const struct cuda_compute *compute, CUfunction function,
                  const struct cuda_shape *shape, const void *params);
 
-/* cuda_note: record a result that is not CUDA_SUCCESS, unless an earlier one is recorded. */
-void cuda_note(const struct cuda_compute *compute, CUresult result, const char *action);
+/* cuda_record_result: record a result that is not CUDA_SUCCESS, unless an earlier one is
+ * recorded. */
+void cuda_record_result(const struct cuda_compute *compute, CUresult result, const char *action);
 
 /* One entry of a family's fatbin: the kernel's name in its .cu, the address to store its function
  * at, and the maximum dynamic shared memory of its launches. */

@@ -7,7 +7,7 @@
 
 extern const char cuda_matmul_fatbin[];
 
-enum { SMALL, LARGE };
+enum { SMALL_TILE, LARGE_TILE };
 enum { ROW_ALIGN = 16, WORKSPACE_ALIGN = 256 };
 /* Threads and dynamic shared memory of a block for each size of tile. */
 static const unsigned TILES[] = {MATMUL_TILE_SMALL, MATMUL_TILE_LARGE};
@@ -22,37 +22,37 @@ static const unsigned F32_SHARED[] = {F32_BYTES(MATMUL_TILE_SMALL), F32_BYTES(MA
 enum status cuda_matmul_kernels_init(const struct cuda_driver *driver,
                                      struct cuda_matmul_kernels *kernels, struct fault *fault) {
     const struct cuda_entry entries[] = {
-        {"matmul_bf16_nn_small", &kernels->bf16[0][0][SMALL], BF16_SHARED[SMALL]},
-        {"matmul_bf16_nn_large", &kernels->bf16[0][0][LARGE], BF16_SHARED[LARGE]},
-        {"matmul_bf16_nt_small", &kernels->bf16[0][1][SMALL], BF16_SHARED[SMALL]},
-        {"matmul_bf16_nt_large", &kernels->bf16[0][1][LARGE], BF16_SHARED[LARGE]},
-        {"matmul_bf16_tn_small", &kernels->bf16[1][0][SMALL], BF16_SHARED[SMALL]},
-        {"matmul_bf16_tn_large", &kernels->bf16[1][0][LARGE], BF16_SHARED[LARGE]},
-        {"matmul_bf16_tt_small", &kernels->bf16[1][1][SMALL], BF16_SHARED[SMALL]},
-        {"matmul_bf16_tt_large", &kernels->bf16[1][1][LARGE], BF16_SHARED[LARGE]},
-        {"matmul_f32_small", &kernels->f32[SMALL], F32_SHARED[SMALL]},
-        {"matmul_f32_large", &kernels->f32[LARGE], F32_SHARED[LARGE]},
+        {"matmul_bf16_nn_small", &kernels->bf16[0][0][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
+        {"matmul_bf16_nn_large", &kernels->bf16[0][0][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
+        {"matmul_bf16_nt_small", &kernels->bf16[0][1][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
+        {"matmul_bf16_nt_large", &kernels->bf16[0][1][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
+        {"matmul_bf16_tn_small", &kernels->bf16[1][0][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
+        {"matmul_bf16_tn_large", &kernels->bf16[1][0][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
+        {"matmul_bf16_tt_small", &kernels->bf16[1][1][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
+        {"matmul_bf16_tt_large", &kernels->bf16[1][1][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
+        {"matmul_f32_small", &kernels->f32[SMALL_TILE], F32_SHARED[SMALL_TILE]},
+        {"matmul_f32_large", &kernels->f32[LARGE_TILE], F32_SHARED[LARGE_TILE]},
     };
     return cuda_load_family(driver, "matmul", cuda_matmul_fatbin, entries, ARRAY_COUNT(entries),
                             fault);
 }
 
-static int64_t tiles_of(int64_t length, unsigned tile) {
+static int64_t tile_count(int64_t length, unsigned tile) {
     return (length + tile - 1) / tile;
 }
 
-/* Large tiles read less per sum, small tiles keep more multiprocessors busy. The choice changes no
- * bit. */
-static int size_for(const struct cuda_compute *compute, const struct matmul_args *args) {
-    int64_t large = tiles_of(args->m, TILES[LARGE]) * tiles_of(args->n, TILES[LARGE]);
-    return large >= compute->multiprocessors ? LARGE : SMALL;
+/* Large tiles read less per sum; small tiles keep more multiprocessors busy. The choice does not
+ * affect the results. */
+static int choose_tile_size(const struct cuda_compute *compute, const struct matmul_args *args) {
+    int64_t large = tile_count(args->m, TILES[LARGE_TILE]) * tile_count(args->n, TILES[LARGE_TILE]);
+    return large >= compute->multiprocessors ? LARGE_TILE : SMALL_TILE;
 }
 
-static int rows_aligned(const void *base, int64_t stride, enum dtype dtype) {
+static int are_rows_aligned(const void *base, int64_t stride, enum dtype dtype) {
     return ((uintptr_t)base | (uintptr_t)(stride * dtype_bytes(dtype))) % ROW_ALIGN == 0;
 }
 
-static int is_paired(const struct matmul_args *args, const void *c) {
+static int are_pairs_aligned(const struct matmul_args *args, const void *c) {
     uintptr_t pair = (uintptr_t)(2 * dtype_bytes(args->dtype_out));
     return (uintptr_t)c % pair == 0 && args->ldc % 2 == 0;
 }
@@ -68,12 +68,12 @@ static void check_args(const struct matmul_args *args, const void *bias) {
     ASSERT(args->bias == (bias != NULL));
 }
 
-void cuda_matmul_own(const struct cuda_compute *compute, const struct matmul_args *args,
-                     const void *a, const void *b, const void *bias, void *c) {
+void cuda_matmul_builtin(const struct cuda_compute *compute, const struct matmul_args *args,
+                         const void *a, const void *b, const void *bias, void *c) {
     check_args(args, bias);
-    int size = size_for(compute, args);
-    int64_t tile_rows = tiles_of(args->m, TILES[size]);
-    int64_t tile_columns = tiles_of(args->n, TILES[size]);
+    int size = choose_tile_size(compute, args);
+    int64_t tile_rows = tile_count(args->m, TILES[size]);
+    int64_t tile_columns = tile_count(args->n, TILES[size]);
     ASSERT(tile_columns <= INT32_MAX / MATMUL_GROUP_ROWS && tile_rows <= INT32_MAX / tile_columns);
     struct matmul_params params = {
         .m = args->m,
@@ -90,9 +90,9 @@ void cuda_matmul_own(const struct cuda_compute *compute, const struct matmul_arg
         .tile_columns = (int32_t)tile_columns,
         .transpose_a = args->transpose_a,
         .transpose_b = args->transpose_b,
-        .a_aligned = rows_aligned(a, args->lda, args->dtype_in),
-        .b_aligned = rows_aligned(b, args->ldb, args->dtype_in),
-        .c_paired = is_paired(args, c),
+        .a_aligned = are_rows_aligned(a, args->lda, args->dtype_in),
+        .b_aligned = are_rows_aligned(b, args->ldb, args->dtype_in),
+        .c_paired = are_pairs_aligned(args, c),
         .out_bf16 = args->dtype_out == DTYPE_BF16,
         .accumulate = args->accumulate,
     };
@@ -119,6 +119,6 @@ void cuda_matmul_run(const struct cuda_compute *compute, const struct matmul_arg
     check_args(args, bias);
     ASSERT(product == NULL || (uintptr_t)workspace % WORKSPACE_ALIGN == 0);
     if (product == NULL || !cuda_product_run(compute, product, &operands, workspace)) {
-        cuda_matmul_own(compute, args, a, b, bias, c);
+        cuda_matmul_builtin(compute, args, a, b, bias, c);
     }
 }

@@ -1,12 +1,12 @@
 /* matmul on CUDA: kernels/matmul.h with device addresses, computed by cuBLASLt if an algorithm was
- * chosen for the product, else by our own kernels. */
+ * chosen for the product, else by built-in kernels. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_MATMUL_H
 #define SKEP_KERNELS_CUDA_LAUNCH_MATMUL_H
 
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/matmul.h"
 
-enum { CUDA_MATMUL_SIZES = 2 }; /* sizes of a block's tile: small, large */
+enum { CUDA_MATMUL_SIZES = 2 }; /* number of tile sizes: small and large */
 
 struct cuda_matmul_kernels {
     CUfunction bf16[2][2][CUDA_MATMUL_SIZES]; /* [transpose_a][transpose_b] */
@@ -27,8 +27,9 @@ MUST_CHECK enum status cuda_matmul_kernels_init(const struct cuda_driver *driver
 void cuda_matmul_run(const struct cuda_compute *compute, const struct matmul_args *args,
                      const void *a, const void *b, const void *bias, void *c, void *workspace);
 
-/* cuda_matmul_own: the same by our own kernels, even if cuBLASLt was chosen; no workspace. */
-void cuda_matmul_own(const struct cuda_compute *compute, const struct matmul_args *args,
-                     const void *a, const void *b, const void *bias, void *c);
+/* cuda_matmul_builtin: cuda_matmul_run with the built-in kernels, even if an algorithm of cuBLASLt
+ * was chosen. It needs no workspace. */
+void cuda_matmul_builtin(const struct cuda_compute *compute, const struct matmul_args *args,
+                         const void *a, const void *b, const void *bias, void *c);
 
 #endif

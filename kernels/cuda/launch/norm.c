@@ -6,9 +6,9 @@
 
 extern const char cuda_norm_fatbin[];
 
-/* Maximum dynamic shared memory of a block in the backward pass: three blocks fit a multiprocessor
- * with 228 KiB, one the smallest with 100 KiB. Short rows stay within the limit that needs no
- * special request. */
+/* Maximum dynamic shared memory of a block in the backward pass: three blocks fit in a
+ * multiprocessor with 228 KiB, and one block fits in the smallest, with 100 KiB. Blocks for short
+ * rows stay within 48 KiB, which need no special request. */
 enum { SHARED_BYTES_MAX = 72 * 1024, SHORT_SHARED_BYTES_MAX = 48 * 1024 };
 
 #define BACKWARD_ENTRY(kernel, slot)                                                               \
@@ -20,14 +20,14 @@ enum { SHARED_BYTES_MAX = 72 * 1024, SHORT_SHARED_BYTES_MAX = 48 * 1024 };
 enum status cuda_norm_kernels_init(const struct cuda_driver *driver,
                                    struct cuda_norm_kernels *kernels, struct fault *fault) {
     const struct cuda_entry entries[] = {
-        CUDA_ENTRY_PAIR(norm_forward, kernels->forward.any),
-        CUDA_ENTRY_PAIR(norm_forward_short, kernels->forward.brief),
-        CUDA_ENTRY_PAIR(norm_forward_wide, kernels->forward_wide.any),
-        CUDA_ENTRY_PAIR(norm_forward_wide_short, kernels->forward_wide.brief),
-        BACKWARD_PAIR(norm_backward, kernels->backward.any),
-        CUDA_ENTRY_PAIR(norm_backward_short, kernels->backward.brief),
-        BACKWARD_PAIR(norm_backward_wide, kernels->backward_wide.any),
-        CUDA_ENTRY_PAIR(norm_backward_wide_short, kernels->backward_wide.brief),
+        CUDA_ENTRY_PAIR(norm_forward, kernels->forward.any_length),
+        CUDA_ENTRY_PAIR(norm_forward_short, kernels->forward.short_rows),
+        CUDA_ENTRY_PAIR(norm_forward_wide, kernels->forward_wide.any_length),
+        CUDA_ENTRY_PAIR(norm_forward_wide_short, kernels->forward_wide.short_rows),
+        BACKWARD_PAIR(norm_backward, kernels->backward.any_length),
+        CUDA_ENTRY_PAIR(norm_backward_short, kernels->backward.short_rows),
+        BACKWARD_PAIR(norm_backward_wide, kernels->backward_wide.any_length),
+        CUDA_ENTRY_PAIR(norm_backward_wide_short, kernels->backward_wide.short_rows),
         CUDA_ENTRY(norm_add, kernels->add),
     };
     return cuda_load_family(driver, "norm", cuda_norm_fatbin, entries, ARRAY_COUNT(entries), fault);
@@ -38,17 +38,18 @@ static void check_args(const struct norm_args *args) {
     ASSERT(cuda_is_float(args->dtype));
 }
 
-static bool rows_are_aligned(const struct norm_args *args) {
-    return args->dim % cuda_run_elements(args->dtype) == 0;
+static bool are_rows_aligned(const struct norm_args *args) {
+    return args->dim % cuda_elements_per_access(args->dtype) == 0;
 }
 
-/* Teams of a block: a short row needs only one warp. */
-static int64_t teams_of(const struct norm_args *args) {
-    return args->dim <= CUDA_NORM_SHORT ? CUDA_NORM_WARPS : 1;
+/* The number of teams in a block: a team is one warp for short rows, else the whole block. */
+static int64_t teams_per_block(const struct norm_args *args) {
+    return args->dim <= CUDA_NORM_SHORT_ROW_MAX ? CUDA_NORM_WARPS : 1;
 }
 
-static CUfunction kernel_of(const struct cuda_norm_pair *pair, const struct norm_args *args) {
-    return args->dim <= CUDA_NORM_SHORT ? pair->brief[args->dtype] : pair->any[args->dtype];
+static CUfunction select_kernel(const struct cuda_norm_pair *pair, const struct norm_args *args) {
+    return args->dim <= CUDA_NORM_SHORT_ROW_MAX ? pair->short_rows[args->dtype]
+                                                : pair->any_length[args->dtype];
 }
 
 /* ---- forward ---- */
@@ -60,16 +61,16 @@ static void run_forward(const struct cuda_compute *compute, const struct norm_ar
     params.rows = args->rows;
     params.dim = args->dim;
     params.epsilon = args->epsilon;
-    bool wide = rows_are_aligned(args) && cuda_is_aligned(params.x) &&
+    bool wide = are_rows_aligned(args) && cuda_is_aligned(params.x) &&
                 cuda_is_aligned(params.weight) && cuda_is_aligned(params.bias) &&
                 cuda_is_aligned(params.out);
     const struct cuda_norm_kernels *kernels = &compute->table->norm;
     struct cuda_shape shape = {
-        .grid = {(unsigned)items_count(args->rows, teams_of(args)), 1, 1},
+        .grid = {(unsigned)items_count(args->rows, teams_per_block(args)), 1, 1},
         .threads = CUDA_NORM_THREADS,
     };
-    cuda_launch(compute, kernel_of(wide ? &kernels->forward_wide : &kernels->forward, args), &shape,
-                &params);
+    cuda_launch(compute, select_kernel(wide ? &kernels->forward_wide : &kernels->forward, args),
+                &shape, &params);
 }
 
 void cuda_rmsnorm_forward(const struct cuda_compute *compute, const struct norm_args *args,
@@ -92,17 +93,17 @@ void cuda_layernorm_forward(const struct cuda_compute *compute, const struct nor
 
 static bool backward_is_wide(const struct norm_args *args,
                              const struct cuda_norm_backward_params *params) {
-    return rows_are_aligned(args) && cuda_is_aligned(params->dout) && cuda_is_aligned(params->x) &&
+    return are_rows_aligned(args) && cuda_is_aligned(params->dout) && cuda_is_aligned(params->x) &&
            cuda_is_aligned(params->weight) && cuda_is_aligned(params->dadd) &&
            cuda_is_aligned(params->dx);
 }
 
-/* Columns of shared memory in which a block's teams compute `sums` sums, a multiple of the step of
- * a team's threads; 0 if they do not fit. */
-static unsigned share_sums(const struct norm_args *args, bool wide, int64_t sums,
-                           struct cuda_norm_backward_params *params) {
-    int64_t teams = teams_of(args);
-    int64_t step = CUDA_NORM_THREADS / teams * (wide ? cuda_run_elements(args->dtype) : 1);
+/* Set params->shared_columns for teams that compute `sums` sums each, and return the bytes of
+ * shared memory that a block needs for them. Both are 0 if the sums do not fit. */
+static unsigned reserve_shared_sums(const struct norm_args *args, bool wide, int64_t sums,
+                                    struct cuda_norm_backward_params *params) {
+    int64_t teams = teams_per_block(args);
+    int64_t step = CUDA_NORM_THREADS / teams * (wide ? cuda_elements_per_access(args->dtype) : 1);
     int64_t columns = items_count(args->dim, step) * step;
     int64_t bytes = teams * sums * columns * (int64_t)sizeof(float);
     ASSERT(teams == 1 || bytes <= SHORT_SHARED_BYTES_MAX);
@@ -111,15 +112,16 @@ static unsigned share_sums(const struct norm_args *args, bool wide, int64_t sums
     return fits ? (unsigned)bytes : 0;
 }
 
-/* Adds to dweight and dbias [dim], unless they are NULL. */
+/* Compute dx, and add the gradients of weight and bias to dweight[dim] and dbias[dim], unless
+ * NULL. */
 static void run_backward(const struct cuda_compute *compute, const struct norm_args *args,
                          const struct cuda_norm_backward_params *tensors, float *dweight,
                          float *dbias, float *partials) {
     check_args(args);
     ASSERT(tensors->dx != NULL || dweight != NULL || dbias != NULL);
     const struct cuda_norm_kernels *kernels = &compute->table->norm;
-    int64_t teams = teams_of(args);
-    int64_t chunks = items_count(args->rows, teams * CUDA_NORM_TEAM_ROWS);
+    int64_t teams = teams_per_block(args);
+    int64_t chunks = items_count(args->rows, teams * CUDA_NORM_ROWS_PER_TEAM);
     struct cuda_norm_backward_params params = *tensors;
     params.rows = args->rows;
     params.dim = args->dim;
@@ -129,9 +131,10 @@ static void run_backward(const struct cuda_compute *compute, const struct norm_a
     struct cuda_shape shape = {
         .grid = {(unsigned)chunks, 1, 1},
         .threads = CUDA_NORM_THREADS,
-        .shared_bytes = share_sums(args, wide, (dweight != NULL) + (dbias != NULL), &params),
+        .shared_bytes =
+            reserve_shared_sums(args, wide, (dweight != NULL) + (dbias != NULL), &params),
     };
-    cuda_launch(compute, kernel_of(wide ? &kernels->backward_wide : &kernels->backward, args),
+    cuda_launch(compute, select_kernel(wide ? &kernels->backward_wide : &kernels->backward, args),
                 &shape, &params);
     if (dweight != NULL) {
         cuda_partials_add(

@@ -7,9 +7,9 @@
 #include "kernels/cuda/launch/shapes.h"
 #include "kernels/norm.h"
 
-/* Variants for rows of any length, and for short rows. */
+/* A pair of variants: for rows of any length, and for short rows. */
 struct cuda_norm_pair {
-    CUfunction any[CUDA_DTYPES], brief[CUDA_DTYPES];
+    CUfunction any_length[CUDA_DTYPES], short_rows[CUDA_DTYPES];
 };
 
 struct cuda_norm_kernels {

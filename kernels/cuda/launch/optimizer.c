@@ -9,9 +9,9 @@
 
 extern const char cuda_optimizer_fatbin[];
 
-/* Blocks of AdamW for each multiprocessor. Each block computes the factors that all elements share,
- * so there are only as many blocks as every device can run at once. */
-enum { ADAMW_RESIDENT = 4, ONE_WARP = 32 };
+/* Number of AdamW blocks for each multiprocessor. Each block computes the factors that all elements
+ * share, so the grid has only as many blocks as every device can run at once. */
+enum { ADAMW_BLOCKS_PER_MULTIPROCESSOR = 4, ONE_WARP = 32 };
 
 enum status cuda_optimizer_kernels_init(const struct cuda_driver *driver,
                                         struct cuda_optimizer_kernels *kernels,
@@ -29,7 +29,7 @@ void cuda_gradient_norm_run(const struct cuda_compute *compute, int64_t count,
                             const float *gradients, struct step_scalars *scalars, void *workspace) {
     ASSERT(count >= 0 && count % GRANULE_ELEMENTS == 0);
     int64_t granules = count / GRANULE_ELEMENTS;
-    int64_t blocks = cuda_norm_blocks(count);
+    int64_t blocks = cuda_gradient_norm_blocks(count);
     struct norm_sums_params sums = {
         .gradients = gradients, .granules = granules, .partials = workspace};
     struct norm_merge_params merge = {.partials = workspace, .count = blocks, .scalars = scalars};
@@ -39,7 +39,8 @@ void cuda_gradient_norm_run(const struct cuda_compute *compute, int64_t count,
     cuda_launch(compute, compute->table->optimizer.norm_merge, &narrow, &merge);
 }
 
-static void launch_one(const struct cuda_compute *compute, CUfunction kernel, const void *params) {
+static void launch_single_block(const struct cuda_compute *compute, CUfunction kernel,
+                                const void *params) {
     struct cuda_shape shape = {.grid = {1, 1, 1}, .threads = ONE_WARP};
     cuda_launch(compute, kernel, &shape, params);
 }
@@ -47,13 +48,13 @@ static void launch_one(const struct cuda_compute *compute, CUfunction kernel, co
 void cuda_clip_run(const struct cuda_compute *compute, float clip_norm,
                    struct step_scalars *scalars) {
     struct clip_params params = {.scalars = scalars, .clip_norm = clip_norm};
-    launch_one(compute, compute->table->optimizer.clip, &params);
+    launch_single_block(compute, compute->table->optimizer.clip, &params);
 }
 
 void cuda_tally_out(const struct cuda_compute *compute, const struct step_scalars *scalars,
                     struct rank_tally *own) {
     struct tally_out_params params = {.scalars = scalars, .own = own};
-    launch_one(compute, compute->table->optimizer.tally_out, &params);
+    launch_single_block(compute, compute->table->optimizer.tally_out, &params);
 }
 
 void cuda_tally_in(const struct cuda_compute *compute, const struct tally_args *args,
@@ -68,7 +69,7 @@ void cuda_tally_in(const struct cuda_compute *compute, const struct tally_args *
         .loss = (args->parts & TALLY_LOSS) != 0,
         .norm = (args->parts & TALLY_NORM) != 0,
     };
-    launch_one(compute, compute->table->optimizer.tally_in, &params);
+    launch_single_block(compute, compute->table->optimizer.tally_in, &params);
 }
 
 void cuda_adamw_run(const struct cuda_compute *compute, const struct adamw_args *args,
@@ -98,8 +99,8 @@ void cuda_adamw_run(const struct cuda_compute *compute, const struct adamw_args 
         .aligned = cuda_is_aligned(gradients) && cuda_is_aligned(master) && cuda_is_aligned(m) &&
                    cuda_is_aligned(v) && cuda_is_aligned(params),
     };
-    int64_t rounds = items_count(args->count, ADAMW_THREADS * ADAMW_EACH);
-    int64_t most = (int64_t)compute->multiprocessors * ADAMW_RESIDENT;
+    int64_t rounds = items_count(args->count, ADAMW_THREADS * ADAMW_ELEMENTS_PER_THREAD);
+    int64_t most = (int64_t)compute->multiprocessors * ADAMW_BLOCKS_PER_MULTIPROCESSOR;
     struct cuda_shape shape = {.grid = {(unsigned)(rounds < most ? rounds : most), 1, 1},
                                .threads = ADAMW_THREADS};
     cuda_launch(compute, compute->table->optimizer.adamw, &shape, &launch);

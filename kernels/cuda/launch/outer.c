@@ -16,7 +16,7 @@ enum status cuda_outer_kernels_init(const struct cuda_driver *driver,
                             fault);
 }
 
-static struct cuda_shape shape_of(int64_t count) {
+static struct cuda_shape make_shape(int64_t count) {
     ASSERT(count >= 0 && count <= COUNT_MAX);
     return (struct cuda_shape){.grid = {(unsigned)items_count(count, OUTER_THREADS), 1, 1},
                                .threads = OUTER_THREADS};
@@ -26,7 +26,7 @@ void cuda_outer_gradient_run(const struct cuda_compute *compute, int64_t count, 
                              const float *inner, float *gradient) {
     struct outer_gradient_params params = {
         .outer = outer, .inner = inner, .gradient = gradient, .count = count};
-    struct cuda_shape shape = shape_of(count);
+    struct cuda_shape shape = make_shape(count);
     cuda_launch(compute, compute->table->outer.gradient, &shape, &params);
 }
 
@@ -39,6 +39,6 @@ void cuda_outer_step_run(const struct cuda_compute *compute, const struct outer_
                                        .count = args->count,
                                        .rate = args->rate,
                                        .momentum = args->momentum};
-    struct cuda_shape shape = shape_of(args->count);
+    struct cuda_shape shape = make_shape(args->count);
     cuda_launch(compute, compute->table->outer.step, &shape, &params);
 }

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGNMENT_MOST = 256, PROPOSALS = 16 };
+enum { ALIGNMENT_MAX = 256, PROPOSALS_MAX = 16 };
 
-/* Operands, in the order of struct cuda_product.alignment. */
+/* The operands of a product, in the order of struct cuda_product.alignment. */
 enum { OPERAND_A, OPERAND_B, OPERAND_BIAS, OPERAND_C };
 
-static enum status refuse(const struct cublas_lt *library, cublasStatus_t result,
-                          const char *action, struct fault *fault) {
+static enum status set_fault(const struct cublas_lt *library, cublasStatus_t result,
+                             const char *action, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, "cuBLASLt",
                      "check that the driver supports this libcublasLt and that the device has free "
                      "memory; without it, slower built-in kernels compute matrix products",
@@ -27,7 +27,7 @@ enum status cuda_products_init(const struct cublas_lt *library, const struct tar
     cublasLtHandle_t handle;
     cublasStatus_t result = library->cublasLtCreate(&handle);
     if (result != CUBLAS_STATUS_SUCCESS) {
-        return refuse(library, result, "create a handle", fault);
+        return set_fault(library, result, "create a handle", fault);
     }
     *products = (struct cuda_products){
         .lt = *library, .handle = handle, .target = target, .region = region};
@@ -41,7 +41,7 @@ enum status cuda_products_open(const struct target *target, struct region *regio
     return cuda_products_init(&library, target, region, products, fault);
 }
 
-static void release(const struct cublas_lt *library, const struct cuda_product *product) {
+static void release_product(const struct cublas_lt *library, const struct cuda_product *product) {
     if (product->operation != NULL) {
         (void)library->cublasLtMatmulDescDestroy(product->operation);
     }
@@ -55,7 +55,7 @@ static void release(const struct cublas_lt *library, const struct cuda_product *
 
 void cuda_products_finish(struct cuda_products *products) {
     for (const struct cuda_product *i = products->first; i != NULL; i = i->next) {
-        release(&products->lt, i);
+        release_product(&products->lt, i);
     }
     (void)products->lt.cublasLtDestroy(products->handle);
     *products = (struct cuda_products){.handle = NULL};
@@ -63,16 +63,16 @@ void cuda_products_finish(struct cuda_products *products) {
 
 /* ---- finding ---- */
 
-static unsigned alignment_of(const void *address) {
-    uintptr_t bits = (uintptr_t)address | ALIGNMENT_MOST;
+static unsigned address_alignment(const void *address) {
+    uintptr_t bits = (uintptr_t)address | ALIGNMENT_MAX;
     return (unsigned)(bits & -bits);
 }
 
-static void align_all(const struct cuda_product_operands *operands, unsigned alignment[4]) {
-    alignment[OPERAND_A] = alignment_of(operands->a);
-    alignment[OPERAND_B] = alignment_of(operands->b);
-    alignment[OPERAND_BIAS] = alignment_of(operands->bias);
-    alignment[OPERAND_C] = alignment_of(operands->c);
+static void read_alignments(const struct cuda_product_operands *operands, unsigned alignment[4]) {
+    alignment[OPERAND_A] = address_alignment(operands->a);
+    alignment[OPERAND_B] = address_alignment(operands->b);
+    alignment[OPERAND_BIAS] = address_alignment(operands->bias);
+    alignment[OPERAND_C] = address_alignment(operands->c);
 }
 
 static bool same_args(const struct matmul_args *a, const struct matmul_args *b) {
@@ -82,11 +82,11 @@ static bool same_args(const struct matmul_args *a, const struct matmul_args *b) 
            a->accumulate == b->accumulate && a->bias == b->bias;
 }
 
-static struct cuda_product *find(const struct cuda_products *products,
-                                 const struct matmul_args *args,
-                                 const struct cuda_product_operands *operands) {
+static struct cuda_product *find_product(const struct cuda_products *products,
+                                         const struct matmul_args *args,
+                                         const struct cuda_product_operands *operands) {
     unsigned alignment[4];
-    align_all(operands, alignment);
+    read_alignments(operands, alignment);
     for (struct cuda_product *i = products->first; i != NULL; i = i->next) {
         if (same_args(&i->args, args) && memcmp(i->alignment, alignment, sizeof alignment) == 0) {
             return i;
@@ -98,29 +98,29 @@ static struct cuda_product *find(const struct cuda_products *products,
 struct cuda_product *cuda_products_find(const struct cuda_products *products,
                                         const struct matmul_args *args,
                                         const struct cuda_product_operands *operands) {
-    struct cuda_product *product = find(products, args, operands);
+    struct cuda_product *product = find_product(products, args, operands);
     ASSERT(product != NULL);
-    return product->own ? NULL : product;
+    return product->uses_builtin ? NULL : product;
 }
 
 /* ---- describing a product to cuBLASLt ---- */
 
-static cudaDataType_t type_of(enum dtype dtype) {
+static cudaDataType_t cuda_type(enum dtype dtype) {
     return dtype == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
 /* cuBLASLt has no f32 product that rounds to bf16, and requires a bias of the result's type. */
-static bool is_known(const struct matmul_args *args) {
+static bool is_supported(const struct matmul_args *args) {
     return args->dtype_in == args->dtype_out || (args->dtype_in == DTYPE_BF16 && !args->bias);
 }
 
-static cublasStatus_t set(const struct cublas_lt *library, cublasLtMatmulDesc_t operation,
-                          cublasLtMatmulDescAttributes_t attribute, const void *value,
-                          size_t bytes) {
+static cublasStatus_t set_attribute(const struct cublas_lt *library, cublasLtMatmulDesc_t operation,
+                                    cublasLtMatmulDescAttributes_t attribute, const void *value,
+                                    size_t bytes) {
     return library->cublasLtMatmulDescSetAttribute(operation, attribute, value, bytes);
 }
 
-/* Full f32 products (no TF32) and f32 sums. */
+/* Describe a product with full f32 precision (no TF32) and f32 sums. */
 static cublasStatus_t describe_operation(const struct cublas_lt *library,
                                          const struct matmul_args *args, const void *bias,
                                          cublasLtMatmulDesc_t *operation) {
@@ -130,31 +130,34 @@ static cublasStatus_t describe_operation(const struct cublas_lt *library,
     cublasStatus_t result =
         library->cublasLtMatmulDescCreate(operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (result == CUBLAS_STATUS_SUCCESS) {
-        result = set(library, *operation, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof left);
-    }
-    if (result == CUBLAS_STATUS_SUCCESS) {
-        result = set(library, *operation, CUBLASLT_MATMUL_DESC_TRANSB, &right, sizeof right);
+        result =
+            set_attribute(library, *operation, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof left);
     }
     if (result == CUBLAS_STATUS_SUCCESS) {
         result =
-            set(library, *operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+            set_attribute(library, *operation, CUBLASLT_MATMUL_DESC_TRANSB, &right, sizeof right);
+    }
+    if (result == CUBLAS_STATUS_SUCCESS) {
+        result = set_attribute(library, *operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                               sizeof epilogue);
     }
     if (result == CUBLAS_STATUS_SUCCESS && args->bias) {
-        result = set(library, *operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+        result = set_attribute(library, *operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                               sizeof bias);
     }
     return result;
 }
 
-/* A row-major matrix of `rows` rows with `columns` columns. */
+/* Describe a row-major matrix [rows, columns] with `stride` elements from one row to the next. */
 static cublasStatus_t describe_matrix(const struct cublas_lt *library, enum dtype dtype,
                                       int64_t rows, int64_t columns, int64_t stride,
                                       cublasLtMatrixLayout_t *layout) {
-    return library->cublasLtMatrixLayoutCreate(layout, type_of(dtype), (uint64_t)columns,
+    return library->cublasLtMatrixLayoutCreate(layout, cuda_type(dtype), (uint64_t)columns,
                                                (uint64_t)rows, stride);
 }
 
-static cublasStatus_t describe(const struct cublas_lt *library, struct cuda_product *product,
-                               const void *bias) {
+static cublasStatus_t describe_product(const struct cublas_lt *library,
+                                       struct cuda_product *product, const void *bias) {
     const struct matmul_args *args = &product->args;
     int64_t a_rows = args->transpose_a ? args->k : args->m;
     int64_t a_columns = args->transpose_a ? args->m : args->k;
@@ -178,12 +181,12 @@ static cublasStatus_t describe(const struct cublas_lt *library, struct cuda_prod
 
 /* ---- proposals ---- */
 
-/* A sum over k is either not split, or its parts are stored in f32 and added by a separate kernel:
- * never added to C in arbitrary order, and never rounded to C's type in between. */
+/* The permitted way to split a sum over k: the parts are stored in f32 and a separate kernel adds
+ * them. They are never added to C in arbitrary order, nor rounded to the type of C in between. */
 static const uint32_t REDUCTIONS = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
-/* The numerical modes that no product of this type may use. */
-static uint64_t banned_algorithms(const struct matmul_args *args) {
+/* The numerical modes of cuBLASLt that a product of this type must not use. */
+static uint64_t banned_numerical_modes(const struct matmul_args *args) {
     uint64_t banned = CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
     if (args->dtype_in == DTYPE_F32) {
         banned |= CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 |
@@ -199,16 +202,16 @@ struct setting {
     size_t bytes;
 };
 
-static cublasStatus_t prefer(const struct cuda_products *products,
-                             const struct cuda_product *product,
-                             cublasLtMatmulPreference_t preference) {
+static cublasStatus_t set_preferences(const struct cuda_products *products,
+                                      const struct cuda_product *product,
+                                      cublasLtMatmulPreference_t preference) {
     uint64_t workspace = cuda_matmul_workspace_bytes(&product->args, products->target);
-    uint64_t ways = ~banned_algorithms(&product->args);
+    uint64_t modes = ~banned_numerical_modes(&product->args);
     const unsigned *alignment = product->alignment;
     const struct setting settings[] = {
         {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
         {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &REDUCTIONS, sizeof REDUCTIONS},
-        {CUBLASLT_MATMUL_PREF_IMPL_MASK, &ways, sizeof ways},
+        {CUBLASLT_MATMUL_PREF_IMPL_MASK, &modes, sizeof modes},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &alignment[OPERAND_B], sizeof *alignment},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &alignment[OPERAND_A], sizeof *alignment},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &alignment[OPERAND_C], sizeof *alignment},
@@ -224,9 +227,9 @@ static cublasStatus_t prefer(const struct cuda_products *products,
     return result;
 }
 
-/* Properties that the library does not report stay 0. */
-static struct cuda_product_record record_of(const struct cublas_lt *library,
-                                            const cublasLtMatmulHeuristicResult_t *proposal) {
+/* Read the properties of a proposal. Properties that the library does not report stay 0. */
+static struct cuda_product_record read_record(const struct cublas_lt *library,
+                                              const cublasLtMatmulHeuristicResult_t *proposal) {
     struct cuda_product_record record = {.workspace_bytes = proposal->workspaceSize};
     const struct {
         cublasLtMatmulAlgoConfigAttributes_t attribute;
@@ -246,51 +249,55 @@ static struct cuda_product_record record_of(const struct cublas_lt *library,
     return record;
 }
 
-/* The preference states all this already, but the library's proposals are checked nevertheless. */
-static bool will_do(const struct cuda_products *products, const struct matmul_args *args,
-                    const cublasLtMatmulHeuristicResult_t *proposal) {
-    struct cuda_product_record record = record_of(&products->lt, proposal);
-    uint64_t ways = 0;
+/* Whether a proposal meets the contract. The preferences require the same, but the library may
+ * ignore them. */
+static bool is_acceptable(const struct cuda_products *products, const struct matmul_args *args,
+                          const cublasLtMatmulHeuristicResult_t *proposal) {
+    struct cuda_product_record record = read_record(&products->lt, proposal);
+    uint64_t modes = 0;
     size_t written;
-    cublasStatus_t told = products->lt.cublasLtMatmulAlgoCapGetAttribute(
-        &proposal->algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &ways, sizeof ways, &written);
+    cublasStatus_t query_result = products->lt.cublasLtMatmulAlgoCapGetAttribute(
+        &proposal->algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &modes, sizeof modes, &written);
     bool fits = proposal->workspaceSize <= cuda_matmul_workspace_bytes(args, products->target);
     bool ordered = record.split_k <= 1 || record.reduction == CUBLASLT_REDUCTION_SCHEME_NONE ||
                    record.reduction == REDUCTIONS;
-    bool exact = told != CUBLAS_STATUS_SUCCESS || (ways & banned_algorithms(args)) == 0;
+    bool exact =
+        query_result != CUBLAS_STATUS_SUCCESS || (modes & banned_numerical_modes(args)) == 0;
     return proposal->state == CUBLAS_STATUS_SUCCESS && fits && ordered && exact;
 }
 
-/* The first acceptable proposal; without one, built-in kernel computes the product. */
-static cublasStatus_t propose(const struct cuda_products *products, struct cuda_product *product,
-                              cublasLtMatmulPreference_t preference) {
+/* Choose the first acceptable proposal. If there is none, a built-in kernel computes the
+ * product. */
+static cublasStatus_t choose_proposal(const struct cuda_products *products,
+                                      struct cuda_product *product,
+                                      cublasLtMatmulPreference_t preference) {
     const struct cublas_lt *library = &products->lt;
-    cublasLtMatmulHeuristicResult_t proposals[PROPOSALS];
+    cublasLtMatmulHeuristicResult_t proposals[PROPOSALS_MAX];
     int count = 0;
-    cublasStatus_t result = prefer(products, product, preference);
+    cublasStatus_t result = set_preferences(products, product, preference);
     if (result != CUBLAS_STATUS_SUCCESS) {
         return result;
     }
     result = library->cublasLtMatmulAlgoGetHeuristic(
         products->handle, product->operation, product->left, product->right, product->result,
-        product->result, preference, PROPOSALS, proposals, &count);
-    product->own = true;
-    for (int i = 0; result == CUBLAS_STATUS_SUCCESS && product->own && i < count; i++) {
-        if (will_do(products, &product->args, &proposals[i])) {
-            product->own = false;
+        product->result, preference, PROPOSALS_MAX, proposals, &count);
+    product->uses_builtin = true;
+    for (int i = 0; result == CUBLAS_STATUS_SUCCESS && product->uses_builtin && i < count; i++) {
+        if (is_acceptable(products, &product->args, &proposals[i])) {
+            product->uses_builtin = false;
             product->algorithm = proposals[i].algo;
-            product->record = record_of(library, &proposals[i]);
+            product->record = read_record(library, &proposals[i]);
         }
     }
     bool none = result == CUBLAS_STATUS_NOT_SUPPORTED || result == CUBLAS_STATUS_INVALID_VALUE;
     return none ? CUBLAS_STATUS_SUCCESS : result;
 }
 
-static cublasStatus_t choose(const struct cuda_products *products, struct cuda_product *product,
-                             const void *bias) {
+static cublasStatus_t choose_algorithm(const struct cuda_products *products,
+                                       struct cuda_product *product, const void *bias) {
     const struct cublas_lt *library = &products->lt;
     cublasLtMatmulPreference_t preference;
-    cublasStatus_t result = describe(library, product, bias);
+    cublasStatus_t result = describe_product(library, product, bias);
     if (result != CUBLAS_STATUS_SUCCESS) {
         return result;
     }
@@ -298,34 +305,34 @@ static cublasStatus_t choose(const struct cuda_products *products, struct cuda_p
     if (result != CUBLAS_STATUS_SUCCESS) {
         return result;
     }
-    result = propose(products, product, preference);
+    result = choose_proposal(products, product, preference);
     (void)library->cublasLtMatmulPreferenceDestroy(preference);
     return result;
 }
 
-/* The library failed: built-in kernel computes the product. */
-static void give_up(const struct cublas_lt *library, struct cuda_product *product,
-                    cublasStatus_t result) {
+/* Let a built-in kernel compute the product, because the library failed. */
+static void use_builtin_kernel(const struct cublas_lt *library, struct cuda_product *product,
+                               cublasStatus_t result) {
     char text[CUDA_PRODUCT_TEXT_BYTES];
-    product->own = true;
+    product->uses_builtin = true;
     cuda_product_text(product, text);
-    log_line(LOG_WARNING, "cuBLASLt failed with %s: %s", library->cublasLtGetStatusName(result),
-             text);
+    log_line(LOG_WARNING, "cuBLASLt failed with %s; matrix product %s",
+             library->cublasLtGetStatusName(result), text);
 }
 
 void cuda_products_choose(struct cuda_products *products, const struct matmul_args *args,
                           const struct cuda_product_operands *operands) {
-    if (find(products, args, operands) != NULL) {
+    if (find_product(products, args, operands) != NULL) {
         return;
     }
     struct cuda_product *product = region_alloc(products->region, 1, sizeof *product);
     product->args = *args;
-    product->own = !is_known(args);
-    align_all(operands, product->alignment);
-    if (!product->own) {
-        cublasStatus_t result = choose(products, product, operands->bias);
+    product->uses_builtin = !is_supported(args);
+    read_alignments(operands, product->alignment);
+    if (!product->uses_builtin) {
+        cublasStatus_t result = choose_algorithm(products, product, operands->bias);
         if (result != CUBLAS_STATUS_SUCCESS) {
-            give_up(&products->lt, product, result);
+            use_builtin_kernel(&products->lt, product, result);
         }
     }
     product->next = products->first;
@@ -344,8 +351,8 @@ bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *p
         return true;
     }
     if (product->args.bias) {
-        result = set(&products->lt, product->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                     &operands->bias, sizeof operands->bias);
+        result = set_attribute(&products->lt, product->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                               &operands->bias, sizeof operands->bias);
     }
     if (result == CUBLAS_STATUS_SUCCESS) {
         result = products->lt.cublasLtMatmul(
@@ -354,7 +361,7 @@ bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *p
             &product->algorithm, workspace, product->record.workspace_bytes, compute->stream);
     }
     if (result != CUBLAS_STATUS_SUCCESS) {
-        give_up(&products->lt, product, result);
+        use_builtin_kernel(&products->lt, product, result);
     }
     return result == CUBLAS_STATUS_SUCCESS;
 }
@@ -364,11 +371,11 @@ bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *p
 void cuda_product_text(const struct cuda_product *product, char text[CUDA_PRODUCT_TEXT_BYTES]) {
     const struct matmul_args *args = &product->args;
     const struct cuda_product_record *record = &product->record;
-    char how[CUDA_PRODUCT_TEXT_BYTES / 2];
-    if (product->own) {
-        snprintf(how, sizeof how, "built-in kernel");
+    char executor[CUDA_PRODUCT_TEXT_BYTES / 2];
+    if (product->uses_builtin) {
+        snprintf(executor, sizeof executor, "built-in kernel");
     } else {
-        snprintf(how, sizeof how,
+        snprintf(executor, sizeof executor,
                  "cuBLASLt algorithm %d, tile %u, stages %u, split-k %d, workspace %llu B",
                  record->id, record->tile, record->stages, record->split_k,
                  (unsigned long long)record->workspace_bytes);
@@ -377,7 +384,7 @@ void cuda_product_text(const struct cuda_product *product, char text[CUDA_PRODUC
              (long long)args->m, (long long)args->n, (long long)args->k, dtype_name(args->dtype_in),
              dtype_name(args->dtype_out), args->transpose_a ? ", a transposed" : "",
              args->transpose_b ? ", b transposed" : "", args->accumulate ? ", accumulate" : "",
-             args->bias ? ", bias" : "", how);
+             args->bias ? ", bias" : "", executor);
 }
 
 void cuda_products_describe(const struct cuda_products *products) {
@@ -392,11 +399,13 @@ void cuda_products_describe(const struct cuda_products *products) {
         cuda_product_text(i, text);
         log_line(LOG_DEBUG, "product %s", text);
         hash_add(&state, text, strlen(text));
-        chosen += !i->own;
-        own += i->own;
+        chosen += !i->uses_builtin;
+        own += i->uses_builtin;
     }
     struct hash hash = hash_end(&state);
-    log_line(LOG_INFO, "cuBLASLt %zu.%zu.%zu makes %d products, built-in kernels %d; choice %.12s",
+    log_line(LOG_INFO,
+             "cuBLASLt %zu.%zu.%zu computes %d matrix products, built-in kernels %d; checksum of "
+             "the choices: %.12s",
              version / 10000, version / 100 % 100, version % 100, chosen, own,
              hash_hex(&hash, hex));
 }

@@ -2,8 +2,8 @@
  * bind, it proposes algorithms for each distinct product of the program. The first proposal that
  * fits the workspace of the plan, adds in a fixed order and rounds as the contract states is
  * recorded and used until the program ends. Nothing is timed, so every start with one version on
- * one kind of device makes the same choices. When the library fails, it is logged and our own
- * kernels compute the product; the program continues.
+ * one kind of device makes the same choices. When the library fails, the failure is logged,
+ * built-in kernels compute the product, and the program continues.
  *
  * cuBLASLt uses column-major matrices: our row-major matrix [rows, columns] is to it a column-major
  * one [columns, rows]. So it computes C' = op(B)' op(A)', with B as its left operand:
@@ -51,7 +51,7 @@ struct cuda_product_operands {
     void *c;
 };
 
-/* The properties of a chosen algorithm, in cuBLASLt's numbering. */
+/* The properties of a chosen algorithm, with the numbers that cuBLASLt uses for them. */
 struct cuda_product_record {
     int id;
     unsigned tile, stages;
@@ -64,8 +64,8 @@ struct cuda_product_record {
 struct cuda_product {
     struct cuda_product *next;
     struct matmul_args args;
-    unsigned alignment[4]; /* of a, b, bias and c, at most 256 bytes */
-    bool own; /* cuBLASLt has no acceptable algorithm, or failed: our own kernel computes it */
+    unsigned alignment[4]; /* alignment of a, b, bias and c in bytes, at most 256 */
+    bool uses_builtin; /* a built-in kernel computes it, as cuBLASLt has no algorithm or failed */
     struct cuda_product_record record;
     cublasLtMatmulAlgo_t algorithm;
     cublasLtMatmulDesc_t operation;
@@ -77,7 +77,7 @@ struct cuda_products {
     cublasLtHandle_t handle;
     const struct target *target;
     struct region *region;
-    struct cuda_product *first; /* the newest */
+    struct cuda_product *first; /* the product that was added last */
 };
 
 /* cublas_lt_find: load the library's functions.
@@ -85,38 +85,38 @@ struct cuda_products {
  *         then unchanged */
 MUST_CHECK enum status cublas_lt_find(struct cublas_lt *library, struct fault *fault);
 
-/* cuda_products_init: create a handle on the current context, with no product chosen. memory
- * choices live in `region`; the library allocates host memory, but no device memory errors
- * STATUS_FAILED when cuBLASLt fails; *products is then unchanged */
+/* cuda_products_init: create a handle on the current context. No product is chosen yet.
+ * memory  choices are stored in `region`; the library allocates host memory, but no device memory
+ * errors  STATUS_FAILED when cuBLASLt fails; *products is then unchanged */
 MUST_CHECK enum status cuda_products_init(const struct cublas_lt *library,
                                           const struct target *target, struct region *region,
                                           struct cuda_products *products, struct fault *fault);
 void cuda_products_finish(struct cuda_products *products);
 
-/* cuda_products_open: load the library and call cuda_products_init. errors  those of both;
- * *products is then unchanged, and compute->products stays NULL */
+/* cuda_products_open: load the library and call cuda_products_init.
+ * errors  those of cublas_lt_find and cuda_products_init; *products is then unchanged */
 MUST_CHECK enum status cuda_products_open(const struct target *target, struct region *region,
                                           struct cuda_products *products, struct fault *fault);
 
-/* cuda_products_choose: choose an algorithm for this product, unless that was done; at bind, with
- * the addresses of its execution. If the library has none, or fails, which is logged, our own
- * kernel computes the product. */
+/* cuda_products_choose: choose an algorithm for this product, unless that was done before. Call it
+ * at bind, with the addresses that the execution uses. If the library has no algorithm, or fails,
+ * which is logged, a built-in kernel computes the product. */
 void cuda_products_choose(struct cuda_products *products, const struct matmul_args *args,
                           const struct cuda_product_operands *operands);
 
-/* cuda_products_find: the choice for this product; NULL: our own kernel. errors  none;
- * cuda_products_choose must have been called for the product */
+/* cuda_products_find: the choice for this product; NULL: a built-in kernel computes it.
+ * errors  none; cuda_products_choose must have been called for the product */
 struct cuda_product *cuda_products_find(const struct cuda_products *products,
                                         const struct matmul_args *args,
                                         const struct cuda_product_operands *operands);
 
-/* cuda_product_run: enqueue the product. False when the library failed, which is logged: nothing
- * was enqueued, and from now on our own kernel computes the product. */
+/* cuda_product_run: enqueue the product. Return false if the library failed, which is logged: then
+ * nothing was enqueued, and from now on a built-in kernel computes the product. */
 bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *product,
                       const struct cuda_product_operands *operands, void *workspace);
 
-/* cuda_products_describe: log one line with a checksum of all choices, by which two starts can be
- * compared; with -v also the choice for each product. At bind. */
+/* cuda_products_describe: log one line with a checksum of all choices, so that two starts can be
+ * compared; with -v, also log the choice for each product. */
 void cuda_products_describe(const struct cuda_products *products);
 
 /* cuda_product_text: "m 2048 n 768 k 3072 bf16 to f32, b transposed: cuBLASLt algorithm 67, tile

@@ -1,4 +1,4 @@
-/* shapes: launch shapes that several families use. */
+/* shapes: launch shapes and alignment checks that several kernel families use. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_SHAPES_H
 #define SKEP_KERNELS_CUDA_LAUNCH_SHAPES_H
 
@@ -11,12 +11,14 @@
 #include <stdbool.h>
 
 enum {
-    CUDA_DTYPES = 2, /* kernels in pairs: for f32 and for bf16 */
+    CUDA_DTYPES = 2, /* each such kernel exists twice: for f32 and for bf16 */
     CUDA_WARP = 32,
-    CUDA_RUN_BYTES = 16, /* bytes of one access of a thread, as in kernels/cuda/device/runs.h */
+    CUDA_ACCESS_BYTES =
+        16, /* bytes of one memory access of a thread, see kernels/cuda/device/runs.h */
 };
 
-/* Entries of a family without dynamic shared memory: one kernel, or the pair for f32 and bf16. */
+/* Table entries for kernels without dynamic shared memory: one kernel, or the pair for f32 and
+ * bf16. */
 #define CUDA_ENTRY(kernel, slot)                                                                   \
     { #kernel, &(slot), 0 }
 #define CUDA_ENTRY_PAIR(kernel, slots)                                                             \
@@ -26,25 +28,27 @@ static inline bool cuda_is_float(enum dtype dtype) {
     return dtype == DTYPE_F32 || dtype == DTYPE_BF16;
 }
 
-/* cuda_is_aligned: whether the address is aligned to a run; true for NULL. */
+/* cuda_is_aligned: whether the address is aligned to CUDA_ACCESS_BYTES; true for NULL. */
 static inline bool cuda_is_aligned(const void *address) {
-    return (uintptr_t)address % CUDA_RUN_BYTES == 0;
+    return (uintptr_t)address % CUDA_ACCESS_BYTES == 0;
 }
 
-/* cuda_run_elements: the number of elements in one run. */
-static inline int64_t cuda_run_elements(enum dtype dtype) {
-    return CUDA_RUN_BYTES / dtype_bytes(dtype);
+/* cuda_elements_per_access: the number of elements that one access of a thread reads or writes. */
+static inline int64_t cuda_elements_per_access(enum dtype dtype) {
+    return CUDA_ACCESS_BYTES / dtype_bytes(dtype);
 }
 
-/* cuda_shape_of: a grid with one thread for every `width` of `count` elements. */
-static inline struct cuda_shape cuda_shape_of(int64_t count, int64_t width, unsigned threads) {
+/* cuda_shape_for_elements: the launch shape with one thread for every `width` of `count`
+ * elements. */
+static inline struct cuda_shape cuda_shape_for_elements(int64_t count, int64_t width,
+                                                        unsigned threads) {
     return (struct cuda_shape){
         .grid = {(unsigned)items_count(count, width * threads), 1, 1},
         .threads = threads,
     };
 }
 
-/* cuda_partials_add: launch a kernel that calls add_partials(). */
+/* cuda_partials_add: launch a kernel that calls add_partial_sums(). */
 static inline void cuda_partials_add(const struct cuda_compute *compute, CUfunction function,
                                      const struct cuda_partials_params *params) {
     struct cuda_shape shape = {

@@ -20,20 +20,23 @@ void cuda_wire_sum_run(const struct cuda_compute *compute, const struct cuda_wir
     ASSERT(args->wire == DTYPE_F32 || args->wire == DTYPE_BF16);
     ASSERT(args->index >= 0 && args->index < args->size);
     ASSERT(args->count >= 0 && args->count <= COUNT_MAX);
-    uint64_t run_bytes = WIRE_SUM_WIDTH * (uint64_t)dtype_bytes(args->wire);
+    uint64_t run_bytes = WIRE_SUM_ELEMENTS_PER_THREAD * (uint64_t)dtype_bytes(args->wire);
     uint64_t addresses = (uint64_t)(uintptr_t)args->own | (uint64_t)(uintptr_t)args->others;
-    bool aligned = addresses % run_bytes == 0 && args->apart % WIRE_SUM_WIDTH == 0 &&
-                   (uintptr_t)args->to % (WIRE_SUM_WIDTH * sizeof(float)) == 0;
+    bool aligned = addresses % run_bytes == 0 &&
+                   args->others_stride % WIRE_SUM_ELEMENTS_PER_THREAD == 0 &&
+                   (uintptr_t)args->to % (WIRE_SUM_ELEMENTS_PER_THREAD * sizeof(float)) == 0;
     struct wire_sum_params params = {.own = args->own,
                                      .others = args->others,
-                                     .apart = args->apart,
+                                     .others_stride = args->others_stride,
                                      .to = args->to,
                                      .count = args->count,
                                      .size = args->size,
                                      .index = args->index,
                                      .aligned = aligned};
     struct cuda_shape shape = {
-        .grid = {(unsigned)items_count(args->count, WIRE_SUM_THREADS * WIRE_SUM_WIDTH), 1, 1},
+        .grid = {(unsigned)items_count(args->count,
+                                       WIRE_SUM_THREADS * WIRE_SUM_ELEMENTS_PER_THREAD),
+                 1, 1},
         .threads = WIRE_SUM_THREADS};
     const struct cuda_wire_sum_kernels *kernels = &compute->table->wire_sum;
     cuda_launch(compute, args->wire == DTYPE_F32 ? kernels->f32 : kernels->bf16, &shape, &params);

@@ -1,5 +1,6 @@
 /* wire_sum on CUDA: adds the values that the ranks sent for one slot, in rank order and as
- * received. The bits are those of transport/collectives/shm_sum.h. */
+ * received. The result has the same bits as that of
+ * transport/collectives/shm_sum.h. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_WIRE_SUM_H
 #define SKEP_KERNELS_CUDA_LAUNCH_WIRE_SUM_H
 
@@ -19,8 +20,8 @@ MUST_CHECK enum status cuda_wire_sum_kernels_init(const struct cuda_driver *driv
                                                   struct fault *fault);
 
 /* cuda_wire_sum_run: to[i] = ((x0[i] + x1[i]) + x2[i]) + ..., one rounding each.
- * shapes    own, to [count]; others: size - 1 of [count], of the other ranks in order, `apart`
- *           elements from each other
+ * shapes    own, to [count]; others: size - 1 of [count], of the other ranks in order,
+ *           `others_stride` elements from each other
  * dtypes    own, others `wire`, f32 or bf16; to f32
  * limits    0 <= index < size; count < 2^38; `to` may be `own` when the wire is f32
  * memory    caller owns all; no workspace
@@ -29,7 +30,7 @@ MUST_CHECK enum status cuda_wire_sum_kernels_init(const struct cuda_driver *driv
 struct cuda_wire_sum_args {
     enum dtype wire;
     int size, index;
-    int64_t apart, count;
+    int64_t others_stride, count;
     const void *own, *others;
     float *to;
 };

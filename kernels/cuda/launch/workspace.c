@@ -14,7 +14,7 @@ uint64_t cuda_column_sum_workspace_bytes(const struct column_sum_args *args,
 uint64_t cuda_norm_backward_workspace_bytes(const struct norm_args *args,
                                             const struct target *target) {
     (void)target;
-    int64_t teams = args->dim <= CUDA_NORM_SHORT ? CUDA_NORM_WARPS : 1;
-    int64_t chunks = items_count(args->rows, teams * CUDA_NORM_TEAM_ROWS);
+    int64_t teams = args->dim <= CUDA_NORM_SHORT_ROW_MAX ? CUDA_NORM_WARPS : 1;
+    int64_t chunks = items_count(args->rows, teams * CUDA_NORM_ROWS_PER_TEAM);
     return 2 * (uint64_t)(chunks * args->dim) * sizeof(float);
 }

@@ -51,18 +51,18 @@ static bool has_failed(const struct cuda_compute *compute) {
 static const struct cuda_compute *enter(const struct replica_cuda *cuda, int slot) {
     const struct cuda_compute *compute = &cuda->compute[slot];
     if (!has_failed(compute)) {
-        cuda_note(compute, compute->driver->cuCtxSetCurrent(cuda->gpu->context),
-                  "enter the context");
+        cuda_record_result(compute, compute->driver->cuCtxSetCurrent(cuda->gpu->context),
+                           "enter the context");
     }
     return compute;
 }
 
 static void copy(const struct cuda_compute *compute, void *to, const void *from, uint64_t bytes) {
     if (!has_failed(compute)) {
-        cuda_note(compute,
-                  compute->driver->cuMemcpyAsync(address_of(to), address_of(from), bytes,
-                                                 compute->stream),
-                  "copy the outer state");
+        cuda_record_result(compute,
+                           compute->driver->cuMemcpyAsync(address_of(to), address_of(from), bytes,
+                                                          compute->stream),
+                           "copy the outer state");
     }
 }
 
@@ -75,8 +75,8 @@ static bool wait(struct replica_device *device, int slot) {
     struct replica_cuda *cuda = cuda_of(device);
     const struct cuda_compute *compute = enter(cuda, slot);
     if (!has_failed(compute)) {
-        cuda_note(compute, compute->driver->cuStreamSynchronize(compute->stream),
-                  "compute on the outer state");
+        cuda_record_result(compute, compute->driver->cuStreamSynchronize(compute->stream),
+                           "compute on the outer state");
     }
     bool has_encoding = cuda->encodes[slot] && !has_failed(compute);
     cuda->encodes[slot] = false;
@@ -137,10 +137,11 @@ static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct rep
         copy_values(compute, memory.moments, replica->feedback + chunk.begin, chunk.count);
     }
     if (!has_failed(compute)) {
-        cuda_note(compute,
-                  compute->driver->cuMemsetD8Async(address_of(memory.rejected_count), 0,
-                                                   sizeof *memory.rejected_count, compute->stream),
-                  "reset the rejected count");
+        cuda_record_result(compute,
+                           compute->driver->cuMemsetD8Async(address_of(memory.rejected_count), 0,
+                                                            sizeof *memory.rejected_count,
+                                                            compute->stream),
+                           "reset the rejected count");
     }
     const struct codec_encode_args args = {.codec = replica->shape.slices.codec,
                                            .count = chunk.count,
