@@ -17,7 +17,7 @@ struct training_window {
 
 static bool job_is_current(void *context) {
     const struct training_window *period = context;
-    return !member_loop_is_stale(period->member->loop, period->job);
+    return !mailbox_is_stale(member_loop_mailbox(period->member->loop), period->job->kind);
 }
 
 /* ---- time ---- */
@@ -41,7 +41,7 @@ static void note_time(struct member_run *member, double seconds) {
     inner->step_seconds[inner->step_count++ % STEP_TIMES_MAX] = seconds;
     double ms = 1e3 * median_step_s(inner);
     struct timing_measured measured = {.step_ms = ms < 1 ? 1 : (uint32_t)ms};
-    member_loop_set_measured(member->loop, &measured);
+    mailbox_set_measured(member_loop_mailbox(member->loop), &measured);
 }
 
 /* Whether one more step and the encoding can be done in time. The first step is always tried,
@@ -164,7 +164,7 @@ static enum status declare(struct member_run *member, const struct member_job *j
     if (round_record_declared(&member->outer.record, job->round, &staging, &unwritten) != OK) {
         member_log_disk(member, &unwritten);
     }
-    member_loop_answer(member->loop, &event);
+    mailbox_answer(member_loop_mailbox(member->loop), &event);
     return OK;
 }
 
@@ -185,5 +185,7 @@ enum status inner_train(struct member_run *member, const struct member_job *job,
     while (continues && step_should_continue(&period.limits) && has_time_left(&period)) {
         TRY(take_step(&period, member, &position, &continues, fault));
     }
-    return member_loop_is_stale(member->loop, job) ? OK : declare(member, job, fault);
+    return mailbox_is_stale(member_loop_mailbox(member->loop), job->kind)
+               ? OK
+               : declare(member, job, fault);
 }

@@ -16,7 +16,7 @@
 #include "runtime/inner_training/ledger_copy.h"
 #include "runtime/inner_training/round_record.h"
 #include "runtime/session/compute_copies.h"
-#include "runtime/swarm/member/member.h"
+#include "runtime/swarm/member/mailbox.h"
 #include "runtime/swarm/member/member_store.h"
 #include "runtime/swarm_setup/member_session.h"
 #include "runtime/train/trainer.h"

@@ -36,7 +36,7 @@ static void answer_failed(struct member_run *member, const struct member_job *jo
     struct event event = {
         .kind = kind, .job = job->job, .written = WRITE_FAILED, .root = member->outer.replica.root};
     member_log_disk(member, rejected);
-    member_loop_answer(member->loop, &event);
+    mailbox_answer(member_loop_mailbox(member->loop), &event);
 }
 
 static void store(struct member_run *member, const struct member_job *job) {
@@ -47,7 +47,7 @@ static void store(struct member_run *member, const struct member_job *job) {
         return;
     }
     member_log_disk(member, NULL);
-    member_loop_answer(member->loop, &event);
+    mailbox_answer(member_loop_mailbox(member->loop), &event);
 }
 
 /* ---- apply ---- */
@@ -133,7 +133,7 @@ static enum status apply(struct member_run *member, const struct member_job *job
     TRY(apply_results(member, job, &round, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
     struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = round.root};
-    member_loop_answer(member->loop, &event);
+    mailbox_answer(member_loop_mailbox(member->loop), &event);
     return finish_round(member, &round, fault);
 }
 
@@ -159,7 +159,7 @@ static enum status adopt(struct member_run *member, const struct member_job *job
     TRY(inner_reset(member, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
     enum status saved = save_adopted(member, &rejected);
-    if (member_loop_is_stale(member->loop, job)) {
+    if (mailbox_is_stale(member_loop_mailbox(member->loop), job->kind)) {
         return OK;
     }
     if (saved != OK) {
@@ -168,7 +168,7 @@ static enum status adopt(struct member_run *member, const struct member_job *job
     }
     member_log_disk(member, NULL);
     struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = replica->root};
-    member_loop_answer(member->loop, &event);
+    mailbox_answer(member_loop_mailbox(member->loop), &event);
     return OK;
 }
 
@@ -179,7 +179,7 @@ static void sum(struct member_run *member, const struct member_job *job) {
                           .job = job->job,
                           .hash = replica_sum(&member->outer.replica, job->round, job->slice,
                                               job->addends, job->addend_count, job->own_weight)};
-    member_loop_answer(member->loop, &event);
+    mailbox_answer(member_loop_mailbox(member->loop), &event);
 }
 
 /* A commit usually has the results of the proposal before it, whose root is known then. A root that

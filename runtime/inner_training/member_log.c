@@ -47,7 +47,7 @@ static int64_t step_of(const struct member_run *member) {
 void member_log_round(struct member_run *member, const struct applied_round *round) {
     struct member_loop_view view;
     struct last_logged *logged = &member->logged;
-    member_loop_read_view(member->loop, &view);
+    mailbox_read_view(member_loop_mailbox(member->loop), &view);
     const struct metrics_round line = {.round = round->round,
                                        .members = round->members,
                                        .contributors = round->contributors,
@@ -146,7 +146,7 @@ static void log_state_fetch(struct member_run *member, const struct member_loop_
 
 void member_log_swarm(struct member_run *member) {
     struct member_loop_view view;
-    member_loop_read_view(member->loop, &view);
+    mailbox_read_view(member_loop_mailbox(member->loop), &view);
     log_tracker(member, &view);
     log_admission(member, &view);
     log_state_fetch(member, &view);
@@ -161,7 +161,7 @@ static struct step_limits evaluation_limits(struct member_run *member, bool is_l
     if (is_last) {
         return (struct step_limits){0};
     }
-    member_loop_read_view(member->loop, &view);
+    mailbox_read_view(member_loop_mailbox(member->loop), &view);
     return (struct step_limits){.deadline_ns = clock_monotonic_ns() +
                                                (int64_t)view.timing.train_ms * 1000000 / 2};
 }

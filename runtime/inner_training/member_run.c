@@ -147,7 +147,7 @@ enum status member_run_prepare(struct member_run *member, struct fault *fault) {
 /* A member that was asked to stop waits for the end of its round, but not for an idle swarm. */
 static bool has_waited(const struct member_run *member) {
     struct member_loop_view view;
-    member_loop_read_view(member->loop, &view);
+    mailbox_read_view(member_loop_mailbox(member->loop), &view);
     if (!view.tracker_is_there && view.round == 0) {
         return true; /* it never had a part in any round */
     }
@@ -160,7 +160,7 @@ static bool has_waited(const struct member_run *member) {
 static void leave_if_requested(struct member_run *member) {
     if (stop_requested() && !member->is_leaving) {
         log_line(LOG_INFO, "leaving after this round; press Ctrl-C again to quit now");
-        member_loop_request_leave(member->loop);
+        mailbox_request_leave(member_loop_mailbox(member->loop));
         member->is_leaving = true;
     }
 }
@@ -168,7 +168,7 @@ static void leave_if_requested(struct member_run *member) {
 /* Two processes with one identity would take each other's connections without end. */
 static enum status check_identity(const struct member_run *member, struct fault *fault) {
     struct member_loop_view view;
-    member_loop_read_view(member->loop, &view);
+    mailbox_read_view(member_loop_mailbox(member->loop), &view);
     return view.is_replaced ? fault_set(fault, STATUS_FAILED, member->swarm.manifest.name,
                                         "give each process an identity of its own: --identity FILE",
                                         "another process has joined with this identity")
@@ -179,7 +179,7 @@ static enum status execute_jobs(struct member_run *member, struct fault *fault) 
     struct member_job job;
     while (!member->has_left && !(member->is_leaving && has_waited(member))) {
         leave_if_requested(member);
-        bool is_new = member_loop_wait_job(member->loop, JOB_WAIT_MS, &job);
+        bool is_new = mailbox_wait_job(member_loop_mailbox(member->loop), JOB_WAIT_MS, &job);
         member_log_swarm(member);
         TRY(check_identity(member, fault));
         if (is_new) {

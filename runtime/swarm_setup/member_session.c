@@ -2,7 +2,7 @@
 
 #include "runtime/model/families/families.h"
 #include "runtime/swarm/client/client.h"
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm_setup/swarm_memory.h"
 
 #include <stdio.h>

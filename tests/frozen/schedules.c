@@ -4,8 +4,8 @@
  * The digest covers meanings, never memory: each action's kind and the fields that its kind names,
  * messages and entries as they are written to the wire, the tracker's record as it is written to
  * its disk. */
-#include "runtime/swarm/ledger/entry_bytes.h"
-#include "runtime/swarm/tracker/tracker_record_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/tracker/tracker_durable.h"
 #include "runtime/swarm/wire/wire.h"
 #include "tests/sim/world.h"
 

@@ -2,11 +2,11 @@
  * its disk, made from seeds: one line for each form, with its length and a digest of its bytes. */
 #include "kernels/codec.h"
 #include "kernels/cpu/cpu.h"
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/ledger/manifest.h"
 #include "runtime/swarm/ledger/merkle.h"
-#include "runtime/swarm/tracker/tracker_record_bytes.h"
+#include "runtime/swarm/tracker/tracker_durable.h"
 #include "tests/unit/swarm/wire_fixture.h"
 
 #include <stdio.h>

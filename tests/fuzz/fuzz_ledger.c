@@ -1,6 +1,6 @@
 /* fuzz_ledger: any bytes as a line or a record of the ledger are refused, or give an entry that
  * holds together, reads back the same, and can be offered to a chain. */
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/ledger/ledger_file.h"
 

@@ -1,7 +1,7 @@
 /* oracle: what must hold of every entry that is appended, every state applied, and at the end. */
 #include "tests/sim/world.h"
 
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include <string.h>
 

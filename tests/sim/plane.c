@@ -1,7 +1,7 @@
 /* plane: the simulated data plane: a toy codec, training, sums, roots, adoption, feedback. */
 #include "tests/sim/world.h"
 
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 
 #include "runtime/swarm/client/client.h"
 #include "runtime/swarm/ledger/ledger_file.h"
-#include "runtime/swarm/ledger/ledger_store.h"
 
 /* Exactly one of file, store and client is not NULL. */
 struct ledger_source {

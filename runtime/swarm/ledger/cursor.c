@@ -1,4 +1,4 @@
-#include "runtime/swarm/ledger/cursor.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include "base/check.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include <string.h>
 
@@ -123,4 +123,13 @@ const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *s
     }
     const struct hash hash = entry_hash(entry);
     return hash_equal(&hash, &entry->hash) ? NULL : "has a hash that does not match its content";
+}
+
+void entry_copy(struct entry *to, const struct entry *from) {
+    struct entry_slice *slices = to->slices;
+    *to = *from;
+    to->slices = slices;
+    if (from->slice_count > 0) {
+        memcpy(slices, from->slices, from->slice_count * sizeof(*slices));
+    }
 }

@@ -1,5 +1,5 @@
 /* entry_check: entry_error, the checks of one entry without its chain. */
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include <stdbool.h>
 #include <string.h>

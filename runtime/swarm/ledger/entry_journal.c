@@ -1,10 +1,10 @@
-#include "runtime/swarm/ledger/entry_journal.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,8 +7,7 @@
  *
  * This header is the chain itself: signing an entry, and verifying each against those before it.
  *
- * public   cursor.h entry.h entry_bytes.h entry_journal.h ledger_file.h ledger_store.h limits.h
- *          manifest.h merkle.h packer.h */
+ * public   entry.h ledger_file.h manifest.h merkle.h packer.h */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_H
 #define SKEP_SWARM_LEDGER_LEDGER_H
 

@@ -2,120 +2,12 @@
 
 #include "base/hex.h"
 #include "base/json.h"
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "base/json_write.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include <string.h>
 
 static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback"};
-
-static void add_hex(struct text *text, const char *key, const void *bytes, size_t count) {
-    text_add(text, "\"%s\": \"", key);
-    hex_add(text, bytes, count);
-    text_add(text, "\"");
-}
-
-static void add_u64(struct text *text, const char *key, uint64_t value) {
-    text_add(text, "\"%s\": %llu", key, (unsigned long long)value);
-}
-
-static void add_ranges(struct text *text, const char *key, const struct sample_range *ranges,
-                       uint32_t count) {
-    text_add(text, "\"%s\": [", key);
-    for (uint32_t i = 0; i < count; i++) {
-        text_add(text, "%s[%llu, %llu]", i > 0 ? ", " : "", (unsigned long long)ranges[i].begin,
-                 (unsigned long long)ranges[i].end);
-    }
-    text_add(text, "]");
-}
-
-static void add_members(struct text *text, const struct entry *entry) {
-    text_add(text, ", \"members\": [");
-    for (uint32_t i = 0; i < entry->seat_count; i++) {
-        const struct entry_seat *seat = &entry->seats[i];
-        text_add(text, i > 0 ? ", {" : "{");
-        add_hex(text, "id", &seat->id, sizeof seat->id);
-        if (entry->kind == ENTRY_COMMIT) {
-            text_add(text, ", ");
-            add_u64(text, "tokens", entry->members[i].tokens);
-            text_add(text, ", ");
-            add_u64(text, "weight", entry->members[i].weight);
-        }
-        text_add(text, ", \"session\": %u, ", seat->session);
-        add_ranges(text, "ranges", seat->ranges, seat->range_count);
-        text_add(text, "}");
-    }
-    text_add(text, "]");
-}
-
-static void add_slice(struct text *text, const struct entry *entry, uint32_t index) {
-    const struct entry_slice *slice = &entry->slices[index];
-    bool first = true;
-    text_add(text, "%s{\"index\": %u, ", index > 0 ? ", " : "", index);
-    add_u64(text, "begin", slice->begin);
-    text_add(text, ", ");
-    add_u64(text, "end", slice->end);
-    text_add(text, ", \"owner\": %u, \"epoch\": %u, \"contributors\": [", slice->owner,
-             slice->epoch);
-    for (uint32_t i = 0; i < entry->seat_count; i++) {
-        if ((slice->contributors >> i & 1) != 0) {
-            text_add(text, first ? "%u" : ", %u", i);
-            first = false;
-        }
-    }
-    text_add(text, "], ");
-    add_u64(text, "weight", slice->weight);
-    text_add(text, ", ");
-    add_hex(text, "hash", &slice->hash, sizeof slice->hash);
-    text_add(text, "}");
-}
-
-static void add_signatures(struct text *text, const struct entry *entry) {
-    text_add(text, ", \"signatures\": [");
-    for (uint32_t i = 0; i < entry->signature_count; i++) {
-        const struct entry_signature *one = &entry->signatures[i];
-        text_add(text, i > 0 ? ", {" : "{");
-        if (entry->kind == ENTRY_COMMIT) {
-            add_hex(text, "id", &entry->seats[one->seat].id, sizeof(struct identity));
-            text_add(text, ", ");
-        }
-        add_hex(text, "signature", &one->signature, sizeof one->signature);
-        text_add(text, "}");
-    }
-    text_add(text, "]");
-}
-
-void ledger_line_write(const struct entry *entry, struct text *text) {
-    text_add(text, "{\"kind\": \"%s\", \"round\": %u, \"commits\": %u, ", KINDS[entry->kind],
-             entry->round, entry->commits);
-    add_hex(text, "prev", &entry->prev, sizeof entry->prev);
-    text_add(text, ", ");
-    add_hex(text, "hash", &entry->hash, sizeof entry->hash);
-    text_add(text, ", \"incarnation\": %u, ", entry->incarnation);
-    if (entry->kind == ENTRY_GENESIS) {
-        add_hex(text, "manifest", &entry->manifest, sizeof entry->manifest);
-        text_add(text, ", ");
-    } else if (entry->kind == ENTRY_OPEN) {
-        text_add(text, "\"deadline_ms\": %u, ", entry->deadline_ms);
-    }
-    add_hex(text, "root", &entry->root, sizeof entry->root);
-    text_add(text, ", \"cursor\": {");
-    add_u64(text, "position", entry->cursor.position);
-    text_add(text, ", ");
-    add_ranges(text, "returned", entry->cursor.returned, entry->cursor.returned_count);
-    text_add(text, "}");
-    if (entry->kind != ENTRY_GENESIS) {
-        add_members(text, entry);
-    }
-    if (entry->kind == ENTRY_COMMIT) {
-        text_add(text, ", \"slices\": [");
-        for (uint32_t i = 0; i < entry->slice_count; i++) {
-            add_slice(text, entry, i);
-        }
-        text_add(text, "]");
-    }
-    add_signatures(text, entry);
-    text_add(text, "}");
-}
 
 /* A field whose text needs no further check: its key, and where it is in the struct. */
 struct line_field {
@@ -137,10 +29,114 @@ static const struct line_field SLICE_FIELDS[] = {
     FIELD(entry_slice, owner, FIELD_U32),  FIELD(entry_slice, epoch, FIELD_U32),
     FIELD(entry_slice, weight, FIELD_U64), FIELD(entry_slice, hash, FIELD_HEX),
 };
+enum { ENTRY_FIELDS_BEFORE_ROOT = 5, SLICE_FIELDS_BEFORE_CONTRIBUTORS = 4 };
 static const struct line_field MEMBER_FIELDS[] = {
     FIELD(entry_member, tokens, FIELD_U64),
     FIELD(entry_member, weight, FIELD_U64),
 };
+
+static void add_fields(struct json_writer *json, const struct line_field *fields,
+                       size_t field_count, const void *from) {
+    for (size_t i = 0; i < field_count; i++) {
+        const struct line_field *field = &fields[i];
+        const void *value = (const uint8_t *)from + field->offset;
+        if (field->form == FIELD_HEX) {
+            json_add_hex(json, field->key, value, field->bytes);
+        } else {
+            json_add_u64(json, field->key,
+                         field->form == FIELD_U32 ? *(const uint32_t *)value
+                                                  : *(const uint64_t *)value);
+        }
+    }
+}
+
+static void add_ranges(struct json_writer *json, const char *key, const struct sample_range *ranges,
+                       uint32_t count) {
+    json_begin_array(json, key);
+    for (uint32_t i = 0; i < count; i++) {
+        json_begin_array(json, NULL);
+        json_add_u64(json, NULL, ranges[i].begin);
+        json_add_u64(json, NULL, ranges[i].end);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+static void add_members(struct json_writer *json, const struct entry *entry) {
+    json_begin_array(json, "members");
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        const struct entry_seat *seat = &entry->seats[i];
+        json_begin_object(json, NULL);
+        json_add_hex(json, "id", &seat->id, sizeof seat->id);
+        if (entry->kind == ENTRY_COMMIT) {
+            add_fields(json, MEMBER_FIELDS, ARRAY_COUNT(MEMBER_FIELDS), &entry->members[i]);
+        }
+        json_add_u64(json, "session", seat->session);
+        add_ranges(json, "ranges", seat->ranges, seat->range_count);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+static void add_slice(struct json_writer *json, const struct entry *entry, uint32_t index) {
+    const struct entry_slice *slice = &entry->slices[index];
+    json_begin_object(json, NULL);
+    json_add_u64(json, "index", index);
+    add_fields(json, SLICE_FIELDS, SLICE_FIELDS_BEFORE_CONTRIBUTORS, slice);
+    json_begin_array(json, "contributors");
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        if ((slice->contributors >> seat & 1) != 0) {
+            json_add_u64(json, NULL, seat);
+        }
+    }
+    json_end(json);
+    add_fields(json, SLICE_FIELDS + SLICE_FIELDS_BEFORE_CONTRIBUTORS,
+               ARRAY_COUNT(SLICE_FIELDS) - SLICE_FIELDS_BEFORE_CONTRIBUTORS, slice);
+    json_end(json);
+}
+
+static void add_signatures(struct json_writer *json, const struct entry *entry) {
+    json_begin_array(json, "signatures");
+    for (uint32_t i = 0; i < entry->signature_count; i++) {
+        const struct entry_signature *one = &entry->signatures[i];
+        json_begin_object(json, NULL);
+        if (entry->kind == ENTRY_COMMIT) {
+            json_add_hex(json, "id", &entry->seats[one->seat].id, sizeof(struct identity));
+        }
+        json_add_hex(json, "signature", &one->signature, sizeof one->signature);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+void ledger_line_write(const struct entry *entry, struct text *text) {
+    struct json_writer json = json_writer_over(text);
+    json_begin_object(&json, NULL);
+    json_add_text(&json, "kind", KINDS[entry->kind]);
+    add_fields(&json, ENTRY_FIELDS, ENTRY_FIELDS_BEFORE_ROOT, entry);
+    if (entry->kind == ENTRY_GENESIS) {
+        json_add_hex(&json, "manifest", &entry->manifest, sizeof entry->manifest);
+    } else if (entry->kind == ENTRY_OPEN) {
+        json_add_u64(&json, "deadline_ms", entry->deadline_ms);
+    }
+    json_add_hex(&json, "root", &entry->root, sizeof entry->root);
+    json_begin_object(&json, "cursor");
+    json_add_u64(&json, "position", entry->cursor.position);
+    add_ranges(&json, "returned", entry->cursor.returned, entry->cursor.returned_count);
+    json_end(&json);
+    if (entry->kind != ENTRY_GENESIS) {
+        add_members(&json, entry);
+    }
+    if (entry->kind == ENTRY_COMMIT) {
+        json_begin_array(&json, "slices");
+        for (uint32_t i = 0; i < entry->slice_count; i++) {
+            add_slice(&json, entry, i);
+        }
+        json_end(&json);
+    }
+    add_signatures(&json, entry);
+    json_end(&json);
+}
 
 static enum status read_u64(const struct json_node *object, const char *key, uint64_t max,
                             uint64_t *value, struct fault *fault) {

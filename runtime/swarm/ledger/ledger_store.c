@@ -1,8 +1,8 @@
-#include "runtime/swarm/ledger/ledger_store.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 
 #include "base/file.h"
 #include "base/limits.h"
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include <sqlite3.h>
 #include <string.h>

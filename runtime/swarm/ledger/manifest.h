@@ -31,7 +31,7 @@
 #include "base/hash.h"
 #include "base/region.h"
 #include "base/text.h"
-#include "runtime/swarm/ledger/limits.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "transport/identity/join_string.h"
 
 enum {
@@ -99,5 +99,10 @@ MUST_CHECK enum status manifest_read(const char *text, size_t length, const char
 /* manifest_read_file: the same for a file, with the keys in it. */
 MUST_CHECK enum status manifest_read_file(const char *path, struct region *region,
                                           struct manifest *manifest, struct fault *fault);
+
+/* manifest_text: constants that writer and reader of a manifest share. */
+
+#define MANIFEST_SIGN_CONTEXT  "skep manifest"
+#define MANIFEST_SIGNATURE_KEY "signature: " /* begins the last line */
 
 #endif

@@ -3,7 +3,6 @@
 #include "base/hex.h"
 #include "base/yaml.h"
 #include "runtime/swarm/ledger/manifest.h"
-#include "runtime/swarm/ledger/manifest_text.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* manifest_write: a manifest as signed text. */
 #include "base/hex.h"
 #include "runtime/swarm/ledger/manifest.h"
-#include "runtime/swarm/ledger/manifest_text.h"
 
 #include <string.h>
 

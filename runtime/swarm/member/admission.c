@@ -114,3 +114,16 @@ void admission_on_address_book(struct admission *admission, const struct wire_ad
     admission->timing = book->timing;
     admission->member_count = book->count;
 }
+
+bool idle_reason_set(struct idle_reason *reason, const char *text) {
+    char truncated[WIRE_REASON_BYTES];
+    struct text to = text_over(truncated, sizeof truncated);
+    text_add(&to, "%s", text);
+    bool has_changed = strcmp(reason->text, truncated) != 0;
+    memcpy(reason->text, truncated, sizeof truncated);
+    return has_changed;
+}
+
+void idle_reason_clear(struct idle_reason *reason) {
+    reason->text[0] = '\0';
+}

@@ -3,8 +3,20 @@
 #ifndef SKEP_SWARM_MEMBER_ADMISSION_H
 #define SKEP_SWARM_MEMBER_ADMISSION_H
 
-#include "runtime/swarm/member/idle_reason.h"
 #include "runtime/swarm/member/member.h"
+#include "runtime/swarm/wire/wire.h"
+
+/* idle_reason: why this member takes no part in rounds, as a text for the operator. The tracker's
+ * rejection and the check of its ledger both set it; the newest text replaces the older one. */
+
+struct idle_reason {
+    char text[WIRE_REASON_BYTES]; /* "": the member takes part, or waits for an answer */
+};
+
+/* idle_reason_set: longer text is truncated. True when the text changed.
+ * idle_reason_clear: the obstacle was removed. */
+bool idle_reason_set(struct idle_reason *reason, const char *text);
+void idle_reason_clear(struct idle_reason *reason);
 
 struct admission {
     const struct member_loop_options *options;

@@ -10,8 +10,8 @@
 #define SKEP_SWARM_MEMBER_LEDGER_FOLLOWER_H
 
 #include "runtime/swarm/ledger/ledger.h"
+#include "runtime/swarm/member/admission.h"
 #include "runtime/swarm/member/catch_up.h"
-#include "runtime/swarm/member/idle_reason.h"
 #include "runtime/swarm/member/member.h"
 
 struct ledger_follower {

@@ -85,14 +85,23 @@ void mailbox_collect(struct mailbox *mailbox, struct mailbox_updates *updates);
 void mailbox_release(struct mailbox *mailbox);
 void mailbox_publish_view(struct mailbox *mailbox, const struct member_loop_view *view);
 
-/* ---- for the compute thread: see member.h ---- */
+/* ---- for the compute thread ---- */
 
+/* mailbox_wait_job: sleep until there is a job. False after `timeout_ms` (-1: never).
+ * mailbox_is_stale: a newer job makes this TRAIN or ADOPT pointless; it is abandoned without an
+ * answer. Cheap enough to call between microbatches.
+ * mailbox_answer: the event that ends a job other than ROOT and LEFT: TRAINED (round, tokens,
+ * hashes [slice_count]), SUMMED (job, hash), STORED (job), APPLIED (job, root). */
 bool mailbox_wait_job(struct mailbox *mailbox, int timeout_ms, struct member_job *job);
 bool mailbox_is_stale(const struct mailbox *mailbox, enum action_kind kind);
 void mailbox_answer(struct mailbox *mailbox, const struct event *event);
 
 /* ---- for any thread ---- */
 
+/* mailbox_request_leave: take part in no further round. A job LEFT follows once no other member
+ * needs this one.
+ * mailbox_set_measured: the medians of the compute thread, whenever they change.
+ * mailbox_read_view: copy the newest view. */
 void mailbox_request_leave(struct mailbox *mailbox);
 void mailbox_set_measured(struct mailbox *mailbox, const struct timing_measured *measured);
 void mailbox_read_view(struct mailbox *mailbox, struct member_loop_view *view);

@@ -92,30 +92,16 @@ struct member_job {
     const struct entry *entry; /* ROOT, STORE, APPLY, ADOPT: valid until the answer */
 };
 
-/* member_loop_wait_job: sleep until there is a job. False after `timeout_ms` (-1: never). */
-bool member_loop_wait_job(struct member_loop *loop, int timeout_ms, struct member_job *work);
-
-/* member_loop_is_stale: a newer job makes this TRAIN or ADOPT pointless; it is abandoned without an
- * answer. Cheap enough to call between microbatches. */
-bool member_loop_is_stale(const struct member_loop *loop, const struct member_job *work);
-
-/* member_loop_answer: the event that ends a job other than ROOT and LEFT: TRAINED (round, tokens,
- * hashes [slice_count]), SUMMED (job, hash), STORED (job), APPLIED (job, root).
- * member_loop_vote: the same for a ROOT: sign job->entry with the root that its results lead to. */
-void member_loop_answer(struct member_loop *loop, const struct event *event);
+/* member_loop_mailbox: where the compute thread finds its jobs and posts its answers (mailbox.h).
+ * member_loop_vote: answer a ROOT: sign job->entry with the root that its results lead to. */
+struct mailbox;
+struct mailbox *member_loop_mailbox(struct member_loop *loop);
 void member_loop_vote(struct member_loop *loop, const struct member_job *job,
                       const struct hash *root);
 
-/* member_loop_request_leave: take part in no further round. A job LEFT follows once no other member
- * needs this one. */
-void member_loop_request_leave(struct member_loop *loop);
-
-/* member_loop_set_measured: the medians of the compute thread, whenever they change. */
-void member_loop_set_measured(struct member_loop *loop, const struct timing_measured *measured);
-
 /* ---- the view ---- */
 
-/* The state of the network thread, for logs and metrics. */
+/* The state of the network thread, for logs and metrics (mailbox_read_view). */
 struct member_loop_view {
     bool is_admitted; /* false: see `reason` */
     bool tracker_is_there;
@@ -131,8 +117,5 @@ struct member_loop_view {
     struct swarm_timing timing;
     struct messenger_counts counts;
 };
-
-/* member_loop_read_view: copy the newest view. For any thread. */
-void member_loop_read_view(struct member_loop *loop, struct member_loop_view *view);
 
 #endif

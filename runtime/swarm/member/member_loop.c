@@ -1,5 +1,5 @@
 #include "base/bytes.h"
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/member/member_loop_state.h"
 #include "targets/os/thread.h"
 
@@ -190,12 +190,8 @@ void member_loop_stop(struct member_loop *loop, struct member_loop_view *last) {
 
 /* ---- for the compute thread ---- */
 
-bool member_loop_wait_job(struct member_loop *loop, int timeout_ms, struct member_job *work) {
-    return mailbox_wait_job(&loop->mailbox, timeout_ms, work);
-}
-
-bool member_loop_is_stale(const struct member_loop *loop, const struct member_job *work) {
-    return mailbox_is_stale(&loop->mailbox, work->kind);
+struct mailbox *member_loop_mailbox(struct member_loop *loop) {
+    return &loop->mailbox;
 }
 
 /* Hashing and signing take long, so they are done here and not on the network thread. */
@@ -208,20 +204,4 @@ void member_loop_vote(struct member_loop *loop, const struct member_job *job,
     event.hash = entry_hash(&loop->vote);
     ledger_sign(loop->options.keys, &event.hash, &event.signature);
     mailbox_answer(&loop->mailbox, &event);
-}
-
-void member_loop_answer(struct member_loop *loop, const struct event *event) {
-    mailbox_answer(&loop->mailbox, event);
-}
-
-void member_loop_request_leave(struct member_loop *loop) {
-    mailbox_request_leave(&loop->mailbox);
-}
-
-void member_loop_set_measured(struct member_loop *loop, const struct timing_measured *measured) {
-    mailbox_set_measured(&loop->mailbox, measured);
-}
-
-void member_loop_read_view(struct member_loop *loop, struct member_loop_view *view) {
-    mailbox_read_view(&loop->mailbox, view);
 }

@@ -14,7 +14,7 @@
 #ifndef SKEP_SWARM_MEMBER_MEMBER_STORE_H
 #define SKEP_SWARM_MEMBER_MEMBER_STORE_H
 
-#include "runtime/swarm/ledger/entry_journal.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/replica/replica.h"
 #include "runtime/swarm/replica/result_file.h"
 

@@ -1,6 +1,7 @@
 #include "runtime/swarm/member/slice_store.h"
 
 #include "base/bytes.h"
+#include "runtime/swarm/member/uplink.h"
 
 #include <string.h>
 

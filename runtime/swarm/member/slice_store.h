@@ -5,8 +5,9 @@
 #define SKEP_SWARM_MEMBER_SLICE_STORE_H
 
 #include "runtime/swarm/member/member.h"
-#include "runtime/swarm/member/outbox.h"
-#include "runtime/swarm/replica/result_index.h"
+#include "runtime/swarm/replica/result_file.h"
+
+struct outbox_item; /* uplink.h */
 
 struct slice_store {
     const struct member_loop_options *options;

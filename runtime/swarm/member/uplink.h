@@ -3,8 +3,226 @@
 #ifndef SKEP_SWARM_MEMBER_UPLINK_H
 #define SKEP_SWARM_MEMBER_UPLINK_H
 
+#include "base/hash.h"
+#include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/member/peers.h"
 #include "runtime/swarm/member/slice_store.h"
-#include "runtime/swarm/member/uplink_pacing.h"
+#include "transport/messages/messages.h"
+
+#include <stdint.h>
+
+/* outbox: frames of slices and leaves that wait for room in the messenger's queues or for the rate
+ * limit, in one queue per peer.
+ *
+ *     peer 0   | contribution 3 | contribution 9 | result 4 |    an item names the bytes, which are
+ *     peer 1   | result 4 |                                      read when the item is sent
+ *     peer 2   |
+ *                the first item of each queue in rotation ──► send, until all queues are blocked */
+
+enum {
+    OUTBOX_QUEUE_ITEMS = 64, /* twice the requests that a peer has unanswered at a time */
+    OUTBOX_BATCH = 64,       /* frames in one flush, so that heartbeats are not delayed by more */
+};
+
+/* Two items with equal fields are the same item. */
+struct outbox_item {
+    uint32_t kind; /* enum message_kind or wire_kind */
+    uint32_t session;
+    uint32_t round;
+    uint32_t slice;
+    uint32_t epoch;
+    uint64_t index; /* of a leaf, or of the first leaf hash; else 0 */
+    struct hash hash;
+};
+
+struct outbox_queue {
+    struct outbox_item items[OUTBOX_QUEUE_ITEMS]; /* a ring */
+    uint32_t first, count;
+};
+
+struct outbox {
+    struct outbox_queue *queues; /* [peer_count] */
+    uint32_t peer_count;
+    uint32_t next_peer; /* whose item is sent next */
+    uint32_t waiting;   /* items in all queues */
+    uint64_t rate;      /* bytes a second; 0: unlimited */
+    int64_t credit;     /* bytes that may be sent now; below 0 after a frame that was longer */
+    int64_t filled_ns;  /* when credit was added last */
+};
+
+/* outbox_bytes: memory of the queues. outbox_bind: an empty outbox in that memory. */
+size_t outbox_bytes(uint32_t peer_count);
+void outbox_bind(struct outbox *outbox, void *memory, uint32_t peer_count, uint64_t rate);
+
+/* outbox_push: append to the peer's queue, unless the item is in it already. False when the queue
+ * is full; the peer repeats its request later. */
+bool outbox_push(struct outbox *outbox, uint32_t peer, const struct outbox_item *item);
+
+/* outbox_clear: drop the peer's queue. outbox_waiting: the number of items in it. */
+void outbox_clear(struct outbox *outbox, uint32_t peer);
+uint32_t outbox_waiting(const struct outbox *outbox, uint32_t peer);
+
+/* outbox_spend: bytes that were sent through another outbox count against the same limit. */
+void outbox_spend(struct outbox *outbox, uint64_t bytes);
+
+/* Sends one item and sets *bytes to its length. SEND_OK and SEND_NO_PEER, which also means that the
+ * bytes are no longer available, remove the item from its queue. */
+struct outbox_callbacks {
+    void *context;
+    enum send_result (*send)(void *context, uint32_t peer, const struct outbox_item *item,
+                             uint64_t *bytes);
+};
+
+enum outbox_state {
+    OUTBOX_DONE,         /* all queues are empty */
+    OUTBOX_BLOCKED,      /* the messenger's queues are full */
+    OUTBOX_RATE_LIMITED, /* the limit is used up until outbox_ready_ns */
+    OUTBOX_MORE,         /* the batch is complete; flush again soon */
+};
+
+/* outbox_flush: send what can be sent now, one frame for each peer in rotation. */
+enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns,
+                               struct outbox_callbacks callbacks);
+
+/* outbox_ready_ns: when the limit permits the next frame. */
+int64_t outbox_ready_ns(const struct outbox *outbox);
+
+/* uplink_share: how much of the uplink each peer's connections may use, so that all peers have
+ * received everything at about the same time. Without it, TCP may give one connection twice the
+ * rate of another, and at the end of an exchange the slow ones continue alone on a half idle
+ * uplink.
+ *
+ *     peer 0   |=========|           bytes that the peer still has to receive: its share of the
+ *     peer 1   |===============|     rate is in proportion, so the one that lags most is fastest
+ *     peer 2   |============|
+ *
+ * Together the shares are slightly more than the rate that the uplink is known to carry, so that a
+ * higher rate can show. While much of the uplink is idle, as when a peer is slower than its share,
+ * they grow. */
+
+enum {
+    UPLINK_SHARE_MIN_PERCENT = 102,  /* all shares together, in percent of the uplink's rate ... */
+    UPLINK_SHARE_MAX_PERCENT = 1600, /* ... and when they have left much of it idle for long */
+    UPLINK_SHARE_FLOOR_DIVISOR = 4,  /* every peer has at least this part of an equal share */
+};
+
+struct uplink_share {
+    uint32_t percent; /* all shares together, in percent of the uplink's rate */
+    uint32_t used;    /* percent of the rate that was used recently */
+};
+
+/* uplink_share_begin: an exchange begins; the uplink counts as fully used. */
+void uplink_share_begin(struct uplink_share *share);
+
+/* uplink_share_update: `recent` bytes a second were sent since the last call, while more was
+ * queued. The use is averaged: three quarters old, one quarter new. Below three fifths of the rate
+ * the shares grow by a quarter, else they shrink by a fifth.
+ * limits  uplink_share_begin was called; rate > 0 */
+void uplink_share_update(struct uplink_share *share, uint64_t rate, uint64_t recent);
+
+/* Bytes that one peer and all peers still have to receive, and how many peers those are. */
+struct uplink_backlog {
+    uint64_t own, all;
+    uint32_t peers;
+};
+
+/* uplink_share_of: bytes a second for one peer, of an uplink that carries `rate`.
+ * limits  uplink_share_begin was called; 0 < backlog.own <= backlog.all; backlog.peers > 0 */
+uint64_t uplink_share_of(const struct uplink_share *share, uint64_t rate,
+                         struct uplink_backlog backlog);
+
+/* uplink_measure: the measurements from which the tracker derives deadlines and slice owners: round
+ * trips to the tracker, the rate of this member's uplink, and how long its part of an exchange
+ * takes. Each is the median of recent ones, so that a broken connection or a dead peer does not
+ * spoil them. */
+
+enum { UPLINK_RECENT = 16 /* measurements that a median is of */ };
+
+struct recent_values {
+    int64_t values[UPLINK_RECENT];
+    uint32_t count; /* of all that were ever added */
+};
+
+/* One window over which sent bytes are counted. */
+struct rate_window {
+    int64_t begin_ns; /* 0: not begun */
+    uint64_t begin_bytes;
+};
+
+struct uplink_measures {
+    struct recent_values round_trips, transfers; /* ns */
+    struct recent_values best_rates;             /* KiB/s: each exchange's best second, ... */
+    struct recent_values typical_rates;          /* ... and the upper quartile of its seconds */
+    struct recent_values seconds;                /* KiB/s: the busy seconds of this exchange */
+    int64_t unpaced_kib_s;             /* typical rate of the last exchange without pacing */
+    int64_t pinged_ns;                 /* the ping that is not answered; 0: none */
+    uint32_t round;                    /* of the exchange that is measured; 0: none */
+    int64_t table_ns, progress_ns;     /* its begin, and the last result in it */
+    struct rate_window second, moment; /* a second, and a shorter time */
+    uint32_t best_kib_s;               /* of this exchange */
+    uint64_t moment_rate; /* bytes/s in the last short time; INT64_MAX: not yet known */
+    uint32_t exchange_ms; /* of the last exchange */
+};
+
+/* uplink_measures_ping: send a ping to the tracker, unless one is unanswered.
+ * uplink_measures_on_pong: its payload was returned. */
+void uplink_measures_ping(struct uplink_measures *measures, struct messenger *messenger,
+                          const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns);
+void uplink_measures_on_pong(struct uplink_measures *measures, const uint8_t *payload,
+                             size_t count);
+
+/* What happens in an exchange: its TABLE, a result that was made or received, and its COMMIT. The
+ * OPEN of a later round ends it without a COMMIT. uplink_measures_on_table returns whether this
+ * TABLE is the first of its round. */
+bool uplink_measures_on_table(struct uplink_measures *measures, uint32_t round);
+void uplink_measures_on_result(struct uplink_measures *measures);
+void uplink_measures_on_commit(struct uplink_measures *measures, uint32_t round, bool was_paced);
+void uplink_measures_on_open(struct uplink_measures *measures, uint32_t round);
+
+/* uplink_measures_sample: read what the messenger sent so far.
+ * limits  several times a second */
+void uplink_measures_sample(struct uplink_measures *measures,
+                            const struct messenger_counts *counts);
+
+/* The uplink's rate in bytes a second, as far as exchanges have shown it. */
+struct uplink_rate {
+    uint64_t rate;
+    uint64_t moment; /* in the last short time; INT64_MAX at the beginning of an exchange */
+    bool is_known;   /* earlier exchanges took long enough, and used the uplink fully */
+};
+struct uplink_rate uplink_measures_rate(const struct uplink_measures *measures);
+
+/* Medians for the tracker; 0: not measured. */
+uint32_t uplink_measures_round_trip_ms(const struct uplink_measures *measures);
+uint32_t uplink_measures_transfer_ms(const struct uplink_measures *measures);
+uint32_t uplink_measures_best_kib_s(const struct uplink_measures *measures);
+
+/* uplink_pacing: limit the rate of each peer's bulk connections during an exchange, so that all
+ * peers have received their slices at about the same time (uplink_share.h). */
+
+struct uplink_pacing {
+    struct uplink_share share;
+    bool is_paced;
+    int64_t updated_ns;
+    int64_t used_ns; /* begin of the measured window after the last one that `share` used */
+};
+
+/* Queued bytes, and the peers that they are for. */
+struct uplink_traffic {
+    struct messenger *messenger;
+    const struct peers *peers;
+    const struct outbox *contributions;
+    const struct outbox *results; /* NULL while they are deferred */
+    uint64_t slice_bytes;         /* of the longest slice */
+};
+
+/* uplink_pacing_begin: an exchange begins. */
+void uplink_pacing_begin(struct uplink_pacing *pacing);
+
+/* uplink_pacing_update: set new rates if it is time for it. Outside of exchanges, and in those that
+ * are not paced, the rates are unlimited. */
+void uplink_pacing_update(struct uplink_pacing *pacing, const struct uplink_traffic *traffic,
+                          const struct uplink_measures *measures, int64_t now_ns);
 
 struct uplink_args {
     const struct member_loop_options *options;

@@ -1,4 +1,4 @@
-#include "runtime/swarm/member/uplink_measure.h"
+#include "runtime/swarm/member/uplink.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"

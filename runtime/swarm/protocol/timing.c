@@ -1,5 +1,5 @@
 /* timing: the deadlines of a swarm from the members' measurements. */
-#include "runtime/swarm/protocol/timing.h"
+#include "runtime/swarm/protocol/protocol.h"
 
 #include "base/check.h"
 

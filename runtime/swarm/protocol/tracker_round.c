@@ -1,5 +1,5 @@
 /* tracker_round: when a round opens, gets its table, or is aborted. */
-#include "runtime/swarm/ledger/cursor.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/protocol/tracker_state.h"
 
 enum {

@@ -2,7 +2,7 @@
 #include "base/text.h"
 #include "runtime/swarm/protocol/tracker_state.h"
 
-/* The deadlines, each with the measurement it follows from (timing.h has minimum and maximum). */
+/* The deadlines, each with the measurement it follows from (protocol.h has minimum and maximum). */
 static void describe_deadlines(const struct tracker *tracker, const struct swarm_timing *timing,
                                struct text *text) {
     const struct timing_measured *rows = NULL;

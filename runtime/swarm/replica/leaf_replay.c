@@ -1,4 +1,4 @@
-#include "runtime/swarm/replica/leaf_replay.h"
+#include "runtime/swarm/replica/leaf_fetch.h"
 
 #include "base/clock.h"
 

@@ -12,15 +12,119 @@
  *
  * Each leaf therefore advances by a round's results independently of the others.
  *
- * public   leaf_fetch.h replica_cuda.h result_file.h result_index.h */
+ * public   leaf_fetch.h replica_cuda.h result_file.h */
 #ifndef SKEP_SWARM_REPLICA_REPLICA_H
 #define SKEP_SWARM_REPLICA_REPLICA_H
 
+#include "base/check.h"
 #include "base/device_memory.h"
+#include "kernels/codec.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/merkle.h"
-#include "runtime/swarm/replica/replica_device.h"
-#include "runtime/swarm/replica/slices.h"
+#include "transport/messages/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* slices: the fixed partition of the flat parameter space [0, P) into the units of an exchange.
+ *
+ *     [0, P)   |---- slice 0 ----|---- slice 1 ----| ... |-- last --|     in blueprint order
+ *
+ * It depends only on P, the codec and members_max, so all members compute the same one. */
+
+enum {
+    SLICES_PER_MEMBER = 4,
+    SLICE_GRANULE = 256, /* elements: whole blocks of every codec, whole vectors of every ISA */
+    SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096, /* the message's fields are in the same frame */
+    SLICE_BYTES_MIN = 16 << 10,
+};
+
+struct slices {
+    int64_t parameter_count;
+    enum codec codec;
+    int64_t elements;   /* of each slice; the last may have fewer; whole granules */
+    uint32_t count;     /* 1 .. SWARM_SLICES_MAX */
+    uint64_t bytes_max; /* of the longest slice, encoded; at most SLICE_BYTES_MAX */
+    uint64_t bytes;     /* of all slices, encoded */
+};
+
+struct slice_range {
+    int64_t begin, end; /* elements */
+    uint64_t offset;    /* of its first encoded byte when the slices are concatenated */
+    uint64_t bytes;     /* encoded */
+};
+
+/* slices_plan: the longest slices that give each of members_max members SLICES_PER_MEMBER slices,
+ * within SLICE_BYTES_MIN and SLICE_BYTES_MAX encoded bytes. Small models are thereby distributed
+ * over all members too.
+ * limits  parameter_count > 0, members_max > 0
+ * errors  STATUS_INPUT when P needs more than SWARM_SLICES_MAX slices; *slices untouched */
+MUST_CHECK enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t members_max,
+                                   struct slices *slices, struct fault *fault);
+
+/* slices_range: the elements and encoded bytes of slice `index`.
+ * limits  index < slices->count */
+struct slice_range slices_range(const struct slices *slices, uint32_t index);
+
+/* replica_device: a device that does a replica's arithmetic when the trained weights are in its
+ * memory. The outer state stays in pinned host memory, where it is hashed, sent and saved. The
+ * device works on one chunk at a time and has two slots, so it copies one chunk while it computes
+ * on the other:
+ *
+ *     slot 0   | in | work | out |        | in | work | out |
+ *     slot 1        |    in    | work | out |     |  in   | work | out |
+ *
+ * Its results equal the processor's to the bit (kernels/codec.h, kernels/outer.h). */
+
+enum { REPLICA_DEVICE_SLOTS = 2 };
+
+/* Elements [begin, begin + count): whole leaves of the flat space, or whole blocks of a slice. */
+struct replica_chunk {
+    int64_t begin, count;
+};
+
+/* The outer step of one chunk by the results of `round`. */
+struct device_step {
+    struct replica_chunk chunk;
+    uint32_t round;
+    float *params, *momentum; /* [chunk.count], pinned: destination */
+    bool resets_inner;        /* copies the new params to the inner weights on the device too */
+};
+
+struct replica_device;
+
+/* encode, advance and step return once the work is enqueued; the caller must have waited for the
+ * slot's previous work. The device records its first failure (program_failure) and then ignores all
+ * further work. No method allocates. */
+struct replica_device_methods {
+    /* Encode the contribution of a chunk: outer - inner weights plus the feedback. */
+    void (*encode)(struct replica_device *device, int slot, struct replica_chunk chunk);
+    /* Replace the feedback of a chunk by the encoding error of that contribution. */
+    void (*advance)(struct replica_device *device, int slot, struct replica_chunk chunk);
+    void (*step)(struct replica_device *device, int slot, const struct device_step *step);
+    /* Wait until the slot's results are in host memory. false: it encoded a value that is not
+     * finite. */
+    MUST_CHECK bool (*wait)(struct replica_device *device, int slot);
+    /* Copy the outer weights to the inner weights on the device. */
+    void (*reset_inner)(struct replica_device *device);
+    void (*release)(struct replica_device *device);
+};
+
+struct replica_device {
+    const struct replica_device_methods *methods;
+};
+
+/* Memory of a device in bytes. It depends only on the shape, so any machine can plan it. */
+struct replica_device_memory {
+    uint64_t slots;   /* device memory: three vectors and an encoding for each slot */
+    uint64_t scratch; /* pinned, in place of replica_memory.scratch: two vectors for each slot, and
+                         REPLICA_DEVICE_WORDS bytes */
+};
+
+enum { REPLICA_DEVICE_WORDS = 64 };
+
+struct replica_shape;
+struct replica_device_memory replica_device_memory_of(const struct replica_shape *shape);
 
 enum {
     LEAF_ELEMENTS = LEAF_BYTES / 8,

@@ -1,4 +1,4 @@
-#include "runtime/swarm/replica/slices.h"
+#include "runtime/swarm/replica/replica.h"
 
 #include "base/bytes.h"
 #include "base/check.h"

@@ -10,6 +10,8 @@
 #define SKEP_SWARM_TRACKER_ALLOW_LIST_H
 
 #include "base/fault.h"
+#include "base/region.h"
+#include "base/yaml.h"
 #include "transport/identity/keys.h"
 
 #include <stdbool.h>
@@ -81,5 +83,35 @@ MUST_CHECK enum status allow_list_add(const char *path, const char *key, const c
                                       struct fault *fault);
 MUST_CHECK enum status allow_list_remove(const char *path, const char *key_or_name,
                                          struct fault *fault);
+
+/* allow_list_read: the rows of a parsed allow-list, for its reader and its editor. */
+
+/* allow_list_rows: all rows of a parsed file; row r is item r of its members.
+ * errors  those of allow_list_read; open, count and rows are then undefined */
+MUST_CHECK enum status allow_list_rows(const struct yaml_document *document,
+                                       struct allow_list *list, struct fault *fault);
+
+/* allow_list_append: add a row at the end. allow_list_erase: remove row `index`.
+ * limits  fewer than ALLOW_LIST_MAX rows; index < list->count */
+void allow_list_append(struct allow_list *list, const struct allow_list_row *row);
+void allow_list_erase(struct allow_list *list, uint32_t index);
+
+/* allow_list_watch: the allow-list as its file says now. A file that disappears or that cannot be
+ * read changes nothing. */
+
+struct allow_list_watch {
+    const char *path;
+    struct allow_list list;
+    bool is_missing; /* the file was read before, and does not exist now */
+    int64_t poll_ms; /* when the next look at the file is due */
+};
+
+/* allow_list_watch_open: read the file for the first time. `path` is kept.
+ * errors  those of allow_list_read */
+MUST_CHECK enum status allow_list_watch_open(const char *path, struct region *region,
+                                             struct allow_list_watch **watch, struct fault *fault);
+
+/* allow_list_watch_poll: read the file if it has changed. True when the list is a new one. */
+MUST_CHECK bool allow_list_watch_poll(struct allow_list_watch *watch, int64_t now_ms);
 
 #endif

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "runtime/swarm/tracker/allow_list_read.h"
+#include "runtime/swarm/tracker/allow_list.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "runtime/swarm/tracker/ledger_server.h"
 
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 
 enum {

@@ -5,7 +5,7 @@
 #define SKEP_SWARM_TRACKER_MEMBER_TABLE_H
 
 #include "base/check.h"
-#include "runtime/swarm/protocol/timing.h"
+#include "runtime/swarm/protocol/protocol.h"
 #include "runtime/swarm/tracker/reachability.h"
 #include "runtime/swarm/wire/wire.h"
 

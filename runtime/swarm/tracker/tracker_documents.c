@@ -1,7 +1,6 @@
 #include "runtime/swarm/tracker/tracker_documents.h"
 
 #include "runtime/swarm/tracker/tracker_loop_state.h"
-#include "runtime/swarm/tracker/tracker_status.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #define SKEP_SWARM_TRACKER_TRACKER_DOCUMENTS_H
 
 #include "base/region.h"
+#include "base/text.h"
 #include "runtime/swarm/protocol/protocol.h"
 #include "runtime/swarm/wire/wire.h"
 
@@ -69,5 +70,15 @@ void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *g
 
 /* tracker_loop_pump_documents: send as much of all due documents as connections have room for. */
 void tracker_loop_pump_documents(struct tracker_loop *loop);
+
+/* tracker_status: the swarm status as one JSON document. */
+
+struct tracker_loop;
+
+/* tracker_status_write: what `skep status` shows: format, name, manifest, since, incarnation,
+ * round, stage, commits, root, head, entries, cursor, deadlines with their derivation, members, and
+ * the processes that wait to be admitted.
+ * limits  every status fits WIRE_STATUS_MAX bytes */
+void tracker_status_write(const struct tracker_loop *loop, struct text *text);
 
 #endif

@@ -7,7 +7,6 @@
 #include "runtime/swarm/client/ledger_source.h"
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/tracker/tracker_durable.h"
-#include "runtime/swarm/tracker/tracker_record_bytes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 
 #include "runtime/swarm/tracker/address_book.h"
 #include "runtime/swarm/tracker/admission.h"
-#include "runtime/swarm/tracker/allow_list_watch.h"
+#include "runtime/swarm/tracker/allow_list.h"
 #include "runtime/swarm/tracker/guest_table.h"
 #include "runtime/swarm/tracker/machine_driver.h"
 #include "runtime/swarm/tracker/member_table.h"

@@ -1,4 +1,4 @@
-#include "runtime/swarm/tracker/tracker_record_bytes.h"
+#include "runtime/swarm/tracker/tracker_durable.h"
 
 #include "runtime/swarm/ledger/packer.h"
 

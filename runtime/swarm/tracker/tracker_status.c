@@ -1,5 +1,6 @@
-#include "runtime/swarm/tracker/tracker_status.h"
+#include "runtime/swarm/tracker/tracker_documents.h"
 
+#include "base/json_write.h"
 #include "runtime/swarm/protocol/tracker.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 
@@ -7,44 +8,40 @@
 
 enum { AWAITED_BYTES = SWARM_MEMBERS_MAX * (MEMBER_NAME_BYTES + 2) + 64 };
 
-static void add_hash(struct text *text, const char *key, const struct hash *hash) {
-    char digits[HASH_HEX_BYTES];
-    text_add(text, "\"%s\": \"%s\"", key, hash_hex(hash, digits));
+static double seconds_since(int64_t at_ms) {
+    return (double)(tracker_now_ms() - at_ms) / 1000;
 }
 
-static const char *truth(int value) {
-    return value ? "true" : "false";
-}
-
-static void add_tracker(const struct tracker_loop *loop, struct text *text) {
-    const int64_t now_ms = tracker_now_ms();
-    text_add(text, "{\"format\": 1, \"name\": ");
-    text_add_json(text, loop->options.name);
-    text_add(text, ", ");
-    add_hash(text, "manifest", &loop->options.manifest_hash);
-    text_add(text, ", \"since\": %.3f, \"up_s\": %.3f, \"incarnation\": %u", loop->started_unix_s,
-             (double)(now_ms - loop->started_ms) / 1000, loop->driver->durable.incarnation);
+static void add_tracker(const struct tracker_loop *loop, struct json_writer *json) {
+    json_add_u64(json, "format", 1);
+    json_add_text(json, "name", loop->options.name);
+    json_add_hex(json, "manifest", loop->options.manifest_hash.bytes, HASH_BYTES);
+    json_add_fixed(json, "since", loop->started_unix_s, 3);
+    json_add_fixed(json, "up_s", seconds_since(loop->started_ms), 3);
+    json_add_u64(json, "incarnation", loop->driver->durable.incarnation);
 }
 
 static void add_round(const struct tracker_loop *loop, const struct tracker_view *view,
-                      struct text *text) {
+                      struct json_writer *json) {
     const struct entry *head = &view->record->head;
-    const int64_t now_ms = tracker_now_ms();
-    text_add(text, ", \"round\": %u, \"stage\": \"%s\", \"stage_s\": %.3f, \"round_s\": %.3f",
-             head->round, view->stage, (double)(now_ms - view->stage_ms) / 1000,
-             (double)(now_ms - view->round_ms) / 1000);
-    text_add(text, ", \"commits\": %u, \"commits_max\": %u, \"entries\": %llu, \"slices\": %u, ",
-             head->commits, loop->options.settings.commits_max,
-             (unsigned long long)loop->driver->durable.store.count, view->slice_count);
-    add_hash(text, "root", &view->record->commit.root);
-    text_add(text, ", ");
-    add_hash(text, "head", &head->hash);
+    json_add_u64(json, "round", head->round);
+    json_add_text(json, "stage", view->stage);
+    json_add_fixed(json, "stage_s", seconds_since(view->stage_ms), 3);
+    json_add_fixed(json, "round_s", seconds_since(view->round_ms), 3);
+    json_add_u64(json, "commits", head->commits);
+    json_add_u64(json, "commits_max", loop->options.settings.commits_max);
+    json_add_u64(json, "entries", loop->driver->durable.store.count);
+    json_add_u64(json, "slices", view->slice_count);
+    json_add_hex(json, "root", view->record->commit.root.bytes, HASH_BYTES);
+    json_add_hex(json, "head", head->hash.bytes, HASH_BYTES);
     uint64_t returned = 0;
     for (uint32_t i = 0; i < head->cursor.returned_count; i++) {
         returned += head->cursor.returned[i].end - head->cursor.returned[i].begin;
     }
-    text_add(text, ", \"cursor\": {\"position\": %llu, \"returned\": %llu}",
-             (unsigned long long)head->cursor.position, (unsigned long long)returned);
+    json_begin_object(json, "cursor");
+    json_add_u64(json, "position", head->cursor.position);
+    json_add_u64(json, "returned", returned);
+    json_end(json);
 }
 
 /* The state machine's view of a member; NULL before the first HELLO of its process. */
@@ -81,99 +78,99 @@ static void write_awaited(const struct tracker_loop *loop, const struct tracker_
 }
 
 static void add_awaited(const struct tracker_loop *loop, const struct tracker_view *view,
-                        struct text *text) {
+                        struct json_writer *json) {
     char words[AWAITED_BYTES];
     struct text awaited = text_over(words, sizeof words);
     write_awaited(loop, view, &awaited);
-    text_add(text, ", \"awaits\": {\"what\": ");
-    text_add_json(text, words);
-    text_add(text, ", \"for_s\": %.3f}", (double)(tracker_now_ms() - view->moved_ms) / 1000);
+    json_begin_object(json, "awaits");
+    json_add_text(json, "what", words);
+    json_add_fixed(json, "for_s", seconds_since(view->moved_ms), 3);
+    json_end(json);
 }
 
-static void add_deadlines(const struct tracker_view *view, struct text *text) {
-    const struct swarm_timing *timing = &view->timing;
-    text_add(text,
-             ", \"deadlines\": {\"heartbeat_ms\": %u, \"silence_ms\": %u, \"train_ms\": %u, "
-             "\"exchange_ms\": %u, \"round_ms\": %u, \"derivation\": ",
-             timing->heartbeat_ms, timing->silence_ms, timing->train_ms, timing->exchange_ms,
-             timing->round_ms);
-    text_add_json(text, view->derivation);
-    text_add(text, "}");
+static void add_deadlines(const struct tracker_view *view, struct json_writer *json) {
+    json_begin_object(json, "deadlines");
+    json_add_u64(json, "heartbeat_ms", view->timing.heartbeat_ms);
+    json_add_u64(json, "silence_ms", view->timing.silence_ms);
+    json_add_u64(json, "train_ms", view->timing.train_ms);
+    json_add_u64(json, "exchange_ms", view->timing.exchange_ms);
+    json_add_u64(json, "round_ms", view->timing.round_ms);
+    json_add_text(json, "derivation", view->derivation);
+    json_end(json);
 }
 
-static void add_member(const struct tracker_loop *loop, const struct tracker_view *view,
-                       uint32_t row, struct text *text) {
-    const struct admitted_member *member = &loop->members->rows[row];
-    const struct tracker_view_member *seen = view_of(view, member);
+static void add_measured(const struct timing_measured *measured, struct json_writer *json) {
+    json_begin_object(json, "measured");
+    json_add_u64(json, "step_ms", measured->step_ms);
+    json_add_u64(json, "transfer_ms", measured->transfer_ms);
+    json_add_u64(json, "round_trip_ms", measured->round_trip_ms);
+    json_add_u64(json, "up_kib_s", measured->up_kib_s);
+    json_end(json);
+}
+
+static void add_member(const struct tracker_view *view, const struct admitted_member *member,
+                       struct json_writer *json) {
     const struct tracker_view_member none = {.silent = 1, .seat = -1};
-    struct hash id;
+    const struct tracker_view_member *seen = view_of(view, member);
     seen = seen == NULL ? &none : seen;
-    memcpy(id.bytes, member->keys.sign, KEY_BYTES);
-    text_add(text, "{");
-    add_hash(text, "id", &id);
-    text_add(text, ", \"name\": ");
-    text_add_json(text, member->name);
-    text_add(text, ", \"address\": ");
-    text_add_json(text, member->address);
-    text_add(text, ", \"reached\": %s, \"session\": %u, \"silent\": %s, \"leaving\": %s",
-             truth((int)member->is_reachable), seen->session, truth(seen->silent),
-             truth(seen->leaving));
-    text_add(text, ", \"heard_s\": ");
+    json_begin_object(json, NULL);
+    json_add_hex(json, "id", member->keys.sign, KEY_BYTES);
+    json_add_text(json, "name", member->name);
+    json_add_text(json, "address", member->address);
+    json_add_bool(json, "reached", member->is_reachable);
+    json_add_u64(json, "session", seen->session);
+    json_add_bool(json, "silent", seen->silent);
+    json_add_bool(json, "leaving", seen->leaving);
     if (member->last_received_ms == 0) {
-        text_add(text, "null");
+        json_add_null(json, "heard_s");
     } else {
-        text_add(text, "%.3f", (double)(tracker_now_ms() - member->last_received_ms) / 1000);
+        json_add_fixed(json, "heard_s", seconds_since(member->last_received_ms), 3);
     }
-    text_add(text, ", \"seat\": ");
     if (seen->seat < 0) {
-        text_add(text, "null");
+        json_add_null(json, "seat");
     } else {
-        text_add(text, "%d", seen->seat);
+        json_add_i64(json, "seat", seen->seat);
     }
-    text_add(text, ", \"round\": %u, \"current\": %s, \"declared\": %s, \"voted\": %s",
-             member->round, truth(seen->is_current), truth(seen->has_declared),
-             truth(seen->has_voted));
-    text_add(text, ", \"slices\": %u, \"contributed\": %s", seen->slices,
-             truth(seen->has_contributed));
-    text_add(text,
-             ", \"measured\": {\"step_ms\": %u, \"transfer_ms\": %u, \"round_trip_ms\": %u, "
-             "\"up_kib_s\": %u}}",
-             member->measured.step_ms, member->measured.transfer_ms, member->measured.round_trip_ms,
-             member->measured.up_kib_s);
+    json_add_u64(json, "round", member->round);
+    json_add_bool(json, "current", seen->is_current);
+    json_add_bool(json, "declared", seen->has_declared);
+    json_add_bool(json, "voted", seen->has_voted);
+    json_add_u64(json, "slices", seen->slices);
+    json_add_bool(json, "contributed", seen->has_contributed);
+    add_measured(&member->measured, json);
+    json_end(json);
 }
 
-static void add_waiting(const struct tracker_loop *loop, struct text *text) {
-    const char *comma = "";
-    text_add(text, ", \"waiting\": [");
+static void add_waiting(const struct tracker_loop *loop, struct json_writer *json) {
+    char key[KEYS_TEXT_BYTES];
+    json_begin_array(json, "waiting");
     for (uint32_t i = 0; i < loop->guests->capacity; i++) {
         const struct tracker_guest *guest = &loop->guests->rows[i];
-        char key[KEYS_TEXT_BYTES];
-        if (!guest->is_used || !guest->was_rejected || !guest->has_introduced) {
-            continue;
+        if (guest->is_used && guest->was_rejected && guest->has_introduced) {
+            json_begin_object(json, NULL);
+            json_add_text(json, "key", public_keys_write(&guest->introduction.keys, key));
+            json_add_text(json, "name", guest->introduction.name);
+            json_end(json);
         }
-        text_add(text, "%s{\"key\": \"%s\", \"name\": ", comma,
-                 public_keys_write(&guest->introduction.keys, key));
-        text_add_json(text, guest->introduction.name);
-        text_add(text, "}");
-        comma = ", ";
     }
-    text_add(text, "]");
+    json_end(json);
 }
 
 void tracker_status_write(const struct tracker_loop *loop, struct text *text) {
     struct tracker_view view;
+    struct json_writer json = json_writer_over(text);
     tracker_read_view(loop->driver->tracker, &view);
-    add_tracker(loop, text);
-    add_round(loop, &view, text);
-    add_awaited(loop, &view, text);
-    add_deadlines(&view, text);
-    text_add(text, ", \"members\": [");
+    json_begin_object(&json, NULL);
+    add_tracker(loop, &json);
+    add_round(loop, &view, &json);
+    add_awaited(loop, &view, &json);
+    add_deadlines(&view, &json);
+    json_begin_array(&json, "members");
     for (uint32_t row = 0; row < loop->members->count; row++) {
-        text_add(text, "%s", row == 0 ? "" : ", ");
-        add_member(loop, &view, row, text);
+        add_member(&view, &loop->members->rows[row], &json);
     }
-    text_add(text, "]");
-    add_waiting(loop, text);
-    text_add(text, ", \"refused_messages\": %llu}",
-             (unsigned long long)loop->guests->refused_messages);
+    json_end(&json);
+    add_waiting(loop, &json);
+    json_add_u64(&json, "refused_messages", loop->guests->refused_messages);
+    json_end(&json);
 }

@@ -10,7 +10,7 @@
  *     length 4 (chunked kinds only: of the whole payload, with this field), incarnation 4,
  *     number 8, version 4, poll 4, tokens 8, root 32, hash 32, contributors 8, owner 32,
  *     signature 64, unreachable 8, measured 4 x 4, then one of
- *     ENTRY    the entry's record (entry_bytes.h); of a commit: root 32 before it
+ *     ENTRY    the entry's record (entry.h); of a commit: root 32 before it
  *     PROPOSE  the entry's canonical bytes, its root zero; holders 8 of each slice
  *     TABLE    version 4, declared 8, {tokens 8, weight 8, signature 64} of each declared seat,
  *              {owner 1, epoch 2, expected 8} of each slice,

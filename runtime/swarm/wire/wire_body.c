@@ -1,6 +1,6 @@
 #include "runtime/swarm/wire/wire_body.h"
 
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include <string.h>
 

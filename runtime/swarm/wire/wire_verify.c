@@ -1,5 +1,5 @@
 /* wire_verify: signs messages, and verifies that the required identities signed them. */
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/wire/wire.h"
 

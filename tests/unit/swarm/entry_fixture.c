@@ -1,6 +1,6 @@
 #include "entry_fixture.h"
 
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include <string.h>
 

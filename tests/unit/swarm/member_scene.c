@@ -35,10 +35,11 @@ static float trained(uint32_t number, uint32_t round, float from, int64_t i) {
 /* False: a newer job makes these steps pointless. */
 static bool take_time(const struct site *site, const struct member_job *work) {
     int64_t until_ns = clock_monotonic_ns() + TRAIN_MS * INT64_C(1000000);
-    while (!member_loop_is_stale(site->loop, work) && clock_monotonic_ns() < until_ns) {
+    while (!mailbox_is_stale(member_loop_mailbox(site->loop), work->kind) &&
+           clock_monotonic_ns() < until_ns) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
-    return !member_loop_is_stale(site->loop, work);
+    return !mailbox_is_stale(member_loop_mailbox(site->loop), work->kind);
 }
 
 static void train(struct site *site, const struct member_job *work) {
@@ -63,7 +64,7 @@ static void train(struct site *site, const struct member_job *work) {
                           .round = work->round,
                           .tokens = tokens,
                           .hashes = site->replica.hashes};
-    member_loop_answer(site->loop, &event);
+    mailbox_answer(member_loop_mailbox(site->loop), &event);
 }
 
 static void stand_on(struct site *site, const struct hash *root, bool is_adopted) {
@@ -108,7 +109,7 @@ static void compute(struct site *site, const struct member_job *work) {
         stand_on(site, &event.root, true);
         break;
     }
-    member_loop_answer(site->loop, &event);
+    mailbox_answer(member_loop_mailbox(site->loop), &event);
 }
 
 static void leave(struct site *site) {
@@ -129,7 +130,7 @@ static void *run_site(void *argument) {
     struct site *site = argument;
     while (!is_over(site)) {
         struct member_job work;
-        if (!member_loop_wait_job(site->loop, NEXT_MS, &work)) {
+        if (!mailbox_wait_job(member_loop_mailbox(site->loop), NEXT_MS, &work)) {
             continue;
         }
         if (work.kind == ACTION_TRAIN) {

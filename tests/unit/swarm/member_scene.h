@@ -3,7 +3,7 @@
 #ifndef SKEP_TESTS_UNIT_SWARM_MEMBER_SCENE_H
 #define SKEP_TESTS_UNIT_SWARM_MEMBER_SCENE_H
 
-#include "runtime/swarm/member/member.h"
+#include "runtime/swarm/member/mailbox.h"
 
 #include "kernels/cpu/cpu.h"
 #include "tests/unit/swarm/replica_fixture.h"

@@ -1,7 +1,7 @@
 #include "scripted_member.h"
 
 #include "base/clock.h"
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/ledger/manifest.h"
 

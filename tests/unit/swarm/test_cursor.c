@@ -1,5 +1,5 @@
 /* test_cursor: no sample is given twice, none is lost while there is room, against a bitmap. */
-#include "runtime/swarm/ledger/cursor.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include "base/random.h"
 

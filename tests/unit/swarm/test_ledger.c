@@ -2,7 +2,7 @@
  * documented is tested with ledgers of another implementation (tests/e2e/test_ledger.py). */
 #include "base/random.h"
 #include "entry_fixture.h"
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger_file.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * before those that they follow. */
 #include "runtime/swarm/member/ledger_follower.h"
 
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "tests/unit/swarm/entry_fixture.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* test_ledger_store: what was promised is there after a kill at any moment, and nothing else is. */
-#include "runtime/swarm/ledger/ledger_store.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 
 #include "base/file.h"
 #include "base/random.h"

@@ -20,7 +20,7 @@ static void members_reach_the_roots_of_the_ledger_round_after_round(void **state
         site_wait_contributes(scene, i, 1);
     }
     struct member_loop_view view;
-    member_loop_read_view(scene->sites[0].loop, &view);
+    mailbox_read_view(member_loop_mailbox(scene->sites[0].loop), &view);
     assert_true(view.is_admitted && view.tracker_is_there);
     assert_int_equal(view.members, SCENE_SITES);
     assert_int_equal(view.timing.heartbeat_ms, 20);
@@ -69,7 +69,7 @@ static void a_member_leaves_when_nobody_needs_it(void **state) {
         site_start(&scene->sites[i]);
     }
     site_wait_applied(scene, 1, 1);
-    member_loop_request_leave(scene->sites[1].loop);
+    mailbox_request_leave(member_loop_mailbox(scene->sites[1].loop));
     site_wait_left(scene, 1);
     uint32_t before = site_applied(scene, 0);
     site_wait_applied(scene, 0, before + 4); /* one may have been open, and site 0 behind */
@@ -86,13 +86,13 @@ static void a_member_that_is_refused_says_why_and_comes_in_later(void **state) {
     struct member_loop_view view = {.is_admitted = true};
     int64_t until_ns = clock_monotonic_ns() + SCENE_WAIT_S * INT64_C(1000000000);
     while (view.reason[0] == '\0' && clock_monotonic_ns() < until_ns) {
-        member_loop_read_view(scene->sites[0].loop, &view);
+        mailbox_read_view(member_loop_mailbox(scene->sites[0].loop), &view);
     }
     assert_false(view.is_admitted);
     assert_non_null(strstr(view.reason, "skep roster add p123"));
     atomic_store(&scene->tracker.lets_in, true);
     site_wait_applied(scene, 0, 1);
-    member_loop_read_view(scene->sites[0].loop, &view);
+    mailbox_read_view(member_loop_mailbox(scene->sites[0].loop), &view);
     assert_string_equal(view.reason, "");
 }
 
@@ -106,7 +106,7 @@ static void a_tracker_that_tells_another_history_is_not_followed(void **state) {
     struct member_loop_view view = {.is_admitted = true};
     int64_t until_ns = clock_monotonic_ns() + SCENE_WAIT_S * INT64_C(1000000000);
     while (view.reason[0] == '\0' && clock_monotonic_ns() < until_ns) {
-        member_loop_read_view(scene->sites[2].loop, &view);
+        mailbox_read_view(member_loop_mailbox(scene->sites[2].loop), &view);
     }
     assert_non_null(strstr(view.reason, "rejected the tracker's ledger: entry 0"));
     uint32_t before = site_applied(scene, 0);

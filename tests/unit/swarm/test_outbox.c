@@ -1,5 +1,5 @@
 /* test_outbox: the order of items, no duplicates, and the rate limit. */
-#include "runtime/swarm/member/outbox.h"
+#include "runtime/swarm/member/uplink.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_slices: every partition covers the space once, in slices that are neither too long nor too
  * few. */
-#include "runtime/swarm/replica/slices.h"
+#include "runtime/swarm/replica/replica.h"
 
 #include "base/check.h"
 

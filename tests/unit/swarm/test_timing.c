@@ -1,5 +1,5 @@
 /* test_timing: deadlines against values worked out by hand from timing.h's table. */
-#include "runtime/swarm/protocol/timing.h"
+#include "runtime/swarm/protocol/protocol.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,9 +2,8 @@
 #include "runtime/swarm/tracker/tracker_durable.h"
 
 #include "base/text.h"
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger.h"
-#include "runtime/swarm/tracker/tracker_record_bytes.h"
 
 #include <setjmp.h>
 #include <signal.h>

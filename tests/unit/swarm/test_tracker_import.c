@@ -5,9 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "runtime/swarm/ledger/ledger_file.h"
-#include "runtime/swarm/ledger/ledger_store.h"
 #include "runtime/swarm/tracker/tracker_durable.h"
-#include "runtime/swarm/tracker/tracker_record_bytes.h"
 #include "tests/unit/swarm/entry_fixture.h"
 
 #include <setjmp.h>

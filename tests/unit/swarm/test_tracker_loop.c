@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "runtime/swarm/client/client.h"
 #include "runtime/swarm/ledger/ledger.h"
-#include "runtime/swarm/ledger/ledger_store.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/tracker/allow_list.h"
 #include "scripted_member.h"
 #include "transport/identity/address.h"

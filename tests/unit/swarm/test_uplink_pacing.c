@@ -1,7 +1,7 @@
 /* test_uplink_pacing: measuring and pacing a simulated uplink: the rate that is measured in one
  * exchange is the rate that the next one is paced by. */
 #include "base/clock.h"
-#include "runtime/swarm/member/uplink_pacing.h"
+#include "runtime/swarm/member/uplink.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_uplink_share: shares against values calculated by hand, and on an uplink that TCP
  * divides. */
-#include "runtime/swarm/member/uplink_share.h"
+#include "runtime/swarm/member/uplink.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_wire_verify: a message that carries signatures passes as it was signed, and not with any
  * signed field changed, in another swarm, by another member, or beside other bytes. */
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "wire_fixture.h"
 
 #include <setjmp.h>

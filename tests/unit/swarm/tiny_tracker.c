@@ -1,7 +1,7 @@
 #include "tests/unit/swarm/tiny_tracker.h"
 
 #include "base/clock.h"
-#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger.h"
 
 #include <setjmp.h>
