@@ -78,7 +78,7 @@ static void enqueue(struct cuda_program *program, uint32_t index) {
     if (does_nothing(instruction) || has_failed(program)) {
         return;
     }
-    if (schedule_on_host(&bound->program->schedule, instruction)) {
+    if (schedule_executes_on_cpu(&bound->program->schedule, instruction)) {
         note(program,
              driver_of(program)->cuLaunchHostFunc(program->compute.stream, run_on_host,
                                                   &program->host_calls[index]),

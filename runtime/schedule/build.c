@@ -1,4 +1,4 @@
-/* build: lists the segments in their order, then finds the lives of the extents that they touch. */
+/* build: lists the segments in order, then finds the lives of the extents that they access. */
 #include "runtime/schedule/schedule.h"
 
 #include "runtime/model/families/families.h"
@@ -13,8 +13,8 @@
 
 #include <stdio.h>
 
-static void copy_batch_in(struct schedule *schedule, enum segment_kind segment,
-                          const struct device_inputs *inputs) {
+static void copy_batch_to_device(struct schedule *schedule, enum segment_kind segment,
+                                 const struct device_inputs *inputs) {
     const struct host_extents *host = &schedule->host;
     ASSERT(segment == SEGMENT_MICROBATCH || segment == SEGMENT_EVALUATE ||
            segment == SEGMENT_PREFILL || segment == SEGMENT_DECODE);
@@ -25,17 +25,17 @@ static void copy_batch_in(struct schedule *schedule, enum segment_kind segment,
     }
 }
 
-/* The CPU uses an extent: nothing is executed, but the extent is in use. */
+/* Lists a use of an extent by the CPU: no code is executed, but the extent is in use. */
 static void add_cpu_use(struct schedule *schedule, enum segment_kind segment, int extent) {
     struct instruction *work = list_instruction(schedule, OP_HOST, segment, LANE_COMPUTE);
     work->operands[HOST_EXTENT] = extent_table_whole(schedule, extent, ACCESS_UPDATE);
 }
 
 static void build_load(struct schedule *schedule, const struct device_inputs *inputs) {
-    list_begin(schedule, SEGMENT_LOAD, 1);
+    list_segment_begin(schedule, SEGMENT_LOAD, 1);
     add_cpu_use(schedule, SEGMENT_LOAD, schedule->host.staging);
     list_copy(schedule, SEGMENT_LOAD, schedule->host.rope_table, inputs->rope_table);
-    list_end(schedule, SEGMENT_LOAD);
+    list_segment_end(schedule, SEGMENT_LOAD);
 }
 
 static void build_microbatch(struct schedule *schedule, const struct translate_context *context) {
@@ -53,10 +53,10 @@ static void build_microbatch(struct schedule *schedule, const struct translate_c
     if ((options->offload & OFFLOAD_ACTIVATIONS) != 0) {
         offload_apply(&graph);
     }
-    list_begin(schedule, SEGMENT_MICROBATCH, options->accumulation);
-    copy_batch_in(schedule, SEGMENT_MICROBATCH, &context->inputs);
+    list_segment_begin(schedule, SEGMENT_MICROBATCH, options->accumulation);
+    copy_batch_to_device(schedule, SEGMENT_MICROBATCH, &context->inputs);
     translate_graph(schedule, &graph, SEGMENT_MICROBATCH, context);
-    list_end(schedule, SEGMENT_MICROBATCH);
+    list_segment_end(schedule, SEGMENT_MICROBATCH);
 }
 
 static void build_evaluate(struct schedule *schedule, struct translate_context context) {
@@ -74,15 +74,15 @@ static void build_evaluate(struct schedule *schedule, struct translate_context c
         uint64_t bytes = (uint64_t)(tokens * schedule->blueprint->vocab) * sizeof(float);
         context.logits = extents_add_result(schedule, "logits", bytes, &schedule->host.logits);
     }
-    list_begin(schedule, SEGMENT_EVALUATE, 1);
+    list_segment_begin(schedule, SEGMENT_EVALUATE, 1);
     list_copy(schedule, SEGMENT_EVALUATE, schedule->host.scalars, context.inputs.scalars);
-    copy_batch_in(schedule, SEGMENT_EVALUATE, &context.inputs);
+    copy_batch_to_device(schedule, SEGMENT_EVALUATE, &context.inputs);
     translate_graph(schedule, &graph, SEGMENT_EVALUATE, &context);
     ranks_tally_send(schedule, SEGMENT_EVALUATE);
     ranks_tally_receive(schedule, SEGMENT_EVALUATE, TALLY_TOKENS | TALLY_LOSS);
     list_copy(schedule, SEGMENT_EVALUATE, context.inputs.scalars, schedule->host.scalars);
     list_copy(schedule, SEGMENT_EVALUATE, context.logits, schedule->host.logits);
-    list_end(schedule, SEGMENT_EVALUATE);
+    list_segment_end(schedule, SEGMENT_EVALUATE);
 }
 
 static void build_generation(struct schedule *schedule, enum segment_kind segment, int64_t tokens,
@@ -97,12 +97,12 @@ static void build_generation(struct schedule *schedule, enum segment_kind segmen
                                 .frozen = schedule->frozen};
     struct graph graph;
     graph_build(schedule->blueprint, &shape, schedule->region, &graph);
-    list_begin(schedule, segment, 1);
+    list_segment_begin(schedule, segment, 1);
     list_copy(schedule, segment, schedule->host.scalars, context->inputs.scalars);
-    copy_batch_in(schedule, segment, &context->inputs);
+    copy_batch_to_device(schedule, segment, &context->inputs);
     translate_graph(schedule, &graph, segment, context);
     list_copy(schedule, segment, context->logits, schedule->host.next_logits);
-    list_end(schedule, segment);
+    list_segment_end(schedule, segment);
 }
 
 static void build_generations(struct schedule *schedule, struct translate_context context) {
@@ -173,9 +173,9 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
     if (options->context > 0) {
         build_generations(schedule, context);
     }
-    list_begin(schedule, SEGMENT_SNAPSHOT, 1);
+    list_segment_begin(schedule, SEGMENT_SNAPSHOT, 1);
     add_cpu_use(schedule, SEGMENT_SNAPSHOT, schedule->host.staging);
-    list_end(schedule, SEGMENT_SNAPSHOT);
+    list_segment_end(schedule, SEGMENT_SNAPSHOT);
     ASSERT(schedule->segments[SEGMENT_SNAPSHOT].end == (uint32_t)schedule->instruction_count);
     struct order_clocks clocks;
     order_add_waits(schedule, &clocks);

@@ -14,12 +14,12 @@ static double peak_flops(const struct schedule *schedule, const struct target *t
 }
 
 /* The profile of a device does not state the speed of host memory. This assumes two channels of
- * DDR4-3200, 51 GB/s, at 0.8. Only an offloaded optimizer computes there. */
+ * DDR4-3200, 51 GB/s, at 0.8. Only an offloaded optimizer computes in host memory. */
 static const double HOST_MEMORY_SPEED = 41e9;
 
 static double memory_speed(const struct schedule *schedule, const struct target *target,
                            const struct instruction *instruction) {
-    bool on_host = instruction->op == OP_ADAMW && schedule_on_host(schedule, instruction);
+    bool on_host = instruction->op == OP_ADAMW && schedule_executes_on_cpu(schedule, instruction);
     return on_host && !target->unified
                ? HOST_MEMORY_SPEED
                : target->memory_bandwidth.value * target->memory_efficiency.value;
@@ -37,7 +37,7 @@ static struct cost collective_cost(const struct schedule *schedule, const struct
     bool has_peer_link = target->peer_link_bandwidth.value > 0;
     double speed = has_peer_link ? target->peer_link_bandwidth.value * target->link_efficiency.value
                                  : target->memory_bandwidth.value * target->memory_efficiency.value;
-    int others = schedule_ranks(schedule, args->axis) - 1;
+    int others = schedule_rank_count(schedule, args->axis) - 1;
     ASSERT(others >= 0 && speed > 0);
     double bytes = (double)args->slot_bytes * (double)others;
     return (struct cost){.seconds = bytes / speed, .bytes = bytes, .bound = BOUND_PEERS};
@@ -82,38 +82,38 @@ struct interval {
     double begin, end;
 };
 
-/* When each instruction of a segment executes, in the order of its lane. */
+/* The execution interval of each instruction of a segment, per lane, in listed order. */
 struct timeline {
     struct interval *lanes[LANE_COUNT];
     int counts[LANE_COUNT];
-    double *raised; /* [event]: when it is raised */
+    double *raised_at; /* [event]: the time at which the event is raised, in seconds */
 };
 
-static struct timeline timeline_for(const struct schedule *schedule, const struct segment *segment,
-                                    struct region *region) {
+static struct timeline allocate_timeline(const struct schedule *schedule,
+                                         const struct segment *segment, struct region *region) {
     ASSERT(segment->first <= segment->end);
     size_t count = segment->end - segment->first + 1;
     struct timeline timeline = {
-        .raised = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(double))};
+        .raised_at = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(double))};
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         timeline.lanes[lane] = region_alloc(region, count, sizeof(struct interval));
     }
     return timeline;
 }
 
-static double lane_end(const struct timeline *timeline, int lane) {
+static double lane_end_seconds(const struct timeline *timeline, int lane) {
     int count = timeline->counts[lane];
     ASSERT(lane >= 0 && lane < LANE_COUNT && count >= 0);
     return count == 0 ? 0 : timeline->lanes[lane][count - 1].end;
 }
 
-static void add_to_lane(struct timeline *timeline, const struct instruction *instruction,
-                        double seconds) {
+static void simulate_instruction(struct timeline *timeline, const struct instruction *instruction,
+                                 double seconds) {
     int lane = instruction->lane;
-    double begin = lane_end(timeline, lane);
+    double begin = lane_end_seconds(timeline, lane);
     for (int k = 0; k < WAITS_MAX; k++) {
         uint32_t event = instruction->waits[k];
-        double raised = event == EVENT_NONE ? 0 : timeline->raised[event];
+        double raised = event == EVENT_NONE ? 0 : timeline->raised_at[event];
         ASSERT(raised >= 0);
         begin = raised > begin ? raised : begin;
     }
@@ -121,12 +121,12 @@ static void add_to_lane(struct timeline *timeline, const struct instruction *ins
     double end = begin + seconds;
     timeline->lanes[lane][timeline->counts[lane]++] = (struct interval){begin, end};
     if (instruction->signal != EVENT_NONE) {
-        timeline->raised[instruction->signal] = end;
+        timeline->raised_at[instruction->signal] = end;
     }
 }
 
-/* How long two lanes are busy at the same time. */
-static double overlap(const struct timeline *timeline, enum lane a, enum lane b) {
+/* The time in seconds during which both lanes are busy. */
+static double overlap_seconds(const struct timeline *timeline, enum lane a, enum lane b) {
     ASSERT(a != b && a < LANE_COUNT && b < LANE_COUNT);
     double sum = 0;
     int i = 0;
@@ -148,29 +148,29 @@ struct segment_estimate estimate_segment(const struct schedule *schedule,
     const struct segment *segment = &schedule->segments[kind];
     struct segment_estimate estimate = {.seconds = 0};
     struct region scratch = {0};
-    struct timeline timeline = timeline_for(schedule, segment, &scratch);
+    struct timeline timeline = allocate_timeline(schedule, segment, &scratch);
     for (uint32_t i = segment->first; i < segment->end; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
         struct cost cost = instruction_cost(schedule, target, instruction);
-        add_to_lane(&timeline, instruction, cost.seconds);
+        simulate_instruction(&timeline, instruction, cost.seconds);
         estimate.seconds_bound[cost.bound] += cost.seconds;
         estimate.flops += cost.flops;
         estimate.bytes += cost.bytes;
         estimate.collective_seconds += instruction->lane == LANE_COLLECTIVE ? cost.seconds : 0;
     }
     for (int lane = 0; lane < LANE_COUNT; lane++) {
-        double end = lane_end(&timeline, lane);
+        double end = lane_end_seconds(&timeline, lane);
         estimate.seconds = end > estimate.seconds ? end : estimate.seconds;
     }
     ASSERT(estimate.collective_seconds <= estimate.seconds * (1 + 1e-9));
-    estimate.hidden_seconds = overlap(&timeline, LANE_COMPUTE, LANE_COLLECTIVE);
+    estimate.hidden_seconds = overlap_seconds(&timeline, LANE_COMPUTE, LANE_COLLECTIVE);
     ASSERT(estimate.hidden_seconds <= estimate.seconds * (1 + 1e-9));
     region_finish(&scratch);
     return estimate;
 }
 
-static void add_times(struct segment_estimate *sum, const struct segment_estimate *part,
-                      double times) {
+static void add_estimate(struct segment_estimate *sum, const struct segment_estimate *part,
+                         double times) {
     ASSERT(times >= 0 && part->seconds >= 0);
     sum->seconds += times * part->seconds;
     sum->collective_seconds += times * part->collective_seconds;
@@ -188,7 +188,7 @@ struct segment_estimate estimate_step(const struct schedule *schedule,
     struct segment_estimate sum = {.seconds = 0};
     for (size_t i = 0; i < ARRAY_COUNT(PARTS); i++) {
         struct segment_estimate part = estimate_segment(schedule, target, PARTS[i]);
-        add_times(&sum, &part, (double)schedule->segments[PARTS[i]].repeat);
+        add_estimate(&sum, &part, (double)schedule->segments[PARTS[i]].repeat);
     }
     return sum;
 }

@@ -17,7 +17,7 @@ static void grow(struct schedule *schedule) {
 static int add(struct schedule *schedule, const struct extent *extent) {
     ASSERT(extent->bytes > 0 && extent->role < ROLE_COUNT && extent->space < SPACE_COUNT);
     ASSERT(extent->align >= ARENA_ALIGN_BYTES && (extent->align & (extent->align - 1)) == 0);
-    ASSERT(extent->last == 0); /* lives are found when all instructions are listed */
+    ASSERT(extent->last == 0); /* lives are set only after all instructions are listed */
     if (schedule->extent_count == schedule->extent_capacity) {
         grow(schedule);
     }

@@ -1,4 +1,5 @@
-/* extents: the buffers that outlive one segment: units, moments, and what the host fills. */
+/* extents: the buffers that outlive one segment: units, moments, and the inputs that the CPU
+ * writes. */
 #include "runtime/schedule/extents.h"
 
 #include <stdio.h>
@@ -6,18 +7,18 @@
 
 /* ---- units ---- */
 
-enum place { ON_DEVICE, ON_HOST, ON_HOST_COPIED };
+enum placement { ON_DEVICE, ON_HOST, ON_HOST_COPIED };
 
-/* The name, role and content of an extent of a unit. */
+/* The name suffix, role and contents of one extent of a unit. */
 struct extent_spec {
     const char *suffix;
     enum extent_role role;
     enum dtype dtype;
     bool split;
-    enum place place;
+    enum placement placement;
 };
 
-static int unit_extent(struct schedule *schedule, int unit, const struct extent_spec *spec) {
+static int add_unit_extent(struct schedule *schedule, int unit, const struct extent_spec *spec) {
     const struct unit *of = &schedule->units->units[unit];
     int64_t elements = spec->split ? schedule_shard_elements(schedule, unit) : of->elements;
     ASSERT(elements > 0 && elements <= of->elements);
@@ -25,70 +26,72 @@ static int unit_extent(struct schedule *schedule, int unit, const struct extent_
     snprintf(name, sizeof name, "%s.%s", of->name, spec->suffix);
     const char *full_name = region_copy_text(schedule->region, name);
     uint64_t bytes = (uint64_t)(elements * dtype_bytes(spec->dtype));
-    if (spec->place == ON_DEVICE) {
+    if (spec->placement == ON_DEVICE) {
         return extent_table_add(schedule, full_name, spec->role, SPACE_DEVICE, bytes);
     }
     return extent_table_add_offloaded(schedule, full_name, spec->role,
-                                      spec->place == ON_HOST_COPIED, bytes);
+                                      spec->placement == ON_HOST_COPIED, bytes);
 }
 
-static void add_params(struct schedule *schedule, int unit, struct unit_extents *of) {
+static void add_param_extents(struct schedule *schedule, int unit, struct unit_extents *of) {
     enum dtype compute = schedule->options.compute;
-    struct zero_row row = schedule_zero(schedule, unit);
-    bool trains = schedule_trains(schedule, unit);
-    bool offloads = schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER);
-    bool in_host_memory = row.params && schedule_offloads(schedule, unit, OFFLOAD_PARAMS);
+    struct zero_row row = schedule_zero_row(schedule, unit);
+    bool trains = schedule_trains_unit(schedule, unit);
+    bool offloads = schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER);
+    bool in_host_memory = row.params && schedule_offloads_unit(schedule, unit, OFFLOAD_PARAMS);
     struct extent_spec params = {"params", ROLE_PARAMS, compute, row.params,
                                  in_host_memory ? ON_HOST_COPIED : ON_DEVICE};
     struct extent_spec master = {"master", ROLE_MASTER, DTYPE_F32, row.optimizer,
                                  offloads ? ON_HOST : ON_DEVICE};
     if (!row.params || offloads) {
-        of->params = unit_extent(schedule, unit, &params);
+        of->params = add_unit_extent(schedule, unit, &params);
     }
     if (trains && (row.params || compute != DTYPE_F32 || offloads)) {
-        of->master = unit_extent(schedule, unit, &master);
+        of->master = add_unit_extent(schedule, unit, &master);
     } else {
-        of->master = row.params ? unit_extent(schedule, unit, &params) : of->params;
+        of->master = row.params ? add_unit_extent(schedule, unit, &params) : of->params;
     }
     ASSERT(of->master != EXTENT_NONE);
     ASSERT(!offloads || (of->params != EXTENT_NONE && of->params != of->master));
 }
 
-static void add_training(struct schedule *schedule, int unit, struct unit_extents *of) {
+static void add_training_extents(struct schedule *schedule, int unit, struct unit_extents *of) {
     const struct sharding *sharding = &schedule->options.sharding;
-    ASSERT(schedule_trains(schedule, unit) && of->master != EXTENT_NONE);
+    ASSERT(schedule_trains_unit(schedule, unit) && of->master != EXTENT_NONE);
     enum dtype moment = schedule->options.moments;
-    bool split = schedule_zero(schedule, unit).optimizer;
-    enum place place = schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER) ? ON_HOST : ON_DEVICE;
+    bool split = schedule_zero_row(schedule, unit).optimizer;
+    enum placement placement =
+        schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER) ? ON_HOST : ON_DEVICE;
     struct extent_spec gradients = {"gradients", ROLE_GRADIENTS, DTYPE_F32,
                                     schedule_splits_gradients(schedule, unit), ON_DEVICE};
-    struct extent_spec moment1 = {"exp_avg", ROLE_MOMENTS, moment, split, place};
-    struct extent_spec moment2 = {"exp_avg_sq", ROLE_MOMENTS, moment, split, place};
-    of->gradients = unit_extent(schedule, unit, &gradients);
-    of->moment1 = unit_extent(schedule, unit, &moment1);
-    of->moment2 = unit_extent(schedule, unit, &moment2);
+    struct extent_spec moment1 = {"exp_avg", ROLE_MOMENTS, moment, split, placement};
+    struct extent_spec moment2 = {"exp_avg_sq", ROLE_MOMENTS, moment, split, placement};
+    of->gradients = add_unit_extent(schedule, unit, &gradients);
+    of->moment1 = add_unit_extent(schedule, unit, &moment1);
+    of->moment2 = add_unit_extent(schedule, unit, &moment2);
     if (schedule_reduces_microbatches(schedule)) {
         struct extent_spec local = {"gradients.local", ROLE_GRADIENTS, DTYPE_F32, false, ON_DEVICE};
-        of->local = unit_extent(schedule, unit, &local);
+        of->microbatch_gradients = add_unit_extent(schedule, unit, &local);
     }
-    if (schedule_ranks(schedule, AXIS_WORLD) > 1 && sharding->reduce != DTYPE_F32) {
+    if (schedule_rank_count(schedule, AXIS_WORLD) > 1 && sharding->reduce != DTYPE_F32) {
         struct extent_spec wire = {"gradients.wire", ROLE_STAGING, sharding->reduce, false,
                                    ON_DEVICE};
-        of->wire = unit_extent(schedule, unit, &wire);
+        of->transfer_gradients = add_unit_extent(schedule, unit, &wire);
     }
 }
 
-/* Staging between an optimizer in host memory and the device: gradients out, params in. */
+/* Adds the staging between an optimizer in host memory and the device: gradients are copied out,
+ * params are copied in. */
 static void add_offload_staging(struct schedule *schedule, int unit, struct unit_extents *of) {
-    bool split = schedule_zero(schedule, unit).optimizer;
+    bool split = schedule_zero_row(schedule, unit).optimizer;
     ASSERT(of->gradients != EXTENT_NONE && of->params != EXTENT_NONE);
     struct extent_spec gradients = {"gradients.host", ROLE_STAGING, DTYPE_F32, split,
                                     ON_HOST_COPIED};
     struct extent_spec params = {"params.host", ROLE_STAGING, schedule->options.compute, split,
                                  ON_HOST_COPIED};
-    of->host_gradients = unit_extent(schedule, unit, &gradients);
+    of->host_gradients = add_unit_extent(schedule, unit, &gradients);
     bool is_in_host_memory = schedule->extents[of->params].space != SPACE_DEVICE;
-    of->host_params = is_in_host_memory ? of->params : unit_extent(schedule, unit, &params);
+    of->host_params = is_in_host_memory ? of->params : add_unit_extent(schedule, unit, &params);
 }
 
 void extents_add_units(struct schedule *schedule) {
@@ -99,22 +102,22 @@ void extents_add_units(struct schedule *schedule) {
     for (int unit = 0; unit < unit_count; unit++) {
         struct unit_extents *of = &schedule->unit_extents[unit];
         memset(of, 0xff, sizeof *of); /* EXTENT_NONE is -1 */
-        add_params(schedule, unit, of);
-        if (schedule_trains(schedule, unit)) {
-            add_training(schedule, unit, of);
+        add_param_extents(schedule, unit, of);
+        if (schedule_trains_unit(schedule, unit)) {
+            add_training_extents(schedule, unit, of);
         }
-        if (schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER)) {
+        if (schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER)) {
             add_offload_staging(schedule, unit, of);
         }
     }
 }
 
 /* Staging for the shards of the other ranks. Sums are computed in parts and one at a time on their
- * lane, so all share one buffer, which the largest sum determines. On a CPU, the arenas of other
- * ranks are read directly, so no staging is needed. */
+ * lane. Therefore all sums share one buffer, whose size the largest sum determines. On a CPU, the
+ * arenas of other ranks are read directly, so no staging is needed. */
 void extents_add_sum_staging(struct schedule *schedule) {
     enum dtype wire = schedule->options.sharding.reduce;
-    int world = schedule_ranks(schedule, AXIS_WORLD);
+    int world = schedule_rank_count(schedule, AXIS_WORLD);
     uint64_t bytes = 0;
     schedule->sum_staging = EXTENT_NONE;
     if (schedule_device(schedule) == NULL || world == 1 || !schedule->options.train ||
@@ -122,7 +125,7 @@ void extents_add_sum_staging(struct schedule *schedule) {
         return;
     }
     for (int unit = 0; unit < schedule->units->unit_count; unit++) {
-        if (schedule_trains(schedule, unit)) {
+        if (schedule_trains_unit(schedule, unit)) {
             uint64_t whole = (uint64_t)(schedule->units->units[unit].elements * dtype_bytes(wire));
             bytes = whole > bytes ? whole : bytes;
         }
@@ -131,7 +134,8 @@ void extents_add_sum_staging(struct schedule *schedule) {
         return;
     }
     uint64_t bytes_min = (uint64_t)world * SUM_STAGING_MIN;
-    bytes -= bytes / (uint64_t)world; /* this rank's shard is read in place */
+    /* this rank's own shard is read in place and needs no staging */
+    bytes -= bytes / (uint64_t)world;
     bytes = bytes > SUM_STAGING_MAX ? SUM_STAGING_MAX : bytes;
     bytes = bytes < bytes_min ? bytes_min : bytes;
     ASSERT(bytes >= bytes_min && (bytes <= SUM_STAGING_MAX || bytes == bytes_min));
@@ -140,21 +144,21 @@ void extents_add_sum_staging(struct schedule *schedule) {
 }
 
 int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, int unit) {
-    ASSERT(schedule_zero(schedule, unit).params);
+    ASSERT(schedule_zero_row(schedule, unit).params);
     char suffix[NAME_BYTES];
     snprintf(suffix, sizeof suffix, "params.gathered%s%s", segment == SEGMENT_MICROBATCH ? "" : ".",
              segment == SEGMENT_MICROBATCH ? "" : segment_name(segment));
     struct extent_spec gathered = {suffix, ROLE_GATHERED, schedule->options.compute, false,
                                    ON_DEVICE};
-    return unit_extent(schedule, unit, &gathered);
+    return add_unit_extent(schedule, unit, &gathered);
 }
 
 /* ---- inputs that the CPU writes ---- */
 
-/* Add an input twice: on the device, and in pinned memory, which the CPU writes where it cannot
- * access the device. Returns the latter, and *device. */
-static int host_extent(struct schedule *schedule, const char *name, enum extent_role role,
-                       uint64_t bytes, int *device) {
+/* Add an input on the device as *device. Where the CPU cannot access device memory, also add a copy
+ * in pinned memory for the CPU to write. Returns the extent that the CPU writes. */
+static int add_host_extent(struct schedule *schedule, const char *name, enum extent_role role,
+                           uint64_t bytes, int *device) {
     *device = extent_table_add(schedule, name, role, SPACE_DEVICE, bytes);
     if (schedule->target->unified) {
         return *device;
@@ -181,15 +185,15 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
                                   .next_logits = EXTENT_NONE,
                                   .device_staging = EXTENT_NONE};
     uint64_t bytes = (uint64_t)batch_tokens_max(options) * sizeof(int32_t);
-    host->ids = host_extent(schedule, "batch.ids", ROLE_BATCH, bytes, &device.ids);
+    host->ids = add_host_extent(schedule, "batch.ids", ROLE_BATCH, bytes, &device.ids);
     host->positions =
-        host_extent(schedule, "batch.positions", ROLE_BATCH, bytes, &device.positions);
-    host->labels = host_extent(schedule, "batch.labels", ROLE_BATCH, bytes, &device.labels);
-    host->scalars = host_extent(schedule, "scalars", ROLE_SCALARS, sizeof(struct step_scalars),
-                                &device.scalars);
+        add_host_extent(schedule, "batch.positions", ROLE_BATCH, bytes, &device.positions);
+    host->labels = add_host_extent(schedule, "batch.labels", ROLE_BATCH, bytes, &device.labels);
+    host->scalars = add_host_extent(schedule, "scalars", ROLE_SCALARS, sizeof(struct step_scalars),
+                                    &device.scalars);
     host->device_scalars = device.scalars;
     schedule->tallies = EXTENT_NONE;
-    int world = schedule_ranks(schedule, AXIS_WORLD);
+    int world = schedule_rank_count(schedule, AXIS_WORLD);
     if (world > 1) {
         bytes = (uint64_t)world * sizeof(struct rank_tally);
         schedule->tallies =
@@ -200,9 +204,9 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
             options->sequence > options->context ? options->sequence : options->context;
         bytes = (uint64_t)(positions * blueprint->head_dim) * sizeof(float);
         host->rope_table =
-            host_extent(schedule, "rope_table", ROLE_CONSTANTS, bytes, &device.rope_table);
+            add_host_extent(schedule, "rope_table", ROLE_CONSTANTS, bytes, &device.rope_table);
     }
-    /* One row and its last label, in the widest format of token files. */
+    /* Space for one row and its last label, in the widest token file format. */
     bytes = (uint64_t)(options->sequence + 1) * sizeof(uint32_t);
     host->raw_tokens = extent_table_add(schedule, "batch.raw", ROLE_STAGING, SPACE_HOST, bytes);
     host->staging = extent_table_add(schedule, "files.staging", ROLE_STAGING, SPACE_HOST,
@@ -231,6 +235,6 @@ void extents_add_resident(struct schedule *schedule) {
 
 int extents_add_result(struct schedule *schedule, const char *name, uint64_t bytes, int *host) {
     int device;
-    *host = host_extent(schedule, name, ROLE_ACTIVATIONS, bytes, &device);
+    *host = add_host_extent(schedule, name, ROLE_ACTIVATIONS, bytes, &device);
     return device;
 }

@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Double the capacity. */
-static void grow(struct schedule *schedule) {
+static void double_capacity(struct schedule *schedule) {
     ASSERT(schedule->instruction_count == schedule->instruction_capacity);
     int capacity = schedule->instruction_capacity == 0 ? 512 : 2 * schedule->instruction_capacity;
     struct instruction *bigger = region_alloc(schedule->region, (size_t)capacity, sizeof *bigger);
@@ -21,7 +20,7 @@ struct instruction *list_instruction(struct schedule *schedule, enum op_kind op,
     ASSERT(segment < SEGMENT_COUNT && lane < LANE_COUNT);
     ASSERT(schedule->segments[segment].repeat > 0 && schedule->segments[segment].end == 0);
     if (schedule->instruction_count == schedule->instruction_capacity) {
-        grow(schedule);
+        double_capacity(schedule);
     }
     struct instruction *added = &schedule->instructions[schedule->instruction_count++];
     *added = (struct instruction){
@@ -75,13 +74,13 @@ void list_zero_fill(struct schedule *schedule, enum segment_kind segment, int ex
     zero->args.count = (int64_t)schedule->extents[extent].bytes;
 }
 
-void list_begin(struct schedule *schedule, enum segment_kind segment, int64_t repeat) {
+void list_segment_begin(struct schedule *schedule, enum segment_kind segment, int64_t repeat) {
     ASSERT(repeat >= 1 && schedule->segments[segment].repeat == 0); /* listed once */
     schedule->segments[segment].first = (uint32_t)schedule->instruction_count;
     schedule->segments[segment].repeat = repeat;
 }
 
-void list_end(struct schedule *schedule, enum segment_kind segment) {
+void list_segment_end(struct schedule *schedule, enum segment_kind segment) {
     ASSERT(schedule->segments[segment].repeat > 0 && schedule->segments[segment].end == 0);
     ASSERT(schedule->segments[segment].first < (uint32_t)schedule->instruction_count);
     schedule->segments[segment].end = (uint32_t)schedule->instruction_count;

@@ -1,6 +1,6 @@
 #include "runtime/schedule/lives.h"
 
-static bool lives_throughout(enum extent_role role) {
+static bool has_permanent_life(enum extent_role role) {
     return role == ROLE_PARAMS || role == ROLE_MASTER || role == ROLE_MOMENTS ||
            role == ROLE_CONSTANTS || role == ROLE_SCALARS || role == ROLE_BATCH ||
            role == ROLE_OUTER || role == ROLE_EXCHANGE;
@@ -12,7 +12,8 @@ static int segment_at(const struct schedule *schedule, uint32_t step) {
 }
 
 /* An extent that is read before it is written was filled by the CPU before the segment. */
-static void touch(struct schedule *schedule, const struct operand *operand, uint32_t step) {
+static void extend_life_to_use(struct schedule *schedule, const struct operand *operand,
+                               uint32_t step) {
     if (operand->extent == EXTENT_NONE) {
         return;
     }
@@ -28,12 +29,12 @@ static void touch(struct schedule *schedule, const struct operand *operand, uint
     ASSERT(extent->first <= step);
 }
 
-/* An extent that is alive across the end of a segment is alive in all of both segments, because
- * each may repeat. */
+/* If an extent is alive across the end of a segment, its life covers both segments entirely,
+ * because each segment may repeat. */
 static void widen_across_segments(struct schedule *schedule, struct extent *extent) {
     int first = segment_at(schedule, extent->first);
     int last = segment_at(schedule, extent->last - 1);
-    ASSERT(first <= last); /* segments are listed in the order of their kinds */
+    ASSERT(first <= last); /* segments are listed in the order of enum segment_kind */
     if (first != last) {
         extent->first = schedule->segments[first].first;
         extent->last = schedule->segments[last].end;
@@ -42,46 +43,47 @@ static void widen_across_segments(struct schedule *schedule, struct extent *exte
 
 /* ---- uses on other lanes ---- */
 
-/* Per extent: its newest position on each other lane in its last segment. */
+/* The newest position of one extent on each lane other than the compute lane, in its last
+ * segment. */
 struct other_lane_uses {
-    uint32_t newest[LANE_COUNT];
+    uint32_t newest_position[LANE_COUNT];
 };
 
-static void note_other_lanes(const struct instruction *instruction, uint32_t position,
-                             struct other_lane_uses *uses) {
+static void record_other_lane_uses(const struct instruction *instruction, uint32_t position,
+                                   struct other_lane_uses *uses) {
     for (int k = 0; instruction->lane != LANE_COMPUTE && k < OPERANDS_MAX; k++) {
         if (instruction->operands[k].extent != EXTENT_NONE) {
-            uses[instruction->operands[k].extent].newest[instruction->lane] = position;
+            uses[instruction->operands[k].extent].newest_position[instruction->lane] = position;
         }
     }
 }
 
-/* Later births are listed on the compute lane. Therefore an extent ends at a use there that comes
- * after all its other uses, or else with its segment. */
-static void widen_over_lanes(struct schedule *schedule, const struct order_clocks *clocks,
-                             struct extent *extent, const struct other_lane_uses *uses) {
+/* Extents that begin later are first used on the compute lane. Therefore a life ends at a use on
+ * the compute lane that follows all other uses of the extent, or else at the end of the segment. */
+static void widen_for_other_lanes(struct schedule *schedule, const struct order_clocks *clocks,
+                                  struct extent *extent, const struct other_lane_uses *uses) {
     ASSERT(extent->first < extent->last);
     uint32_t last = extent->last - 1;
     bool ends_here = schedule->instructions[last].lane == LANE_COMPUTE;
     for (int lane = 0; lane < LANE_COUNT; lane++) {
-        ends_here = ends_here && clocks->after[last].done[lane] >= uses->newest[lane];
+        ends_here = ends_here && clocks->after[last].done[lane] >= uses->newest_position[lane];
     }
     if (!ends_here) {
         extent->last = schedule->segments[segment_at(schedule, last)].end;
     }
 }
 
-static void extend_for_host(struct schedule *schedule, int extent, enum segment_kind last) {
+static void widen_for_cpu_access(struct schedule *schedule, int extent, enum segment_kind last) {
     if (extent != EXTENT_NONE) {
         ASSERT(schedule->segments[last].first < schedule->segments[last].end);
         struct operand operand = {.extent = extent};
-        touch(schedule, &operand, schedule->segments[last].end - 1);
+        extend_life_to_use(schedule, &operand, schedule->segments[last].end - 1);
     }
 }
 
 /* The data loader reads the tokens of a step between segments, and weights pass through the staging
- * at times that no instruction shows. */
-static void live_throughout(struct schedule *schedule, int extent) {
+ * buffer at times that no instruction records. */
+static void make_life_permanent(struct schedule *schedule, int extent) {
     ASSERT(extent >= 0 && extent < schedule->extent_count);
     schedule->extents[extent].first = 0;
     schedule->extents[extent].last = (uint32_t)schedule->instruction_count;
@@ -93,27 +95,28 @@ void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
     for (int i = 0; i < schedule->instruction_count; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
         for (int k = 0; k < OPERANDS_MAX; k++) {
-            touch(schedule, &instruction->operands[k], (uint32_t)i);
+            extend_life_to_use(schedule, &instruction->operands[k], (uint32_t)i);
         }
-        touch(schedule, &instruction->workspace, (uint32_t)i);
-        note_other_lanes(instruction, clocks->position[i], uses);
+        extend_life_to_use(schedule, &instruction->workspace, (uint32_t)i);
+        record_other_lane_uses(instruction, clocks->position[i], uses);
     }
-    extend_for_host(schedule, schedule->host.logits, SEGMENT_EVALUATE);
-    extend_for_host(schedule, schedule->host.next_logits, SEGMENT_DECODE);
-    live_throughout(schedule, schedule->host.raw_tokens);
+    widen_for_cpu_access(schedule, schedule->host.logits, SEGMENT_EVALUATE);
+    widen_for_cpu_access(schedule, schedule->host.next_logits, SEGMENT_DECODE);
+    make_life_permanent(schedule, schedule->host.raw_tokens);
     if (schedule->host.device_staging != EXTENT_NONE) {
-        live_throughout(schedule, schedule->host.device_staging);
+        make_life_permanent(schedule, schedule->host.device_staging);
     }
-    if (schedule->extents[schedule->host.labels].last == 0) { /* the program only generates */
-        live_throughout(schedule, schedule->host.labels);
+    /* a program that only generates uses no labels */
+    if (schedule->extents[schedule->host.labels].last == 0) {
+        make_life_permanent(schedule, schedule->host.labels);
     }
     for (int i = 0; i < schedule->extent_count; i++) {
         struct extent *extent = &schedule->extents[i];
-        if (lives_throughout(extent->role)) {
-            live_throughout(schedule, i);
+        if (has_permanent_life(extent->role)) {
+            make_life_permanent(schedule, i);
         }
         ASSERT(extent->first < extent->last);
-        widen_over_lanes(schedule, clocks, extent, &uses[i]);
+        widen_for_other_lanes(schedule, clocks, extent, &uses[i]);
         widen_across_segments(schedule, extent);
         ASSERT(extent->last <= (uint32_t)schedule->instruction_count);
     }

@@ -5,28 +5,28 @@
 
 void build_begin_segment(struct schedule *schedule, const struct device_inputs *inputs) {
     ASSERT(schedule->options.train);
-    list_begin(schedule, SEGMENT_BEGIN, 1);
+    list_segment_begin(schedule, SEGMENT_BEGIN, 1);
     list_copy(schedule, SEGMENT_BEGIN, schedule->host.scalars, inputs->scalars);
     ranks_tally_send(schedule, SEGMENT_BEGIN);
     for (int unit = 0; unit < schedule->units->unit_count; unit++) {
-        if (schedule_trains(schedule, unit)) {
+        if (schedule_trains_unit(schedule, unit)) {
             list_zero_fill(schedule, SEGMENT_BEGIN, schedule->unit_extents[unit].gradients);
         }
     }
     ranks_tally_receive(schedule, SEGMENT_BEGIN, TALLY_TOKENS);
-    if (schedule->tallies != EXTENT_NONE) { /* the CPU counted the tokens of this rank only */
+    if (schedule->tallies != EXTENT_NONE) { /* the CPU has counted only the tokens of this rank */
         list_copy(schedule, SEGMENT_BEGIN, inputs->scalars, schedule->host.scalars);
     }
-    list_end(schedule, SEGMENT_BEGIN);
+    list_segment_end(schedule, SEGMENT_BEGIN);
 }
 
 static bool reduces_at_finish(const struct schedule *schedule, int unit) {
     ASSERT(unit >= 0 && unit < schedule->units->unit_count);
-    return schedule_trains(schedule, unit) && schedule_ranks(schedule, AXIS_WORLD) > 1 &&
+    return schedule_trains_unit(schedule, unit) && schedule_rank_count(schedule, AXIS_WORLD) > 1 &&
            schedule->options.sharding.reduce_at == REDUCE_AT_STEP;
 }
 
-/* The reduction of one unit overlaps the cast of the next. */
+/* The reduction of one unit overlaps with the cast of the next unit. */
 static void add_reductions(struct schedule *schedule) {
     int before = -1;
     for (int unit = 0; unit <= schedule->units->unit_count; unit++) {
@@ -45,11 +45,11 @@ static void add_reductions(struct schedule *schedule) {
 
 /* The norm covers this rank's shard, so that the ranks of a replica count every gradient once. */
 static void add_gradient_norm(struct schedule *schedule, int unit) {
-    ASSERT(schedule_trains(schedule, unit));
+    ASSERT(schedule_trains_unit(schedule, unit));
     struct instruction *norm =
         list_instruction(schedule, OP_GRADIENT_NORM, SEGMENT_FINISH, LANE_COMPUTE);
-    norm->operands[GRADIENT_NORM_GRADIENTS] =
-        ranks_owned(schedule, unit, schedule->unit_extents[unit].gradients, ACCESS_READ, DTYPE_F32);
+    norm->operands[GRADIENT_NORM_GRADIENTS] = ranks_own_shard(
+        schedule, unit, schedule->unit_extents[unit].gradients, ACCESS_READ, DTYPE_F32);
     norm->operands[GRADIENT_NORM_SCALARS] =
         extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     norm->args.count = schedule_shard_elements(schedule, unit);
@@ -85,17 +85,17 @@ static struct adamw_of_rank adamw_args_of(const struct schedule *schedule, int u
                                           .stream = (uint32_t)unit}};
 }
 
-/* The extents of AdamW besides master and moments. */
+/* The operands of AdamW other than master and moments. */
 struct adamw_extents {
-    int scalars, gradients, params; /* params: EXTENT_NONE where the master is used directly */
+    int scalars, gradients, params; /* params: EXTENT_NONE where kernels read the master */
 };
 
 /* The part of an extent that this rank optimizes: all of it, or its shard. */
-static struct operand optimized(const struct schedule *schedule, int unit, int extent,
-                                enum access access, enum dtype dtype) {
+static struct operand optimized_part(const struct schedule *schedule, int unit, int extent,
+                                     enum access access, enum dtype dtype) {
     ASSERT(extent >= 0 && extent < schedule->extent_count);
-    return schedule_zero(schedule, unit).optimizer
-               ? ranks_owned(schedule, unit, extent, access, dtype)
+    return schedule_zero_row(schedule, unit).optimizer
+               ? ranks_own_shard(schedule, unit, extent, access, dtype)
                : extent_table_whole(schedule, extent, access);
 }
 
@@ -117,40 +117,40 @@ static void add_adamw(struct schedule *schedule, int unit, const struct adamw_ex
     for (int k = ADAMW_GRADIENTS; k < ADAMW_OPERANDS; k++) {
         if (extents[k] != EXTENT_NONE) {
             adamw->operands[k] =
-                optimized(schedule, unit, extents[k], row->operands[k].access, dtypes[k]);
+                optimized_part(schedule, unit, extents[k], row->operands[k].access, dtypes[k]);
         }
     }
     ASSERT(adamw->operands[ADAMW_GRADIENTS].bytes == adamw->operands[ADAMW_MASTER].bytes);
     ASSERT(adamw->operands[ADAMW_MOMENT1].bytes == adamw->operands[ADAMW_MOMENT2].bytes);
-    adamw->args.adamw = adamw_args_of(schedule, unit, schedule_zero(schedule, unit).optimizer);
+    adamw->args.adamw = adamw_args_of(schedule, unit, schedule_zero_row(schedule, unit).optimizer);
 }
 
 /* Gather params that are whole on every rank, after each rank has updated its shard. */
-static void add_gather(struct schedule *schedule, int unit) {
-    struct zero_row row = schedule_zero(schedule, unit);
+static void add_params_gather(struct schedule *schedule, int unit) {
+    struct zero_row row = schedule_zero_row(schedule, unit);
     if (row.optimizer && !row.params) {
         ranks_gather_whole(schedule, SEGMENT_FINISH, unit);
     }
 }
 
 static void add_optimizer_on_device(struct schedule *schedule, int unit) {
-    ASSERT(schedule_trains(schedule, unit) &&
-           !schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER));
+    ASSERT(schedule_trains_unit(schedule, unit) &&
+           !schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER));
     const struct unit_extents *of = &schedule->unit_extents[unit];
     struct adamw_extents extents = {.scalars = schedule->host.device_scalars,
                                     .gradients = of->gradients,
                                     .params = of->params == of->master ? EXTENT_NONE : of->params};
     add_adamw(schedule, unit, &extents);
-    add_gather(schedule, unit);
+    add_params_gather(schedule, unit);
 }
 
 /* ---- an optimizer in host memory ---- */
 
 static void add_gradients_out(struct schedule *schedule, int unit) {
-    ASSERT(schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER));
+    ASSERT(schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER));
     const struct unit_extents *of = &schedule->unit_extents[unit];
     list_copy_part(schedule, SEGMENT_FINISH,
-                   optimized(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
+                   optimized_part(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
                    extent_table_whole(schedule, of->host_gradients, ACCESS_WRITE));
 }
 
@@ -160,14 +160,15 @@ static void add_params_in(struct schedule *schedule, int unit) {
     if (of->host_params != of->params) {
         list_copy_part(
             schedule, SEGMENT_FINISH, extent_table_whole(schedule, of->host_params, ACCESS_READ),
-            optimized(schedule, unit, of->params, ACCESS_WRITE, schedule->options.compute));
+            optimized_part(schedule, unit, of->params, ACCESS_WRITE, schedule->options.compute));
     }
-    add_gather(schedule, unit);
+    add_params_gather(schedule, unit);
 }
 
-static void add_release(struct schedule *schedule, int unit) {
+static void add_host_params_release(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
-    ASSERT(schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER) && of->host_params != EXTENT_NONE);
+    ASSERT(schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER) &&
+           of->host_params != EXTENT_NONE);
     if (of->host_params != of->params) {
         struct instruction *release =
             list_instruction(schedule, OP_RELEASE, SEGMENT_FINISH, LANE_COMPUTE);
@@ -176,12 +177,12 @@ static void add_release(struct schedule *schedule, int unit) {
     }
 }
 
-static int next_offloaded(const struct schedule *schedule, int unit) {
+static int next_offloaded_unit(const struct schedule *schedule, int unit) {
     ASSERT(unit >= -1 && unit < schedule->units->unit_count);
     do {
         unit++;
     } while (unit < schedule->units->unit_count &&
-             !schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER));
+             !schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER));
     return unit;
 }
 
@@ -193,7 +194,7 @@ static int next_offloaded(const struct schedule *schedule, int unit) {
  */
 static void add_offloaded_optimizer(struct schedule *schedule) {
     int unit_count = schedule->units->unit_count;
-    int unit = next_offloaded(schedule, -1);
+    int unit = next_offloaded_unit(schedule, -1);
     int before = -1;
     if (unit < unit_count) {
         add_gradients_out(schedule, unit);
@@ -203,14 +204,14 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
         struct adamw_extents extents = {.scalars = schedule->host.scalars,
                                         .gradients = of->host_gradients,
                                         .params = of->host_params};
-        int next = next_offloaded(schedule, unit);
+        int next = next_offloaded_unit(schedule, unit);
         ASSERT(before < unit && unit < next);
         if (next < unit_count) {
             add_gradients_out(schedule, next);
         }
         add_adamw(schedule, unit, &extents);
         if (before >= 0) {
-            add_release(schedule, before);
+            add_host_params_release(schedule, before);
         }
         add_params_in(schedule, unit);
         before = unit;
@@ -221,10 +222,10 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
 void build_finish_segment(struct schedule *schedule) {
     int unit_count = schedule->units->unit_count;
     ASSERT(schedule->options.train);
-    list_begin(schedule, SEGMENT_FINISH, 1);
+    list_segment_begin(schedule, SEGMENT_FINISH, 1);
     add_reductions(schedule);
     for (int unit = 0; unit < unit_count; unit++) {
-        if (schedule_trains(schedule, unit)) {
+        if (schedule_trains_unit(schedule, unit)) {
             add_gradient_norm(schedule, unit);
         }
     }
@@ -233,11 +234,11 @@ void build_finish_segment(struct schedule *schedule) {
     add_clip(schedule);
     list_copy(schedule, SEGMENT_FINISH, schedule->host.device_scalars, schedule->host.scalars);
     for (int unit = 0; unit < unit_count; unit++) {
-        if (schedule_trains(schedule, unit) &&
-            !schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER)) {
+        if (schedule_trains_unit(schedule, unit) &&
+            !schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER)) {
             add_optimizer_on_device(schedule, unit);
         }
     }
     add_offloaded_optimizer(schedule);
-    list_end(schedule, SEGMENT_FINISH);
+    list_segment_end(schedule, SEGMENT_FINISH);
 }

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-enum { TOUCHES_MAX = OPERANDS_MAX + 1, NO_INSTRUCTION = 0 };
+enum { INSTRUCTION_OPERANDS_MAX = OPERANDS_MAX + 1, NO_INSTRUCTION = 0 };
 
 static const struct operand *operand_at(const struct instruction *instruction, int index) {
-    ASSERT(index >= 0 && index < TOUCHES_MAX);
+    ASSERT(index >= 0 && index < INSTRUCTION_OPERANDS_MAX);
     return index < OPERANDS_MAX ? &instruction->operands[index] : &instruction->workspace;
 }
 
@@ -26,7 +26,7 @@ static void clock_join(struct vector_clock *into, const struct vector_clock *fro
     }
 }
 
-static struct order_clocks clocks_for(const struct schedule *schedule, struct region *region) {
+static struct order_clocks allocate_clocks(const struct schedule *schedule, struct region *region) {
     size_t count = (size_t)schedule->instruction_count;
     return (struct order_clocks){.after = region_alloc(region, count, sizeof(struct vector_clock)),
                                  .position = region_alloc(region, count, sizeof(uint32_t))};
@@ -34,17 +34,18 @@ static struct order_clocks clocks_for(const struct schedule *schedule, struct re
 
 /* ---- adding waits ---- */
 
-/* The newest uses of an extent on each lane, as instruction + 1, or NO_INSTRUCTION. */
+/* The newest uses of an extent on each lane: instruction index + 1, or NO_INSTRUCTION. */
 struct newest_uses {
-    uint32_t touched[LANE_COUNT];
-    uint32_t written[LANE_COUNT];
+    uint32_t last_access[LANE_COUNT];
+    uint32_t last_write[LANE_COUNT];
 };
 
-struct waiting {
+struct wait_builder {
     struct schedule *schedule;
     struct order_clocks clocks;
-    struct newest_uses *uses;                   /* [extent_count] */
-    struct vector_clock lane_clock[LANE_COUNT]; /* what each lane knows to be done */
+    struct newest_uses *uses; /* [extent_count] */
+    /* the instructions that each lane knows to be complete */
+    struct vector_clock lane_clock[LANE_COUNT];
     uint32_t newest_compute;
 };
 
@@ -62,22 +63,23 @@ static void add_wait(struct schedule *schedule, uint32_t before_index, uint32_t 
             return;
         }
     }
-    ASSERT(false && "more waits than a record holds");
+    ASSERT(false && "an instruction has at most WAITS_MAX waits");
 }
 
-/* For each other lane, find the newest instruction there that must be done first. It implies the
- * older ones. */
-static void find_needs(const struct waiting *waiting, const struct instruction *instruction,
+/* For each other lane, find the newest instruction of that lane that must complete first. It
+ * implies all older ones of its lane. */
+static void find_needs(const struct wait_builder *waiting, const struct instruction *instruction,
                        uint32_t needs[static LANE_COUNT]) {
     memset(needs, 0, LANE_COUNT * sizeof *needs);
     needs[LANE_COMPUTE] = waiting->newest_compute;
-    for (int k = 0; k < TOUCHES_MAX; k++) {
+    for (int k = 0; k < INSTRUCTION_OPERANDS_MAX; k++) {
         const struct operand *operand = operand_at(instruction, k);
         if (operand->extent == EXTENT_NONE) {
             continue;
         }
         const struct newest_uses *uses = &waiting->uses[operand->extent];
-        const uint32_t *newest = operand->access & ACCESS_WRITE ? uses->touched : uses->written;
+        const uint32_t *newest =
+            operand->access & ACCESS_WRITE ? uses->last_access : uses->last_write;
         for (int lane = 0; lane < LANE_COUNT; lane++) {
             needs[lane] = newest[lane] > needs[lane] ? newest[lane] : needs[lane];
         }
@@ -86,9 +88,10 @@ static void find_needs(const struct waiting *waiting, const struct instruction *
     needs[instruction->lane] = NO_INSTRUCTION;
 }
 
-/* Whether the need is known to this lane already, or follows from another need. */
-static bool implied(const struct waiting *waiting, int own_lane,
-                    const uint32_t needs[static LANE_COUNT], int lane) {
+/* Whether `own_lane` already knows that the needed instruction is complete, or another need implies
+ * it. */
+static bool is_wait_implied(const struct wait_builder *waiting, int own_lane,
+                            const uint32_t needs[static LANE_COUNT], int lane) {
     const struct order_clocks *clocks = &waiting->clocks;
     ASSERT(lane != own_lane && needs[lane] != NO_INSTRUCTION);
     uint32_t position = clocks->position[needs[lane] - 1];
@@ -104,18 +107,19 @@ static bool implied(const struct waiting *waiting, int own_lane,
     return false;
 }
 
-static void note_uses(struct waiting *waiting, uint32_t index) {
+static void record_uses(struct wait_builder *waiting, uint32_t index) {
     const struct instruction *instruction = &waiting->schedule->instructions[index];
-    for (int k = 0; k < TOUCHES_MAX; k++) {
+    for (int k = 0; k < INSTRUCTION_OPERANDS_MAX; k++) {
         const struct operand *operand = operand_at(instruction, k);
         if (operand->extent == EXTENT_NONE) {
             continue;
         }
         struct newest_uses *uses = &waiting->uses[operand->extent];
-        ASSERT(uses->touched[instruction->lane] <= index + 1); /* uses are noted in list order */
-        uses->touched[instruction->lane] = index + 1;
+        /* uses are recorded in listed order */
+        ASSERT(uses->last_access[instruction->lane] <= index + 1);
+        uses->last_access[instruction->lane] = index + 1;
         if (operand->access & ACCESS_WRITE) {
-            uses->written[instruction->lane] = index + 1;
+            uses->last_write[instruction->lane] = index + 1;
         }
     }
     if (instruction->lane == LANE_COMPUTE) {
@@ -123,14 +127,15 @@ static void note_uses(struct waiting *waiting, uint32_t index) {
     }
 }
 
-static void order_instruction(struct waiting *waiting, uint32_t index) {
+static void order_instruction(struct wait_builder *waiting, uint32_t index) {
     const struct instruction *instruction = &waiting->schedule->instructions[index];
     struct vector_clock *clock = &waiting->lane_clock[instruction->lane];
     uint32_t needs[LANE_COUNT];
     find_needs(waiting, instruction, needs);
     struct vector_clock joined = *clock;
     for (int lane = 0; lane < LANE_COUNT; lane++) {
-        if (needs[lane] != NO_INSTRUCTION && !implied(waiting, instruction->lane, needs, lane)) {
+        if (needs[lane] != NO_INSTRUCTION &&
+            !is_wait_implied(waiting, instruction->lane, needs, lane)) {
             add_wait(waiting->schedule, needs[lane] - 1, index);
             clock_join(&joined, &waiting->clocks.after[needs[lane] - 1]);
         }
@@ -139,15 +144,15 @@ static void order_instruction(struct waiting *waiting, uint32_t index) {
     *clock = joined;
     waiting->clocks.position[index] = ++clock->done[instruction->lane];
     waiting->clocks.after[index] = *clock;
-    note_uses(waiting, index);
+    record_uses(waiting, index);
 }
 
 /* Add all waits, segment by segment. In a segment without other lanes, none is needed. */
 void order_add_waits(struct schedule *schedule, struct order_clocks *clocks) {
     size_t extents = (size_t)schedule->extent_count;
-    struct waiting waiting = {
+    struct wait_builder waiting = {
         .schedule = schedule,
-        .clocks = clocks_for(schedule, schedule->region),
+        .clocks = allocate_clocks(schedule, schedule->region),
         .uses = region_alloc(schedule->region, extents, sizeof(struct newest_uses))};
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
         const struct segment *segment = &schedule->segments[kind];
@@ -167,20 +172,20 @@ void order_add_waits(struct schedule *schedule, struct order_clocks *clocks) {
 
 struct verification {
     const struct schedule *schedule;
-    const uint64_t *offsets; /* [extent_count] of the plan */
+    const uint64_t *offsets; /* [extent_count]: the offsets of the plan */
     struct order_clocks clocks;
-    uint32_t *raised;            /* [event]: its instruction + 1 in this segment */
-    uint32_t *lanes[LANE_COUNT]; /* the segment's instructions, lane by lane */
+    uint32_t *raised_by;         /* [event]: index + 1 of the instruction that raises it */
+    uint32_t *lanes[LANE_COUNT]; /* indices of the segment's instructions, by lane */
     uint32_t counts[LANE_COUNT];
 };
 
-static enum status wait_fault(uint32_t index, uint32_t event, struct fault *fault) {
+static enum status reject_wait(uint32_t index, uint32_t event, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, "schedule", "this is a bug; please report it",
                      "instruction %u waits for event %u, which no earlier instruction raises",
                      index, event);
 }
 
-/* Compute what each instruction knows to be done, from the waits and signals of the list. */
+/* Compute the vector clock of each instruction from the waits and signals of the list. */
 static enum status find_clocks(struct verification *verification, const struct segment *segment,
                                struct fault *fault) {
     const struct schedule *schedule = verification->schedule;
@@ -193,12 +198,12 @@ static enum status find_clocks(struct verification *verification, const struct s
         struct vector_clock *clock = &lane_clock[lane];
         for (int k = 0; k < WAITS_MAX; k++) {
             uint32_t event = instruction->waits[k];
-            uint32_t raised = event == EVENT_NONE ? 0 : verification->raised[event];
-            if (event != EVENT_NONE && raised <= segment->first) {
-                return wait_fault(i, event, fault);
+            uint32_t raised_by = event == EVENT_NONE ? 0 : verification->raised_by[event];
+            if (event != EVENT_NONE && raised_by <= segment->first) {
+                return reject_wait(i, event, fault);
             }
             if (event != EVENT_NONE) {
-                clock_join(clock, &clocks->after[raised - 1]);
+                clock_join(clock, &clocks->after[raised_by - 1]);
             }
         }
         ASSERT(lane < LANE_COUNT && clock->done[lane] == verification->counts[lane]);
@@ -206,7 +211,7 @@ static enum status find_clocks(struct verification *verification, const struct s
         clocks->after[i] = *clock;
         verification->lanes[lane][verification->counts[lane]++] = i;
         if (instruction->signal != EVENT_NONE) {
-            verification->raised[instruction->signal] = i + 1;
+            verification->raised_by[instruction->signal] = i + 1;
         }
     }
     return OK;
@@ -214,7 +219,7 @@ static enum status find_clocks(struct verification *verification, const struct s
 
 /* One past the last byte that an operand covers on any rank. */
 static uint64_t operand_bytes_end(const struct schedule *schedule, const struct operand *operand) {
-    int ranks = schedule_ranks(schedule, operand->axis);
+    int ranks = schedule_rank_count(schedule, operand->axis);
     ASSERT(operand->bytes > 0);
     return operand->bytes + operand->stride * (uint64_t)(ranks - 1);
 }
@@ -232,11 +237,11 @@ static bool bytes_overlap(const struct verification *verification, const struct 
            y_first < x_first + operand_bytes_end(schedule, a);
 }
 
-static bool conflict(const struct verification *verification, const struct instruction *a,
-                     const struct instruction *b, int *a_extent, int *b_extent) {
-    for (int i = 0; i < TOUCHES_MAX; i++) {
+static bool operands_conflict(const struct verification *verification, const struct instruction *a,
+                              const struct instruction *b, int *a_extent, int *b_extent) {
+    for (int i = 0; i < INSTRUCTION_OPERANDS_MAX; i++) {
         const struct operand *x = operand_at(a, i);
-        for (int j = 0; x->extent != EXTENT_NONE && j < TOUCHES_MAX; j++) {
+        for (int j = 0; x->extent != EXTENT_NONE && j < INSTRUCTION_OPERANDS_MAX; j++) {
             const struct operand *y = operand_at(b, j);
             if (y->extent != EXTENT_NONE && ((x->access | y->access) & ACCESS_WRITE) &&
                 bytes_overlap(verification, x, y)) {
@@ -257,7 +262,7 @@ static enum status verify_pair(const struct verification *verification, uint32_t
     ASSERT(before < after && a->lane != b->lane && a->segment == b->segment);
     int a_extent;
     int b_extent;
-    if (!conflict(verification, a, b, &a_extent, &b_extent)) {
+    if (!operands_conflict(verification, a, b, &a_extent, &b_extent)) {
         return OK;
     }
     return fault_set(
@@ -268,8 +273,8 @@ static enum status verify_pair(const struct verification *verification, uint32_t
 }
 
 /* The clock of a lane only grows, so the instructions that may execute concurrently with `index`
- * are one span of the lane: from the first that `index` does not know to be done to the last that
- * does not know `index` to be done. */
+ * are one span of the lane: from the first that `index` does not know to be complete to the last
+ * that does not know `index` to be complete. */
 static enum status verify_concurrent(const struct verification *verification, uint32_t index,
                                      int lane, struct fault *fault) {
     const struct order_clocks *clocks = &verification->clocks;
@@ -306,8 +311,8 @@ enum status schedule_verify(const struct schedule *schedule, const uint64_t *off
     struct verification verification = {
         .schedule = schedule,
         .offsets = offsets,
-        .clocks = clocks_for(schedule, region),
-        .raised = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(uint32_t))};
+        .clocks = allocate_clocks(schedule, region),
+        .raised_by = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(uint32_t))};
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         verification.lanes[lane] =
             region_alloc(region, (size_t)schedule->instruction_count, sizeof(uint32_t));

@@ -1,27 +1,27 @@
-/* order: happens-before between instructions. Lanes execute concurrently; only waits and signals,
- * and the joins at the ends of segments, order them. */
+/* order: the happens-before relation between instructions. Lanes execute concurrently; only waits
+ * and signals, and the joins at the ends of segments, order them. */
 #ifndef SKEP_SCHEDULE_ORDER_H
 #define SKEP_SCHEDULE_ORDER_H
 
 #include "runtime/schedule/schedule.h"
 
-/* The number of instructions of each lane, in this segment, that are known to be done. */
+/* The number of instructions of each lane in this segment that are known to be complete. */
 struct vector_clock {
     uint32_t done[LANES_MAX];
 };
 
 /* The vector clock of every instruction, from waits and signals. */
 struct order_clocks {
-    struct vector_clock *after; /* what is done when the instruction is done, including itself */
-    uint32_t *position;         /* its position in its lane, from 1 in each segment */
+    struct vector_clock *after; /* [instruction]: clock when it completes, itself included */
+    uint32_t *position;         /* [instruction]: position in its lane, from 1 per segment */
 };
 
 /* order_add_waits: within each segment,
  *   - two instructions on different lanes that touch the same extent execute in the listed order if
- *     one of them writes: the later waits for the earlier;
+ *     one of them writes: the later instruction waits for the earlier one;
  *   - an instruction that is not on the compute lane waits for the compute instruction listed
  *   before
- *     it, because its extents may take the bytes of extents that died before.
+ *     it, because its extents may reuse the bytes of extents whose life has ended before.
  * A wait that other waits imply is left out.
  * memory  *clocks in the schedule's region */
 void order_add_waits(struct schedule *schedule, struct order_clocks *clocks);

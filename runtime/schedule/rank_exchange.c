@@ -10,8 +10,8 @@ static uint64_t bytes_of(int64_t elements, enum dtype dtype) {
     return (uint64_t)(elements * dtype_bytes(dtype));
 }
 
-struct operand ranks_owned(const struct schedule *schedule, int unit, int extent,
-                           enum access access, enum dtype dtype) {
+struct operand ranks_own_shard(const struct schedule *schedule, int unit, int extent,
+                               enum access access, enum dtype dtype) {
     struct operand owned = extent_table_whole(schedule, extent, access);
     uint64_t shard_bytes = bytes_of(schedule_shard_elements(schedule, unit), dtype);
     if (owned.bytes != shard_bytes) {
@@ -37,19 +37,19 @@ static void add_cast(struct schedule *schedule, enum segment_kind segment, struc
     ASSERT(bytes_of(cast->args.cast.count, to_dtype) == to.bytes);
 }
 
-/* `all_shards` covers the shards of the whole group. */
+/* Gather `all_shards`, an operand that covers the shards of the whole group. */
 static void add_gather(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
                        struct operand all_shards, enum dtype dtype) {
     struct instruction *gather =
         list_instruction(schedule, OP_ALL_GATHER, segment, LANE_COLLECTIVE);
-    ASSERT(schedule_ranks(schedule, axis) > 1);
-    ASSERT(all_shards.bytes % (uint64_t)schedule_ranks(schedule, axis) == 0);
+    ASSERT(schedule_rank_count(schedule, axis) > 1);
+    ASSERT(all_shards.bytes % (uint64_t)schedule_rank_count(schedule, axis) == 0);
     all_shards.access = ACCESS_UPDATE;
     gather->operands[ALL_GATHER_SLOTS] = all_shards;
     gather->args.collective = (struct collective_args){
         .axis = axis,
         .wire = dtype,
-        .slot_bytes = all_shards.bytes / (uint64_t)schedule_ranks(schedule, axis)};
+        .slot_bytes = all_shards.bytes / (uint64_t)schedule_rank_count(schedule, axis)};
 }
 
 int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int unit) {
@@ -60,7 +60,7 @@ int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int
     ASSERT(own.split);
     int gathered = extents_add_gathered(schedule, segment, unit);
     struct operand from = extent_table_whole(schedule, own.extent, ACCESS_READ);
-    struct operand to = ranks_owned(schedule, unit, gathered, ACCESS_WRITE, compute);
+    struct operand to = ranks_own_shard(schedule, unit, gathered, ACCESS_WRITE, compute);
     if (own.space == SPACE_DEVICE) {
         add_cast(schedule, segment, from, own.dtype, to, compute);
     } else {
@@ -73,7 +73,8 @@ int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int
 
 void ranks_gather_whole(struct schedule *schedule, enum segment_kind segment, int unit) {
     int params = schedule->unit_extents[unit].params;
-    ASSERT(schedule_zero(schedule, unit).optimizer && !schedule_zero(schedule, unit).params);
+    ASSERT(schedule_zero_row(schedule, unit).optimizer &&
+           !schedule_zero_row(schedule, unit).params);
     add_gather(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, params, ACCESS_UPDATE),
                schedule->options.compute);
 }
@@ -83,7 +84,7 @@ void ranks_gather_whole(struct schedule *schedule, enum segment_kind segment, in
 static void add_reduce(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
                        struct operand sums, int wire) {
     enum dtype reduce = schedule->options.sharding.reduce;
-    ASSERT(schedule_ranks(schedule, axis) > 1);
+    ASSERT(schedule_rank_count(schedule, axis) > 1);
     ASSERT((wire == EXTENT_NONE) == (reduce == DTYPE_F32));
     struct operand from = sums;
     if (wire != EXTENT_NONE) {
@@ -93,7 +94,7 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
     }
     struct instruction *scatter =
         list_instruction(schedule, OP_REDUCE_SCATTER, segment, LANE_COLLECTIVE);
-    ASSERT(from.bytes % (uint64_t)schedule_ranks(schedule, axis) == 0);
+    ASSERT(from.bytes % (uint64_t)schedule_rank_count(schedule, axis) == 0);
     from.access = ACCESS_READ;
     sums.access = ACCESS_UPDATE;
     scatter->operands[REDUCE_SCATTER_FROM] = from;
@@ -102,7 +103,7 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
     scatter->args.collective = (struct collective_args){
         .axis = axis,
         .wire = wire_dtype,
-        .slot_bytes = from.bytes / (uint64_t)schedule_ranks(schedule, axis),
+        .slot_bytes = from.bytes / (uint64_t)schedule_rank_count(schedule, axis),
         .sum = schedule_wire_sum(schedule, wire_dtype)};
     if (schedule->sum_staging != EXTENT_NONE) {
         scatter->workspace = extent_table_whole(schedule, schedule->sum_staging, ACCESS_WRITE);
@@ -111,43 +112,44 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
 
 /* Add the sums of the other shard groups, then gather the result where the unit's gradients are
  * whole. */
-static void add_second_half(struct schedule *schedule, enum segment_kind segment, int unit,
-                            int sums) {
+static void add_sum_across_replicas(struct schedule *schedule, enum segment_kind segment, int unit,
+                                    int sums) {
     const struct sharding *sharding = &schedule->options.sharding;
     if (sharding->replicate > 1) {
-        struct operand own = ranks_owned(schedule, unit, sums, ACCESS_UPDATE, DTYPE_F32);
-        add_reduce(schedule, segment, AXIS_REPLICATE, own, schedule->unit_extents[unit].wire);
+        struct operand own = ranks_own_shard(schedule, unit, sums, ACCESS_UPDATE, DTYPE_F32);
+        add_reduce(schedule, segment, AXIS_REPLICATE, own,
+                   schedule->unit_extents[unit].transfer_gradients);
         add_gather(schedule, segment, AXIS_REPLICATE, own, DTYPE_F32);
     }
-    if (sharding->shard > 1 && !schedule_zero(schedule, unit).optimizer) {
+    if (sharding->shard > 1 && !schedule_zero_row(schedule, unit).optimizer) {
         add_gather(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, sums, ACCESS_UPDATE),
                    DTYPE_F32);
     }
 }
 
-/* A second cast to the transfer dtype waits for the first sum, and makes the whole compute lane
- * wait. It is listed as late as possible. */
-static bool casts_twice(const struct schedule *schedule, int unit) {
+/* A second cast to the transfer dtype waits for the first sum and blocks the compute lane. It is
+ * therefore listed as late as possible. */
+static bool needs_second_cast(const struct schedule *schedule, int unit) {
     const struct sharding *sharding = &schedule->options.sharding;
-    return schedule->unit_extents[unit].wire != EXTENT_NONE && sharding->shard > 1 &&
+    return schedule->unit_extents[unit].transfer_gradients != EXTENT_NONE && sharding->shard > 1 &&
            sharding->replicate > 1;
 }
 
 void ranks_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums) {
-    ASSERT(schedule_trains(schedule, unit));
+    ASSERT(schedule_trains_unit(schedule, unit));
     if (schedule->options.sharding.shard > 1) {
         add_reduce(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, sums, ACCESS_UPDATE),
-                   schedule->unit_extents[unit].wire);
+                   schedule->unit_extents[unit].transfer_gradients);
     }
-    if (!casts_twice(schedule, unit)) {
-        add_second_half(schedule, segment, unit, sums);
+    if (!needs_second_cast(schedule, unit)) {
+        add_sum_across_replicas(schedule, segment, unit, sums);
     }
 }
 
 void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int unit, int sums) {
-    int wire = schedule->unit_extents[unit].wire;
-    if (casts_twice(schedule, unit)) {
-        add_second_half(schedule, segment, unit, sums);
+    int wire = schedule->unit_extents[unit].transfer_gradients;
+    if (needs_second_cast(schedule, unit)) {
+        add_sum_across_replicas(schedule, segment, unit, sums);
     }
     if (wire != EXTENT_NONE) {
         struct instruction *release = list_instruction(schedule, OP_RELEASE, segment, LANE_COMPUTE);
@@ -157,11 +159,11 @@ void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int 
 
 void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
-    ASSERT(schedule_reduces_microbatches(schedule) && of->local != EXTENT_NONE);
+    ASSERT(schedule_reduces_microbatches(schedule) && of->microbatch_gradients != EXTENT_NONE);
     struct operand total = extent_table_whole(schedule, of->gradients, ACCESS_UPDATE);
-    struct operand sums = extent_table_whole(schedule, of->local, ACCESS_READ);
+    struct operand sums = extent_table_whole(schedule, of->microbatch_gradients, ACCESS_READ);
     if (total.bytes != sums.bytes) {
-        sums = ranks_owned(schedule, unit, of->local, ACCESS_READ, DTYPE_F32);
+        sums = ranks_own_shard(schedule, unit, of->microbatch_gradients, ACCESS_READ, DTYPE_F32);
     }
     ASSERT(total.bytes == sums.bytes);
     struct instruction *accumulate =
@@ -177,7 +179,7 @@ void ranks_tally_send(struct schedule *schedule, enum segment_kind segment) {
         return;
     }
     ASSERT(schedule->extents[schedule->tallies].bytes ==
-           (uint64_t)schedule_ranks(schedule, AXIS_WORLD) * sizeof(struct rank_tally));
+           (uint64_t)schedule_rank_count(schedule, AXIS_WORLD) * sizeof(struct rank_tally));
     struct instruction *out = list_instruction(schedule, OP_TALLY_OUT, segment, LANE_COMPUTE);
     out->operands[TALLY_OUT_SCALARS] =
         extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
@@ -194,12 +196,12 @@ void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, u
     if (schedule->tallies == EXTENT_NONE) {
         return;
     }
-    ASSERT(parts != 0 && schedule_ranks(schedule, AXIS_WORLD) > 1);
+    ASSERT(parts != 0 && schedule_rank_count(schedule, AXIS_WORLD) > 1);
     struct instruction *in = list_instruction(schedule, OP_TALLY_IN, segment, LANE_COMPUTE);
     in->operands[TALLY_IN_TALLIES] = extent_table_whole(schedule, schedule->tallies, ACCESS_READ);
     in->operands[TALLY_IN_SCALARS] =
         extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
-    in->args.tally = (struct tally_args){.ranks = schedule_ranks(schedule, AXIS_WORLD),
+    in->args.tally = (struct tally_args){.ranks = schedule_rank_count(schedule, AXIS_WORLD),
                                          .shard = schedule->options.sharding.shard,
                                          .parts = parts};
 }

@@ -1,11 +1,11 @@
-/* rank_exchange: the instructions between the ranks of a site: gathers of params, reductions of
- * gradients, tallies. With one rank, none of them lists anything. */
+/* rank_exchange: lists the collectives between the ranks of a site: gathers of params, reductions
+ * of gradients, and sums of tallies. With one rank, these functions list nothing. */
 #ifndef SKEP_SCHEDULE_RANK_EXCHANGE_H
 #define SKEP_SCHEDULE_RANK_EXCHANGE_H
 
 #include "runtime/schedule/schedule.h"
 
-/* ranks_gather_split: gather `unit`, whose params are split, in a new extent. This rank's shard is
+/* ranks_gather_split: gather the split params of `unit` into a new extent. This rank's shard is
  * cast from the master, or copied from params in host memory. Returns the extent. */
 int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int unit);
 
@@ -22,9 +22,10 @@ void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int 
 /* ranks_accumulate: add the reduced gradients of a microbatch to those of the step. */
 void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int unit);
 
-/* ranks_owned: this rank's shard in `extent`, which holds all of `unit` or the shard only. */
-struct operand ranks_owned(const struct schedule *schedule, int unit, int extent,
-                           enum access access, enum dtype dtype);
+/* ranks_own_shard: returns this rank's shard in `extent`, which contains all of `unit` or only the
+ * shard. */
+struct operand ranks_own_shard(const struct schedule *schedule, int unit, int extent,
+                               enum access access, enum dtype dtype);
 
 /* ranks_tally_send, ranks_tally_receive: sum `parts` (kernels/tally.h) of the scalars over all
  * ranks. Instructions between the two execute while the transfer is in progress. */

@@ -1,5 +1,5 @@
-/* schedule: queries of a schedule and the options that it was built from. They only read; the
- * stages of building write. */
+/* schedule: queries of a schedule and the options that it was built from. These functions only read
+ * the schedule. */
 #include "runtime/schedule/schedule.h"
 
 static const char *const SEGMENT_NAMES[SEGMENT_COUNT] = {
@@ -10,7 +10,8 @@ const char *segment_name(enum segment_kind kind) {
     return SEGMENT_NAMES[kind];
 }
 
-bool schedule_on_host(const struct schedule *schedule, const struct instruction *instruction) {
+bool schedule_executes_on_cpu(const struct schedule *schedule,
+                              const struct instruction *instruction) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
         int extent = instruction->operands[k].extent;
         if (extent != EXTENT_NONE && schedule->extents[extent].space == SPACE_DEVICE) {
@@ -24,7 +25,7 @@ const struct target *schedule_device(const struct schedule *schedule) {
     return schedule->target->kind == TARGET_CUDA ? schedule->target : NULL;
 }
 
-int schedule_ranks(const struct schedule *schedule, enum rank_axis axis) {
+int schedule_rank_count(const struct schedule *schedule, enum rank_axis axis) {
     const struct sharding *sharding = &schedule->options.sharding;
     const int ranks[AXIS_COUNT] = {[AXIS_SHARD] = sharding->shard,
                                    [AXIS_REPLICATE] = sharding->replicate,
@@ -39,7 +40,7 @@ enum wire_sum schedule_wire_sum(const struct schedule *schedule, enum dtype wire
     return rings ? WIRE_SUM_RING : WIRE_SUM_EXACT;
 }
 
-struct zero_row schedule_zero(const struct schedule *schedule, int unit) {
+struct zero_row schedule_zero_row(const struct schedule *schedule, int unit) {
     const struct sharding *sharding = &schedule->options.sharding;
     ASSERT(unit >= 0 && unit < schedule->units->unit_count);
     return *zero_row(sharding->shard > 1 ? sharding->units[unit].zero : 0);
@@ -50,31 +51,31 @@ int64_t schedule_shard_elements(const struct schedule *schedule, int unit) {
     return unit_shard_elements(&schedule->units->units[unit], schedule->options.sharding.shard);
 }
 
-bool schedule_trains(const struct schedule *schedule, int unit) {
+bool schedule_trains_unit(const struct schedule *schedule, int unit) {
     ASSERT(unit >= 0 && unit < schedule->units->unit_count);
     return schedule->options.train && !schedule->units->units[unit].frozen;
 }
 
-bool schedule_offloads(const struct schedule *schedule, int unit, enum offload what) {
-    ASSERT(what != 0 && (what & (what - 1)) == 0); /* one kind at a time */
-    return schedule_trains(schedule, unit) && (schedule->options.offload & what) != 0;
+bool schedule_offloads_unit(const struct schedule *schedule, int unit, enum offload what) {
+    ASSERT(what != 0 && (what & (what - 1)) == 0); /* exactly one kind is given */
+    return schedule_trains_unit(schedule, unit) && (schedule->options.offload & what) != 0;
 }
 
 bool schedule_reduces_microbatches(const struct schedule *schedule) {
-    return schedule_ranks(schedule, AXIS_WORLD) > 1 &&
+    return schedule_rank_count(schedule, AXIS_WORLD) > 1 &&
            schedule->options.sharding.reduce_at == REDUCE_AT_MICROBATCH;
 }
 
 bool schedule_splits_gradients(const struct schedule *schedule, int unit) {
-    return schedule_zero(schedule, unit).optimizer && schedule_reduces_microbatches(schedule);
+    return schedule_zero_row(schedule, unit).optimizer && schedule_reduces_microbatches(schedule);
 }
 
 struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
                                     enum param_view view) {
     const struct schedule_options *options = &schedule->options;
     const struct unit_extents *of = &schedule->unit_extents[unit];
-    bool trains = schedule_trains(schedule, unit);
-    struct zero_row row = schedule_zero(schedule, unit);
+    bool trains = schedule_trains_unit(schedule, unit);
+    struct zero_row row = schedule_zero_row(schedule, unit);
     const struct unit_view views[] = {
         [VIEW_PARAMS] = {.extent = of->params, .dtype = options->compute, .split = row.params},
         [VIEW_MASTER] = {.extent = of->master,

@@ -1,8 +1,8 @@
-/* schedule: everything that a program does as one explicit list of instructions, with the extents
- * that they work in. The room builds the list from a blueprint, its units and a target, adds the
- * waits between lanes, finds the life of every extent and proves the order. A schedule is constant
- * once it is built and belongs to its caller. The planner places its extents; runtime/program
- * executes it without deciding anything.
+/* schedule: describes everything that a program does as one explicit list of instructions, with the
+ * extents that they use. The room builds the list from a blueprint, its units and a target, adds
+ * the waits between lanes, finds the life of every extent and proves the order. A schedule is
+ * constant once it is built and belongs to its caller. The planner assigns offsets to its extents.
+ * runtime/program executes it as listed.
  *
  * public   estimate.h */
 #ifndef SKEP_SCHEDULE_SCHEDULE_H
@@ -15,46 +15,49 @@
 #include "runtime/shard/volumes.h"
 #include "targets/targets.h"
 
-/* The straight-line parts of a program. The training loop repeats and orders them. At the beginning
- * and the end of a segment, all lanes are joined. */
+/* The straight-line parts of a program. The training loop determines their order and repetition. At
+ * the beginning and the end of a segment, all lanes are joined. */
 enum segment_kind {
-    SEGMENT_LOAD,       /* once: the CPU writes weights and constants */
-    SEGMENT_BEGIN,      /* per step: zero the gradients */
-    SEGMENT_MICROBATCH, /* per microbatch: forward and backward */
-    SEGMENT_FINISH,     /* per step: norm, clip, optimizer */
-    SEGMENT_EVALUATE,   /* per batch of held-out text: forward to the loss */
-    SEGMENT_PREFILL,    /* per part of a prompt */
-    SEGMENT_DECODE,     /* per generated token */
-    SEGMENT_SNAPSHOT,   /* the CPU reads the state and writes it to files */
+    SEGMENT_LOAD,       /* executed once: the CPU writes weights and constants */
+    SEGMENT_BEGIN,      /* executed per step: zero the gradients */
+    SEGMENT_MICROBATCH, /* executed per microbatch: forward and backward pass */
+    SEGMENT_FINISH,     /* executed per step: norm, clip, optimizer */
+    SEGMENT_EVALUATE,   /* executed per batch of held-out text: forward pass and loss */
+    SEGMENT_PREFILL,    /* executed per part of a prompt */
+    SEGMENT_DECODE,     /* executed per generated token */
+    SEGMENT_SNAPSHOT,   /* executed per snapshot: the CPU writes the state to files */
     SEGMENT_COUNT
 };
 
 const char *segment_name(enum segment_kind kind);
 
 struct segment {
-    uint32_t first, end; /* instructions [first, end); equal when the program lacks the segment */
-    int64_t repeat;      /* how often a step runs it (accumulation); 1 elsewhere */
+    /* instructions [first, end); first == end when the program lacks the segment */
+    uint32_t first, end;
+    int64_t repeat; /* executions per step: accumulation for a microbatch, otherwise 1 */
 };
 
 enum lane { LANE_COMPUTE, LANE_COLLECTIVE, LANE_COPY, LANE_COUNT };
-_Static_assert((int)LANE_COUNT <= (int)LANES_MAX, "vector clocks have room for every lane");
+_Static_assert((int)LANE_COUNT <= (int)LANES_MAX, "LANES_MAX is smaller than LANE_COUNT");
 
-/* What is in host memory between its uses: bits of schedule_options.offload. On a target with
- * unified memory, these bytes are in SPACE_HOST and are still copied. */
+/* The tensors that are stored in host memory between their uses: bits of schedule_options.offload.
+ * On a target with unified memory, these tensors are in SPACE_HOST and are still copied. */
 enum offload {
     /* Activations from the forward to the backward pass, in SPACE_PINNED (offload_apply). */
     OFFLOAD_ACTIVATIONS = 1,
-    /* Masters and moments, in SPACE_HOST. AdamW executes there, on gradients that are copied out,
-     * and the params that it rounds are copied in. Both copies go through SPACE_PINNED. */
+    /* Masters and moments, in SPACE_HOST. AdamW executes on the CPU: gradients are copied to host
+     * memory, and the rounded params are copied to the device. Both copies go through
+     * SPACE_PINNED. */
     OFFLOAD_OPTIMIZER = 2,
     /* This rank's shards of split params, in SPACE_PINNED, where the optimizer writes them. Each
-     * gather begins with a copy. Only with OFFLOAD_OPTIMIZER; whole params stay on the device. */
+     * gather begins with a copy. Requires OFFLOAD_OPTIMIZER. Params that are not split remain on
+     * the device. */
     OFFLOAD_PARAMS = 4
 };
 
-/* A buffer that is in an arena throughout and that no instruction touches: what a swarm member
- * stores beside the program. In a site of several ranks, only rank 0 uses it. The arenas of the
- * other ranks have the same layout, but these pages are never touched. */
+/* A buffer that is in an arena throughout and that no instruction accesses, such as the outer state
+ * of a swarm member. In a site of several ranks, only rank 0 uses it. The arenas of the other ranks
+ * have the same layout, but their pages are never accessed. */
 struct resident_extent {
     const char *name;
     enum extent_role role; /* ROLE_OUTER or ROLE_EXCHANGE */
@@ -63,146 +66,156 @@ struct resident_extent {
 };
 
 struct schedule_options {
-    int64_t sequence;     /* tokens in a row */
-    int64_t microbatch;   /* rows at a time */
-    int64_t accumulation; /* microbatches in a step */
+    int64_t sequence;     /* tokens per row */
+    int64_t microbatch;   /* rows of one microbatch on one rank */
+    int64_t accumulation; /* microbatches per step */
     int64_t context;      /* capacity of the key-value cache; 0: no generation */
-    int64_t prefill;      /* tokens of a prompt at a time */
+    int64_t prefill;      /* prompt tokens that one prefill processes */
     bool train;           /* false: neither gradients nor optimizer */
     bool evaluate;
-    bool logits; /* evaluation stores the logits of every token: for comparing implementations */
+    bool logits; /* evaluation stores the logits of every token, to compare implementations */
     enum dtype compute, moments;
-    enum rounding rounding;          /* of bf16 moments */
+    enum rounding rounding;          /* rounding of bf16 moments */
     const enum recompute *recompute; /* [layers] */
-    unsigned offload;                /* enum offload; of programs that train */
+    unsigned offload;                /* bits of enum offload; 0 in programs that do not train */
     float clip_norm, beta1, beta2, epsilon, weight_decay;
-    uint64_t staging_bytes;         /* in host memory: parts of files that are read or written */
-    struct sharding sharding;       /* over the ranks of a site; all zero: one rank */
-    const struct unit_table *units; /* for the world of `sharding`; NULL: by block */
+    /* size of the host buffer through which files are read and written */
+    uint64_t staging_bytes;
+    struct sharding sharding; /* sharding over the ranks of a site; all zero for one rank */
+    /* units for the world of `sharding`; NULL: one unit per block */
+    const struct unit_table *units;
     const struct resident_extent *resident; /* [resident_count] */
     int resident_count;
 };
 
 /* Extents that the CPU writes or reads; EXTENT_NONE where the program has none. */
 struct host_extents {
-    int ids, labels, positions, scalars; /* where the CPU writes them */
-    int device_scalars;                  /* where kernels use them */
+    int ids, labels, positions, scalars; /* extents that the CPU writes */
+    int device_scalars;                  /* extent from which kernels read the scalars */
     int rope_table;
-    int raw_tokens;  /* parts of a token file */
-    int logits;      /* [rows * sequence, vocab] f32 of an evaluation, when options.logits */
-    int next_logits; /* [vocab] f32: after the last token of a prefill or decode */
+    int raw_tokens;  /* raw data of a token file */
+    int logits;      /* [rows * sequence, vocab] f32, of an evaluation when options.logits is set */
+    int next_logits; /* [vocab] f32: logits that follow the last token of a prefill or decode */
     int staging;
-    /* Pinned: bytes on their way to and from a device whose memory the CPU cannot access;
+    /* Pinned staging for copies between CPU and a device whose memory the CPU cannot access;
      * EXTENT_NONE where it can. */
     int device_staging;
 };
 
-/* The extents of one unit; EXTENT_NONE where the program has none. An extent of a split view holds
- * this rank's shard, any other the whole unit. */
+/* The extents of one unit; EXTENT_NONE where the program has none. The extent of a split view
+ * contains this rank's shard; the extent of any other view contains the whole unit. */
 struct unit_extents {
-    /* In the compute dtype. EXTENT_NONE when split, because every gather has its own extent;
-     * with an offloaded optimizer, the shard that gathers read. */
+    /* Params in the compute dtype. EXTENT_NONE when split, because every gather has its own extent.
+     * With split params and an offloaded optimizer, the shard that gathers read. */
     int params;
-    /* What the optimizer updates, and gathers read when there are no params. Equal to params
-     * where those are f32, whole and not offloaded. Split params of a program that does not
-     * train are here, in the compute dtype. */
+    /* Masters, which the optimizer updates, and which gathers read when `params` is EXTENT_NONE.
+     * Equal to `params` where those are f32, whole and not offloaded. In a program that does not
+     * train, split params are stored here in the compute dtype. */
     int master;
-    int gradients; /* summed over microbatches, f32 */
+    int gradients; /* f32 gradients, summed over microbatches */
     int moment1, moment2;
-    int local; /* a microbatch's whole gradients before they are reduced, f32 */
-    int wire;  /* the same in the dtype of the transfer, when that is not f32 */
-    /* Staging for an offloaded optimizer; host_params equals params when those are offloaded. */
+    int microbatch_gradients; /* f32, whole unit, of one microbatch, before the reduction */
+    int transfer_gradients;   /* the same gradients in the transfer dtype, if it is not f32 */
+    /* Staging for an offloaded optimizer. host_params is equal to params when params are
+     * offloaded. */
     int host_gradients, host_params;
 };
 
-/* The views of a unit's values. */
+/* The versions of a unit's values that a program stores. */
 enum param_view { VIEW_PARAMS, VIEW_MASTER, VIEW_GRADIENT, VIEW_MOMENT1, VIEW_MOMENT2 };
 
 /* The location of a unit's elements in one view. This rank, with index i along AXIS_SHARD, holds
  * elements [i, i + 1) * shard_elements of the unit. Element e is e * dtype_bytes(dtype) after the
  * beginning of the extent, or (e - i * shard_elements) * dtype_bytes(dtype) when the extent is
- * split and holds this rank's elements only. */
+ * split and contains only this rank's elements. */
 struct unit_view {
     int extent;       /* EXTENT_NONE: the program does not have this view of the unit */
-    enum space space; /* of the extent; SPACE_HOST when offloaded */
+    enum space space; /* space of the extent; SPACE_HOST when offloaded */
     enum dtype dtype;
     bool split;
-    int64_t shard_elements; /* elements per shard; the whole unit when nothing is split */
+    int64_t shard_elements; /* elements per shard, or of the whole unit if not split */
 };
 
 struct schedule {
     const struct blueprint *blueprint;
     const struct unit_table *units;
     const struct target
-        *target; /* what the program is compiled for: alignment, spaces, threads, kernels */
-    struct schedule_options options; /* with one rank, shard and replicate are 1 */
+        *target; /* the target of compilation: alignment, spaces, threads, kernels */
+    struct schedule_options options; /* as given, but shard and replicate are 1 for one rank */
     struct region *region;
     struct segment segments[SEGMENT_COUNT];
     struct instruction *instructions;
     int instruction_count, instruction_capacity;
     struct extent *extents;
     int extent_count, extent_capacity;
-    const bool *frozen; /* [blueprint->param_count], from the units; NULL: all train */
+    const bool *frozen; /* [blueprint->param_count]: whether a param is frozen; NULL: all train */
     struct unit_extents *unit_extents; /* [units->unit_count] */
-    int tallies;                       /* [world] struct rank_tally; EXTENT_NONE on one rank */
-    /* Where shards of other GPUs arrive to be summed in order; EXTENT_NONE without such a sum. */
+    /* extent of struct rank_tally [world]; EXTENT_NONE on one rank */
+    int tallies;
+    /* Extent that receives the shards of other GPUs, which are summed in rank order; EXTENT_NONE
+     * without such a sum. */
     int sum_staging;
-    struct step_volumes volumes; /* the bytes that a rank receives in a step, by formula */
+    struct step_volumes volumes; /* computed bytes that a rank receives in a step */
     struct host_extents host;
-    int *resident; /* [options.resident_count]: their extents; EXTENT_NONE for one of no bytes */
+    /* [options.resident_count]: extents of the resident buffers; EXTENT_NONE if the size is 0 */
+    int *resident;
     uint32_t event_count;
 };
 
 /* schedule_build: list the instructions of every segment, and every extent with its life.
- * memory  everything in `region`; `blueprint`, `units` and `target` must outlive the schedule
+ * memory  all allocations are in `region`; `blueprint`, `units` and `target` must outlive the
+ *         schedule
  * errors  none: options have been checked against the blueprint */
 void schedule_build(const struct blueprint *blueprint, const struct unit_table *units,
                     const struct target *target, const struct schedule_options *options,
                     struct region *region, struct schedule *schedule);
 
 /* schedule_unit_view: the location of unit `unit` in view `view`. Gradients are whole sums between
- * the last microbatch and finish; with REDUCE_AT_STEP they are then this rank's own part. */
+ * the last microbatch and finish; with REDUCE_AT_STEP they are the sums of this rank only. */
 struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
                                     enum param_view view);
 
-/* schedule_device: the GPU that computes, or NULL when the CPU computes. */
+/* schedule_device: returns the GPU that computes, or NULL when the CPU computes. */
 const struct target *schedule_device(const struct schedule *schedule);
 
-/* schedule_ranks: the number of ranks along `axis`. */
-int schedule_ranks(const struct schedule *schedule, enum rank_axis axis);
+/* schedule_rank_count: returns the number of ranks along `axis`. */
+int schedule_rank_count(const struct schedule *schedule, enum rank_axis axis);
 
-/* schedule_wire_sum: how gradients that are transferred as `wire` are summed. Between GPUs, a ring
- * would round bf16 at every hop, so rings sum f32 only. */
+/* schedule_wire_sum: returns how gradients that are transferred in dtype `wire` are summed. Between
+ * GPUs, a ring would round bf16 at every hop, so rings sum f32 only. */
 enum wire_sum schedule_wire_sum(const struct schedule *schedule, enum dtype wire);
 
-/* schedule_zero: which views of a unit are split; none when the shard group is one rank. */
-struct zero_row schedule_zero(const struct schedule *schedule, int unit);
+/* schedule_zero_row: returns which views of a unit are split. None is split when the shard group is
+ * one rank. */
+struct zero_row schedule_zero_row(const struct schedule *schedule, int unit);
 
-/* schedule_trains: whether the program computes gradients of the unit and updates it. */
-bool schedule_trains(const struct schedule *schedule, int unit);
+/* schedule_trains_unit: whether the program computes gradients of the unit and updates it. */
+bool schedule_trains_unit(const struct schedule *schedule, int unit);
 
-/* schedule_offloads: whether the program offloads `what` of the unit. */
-bool schedule_offloads(const struct schedule *schedule, int unit, enum offload what);
+/* schedule_offloads_unit: whether the program offloads `what` of the unit. */
+bool schedule_offloads_unit(const struct schedule *schedule, int unit, enum offload what);
 
 /* schedule_reduces_microbatches: whether several ranks reduce the gradients of a microbatch before
- * they add them to those of the step. */
+ * they add them to the gradients of the step. */
 bool schedule_reduces_microbatches(const struct schedule *schedule);
 
 /* schedule_splits_gradients: whether a rank sums only its own shard of the unit's gradients.
  * Gradients that are reduced at the end of the step are whole until then. */
 bool schedule_splits_gradients(const struct schedule *schedule, int unit);
 
-/* schedule_shard_elements: elements of a unit that each rank of the shard group holds. */
+/* schedule_shard_elements: returns the number of elements of a unit that each rank of the shard
+ * group stores. */
 int64_t schedule_shard_elements(const struct schedule *schedule, int unit);
 
-/* schedule_on_host: whether no operand is on the device. The CPU then executes the instruction, in
- * the order of its lane. Also true of instructions without operands. */
-bool schedule_on_host(const struct schedule *schedule, const struct instruction *instruction);
+/* schedule_executes_on_cpu: whether the CPU executes the instruction, in the order of its lane,
+ * because no operand is on the device. Also true for instructions without operands. */
+bool schedule_executes_on_cpu(const struct schedule *schedule,
+                              const struct instruction *instruction);
 
 /* schedule_verify: prove, with vector clocks and planned offsets, that two instructions of a
  * segment execute in the listed order whenever they touch the same bytes of a space on any rank and
  * one of them writes, and that every wait is for an event that is raised before it in the list.
- *   offsets  [schedule->extent_count] of the plan
+ *   offsets  [schedule->extent_count]: the offsets of the plan
  * errors  STATUS_FAILED naming both instructions and an extent of each, or the event */
 MUST_CHECK enum status schedule_verify(const struct schedule *schedule, const uint64_t *offsets,
                                        struct region *region, struct fault *fault);

@@ -14,12 +14,13 @@ struct translation {
     const struct graph *graph;
     enum segment_kind segment;
     struct device_inputs inputs;
-    const int *caches; /* extents of the caches, by graph->caches' order */
-    int *extent_of;    /* [graph->tensor_count]: extent of each tensor that owns bytes */
+    const int *caches;   /* extents of the key-value caches, in the order of graph->caches */
+    int *tensor_extents; /* [graph->tensor_count]: extents of tensors that own their bytes */
     struct spans spans;
-    int *span_extent; /* [spans.gather_count]: the extent of each gather that is listed */
-    int *params;      /* [unit_count]: the extent with a unit's params at the current op */
-    int gathers_listed, reduces_listed, sums_listed; /* of the spans, in their order */
+    int *gather_extents; /* [spans.gather_count]: extents of the listed gathers */
+    int *params;         /* [unit_count]: extents of the params at the current op */
+    /* numbers of spans whose instructions are listed */
+    int gathers_listed, reduces_listed, sums_listed;
 };
 
 static uint64_t tensor_bytes(const struct tensor *tensor) {
@@ -61,7 +62,7 @@ static const char *extent_name(const struct translation *translation, const char
     return region_copy_text(translation->schedule->region, full);
 }
 
-/* The extent of a tensor that owns its bytes, added at its first use. */
+/* Returns the extent of a tensor that owns its bytes, and adds it at the first use. */
 static int owner_extent(struct translation *translation, int tensor) {
     const struct tensor *of = &translation->graph->tensors[tensor];
     ASSERT(of->base == TENSOR_NONE);
@@ -74,16 +75,16 @@ static int owner_extent(struct translation *translation, int tensor) {
             return translation->caches[i];
         }
     }
-    if (translation->extent_of[tensor] == EXTENT_NONE) {
+    if (translation->tensor_extents[tensor] == EXTENT_NONE) {
         const char *name = extent_name(translation, of->name);
-        translation->extent_of[tensor] =
+        translation->tensor_extents[tensor] =
             of->kind == TENSOR_SAVED
                 ? extent_table_add_offloaded(translation->schedule, name, ROLE_ACTIVATIONS, true,
                                              tensor_bytes(of))
                 : extent_table_add(translation->schedule, name, tensor_role(of), SPACE_DEVICE,
                                    tensor_bytes(of));
     }
-    return translation->extent_of[tensor];
+    return translation->tensor_extents[tensor];
 }
 
 static struct operand param_operand(const struct translation *translation, int tensor) {
@@ -93,7 +94,8 @@ static struct operand param_operand(const struct translation *translation, int t
         &schedule->units->params[schedule->units->index_of_param[of->param]];
     const struct unit_extents *extents = &schedule->unit_extents[placed->unit];
     uint64_t element = (uint64_t)dtype_bytes(of->dtype);
-    int gradients = extents->local != EXTENT_NONE ? extents->local : extents->gradients;
+    int gradients = extents->microbatch_gradients != EXTENT_NONE ? extents->microbatch_gradients
+                                                                 : extents->gradients;
     struct operand operand = {.extent = of->kind == TENSOR_PARAM ? translation->params[placed->unit]
                                                                  : gradients,
                               .offset = (uint64_t)placed->offset * element,
@@ -139,7 +141,7 @@ static void add_op(struct translation *translation, const struct op *op) {
 /* ---- between the ranks ---- */
 
 static bool reduces_by_microbatch(const struct translation *translation, int unit) {
-    return translation->schedule->unit_extents[unit].local != EXTENT_NONE;
+    return translation->schedule->unit_extents[unit].microbatch_gradients != EXTENT_NONE;
 }
 
 /* List the reductions of units whose gradients are complete before op `index`. */
@@ -151,7 +153,7 @@ static void list_reductions(struct translation *translation, int index) {
         int unit = spans->reduces[translation->reduces_listed++].unit;
         if (reduces_by_microbatch(translation, unit)) {
             ranks_reduce(translation->schedule, translation->segment, unit,
-                         translation->schedule->unit_extents[unit].local);
+                         translation->schedule->unit_extents[unit].microbatch_gradients);
         }
     }
 }
@@ -164,7 +166,7 @@ static void list_sums(struct translation *translation, int index) {
         ASSERT(translation->sums_listed <= translation->reduces_listed);
         if (reduces_by_microbatch(translation, unit)) {
             ranks_reduce_end(translation->schedule, translation->segment, unit,
-                             translation->schedule->unit_extents[unit].local);
+                             translation->schedule->unit_extents[unit].microbatch_gradients);
             ranks_accumulate(translation->schedule, translation->segment, unit);
         }
     }
@@ -176,30 +178,31 @@ static void list_gathers(struct translation *translation, int index) {
            spans->gathers[translation->gathers_listed].gather_at <= index) {
         int span = translation->gathers_listed++;
         ASSERT(spans->gathers[span].gather_at <= spans->gathers[span].first);
-        translation->span_extent[span] = ranks_gather_split(
+        translation->gather_extents[span] = ranks_gather_split(
             translation->schedule, translation->segment, spans->gathers[span].unit);
     }
 }
 
-/* Set the extents that the spans beginning at op `index` compute with and add to. */
+/* For the spans that begin at op `index`, set the extents of params and gradients. */
 static void enter_spans(struct translation *translation, int index) {
     struct schedule *schedule = translation->schedule;
     const struct spans *spans = &translation->spans;
     for (int i = 0; i < spans->gather_count; i++) {
         if (spans->gathers[i].first == index) {
             ASSERT(i < translation->gathers_listed);
-            translation->params[spans->gathers[i].unit] = translation->span_extent[i];
+            translation->params[spans->gathers[i].unit] = translation->gather_extents[i];
         }
     }
     for (int i = 0; i < spans->reduce_count; i++) {
         int unit = spans->reduces[i].unit;
         if (spans->reduces[i].first == index && reduces_by_microbatch(translation, unit)) {
-            list_zero_fill(schedule, translation->segment, schedule->unit_extents[unit].local);
+            list_zero_fill(schedule, translation->segment,
+                           schedule->unit_extents[unit].microbatch_gradients);
         }
     }
 }
 
-static void list_between_ranks(struct translation *translation, int index) {
+static void list_rank_exchanges(struct translation *translation, int index) {
     list_reductions(translation, index);
     list_sums(translation, index);
     list_gathers(translation, index);
@@ -214,13 +217,13 @@ static void find_spans(struct translation *translation) {
     for (int unit = 0; unit < unit_count; unit++) {
         translation->params[unit] = schedule->unit_extents[unit].params;
     }
-    if (schedule_ranks(schedule, AXIS_WORLD) == 1) {
+    if (schedule_rank_count(schedule, AXIS_WORLD) == 1) {
         return;
     }
     ASSERT(schedule->options.sharding.shard == 1 || schedule->options.sharding.units != NULL);
     spans_find(translation->graph, schedule->units, sharding, schedule->region,
                &translation->spans);
-    translation->span_extent =
+    translation->gather_extents =
         region_alloc(schedule->region, (size_t)translation->spans.gather_count + 1, sizeof(int));
     if (translation->segment == SEGMENT_MICROBATCH) {
         schedule->volumes = volumes_of_step(
@@ -241,17 +244,17 @@ void translate_graph(struct schedule *schedule, const struct graph *graph,
                                       .inputs = context->inputs,
                                       .caches = context->caches};
     size_t tensors = (size_t)graph->tensor_count;
-    translation.extent_of = region_alloc(schedule->region, tensors, sizeof(int));
-    memset(translation.extent_of, 0xff, tensors * sizeof(int)); /* EXTENT_NONE is -1 */
+    translation.tensor_extents = region_alloc(schedule->region, tensors, sizeof(int));
+    memset(translation.tensor_extents, 0xff, tensors * sizeof(int)); /* EXTENT_NONE is -1 */
     if (graph->logits != TENSOR_NONE) {
-        translation.extent_of[graph->logits] = context->logits;
+        translation.tensor_extents[graph->logits] = context->logits;
     }
     find_spans(&translation);
     for (int i = 0; i < graph->op_count; i++) {
-        list_between_ranks(&translation, i);
+        list_rank_exchanges(&translation, i);
         add_op(&translation, &graph->ops[i]);
     }
-    list_between_ranks(&translation, graph->op_count);
+    list_rank_exchanges(&translation, graph->op_count);
     ASSERT(translation.gathers_listed == translation.spans.gather_count);
     ASSERT(translation.reduces_listed == translation.spans.reduce_count);
     ASSERT(translation.sums_listed == translation.reduces_listed);

@@ -4,11 +4,12 @@
 
 #include "runtime/schedule/extents.h"
 
-/* Extents that a graph shares with others. */
+/* Extents that several graphs of a program share. */
 struct translate_context {
     struct device_inputs inputs;
-    const int *caches; /* [2 * layers] in the order of graph->caches; NULL without generation */
-    int logits;        /* EXTENT_NONE unless the graph has logits */
+    /* [2 * layers]: extents in the order of graph->caches; NULL without generation */
+    const int *caches;
+    int logits; /* extent of the logits; EXTENT_NONE unless the graph has logits */
 };
 
 /* translate_graph: append the instructions of `graph` to `segment`: copies on the copy lane, all

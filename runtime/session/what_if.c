@@ -30,7 +30,7 @@ static void count_received(const struct schedule *schedule, enum segment_kind ki
         if (op_work(instruction->op) != OP_WORK_COLLECTIVE) {
             continue;
         }
-        uint64_t others = (uint64_t)schedule_ranks(schedule, args->axis) - 1;
+        uint64_t others = (uint64_t)schedule_rank_count(schedule, args->axis) - 1;
         uint64_t bytes = args->slot_bytes * others * (uint64_t)segment->repeat;
         outcome->received_bytes += bytes;
         if (op_collective_from(instruction)->extent == schedule->tallies) {

@@ -194,7 +194,7 @@ static void an_offloaded_optimizer_lies_in_host_memory(void **state) {
         }
         assert_true(rig.plan.peak_bytes[SPACE_PINNED] <= before + 3 * largest);
         for (int k = 0; k < rig.schedule.instruction_count; k++) {
-            assert_true(at(k)->op != OP_ADAMW || schedule_on_host(&rig.schedule, at(k)));
+            assert_true(at(k)->op != OP_ADAMW || schedule_executes_on_cpu(&rig.schedule, at(k)));
         }
         rig_finish(&rig);
     }
