@@ -1,10 +1,11 @@
-/* comm_bandwidth: what a call takes, as the mean of calls that follow each other (a single one can
- * look short: the peers may have begun it before): the median and the best of several batches. */
+/* comm_bandwidth: times collectives in batches of calls. The time of a call is the mean of its
+ * batch, because a single call looks short when its peers begin earlier; the median and the best
+ * batch are reported. */
 #include "runtime/diagnose/comm.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
-
-#include <stdlib.h>
+#include "base/statistics.h"
 
 enum { BATCHES = 7, CALLS_FIRST = 4 };
 
@@ -20,20 +21,19 @@ static const struct comm_check ROWS[COMM_RATES] = {
     {"barrier", COLLECTIVE_BARRIER, DTYPE_F32},
 };
 
-/* Equal slots of whole cache lines. */
+/* Every rank has an equal slot of whole cache lines. */
 static uint64_t rounded(uint64_t bytes, int world) {
-    uint64_t step = 64 * (uint64_t)world;
-    return (bytes + step - 1) / step * step;
+    return (uint64_t)round_up((int64_t)bytes, 64 * (int64_t)world);
 }
 
 static struct collective_call call_of(const struct comm_check *row, uint64_t bytes, int world) {
-    bool apart = row->kind == COLLECTIVE_ALL_TO_ALL || row->wire == DTYPE_BF16;
-    bool whole = row->kind == COLLECTIVE_BROADCAST;
+    bool is_out_of_place = row->kind == COLLECTIVE_ALL_TO_ALL || row->wire == DTYPE_BF16;
+    bool is_one_slot = row->kind == COLLECTIVE_BROADCAST;
     return (struct collective_call){.kind = row->kind,
                                     .group = COMM_ALL,
                                     .wire = row->wire,
-                                    .to = apart ? bytes : 0,
-                                    .slot_bytes = whole ? bytes : bytes / (uint64_t)world};
+                                    .to = is_out_of_place ? bytes : 0,
+                                    .slot_bytes = is_one_slot ? bytes : bytes / (uint64_t)world};
 }
 
 static double run_batch(struct comm *comm, const struct collective_call *call, int64_t calls) {
@@ -44,13 +44,7 @@ static double run_batch(struct comm *comm, const struct collective_call *call, i
     return (double)(clock_monotonic_ns() - begin) / (double)calls * 1e-9;
 }
 
-static int by_time(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* All ranks make as many calls as rank 0's first ones let expect. */
+/* All ranks make the same number of calls, which rank 0 derives from its first calls. */
 static enum status agree_on_calls(struct comm *comm, double first_s, int64_t *calls,
                                   struct fault *fault) {
     int64_t all[RANKS_MAX];
@@ -76,10 +70,9 @@ static enum status measure(struct comm *comm, struct comm_rate *rate, struct fau
     TRY(agree_on_calls(comm, run_batch(comm, &call, CALLS_FIRST), &calls, fault));
     for (int i = 0; i < BATCHES; i++) {
         times[i] = run_batch(comm, &call, calls);
+        rate->best_s = i == 0 || times[i] < rate->best_s ? times[i] : rate->best_s;
     }
-    qsort(times, BATCHES, sizeof *times, by_time);
-    rate->median_s = times[BATCHES / 2];
-    rate->best_s = times[0];
+    rate->median_s = median_f64(times, BATCHES);
     set_rates(comm, rate);
     return OK;
 }
@@ -100,7 +93,7 @@ enum status comm_bandwidth(struct comm *comm, const uint64_t *sizes, int size_co
     return OK;
 }
 
-/* Sums of bf16 are twice as long as what was on the wire. */
+/* The f32 sums of bf16 values have twice the bytes that are transferred. */
 uint64_t comm_bandwidth_bytes(uint64_t largest, int world) {
     return 3 * rounded(largest, world);
 }

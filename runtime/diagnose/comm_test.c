@@ -1,17 +1,20 @@
-/* comm_test: collectives on data whose outcome is known. Every rank writes numbers that follow from
- * its own rank, the slot and the element, makes the call, and works out what it must have got. The
- * numbers are exact in bf16 and spread over many powers of two, so that a sum in another order, or
- * in another precision, has other bits. */
+/* comm_test: runs collectives on data with a known result. Every rank writes numbers that depend on
+ * its rank, the slot and the element, makes the call, and computes the expected result. The numbers
+ * are exact in bf16 and have many different exponents, so that a sum in another order, or in
+ * another precision, has other bits. */
 #include "runtime/diagnose/comm.h"
+
+#include "base/bytes.h"
+#include "runtime/checkpoint/piece.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    GUARD_BYTES = 4096, /* around each buffer: nothing may be written there */
+    GUARD_BYTES = 4096, /* around each buffer; no call may write them */
     GUARD = 0xa5,
-    ELEMENTS_MOST = 1 << 18 /* of a buffer, so that a test of many ranks stays quick */
+    ELEMENTS_MAX = 1 << 18 /* of a buffer, so that a test of many ranks stays quick */
 };
 
 static const int64_t SLOT_ELEMENTS[] = {1, 63, 4097, 65536};
@@ -45,31 +48,11 @@ static float value(int rank, int slot, int64_t element) {
     return ldexpf((float)number, (int)((rank * 5 + element) % 24) - 12);
 }
 
-static void put(unsigned char *buffer, enum dtype dtype, int64_t index, float number) {
-    uint16_t narrow = bf16_from_f32(number);
-    if (dtype == DTYPE_BF16) {
-        memcpy(buffer + 2 * index, &narrow, sizeof narrow);
-    } else {
-        memcpy(buffer + 4 * index, &number, sizeof number);
-    }
-}
-
-static float get(const unsigned char *buffer, enum dtype dtype, int64_t index) {
-    uint16_t narrow;
-    float number;
-    if (dtype == DTYPE_BF16) {
-        memcpy(&narrow, buffer + 2 * index, sizeof narrow);
-        return bf16_to_f32(narrow);
-    }
-    memcpy(&number, buffer + 4 * index, sizeof number);
-    return number;
-}
-
 static bool sums(enum collective_kind kind) {
     return kind == COLLECTIVE_REDUCE_SCATTER || kind == COLLECTIVE_ALL_REDUCE;
 }
 
-static bool reads_apart(const struct comm_check *check) {
+static bool is_out_of_place(const struct comm_check *check) {
     return check->kind == COLLECTIVE_ALL_TO_ALL || (sums(check->kind) && check->wire == DTYPE_BF16);
 }
 
@@ -85,7 +68,7 @@ static struct exercise exercise_of(struct comm *comm, const struct comm_check *c
     uint64_t slots = check->kind == COLLECTIVE_BROADCAST ? 1 : (uint64_t)exercise.group->size;
     uint64_t from = (uint64_t)(elements * dtype_bytes(exercise.in)) * slots;
     uint64_t to = (uint64_t)(elements * dtype_bytes(exercise.out)) * slots;
-    from = (from + GUARD_BYTES - 1) / GUARD_BYTES * GUARD_BYTES;
+    from = align_up(from, GUARD_BYTES);
     exercise.call =
         (struct collective_call){.kind = check->kind,
                                  .group = group,
@@ -93,7 +76,7 @@ static struct exercise exercise_of(struct comm *comm, const struct comm_check *c
                                  .from = GUARD_BYTES,
                                  .to = GUARD_BYTES,
                                  .slot_bytes = (uint64_t)(elements * dtype_bytes(exercise.in))};
-    if (reads_apart(check)) {
+    if (is_out_of_place(check)) {
         exercise.call.to += from + GUARD_BYTES;
     }
     exercise.begin = comm->arena;
@@ -102,7 +85,7 @@ static struct exercise exercise_of(struct comm *comm, const struct comm_check *c
     return exercise;
 }
 
-/* Only what the call reads: the rest stays as the guards are. */
+/* Fills the slots that the call reads; all other bytes have the value of the guards. */
 static void fill(const struct exercise *exercise) {
     const struct collective_group *group = exercise->group;
     enum collective_kind kind = exercise->check->kind;
@@ -114,14 +97,15 @@ static void fill(const struct exercise *exercise) {
                       : kind == COLLECTIVE_ALL_GATHER ? group->index == slot
                                                       : true;
         for (int64_t i = 0; needed && i < exercise->elements; i++) {
-            put(from, exercise->in, slot * exercise->elements + i,
-                value(exercise->comm->rank, slot, i));
+            float number = value(exercise->comm->rank, slot, i);
+            int64_t index = slot * exercise->elements + i;
+            convert_from_f32(exercise->in, &number, 1, from + index * dtype_bytes(exercise->in));
         }
     }
 }
 
-/* What must be in slot `slot` of `to` after the call. */
-static float wanted(const struct exercise *exercise, int slot, int64_t i) {
+/* The value of element `i` in slot `slot` of `to` after the call. */
+static float expected(const struct exercise *exercise, int slot, int64_t i) {
     const struct collective_group *group = exercise->group;
     switch (exercise->check->kind) {
     case COLLECTIVE_ALL_GATHER:
@@ -147,13 +131,13 @@ static bool has_slot(const struct exercise *exercise, int slot) {
                                              : kind != COLLECTIVE_BARRIER;
 }
 
-static void note(const struct exercise *exercise, int slot, int64_t element, float got,
-                 struct comm_verdict *verdict) {
+static void record_error(const struct exercise *exercise, int slot, int64_t element, float got,
+                         struct comm_verdict *verdict) {
     if (verdict->wrong++ == 0) {
         snprintf(verdict->first, sizeof verdict->first,
-                 "rank %d, %lld elements a slot: slot %d, element %lld is %.9g, must be %.9g",
+                 "rank %d, %lld elements a slot: slot %d, element %lld is %.9g, expected %.9g",
                  exercise->comm->rank, (long long)exercise->elements, slot, (long long)element,
-                 (double)got, (double)wanted(exercise, slot, element));
+                 (double)got, (double)expected(exercise, slot, element));
     }
 }
 
@@ -164,7 +148,7 @@ static void check_guards(const struct exercise *exercise, struct comm_verdict *v
         bool good = exercise->begin[i] == GUARD && end[-1 - i] == GUARD && to[-1 - i] == GUARD;
         if (!good && verdict->wrong++ == 0) {
             snprintf(verdict->first, sizeof verdict->first,
-                     "rank %d, %lld elements a slot: bytes beside a buffer were written",
+                     "rank %d, %lld elements a slot: bytes outside the buffers changed",
                      exercise->comm->rank, (long long)exercise->elements);
         }
     }
@@ -174,11 +158,13 @@ static void check(const struct exercise *exercise, struct comm_verdict *verdict)
     const unsigned char *to = exercise->comm->arena + exercise->call.to;
     for (int slot = 0; slot < exercise->group->size; slot++) {
         for (int64_t i = 0; has_slot(exercise, slot) && i < exercise->elements; i++) {
-            float must = wanted(exercise, slot, i);
-            float got = get(to, exercise->out, slot * exercise->elements + i);
+            float must = expected(exercise, slot, i);
+            float got;
+            int64_t index = slot * exercise->elements + i;
+            convert_to_f32(exercise->out, to + index * dtype_bytes(exercise->out), 1, &got);
             verdict->elements++;
             if (memcmp(&must, &got, sizeof got) != 0) {
-                note(exercise, slot, i, got, verdict);
+                record_error(exercise, slot, i, got, verdict);
             }
         }
     }
@@ -196,8 +182,7 @@ static void run_check(struct comm *comm, const struct comm_check *row, int group
                       struct comm_verdict *verdict) {
     int size = comm->communicator.groups[group].size;
     for (size_t i = 0; i < ARRAY_COUNT(SLOT_ELEMENTS); i++) {
-        int64_t most = ELEMENTS_MOST / size;
-        int64_t elements = SLOT_ELEMENTS[i] < most ? SLOT_ELEMENTS[i] : most;
+        int64_t elements = min_i64(SLOT_ELEMENTS[i], ELEMENTS_MAX / size);
         struct exercise exercise = exercise_of(comm, row, group, elements);
         int roots = row->kind == COLLECTIVE_BROADCAST ? size : 1;
         for (int root = 0; root < roots; root++) {
@@ -235,6 +220,6 @@ enum status comm_test(struct comm *comm, struct comm_verdict verdicts[COMM_CHECK
 }
 
 uint64_t comm_test_bytes(int world) {
-    uint64_t buffer = (uint64_t)(ELEMENTS_MOST + world) * sizeof(float) + 2 * GUARD_BYTES;
+    uint64_t buffer = (uint64_t)(ELEMENTS_MAX + world) * sizeof(float) + 2 * GUARD_BYTES;
     return 2 * (buffer + 2 * GUARD_BYTES);
 }

@@ -1,4 +1,4 @@
-/* ledger_export: a ledger written as JSON lines, all of it or nothing. */
+/* ledger_export: writes a ledger as JSON lines. The file appears when it is complete. */
 #ifndef SKEP_DIAGNOSE_LEDGER_EXPORT_H
 #define SKEP_DIAGNOSE_LEDGER_EXPORT_H
 
@@ -12,15 +12,16 @@
 
 struct ledger_export {
     const char *path; /* NULL: nothing is written */
-    char beside[PATH_BYTES];
+    char temporary[PATH_BYTES];
     int fd;
     int64_t bytes;
     struct text line;
 };
 
-/* ledger_export_begin, ledger_export_add, ledger_export_end: the file at `path`, which appears when
- * it is whole; NULL: none. After a fault of the caller's own, end it with `status`: what was begun
- * is then removed. Gives `status` back, or what went wrong in ending.
+/* ledger_export_begin, ledger_export_add, ledger_export_end: write the entries to a temporary file
+ * and rename it to `path`; with path NULL nothing is written. `status` is the outcome of the
+ * caller's own work: when it is not OK, the temporary file is removed. ledger_export_end returns
+ * `status`, or the status of finishing the file.
  * memory  some 8 MiB in `region`
  * errors  STATUS_INPUT for a path that is too long, those of base/file.h */
 MUST_CHECK enum status ledger_export_begin(const char *path, struct region *region,

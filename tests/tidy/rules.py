@@ -172,8 +172,7 @@ NO_DOOR = (
     "kernels/loops/x86", "kernels/loops/arm",
     # still to come
     "runtime/settings",
-    "runtime/data",
-    "runtime/diagnose")
+    "runtime/data")
 
 # struct: why it has more fields than STRUCT_FIELDS_MAX.
 WIDE_STRUCTS = {
