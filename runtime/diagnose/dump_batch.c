@@ -1,5 +1,6 @@
 #include "runtime/diagnose/dump_batch.h"
 
+#include "base/bytes.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/data.h"
 
@@ -10,13 +11,14 @@ static enum status read_i32(const struct safetensors *file, const char *name, in
     const struct safetensors_entry *entry = safetensors_find(file, name);
     if (entry->dtype != ST_I32 || entry->elements != count) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL,
-                         "%s: want I32 of %lld elements, have %s of %lld", name, (long long)count,
-                         safetensors_dtype_name(entry->dtype), (long long)entry->elements);
+                         "%s: expected I32 of %lld elements, found %s of %lld", name,
+                         (long long)count, safetensors_dtype_name(entry->dtype),
+                         (long long)entry->elements);
     }
     return safetensors_read(file, entry, 0, out, (size_t)count * sizeof(int32_t), fault);
 }
 
-/* Document d holds tokens [ends[d], ends[d + 1]) of the only row. */
+/* Document d has tokens [ends[d], ends[d + 1]) of the only row. */
 static enum status read_ends(const struct safetensors *file, struct region *region, int64_t *count,
                              int32_t **ends, struct fault *fault) {
     const struct safetensors_entry *entry = safetensors_find(file, "cu_seqlens");
@@ -28,7 +30,7 @@ static enum status read_ends(const struct safetensors *file, struct region *regi
     return read_i32(file, "cu_seqlens", *count, *ends, fault);
 }
 
-/* The model's positions bound a document, not a row of several. */
+/* Positions restart in every document, so only documents must fit the model's positions. */
 static enum status find_longest_document(struct dump_batch *batch, const struct safetensors *file,
                                          struct region *region, struct fault *fault) {
     int64_t count;
@@ -36,28 +38,28 @@ static enum status find_longest_document(struct dump_batch *batch, const struct 
     TRY(read_ends(file, region, &count, &ends, fault));
     for (int64_t d = 0; d + 1 < count; d++) {
         int64_t length = (int64_t)ends[d + 1] - ends[d];
-        batch->longest_document =
-            length > batch->longest_document ? length : batch->longest_document;
+        batch->longest_document = max_i64(length, batch->longest_document);
     }
     return OK;
+}
+
+static enum status read_shape(const struct safetensors *file, struct region *region,
+                              struct dump_batch *batch, struct fault *fault) {
+    const struct safetensors_entry *ids = safetensors_find(file, "input_ids");
+    if (ids == NULL || ids->rank != 2 || ids->elements == 0) {
+        return fault_set(fault, STATUS_INPUT, file->path, NULL,
+                         "input_ids: expected I32 [rows, tokens], %s",
+                         ids == NULL ? "found none" : "found another shape");
+    }
+    *batch = (struct dump_batch){.path = file->path, .rows = ids->shape[0], .time = ids->shape[1]};
+    return find_longest_document(batch, file, region, fault);
 }
 
 enum status dump_batch_shape(const char *path, struct region *region, struct dump_batch *batch,
                              struct fault *fault) {
     struct safetensors file;
-    enum status status = safetensors_open(path, region, &file, fault);
-    if (status != OK) {
-        return status;
-    }
-    const struct safetensors_entry *ids = safetensors_find(&file, "input_ids");
-    if (ids == NULL || ids->rank != 2 || ids->elements == 0) {
-        status =
-            fault_set(fault, STATUS_INPUT, path, NULL, "input_ids: want I32 [rows, tokens], %s",
-                      ids == NULL ? "but there is none" : "have another shape");
-    } else {
-        *batch = (struct dump_batch){.path = path, .rows = ids->shape[0], .time = ids->shape[1]};
-        status = find_longest_document(batch, &file, region, fault);
-    }
+    TRY(safetensors_open(path, region, &file, fault));
+    enum status status = read_shape(&file, region, batch, fault);
     safetensors_close(&file);
     return status;
 }
@@ -66,9 +68,9 @@ static enum status read_documents(struct dump_batch *batch, const struct safeten
                                   struct region *region, struct fault *fault) {
     int64_t count;
     int32_t *ends = NULL;
-    enum status status = read_ends(file, region, &count, &ends, fault);
-    if (status != OK || ends == NULL) {
-        return status;
+    TRY(read_ends(file, region, &count, &ends, fault));
+    if (ends == NULL) {
+        return OK;
     }
     bool good = batch->rows == 1 && count >= 2 && ends[0] == 0 && ends[count - 1] == batch->time;
     for (int64_t d = 0; d + 1 < count && good; d++) {
@@ -78,9 +80,10 @@ static enum status read_documents(struct dump_batch *batch, const struct safeten
         }
     }
     return good ? OK
-                : fault_set(fault, STATUS_INPUT, batch->path, NULL,
-                            "cu_seqlens: want one row, rising from 0 to its %lld tokens",
-                            (long long)batch->time);
+                : fault_set(
+                      fault, STATUS_INPUT, batch->path, NULL,
+                      "cu_seqlens: expected ends from 0 to the %lld tokens of one row, in order",
+                      (long long)batch->time);
 }
 
 static enum status check_values(const struct dump_batch *batch, int64_t vocab,
@@ -90,14 +93,15 @@ static enum status check_values(const struct dump_batch *batch, int64_t vocab,
         int32_t label = batch->labels[i];
         if (id < 0 || id >= vocab || (label != LABEL_IGNORED && (label < 0 || label >= vocab))) {
             return fault_set(fault, STATUS_INPUT, batch->path, NULL,
-                             "token %lld: id %d or label %d is beyond the vocabulary of %lld",
+                             "token %lld: id %d or label %d is outside the vocabulary of %lld",
                              (long long)i, id, label, (long long)vocab);
         }
     }
     return OK;
 }
 
-/* The file's label t belongs to token t; the kernels want the label that token t must predict. */
+/* In the file, label t is token t. The kernels need the label that token t must predict: the next.
+ * */
 static void shift_labels(struct dump_batch *batch) {
     for (int64_t row = 0; row < batch->rows; row++) {
         int32_t *labels = batch->labels + row * batch->time;
@@ -130,15 +134,12 @@ enum status dump_batch_read(struct dump_batch *batch, int64_t vocab, struct regi
     TRY(safetensors_open(batch->path, region, &file, fault));
     enum status status = read_tensors(batch, &file, region, fault);
     safetensors_close(&file);
-    if (status == OK) {
-        status = check_values(batch, vocab, fault);
+    TRY(status);
+    TRY(check_values(batch, vocab, fault));
+    shift_labels(batch);
+    if (batch->valid == 0) {
+        return fault_set(fault, STATUS_INPUT, batch->path, NULL,
+                         "labels: all are ignored, so there is no loss");
     }
-    if (status == OK) {
-        shift_labels(batch);
-    }
-    if (status == OK && batch->valid == 0) {
-        status = fault_set(fault, STATUS_INPUT, batch->path, NULL,
-                           "labels: none of them counts, so there is no loss");
-    }
-    return status;
+    return OK;
 }

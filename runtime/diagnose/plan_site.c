@@ -35,7 +35,7 @@ static enum status read_stages(const struct session *session, struct site_report
     what_if_init(&trial, session, PURPOSE_TRAIN);
     for (int zero = 0; zero <= highest && status == OK; zero++) {
         struct what_if_outcome outcome = report->own;
-        if (zero != (int)session->settings.zero_stage) { /* else it has been compiled already */
+        if (zero != (int)session->settings.zero_stage) { /* else `own` is its outcome */
             trial.session.settings.zero_stage = zero;
             status = what_if_plan(&trial, &outcome, fault);
         }
@@ -47,7 +47,7 @@ static enum status read_stages(const struct session *session, struct site_report
     return status;
 }
 
-/* Among equals the one that splits more: it needs less. */
+/* Of equally fast stages the highest, which needs the least memory. */
 static int fastest_that_fits(const struct site_report *report) {
     int fastest = -1;
     for (int i = 0; i < report->stage_count; i++) {

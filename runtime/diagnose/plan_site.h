@@ -1,5 +1,5 @@
-/* plan_site: what a plan says about the ranks of a site: who shares what, what moves between them,
- * and what other ZeRO stages would need. */
+/* plan_site: describes a plan for several ranks: padding, and the memory and step time of the other
+ * ZeRO stages. */
 #ifndef SKEP_DIAGNOSE_PLAN_SITE_H
 #define SKEP_DIAGNOSE_PLAN_SITE_H
 
@@ -16,18 +16,18 @@ enum { SITE_NOTES_MAX = 4, SITE_NOTE_BYTES = 320 };
 struct site_report {
     const struct session *session;
     struct what_if_outcome own;
-    /* Padding elements among those that one rank owns, by index along the shard axis. */
+    /* Padding elements of one rank, by its index along the shard axis. */
     int64_t *padding_of_shard;            /* [shard] */
-    struct stage_row stages[ZERO_STAGES]; /* those that the other settings allow */
+    struct stage_row stages[ZERO_STAGES]; /* that the other settings allow */
     int stage_count;
     int fastest; /* of the stages that fit, the one with the shortest step; -1: none fits */
-    char notes[SITE_NOTES_MAX][SITE_NOTE_BYTES]; /* what a person should know */
+    char notes[SITE_NOTES_MAX][SITE_NOTE_BYTES]; /* warnings for the user */
     int note_count;
 };
 
-/* plan_site_read: what is to be said of a compiled session over two ranks or more. Compiles the
- * program once more for each other stage.
- * memory  in `region`; the report looks into *session
+/* plan_site_read: fill the report of a compiled session with two ranks or more. Compiles the
+ * program again for each other stage.
+ * memory  in `region`; the report points into *session
  * errors  STATUS_FAILED when the proof of another stage's plan fails */
 MUST_CHECK enum status plan_site_read(const struct session *session, struct region *region,
                                       struct site_report *report, struct fault *fault);

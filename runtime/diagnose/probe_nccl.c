@@ -33,12 +33,12 @@ struct nccl_bench {
     CUstream stream;
 };
 
-/* ---- who is where ---- */
+/* ---- ranks and devices ---- */
 
-/* What a rank tells of itself. */
+/* The values that the ranks exchange. */
 struct placed {
     char bus[CUDA_BUS_BYTES];
-    uint64_t bytes; /* of an arena that it has room for */
+    uint64_t bytes; /* of the largest arena that fits its device */
 };
 
 static enum status place(struct nccl_bench *bench, struct probe_nccl_result *result,
@@ -68,7 +68,7 @@ static enum status place(struct nccl_bench *bench, struct probe_nccl_result *res
     return status;
 }
 
-/* NCCL takes ranks with one device for a mistake, unless they are on different machines. */
+/* NCCL rejects two ranks with one device, unless they seem to be on different machines. */
 static void give_each_rank_its_own_hostid(const struct nccl_bench *bench) {
     char name[32];
     if (bench->sharing > 1) {
@@ -84,7 +84,7 @@ static void name_library(const struct nccl_bench *bench, struct probe_nccl_resul
     int version = 0;
     struct text text = text_over(result->library, sizeof result->library);
     if (nccl_library_find(&library, &fault) != OK) {
-        return; /* joining says why */
+        return; /* joining fails too, with the reason */
     }
     (void)library.ncclGetVersion(&version);
     text_add(&text, "NCCL %d.%d.%d between %d ranks on %d GPU%s", version / 10000,
@@ -100,7 +100,7 @@ static void name_library(const struct nccl_bench *bench, struct probe_nccl_resul
 
 /* ---- memory ---- */
 
-/* What this process holds of the device, when all ranks hold still. */
+/* Reads the device memory that this process uses, between two agreements, while all ranks wait. */
 static enum status read_held(const struct nccl_bench *bench, uint64_t *bytes, struct fault *fault) {
     struct nvml nvml;
     uint64_t free_bytes = 0;
@@ -116,7 +116,7 @@ static enum status read_held(const struct nccl_bench *bench, uint64_t *bytes, st
 
 /* ---- a group ---- */
 
-/* Every kind, in two sizes, as NCCL moves short and long ones by different ways. */
+/* Every kind in two sizes, because NCCL uses other algorithms for short messages than for long. */
 static void enqueue_all(struct nccl_bench *bench, struct communicator *group) {
     static const enum collective_kind KINDS[] = {COLLECTIVE_ALL_GATHER,     COLLECTIVE_ALL_TO_ALL,
                                                  COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_ALL_REDUCE,
@@ -155,7 +155,8 @@ static CUresult capture(struct nccl_bench *bench, int index) {
     return result;
 }
 
-/* What fails here fails on this rank alone: the others wait for it in the graph, and are told. */
+/* A failure is on this rank alone: the other ranks wait in the graph until its fault aborts them.
+ * */
 static enum status use_group(struct nccl_bench *bench, int index, struct fault *fault) {
     struct communicator *group = &bench->groups[index];
     TRY(nccl_register(group, SPACE_DEVICE, bench->arena, bench->bytes, fault));
@@ -172,7 +173,7 @@ static enum status use_group(struct nccl_bench *bench, int index, struct fault *
                : cuda_device_fault(bench->device, result, STATUS_FAILED, "run collectives", fault);
 }
 
-static void forget_graphs(void *context) {
+static void destroy_graphs(void *context) {
     struct nccl_bench *bench = context;
     for (int i = 0; i < GROUPS; i++) {
         if (bench->graphs[i] != NULL) {
@@ -182,7 +183,7 @@ static void forget_graphs(void *context) {
     }
 }
 
-/* Joined or not, all ranks know it. */
+/* All ranks receive the same status. */
 static enum status join_group(struct nccl_bench *bench, int index, struct fault *fault) {
     const struct launch_info *where = site_launch_info(bench->site);
     int *ranks = region_alloc(bench->region, (size_t)bench->world, sizeof *ranks);
@@ -198,7 +199,7 @@ static enum status join_group(struct nccl_bench *bench, int index, struct fault 
                                    .exchange = groups_by_site,
                                    .context = bench->site,
                                    .device = bench->device,
-                                   .release_graphs = forget_graphs,
+                                   .release_graphs = destroy_graphs,
                                    .program = bench,
                                    .ring = true,
                                    .staging = bench->arena,
@@ -220,10 +221,10 @@ static enum status measure_group(struct nccl_bench *bench, int index, uint64_t *
 
 /* ---- all of it ---- */
 
-/* Graphs go before the communicators whose calls they captured. Ranks that may be gone are not
- * waited for. */
+/* Graphs are destroyed before the communicators whose calls they captured. After a failure, the
+ * other ranks may have ended, so communicators are aborted. */
 static void close_bench(struct nccl_bench *bench, enum status status) {
-    forget_graphs(bench);
+    destroy_graphs(bench);
     for (int i = 0; i < GROUPS; i++) {
         if (bench->groups[i].methods == NULL) {
             continue;
@@ -255,7 +256,7 @@ static enum status open_bench(struct nccl_bench *bench, struct fault *fault) {
     return site_agree(bench->site, status, fault);
 }
 
-/* The most of all ranks. */
+/* Sets the maximum over all ranks. */
 static enum status share(struct nccl_bench *bench, const uint64_t taken[GROUPS],
                          struct probe_nccl_result *result, struct fault *fault) {
     uint64_t(*all)[GROUPS] = region_alloc(bench->region, (size_t)bench->world, sizeof *all);

@@ -1,18 +1,18 @@
-/* probe_nccl: what NCCL takes of a GPU's memory, measured between ranks that do what a program's
- * ranks do: join, register an arena, capture every kind of collective, launch it. */
+/* probe_nccl: measures the GPU memory that NCCL uses. The ranks do the same as those of a program:
+ * join, register an arena, capture every kind of collective, launch it. */
 #ifndef SKEP_DIAGNOSE_PROBE_NCCL_H
 #define SKEP_DIAGNOSE_PROBE_NCCL_H
 
 #include "targets/probe/probe_cuda.h"
 #include "transport/site/site.h"
 
-/* probe_nccl: fill result->nccl and what follows it, with the most that any rank found. Every rank
- * of the site calls it, each with its device acquired. Where NCCL is missing or the ranks cannot
- * join, result->nccl says why and nothing is measured. Ranks that share a device are told apart by
- * NCCL_HOSTID, which is set where it is not, and each is taken to hold an equal part of what all of
- * them take, where NVML does not tell.
- * memory  in `region`; up to 64 MiB of the device, given back
- * errors  STATUS_LOST; STATUS_FAILED when it breaks in the middle, then on this rank alone */
+/* probe_nccl: fill result->nccl and the fields after it with the maximum of all ranks. Every rank
+ * of the site calls it, each with its device acquired. Without NCCL, or when the ranks cannot join,
+ * result->nccl has the reason and nothing is measured. Ranks that share a device get different
+ * values of NCCL_HOSTID, unless it is set; where NVML does not report the memory of a process, each
+ * is taken to use an equal part of the device memory in use.
+ * memory  in `region`; up to 64 MiB of the device, released at the end
+ * errors  STATUS_LOST; STATUS_FAILED when a collective fails, on this rank alone */
 MUST_CHECK enum status probe_nccl(const struct cuda_device *device, struct site *site,
                                   struct region *region, struct probe_nccl_result *result,
                                   struct fault *fault);

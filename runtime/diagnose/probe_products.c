@@ -21,7 +21,7 @@ enum {
     PATTERN_BYTES = 1 << 20, /* of random numbers; the matrices are filled with copies of it */
 };
 
-/* A product this long says what longer ones take; one of the second length is not tried again. */
+/* Products are timed up to the size that takes LONG_MS. One of LONGEST_MS is timed only once. */
 static const float LONG_MS = 20;
 static const float LONGEST_MS = 200;
 
@@ -60,7 +60,7 @@ static struct cuda_product_operands operands_of(const struct product_bench *benc
         .a = bench->matrices, .b = bench->matrices + bytes, .c = bench->matrices + 2 * bytes};
 }
 
-/* Once: its milliseconds. */
+/* Runs the product once; returns its milliseconds. */
 static float time_product(const struct product_bench *bench, int64_t side, enum dtype dtype) {
     const struct cuda_compute *compute = &bench->compute;
     const struct cuda_driver *driver = compute->driver;
@@ -80,7 +80,7 @@ static float time_product(const struct product_bench *bench, int64_t side, enum 
     return ms;
 }
 
-/* Larger and larger, until one is long enough to tell; 0 when the device fails. */
+/* Times larger and larger products until one takes LONG_MS; 0 when the device fails. */
 static double rate_of(const struct product_bench *bench, enum dtype dtype) {
     double best = 0;
     float ms = 0;
@@ -105,7 +105,7 @@ static double rate_of(const struct product_bench *bench, enum dtype dtype) {
 
 /* ---- matrices ---- */
 
-/* Values between -1 and 1: products of nothing but zeros would be faster than any that matter. */
+/* Values between -1 and 1: products of zeros use less power and are unusually fast. */
 static void fill(const struct product_bench *bench, enum dtype dtype) {
     const struct cuda_compute *compute = &bench->compute;
     const struct cuda_driver *driver = compute->driver;
@@ -131,7 +131,7 @@ static void fill(const struct product_bench *bench, enum dtype dtype) {
     cuda_record_result(compute, driver->cuStreamSynchronize(compute->stream), "fill matrices");
 }
 
-/* Both ways to multiply, on the same numbers. */
+/* Times our own kernels and the library on the same numbers. */
 static void time_both(struct product_bench *bench, struct cuda_products *library, enum dtype dtype,
                       double *best, double *own) {
     fill(bench, dtype);
@@ -178,7 +178,7 @@ static enum status with_library(struct product_bench *bench, struct region *regi
     return status;
 }
 
-/* ---- life ---- */
+/* ---- init and finish ---- */
 
 static enum status reserve(struct product_bench *bench, const struct probe_gpu *result,
                            struct fault *fault) {

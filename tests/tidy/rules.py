@@ -223,6 +223,7 @@ PLAIN_FOLDERS = (
     "kernels",
     "runtime/checkpoint",
     "runtime/cli",
+    "runtime/diagnose",
     "runtime/inner_training",
     "runtime/model",
     "runtime/ops",
