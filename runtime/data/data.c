@@ -1,5 +1,6 @@
 #include "runtime/data/data.h"
 
+#include "base/bytes.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "runtime/settings/settings.h"
@@ -8,15 +9,7 @@
 
 enum { BLOCK_BYTES = 1 << 20 };
 
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-/* Number of the first token of a file's block, and of the one behind its last. */
+/* The indices of the first token of a file's block and of the token after its last. */
 struct token_range {
     int64_t begin, end;
 };
@@ -24,9 +17,9 @@ struct token_range {
 static struct token_range block_tokens(const struct data_file *file, int64_t block) {
     int64_t offset = file->tokens.data_offset;
     int64_t begin = file->block_origin + block * file->block_bytes;
-    int64_t end = least(begin + file->block_bytes, file->tokens.bytes);
+    int64_t end = min_i64(begin + file->block_bytes, file->tokens.bytes);
     int width = token_file_width(&file->tokens);
-    return (struct token_range){.begin = (most(begin, offset) - offset) / width,
+    return (struct token_range){.begin = (max_i64(begin, offset) - offset) / width,
                                 .end = (end - offset) / width};
 }
 
@@ -43,7 +36,7 @@ static void number_windows(struct data_file *file, int64_t sequence) {
     file->block_bytes = row_fits ? BLOCK_BYTES : row_bytes;
     file->block_origin = row_fits ? 0 : file->tokens.data_offset;
     int64_t blocked = file->tokens.bytes - file->block_origin;
-    file->block_count = (blocked + file->block_bytes - 1) / file->block_bytes;
+    file->block_count = div_ceil(blocked, file->block_bytes);
     int64_t windows = block_windows(file, 0, sequence);
     if (file->block_count > 1) {
         windows += (file->block_count - 2) * block_windows(file, 1, sequence) +
@@ -56,33 +49,33 @@ static enum status open_file(struct token_data *data, const char *path, const ch
                              struct fault *fault) {
     struct data_file *file = &data->files[data->file_count];
     TRY(token_file_open(path, format, &file->tokens, fault));
-    data->file_count++; /* from here on data_close closes it */
+    data->file_count++; /* so that data_close closes it */
     number_windows(file, data->sequence);
     if (file->window_count == 0) {
-        return fault_set(fault, STATUS_INPUT, path, "give more text or lower batch.sequence",
-                         "%lld tokens; a row of %lld needs one more than its length",
+        return fault_set(fault, STATUS_INPUT, path, "use more text or lower batch.sequence",
+                         "has %lld tokens; a row of %lld needs one more than its length",
                          (long long)file->tokens.token_count, (long long)data->sequence);
     }
     file->first_block = data->block_count;
     file->first_window = data->window_count;
     data->block_count += file->block_count;
     data->window_count += file->window_count;
-    int64_t second = least(1, file->block_count - 1);
-    int64_t fullest =
-        most(block_windows(file, 0, data->sequence), block_windows(file, second, data->sequence));
-    data->block_windows_max = most(data->block_windows_max, fullest);
+    int64_t second = min_i64(1, file->block_count - 1);
+    int64_t fullest = max_i64(block_windows(file, 0, data->sequence),
+                              block_windows(file, second, data->sequence));
+    data->block_windows_max = max_i64(data->block_windows_max, fullest);
     return OK;
 }
 
-/* Thousands of shards are usual, and 1024 descriptors too. Where this does not suffice, the open
- * that fails says so. */
+/* Runs may have thousands of token files, and the default limit is 1024. If the limit cannot be
+ * raised enough, opening a file reports the error. */
 static void allow_open_files(int count) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
         return;
     }
-    rlim_t wanted = limit.rlim_cur + (rlim_t)count;
-    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    rlim_t needed = limit.rlim_cur + (rlim_t)count;
+    limit.rlim_cur = min_u64(needed, limit.rlim_max);
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
@@ -111,14 +104,14 @@ enum status data_open(const struct data_options *options, struct region *region,
     return OK;
 }
 
-enum status data_open_run(const struct settings *settings, const struct path_list *wanted,
+enum status data_open_run(const struct settings *settings, const struct path_list *patterns,
                           int64_t vocab, struct region *region, struct token_data *data,
                           struct fault *fault) {
     struct data_options options = {.format = settings->data_format,
                                    .sequence = settings->sequence_tokens,
                                    .vocab = vocab,
                                    .separator = settings->document_end_token};
-    TRY(path_list_expand(wanted, region, &options.paths, fault));
+    TRY(path_list_expand(patterns, region, &options.paths, fault));
     return data_open(&options, region, data, fault);
 }
 
@@ -128,13 +121,13 @@ void data_close(struct token_data *data) {
     }
 }
 
-/* The last file whose first window or block is not behind `number`. */
-static const struct data_file *file_of_window(const struct token_data *data, int64_t number) {
+/* The file that contains a window. */
+static const struct data_file *file_of_window(const struct token_data *data, int64_t index) {
     int low = 0;
     int high = data->file_count;
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
-        if (data->files[middle].first_window <= number) {
+        if (data->files[middle].first_window <= index) {
             low = middle;
         } else {
             high = middle;
@@ -143,12 +136,13 @@ static const struct data_file *file_of_window(const struct token_data *data, int
     return &data->files[low];
 }
 
-static const struct data_file *file_of_block(const struct token_data *data, int64_t number) {
+/* The file that contains a block. */
+static const struct data_file *file_of_block(const struct token_data *data, int64_t index) {
     int low = 0;
     int high = data->file_count;
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
-        if (data->files[middle].first_block <= number) {
+        if (data->files[middle].first_block <= index) {
             low = middle;
         } else {
             high = middle;
@@ -157,14 +151,14 @@ static const struct data_file *file_of_block(const struct token_data *data, int6
     return &data->files[low];
 }
 
-/* Number of the first window of a file's block, counted within the file. */
+/* The number of windows of a file before one of its blocks. */
 static int64_t windows_before(const struct data_file *file, int64_t block, int64_t sequence) {
     return block == 0
                ? 0
                : block_windows(file, 0, sequence) + (block - 1) * block_windows(file, 1, sequence);
 }
 
-/* Window `inside` of block `block`, or -1 when the block has fewer. */
+/* The index of window `inside` of block `block`, or -1 if the block has fewer windows. */
 static int64_t window_of_block(const struct token_data *data, int64_t block, int64_t inside) {
     const struct data_file *file = file_of_block(data, block);
     int64_t local = block - file->first_block;
@@ -185,11 +179,11 @@ int64_t data_block_at(const struct token_data *data, uint64_t seed, uint64_t pas
 }
 
 int64_t data_window_at(const struct token_data *data, uint64_t seed, uint64_t pass, int64_t block,
-                       int64_t place) {
+                       int64_t position) {
     uint32_t words[4];
     random_block(random_key(seed, "windows") + pass, (uint64_t)block, words);
     uint64_t key = (uint64_t)words[0] << 32 | words[1];
-    uint64_t inside = random_permute(key, (uint64_t)place, (uint64_t)data->block_windows_max);
+    uint64_t inside = random_permute(key, (uint64_t)position, (uint64_t)data->block_windows_max);
     return window_of_block(data, block, (int64_t)inside);
 }
 
@@ -197,23 +191,23 @@ int64_t data_next(const struct token_data *data, uint64_t seed, int64_t *cursor)
     uint64_t blocks = (uint64_t)data->block_count;
     uint64_t width = (uint64_t)data->block_windows_max;
     ASSERT(*cursor >= 0 && (uint64_t)*cursor <= DATA_CURSOR_MAX && data->window_count > 0);
-    /* A pass visits blocks * width places. A block with fewer windows than the widest leaves some
-     * empty; no two windows are further apart than two passes. */
+    /* A pass visits blocks * width positions, and a block with fewer windows leaves some empty. The
+     * next window is at most two passes away. */
     for (uint64_t walked = 0; walked < 2 * blocks * width; walked++) {
-        uint64_t at = (uint64_t)(*cursor)++;
-        uint64_t pass = at / (blocks * width);
-        uint64_t place = at % (blocks * width);
-        int64_t block = data_block_at(data, seed, pass, (int64_t)(place / width));
-        int64_t window = data_window_at(data, seed, pass, block, (int64_t)(place % width));
+        uint64_t index = (uint64_t)(*cursor)++;
+        uint64_t pass = index / (blocks * width);
+        uint64_t position = index % (blocks * width);
+        int64_t block = data_block_at(data, seed, pass, (int64_t)(position / width));
+        int64_t window = data_window_at(data, seed, pass, block, (int64_t)(position % width));
         if (window >= 0) {
             return window;
         }
     }
-    ASSERT(false && "two passes over the data without a window");
+    ASSERT(false && "two passes contain a window");
     return 0;
 }
 
-/* Number of a window's first token in its file. */
+/* The index of a window's first token in its file. */
 static int64_t first_token(const struct data_file *file, int64_t window, int64_t sequence) {
     int64_t local = window - file->first_window;
     int64_t in_first = block_windows(file, 0, sequence);
@@ -225,27 +219,27 @@ static int64_t first_token(const struct data_file *file, int64_t window, int64_t
     return block_tokens(file, block).begin + (local - in_first) % each * sequence;
 }
 
-static enum status refuse_token(const struct token_data *data, const struct token_file *file,
-                                int64_t index, int64_t id, struct fault *fault) {
+static enum status token_fault(const struct token_data *data, const struct token_file *file,
+                               int64_t index, int64_t id, struct fault *fault) {
     char subject[sizeof fault->subject];
     struct text text = text_over(subject, sizeof subject);
     text_add(&text, "%.280s: token %lld", file->path, (long long)index);
     return fault_set(fault, STATUS_INPUT, subject, "tokenise with this model's tokenizer",
-                     "id %lld is beyond the model's vocabulary of %lld", (long long)id,
+                     "id %lld is outside the model's vocabulary of %lld", (long long)id,
                      (long long)data->vocab);
 }
 
-/* Positions restart behind a separator; without one every id differs from DATA_NO_SEPARATOR. */
+/* Positions restart after a separator. DATA_NO_SEPARATOR is not equal to any id. */
 static void fill_row(const struct token_data *data, const void *raw, int width,
                      const struct token_row *row) {
     int64_t position = 0;
     for (int64_t t = 0; t < data->sequence; t++) {
         int64_t id = token_at(raw, t, width);
-        bool ends = id == data->separator;
+        bool is_separator = id == data->separator;
         row->ids[t] = (int32_t)id;
-        row->labels[t] = ends ? LABEL_IGNORED : (int32_t)token_at(raw, t + 1, width);
+        row->labels[t] = is_separator ? LABEL_IGNORED : (int32_t)token_at(raw, t + 1, width);
         row->positions[t] = (int32_t)position;
-        position = ends ? 0 : position + 1;
+        position = is_separator ? 0 : position + 1;
     }
 }
 
@@ -259,7 +253,7 @@ enum status data_window(const struct token_data *data, int64_t window, void *raw
     for (int64_t t = 0; t <= data->sequence; t++) {
         int64_t id = token_at(raw, t, width);
         if (id >= data->vocab) {
-            return refuse_token(data, &file->tokens, first + t, id, fault);
+            return token_fault(data, &file->tokens, first + t, id, fault);
         }
     }
     fill_row(data, raw, width, row);

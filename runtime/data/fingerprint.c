@@ -1,5 +1,6 @@
 #include "runtime/data/fingerprint.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/hash.h"
 
@@ -8,7 +9,7 @@
 
 enum { END_BYTES = 64 * 1024 };
 
-/* The rows of a snapshot's values, in the order in which a difference says most. */
+/* The values of a fingerprint; the first that differs is reported. */
 struct fingerprint_row {
     const char *name, *noun;
     size_t offset;
@@ -29,7 +30,7 @@ static uint64_t value_of(const struct fingerprint *fingerprint, const struct fin
 static enum status add_file(const struct token_file *file, char *buffer, struct hash_state *state,
                             struct fault *fault) {
     int64_t size = file->bytes;
-    size_t count = size < END_BYTES ? (size_t)size : END_BYTES;
+    size_t count = min_u64((uint64_t)size, END_BYTES);
     hash_add(state, &size, sizeof size);
     TRY(file_read_at(file->fd, file->path, buffer, count, 0, fault));
     hash_add(state, buffer, count);
@@ -70,7 +71,7 @@ void fingerprint_values(const struct fingerprint *fingerprint,
 
 enum status fingerprint_same(const struct fingerprint *fingerprint, const struct snapshot *snapshot,
                              struct fault *fault) {
-    static const char REMEDY[] = "put the old data back, or start anew with --fresh";
+    static const char REMEDY[] = "restore the old data, or start a new run with --fresh";
     for (int i = 0; i < FINGERPRINT_VALUES; i++) {
         uint64_t now = value_of(fingerprint, &ROWS[i]);
         uint64_t then;
@@ -78,12 +79,13 @@ enum status fingerprint_same(const struct fingerprint *fingerprint, const struct
             continue;
         }
         if (ROWS[i].noun == NULL) {
-            return fault_set(fault, STATUS_INPUT, "data.train", REMEDY,
-                             "the files have other contents than when the snapshot was made, of "
-                             "the same size: the first or last 64 KiB of one differ");
+            return fault_set(
+                fault, STATUS_INPUT, "data.train", REMEDY,
+                "the files have the sizes that the snapshot states but other contents: "
+                "the first or last 64 KiB of a file differ");
         }
         return fault_set(fault, STATUS_INPUT, "data.train", REMEDY,
-                         "the data hold %llu %s now, the snapshot's run had %llu",
+                         "the data have %llu %s, and the snapshot's run had %llu",
                          (unsigned long long)now, ROWS[i].noun, (unsigned long long)then);
     }
     return OK;

@@ -12,12 +12,12 @@ enum {
     WORD_BYTES = 4
 };
 
-/* The versions that llm.c's own tools write, and version 1 of both. */
-static const struct llmc_form {
+/* Accepted versions: those that llm.c's tools write, and version 1 of both. */
+static const struct llmc_format {
     int64_t magic;
     enum token_format format;
     int64_t version, other_version;
-} LLMC_FORMS[] = {
+} LLMC_FORMATS[] = {
     {20240520, TOKENS_LLMC_U16, 1, 1},
     {20240801, TOKENS_LLMC_U32, 7, 1},
 };
@@ -44,7 +44,7 @@ int64_t token_at(const void *raw, int64_t index, int width) {
     return value;
 }
 
-static bool format_named(const char *name, enum token_format *format) {
+static bool format_parse(const char *name, enum token_format *format) {
     static const struct {
         const char *name;
         enum token_format format;
@@ -59,73 +59,74 @@ static bool format_named(const char *name, enum token_format *format) {
     return false;
 }
 
-static const struct llmc_form *llmc_form_of(int64_t magic) {
-    for (size_t i = 0; i < ARRAY_COUNT(LLMC_FORMS); i++) {
-        if (LLMC_FORMS[i].magic == magic) {
-            return &LLMC_FORMS[i];
+static const struct llmc_format *llmc_format_of(int64_t magic) {
+    for (size_t i = 0; i < ARRAY_COUNT(LLMC_FORMATS); i++) {
+        if (LLMC_FORMATS[i].magic == magic) {
+            return &LLMC_FORMATS[i];
         }
     }
     return NULL;
 }
 
-static enum status llmc_read_header(struct token_file *file, const struct llmc_form *form,
+static enum status llmc_read_header(struct token_file *file, const struct llmc_format *form,
                                     struct fault *fault) {
     uint8_t header[3 * WORD_BYTES];
     TRY(file_read_at(file->fd, file->path, header, sizeof header, 0, fault));
     int64_t version = token_at(header, 1, WORD_BYTES);
     int64_t tokens = token_at(header, 2, WORD_BYTES);
-    int64_t wanted = HEADER_BYTES + tokens * width_of(form->format);
+    int64_t expected_bytes = HEADER_BYTES + tokens * width_of(form->format);
     if (version != form->version && version != form->other_version) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL,
-                         "the header's version is %lld; magic %lld goes with version %lld",
+                         "the header has version %lld; magic number %lld requires version %lld",
                          (long long)version, (long long)form->magic, (long long)form->version);
     }
-    if (wanted != file->bytes) {
+    if (expected_bytes != file->bytes) {
         return fault_set(fault, STATUS_INPUT, file->path,
                          "the file is truncated or was changed: fetch or write it again",
-                         "the header promises %lld tokens, so %lld bytes; the file has %lld",
-                         (long long)tokens, (long long)wanted, (long long)file->bytes);
+                         "the header states %lld tokens, which need %lld bytes; the file has %lld",
+                         (long long)tokens, (long long)expected_bytes, (long long)file->bytes);
     }
     file->format = form->format;
     file->data_offset = HEADER_BYTES;
     return OK;
 }
 
-static enum status find_form(struct token_file *file, const char *format, struct fault *fault) {
+static enum status find_format(struct token_file *file, const char *format, struct fault *fault) {
     uint8_t magic[WORD_BYTES] = {0};
     if (file->bytes >= WORD_BYTES) {
         TRY(file_read_at(file->fd, file->path, magic, sizeof magic, 0, fault));
     }
-    const struct llmc_form *form = llmc_form_of(token_at(magic, 0, WORD_BYTES));
+    const struct llmc_format *form = llmc_format_of(token_at(magic, 0, WORD_BYTES));
     if (form != NULL && file->bytes >= HEADER_BYTES) {
         return llmc_read_header(file, form, fault);
     }
     const char *dot = strrchr(file->path, '.');
-    if ((dot != NULL && format_named(dot + 1, &file->format)) ||
-        (format != NULL && format_named(format, &file->format))) {
+    if ((dot != NULL && format_parse(dot + 1, &file->format)) ||
+        (format != NULL && format_parse(format, &file->format))) {
         return OK;
     }
     if (format != NULL) {
         return fault_set(fault, STATUS_INPUT, "data.format", NULL,
-                         "\"%.40s\" is none of u16, u32, bytes", format);
+                         "\"%.40s\" is not one of u16, u32, bytes", format);
     }
-    return fault_set(fault, STATUS_INPUT, file->path,
-                     "set data.format to u16, u32 or bytes, or rename the file to .u16, .u32, "
-                     ".bytes or .txt",
-                     "neither llm.c's magic nor the suffix tells the form of its tokens");
+    return fault_set(
+        fault, STATUS_INPUT, file->path,
+        "set data.format to u16, u32 or bytes, or rename the file to .u16, .u32, "
+        ".bytes or .txt",
+        "neither a header of llm.c nor the suffix determines the format of the tokens");
 }
 
 static enum status count_tokens(struct token_file *file, struct fault *fault) {
     int64_t data_bytes = file->bytes - file->data_offset;
     int width = width_of(file->format);
     if (data_bytes == 0) {
-        return fault_set(fault, STATUS_INPUT, file->path, NULL, "holds no tokens");
+        return fault_set(fault, STATUS_INPUT, file->path, NULL, "has no tokens");
     }
     if (data_bytes % width != 0) {
         return fault_set(fault, STATUS_INPUT, file->path,
                          "the file is truncated, or its suffix or data.format is wrong",
-                         "%lld bytes are not whole tokens of %d bytes", (long long)data_bytes,
-                         width);
+                         "%lld bytes are not a whole number of tokens of %d bytes",
+                         (long long)data_bytes, width);
     }
     file->token_count = data_bytes / width;
     return OK;
@@ -135,7 +136,7 @@ enum status token_file_open(const char *path, const char *format, struct token_f
                             struct fault *fault) {
     struct token_file opened = {.path = path, .fd = -1};
     TRY(file_open_read(path, &opened.fd, &opened.bytes, fault));
-    enum status status = find_form(&opened, format, fault);
+    enum status status = find_format(&opened, format, fault);
     if (status == OK) {
         status = count_tokens(&opened, fault);
     }

@@ -11,7 +11,7 @@
 #ifndef SKEP_INNER_TRAINING_INNER_TRAINING_H
 #define SKEP_INNER_TRAINING_INNER_TRAINING_H
 
-#include "runtime/data/sample_share.h"
+#include "runtime/data/sample_assignment.h"
 #include "runtime/inner_training/inner_weights.h"
 #include "runtime/inner_training/ledger_copy.h"
 #include "runtime/inner_training/round_record.h"

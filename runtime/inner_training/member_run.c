@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "runtime/data/data_roots.h"
+#include "runtime/data/data_match.h"
 #include "runtime/inner_training/lockstep.h"
 #include "runtime/inner_training/member_run_state.h"
 #include "transport/site/stop.h"

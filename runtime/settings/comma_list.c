@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-bool comma_list_next(const char **at, struct comma_item *item) {
-    const char *text = *at + strspn(*at, " ");
+bool comma_list_next(const char **position, struct comma_item *item) {
+    const char *text = *position + strspn(*position, " ");
     if (*text == '\0') {
         return false;
     }
     size_t width = strcspn(text, ",");
-    *at = text + width + (text[width] == ',');
+    *position = text + width + (text[width] == ',');
     while (width > 0 && text[width - 1] == ' ') {
         width--;
     }

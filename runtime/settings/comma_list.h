@@ -1,21 +1,22 @@
-/* list: the items of a comma-separated text, the form that lists have on the command line. */
+/* comma_list: the items of a comma-separated text, the form of lists on the command line. */
 #ifndef SKEP_SETTINGS_COMMA_LIST_H
 #define SKEP_SETTINGS_COMMA_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A part of the text that was given; not NUL-terminated. */
+/* A part of the list's text, without a NUL. */
 struct comma_item {
     const char *text;
     size_t length;
 };
 
-/* comma_list_next: the item at *at, without the spaces around it; *at moves behind it and its
- * comma. False at the end. "" has no items, "a," one, "a,,b" three, the second of them empty. */
-bool comma_list_next(const char **at, struct comma_item *item);
+/* comma_list_next: the item at *position, without surrounding spaces; advances *position past the
+ * item and its comma. Returns false at the end. "" has no items, "a," has one, and "a,,b" has
+ * three, of which the second is empty. */
+bool comma_list_next(const char **position, struct comma_item *item);
 
-/* comma_list_count: how many items there are. */
+/* comma_list_count: the number of items. */
 size_t comma_list_count(const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* settings_learning_rate: the learning rate over the steps of a run. */
+/* learning_rate: the learning rate of each step of a run. */
 #include "runtime/settings/settings.h"
 
 #include <math.h>
@@ -7,22 +7,23 @@ static const double COSINE_FLOOR = 0.1;    /* of the peak rate */
 static const double WSD_DECAY_SHARE = 0.2; /* of all steps */
 static const double PI = 3.14159265358979323846;
 
-/* Share of the way from the end of the warm-up to the end of the run. */
-static double done_share(const struct settings *settings, int64_t step) {
+/* The completed share of the steps after the warm-up, in [0, 1]. */
+static double decay_progress(const struct settings *settings, int64_t step) {
     int64_t span = settings->steps - settings->warmup_steps;
     double done = (double)(step - settings->warmup_steps) / (double)(span > 1 ? span : 1);
     return fmin(fmax(done, 0), 1);
 }
 
 double settings_learning_rate(const struct settings *settings, int64_t step) {
-    bool warm = step >= settings->warmup_steps;
-    double rise = warm ? 1 : (double)(step + 1) / (double)settings->warmup_steps;
+    bool is_warm = step >= settings->warmup_steps;
+    double rise = is_warm ? 1 : (double)(step + 1) / (double)settings->warmup_steps;
     switch ((enum learning_rate_kind)settings->learning_rate_kind) {
     case RATE_CONSTANT:
         return settings->learning_rate * rise;
     case RATE_COSINE: {
-        double wave = 0.5 * (1 + cos(PI * done_share(settings, step)));
-        return settings->learning_rate * (warm ? COSINE_FLOOR + (1 - COSINE_FLOOR) * wave : rise);
+        double wave = 0.5 * (1 + cos(PI * decay_progress(settings, step)));
+        return settings->learning_rate *
+               (is_warm ? COSINE_FLOOR + (1 - COSINE_FLOOR) * wave : rise);
     }
     case RATE_WSD: {
         double left =
@@ -30,6 +31,6 @@ double settings_learning_rate(const struct settings *settings, int64_t step) {
         return settings->learning_rate * fmin(rise, fmax(left, 0));
     }
     }
-    ASSERT(false && "an unknown schedule");
+    ASSERT(false && "the kind of schedule is known");
     return 0;
 }

@@ -6,15 +6,16 @@
 #include <glob.h>
 #include <string.h>
 
-/* Adds what a path stands for to `found`. A path that is no pattern stands for itself, so that
- * whoever opens it can say why that fails. */
-static enum status add_matches(const char *path, bool first, glob_t *found, struct fault *fault) {
-    int flags = (first ? 0 : GLOB_APPEND) | GLOB_NOMAGIC;
+/* Adds the matches of a pattern to `found`. A path that is not a pattern is added even when no such
+ * file exists: opening it then gives the exact error. */
+static enum status add_matches(const char *path, bool is_first, glob_t *found,
+                               struct fault *fault) {
+    int flags = (is_first ? 0 : GLOB_APPEND) | GLOB_NOMAGIC;
     char escaped[2 * PATH_BYTES];
     size_t length = 0;
-    bool literal = file_exists(path);
+    bool is_literal = file_exists(path);
     for (const char *c = path; *c != '\0'; c++) {
-        if (literal && (*c == '*' || *c == '?' || *c == '[' || *c == '\\')) {
+        if (is_literal && (*c == '*' || *c == '?' || *c == '[' || *c == '\\')) {
             escaped[length++] = '\\';
         }
         escaped[length++] = *c;
@@ -34,20 +35,21 @@ static void copy_paths(const glob_t *found, struct region *region, struct path_l
     }
 }
 
-enum status path_list_expand(const struct path_list *wanted, struct region *region,
+enum status path_list_expand(const struct path_list *patterns, struct region *region,
                              struct path_list *list, struct fault *fault) {
     glob_t found = {0};
     enum status status = OK;
-    for (int i = 0; i < wanted->count && status == OK; i++) {
-        size_t length = strlen(wanted->paths[i]);
-        status =
-            length > 0 && length < PATH_BYTES
-                ? add_matches(wanted->paths[i], i == 0, &found, fault)
-                : fault_set(fault, STATUS_INPUT, "data", NULL, "a path of %zu characters", length);
+    for (int i = 0; i < patterns->count && status == OK; i++) {
+        size_t length = strlen(patterns->paths[i]);
+        status = length > 0 && length < PATH_BYTES
+                     ? add_matches(patterns->paths[i], i == 0, &found, fault)
+                     : fault_set(fault, STATUS_INPUT, "data", NULL,
+                                 "a path has %zu characters, not 1 to %d", length, PATH_BYTES - 1);
     }
     if (status == OK && found.gl_pathc > FILES_MAX) {
-        status = fault_set(fault, STATUS_INPUT, "data", "join small files",
-                           "%zu files; at most %d are read", found.gl_pathc, FILES_MAX);
+        status =
+            fault_set(fault, STATUS_INPUT, "data", "join small files",
+                      "%zu files are listed, at most %d are allowed", found.gl_pathc, FILES_MAX);
     }
     if (status == OK) {
         copy_paths(&found, region, list);

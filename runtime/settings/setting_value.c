@@ -13,16 +13,17 @@
 
 enum { NUMBER_BYTES = 64, JSON_ESCAPE_BYTES = 6 };
 
-static const double WHOLE_MAX = 0x1p53; /* a larger double may stand for several integers */
+static const double WHOLE_MAX =
+    0x1p53; /* a larger double can equal several integers after rounding */
 
-static enum status refuse(const struct setting_value *setting, const char *wanted,
-                          struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, setting->place, NULL, "%s is \"%.80s\", not %s",
-                     setting->key->name, setting->text, wanted);
+static enum status type_fault(const struct setting_value *setting, const char *expected,
+                              struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, setting->location, NULL, "%s is \"%.80s\", not %s",
+                     setting->key->name, setting->text, expected);
 }
 
-static enum status refuse_range(const struct setting_value *setting, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, setting->place, NULL,
+static enum status range_fault(const struct setting_value *setting, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, setting->location, NULL,
                      "%s is %.80s, outside %.10g to %.10g", setting->key->name, setting->text,
                      setting->key->minimum, setting->key->maximum);
 }
@@ -31,7 +32,7 @@ static bool in_range(const struct setting_key *key, double value) {
     return value >= key->minimum && value <= key->maximum;
 }
 
-/* Decimal numbers only; the C library would take "0x10" too. */
+/* Accepts decimal numbers only; text_parse_f64 accepts "0x10" too. */
 static bool parse_real(const char *text, double *value) {
     return strpbrk(text, "xX") == NULL && text_parse_f64(text, value);
 }
@@ -41,14 +42,14 @@ static enum status read_integer(const struct setting_value *setting, int64_t *ou
     int64_t value;
     double real;
     if (!text_parse_i64(setting->text, &value)) {
-        /* 1e6 is welcome as long as it is whole. */
+        /* A form such as 1e6 is valid if the number is whole. */
         if (!parse_real(setting->text, &real) || real != floor(real) || fabs(real) > WHOLE_MAX) {
-            return refuse(setting, "a whole number", fault);
+            return type_fault(setting, "a whole number", fault);
         }
         value = (int64_t)real;
     }
     if (!in_range(setting->key, (double)value)) {
-        return refuse_range(setting, fault);
+        return range_fault(setting, fault);
     }
     *out = value;
     return OK;
@@ -58,16 +59,17 @@ static enum status read_real(const struct setting_value *setting, const char *te
                              struct fault *fault) {
     double value;
     if (!parse_real(text, &value)) {
-        return refuse(setting, "a number", fault);
+        return type_fault(setting, "a number", fault);
     }
     if (!in_range(setting->key, value)) {
-        return refuse_range(setting, fault);
+        return range_fault(setting, fault);
     }
     *out = value;
     return OK;
 }
 
-/* "8s" and "8 s" give "8"; a text without the unit, or too long for a number, stays itself. */
+/* Removes the unit: "8s" and "8 s" become "8". Returns `text` when it does not end with the unit or
+ * is too long for a number. */
 static const char *without_unit(const char *text, const char *unit, char bare[NUMBER_BYTES]) {
     size_t length = strlen(text);
     size_t width = strlen(unit);
@@ -89,23 +91,23 @@ static enum status read_pair(const struct setting_value *setting, struct number_
     struct comma_item item;
     const char *at = setting->text;
     if (comma_list_count(at) != ARRAY_COUNT(values)) {
-        return refuse(setting, "a list of two numbers", fault);
+        return type_fault(setting, "a list of two numbers", fault);
     }
     for (size_t i = 0; i < ARRAY_COUNT(values) && comma_list_next(&at, &item); i++) {
         char number[NUMBER_BYTES];
         snprintf(number, sizeof number, "%.*s", (int)item.length, item.text);
         if (item.length >= sizeof number || !parse_real(number, &values[i])) {
-            return refuse(setting, "a list of two numbers", fault);
+            return type_fault(setting, "a list of two numbers", fault);
         }
         if (!in_range(setting->key, values[i])) {
-            return refuse_range(setting, fault);
+            return range_fault(setting, fault);
         }
     }
     *out = (struct number_pair){.first = values[0], .second = values[1]};
     return OK;
 }
 
-/* Index of `text` among "a|b|c", or -1. */
+/* The index of `text` in choices such as "a|b|c", or -1. */
 static int64_t choice_of(const char *choices, const char *text) {
     size_t length = strlen(text);
     for (int64_t index = 0; *choices != '\0'; index++) {
@@ -118,8 +120,8 @@ static int64_t choice_of(const char *choices, const char *text) {
     return -1;
 }
 
-static enum status refuse_choice(const struct setting_value *setting, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, setting->place, NULL, "%s is \"%.80s\", none of %s",
+static enum status choice_fault(const struct setting_value *setting, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, setting->location, NULL, "%s is \"%.80s\", not one of %s",
                      setting->key->name, setting->text, setting->key->choices);
 }
 
@@ -127,7 +129,7 @@ static enum status read_choice(const struct setting_value *setting, int64_t *out
                                struct fault *fault) {
     int64_t index = choice_of(setting->key->choices, setting->text);
     if (index < 0) {
-        return refuse_choice(setting, fault);
+        return choice_fault(setting, fault);
     }
     *out = index;
     return OK;
@@ -137,7 +139,7 @@ static enum status read_dtype(const struct setting_value *setting, int64_t *out,
                               struct fault *fault) {
     enum dtype dtype;
     if (!dtype_parse(setting->text, &dtype) || (dtype != DTYPE_F32 && dtype != DTYPE_BF16)) {
-        return refuse(setting, "f32 or bf16", fault);
+        return type_fault(setting, "f32 or bf16", fault);
     }
     *out = dtype;
     return OK;
@@ -147,13 +149,13 @@ static enum status read_bytes(const struct setting_value *setting, uint64_t *out
                               struct fault *fault) {
     uint64_t value;
     char bare[NUMBER_BYTES];
-    bool rate = strcmp(setting->key->unit, "bytes/s") == 0;
-    const char *text = rate ? without_unit(setting->text, "/s", bare) : setting->text;
+    bool is_rate = strcmp(setting->key->unit, "bytes/s") == 0;
+    const char *text = is_rate ? without_unit(setting->text, "/s", bare) : setting->text;
     if (!text_parse_bytes(text, &value)) {
-        return refuse(setting, rate ? "a rate like 20 MB/s" : "an amount like 9GiB", fault);
+        return type_fault(setting, is_rate ? "a rate like 20 MB/s" : "an amount like 9GiB", fault);
     }
     if (!in_range(setting->key, (double)value)) {
-        return refuse_range(setting, fault);
+        return range_fault(setting, fault);
     }
     *out = value;
     return OK;
@@ -163,31 +165,31 @@ static enum status read_text(const struct setting_value *setting, const char **o
                              struct fault *fault) {
     const struct setting_key *key = setting->key;
     if (key->choices != NULL && choice_of(key->choices, setting->text) < 0) {
-        return refuse_choice(setting, fault);
+        return choice_fault(setting, fault);
     }
     if (strlen(setting->text) >= PATH_BYTES) {
-        return refuse(setting, "a text of usual length", fault);
+        return type_fault(setting, "a text of usual length", fault);
     }
     *out = region_copy_text(setting->region, setting->text);
     return OK;
 }
 
-/* `path` as the working directory sees it, where it lies beside the file that names it. */
-static enum status place_path(const struct setting_value *setting, const char *path,
-                              const char **out, struct fault *fault) {
-    char placed[2 * PATH_BYTES];
+/* Makes `path`, which is relative to setting->folder, relative to the working directory. */
+static enum status resolve_path(const struct setting_value *setting, const char *path,
+                                const char **out, struct fault *fault) {
+    char resolved[2 * PATH_BYTES];
     if (path[0] == '\0' || strlen(path) + strlen(setting->folder) + 1 >= PATH_BYTES) {
-        return fault_set(fault, STATUS_INPUT, setting->place, NULL,
+        return fault_set(fault, STATUS_INPUT, setting->location, NULL,
                          "%s has \"%.80s\", not a path of usual length", setting->key->name, path);
     }
-    file_join(setting->folder, path, placed, sizeof placed);
-    *out = region_copy_text(setting->region, placed);
+    file_join(setting->folder, path, resolved, sizeof resolved);
+    *out = region_copy_text(setting->region, resolved);
     return OK;
 }
 
 static enum status read_path(const struct setting_value *setting, const char **out,
                              struct fault *fault) {
-    return place_path(setting, setting->text, out, fault);
+    return resolve_path(setting, setting->text, out, fault);
 }
 
 static enum status read_paths(const struct setting_value *setting, struct path_list *out,
@@ -197,7 +199,7 @@ static enum status read_paths(const struct setting_value *setting, struct path_l
     enum status status = OK;
     list.paths = count == 0 ? NULL : region_alloc(setting->region, count, sizeof *list.paths);
     for (size_t i = 0; i < count && status == OK; i++) {
-        status = place_path(setting, setting->items[i], &list.paths[i], fault);
+        status = resolve_path(setting, setting->items[i], &list.paths[i], fault);
     }
     if (status == OK) {
         *out = list;
@@ -205,15 +207,15 @@ static enum status read_paths(const struct setting_value *setting, struct path_l
     return status;
 }
 
-/* What is no name is a path; and so is a Hub name when there is such a folder. */
+/* A Hub name is a path if that path exists; every other text is a path. */
 static enum status read_model(const struct setting_value *setting, const char **out,
                               struct fault *fault) {
-    const char *placed;
-    TRY(read_path(setting, &placed, fault));
-    if (hub_cache_names_model(setting->text) && !file_exists(placed)) {
+    const char *path;
+    TRY(read_path(setting, &path, fault));
+    if (hub_cache_names_model(setting->text) && !file_exists(path)) {
         return read_text(setting, out, fault);
     }
-    *out = placed;
+    *out = path;
     return OK;
 }
 
@@ -256,7 +258,7 @@ static enum status read_field(const struct setting_value *setting, void *out, st
     case SETTING_PATHS:
         break;
     }
-    ASSERT(false && "a list, or an unknown key type");
+    ASSERT(false && "the type of the key is known and not a list");
     return STATUS_FAILED;
 }
 
@@ -267,12 +269,12 @@ enum status setting_read(const struct setting_value *setting, struct settings *s
         return read_paths(setting, out, fault);
     }
     struct setting_value given = *setting;
-    bool is_text = given.key->type >= SETTING_TEXT; /* these come last, and have no empty values */
+    bool is_text = given.key->type >= SETTING_TEXT; /* text types come last in the enum */
     if (given.text == NULL || (is_text && given.text[0] == '\0')) {
         given.text = given.key->default_text;
     }
     if (given.text == NULL) {
-        *(const char **)out = NULL; /* only texts and paths have no default */
+        *(const char **)out = NULL; /* only texts and paths can be unset */
         return OK;
     }
     return read_field(&given, out, fault);
@@ -281,9 +283,9 @@ enum status setting_read(const struct setting_value *setting, struct settings *s
 static void write_real(double value, struct text *text) {
     char number[NUMBER_BYTES];
     for (int digits = 6; digits <= 17; digits++) {
-        double again;
+        double parsed;
         snprintf(number, sizeof number, "%.*g", digits, value);
-        if (text_parse_f64(number, &again) && again == value) {
+        if (text_parse_f64(number, &parsed) && parsed == value) {
             break;
         }
     }
@@ -306,12 +308,12 @@ static void write_text(const char *value, struct text *text) {
     }
 }
 
-/* A path without the run file's folder in front. */
+/* Writes a path in the run file's folder relative to that folder. */
 static void write_path(const struct settings *settings, const char *path, struct text *text) {
     size_t length = settings->folder == NULL ? 0 : strlen(settings->folder);
-    bool inside = path != NULL && length > 0 && strncmp(path, settings->folder, length) == 0 &&
-                  path[length] == '/' && path[length + 1] != '\0';
-    write_text(inside ? path + length + 1 : path, text);
+    bool is_inside = path != NULL && length > 0 && strncmp(path, settings->folder, length) == 0 &&
+                     path[length] == '/' && path[length + 1] != '\0';
+    write_text(is_inside ? path + length + 1 : path, text);
 }
 
 static void write_paths(const struct settings *settings, const struct path_list *list,
@@ -330,59 +332,60 @@ static void write_paths(const struct settings *settings, const struct path_list 
 
 void setting_write(const struct settings *settings, const struct setting_key *key,
                    struct text *text) {
-    const void *at = (const char *)settings + key->offset;
+    const void *field = (const char *)settings + key->offset;
     switch (key->type) {
     case SETTING_INTEGER:
-        text_add(text, "%lld", (long long)*(const int64_t *)at);
+        text_add(text, "%lld", (long long)*(const int64_t *)field);
         return;
     case SETTING_REAL:
     case SETTING_SECONDS:
-        write_real(*(const double *)at, text);
+        write_real(*(const double *)field, text);
         return;
     case SETTING_PAIR:
         text_add(text, "[");
-        write_real(((const struct number_pair *)at)->first, text);
+        write_real(((const struct number_pair *)field)->first, text);
         text_add(text, ", ");
-        write_real(((const struct number_pair *)at)->second, text);
+        write_real(((const struct number_pair *)field)->second, text);
         text_add(text, "]");
         return;
     case SETTING_BYTES:
-        text_add(text, "%llu", (unsigned long long)*(const uint64_t *)at);
+        text_add(text, "%llu", (unsigned long long)*(const uint64_t *)field);
         return;
     case SETTING_DTYPE:
-        text_add(text, "%s", dtype_name((enum dtype) * (const int64_t *)at));
+        text_add(text, "%s", dtype_name((enum dtype) * (const int64_t *)field));
         return;
     case SETTING_CHOICE:
-        write_choice(key->choices, *(const int64_t *)at, text);
+        write_choice(key->choices, *(const int64_t *)field, text);
         return;
     case SETTING_TEXT:
-        write_text(*(const char *const *)at, text);
+        write_text(*(const char *const *)field, text);
         return;
     case SETTING_MODEL:
     case SETTING_PROFILE:
     case SETTING_PATH:
-        write_path(settings, *(const char *const *)at, text);
+        write_path(settings, *(const char *const *)field, text);
         return;
     case SETTING_PATHS:
-        write_paths(settings, at, text);
+        write_paths(settings, field, text);
         return;
     }
 }
 
-/* Every byte of a text may need "\u00XX". */
-static size_t text_room(const char *value) {
+/* JSON may need "\u00XX" for each byte of a text. */
+static size_t text_bytes_max(const char *value) {
     return value == NULL ? NUMBER_BYTES : NUMBER_BYTES + JSON_ESCAPE_BYTES * strlen(value);
 }
 
 size_t setting_bytes_max(const struct settings *settings, const struct setting_key *key) {
-    const void *at = (const char *)settings + key->offset;
+    const void *field = (const char *)settings + key->offset;
     if (key->type == SETTING_PATHS) {
-        const struct path_list *list = at;
-        size_t room = NUMBER_BYTES;
+        const struct path_list *list = field;
+        size_t bytes = NUMBER_BYTES;
         for (int i = 0; i < list->count; i++) {
-            room += text_room(list->paths[i]);
+            bytes += text_bytes_max(list->paths[i]);
         }
-        return room;
+        return bytes;
     }
-    return key->type >= SETTING_TEXT ? text_room(*(const char *const *)at) : 2 * NUMBER_BYTES;
+    return key->type >= SETTING_TEXT ? text_bytes_max(*(const char *const *)field)
+                                     : 2 * NUMBER_BYTES;
 }

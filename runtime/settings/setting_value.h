@@ -1,4 +1,5 @@
-/* setting: one key's value: from text into struct settings, and from there to text again. */
+/* setting_value: converts the value of one key from text to its field in struct settings, and from
+ * the field to text. */
 #ifndef SKEP_SETTINGS_SETTING_VALUE_H
 #define SKEP_SETTINGS_SETTING_VALUE_H
 
@@ -9,30 +10,31 @@
 
 struct settings;
 
-/* A value on its way into the struct. */
+/* The text of a value, with what its conversion needs. */
 struct setting_value {
     const struct setting_key *key;
-    const char *text;         /* NULL: the key's default; a list's items joined by commas */
-    const char *const *items; /* SETTING_PATHS takes these instead */
+    const char *text;         /* NULL: the default; the items of a list are joined by commas */
+    const char *const *items; /* the value of SETTING_PATHS, instead of `text` */
     int item_count;           /* 0: the default */
-    const char *place;        /* "run.yaml:3:7" or "command line" */
-    const char *folder;       /* what paths are relative to; "": the working directory */
-    struct region *region;    /* holds texts and paths */
+    const char *location;     /* "run.yaml:3:7" or "command line" */
+    const char *folder;       /* base of relative paths; "": the working directory */
+    struct region *region;    /* for texts and paths */
 };
 
-/* setting_read: check the text against the key's type, choices and bounds, and put it in its field.
- * An empty text or path means the default too.
- * errors  STATUS_INPUT at setting->place, naming the key; the field is then untouched */
+/* setting_read: check a value against the key's type, choices and bounds, and store it in the
+ * field. An empty text or path selects the default.
+ * errors  STATUS_INPUT at setting->location, naming the key; the field is then unchanged */
 MUST_CHECK enum status setting_read(const struct setting_value *setting, struct settings *settings,
                                     struct fault *fault);
 
-/* setting_write: the value as YAML; as JSON too, but for choices and dtypes, which are bare words.
- * Real numbers have as few digits as read back to the same value; paths are relative to the run
- * file where they can be, so that the text does not depend on the working directory. */
+/* setting_write: append the value as YAML, which is valid JSON except for choices and dtypes, which
+ * have no quotes. A real number has the fewest digits that parse to the same value. Paths in the
+ * run file's folder are relative to it, so that the text does not depend on the working
+ * directory. */
 void setting_write(const struct settings *settings, const struct setting_key *key,
                    struct text *text);
 
-/* setting_bytes_max: bytes that setting_write adds at most. */
+/* setting_bytes_max: the most bytes that setting_write appends. */
 size_t setting_bytes_max(const struct settings *settings, const struct setting_key *key);
 
 #endif

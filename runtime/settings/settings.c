@@ -20,35 +20,35 @@ static int index_of(const struct setting_key *key) {
 const char *settings_location(const struct settings *settings, const char *name) {
     const struct setting_key *key = setting_key_find(name);
     ASSERT(key != NULL);
-    const char *place = settings->value_locations[index_of(key)];
+    const char *location = settings->value_locations[index_of(key)];
     const char *file = settings->run_file[0] != '\0' ? settings->run_file : COMMAND_LINE;
-    return place != NULL ? place : file;
+    return location != NULL ? location : file;
 }
 
 const char *settings_key_location(const struct settings *settings, const char *name,
                                   struct region *region) {
-    char named[sizeof COMMAND_LINE + 2 + NAME_BYTES];
-    const char *place = settings_location(settings, name);
-    if (strcmp(place, COMMAND_LINE) != 0) {
-        return place;
+    char with_name[sizeof COMMAND_LINE + 2 + NAME_BYTES];
+    const char *location = settings_location(settings, name);
+    if (strcmp(location, COMMAND_LINE) != 0) {
+        return location;
     }
-    snprintf(named, sizeof named, "%s: %s", COMMAND_LINE, name);
-    return region_copy_text(region, named);
+    snprintf(with_name, sizeof with_name, "%s: %s", COMMAND_LINE, name);
+    return region_copy_text(region, with_name);
 }
 
-/* A value with the place it came from. */
-static enum status read_placed(const struct setting_value *setting, struct settings *settings,
-                               struct fault *fault) {
+/* Reads a value and records its location. */
+static enum status read_value(const struct setting_value *setting, struct settings *settings,
+                              struct fault *fault) {
     TRY(setting_read(setting, settings, fault));
     settings->value_locations[index_of(setting->key)] =
-        region_copy_text(setting->region, setting->place);
+        region_copy_text(setting->region, setting->location);
     return OK;
 }
 
 static void set_defaults(struct settings *settings, struct region *region) {
     for (int i = 0; i < setting_key_count(); i++) {
         struct setting_value setting = {
-            .key = setting_key_at(i), .place = "default", .folder = "", .region = region};
+            .key = setting_key_at(i), .location = "default", .folder = "", .region = region};
         struct fault fault;
         enum status status = setting_read(&setting, settings, &fault);
         ASSERT(status == OK);
@@ -66,8 +66,8 @@ static enum status check_item(const struct yaml_document *document, const struct
                : yaml_fault(document, item, fault, NULL, "is not a plain value");
 }
 
-/* The items of a list of paths, of which a comma is a part as good as any; a single value is a list
- * of one. */
+/* Collects the items of a list of paths, which may contain commas. A single value is a list with
+ * one item. */
 static enum status collect_items(const struct yaml_document *document, const struct yaml_node *node,
                                  struct setting_value *setting, struct fault *fault) {
     bool is_list = node->kind == YAML_LIST;
@@ -87,18 +87,18 @@ static enum status collect_items(const struct yaml_document *document, const str
     return OK;
 }
 
-/* A list's items joined by commas: the form in which the command line gives lists. */
+/* Joins the items of a list with commas, the form of lists on the command line. */
 static enum status join_items(const struct yaml_document *document, const struct yaml_node *list,
                               const char **text, struct fault *fault) {
-    size_t room = 1;
+    size_t bytes = 1;
     for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
         TRY(check_item(document, item, fault));
         if (strchr(item->text, ',') != NULL) {
             return yaml_fault(document, item, fault, NULL, "has a comma, which separates items");
         }
-        room += strlen(item->text) + 1;
+        bytes += strlen(item->text) + 1;
     }
-    struct text joined = text_over(region_alloc(document->region, room, 1), room);
+    struct text joined = text_over(region_alloc(document->region, bytes, 1), bytes);
     for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
         text_add(&joined, "%s%s", joined.length > 0 ? "," : "", item->text);
     }
@@ -106,22 +106,22 @@ static enum status join_items(const struct yaml_document *document, const struct
     return OK;
 }
 
-/* Layers' kinds of recomputation are a text with commas. */
-static bool takes_list(const struct setting_key *key) {
+/* SETTING_TEXT may be a list because strategy.recompute has one kind for each layer. */
+static bool may_be_list(const struct setting_key *key) {
     return key->type == SETTING_PAIR || key->type == SETTING_PATHS || key->type == SETTING_TEXT;
 }
 
 static enum status node_value(const struct yaml_document *document, const struct yaml_node *node,
                               struct setting_value *setting, struct fault *fault) {
-    if (node->kind == YAML_LIST && !takes_list(setting->key)) {
+    if (node->kind == YAML_LIST && !may_be_list(setting->key)) {
         return yaml_fault(document, node, fault, NULL, "is a list, not one value");
     }
     if (node->kind == YAML_LIST && setting->key->type != SETTING_PATHS) {
         return join_items(document, node, &setting->text, fault);
     }
-    bool empty = node->kind == YAML_SCALAR && node->is_plain && node->text[0] == '\0';
-    if (node->kind == YAML_MAP || empty) {
-        return yaml_fault(document, node, fault, "leave the line out to have the default",
+    bool is_empty = node->kind == YAML_SCALAR && node->is_plain && node->text[0] == '\0';
+    if (node->kind == YAML_MAP || is_empty) {
+        return yaml_fault(document, node, fault, "remove the line to use the default",
                           "has no value");
     }
     if (setting->key->type == SETTING_PATHS) {
@@ -135,15 +135,15 @@ static enum status read_node(struct settings *settings, const struct yaml_docume
                              const struct yaml_node *node, struct fault *fault) {
     const struct setting_key *key = setting_key_find(node->path);
     if (key == NULL) {
-        return OK; /* a map that leads to keys, or an item of a list */
+        return OK; /* a map above keys, or an item of a list */
     }
-    char subject[sizeof fault->subject];
-    snprintf(subject, sizeof subject, "%.280s:%d:%d", document->source_name, node->line,
+    char location[sizeof fault->subject];
+    snprintf(location, sizeof location, "%.280s:%d:%d", document->source_name, node->line,
              node->column);
     struct setting_value setting = {
-        .key = key, .place = subject, .folder = settings->folder, .region = document->region};
+        .key = key, .location = location, .folder = settings->folder, .region = document->region};
     TRY(node_value(document, node, &setting, fault));
-    return read_placed(&setting, settings, fault);
+    return read_value(&setting, settings, fault);
 }
 
 static enum status read_document(struct settings *settings, const struct yaml_document *document,
@@ -157,7 +157,7 @@ static enum status read_document(struct settings *settings, const struct yaml_do
     return status;
 }
 
-static enum status refuse_override(const char *name, struct fault *fault) {
+static enum status unknown_key_fault(const char *name, struct fault *fault) {
     char remedy[sizeof fault->remedy] = "`skep help keys` lists them";
     int nearest = text_nearest(name, setting_key_names(), setting_key_count());
     if (nearest >= 0) {
@@ -166,7 +166,7 @@ static enum status refuse_override(const char *name, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, COMMAND_LINE, remedy, "unknown key \"%s\"", name);
 }
 
-/* "a,b" on the command line. */
+/* Splits a list such as "a,b" of the command line. */
 static void split_items(char *text, struct region *region, struct setting_value *setting) {
     const char **items = region_alloc(region, comma_list_count(text) + 1, sizeof *items);
     const char *at = text;
@@ -191,49 +191,49 @@ static enum status read_override(struct settings *settings, const char *override
     snprintf(name, sizeof name, "%.*s", (int)width, override);
     const struct setting_key *key = setting_key_find(name);
     if (key == NULL) {
-        return refuse_override(name, fault);
+        return unknown_key_fault(name, fault);
     }
     const char *value = equals + 1;
     size_t length = strlen(value);
     bool is_list = length >= 2 && value[0] == '[' && value[length - 1] == ']';
-    char *bare = region_alloc(region, length + 1, 1);
-    memcpy(bare, value + is_list, length - 2 * (size_t)is_list);
+    char *unbracketed = region_alloc(region, length + 1, 1);
+    memcpy(unbracketed, value + is_list, length - 2 * (size_t)is_list);
     struct setting_value setting = {.key = key,
-                                    .text = bare[0] == '\0' ? NULL : bare,
-                                    .place = COMMAND_LINE,
+                                    .text = unbracketed[0] == '\0' ? NULL : unbracketed,
+                                    .location = COMMAND_LINE,
                                     .folder = "",
                                     .region = region};
     if (key->type == SETTING_PATHS) {
-        split_items(bare, region, &setting);
+        split_items(unbracketed, region, &setting);
     }
-    return read_placed(&setting, settings, fault);
+    return read_value(&setting, settings, fault);
 }
 
-/* Of two keys that contradict each other, the one that was given last. */
-static const char *later_place(const struct settings *settings, const char *first,
-                               const char *second) {
-    bool second_is = settings->value_locations[index_of(setting_key_find(first))] == NULL ||
-                     strcmp(settings_location(settings, second), COMMAND_LINE) == 0;
-    return settings_location(settings, second_is ? second : first);
+/* The location of the one of two contradicting keys that was given last. */
+static const char *later_location(const struct settings *settings, const char *first,
+                                  const char *second) {
+    bool second_is_later = settings->value_locations[index_of(setting_key_find(first))] == NULL ||
+                           strcmp(settings_location(settings, second), COMMAND_LINE) == 0;
+    return settings_location(settings, second_is_later ? second : first);
 }
 
-static enum status check_together(const struct settings *settings, struct fault *fault) {
+static enum status check_precision(const struct settings *settings, struct fault *fault) {
     if (settings->params_dtype != settings->compute_dtype) {
         return fault_set(
-            fault, STATUS_INPUT, later_place(settings, "precision.params", "precision.compute"),
+            fault, STATUS_INPUT, later_location(settings, "precision.params", "precision.compute"),
             "set both to f32 or both to bf16", "precision.params is %s but precision.compute is %s",
             dtype_name((enum dtype)settings->params_dtype),
             dtype_name((enum dtype)settings->compute_dtype));
     }
     if (settings->master_dtype != DTYPE_F32) {
         return fault_set(fault, STATUS_INPUT, settings_location(settings, "precision.master"),
-                         "leave precision.master at f32",
+                         "set precision.master to f32",
                          "precision.master bf16 would lose updates smaller than 1/256 of a weight");
     }
     return OK;
 }
 
-static unsigned offload_named(const struct comma_item *item) {
+static unsigned offload_kind(const struct comma_item *item) {
     static const struct {
         const char *name;
         enum offload kind;
@@ -249,7 +249,7 @@ static unsigned offload_named(const struct comma_item *item) {
     return 0;
 }
 
-/* "none", or kinds in any order. */
+/* Reads strategy.offload: "none", or kinds in any order. */
 static enum status read_offload(struct settings *settings, struct fault *fault) {
     const char *at = settings->offload != NULL ? settings->offload : "none";
     struct comma_item item;
@@ -258,25 +258,26 @@ static enum status read_offload(struct settings *settings, struct fault *fault) 
         return OK;
     }
     while (comma_list_next(&at, &item)) {
-        unsigned kind = offload_named(&item);
+        unsigned kind = offload_kind(&item);
         if (kind == 0) {
-            return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.offload"),
-                             "write none, or a list of activations, optimizer and params",
-                             "strategy.offload: \"%.*s\" is none of activations, optimizer, params",
-                             item.length < 80 ? (int)item.length : 80, item.text);
+            return fault_set(
+                fault, STATUS_INPUT, settings_location(settings, "strategy.offload"),
+                "write none, or a list of activations, optimizer and params",
+                "strategy.offload: \"%.*s\" is not one of activations, optimizer, params",
+                item.length < 80 ? (int)item.length : 80, item.text);
         }
         kinds |= kind;
     }
     if ((kinds & OFFLOAD_PARAMS) != 0 && (kinds & OFFLOAD_OPTIMIZER) == 0) {
         return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.offload"),
                          "add optimizer to the list",
-                         "strategy.offload: params are left behind by an offloaded optimizer only");
+                         "strategy.offload lists params, which requires optimizer");
     }
     settings->offload_kinds = kinds;
     return OK;
 }
 
-/* "runs/a.yaml" gives "runs/a"; without a run file outputs go into "skep-run". */
+/* The stem of "runs/a.yaml" is "runs/a"; without a run file it is "skep-run". */
 static const char *stem_of(const char *path, struct region *region) {
     if (path == NULL) {
         return "skep-run";
@@ -292,7 +293,7 @@ static const char *stem_of(const char *path, struct region *region) {
     return stem.bytes;
 }
 
-/* "" for a file of the working directory, so that its paths stay as they are written. */
+/* The folder of a run file; "" in the working directory, so that paths stay as they are written. */
 static const char *folder_of(const char *path, struct region *region) {
     char folder[PATH_BYTES] = "";
     if (path != NULL && strchr(path, '/') != NULL) {
@@ -301,10 +302,10 @@ static const char *folder_of(const char *path, struct region *region) {
     return region_copy_text(region, folder);
 }
 
-static const char *under(const char *set, const char *stem, const char *name,
-                         struct region *region) {
-    if (set != NULL) {
-        return set;
+static const char *output_path(const char *configured, const char *stem, const char *name,
+                               struct region *region) {
+    if (configured != NULL) {
+        return configured;
     }
     char path[2 * PATH_BYTES];
     file_join(stem, name, path, sizeof path);
@@ -327,19 +328,21 @@ static enum status read_source(const struct settings_source *source,
     for (int i = 0; i < source->override_count; i++) {
         TRY(read_override(&read, source->overrides[i], region, fault));
     }
-    TRY(check_together(&read, fault));
+    TRY(check_precision(&read, fault));
     TRY(read_offload(&read, fault));
-    read.snapshot_folder = under(read.snapshot_folder, read.stem, "snapshots", region);
-    read.export_folder = under(read.export_folder, read.stem, "model", region);
-    read.metrics_path = under(read.metrics_path, read.stem, "metrics.jsonl", region);
+    read.snapshot_folder = output_path(read.snapshot_folder, read.stem, "snapshots", region);
+    read.export_folder = output_path(read.export_folder, read.stem, "model", region);
+    read.metrics_path = output_path(read.metrics_path, read.stem, "metrics.jsonl", region);
     *settings = read;
     return OK;
 }
 
 static enum status check_path(const char *path, struct fault *fault) {
-    return strlen(path) < PATH_BYTES ? OK
-                                     : fault_set(fault, STATUS_INPUT, "run file", NULL,
-                                                 "a path of %zu characters", strlen(path));
+    return strlen(path) < PATH_BYTES
+               ? OK
+               : fault_set(fault, STATUS_INPUT, "run file", NULL,
+                           "the path has %zu characters, at most %d are allowed", strlen(path),
+                           PATH_BYTES - 1);
 }
 
 enum status settings_open(const char *path, const char *const *overrides, int override_count,

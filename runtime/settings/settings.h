@@ -1,4 +1,8 @@
-/* run: run.yaml and key=value overrides become one checked struct of settings. */
+/* settings: reads a run file and key=value overrides into one struct of checked settings. The table
+ * of keys is in setting_keys.c; sharding_settings.h derives the units and the sharding of a model,
+ * comma_list.h and path_list.h read lists, and model_config.h reads a model's config.json.
+ *
+ * public   comma_list.h model_config.h path_list.h setting_keys.h sharding_settings.h */
 #ifndef SKEP_SETTINGS_SETTINGS_H
 #define SKEP_SETTINGS_SETTINGS_H
 
@@ -14,30 +18,30 @@
 enum learning_rate_kind { RATE_CONSTANT, RATE_COSINE, RATE_WSD };
 enum init_kind { INIT_FROM_WEIGHTS, INIT_RANDOM };
 
-/* A number of run.yaml's list form, such as optimizer.betas. */
+/* The value of a key with two numbers, such as optimizer.betas. */
 struct number_pair {
     double first, second;
 };
 
-/* The settings of run.yaml, defaults in place of what it leaves out. Fields have the type that
- * their key's row in keys.c names: int64_t for numbers, choices and switches, double for reals,
- * uint64_t for bytes, const char * for texts and paths (NULL: unset), struct path_list for lists of
- * paths. Paths are relative to the working directory by now. */
+/* The settings of a run, with the default of each key that is not given. setting_keys.h states the
+ * type of a field for each type of key. Unset texts and paths are NULL. Paths are relative to the
+ * working directory. */
 struct settings {
     const char *run_file;         /* the run file, or "" */
     const char *folder;           /* of the run file; "": the working directory */
     const char **value_locations; /* of each key's value; NULL: the default */
-    const char *stem;             /* folder for unset outputs: the run file without its suffix */
+    const char *stem; /* folder for outputs without a path: the run file without its suffix */
     const char *model;
     int64_t init_kind; /* enum init_kind */
     int64_t seed, steps, pause_at;
-    int64_t threads;                                /* 0: the target's */
-    const char *target;                             /* NULL: this machine */
-    const char *frozen;                             /* names that do not train; NULL: none */
-    struct path_list train_files, validation_files; /* patterns not yet expanded; count 0: unset */
+    int64_t threads;    /* 0: as many as the target has */
+    const char *target; /* NULL: this machine */
+    const char *frozen; /* names of parameters that do not train; NULL: none */
+    struct path_list train_files, validation_files; /* paths and patterns; count 0: unset */
     const char *data_format;
-    int64_t document_end_token; /* the token that ends a document, or DATA_NO_SEPARATOR */
-    int64_t sequence_tokens, microbatch, batch_tokens; /* 0: taken from the model, or derived */
+    int64_t document_end_token;            /* DATA_NO_SEPARATOR: documents are not separated */
+    int64_t sequence_tokens, batch_tokens; /* 0: settings_check_model derives it */
+    int64_t microbatch;
     double learning_rate, epsilon, weight_decay, clip_norm;
     struct number_pair betas;
     int64_t learning_rate_kind; /* enum learning_rate_kind */
@@ -47,8 +51,8 @@ struct settings {
     int64_t wire_sum;
     int64_t zero_stage, replicas, prefetch_units, gathered_units_max, keep_gathered, reduce_at;
     const char *unit_policy, *unit_overrides, *offload;
-    unsigned offload_kinds; /* of enum offload: what the key lists */
-    const char *recompute;  /* one kind, or one per layer, comma-separated */
+    unsigned offload_kinds; /* bits of enum offload */
+    const char *recompute;  /* one kind, or a comma-separated list with one for each layer */
     int64_t context_tokens;
     int64_t eval_every, eval_tokens, snapshot_every, snapshot_keep;
     const char *snapshot_folder, *export_folder, *metrics_path;
@@ -59,82 +63,80 @@ struct settings {
     int64_t swarm_inner_steps, swarm_members_max, swarm_members_min, swarm_codec;
     double swarm_outer_lr, swarm_outer_momentum, swarm_quorum, swarm_shrink_after_s;
     double swarm_patience;
-    int64_t ranks;                   /* of the site; 0: alone, whatever the strategy says */
-    int64_t longest_document_tokens; /* tokens, when rows hold several; 0: a row is one document */
-    enum recompute *layer_recompute; /* [layers], by settings_check_model */
+    int64_t ranks;                   /* of the site; 0: one rank, and `strategy` has no effect */
+    int64_t longest_document_tokens; /* of rows with several documents; 0: rows have one */
+    enum recompute *layer_recompute; /* [layers], set by settings_check_model */
 };
 
-/* settings_open: the run file (NULL: defaults only, for a bare model), then each override in turn,
- * then the checks of keys against each other.
- * overrides  "key.sub=value" as given on the command line; "key=" gives the key its default
- * memory     everything in `region`
- * errors     STATUS_INPUT at file:line:column or "command line": unknown key (naming the nearest),
- *            wrong type, value out of range, keys that contradict each other; STATUS_USAGE: an
- *            override without '='. *settings is then untouched */
+/* settings_open: read the run file `path` (NULL: only defaults), apply each override in order, and
+ * check keys against each other.
+ * overrides  "key.sub=value" as on the command line; "key=" selects the key's default
+ * memory     in `region`
+ * errors     STATUS_INPUT at file:line:column or "command line": unknown key (the remedy is the
+ *            nearest), wrong type, value out of range, keys that contradict each other;
+ *            STATUS_USAGE: an override without '='. *settings is then unchanged */
 MUST_CHECK enum status settings_open(const char *path, const char *const *overrides,
                                      int override_count, struct region *region,
                                      struct settings *settings, struct fault *fault);
 
-/* Where a run starts from beside its text. */
+/* What settings_open_source needs besides the text. */
 struct settings_source {
-    const char *path; /* the text's, which names it and which its paths are relative to */
-    const char *stem; /* folder for unset outputs; NULL: `path` without its suffix */
+    const char *path; /* of the text; for faults, and the base of its relative paths */
+    const char *stem; /* folder for outputs without a path; NULL: `path` without its suffix */
     const char *const *overrides;
     int override_count;
 };
 
-/* settings_open_source: the same for `length` bytes of text that were read before. */
+/* settings_open_source: the same for `length` bytes of text that the caller has read. */
 MUST_CHECK enum status settings_open_source(const struct settings_source *source, const char *text,
                                             size_t length, struct region *region,
                                             struct settings *settings, struct fault *fault);
 
-/* settings_open_text: the same for a run file's `length` bytes of text that lie at `path`, without
- * overrides. Reads no file; asks only whether `model` exists. */
+/* settings_open_text: the same without overrides. It reads no file, and only tests whether the path
+ * of `model` exists. */
 MUST_CHECK enum status settings_open_text(const char *text, size_t length, const char *path,
                                           struct region *region, struct settings *settings,
                                           struct fault *fault);
 
-/* settings_check_model: what can be checked only against the model: sequence and context within its
- * positions, data.documents within its vocabulary, a recompute kind per layer. Fills in what
- * follows from the model: sequence, batch_tokens, context, layer_recompute.
- * errors  STATUS_INPUT naming the key and the model's figure; *settings is then untouched */
+/* settings_check_model: check settings against the model: batch.sequence and generate.context
+ * within its positions, data.documents within its vocabulary, strategy.recompute against its
+ * layers. Sets sequence_tokens, batch_tokens, context_tokens and layer_recompute.
+ * errors  STATUS_INPUT naming the key and the model's value; *settings is then unchanged */
 MUST_CHECK enum status settings_check_model(struct settings *settings,
                                             const struct blueprint *blueprint,
                                             struct region *region, struct fault *fault);
 
-/* settings_location: where the value of a key came from: "run.yaml:3:1" or "command line"; for a
- * default the run file, if there is one.
- * limits  `name` is a key's */
+/* settings_location: the source of a key's value: "run.yaml:3:1" or "command line"; for a default,
+ * the run file if one was read.
+ * limits  `name` is the name of a key */
 const char *settings_location(const struct settings *settings, const char *name);
 
-/* settings_key_location: the same for reasons that do not name the key: "command line: frozen".
- * memory  in `region`, or where settings_location has it */
+/* settings_key_location: the same for messages that do not name the key: "command line: frozen".
+ * memory  in `region`, or the string of settings_location */
 const char *settings_key_location(const struct settings *settings, const char *name,
                                   struct region *region);
 
-/* settings_learning_rate: learning rate of step `step` (counted from 0) of settings->steps. Warm-up
+/* settings_learning_rate: learning rate of optimizer step `step`, counted from 0. Warm-up
  * is linear from lr / warmup_steps, reached in step 0, to lr. Cosine then falls to a tenth of lr,
  * WSD holds lr and falls linearly to zero over the last fifth of all steps; both would arrive at
  * step settings->steps. */
 double settings_learning_rate(const struct settings *settings, int64_t step);
 
-/* settings_eval_rows: rows of an evaluation that reads eval.tokens, the last one whole; 0 for
- * all. */
+/* settings_eval_rows: rows of an evaluation, enough for eval.tokens; 0: all rows. */
 int64_t settings_eval_rows(const struct settings *settings);
 
-/* settings_print_keys: every key with class, default, unit and meaning; for `skep help keys`. */
+/* settings_print_keys: appends the table of keys that `skep help keys` prints. */
 void settings_print_keys(struct text *text);
 
-/* settings_describe: every key with its effective value, one "key: value" a line, in the table's
- * order: what a snapshot and the metrics' start line carry. shared_only leaves local keys out.
- * Reads back as a run file with the same effect. */
+/* settings_describe: appends a line "key: value" for each key, in the order of the table, as in
+ * snapshots; without local keys if `shared_only`. The text is a run file with the same settings. */
 void settings_describe(const struct settings *settings, bool shared_only, struct text *text);
 
-/* settings_describe_bytes_max: bytes that settings_describe's text takes at most, with its NUL; as
- * JSON with names in quotes too. */
+/* settings_describe_bytes_max: the most bytes of settings_describe's text with its NUL, also when
+ * it is written as JSON with names in quotes. */
 size_t settings_describe_bytes_max(const struct settings *settings);
 
-/* settings_describe_key: one key's effective value, as setting_write gives it. */
+/* settings_describe_key: appends the value of one key, as setting_write. */
 void settings_describe_key(const struct settings *settings, const struct setting_key *key,
                            struct text *text);
 

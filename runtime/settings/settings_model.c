@@ -1,4 +1,5 @@
-/* run_model: checks of a run's settings against its model, and what follows from both. */
+/* settings_model: checks settings against the model, and sets those that depend on it. */
+#include "base/bytes.h"
 #include "runtime/settings/comma_list.h"
 #include "runtime/settings/settings.h"
 
@@ -6,12 +7,8 @@
 
 enum { SEQUENCE_DEFAULT_MAX = 1024 };
 
-static int64_t at_most(int64_t value, int64_t limit) {
-    return value < limit ? value : limit;
-}
-
-static enum status refuse_positions(const struct settings *settings, const char *key, int64_t value,
-                                    int64_t positions, struct fault *fault) {
+static enum status positions_fault(const struct settings *settings, const char *key, int64_t value,
+                                   int64_t positions, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, settings_location(settings, key), NULL,
                      "%s is %lld, the model has %lld positions", key, (long long)value,
                      (long long)positions);
@@ -20,19 +17,19 @@ static enum status refuse_positions(const struct settings *settings, const char 
 static enum status fill_sizes(struct settings *settings, const struct blueprint *blueprint,
                               struct fault *fault) {
     int64_t positions = blueprint->max_positions;
-    int64_t sequence = settings->sequence_tokens == 0 ? at_most(positions, SEQUENCE_DEFAULT_MAX)
+    int64_t sequence = settings->sequence_tokens == 0 ? min_i64(positions, SEQUENCE_DEFAULT_MAX)
                                                       : settings->sequence_tokens;
     int64_t longest =
         settings->longest_document_tokens == 0 ? sequence : settings->longest_document_tokens;
     int64_t context =
-        settings->context_tokens == 0 ? at_most(sequence, positions) : settings->context_tokens;
+        settings->context_tokens == 0 ? min_i64(sequence, positions) : settings->context_tokens;
     if (longest > positions) {
-        return refuse_positions(settings, "batch.sequence", longest, positions, fault);
+        return positions_fault(settings, "batch.sequence", longest, positions, fault);
     }
     if (context > positions) {
-        return refuse_positions(settings, "generate.context", context, positions, fault);
+        return positions_fault(settings, "generate.context", context, positions, fault);
     }
-    int64_t ranks = settings->ranks < 1 ? 1 : settings->ranks;
+    int64_t ranks = max_i64(settings->ranks, 1);
     int64_t tokens = settings->batch_tokens == 0 ? sequence * settings->microbatch * ranks
                                                  : settings->batch_tokens;
     if (tokens % sequence != 0) {
@@ -76,8 +73,9 @@ static enum status fill_recompute(struct settings *settings, const struct bluepr
     for (int64_t layer = 0; comma_list_next(&at, &item); layer++) {
         if (!recompute_parse(&item, &kinds[layer])) {
             return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.recompute"),
-                             NULL, "strategy.recompute: \"%.*s\" is none of none, selective, block",
-                             (int)at_most((int64_t)item.length, 80), item.text);
+                             NULL,
+                             "strategy.recompute: \"%.*s\" is not one of none, selective, block",
+                             (int)min_i64((int64_t)item.length, 80), item.text);
         }
     }
     for (int64_t layer = count; layer < blueprint->layers; layer++) {
@@ -97,5 +95,5 @@ enum status settings_check_model(struct settings *settings, const struct bluepri
 }
 
 int64_t settings_eval_rows(const struct settings *settings) {
-    return (settings->eval_tokens + settings->sequence_tokens - 1) / settings->sequence_tokens;
+    return div_ceil(settings->eval_tokens, settings->sequence_tokens);
 }

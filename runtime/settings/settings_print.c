@@ -1,10 +1,10 @@
-/* run_print: a run's settings written out, and the table of keys for people. */
+/* settings_print: writes the settings of a run, and the table of keys of `skep help keys`. */
 #include "runtime/settings/setting_value.h"
 #include "runtime/settings/settings.h"
 
 #include <string.h>
 
-enum { LINE_EXTRA_BYTES = 8 }; /* quotes of the name and of a bare word, colon, end of line */
+enum { LINE_EXTRA_BYTES = 8 }; /* quotes of the name and the value, colon, line break */
 
 void settings_describe_key(const struct settings *settings, const struct setting_key *key,
                            struct text *text) {
@@ -12,12 +12,12 @@ void settings_describe_key(const struct settings *settings, const struct setting
 }
 
 size_t settings_describe_bytes_max(const struct settings *settings) {
-    size_t room = 1;
+    size_t bytes = 1;
     for (int i = 0; i < setting_key_count(); i++) {
-        room += strlen(setting_key_at(i)->name) + LINE_EXTRA_BYTES +
-                setting_bytes_max(settings, setting_key_at(i));
+        bytes += strlen(setting_key_at(i)->name) + LINE_EXTRA_BYTES +
+                 setting_bytes_max(settings, setting_key_at(i));
     }
-    return room;
+    return bytes;
 }
 
 void settings_describe(const struct settings *settings, bool shared_only, struct text *text) {

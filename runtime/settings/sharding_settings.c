@@ -2,11 +2,11 @@
 
 #include <stdio.h>
 
-static int64_t ranks_of(const struct settings *settings) {
+static int64_t rank_count(const struct settings *settings) {
     return settings->ranks < 1 ? 1 : settings->ranks;
 }
 
-/* "1, 2, 4 or 8": numbers of replicas that so many ranks can have. */
+/* Appends the numbers of replicas that `ranks` ranks can have: "1, 2, 4 or 8". */
 static void list_divisors(int64_t ranks, struct text *text) {
     for (int64_t divisor = 1; divisor <= ranks; divisor++) {
         if (ranks % divisor == 0) {
@@ -37,7 +37,7 @@ static enum status read_units(const struct settings *settings, const struct blue
                               struct region *region, struct unit_table *units,
                               struct fault *fault) {
     const struct unit_options options = {
-        .world = ranks_of(settings),
+        .world = rank_count(settings),
         .wrap = settings->unit_policy,
         .frozen = settings->frozen,
         .wrap_place = settings_key_location(settings, "strategy.units", region),
@@ -54,7 +54,7 @@ static enum status read_strategies(const struct settings *settings, const struct
         .overrides = settings->unit_overrides,
         .place = settings_key_location(settings, "strategy.overrides", region)};
     TRY(strategy_read(&keys, units, region, strategies, fault));
-    if (ranks_of(settings) / settings->replicas > 1) {
+    if (rank_count(settings) / settings->replicas > 1) {
         TRY(strategy_check_reduction(*strategies, units, (enum reduce_at)settings->reduce_at,
                                      settings_key_location(settings, "strategy.reduce_at", region),
                                      fault));
@@ -64,14 +64,14 @@ static enum status read_strategies(const struct settings *settings, const struct
 
 enum status sharding_settings_read(const struct settings *settings,
                                    const struct blueprint *blueprint, struct region *region,
-                                   struct sharding_settings *spread, struct fault *fault) {
+                                   struct sharding_settings *result, struct fault *fault) {
     struct sharding_settings read;
     const struct unit_strategy *strategies = NULL;
     TRY(check_replicas(settings, fault));
     TRY(read_units(settings, blueprint, region, &read.units, fault));
     TRY(read_strategies(settings, &read.units, region, &strategies, fault));
     int replicate = settings->ranks == 0 ? 1 : (int)settings->replicas;
-    read.sharding = (struct sharding){.shard = (int)ranks_of(settings) / replicate,
+    read.sharding = (struct sharding){.shard = (int)rank_count(settings) / replicate,
                                       .replicate = replicate,
                                       .units = strategies,
                                       .prefetch = (int)settings->prefetch_units,
@@ -79,6 +79,6 @@ enum status sharding_settings_read(const struct settings *settings,
                                       .reduce_at = (enum reduce_at)settings->reduce_at,
                                       .reduce = (enum dtype)settings->reduce_dtype,
                                       .wire_sum = (enum wire_sum)settings->wire_sum};
-    *spread = read;
+    *result = read;
     return OK;
 }

@@ -1,4 +1,5 @@
-/* spread: what a run's strategy means for its model over the ranks of a site. */
+/* sharding_settings: the units of a model and their sharding over the ranks of a site, from the
+ * keys `strategy` and `frozen`. */
 #ifndef SKEP_SETTINGS_SHARDING_SETTINGS_H
 #define SKEP_SETTINGS_SHARDING_SETTINGS_H
 
@@ -10,18 +11,17 @@ struct sharding_settings {
     struct sharding sharding;
 };
 
-/* sharding_settings_read: units and every unit's strategy from the keys `strategy` and `frozen`,
- * for settings->ranks. A run that is alone (ranks 0) is not asked whether its strategy suits one
- * rank.
- * limits  the run has been checked against the blueprint
+/* sharding_settings_read: the units of a model and the sharding of each, for settings->ranks. If
+ * that is 0, the run has one rank, and the strategy is not checked against the number of ranks.
+ * limits  settings_check_model has succeeded
  * memory  in `region`
- * errors  STATUS_INPUT at the key's place: those of unit_table_init and strategy_read; replicas
- *         that do not divide the ranks; a strategy.reduce_at that these ranks cannot have. *spread
- * is then untouched */
+ * errors  STATUS_INPUT at the key's location: those of unit_table_init and strategy_read; replicas
+ *         that do not divide the ranks; a strategy.reduce_at that the ranks do not permit. *result
+ *         is then unchanged */
 MUST_CHECK enum status sharding_settings_read(const struct settings *settings,
                                               const struct blueprint *blueprint,
                                               struct region *region,
-                                              struct sharding_settings *spread,
+                                              struct sharding_settings *result,
                                               struct fault *fault);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "runtime/data/data_roots.h"
+#include "runtime/data/data_match.h"
 #include "runtime/model/families/families.h"
 #include "runtime/settings/model_config.h"
 #include "runtime/swarm_setup/genesis.h"

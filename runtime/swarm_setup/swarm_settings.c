@@ -1,6 +1,6 @@
 #include "runtime/swarm_setup/swarm_setup.h"
 
-#include "runtime/data/data_roots.h"
+#include "runtime/data/data_match.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -57,12 +57,13 @@ class Trained(RunTest):
         write_tokens(folder.path / "train.u16", 5000, 97, 1)
         result = folder.train()
         self.assert_exit(result, 2)
-        self.assertIn("data.train: the data hold 10000 bytes now, the snapshot's run had 12000",
+        self.assertIn("data.train: the data have 10000 bytes, and the snapshot's run had 12000",
                       result.stderr)
         write_tokens(folder.path / "train.u16", 6000, 97, 3)
         result = folder.train()
         self.assert_exit(result, 2)
-        self.assertIn("data.train: the files have other contents", result.stderr)
+        self.assertIn("data.train: the files have the sizes that the snapshot states but other",
+                      result.stderr)
         write_tokens(folder.path / "train.u16", 6000, 97, 1)
         self.assert_exit(folder.train(), 0)
 

@@ -1,6 +1,6 @@
 /* Tests of train/data_roots: roots against those of test_merkle's Python tree, and each way in
  * which local files can be other ones than the swarm's. */
-#include "runtime/data/data_roots.h"
+#include "runtime/data/data_match.h"
 #include "scratch.h"
 
 #include <setjmp.h>
@@ -101,7 +101,7 @@ static void the_first_field_that_differs_is_named(void **state) {
     static const struct {
         const char *train[3], *place, *reason;
     } ROWS[] = {
-        {{"long.txt"}, "data.train", "1 file here, the swarm heather has 2"},
+        {{"long.txt"}, "data.train", "1 file here, and the swarm heather has 2"},
         {{"four.u16", "long.txt"},
          "four.u16",
          "is not file 1 of the swarm's data.train, long.txt: bytes 4 here, 1048577 there"},
@@ -170,7 +170,8 @@ static void data_that_are_nowhere_are_asked_for_by_name(void **state) {
     assert_int_equal(data_match_check(&member, &manifest, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, "data.train");
     assert_string_equal(fault.reason,
-                        "the swarm's data are not here: 1 file, the first long.txt of 1.00 MiB");
+                        "the swarm's data files are missing: 1 file, of which the first is "
+                        "long.txt of 1.00 MiB");
     const struct manifest_file *files = NULL;
     int count = 77;
     assert_int_equal(data_match_hash(&member, &region, &files, &count, &fault), STATUS_INPUT);

@@ -1,6 +1,6 @@
 /* Tests of train/sample_share: every window of the given ranges comes once, in their order,
  * whatever was trained before, and nothing else does. */
-#include "runtime/data/sample_share.h"
+#include "runtime/data/sample_assignment.h"
 #include "scratch.h"
 
 #include "base/check.h"
@@ -49,8 +49,8 @@ static int close_data(void **state) {
 /* All windows of the ranges, sample by sample, less the trained ones. */
 static int64_t expect_windows(const struct sample_assignment *share, int64_t *windows) {
     int64_t count = 0;
-    for (uint32_t r = 0; r < share->given_count; r++) {
-        for (uint64_t at = share->given[r].begin; at < share->given[r].end; at++) {
+    for (uint32_t r = 0; r < share->assigned_count; r++) {
+        for (uint64_t at = share->assigned[r].begin; at < share->assigned[r].end; at++) {
             bool trained = false;
             for (uint32_t t = 0; t < share->trained_count; t++) {
                 trained |= at >= share->trained[t].begin && at < share->trained[t].end;

@@ -89,17 +89,17 @@ static void tokens_are_little_endian_and_unsigned(void **state) {
 static void what_cannot_be_told_or_is_damaged_is_refused(void **state) {
     (void)state;
     scratch_write("bare.bin", "abcdefgh", 8);
-    refused("bare.bin", NULL, "neither llm.c's magic nor the suffix");
+    refused("bare.bin", NULL, "neither a header of llm.c nor the suffix");
     assert_non_null(strstr(fault.remedy, "data.format"));
     assert_string_equal(fault.subject, "bare.bin");
-    refused("bare.bin", "u8", "none of u16, u32, bytes");
+    refused("bare.bin", "u8", "not one of u16, u32, bytes");
     refused("missing.u16", NULL, "cannot open");
     scratch_write("empty.u16", "", 0);
     refused("empty.u16", NULL, "no tokens");
     scratch_write("odd.u16", "abc", 3);
-    refused("odd.u16", NULL, "not whole tokens");
+    refused("odd.u16", NULL, "not a whole number of tokens");
     scratch_write("odd.u32", "abcdef", 6);
-    refused("odd.u32", NULL, "not whole tokens");
+    refused("odd.u32", NULL, "not a whole number of tokens");
     refused(".", NULL, "regular file");
 }
 
@@ -109,24 +109,24 @@ static void headers_that_do_not_match_the_file_are_refused(void **state) {
         .count = 100, .modulus = 50, .width = 2, .magic = 20240520, .version = 1};
     scratch_write_tokens("cut.bin", &tokens);
     assert_int_equal(truncate("cut.bin", 1024 + 2 * 99), 0);
-    refused("cut.bin", NULL, "promises 100 tokens, so 1224 bytes; the file has 1222");
+    refused("cut.bin", NULL, "states 100 tokens, which need 1224 bytes; the file has 1222");
     scratch_write_tokens("long.bin", &tokens);
     assert_int_equal(truncate("long.bin", 1024 + 2 * 101), 0);
-    refused("long.bin", NULL, "promises 100 tokens");
+    refused("long.bin", NULL, "states 100 tokens");
     tokens.version = 2;
     scratch_write_tokens("version.bin", &tokens);
-    refused("version.bin", NULL, "version is 2");
+    refused("version.bin", NULL, "has version 2");
     tokens.version = 1;
     tokens.magic = 20240522; /* llm.c's multiple-choice files hold no text */
     scratch_write_tokens("magic.bin", &tokens);
-    refused("magic.bin", NULL, "neither llm.c's magic");
+    refused("magic.bin", NULL, "neither a header of llm.c");
     tokens.magic = 20240520;
     tokens.count = 0;
     scratch_write_tokens("none.bin", &tokens);
     refused("none.bin", NULL, "no tokens");
     scratch_write_tokens("head.bin", &tokens);
     assert_int_equal(truncate("head.bin", 1000), 0);
-    refused("head.bin", NULL, "neither llm.c's magic");
+    refused("head.bin", NULL, "neither a header of llm.c");
 }
 
 static void a_file_that_shrinks_while_open_is_an_error(void **state) {

@@ -1,5 +1,6 @@
-#include "runtime/data/data_roots.h"
+#include "runtime/data/data_match.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/limits.h"
@@ -13,21 +14,21 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STAGING_BYTES = LEAF_BYTES, SHORT_ROOT_LETTERS = 16 };
+enum { STAGING_BYTES = LEAF_BYTES, SHORT_ROOT_DIGITS = 16 };
 
-static const uint64_t TOLD_BYTES = (uint64_t)1 << 30; /* a second or more: people wonder */
-static const int64_t TOLD_NS = 10000000000;           /* between two lines */
+static const uint64_t PROGRESS_BYTES_MIN = (uint64_t)1 << 30; /* smaller data log no progress */
+static const int64_t PROGRESS_INTERVAL_NS = 10 * NS_PER_SECOND;
 
-/* Local files, and how far their reading is. */
+/* Local files, and the progress of reading them. */
 struct reading {
-    struct manifest_file *files; /* `root` only of those read so far */
+    struct manifest_file *files; /* `root` is set when a file has been read */
     const char **paths;
     int count, train_count;
     struct region *region;
     struct fault *fault;
     char *staging;
     uint64_t total, done;
-    int64_t told_ns;
+    int64_t logged_ns;
 };
 
 static const char *format_name(enum token_format format) {
@@ -45,8 +46,8 @@ static const char *name_of(const char *path) {
     return slash == NULL ? path : slash + 1;
 }
 
-static enum status look_at(struct reading *reading, const struct settings *settings,
-                           const char *path, enum manifest_data data) {
+static enum status add_file(struct reading *reading, const struct settings *settings,
+                            const char *path, enum manifest_data data) {
     struct token_file file;
     TRY(token_file_open(path, settings->data_format, &file, reading->fault));
     reading->paths[reading->count] = path;
@@ -61,17 +62,17 @@ static enum status look_at(struct reading *reading, const struct settings *setti
     return OK;
 }
 
-static enum status refuse_none(const struct settings *settings, struct fault *fault) {
+static enum status no_data_fault(const struct settings *settings, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, settings->run_file, "name token files in data.train",
-                     "there is no data");
+                     "no data files are set");
 }
 
-/* All files with their sizes and formats; none of their bytes yet. */
+/* Lists all files with their sizes and formats, without reading their tokens. */
 static enum status open_reading(const struct settings *settings, bool validation,
                                 struct reading *reading) {
     struct path_list lists[2] = {{.count = 0}, {.count = 0}};
     if (settings->train_files.count == 0) {
-        return refuse_none(settings, reading->fault);
+        return no_data_fault(settings, reading->fault);
     }
     enum status status =
         path_list_expand(&settings->train_files, reading->region, &lists[0], reading->fault);
@@ -88,21 +89,21 @@ static enum status open_reading(const struct settings *settings, bool validation
     reading->train_count = lists[0].count;
     for (int list = 0; list < 2; list++) {
         for (int i = 0; i < lists[list].count && status == OK; i++) {
-            status = look_at(reading, settings, lists[list].paths[i],
-                             list == 0 ? MANIFEST_TRAIN : MANIFEST_VALIDATION);
+            status = add_file(reading, settings, lists[list].paths[i],
+                              list == 0 ? MANIFEST_TRAIN : MANIFEST_VALIDATION);
         }
     }
     return status;
 }
 
-static void tell(struct reading *reading) {
+static void log_progress(struct reading *reading) {
     int64_t now_ns = clock_monotonic_ns();
     char done[24];
     char total[24];
-    if (reading->total < TOLD_BYTES || now_ns - reading->told_ns < TOLD_NS) {
+    if (reading->total < PROGRESS_BYTES_MIN || now_ns - reading->logged_ns < PROGRESS_INTERVAL_NS) {
         return;
     }
-    reading->told_ns = now_ns;
+    reading->logged_ns = now_ns;
     log_line(LOG_INFO, "reading the data files: %s of %s", text_bytes(reading->done, done),
              text_bytes(reading->total, total));
 }
@@ -114,13 +115,13 @@ static enum status read_root(struct reading *reading, int index, int fd) {
     merkle_begin(&stream);
     for (uint64_t at = 0; at < file->bytes && status == OK; at += STAGING_BYTES) {
         uint64_t left = file->bytes - at;
-        size_t some = left < STAGING_BYTES ? (size_t)left : STAGING_BYTES;
+        size_t some = min_u64(left, STAGING_BYTES);
         status = file_read_at(fd, reading->paths[index], reading->staging, some, (int64_t)at,
                               reading->fault);
         if (status == OK) {
             merkle_add(&stream, reading->staging, some);
             reading->done += some;
-            tell(reading);
+            log_progress(reading);
         }
         if (status == OK && stop_requested()) {
             status = fault_set(reading->fault, STATUS_STOPPED, "data", NULL, "asked to stop");
@@ -146,7 +147,8 @@ static enum status read_file(struct reading *reading, int index) {
 }
 
 static void begin_reading(struct reading *reading, struct region *region, struct fault *fault) {
-    *reading = (struct reading){.region = region, .fault = fault, .told_ns = clock_monotonic_ns()};
+    *reading =
+        (struct reading){.region = region, .fault = fault, .logged_ns = clock_monotonic_ns()};
 }
 
 enum status data_match_hash(const struct settings *settings, struct region *region,
@@ -181,7 +183,7 @@ static bool cache_folder(char *out, size_t capacity) {
     return length > 0 && (size_t)length < capacity;
 }
 
-static bool is_there(const char *path, uint64_t bytes) {
+static bool has_size(const char *path, uint64_t bytes) {
     struct fault fault;
     int64_t found = 0;
     int fd = -1;
@@ -195,14 +197,14 @@ static bool is_there(const char *path, uint64_t bytes) {
 static const char *find_file(const struct manifest_file *file, struct region *region) {
     char folder[PATH_BYTES];
     char path[2 * PATH_BYTES];
-    if (is_there(file->name, file->bytes)) {
+    if (has_size(file->name, file->bytes)) {
         return region_copy_text(region, file->name);
     }
     if (!cache_folder(folder, sizeof folder)) {
         return NULL;
     }
     file_join(folder, file->name, path, sizeof path);
-    return is_there(path, file->bytes) ? region_copy_text(region, path) : NULL;
+    return has_size(path, file->bytes) ? region_copy_text(region, path) : NULL;
 }
 
 static void find_list(const struct manifest *manifest, enum manifest_data data,
@@ -241,23 +243,24 @@ static int train_count_of(const struct manifest *manifest) {
     return count;
 }
 
-static enum status refuse_missing(const struct manifest *manifest, struct fault *fault) {
+static enum status missing_data_fault(const struct manifest *manifest, struct fault *fault) {
     const struct manifest_file *first = &manifest->files[0];
     char bytes[24];
     char remedy[sizeof fault->remedy];
     snprintf(remedy, sizeof remedy,
-             "put them into the working directory or ~/.cache/skep/data, or say data.train=PATH");
-    return fault_set(fault, STATUS_INPUT, "data.train", remedy,
-                     "the swarm's data are not here: %d file%s, the first %.80s of %s",
-                     train_count_of(manifest), train_count_of(manifest) == 1 ? "" : "s",
-                     first->name, text_bytes(first->bytes, bytes));
+             "put them into the working directory or ~/.cache/skep/data, or set data.train=PATH");
+    return fault_set(
+        fault, STATUS_INPUT, "data.train", remedy,
+        "the swarm's data files are missing: %d file%s, of which the first is %.80s of %s",
+        train_count_of(manifest), train_count_of(manifest) == 1 ? "" : "s", first->name,
+        text_bytes(first->bytes, bytes));
 }
 
-static enum status refuse_count(const struct manifest *manifest, enum manifest_data data, int here,
-                                int wanted, struct fault *fault) {
+static enum status count_fault(const struct manifest *manifest, enum manifest_data data, int here,
+                               int wanted, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, manifest_data_name(data),
-                     "name the swarm's own files, in its order",
-                     "%d file%s here, the swarm %.63s has %d", here, here == 1 ? "" : "s",
+                     "list the swarm's files in its order",
+                     "%d file%s here, and the swarm %.63s has %d", here, here == 1 ? "" : "s",
                      manifest->name, wanted);
 }
 
@@ -266,19 +269,19 @@ static enum status check_counts(const struct reading *reading, const struct mani
     int held_out = manifest->file_count - train;
     int held_out_here = reading->count - reading->train_count;
     if (reading->train_count != train) {
-        return refuse_count(manifest, MANIFEST_TRAIN, reading->train_count, train, reading->fault);
+        return count_fault(manifest, MANIFEST_TRAIN, reading->train_count, train, reading->fault);
     }
     return held_out_here == 0 || held_out_here == held_out
                ? OK
-               : refuse_count(manifest, MANIFEST_VALIDATION, held_out_here, held_out,
-                              reading->fault);
+               : count_fault(manifest, MANIFEST_VALIDATION, held_out_here, held_out,
+                             reading->fault);
 }
 
-static enum status refuse_file(const struct reading *reading, int index,
-                               const struct manifest_file *wanted, const char *difference) {
+static enum status file_fault(const struct reading *reading, int index,
+                              const struct manifest_file *wanted, const char *difference) {
     int number = index - (wanted->data == MANIFEST_TRAIN ? 0 : reading->train_count) + 1;
     return fault_set(reading->fault, STATUS_INPUT, reading->paths[index],
-                     "name the swarm's own files, in its order",
+                     "list the swarm's files in its order",
                      "is not file %d of the swarm's %s, %.80s: %s", number,
                      manifest_data_name(wanted->data), wanted->name, difference);
 }
@@ -290,12 +293,12 @@ static enum status check_form(const struct reading *reading, int index,
     if (here->bytes != wanted->bytes) {
         snprintf(difference, sizeof difference, "bytes %llu here, %llu there",
                  (unsigned long long)here->bytes, (unsigned long long)wanted->bytes);
-        return refuse_file(reading, index, wanted, difference);
+        return file_fault(reading, index, wanted, difference);
     }
     if (strcmp(here->format, wanted->format) != 0) {
         snprintf(difference, sizeof difference, "format %s here, %s there", here->format,
                  wanted->format);
-        return refuse_file(reading, index, wanted, difference);
+        return file_fault(reading, index, wanted, difference);
     }
     return OK;
 }
@@ -308,12 +311,12 @@ static enum status check_root(const struct reading *reading, int index,
     if (hash_equal(&here->root, &wanted->root)) {
         return OK;
     }
-    snprintf(difference, sizeof difference, "root %.*s... here, %.*s... there", SHORT_ROOT_LETTERS,
-             hash_hex(&here->root, hex[0]), SHORT_ROOT_LETTERS, hash_hex(&wanted->root, hex[1]));
-    return refuse_file(reading, index, wanted, difference);
+    snprintf(difference, sizeof difference, "root %.*s... here, %.*s... there", SHORT_ROOT_DIGITS,
+             hash_hex(&here->root, hex[0]), SHORT_ROOT_DIGITS, hash_hex(&wanted->root, hex[1]));
+    return file_fault(reading, index, wanted, difference);
 }
 
-/* What is cheap to see comes first, for all files. */
+/* Sizes and formats of all files are checked before any contents, which take long to read. */
 static enum status check_all(struct reading *reading, const struct manifest *manifest) {
     TRY(check_counts(reading, manifest));
     for (int i = 0; i < reading->count; i++) {
@@ -331,7 +334,7 @@ enum status data_match_check(const struct settings *settings, const struct manif
     struct region scratch = {0};
     struct reading reading;
     if (settings->train_files.count == 0) {
-        return refuse_missing(manifest, fault);
+        return missing_data_fault(manifest, fault);
     }
     bool held_out =
         settings->validation_files.count > 0 && train_count_of(manifest) < manifest->file_count;
