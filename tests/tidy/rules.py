@@ -243,6 +243,7 @@ PLAIN_FOLDERS = (
     "tests/tidy",
     "tests/unit/arena",
     "tests/unit/base",
+    "tests/unit/checkpoint",
     "tests/unit/model",
     "tests/unit/schedule",
     "tests/unit/shard",

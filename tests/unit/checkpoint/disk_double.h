@@ -1,6 +1,5 @@
-/* disk_double: stands between the code under test and the file calls it makes (linked with --wrap):
- * counts them, kills the process or fails at a chosen one, and keeps account of what a power cut
- * would have lost. */
+/* disk_double: wraps the file calls of the code under test (linked with --wrap): counts them, kills
+ * the process or fails at a chosen call, and records the bytes that a power cut would have lost. */
 #ifndef SKEP_TESTS_UNIT_CHECKPOINT_DISK_DOUBLE_H
 #define SKEP_TESTS_UNIT_CHECKPOINT_DISK_DOUBLE_H
 

@@ -82,7 +82,7 @@ void run_finish(struct run_fixture *run) {
     free(run);
 }
 
-/* All bit patterns are fair: infinities, NaNs and denormals come back as they were. */
+/* Any bit pattern: infinities, NaNs and denormals are restored bit for bit. */
 static uint8_t byte_of(int group, int tensor, int64_t i, int64_t step) {
     return (uint8_t)((uint64_t)(i * 131 + step * 17 + tensor * 7 + group * 59 + 1) * 2654435761u >>
                      13);

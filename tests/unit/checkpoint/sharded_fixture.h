@@ -1,5 +1,5 @@
-/* sharded_fixture: the training state of a small model whose every element follows from its place,
- * and what of it each rank of a world of any size holds. */
+/* sharded_fixture: the training state of a small model whose every element follows from its
+ * index, and the part of it on each rank of a world of any size. */
 #ifndef SKEP_TESTS_UNIT_CHECKPOINT_SHARDED_FIXTURE_H
 #define SKEP_TESTS_UNIT_CHECKPOINT_SHARDED_FIXTURE_H
 

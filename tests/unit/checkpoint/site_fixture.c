@@ -92,7 +92,7 @@ static bool take_round(int world, const int *fds, struct site_message *messages)
     answer.status = lost > 0 ? STATUS_LOST : answer.status;
     for (int rank = 0; rank < world; rank++) {
         ssize_t sent = send(fds[rank], &answer, sizeof answer, MSG_NOSIGNAL);
-        (void)sent; /* to one that is gone */
+        (void)sent; /* the rank may have ended */
     }
     return lost == 0;
 }

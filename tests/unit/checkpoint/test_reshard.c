@@ -220,7 +220,7 @@ static void any_world_loads_what_any_world_exported(void **state) {
     sharded_finish(sharded);
 }
 
-/* It lies on the last rank; the first tells of it as well. */
+/* The weight is on the last rank; the first rank returns the same fault. */
 static void a_weight_that_is_not_finite_fails_the_export_of_all(void **state) {
     (void)state;
     static char path[PATH_BYTES];

@@ -90,7 +90,7 @@ static void retention_goes_by_the_order_of_saving(void **state) {
         assert_string_equal(run_steps(run), LEFT[i]);
         assert_int_equal(run_newest(run), STEPS[i]);
     }
-    /* Another process goes on in the same order; a step saved again is replaced. */
+    /* Another process continues the sequence; a step that is saved again is replaced. */
     run_fixture_open(run, &writer);
     assert_int_equal(run_save(run, &writer, 15), OK);
     assert_string_equal(run_steps(run), "20 15");

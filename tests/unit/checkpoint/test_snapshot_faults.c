@@ -103,7 +103,7 @@ static void old_or_new_state_is_found_after_a_torn_write(void **state) {
     kill_everywhere(DISK_TEAR);
 }
 
-/* The process lives on: the fault is told, and a later save by the same writer works. */
+/* The process survives: the save returns the fault, and the same writer can save later. */
 static void old_or_new_state_is_found_after_an_error_at_any_call(void **state) {
     (void)state;
     for (size_t s = 0; s < ARRAY_COUNT(SCENARIOS); s++) {

@@ -283,7 +283,7 @@ static bool fill_disk(int pages) {
     return mounted;
 }
 
-/* The last test: its process does not come back to the mounts of the others. */
+/* It must be the last test: its process keeps mounts of its own. */
 static void a_full_disk_is_one_on_every_rank(void **state) {
     (void)state;
     if (sysconf(_SC_PAGESIZE) != 4096 || !leave_the_mounts()) {
