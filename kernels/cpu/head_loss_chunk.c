@@ -1,12 +1,9 @@
 #include "kernels/head_loss_chunk.h"
 
+#include "base/bytes.h"
 #include "kernels/items.h"
 
 enum { CHUNK_TOKENS_STEP = 16, ROW_ALIGN_ELEMENTS = 16 };
-
-static int64_t round_up(int64_t value, int64_t step) {
-    return (value + step - 1) / step * step;
-}
 
 int64_t head_loss_chunk_within(int64_t tokens, int64_t vocab, int64_t bytes) {
     int64_t row_bytes = round_up(vocab, ROW_ALIGN_ELEMENTS) * (int64_t)sizeof(float);

@@ -1,5 +1,6 @@
 #include "kernels/matmul.h"
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "kernels/cpu/cpu.h"
 
@@ -58,14 +59,6 @@ struct matmul_job {
     int64_t row_parts;  /* number of parts of the rows; one item is one strip x one part */
 };
 
-static int64_t ceil_div(int64_t value, int64_t divisor) {
-    return (value + divisor - 1) / divisor;
-}
-
-static int64_t round_up(int64_t value, int64_t multiple) {
-    return ceil_div(value, multiple) * multiple;
-}
-
 static int64_t min_int64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -73,7 +66,7 @@ static int64_t min_int64(int64_t a, int64_t b) {
 /* The block size that divides `size` into blocks of at most `limit` that are as equal as
  * possible. */
 static int64_t even_block(int64_t size, int64_t limit) {
-    return ceil_div(size, ceil_div(size, limit));
+    return div_ceil(size, div_ceil(size, limit));
 }
 
 static bool needs_sum_buffer(const struct matmul_args *args, int64_t depth) {
@@ -249,7 +242,7 @@ static void set_prefetch(const struct matmul_job *job, const struct strip_work *
     int64_t column = strip->next_column;
     int64_t depth = job->depth_start;
     if (job->args->transpose_b) {
-        int64_t row_lines = ceil_div(job->depth * bytes, CACHE_LINE_BYTES);
+        int64_t row_lines = div_ceil(job->depth * bytes, CACHE_LINE_BYTES);
         column += call * lines / row_lines;
         depth += call * lines % row_lines * CACHE_LINE_BYTES / bytes;
         tile->prefetch_stride = CACHE_LINE_BYTES;
@@ -305,7 +298,7 @@ static void multiply_item(void *context, int64_t item, int thread) {
     strip_init(job, item, thread, &strip);
     bool biased = job->bias != NULL && is_last_depth_block(job);
     struct matmul_tile tile = {.b_stride = strip.b_stride,
-                               .steps = ceil_div(job->depth, kernel->group)};
+                               .steps = div_ceil(job->depth, kernel->group)};
     int64_t call = 0;
     for (int64_t t = strip.tile; t < strip.tile_end; t++) {
         int64_t row = tile_first_row(job, t);
@@ -340,9 +333,9 @@ static int64_t choose_row_parts(int64_t strips, int64_t tiles, int threads) {
 
 static void run_block(const struct compute *compute, struct matmul_job *job) {
     job->threads = compute->pool->thread_count;
-    job->pack_tiles = min_int64(ceil_div(job->tiles, 2 * job->threads), PACK_TILES_MAX);
-    pool_run(compute->pool, pack_a_item, job, ceil_div(job->tiles, job->pack_tiles));
-    int64_t strips = ceil_div(job->columns, MATMUL_STRIP);
+    job->pack_tiles = min_int64(div_ceil(job->tiles, 2 * job->threads), PACK_TILES_MAX);
+    pool_run(compute->pool, pack_a_item, job, div_ceil(job->tiles, job->pack_tiles));
+    int64_t strips = div_ceil(job->columns, MATMUL_STRIP);
     job->row_parts = choose_row_parts(strips, job->tiles, job->threads);
     pool_run(compute->pool, multiply_item, job, strips * job->row_parts);
 }
@@ -374,7 +367,7 @@ void matmul_run(const struct compute *compute, const struct matmul_args *args, c
     }
     for (job.row = 0; job.row < args->m; job.row += job.block_sizes.rows) {
         job.rows = min_int64(job.block_sizes.rows, args->m - job.row);
-        job.tiles = ceil_div(job.rows, job.kernel->rows);
+        job.tiles = div_ceil(job.rows, job.kernel->rows);
         for (job.column = 0; job.column < args->n; job.column += job.block_sizes.columns) {
             job.columns = min_int64(job.block_sizes.columns, args->n - job.column);
             for (job.depth_start = 0; job.depth_start < args->k;

@@ -1,5 +1,6 @@
 #include "runtime/inner_training/inner_weights.h"
 
+#include "base/bytes.h"
 #include "runtime/session/rank_parts.h"
 
 #include <string.h>
@@ -110,10 +111,6 @@ static void broadcast(struct session *session, int root, int64_t count) {
     collective_run(&session->communicator, &call);
 }
 
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* A position in the list of spans. */
 struct walk {
     int span;
@@ -131,7 +128,7 @@ static int64_t pass(const struct inner_weights *weights, const struct passage *p
     while (count < passage->values_max && walk->span < weights->span_count &&
            weights->spans[walk->span].owner == owner) {
         const struct inner_span *span = &weights->spans[walk->span];
-        int64_t part = least(span->count - walk->done, passage->values_max - count);
+        int64_t part = min_i64(span->count - walk->done, passage->values_max - count);
         size_t bytes = (size_t)part * sizeof(float);
         if (direction == INTO_STAGING) {
             memcpy(passage->values + count, span->values + walk->done, bytes);
@@ -169,7 +166,7 @@ static void put(const struct inner_piece *piece, const struct passage *passage, 
                 int64_t count) {
     struct fault never; /* host memory cannot fail */
     int64_t first = piece->begin > begin ? piece->begin : begin;
-    int64_t end = least(piece->begin + piece_count(&piece->piece), begin + count);
+    int64_t end = min_i64(piece->begin + piece_count(&piece->piece), begin + count);
     if (first < end) {
         enum status status = piece_put(&piece->piece, first - piece->begin, end - first,
                                        passage->values + (first - begin), &passage->rest, &never);
@@ -180,7 +177,7 @@ static void put(const struct inner_piece *piece, const struct passage *passage, 
 void inner_weights_scatter(struct session *session, const struct inner_weights *weights) {
     const struct passage passage = passage_of(session);
     for (int64_t begin = 0; begin < weights->count; begin += passage.values_max) {
-        int64_t count = least(weights->count - begin, passage.values_max);
+        int64_t count = min_i64(weights->count - begin, passage.values_max);
         if (weights->flat != NULL) {
             memcpy(passage.values, weights->flat + begin, (size_t)count * sizeof(float));
         }

@@ -1,4 +1,5 @@
 #include "runtime/program/trace.h"
+#include "base/bytes.h"
 
 static uint32_t waits_of(const struct instruction *instruction) {
     uint32_t count = 0;
@@ -38,17 +39,9 @@ void trace_add(struct trace *trace, enum lane lane, const struct trace_record *r
     into->records[into->count++] = *record;
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 /* The time that both records cover. */
 static int64_t shared_ns(const struct trace_record *a, const struct trace_record *b) {
-    return larger(0, smaller(a->end_ns, b->end_ns) - larger(a->begin_ns, b->begin_ns));
+    return max_i64(0, min_i64(a->end_ns, b->end_ns) - max_i64(a->begin_ns, b->begin_ns));
 }
 
 /* The time that the compute lane executed instructions within `of`. A lane's records are ordered by

@@ -1,5 +1,6 @@
 #include "runtime/session/step.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "runtime/session/batch.h"
@@ -102,10 +103,6 @@ static enum status no_labels(struct fault *fault) {
                      "every token read is a separator");
 }
 
-static int64_t at_most(int64_t value, int64_t limit) {
-    return value < limit ? value : limit;
-}
-
 int64_t step_rows_at_once(const struct session *session) {
     return session->settings.microbatch * session->bound.ranks.size[AXIS_WORLD];
 }
@@ -189,7 +186,7 @@ static enum status execute_step(struct session *session, struct step_rows *rows,
     int64_t valid = 0;
     TRY(begin_step(session, rows, schedule, &valid, fault));
     for (int64_t done = 0; done < rows->count; done += step_rows_at_once(session)) {
-        int64_t count = at_most(rows->count - done, step_rows_at_once(session));
+        int64_t count = min_i64(rows->count - done, step_rows_at_once(session));
         enum status status = step_should_continue(limits)
                                  ? load_rows(session, rows, done, count, fault)
                                  : stopped(fault);
@@ -257,11 +254,11 @@ static enum status load_in_order(struct session *session, const struct token_dat
 enum status evaluate_data(struct session *session, const struct step_source *source, int64_t rows,
                           struct evaluation_result *result, struct fault *fault) {
     int64_t windows = source->data->window_count;
-    int64_t wanted = rows == 0 ? windows : at_most(rows, windows);
+    int64_t wanted = rows == 0 ? windows : min_i64(rows, windows);
     double sum = 0;
     int64_t valid = 0;
     for (int64_t done = 0; done < wanted; done += step_rows_at_once(session)) {
-        int64_t count = at_most(wanted - done, step_rows_at_once(session));
+        int64_t count = min_i64(wanted - done, step_rows_at_once(session));
         int64_t own_valid = 0;
         enum status status =
             step_should_continue(source->limits)

@@ -1,5 +1,6 @@
 #include "runtime/shard/shard.h"
 
+#include "base/bytes.h"
 #include "runtime/shard/pattern.h"
 #include "runtime/shard/wrap.h"
 
@@ -16,10 +17,6 @@ struct layout {
     struct unit_param *params;
     int *index_of_param; /* [param_count] */
 };
-
-static int64_t round_up(int64_t elements, int64_t to) {
-    return (elements + to - 1) / to * to;
-}
 
 static enum status read_frozen(const struct blueprint *blueprint,
                                const struct unit_options *options, struct region *region,
