@@ -51,7 +51,8 @@ static void print_fault(const struct ranks *ranks, const struct fault *fault) {
 
 /* Collectives that run on a device would wait for lost ranks forever. */
 static void abort_collectives(const struct ranks *ranks) {
-    if (ranks->session->communicator.methods != NULL && program_waits(&ranks->session->bound)) {
+    if (ranks->session->communicator.methods != NULL &&
+        program_needs_rehearsal(&ranks->session->bound)) {
         communicator_abort(&ranks->session->communicator);
     }
 }

@@ -32,7 +32,7 @@ struct dump {
 static void fill_batch(struct dump *dump) {
     const struct session *session = dump->session;
     int64_t rows_max = session->settings.microbatch;
-    dump->first_row = min_i64(rows_max * session->bound.ranks.of[AXIS_WORLD], dump->batch->rows);
+    dump->first_row = min_i64(rows_max * session->bound.ranks.index[AXIS_WORLD], dump->batch->rows);
     dump->row_count = min_i64(dump->batch->rows - dump->first_row, rows_max);
     struct token_row batch = batch_row(session, 0);
     size_t before = (size_t)(dump->first_row * dump->batch->time);

@@ -18,7 +18,7 @@ static bool span_of(const struct session *session, int index, int owner, int64_t
         return false;
     }
     *span = (struct inner_span){.owner = owner, .begin = begin + first, .count = count};
-    if (ranks->of[AXIS_WORLD] == owner) {
+    if (ranks->index[AXIS_WORLD] == owner) {
         bool is_stored = rank_parts_piece(session, index, VIEW_MASTER, PART_SAVED, &piece);
         ASSERT(is_stored && piece.dtype == DTYPE_F32 && piece.device_memory == NULL);
         ASSERT(piece.first == first && piece.count == count);
@@ -71,7 +71,7 @@ static void list_pieces(struct session *session, struct inner_weights *weights) 
 
 void inner_weights_plan(struct session *session, float *flat, struct inner_weights *weights) {
     struct inner_weights made = {.flat = flat, .count = blueprint_elements(&session->blueprint)};
-    ASSERT((session->bound.ranks.of[AXIS_WORLD] == 0) == (flat != NULL));
+    ASSERT((session->bound.ranks.index[AXIS_WORLD] == 0) == (flat != NULL));
     made.span_count = list_spans(session, NULL);
     made.spans = region_alloc(&session->region, (size_t)made.span_count, sizeof *made.spans);
     (void)list_spans(session, made.spans);
@@ -146,7 +146,7 @@ static int64_t pass(const struct inner_weights *weights, const struct passage *p
 
 void inner_weights_gather(struct session *session, const struct inner_weights *weights) {
     const struct passage passage = passage_of(session);
-    int rank = session->bound.ranks.of[AXIS_WORLD];
+    int rank = session->bound.ranks.index[AXIS_WORLD];
     struct walk walk = {0};
     while (walk.span < weights->span_count) {
         int owner =

@@ -25,7 +25,7 @@ static void use_masters(struct session *session, struct replica *replica) {
     struct flat_span *parts = region_alloc(&session->region, (size_t)count, sizeof *parts);
     int64_t begin = 0;
     for (int i = 0; i < count; i++) {
-        struct param_part master = program_part(&session->bound, i, VIEW_MASTER);
+        struct param_part master = program_param_part(&session->bound, i, VIEW_MASTER);
         int64_t elements = param_elements(&session->blueprint.params[i]);
         ASSERT(master.dtype == DTYPE_F32 && master.first == 0 && master.count == elements);
         parts[i] = (struct flat_span){begin, elements, master.address, master.device_memory};

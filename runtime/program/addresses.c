@@ -21,7 +21,8 @@ void program_cast(const struct bound_program *bound, const struct program_cast *
     cast_run(&bound->compute, cast->count, cast->from_dtype, cast->from, cast->to_dtype, cast->to);
 }
 
-struct param_part program_part(const struct bound_program *bound, int index, enum param_view view) {
+struct param_part program_param_part(const struct bound_program *bound, int index,
+                                     enum param_view view) {
     const struct schedule *schedule = &bound->program->schedule;
     const struct unit_param *slot =
         &schedule->units->params[schedule->units->index_of_param[index]];
@@ -31,7 +32,7 @@ struct param_part program_part(const struct bound_program *bound, int index, enu
     }
     struct unit_range here = {0, schedule->units->units[slot->unit].elements};
     if (of.split) {
-        here.begin = of.shard_elements * bound->ranks.of[AXIS_SHARD];
+        here.begin = of.shard_elements * bound->ranks.index[AXIS_SHARD];
         here.end = here.begin + of.shard_elements;
     }
     struct unit_part part;

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-static uint64_t begin_of(const struct bound_program *bound, const struct operand *operand) {
-    uint64_t index = (uint64_t)bound->ranks.of[operand->axis];
+static uint64_t operand_begin(const struct bound_program *bound, const struct operand *operand) {
+    uint64_t index = (uint64_t)bound->ranks.index[operand->axis];
     return operand->offset + operand->stride * index;
 }
 
@@ -20,23 +20,23 @@ static void resolve_operands(struct bound_program *bound, struct region *region)
     bound->addresses = region_alloc(region, count, sizeof *bound->addresses);
     for (size_t i = 0; i < count; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
-        bound->args[i] = op_args_of_rank(instruction, bound->ranks.of);
+        bound->args[i] = op_args_of_rank(instruction, bound->ranks.index);
         for (int k = 0; k < CALL_OPERANDS; k++) {
             const struct operand *operand = call_operand(instruction, k);
             if (operand->extent != EXTENT_NONE) {
                 bound->addresses[i][k] =
-                    (char *)program_extent(bound, operand->extent) + begin_of(bound, operand);
+                    (char *)program_extent(bound, operand->extent) + operand_begin(bound, operand);
             }
         }
     }
 }
 
 static uint64_t offset_in_space(const struct bound_program *bound, const struct operand *operand) {
-    return bound->program->plan.offsets[operand->extent] + begin_of(bound, operand);
+    return bound->program->plan.offsets[operand->extent] + operand_begin(bound, operand);
 }
 
-static struct collective_call call_of(const struct bound_program *bound,
-                                      const struct instruction *instruction) {
+static struct collective_call make_collective_call(const struct bound_program *bound,
+                                                   const struct instruction *instruction) {
     const struct collective_args *args = &instruction->args.collective;
     bool sums = instruction->op == OP_REDUCE_SCATTER;
     const struct operand *from = op_collective_from(instruction);
@@ -53,7 +53,7 @@ static struct collective_call call_of(const struct bound_program *bound,
                                     .slot_bytes = args->slot_bytes};
 }
 
-static void resolve_calls(struct bound_program *bound, struct region *region) {
+static void resolve_collective_calls(struct bound_program *bound, struct region *region) {
     size_t count = (size_t)bound->program->schedule.instruction_count;
     for (size_t i = 0; i < count; i++) {
         if (!call_is_collective(&bound->program->schedule.instructions[i])) {
@@ -62,12 +62,12 @@ static void resolve_calls(struct bound_program *bound, struct region *region) {
         if (bound->calls == NULL) {
             bound->calls = region_alloc(region, count, sizeof *bound->calls);
         }
-        bound->calls[i] = call_of(bound, &bound->program->schedule.instructions[i]);
+        bound->calls[i] = make_collective_call(bound, &bound->program->schedule.instructions[i]);
     }
 }
 
 /* Sort the instructions by segment and lane, in listed order. */
-static void list_lanes(struct bound_program *bound, struct region *region) {
+static void list_lane_instructions(struct bound_program *bound, struct region *region) {
     const struct schedule *schedule = &bound->program->schedule;
     bound->order = region_alloc(region, (size_t)schedule->instruction_count, sizeof *bound->order);
     uint32_t next = 0;
@@ -86,7 +86,7 @@ static void list_lanes(struct bound_program *bound, struct region *region) {
     ASSERT(next == (uint32_t)schedule->instruction_count);
 }
 
-static void find_shared(struct bound_program *bound) {
+static void find_shared_spaces(struct bound_program *bound) {
     const struct schedule *schedule = &bound->program->schedule;
     for (int i = 0; i < schedule->instruction_count; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
@@ -98,11 +98,11 @@ static void find_shared(struct bound_program *bound) {
 }
 
 /* Only rank 0 uses resident extents, so other ranks need no pages for them. */
-static void exclude_resident(struct bound_program *bound, struct region *region) {
+static void exclude_resident_extents(struct bound_program *bound, struct region *region) {
     const struct schedule *schedule = &bound->program->schedule;
     const struct plan *plan = &bound->program->plan;
     size_t most = (size_t)schedule->options.resident_count;
-    for (int space = 0; space < SPACE_COUNT && bound->ranks.of[AXIS_WORLD] > 0; space++) {
+    for (int space = 0; space < SPACE_COUNT && bound->ranks.index[AXIS_WORLD] > 0; space++) {
         struct port_hole *holes = region_alloc(region, most, sizeof *holes);
         int count = 0;
         for (size_t i = 0; i < most; i++) {
@@ -117,8 +117,8 @@ static void exclude_resident(struct bound_program *bound, struct region *region)
     }
 }
 
-static enum status reserve(struct bound_program *bound, struct fault *fault) {
-    find_shared(bound);
+static enum status reserve_arenas(struct bound_program *bound, struct fault *fault) {
+    find_shared_spaces(bound);
     for (int i = 0; i < SPACE_COUNT; i++) {
         enum space space = (enum space)i;
         uint64_t bytes = bound->program->plan.peak_bytes[space];
@@ -166,34 +166,34 @@ static enum status bind_device(struct bound_program *bound, struct region *regio
     return OK;
 }
 
-static struct rank_indices alone(void) {
+static struct rank_indices single_rank_indices(void) {
     struct rank_indices ranks;
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
-        ranks.of[axis] = 0;
+        ranks.index[axis] = 0;
         ranks.size[axis] = 1;
     }
     return ranks;
 }
 
-/* For a GPU without separate memory, the extents that the CPU accesses would have to be memory of
- * both, which no port reserves. */
-static enum status refuse_shared_memory(const struct target *target, struct fault *fault) {
+/* A GPU without separate memory needs arenas that both GPU and CPU can access, and no port reserves
+ * such memory. */
+static enum status reject_unified_memory(const struct target *target, struct fault *fault) {
     if (target->kind != TARGET_CUDA || !target->unified) {
         return OK;
     }
     char subject[NAME_BYTES];
     struct text name = text_over(subject, sizeof subject);
     text_add(&name, "target %s", target->name);
-    return fault_set(fault, STATUS_INPUT, subject, "take target=cpu",
-                     "this GPU shares the CPU's memory, which is supported for planning only");
+    return fault_set(fault, STATUS_INPUT, subject, "set target to cpu",
+                     "this GPU shares memory with the CPU; such a target can only be planned for");
 }
 
 enum status program_bind(const struct program *program, const struct rank_indices *ranks,
                          struct region *region, struct bound_program *bound, struct fault *fault) {
     memset(bound, 0, sizeof *bound);
     bound->program = program;
-    bound->ranks = ranks != NULL ? *ranks : alone();
-    enum status status = refuse_shared_memory(program->schedule.target, fault);
+    bound->ranks = ranks != NULL ? *ranks : single_rank_indices();
+    enum status status = reject_unified_memory(program->schedule.target, fault);
     if (status == OK) {
         status = port_init(&bound->port, program->schedule.target, fault);
     }
@@ -201,10 +201,10 @@ enum status program_bind(const struct program *program, const struct rank_indice
         memset(bound, 0, sizeof *bound);
         return status;
     }
-    exclude_resident(bound, region);
-    status = reserve(bound, fault);
+    exclude_resident_extents(bound, region);
+    status = reserve_arenas(bound, fault);
     if (status == OK) {
-        list_lanes(bound, region);
+        list_lane_instructions(bound, region);
         status = start_threads(bound, region, fault);
     }
     if (status != OK) {
@@ -215,7 +215,7 @@ enum status program_bind(const struct program *program, const struct rank_indice
     kernel_table_init(&bound->kernels, cpu_level_detect());
     bound->compute = (struct compute){.table = &bound->kernels, .pool = &bound->pool};
     resolve_operands(bound, region);
-    resolve_calls(bound, region);
+    resolve_collective_calls(bound, region);
     status = bind_device(bound, region, fault);
     if (status != OK) {
         program_release(bound);
@@ -228,26 +228,28 @@ enum status program_connect(struct bound_program *bound, struct communicator *co
                             struct fault *fault) {
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
         ASSERT(communicator->groups[axis].size == bound->ranks.size[axis]);
-        ASSERT(communicator->groups[axis].index == bound->ranks.of[axis]);
+        ASSERT(communicator->groups[axis].index == bound->ranks.index[axis]);
     }
     for (int space = 0; space < SPACE_COUNT; space++) {
         uint64_t bytes = bound->shared[space] ? bound->program->plan.peak_bytes[space] : 0;
         ASSERT(communicator->space_bytes[space] >= bytes);
     }
     bound->communicator = communicator;
-    return program_waits(bound) ? bound->device->methods->connect(bound->device, fault) : OK;
+    return program_needs_rehearsal(bound) ? bound->device->methods->connect(bound->device, fault)
+                                          : OK;
 }
 
-bool program_waits(const struct bound_program *bound) {
+bool program_needs_rehearsal(const struct bound_program *bound) {
     return bound->device != NULL && bound->calls != NULL;
 }
 
 enum status program_rehearse(struct bound_program *bound, struct fault *fault) {
-    return program_waits(bound) ? bound->device->methods->rehearse(bound->device, fault) : OK;
+    return program_needs_rehearsal(bound) ? bound->device->methods->rehearse(bound->device, fault)
+                                          : OK;
 }
 
 void program_disconnect(struct bound_program *bound) {
-    if (program_waits(bound)) {
+    if (program_needs_rehearsal(bound)) {
         bound->device->methods->disconnect(bound->device);
     }
     bound->communicator = NULL;

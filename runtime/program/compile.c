@@ -1,4 +1,4 @@
-/* compile: all stages from a blueprint to a proven plan. */
+/* compile: compiles a blueprint to a program with a proven plan. */
 #include "runtime/program/program.h"
 
 #include "base/text.h"

@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-static struct cuda_program *program_of(struct device *device) {
+static struct cuda_program *cuda_program_of(struct device *device) {
     return (struct cuda_program *)device;
 }
 
-static CUdeviceptr address_of(const void *address) {
+static CUdeviceptr device_pointer(const void *address) {
     return (CUdeviceptr)(uintptr_t)address;
 }
 
@@ -19,7 +19,7 @@ static bool has_failed(const struct cuda_program *program) {
     return program->failure.result != CUDA_SUCCESS || program->ranks_failed;
 }
 
-static void note(struct cuda_program *program, CUresult result, const char *action) {
+static void record_result(struct cuda_program *program, CUresult result, const char *action) {
     cuda_record_result(&program->compute, result, action);
 }
 
@@ -28,8 +28,9 @@ static const struct cuda_driver *driver_of(const struct cuda_program *program) {
 }
 
 /* A thread that executes the program for the first time has no current context yet. */
-static void enter(struct cuda_program *program) {
-    note(program, driver_of(program)->cuCtxSetCurrent(program->gpu->context), "enter the context");
+static void enter_context(struct cuda_program *program) {
+    record_result(program, driver_of(program)->cuCtxSetCurrent(program->gpu->context),
+                  "enter the context");
 }
 
 static void wait_for_stream(struct cuda_program *program, enum lane lane, const char *action) {
@@ -37,13 +38,14 @@ static void wait_for_stream(struct cuda_program *program, enum lane lane, const 
         return;
     }
     if (program->bound->communicator != NULL) {
-        note(program, cuda_ranks_wait(program, program->streams[lane]), action);
+        record_result(program, cuda_ranks_wait(program, program->streams[lane]), action);
     } else {
-        note(program, driver_of(program)->cuStreamSynchronize(program->streams[lane]), action);
+        record_result(program, driver_of(program)->cuStreamSynchronize(program->streams[lane]),
+                      action);
     }
 }
 
-static enum status tell_failure(const struct device *device, struct fault *fault) {
+static enum status report_failure(const struct device *device, struct fault *fault) {
     const struct cuda_program *program = (const struct cuda_program *)device;
     if (program->ranks_failed) {
         return cuda_ranks_failure(program, fault);
@@ -60,7 +62,7 @@ static const struct instruction *instruction_at(const struct cuda_program *progr
     return &program->bound->program->schedule.instructions[index];
 }
 
-static void run_on_host(void *context) {
+static void execute_on_cpu(void *context) {
     const struct host_call *call = context;
     const struct bound_program *bound = call->bound;
     struct op_call op_call = call_at(bound, call->index);
@@ -71,7 +73,7 @@ static bool does_nothing(const struct instruction *instruction) {
     return op_work(instruction->op) == OP_WORK_NONE;
 }
 
-static void enqueue(struct cuda_program *program, uint32_t index) {
+static void enqueue_instruction(struct cuda_program *program, uint32_t index) {
     const struct bound_program *bound = program->bound;
     const struct instruction *instruction = instruction_at(program, index);
     program->compute.stream = program->streams[instruction->lane];
@@ -79,10 +81,10 @@ static void enqueue(struct cuda_program *program, uint32_t index) {
         return;
     }
     if (schedule_executes_on_cpu(&bound->program->schedule, instruction)) {
-        note(program,
-             driver_of(program)->cuLaunchHostFunc(program->compute.stream, run_on_host,
-                                                  &program->host_calls[index]),
-             "enqueue work for the CPU");
+        record_result(program,
+                      driver_of(program)->cuLaunchHostFunc(program->compute.stream, execute_on_cpu,
+                                                           &program->host_calls[index]),
+                      "enqueue work for the CPU");
         return;
     }
     if (call_is_collective(instruction)) {
@@ -93,40 +95,43 @@ static void enqueue(struct cuda_program *program, uint32_t index) {
     }
 }
 
-static void enqueue_ordered(struct cuda_program *program, uint32_t index) {
+static void enqueue_with_waits(struct cuda_program *program, uint32_t index) {
     const struct cuda_driver *driver = driver_of(program);
     const struct instruction *instruction = instruction_at(program, index);
     CUstream stream = program->streams[instruction->lane];
     for (int k = 0; k < WAITS_MAX; k++) {
         if (instruction->waits[k] != EVENT_NONE) {
-            note(program,
-                 driver->cuStreamWaitEvent(stream, program->events[instruction->waits[k]], 0),
-                 "wait for an event");
+            record_result(
+                program,
+                driver->cuStreamWaitEvent(stream, program->events[instruction->waits[k]], 0),
+                "wait for an event");
         }
     }
-    enqueue(program, index);
+    enqueue_instruction(program, index);
     if (instruction->signal != EVENT_NONE) {
-        note(program, driver->cuEventRecord(program->events[instruction->signal], stream),
-             "record an event");
+        record_result(program, driver->cuEventRecord(program->events[instruction->signal], stream),
+                      "record an event");
     }
-    high_water_note(program->bound, (enum lane)instruction->lane, index);
+    record_high_water(program->bound, (enum lane)instruction->lane, index);
 }
 
 /* ---- capturing a segment as a graph ---- */
 
-static bool takes_part(const struct cuda_program *program, enum segment_kind kind, int lane) {
+static bool lane_takes_part(const struct cuda_program *program, enum segment_kind kind, int lane) {
     return lane != LANE_COMPUTE && program->bound->lists[kind][lane].count > 0;
 }
 
 /* All other lanes start when the compute lane starts. */
 static void fork_lanes(struct cuda_program *program, enum segment_kind kind) {
     const struct cuda_driver *driver = driver_of(program);
-    note(program, driver->cuEventRecord(program->fork, program->streams[LANE_COMPUTE]),
-         "record the start of a segment");
+    record_result(program,
+                  driver->cuEventRecord(program->fork_event, program->streams[LANE_COMPUTE]),
+                  "record the start of a segment");
     for (int lane = 0; lane < LANE_COUNT; lane++) {
-        if (takes_part(program, kind, lane)) {
-            note(program, driver->cuStreamWaitEvent(program->streams[lane], program->fork, 0),
-                 "wait for the start of a segment");
+        if (lane_takes_part(program, kind, lane)) {
+            record_result(program,
+                          driver->cuStreamWaitEvent(program->streams[lane], program->fork_event, 0),
+                          "wait for the start of a segment");
         }
     }
 }
@@ -134,22 +139,24 @@ static void fork_lanes(struct cuda_program *program, enum segment_kind kind) {
 static void join_lanes(struct cuda_program *program, enum segment_kind kind) {
     const struct cuda_driver *driver = driver_of(program);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
-        if (takes_part(program, kind, lane)) {
-            note(program, driver->cuEventRecord(program->join[lane], program->streams[lane]),
-                 "record the end of a lane");
-            note(program,
-                 driver->cuStreamWaitEvent(program->streams[LANE_COMPUTE], program->join[lane], 0),
-                 "wait for the end of a lane");
+        if (lane_takes_part(program, kind, lane)) {
+            record_result(program,
+                          driver->cuEventRecord(program->join_events[lane], program->streams[lane]),
+                          "record the end of a lane");
+            record_result(program,
+                          driver->cuStreamWaitEvent(program->streams[LANE_COMPUTE],
+                                                    program->join_events[lane], 0),
+                          "wait for the end of a lane");
         }
     }
 }
 
-/* In listed order, every signal precedes its waits. */
+/* Enqueues in listed order, in which every signal precedes the waits for it. */
 static void enqueue_segment(struct cuda_program *program, enum segment_kind kind) {
     const struct segment *segment = &program->bound->program->schedule.segments[kind];
     fork_lanes(program, kind);
     for (uint32_t i = segment->first; i < segment->end; i++) {
-        enqueue_ordered(program, i);
+        enqueue_with_waits(program, i);
     }
     join_lanes(program, kind);
 }
@@ -163,143 +170,147 @@ static bool has_work(const struct cuda_program *program, enum segment_kind kind)
     return works;
 }
 
-static void capture(struct cuda_program *program, enum segment_kind kind) {
+static void capture_segment(struct cuda_program *program, enum segment_kind kind) {
     const struct cuda_driver *driver = driver_of(program);
     CUstream compute = program->streams[LANE_COMPUTE];
     CUgraph graph = NULL;
-    note(program, driver->cuStreamBeginCapture(compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-         "start capturing a segment");
+    record_result(program,
+                  driver->cuStreamBeginCapture(compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                  "start capturing a segment");
     if (has_failed(program)) {
         return;
     }
     enqueue_segment(program, kind);
-    note(program, driver->cuStreamEndCapture(compute, &graph), "capture a segment");
+    record_result(program, driver->cuStreamEndCapture(compute, &graph), "capture a segment");
     if (!has_failed(program)) {
-        note(program, driver->cuGraphInstantiateWithFlags(&program->graphs[kind], graph, 0),
-             "instantiate a segment's graph");
+        record_result(program,
+                      driver->cuGraphInstantiateWithFlags(&program->graphs[kind], graph, 0),
+                      "instantiate a segment's graph");
     }
     if (!has_failed(program)) {
-        note(program, driver->cuGraphUpload(program->graphs[kind], compute),
-             "upload a segment's graph");
+        record_result(program, driver->cuGraphUpload(program->graphs[kind], compute),
+                      "upload a segment's graph");
     }
     if (graph != NULL) {
-        note(program, driver->cuGraphDestroy(graph), "destroy a captured graph");
+        record_result(program, driver->cuGraphDestroy(graph), "destroy a captured graph");
     }
     wait_for_stream(program, LANE_COMPUTE, "upload a segment's graph");
 }
 
-static void capture_all(struct cuda_program *program) {
+static void capture_all_segments(struct cuda_program *program) {
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
         if (has_work(program, (enum segment_kind)kind) && !has_failed(program)) {
-            capture(program, (enum segment_kind)kind);
+            capture_segment(program, (enum segment_kind)kind);
         }
     }
-    high_water_merge(program->bound);
+    merge_high_water(program->bound);
 }
 
 /* ---- executing ---- */
 
-static void launch(struct cuda_program *program, enum segment_kind kind) {
+static void launch_segment(struct cuda_program *program, enum segment_kind kind) {
     if (program->graphs[kind] == NULL || has_failed(program)) {
         return;
     }
-    enter(program);
-    note(program,
-         driver_of(program)->cuGraphLaunch(program->graphs[kind], program->streams[LANE_COMPUTE]),
-         "launch a segment");
+    enter_context(program);
+    record_result(
+        program,
+        driver_of(program)->cuGraphLaunch(program->graphs[kind], program->streams[LANE_COMPUTE]),
+        "launch a segment");
     wait_for_stream(program, LANE_COMPUTE, "finish a segment");
 }
 
 static void run_segment(struct device *device, enum segment_kind kind) {
-    struct cuda_program *program = program_of(device);
-    launch(program, kind);
+    struct cuda_program *program = cuda_program_of(device);
+    launch_segment(program, kind);
     if (!has_failed(program)) {
         cuda_ranks_count(program, kind);
     }
 }
 
-static void run_one(struct device *device, uint32_t index) {
-    struct cuda_program *program = program_of(device);
-    enter(program);
-    enqueue(program, index);
+static void run_instruction(struct device *device, uint32_t index) {
+    struct cuda_program *program = cuda_program_of(device);
+    enter_context(program);
+    enqueue_instruction(program, index);
     wait_for_stream(program, (enum lane)instruction_at(program, index)->lane,
                     "finish an instruction");
 }
 
 /* ---- between segments ---- */
 
-struct bytes {
-    char *address;
-    uint64_t count;
+struct staging_buffer {
+    char *memory;
+    uint64_t size;
 };
 
-static struct bytes staging_of(const struct cuda_program *program) {
+static struct staging_buffer staging_of(const struct cuda_program *program) {
     const struct schedule *schedule = &program->bound->program->schedule;
     int extent = schedule->host.device_staging;
-    return (struct bytes){program_extent(program->bound, extent), schedule->extents[extent].bytes};
+    return (struct staging_buffer){program_extent(program->bound, extent),
+                                   schedule->extents[extent].bytes};
 }
 
 static void copy_and_wait(struct cuda_program *program, const void *from, const void *to,
                           size_t bytes, const char *action) {
-    note(program,
-         driver_of(program)->cuMemcpyAsync(address_of(to), address_of(from), bytes,
-                                           program->streams[LANE_COPY]),
-         action);
+    record_result(program,
+                  driver_of(program)->cuMemcpyAsync(device_pointer(to), device_pointer(from), bytes,
+                                                    program->streams[LANE_COPY]),
+                  action);
     wait_for_stream(program, LANE_COPY, action);
 }
 
 static enum status read_device(void *context, const void *device, void *host, size_t bytes,
                                struct fault *fault) {
     struct cuda_program *program = context;
-    const struct bytes staging = staging_of(program);
-    enter(program);
-    for (size_t done = 0; done < bytes && !has_failed(program); done += staging.count) {
-        size_t some = bytes - done < staging.count ? bytes - done : staging.count;
-        copy_and_wait(program, (const char *)device + done, staging.address, some,
+    const struct staging_buffer staging = staging_of(program);
+    enter_context(program);
+    for (size_t done = 0; done < bytes && !has_failed(program); done += staging.size) {
+        size_t some = bytes - done < staging.size ? bytes - done : staging.size;
+        copy_and_wait(program, (const char *)device + done, staging.memory, some,
                       "read the device's memory");
-        memcpy((char *)host + done, staging.address, some);
+        memcpy((char *)host + done, staging.memory, some);
     }
-    return tell_failure(&program->device, fault);
+    return report_failure(&program->device, fault);
 }
 
 static enum status write_device(void *context, void *device, const void *host, size_t bytes,
                                 struct fault *fault) {
     struct cuda_program *program = context;
-    const struct bytes staging = staging_of(program);
-    enter(program);
-    for (size_t done = 0; done < bytes && !has_failed(program); done += staging.count) {
-        size_t some = bytes - done < staging.count ? bytes - done : staging.count;
-        memcpy(staging.address, (const char *)host + done, some);
-        copy_and_wait(program, staging.address, (char *)device + done, some,
+    const struct staging_buffer staging = staging_of(program);
+    enter_context(program);
+    for (size_t done = 0; done < bytes && !has_failed(program); done += staging.size) {
+        size_t some = bytes - done < staging.size ? bytes - done : staging.size;
+        memcpy(staging.memory, (const char *)host + done, some);
+        copy_and_wait(program, staging.memory, (char *)device + done, some,
                       "write the device's memory");
     }
-    return tell_failure(&program->device, fault);
+    return report_failure(&program->device, fault);
 }
 
 static bool is_on_device(const struct cuda_program *program, const void *address) {
-    uint64_t begin = address_of(program->bound->base[SPACE_DEVICE]);
+    uint64_t begin = device_pointer(program->bound->base[SPACE_DEVICE]);
     uint64_t bytes = program->bound->program->plan.peak_bytes[SPACE_DEVICE];
-    return address_of(address) - begin < bytes;
+    return device_pointer(address) - begin < bytes;
 }
 
 /* The masters of an offloaded optimizer are rounded on the CPU, in host memory. */
 static void cast_from_host(struct cuda_program *program, const struct program_cast *cast) {
-    const struct bytes staging = staging_of(program);
+    const struct staging_buffer staging = staging_of(program);
     int64_t width = dtype_bytes(cast->to_dtype);
-    int64_t most = (int64_t)staging.count / width;
+    int64_t most = (int64_t)staging.size / width;
     for (int64_t done = 0; done < cast->count && !has_failed(program); done += most) {
         int64_t some = cast->count - done < most ? cast->count - done : most;
         const char *from = (const char *)cast->from + done * dtype_bytes(cast->from_dtype);
         cast_run(&program->bound->compute, some, cast->from_dtype, from, cast->to_dtype,
-                 staging.address);
-        copy_and_wait(program, staging.address, (char *)cast->to + done * width,
+                 staging.memory);
+        copy_and_wait(program, staging.memory, (char *)cast->to + done * width,
                       (size_t)(some * width), "write the device's memory");
     }
 }
 
-static void cast(struct device *device, const struct program_cast *cast) {
-    struct cuda_program *program = program_of(device);
-    enter(program);
+static void cast_params(struct device *device, const struct program_cast *cast) {
+    struct cuda_program *program = cuda_program_of(device);
+    enter_context(program);
     if (!is_on_device(program, cast->from)) {
         cast_from_host(program, cast);
         return;
@@ -319,9 +330,9 @@ static void destroy_event(struct cuda_program *program, CUevent event) {
 }
 
 /* Graphs with captured collectives must be destroyed before NCCL's communicators. */
-static void drop_graphs(struct device *device) {
-    struct cuda_program *program = program_of(device);
-    enter(program);
+static void destroy_graphs(struct device *device) {
+    struct cuda_program *program = cuda_program_of(device);
+    enter_context(program);
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
         if (program->graphs[kind] != NULL) {
             (void)driver_of(program)->cuGraphExecDestroy(program->graphs[kind]);
@@ -330,19 +341,19 @@ static void drop_graphs(struct device *device) {
     }
 }
 
-/* Releases what exists, because bind may have failed half-way. Errors of a failed device are
+/* Releases what exists, because the bind may have failed partway. Errors of a failed device are
  * ignored. */
-static void release(struct device *device) {
-    struct cuda_program *program = program_of(device);
+static void release_device(struct device *device) {
+    struct cuda_program *program = cuda_program_of(device);
     const struct cuda_driver *driver = driver_of(program);
     uint32_t event_count = program->bound->program->schedule.event_count;
-    drop_graphs(device);
+    destroy_graphs(device);
     for (uint32_t i = 1; program->events != NULL && i <= event_count; i++) {
         destroy_event(program, program->events[i]);
     }
-    destroy_event(program, program->fork);
+    destroy_event(program, program->fork_event);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
-        destroy_event(program, program->join[lane]);
+        destroy_event(program, program->join_events[lane]);
         if (program->streams[lane] != NULL) {
             (void)driver->cuStreamDestroy(program->streams[lane]);
         }
@@ -353,18 +364,18 @@ static void release(struct device *device) {
     program->bound->device = NULL;
 }
 
-static enum status make_streams(struct cuda_program *program, struct fault *fault) {
-    TRY(cuda_device_event(program->gpu, false, &program->fork, fault));
+static enum status create_streams(struct cuda_program *program, struct fault *fault) {
+    TRY(cuda_device_event(program->gpu, false, &program->fork_event, fault));
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         bool urgent = lane != LANE_COMPUTE;
         TRY(cuda_device_stream(program->gpu, urgent, &program->streams[lane], fault));
-        TRY(cuda_device_event(program->gpu, false, &program->join[lane], fault));
+        TRY(cuda_device_event(program->gpu, false, &program->join_events[lane], fault));
     }
     return OK;
 }
 
-static enum status make_events(struct cuda_program *program, struct region *region,
-                               struct fault *fault) {
+static enum status create_events(struct cuda_program *program, struct region *region,
+                                 struct fault *fault) {
     uint32_t count = program->bound->program->schedule.event_count;
     program->events = region_alloc(region, (size_t)count + 1, sizeof *program->events);
     for (uint32_t i = 1; i <= count; i++) {
@@ -376,10 +387,11 @@ static enum status make_events(struct cuda_program *program, struct region *regi
 static void zero_arenas(struct cuda_program *program) {
     const struct bound_program *bound = program->bound;
     const uint64_t *bytes = bound->program->plan.peak_bytes;
-    note(program,
-         driver_of(program)->cuMemsetD8Async(address_of(bound->base[SPACE_DEVICE]), 0,
-                                             bytes[SPACE_DEVICE], program->streams[LANE_COMPUTE]),
-         "zero the arena");
+    record_result(program,
+                  driver_of(program)->cuMemsetD8Async(device_pointer(bound->base[SPACE_DEVICE]), 0,
+                                                      bytes[SPACE_DEVICE],
+                                                      program->streams[LANE_COMPUTE]),
+                  "zero the arena");
     wait_for_stream(program, LANE_COMPUTE, "zero the arena");
     for (int space = 0; space < SPACE_COUNT; space++) {
         if (space != SPACE_DEVICE && bound->base[space] != NULL) {
@@ -388,10 +400,10 @@ static void zero_arenas(struct cuda_program *program) {
     }
 }
 
-/* Without cuBLASLt, our own kernels compute all products. cuBLASLt loads the code of an algorithm
- * when it first runs, and may fail then. Both must happen before the capture, which such a call
- * could invalidate. */
-static void choose_products(struct cuda_program *program, struct region *region) {
+/* Without cuBLASLt, the kernels of this project compute all products. cuBLASLt loads the code of an
+ * algorithm at its first execution, which may fail. Each algorithm is therefore executed once
+ * before the capture, which loading could invalidate. */
+static void choose_product_algorithms(struct cuda_program *program, struct region *region) {
     const struct bound_program *bound = program->bound;
     struct fault absent;
     if (cuda_products_open(bound->program->schedule.target, region, &program->products, &absent) !=
@@ -405,61 +417,62 @@ static void choose_products(struct cuda_program *program, struct region *region)
     for (int i = 0; i < bound->program->schedule.instruction_count; i++) {
         struct op_call call = call_at(bound, (uint32_t)i);
         if (op_choose(&program->products, &call)) {
-            run_one(&program->device, (uint32_t)i);
+            run_instruction(&program->device, (uint32_t)i);
         }
     }
 }
 
-/* So that drivers and libraries do the work of a first launch now. */
-static enum status rehearse(struct device *device, struct fault *fault) {
-    struct cuda_program *program = program_of(device);
+/* Launches every segment once, so that drivers and libraries do the work of a first launch now. */
+static enum status rehearse_segments(struct device *device, struct fault *fault) {
+    struct cuda_program *program = cuda_program_of(device);
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
         warm_up_scalars(program);
-        launch(program, (enum segment_kind)kind);
+        launch_segment(program, (enum segment_kind)kind);
     }
     zero_arenas(program);
     if (program->has_products) {
         cuda_products_describe(&program->products);
     }
-    return tell_failure(device, fault);
+    return report_failure(device, fault);
 }
 
-/* With several ranks, all of them connect before any rehearses. */
-static enum status connect(struct device *device, struct fault *fault) {
-    struct cuda_program *program = program_of(device);
-    enter(program);
-    capture_all(program);
-    return tell_failure(device, fault);
+/* With several ranks, all ranks connect before any rank rehearses. */
+static enum status connect_device(struct device *device, struct fault *fault) {
+    struct cuda_program *program = cuda_program_of(device);
+    enter_context(program);
+    capture_all_segments(program);
+    return report_failure(device, fault);
 }
 
-static enum status build(struct cuda_program *program, struct region *region, struct fault *fault) {
+static enum status prepare_segments(struct cuda_program *program, struct region *region,
+                                    struct fault *fault) {
     TRY(cuda_kernel_table_init(driver_of(program), &program->kernels, fault));
-    TRY(make_streams(program, fault));
-    TRY(make_events(program, region, fault));
-    choose_products(program, region);
+    TRY(create_streams(program, fault));
+    TRY(create_events(program, region, fault));
+    choose_product_algorithms(program, region);
     if (log_enabled(LOG_DEBUG)) {
-        warm_up_run(program);
+        warm_up_instructions(program);
     }
     zero_arenas(program);
     if (program->bound->calls == NULL) {
-        TRY(connect(&program->device, fault));
-        TRY(rehearse(&program->device, fault));
+        TRY(connect_device(&program->device, fault));
+        TRY(rehearse_segments(&program->device, fault));
     }
     return OK;
 }
 
 const struct cuda_compute *cuda_program_compute(const struct bound_program *bound) {
-    return bound->device == NULL ? NULL : &program_of(bound->device)->compute;
+    return bound->device == NULL ? NULL : &cuda_program_of(bound->device)->compute;
 }
 
-static const struct device_methods METHODS = {.run = run_segment,
-                                              .run_one = run_one,
-                                              .cast = cast,
-                                              .failure = tell_failure,
-                                              .connect = connect,
-                                              .rehearse = rehearse,
-                                              .disconnect = drop_graphs,
-                                              .release = release};
+static const struct device_methods METHODS = {.run_segment = run_segment,
+                                              .run_instruction = run_instruction,
+                                              .cast = cast_params,
+                                              .failure = report_failure,
+                                              .connect = connect_device,
+                                              .rehearse = rehearse_segments,
+                                              .disconnect = destroy_graphs,
+                                              .release = release_device};
 
 enum status cuda_program_bind(struct bound_program *bound, struct region *region,
                               struct fault *fault) {
@@ -478,9 +491,9 @@ enum status cuda_program_bind(struct bound_program *bound, struct region *region
         program->host_calls[i] = (struct host_call){bound, (uint32_t)i};
     }
     bound->device = &program->device;
-    enum status status = build(program, region, fault);
+    enum status status = prepare_segments(program, region, fault);
     if (status != OK) {
-        release(&program->device);
+        release_device(&program->device);
     }
     return status;
 }

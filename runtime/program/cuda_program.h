@@ -7,11 +7,12 @@
 #include "runtime/program/program.h"
 
 /* cuda_program_bind: load all kernels, choose an algorithm for every product, capture every
- * segment, launch each once on zeroed arenas, and zero the arenas again; sets bound->device. A
- * program with collectives captures and launches its segments in program_connect and
- * program_rehearse instead. limits  bound has its port, arenas, addresses and lists of instructions
+ * segment, launch each segment once on zeroed arenas, and zero the arenas again; sets
+ * bound->device. A program with collectives captures and launches its segments in program_connect
+ * and program_rehearse instead.
+ * limits  bound has its port, arenas, addresses and lists of instructions
  * memory  tables in `region`
- * errors  those of the driver and of cuda_load_family. bound->device is then NULL, and everything
+ * errors  faults of the driver and of cuda_load_family. bound->device is then NULL, and everything
  *         is released */
 MUST_CHECK enum status cuda_program_bind(struct bound_program *bound, struct region *region,
                                          struct fault *fault);

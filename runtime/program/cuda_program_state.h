@@ -22,31 +22,33 @@ struct cuda_program {
     struct cuda_products products;
     bool has_products;
     struct cuda_failure failure;
-    bool ranks_failed;           /* the communicator failed and has the reason */
-    struct cuda_compute compute; /* its stream is that of the lane being enqueued */
+    bool ranks_failed;           /* the communicator failed and reports the reason */
+    struct cuda_compute compute; /* its stream is the stream of the lane being enqueued */
     CUstream streams[LANE_COUNT];
-    CUevent *events;                   /* [event_count + 1], by the schedule's event numbers */
-    CUevent fork, join[LANE_COUNT];    /* the start of a segment, and the end of each lane */
-    CUgraphExec graphs[SEGMENT_COUNT]; /* NULL: an empty segment */
+    /* [event_count + 1], indexed by the schedule's event numbers */
+    CUevent *events;
+    CUevent fork_event,
+        join_events[LANE_COUNT];       /* record the start of a segment, and the end of each lane */
+    CUgraphExec graphs[SEGMENT_COUNT]; /* NULL for an empty segment */
     struct host_call *host_calls;      /* [instruction_count] */
 };
 
 /* ---- cuda_trial.c: executing instructions on zeroed arenas ---- */
 
-/* warm_up_scalars: scalars with which any segment can execute on zeroed arenas. */
+/* warm_up_scalars: set scalars with which any segment can execute on zeroed arenas. */
 void warm_up_scalars(const struct cuda_program *program);
 
-/* warm_up_run: execute all instructions except collectives, one after the other. If the device
+/* warm_up_instructions: execute all instructions except collectives, one at a time. If the device
  * fails, the log names the instruction. Does not restore the arenas. */
-void warm_up_run(struct cuda_program *program);
+void warm_up_instructions(struct cuda_program *program);
 
 /* ---- cuda_ranks.c: collectives of a program with a communicator ---- */
 
-/* cuda_ranks_enqueue: enqueue instruction `index`, a collective. Records a failure. */
+/* cuda_ranks_enqueue: enqueue the collective of instruction `index`. Records a failure. */
 void cuda_ranks_enqueue(struct cuda_program *program, uint32_t index, CUstream stream);
 
 /* cuda_ranks_wait: wait until the stream's work is done or another rank failed. Records a failure
- * of the ranks, and returns one of the device. */
+ * of another rank, and returns the result of the device. */
 CUresult cuda_ranks_wait(struct cuda_program *program, CUstream stream);
 
 /* cuda_ranks_count: count the collectives of an executed segment. */

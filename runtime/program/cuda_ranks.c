@@ -6,7 +6,7 @@
 
 /* ---- a program's collectives ---- */
 
-static void keep(struct cuda_program *program, enum status status) {
+static void record_failure(struct cuda_program *program, enum status status) {
     program->ranks_failed = program->ranks_failed || status != OK;
 }
 
@@ -15,13 +15,13 @@ void cuda_ranks_enqueue(struct cuda_program *program, uint32_t index, CUstream s
     struct fault kept;
     ASSERT(communicator != NULL);
     nccl_enqueue(communicator, &program->bound->calls[index], stream);
-    keep(program, nccl_failure(communicator, &kept));
+    record_failure(program, nccl_failure(communicator, &kept));
 }
 
 CUresult cuda_ranks_wait(struct cuda_program *program, CUstream stream) {
     CUresult result = CUDA_SUCCESS;
     struct fault kept;
-    keep(program, nccl_wait(program->bound->communicator, stream, &result, &kept));
+    record_failure(program, nccl_wait(program->bound->communicator, stream, &result, &kept));
     return program->ranks_failed ? CUDA_SUCCESS : result;
 }
 
@@ -41,8 +41,8 @@ enum status cuda_ranks_failure(const struct cuda_program *program, struct fault 
 
 /* ---- opening ---- */
 
-/* Our own kernel adds the slots, in the order of the group. */
-static CUresult add(void *context, const struct nccl_sum *sum) {
+/* Adds the slots with a kernel of this project, in the order of the group. */
+static CUresult sum_slots(void *context, const struct nccl_sum *sum) {
     struct cuda_program *program = context;
     struct cuda_compute compute = program->compute;
     compute.stream = sum->stream;
@@ -59,12 +59,12 @@ static CUresult add(void *context, const struct nccl_sum *sum) {
     return program->failure.result;
 }
 
-static void forget(void *context) {
+static void disconnect_device(void *context) {
     struct cuda_program *program = context;
     program->device.methods->disconnect(&program->device);
 }
 
-static void find_staging(const struct bound_program *bound, struct nccl_args *args) {
+static void set_staging(const struct bound_program *bound, struct nccl_args *args) {
     const struct schedule *schedule = &bound->program->schedule;
     if (schedule->sum_staging != EXTENT_NONE) {
         args->staging = program_extent(bound, schedule->sum_staging);
@@ -85,11 +85,11 @@ enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
                              .exchange = groups_by_site,
                              .context = site,
                              .device = bound->port.cuda,
-                             .add = add,
-                             .release_graphs = forget,
+                             .add = sum_slots,
+                             .release_graphs = disconnect_device,
                              .program = bound->device,
                              .ring = schedule->options.sharding.wire_sum == WIRE_SUM_RING};
-    find_staging(bound, &args);
+    set_staging(bound, &args);
     TRY(cuda_device_enter(bound->port.cuda, fault));
     TRY(nccl_open(&args, region, communicator, fault));
     for (int space = 0; space < SPACE_COUNT; space++) {

@@ -9,7 +9,7 @@
  * registers the arena and uses the schedule's staging for exact sums. Every rank calls it, after
  * all have bound their program. groups  in the order of enum rank_axis
  * memory  in `region`; *communicator must not move
- * errors  those of nccl_open, on all ranks, and of nccl_register */
+ * errors  faults of nccl_open, the same on all ranks, and of nccl_register */
 MUST_CHECK enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
                                        const struct collective_group groups[static AXIS_COUNT],
                                        struct region *region, struct communicator *communicator,

@@ -9,15 +9,17 @@
 struct device;
 struct program_cast;
 
-/* Called after bind, from any thread, but one at a time. After a failure, which is recorded, all
- * calls do nothing. */
+/* These are called after bind, from any thread, but only one at a time. A failure is recorded, and
+ * all later calls do nothing. */
 struct device_methods {
-    void (*run)(struct device *device, enum segment_kind kind); /* returns when it is done */
-    void (*run_one)(struct device *device, uint32_t index);     /* executes a single instruction */
+    /* returns when the segment is done */
+    void (*run_segment)(struct device *device, enum segment_kind kind);
+    void (*run_instruction)(struct device *device,
+                            uint32_t index); /* executes a single instruction */
     void (*cast)(struct device *device, const struct program_cast *cast);
     MUST_CHECK enum status (*failure)(const struct device *device, struct fault *fault);
-    /* For a program with collectives. Implement program_connect and program_rehearse, which precede
-     * all executions, and program_disconnect, which follows them. */
+    /* These three are called only for a program with collectives: the first two by program_connect
+     * and program_rehearse before all executions, the last by program_disconnect after them. */
     MUST_CHECK enum status (*connect)(struct device *device, struct fault *fault);
     MUST_CHECK enum status (*rehearse)(struct device *device, struct fault *fault);
     void (*disconnect)(struct device *device);
@@ -26,7 +28,7 @@ struct device_methods {
 
 struct device {
     const struct device_methods *methods;
-    /* access to its SPACE_DEVICE; the CPU accesses pinned and host memory directly */
+    /* access to SPACE_DEVICE; the CPU accesses pinned and host memory directly */
     struct device_memory memory;
 };
 

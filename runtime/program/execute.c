@@ -1,11 +1,11 @@
-/* execute: executes a bound program's instructions, those of each lane in listed order. */
+/* execute: executes the instructions of a bound program, each lane in listed order. */
 #include "runtime/program/execute.h"
 
 #include "base/clock.h"
 
-/* Records the addresses that kernels really received, so that a test can compare them with the
+/* Records the addresses that kernels actually receive, so that a test can compare them with the
  * plan. */
-void high_water_note(struct bound_program *bound, enum lane lane, uint32_t index) {
+void record_high_water(struct bound_program *bound, enum lane lane, uint32_t index) {
     const struct instruction *instruction = &bound->program->schedule.instructions[index];
     const struct extent *extents = bound->program->schedule.extents;
     for (int k = 0; k < CALL_OPERANDS; k++) {
@@ -20,7 +20,7 @@ void high_water_note(struct bound_program *bound, enum lane lane, uint32_t index
     }
 }
 
-void high_water_merge(struct bound_program *bound) {
+void merge_high_water(struct bound_program *bound) {
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         for (int space = 0; space < SPACE_COUNT; space++) {
             uint64_t end = bound->lane_high_water[lane][space];
@@ -30,7 +30,7 @@ void high_water_merge(struct bound_program *bound) {
     }
 }
 
-static void execute(struct bound_program *bound, uint32_t index) {
+static void execute_op(struct bound_program *bound, uint32_t index) {
     const struct instruction *instruction = &bound->program->schedule.instructions[index];
     if (call_is_collective(instruction)) {
         ASSERT(bound->communicator != NULL);
@@ -41,27 +41,28 @@ static void execute(struct bound_program *bound, uint32_t index) {
     }
 }
 
-static void run_traced(struct bound_program *bound, enum lane lane, uint32_t index) {
+static void execute_op_traced(struct bound_program *bound, enum lane lane, uint32_t index) {
     struct trace_record record = {
         .kind = TRACE_RUN, .instruction = index, .begin_ns = clock_monotonic_ns()};
-    execute(bound, index);
+    execute_op(bound, index);
     record.end_ns = clock_monotonic_ns();
     trace_add(bound->trace, lane, &record);
 }
 
-static void run_instruction(struct bound_program *bound, enum lane lane, uint32_t index) {
+static void execute_instruction(struct bound_program *bound, enum lane lane, uint32_t index) {
     if (bound->hook != NULL) {
         bound->hook(bound->hook_context, index);
     }
     if (bound->trace != NULL) {
-        run_traced(bound, lane, index);
+        execute_op_traced(bound, lane, index);
     } else {
-        execute(bound, index);
+        execute_op(bound, index);
     }
-    high_water_note(bound, lane, index);
+    record_high_water(bound, lane, index);
 }
 
-static void wait_for(struct bound_program *bound, enum lane lane, uint32_t index, uint32_t event) {
+static void wait_for_event(struct bound_program *bound, enum lane lane, uint32_t index,
+                           uint32_t event) {
     if (lanes_signalled(&bound->lanes, event)) {
         return;
     }
@@ -76,20 +77,20 @@ static void wait_for(struct bound_program *bound, enum lane lane, uint32_t index
     trace_add(bound->trace, lane, &record);
 }
 
-static void run_ordered(struct bound_program *bound, enum lane lane, uint32_t index) {
+static void execute_after_waits(struct bound_program *bound, enum lane lane, uint32_t index) {
     const struct instruction *instruction = &bound->program->schedule.instructions[index];
     for (int k = 0; k < WAITS_MAX; k++) {
         if (instruction->waits[k] != EVENT_NONE) {
-            wait_for(bound, lane, index, instruction->waits[k]);
+            wait_for_event(bound, lane, index, instruction->waits[k]);
         }
     }
-    run_instruction(bound, lane, index);
+    execute_instruction(bound, lane, index);
     if (instruction->signal != EVENT_NONE) {
         lanes_signal(&bound->lanes, instruction->signal);
     }
 }
 
-static void join_traced(struct bound_program *bound) {
+static void join_lanes_traced(struct bound_program *bound) {
     uint32_t last = bound->program->schedule.segments[bound->segment].end - 1;
     struct trace_record record = {
         .kind = TRACE_JOIN, .instruction = last, .begin_ns = clock_monotonic_ns()};
@@ -102,10 +103,10 @@ void execute_lane(void *context, enum lane lane) {
     struct bound_program *bound = context;
     const struct lane_list *list = &bound->lists[bound->segment][lane];
     for (uint32_t i = 0; i < list->count; i++) {
-        run_ordered(bound, lane, bound->order[list->first + i]);
+        execute_after_waits(bound, lane, bound->order[list->first + i]);
     }
     if (lane == LANE_COMPUTE && bound->trace != NULL) {
-        join_traced(bound);
+        join_lanes_traced(bound);
     }
 }
 
@@ -113,7 +114,7 @@ void program_run(struct bound_program *bound, enum segment_kind kind) {
     const struct segment *segment = &bound->program->schedule.segments[kind];
     ASSERT(segment->first < segment->end);
     if (bound->device != NULL) {
-        bound->device->methods->run(bound->device, kind);
+        bound->device->methods->run_segment(bound->device, kind);
         return;
     }
     unsigned mask = 0;
@@ -123,16 +124,16 @@ void program_run(struct bound_program *bound, enum segment_kind kind) {
     }
     bound->segment = kind;
     lanes_run(&bound->lanes, mask);
-    high_water_merge(bound);
+    merge_high_water(bound);
 }
 
-void program_run_one(struct bound_program *bound, uint32_t index) {
+void program_run_instruction(struct bound_program *bound, uint32_t index) {
     if (bound->device != NULL) {
-        bound->device->methods->run_one(bound->device, index);
+        bound->device->methods->run_instruction(bound->device, index);
         return;
     }
-    run_instruction(bound, LANE_COMPUTE, index);
-    high_water_merge(bound);
+    execute_instruction(bound, LANE_COMPUTE, index);
+    merge_high_water(bound);
 }
 
 enum status program_failure(const struct bound_program *bound, struct fault *fault) {

@@ -4,7 +4,7 @@
 
 #include "runtime/program/program.h"
 
-/* call_operand: operand `index` of an instruction; OPERANDS_MAX is the workspace. */
+/* call_operand: returns operand `index` of an instruction; index OPERANDS_MAX is the workspace. */
 static inline const struct operand *call_operand(const struct instruction *instruction, int index) {
     return index < OPERANDS_MAX ? &instruction->operands[index] : &instruction->workspace;
 }
@@ -14,17 +14,17 @@ static inline bool call_is_collective(const struct instruction *instruction) {
     return op_work(instruction->op) == OP_WORK_COLLECTIVE;
 }
 
-/* call_at: the call of instruction `index` on this rank. */
+/* call_at: returns the kernel call of instruction `index` on this rank. */
 static inline struct op_call call_at(const struct bound_program *bound, uint32_t index) {
     return (struct op_call){.instruction = &bound->program->schedule.instructions[index],
                             .args = &bound->args[index],
                             .at = bound->addresses[index]};
 }
 
-/* high_water_note: record the highest address that the instruction uses, for its lane.
- * high_water_merge: merge the records of all lanes into bound->high_water. */
-void high_water_note(struct bound_program *bound, enum lane lane, uint32_t index);
-void high_water_merge(struct bound_program *bound);
+/* record_high_water: record the highest address that the instruction uses, for its lane.
+ * merge_high_water: merge the records of all lanes into bound->high_water. */
+void record_high_water(struct bound_program *bound, enum lane lane, uint32_t index);
+void merge_high_water(struct bound_program *bound);
 
 /* execute_lane: execute the lane's instructions of the current segment; `context` is the bound
  * program. */

@@ -5,13 +5,14 @@
 
 #include <string.h>
 
-/* A few microseconds, the time between two neighbouring instructions. Where ranks share cores,
- * longer polling takes time from the thread that it waits for. */
+/* Polling lasts a few microseconds, the time between two neighbouring instructions. Where ranks
+ * share cores, longer polling delays the thread that the poller waits for. */
 enum { SPINS_BEFORE_SLEEP = 100, LANE_STACK_BYTES = 512 * 1024 };
 
-/* A sleeper publishes the word that it sleeps on before it reads the word a last time, and a waker
- * looks for sleepers after it has changed the word. All accesses are sequentially consistent, so at
- * least one of the two sees the other, and a change without sleepers costs no system call. */
+/* A sleeping thread publishes the word that it sleeps on before it reads the word a last time. A
+ * waking thread looks for sleepers after it has changed the word. All accesses are sequentially
+ * consistent, so at least one of the two threads sees the other. A change without sleepers costs no
+ * system call. */
 static void wait_until_equal(struct lane_thread *lane, _Atomic uint32_t *word, uint32_t value) {
     for (int spin = 0; spin < SPINS_BEFORE_SLEEP; spin++) {
         if (atomic_load_explicit(word, memory_order_acquire) == value) {
@@ -74,49 +75,50 @@ enum status lanes_init(struct lanes *lanes, const struct lanes_args *args, struc
     return OK;
 }
 
-static void post(struct lanes *lanes, unsigned mask) {
+static void post_run(struct lanes *lanes, unsigned mask) {
     for (int i = 0; i < LANE_COUNT; i++) {
         struct lane_thread *lane = &lanes->threads[i];
         if ((mask & 1u << i) != 0) {
-            set_word(lanes, &lane->posted, ++lane->runs);
+            set_word(lanes, &lane->posted, ++lane->posted_runs);
         }
     }
 }
 
 void lanes_run(struct lanes *lanes, unsigned mask) {
     ASSERT((mask & ~lanes->mask) == 0);
-    lanes->run += lanes->run == UINT32_MAX ? 2 : 1; /* never 0, the initial value of events */
-    post(lanes, mask);
+    /* the run number is never 0, the initial value of events */
+    lanes->run_number += lanes->run_number == UINT32_MAX ? 2 : 1;
+    post_run(lanes, mask);
     lanes->work(lanes->context, LANE_COMPUTE);
     lanes_wait_all(lanes);
 }
 
-/* A lane that is not in the mask has finished all its earlier work. */
+/* A lane that is not part of the current run has already finished its last run. */
 void lanes_wait_all(struct lanes *lanes) {
     for (int i = 0; i < LANE_COUNT; i++) {
         struct lane_thread *lane = &lanes->threads[i];
-        wait_until_equal(&lanes->threads[LANE_COMPUTE], &lane->finished, lane->runs);
+        wait_until_equal(&lanes->threads[LANE_COMPUTE], &lane->finished, lane->posted_runs);
     }
 }
 
 void lanes_signal(struct lanes *lanes, uint32_t event) {
     ASSERT(event != EVENT_NONE && event <= lanes->event_count);
-    set_word(lanes, &lanes->events[event], lanes->run);
+    set_word(lanes, &lanes->events[event], lanes->run_number);
 }
 
 bool lanes_signalled(const struct lanes *lanes, uint32_t event) {
     ASSERT(event != EVENT_NONE && event <= lanes->event_count);
-    return atomic_load_explicit(&lanes->events[event], memory_order_acquire) == lanes->run;
+    return atomic_load_explicit(&lanes->events[event], memory_order_acquire) == lanes->run_number;
 }
 
 void lanes_wait(struct lanes *lanes, enum lane lane, uint32_t event) {
     ASSERT(event != EVENT_NONE && event <= lanes->event_count);
-    wait_until_equal(&lanes->threads[lane], &lanes->events[event], lanes->run);
+    wait_until_equal(&lanes->threads[lane], &lanes->events[event], lanes->run_number);
 }
 
 void lanes_finish(struct lanes *lanes) {
     atomic_store(&lanes->stopping, 1);
-    post(lanes, lanes->mask);
+    post_run(lanes, lanes->mask);
     for (int i = 0; i < LANE_COUNT; i++) {
         if ((lanes->mask & 1u << i) != 0) {
             pthread_join(lanes->threads[i].thread, NULL);

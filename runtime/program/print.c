@@ -6,12 +6,12 @@ enum { LINE_BYTES = 4096 };
 
 static const char *const LANE_NAMES[LANE_COUNT] = {"compute", "collective", "copy"};
 
-static void send(struct text *line, program_sink *sink, void *context) {
+static void send_line(struct text *line, program_sink *sink, void *context) {
     ASSERT(!line->truncated);
     sink(context, line->bytes, line->length);
 }
 
-/* Prints "extent SPACE OFFSET BYTES FIRST LAST ROLE NAME" for every extent, in order. */
+/* Prints "extent SPACE OFFSET BYTES FIRST LAST ROLE NAME" for every extent, in index order. */
 static void print_extents(const struct program *program, program_sink *sink, void *context) {
     for (int i = 0; i < program->schedule.extent_count; i++) {
         const struct extent *extent = &program->schedule.extents[i];
@@ -20,7 +20,7 @@ static void print_extents(const struct program *program, program_sink *sink, voi
         text_add(&line, "extent %s %llu %llu %u %u %s %s\n", space_name(extent->space),
                  (unsigned long long)program->plan.offsets[i], (unsigned long long)extent->bytes,
                  extent->first, extent->last, extent_role_name(extent->role), extent->name);
-        send(&line, sink, context);
+        send_line(&line, sink, context);
     }
 }
 
@@ -66,7 +66,7 @@ void program_print_instruction(const struct program *program, uint32_t index, pr
         text_add(&line, " signal %u", instruction->signal);
     }
     text_add(&line, "\n");
-    send(&line, sink, context);
+    send_line(&line, sink, context);
 }
 
 void program_print_instructions(const struct program *program, program_sink *sink, void *context) {
@@ -79,7 +79,7 @@ void program_print_instructions(const struct program *program, program_sink *sin
         struct text line = text_over(buffer, sizeof buffer);
         text_add(&line, "segment %s x %lld\n", segment_name((enum segment_kind)kind),
                  (long long)segment->repeat);
-        send(&line, sink, context);
+        send_line(&line, sink, context);
         for (uint32_t i = segment->first; i < segment->end; i++) {
             program_print_instruction(program, i, sink, context);
         }

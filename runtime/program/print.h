@@ -1,16 +1,15 @@
-/* print: prints a program as text in a stable order, for people, for diffs and for the plan's
- * hash. */
+/* print: prints a program as text in a stable order, for people, diffs and the plan hash. */
 #ifndef SKEP_PROGRAM_PRINT_H
 #define SKEP_PROGRAM_PRINT_H
 
 #include "runtime/program/program.h"
 
-/* Receives one line, including its newline. */
+/* A program_sink receives one line of text, including its newline. */
 typedef void program_sink(void *context, const char *line, size_t length);
 
 /* program_print_instructions: print a heading for each segment, then its instructions: number,
  * lane, op, shape, operands (< read, > written, = both; +offset within the extent, +AXIS*stride for
- * a rank's own slot), waits and signals. */
+ * the slot of a rank), waits and signal. */
 void program_print_instructions(const struct program *program, program_sink *sink, void *context);
 
 /* program_print_instruction: print the line of one instruction. */

@@ -1,8 +1,8 @@
 /* program: compiles a model and its settings to a program, a constant list of instructions with a
- * plan of all memory, and executes it on a machine. Compiling works on any machine. Binding
- * reserves the arenas, resolves all addresses and starts threads; after the seal nothing is
- * allocated any more. runtime/session calls this room, and so do runtime/cli and
- * runtime/inner_training through the headers below.
+ * plan of all memory, and executes it. A program can be compiled on any machine. Binding reserves
+ * the arenas, resolves all addresses and starts threads; after the seal nothing is allocated.
+ * runtime/session calls this room, and so do runtime/cli and runtime/inner_training through the
+ * headers below.
  *
  * public   cuda_program.h cuda_ranks.h print.h trace.h trace_file.h */
 #ifndef SKEP_PROGRAM_PROGRAM_H
@@ -28,8 +28,8 @@ struct program {
 };
 
 /* program_compile: compute units, graphs, rewrites, instructions, extents and offsets, then prove
- * the plan (no overlap, correct order across lanes). It does not check whether the plan fits the
- * target: program_fits does.
+ * the plan (no overlap, correct order across lanes). program_fits checks whether the plan fits the
+ * target.
  * memory   everything in `region`, which must outlive the program, as must `blueprint` and `target`
  * errors   STATUS_FAILED when a proof fails, which is a bug in this program */
 MUST_CHECK enum status program_compile(const struct blueprint *blueprint,
@@ -38,16 +38,16 @@ MUST_CHECK enum status program_compile(const struct blueprint *blueprint,
                                        struct region *region, struct program *program,
                                        struct fault *fault);
 
-/* program_fits: whether the peak of every space fits what the target has available.
- * errors  STATUS_FIT naming target, space, need and have */
+/* program_fits: check that the peak of every space is within the memory that the target has
+ * available.
+ * errors  STATUS_FIT with target, space, required and available bytes */
 MUST_CHECK enum status program_fits(const struct program *program, struct fault *fault);
 
 enum { CALL_OPERANDS = OPERANDS_MAX + 1 };
 
-/* The rank of a site that a program is bound for: its index along each axis, and the size of each
- * axis. */
+/* The position of one rank in its site: its index along each axis, and the size of each axis. */
 struct rank_indices {
-    int of[AXIS_COUNT], size[AXIS_COUNT];
+    int index[AXIS_COUNT], size[AXIS_COUNT];
 };
 
 /* The instructions of one lane in one segment: order[first] to order[first + count - 1]. */
@@ -55,29 +55,36 @@ struct lane_list {
     uint32_t first, count;
 };
 
-/* Called before an instruction executes, on its lane's thread: for tests that delay lanes. */
+/* A hook is called before each instruction, on the thread of its lane. Tests use it to delay
+ * lanes. */
 typedef void program_hook(void *context, uint32_t index);
 
 /* A program bound to this machine. Addresses never change after bind. */
 struct bound_program {
     const struct program *program;
     struct rank_indices ranks;
-    struct communicator *communicator; /* NULL until program_connect */
+    struct communicator *communicator; /* NULL before program_connect */
     struct port port;
-    char *base[SPACE_COUNT];  /* of each arena; NULL if the plan uses no bytes of the space */
-    bool shared[SPACE_COUNT]; /* collectives access it: other ranks map it by fd[] */
-    int fd[SPACE_COUNT];      /* of a shared arena */
-    union kernel_args *args;  /* per instruction, for this rank */
-    void *(*addresses)[CALL_OPERANDS]; /* per instruction: operands, then workspace */
-    struct collective_call *calls;     /* per instruction, for collectives; NULL without any */
-    uint32_t *order;                   /* instructions by segment, lane, then as listed */
+    /* address of each arena; NULL if the plan uses no bytes of the space */
+    char *base[SPACE_COUNT];
+    bool shared[SPACE_COUNT]; /* collectives access the arena: other ranks map it by fd[] */
+    int fd[SPACE_COUNT];      /* file descriptor of a shared arena */
+    union kernel_args *args;  /* [instruction]: kernel arguments for this rank */
+    /* [instruction]: addresses of the operands, then of the workspace */
+    void *(*addresses)[CALL_OPERANDS];
+    /* [instruction]: set for collectives; NULL if there are none */
+    struct collective_call *calls;
+    /* instruction indices, sorted by segment, lane and listed order */
+    uint32_t *order;
     struct lane_list lists[SEGMENT_COUNT][LANE_COUNT];
     struct lanes lanes;
-    struct device *device;            /* executes the segments on a GPU; NULL: the CPU does */
-    enum segment_kind segment;        /* under way */
-    uint64_t high_water[SPACE_COUNT]; /* highest end of the operands of executed instructions */
+    /* executes the segments on a GPU; NULL: the CPU executes them */
+    struct device *device;
+    enum segment_kind segment; /* the segment being executed */
+    /* [space]: highest end of all operands of executed instructions */
+    uint64_t high_water[SPACE_COUNT];
     uint64_t lane_high_water[LANE_COUNT][SPACE_COUNT];
-    struct trace *trace; /* NULL: nothing is recorded; set only between segments */
+    struct trace *trace; /* NULL: no tracing; changed only between segments */
     program_hook *hook;  /* NULL: none */
     void *hook_context;
     struct kernel_table kernels;
@@ -87,10 +94,10 @@ struct bound_program {
 
 /* program_bind: reserve the arenas, resolve every address for this rank, choose kernels, start the
  * pool and a thread for each lane that has instructions. An arena that collectives access is memory
- * that other ranks can map (port_reserve_shared). ranks   NULL: a single rank
+ * that other ranks can map (port_reserve_shared). ranks   NULL for a single rank
  * memory  tables in `region`; *bound must not move until program_release
  * errors  STATUS_FIT when the machine has less free memory than the plan needs, naming the largest
- *         processes; STATUS_INPUT for a GPU that shares the CPU's memory; STATUS_FAILED when a
+ *         processes; STATUS_INPUT for a GPU that shares memory with the CPU; STATUS_FAILED when a
  *         thread cannot be started. *bound is then zero */
 MUST_CHECK enum status program_bind(const struct program *program, const struct rank_indices *ranks,
                                     struct region *region, struct bound_program *bound,
@@ -98,19 +105,19 @@ MUST_CHECK enum status program_bind(const struct program *program, const struct 
 
 /* program_connect: set the communicator for the collectives. It has the groups of enum rank_axis,
  * in that order, and has registered every space with shared[space]: plan.peak_bytes from
- * base[space] (fd[space] for other processes). The caller owns it and keeps it until the last
- * execution. A program without collectives does not need it. On a device, it comes from
- * cuda_ranks_open, and segments are captured now. errors   those of the device; none if the CPU
- * executes the program */
+ * base[space] (fd[space] for other processes). The caller owns the communicator and keeps it open
+ * until the last execution. A program without collectives does not need it. On a device,
+ * cuda_ranks_open creates it, and program_connect captures the segments.
+ * errors   failures of the device; none if the CPU executes the program */
 MUST_CHECK enum status program_connect(struct bound_program *bound,
                                        struct communicator *communicator, struct fault *fault);
 
-/* program_waits: whether the program must not execute before program_connect and program_rehearse,
- * because it has collectives on a device. */
-bool program_waits(const struct bound_program *bound);
+/* program_needs_rehearsal: whether the program has collectives on a device, so that it may execute
+ * only after program_connect and program_rehearse. */
+bool program_needs_rehearsal(const struct bound_program *bound);
 
 /* program_rehearse: execute every segment once on zeroed arenas, on all ranks together after all
- * have connected, then zero the arenas again. Does nothing unless program_waits.
+ * have connected, then zero the arenas again. Does nothing unless program_needs_rehearsal.
  * errors  as program_failure */
 MUST_CHECK enum status program_rehearse(struct bound_program *bound, struct fault *fault);
 
@@ -118,7 +125,7 @@ MUST_CHECK enum status program_rehearse(struct bound_program *bound, struct faul
  * afterwards. */
 void program_disconnect(struct bound_program *bound);
 
-/* program_seal: from now on this program allocates no memory. */
+/* program_seal: forbid further allocation of memory by this process. */
 void program_seal(const struct bound_program *bound);
 
 /* program_run: execute one segment, each lane in order and lanes concurrently; return when all are
@@ -127,13 +134,13 @@ void program_seal(const struct bound_program *bound);
 void program_run(struct bound_program *bound, enum segment_kind segment);
 
 /* program_failure: the first failure of the device since the program was bound; OK if the CPU
- * executes it. After a failure nothing executes any more, and the contents of the arenas are
+ * executes the program. After a failure nothing is executed, and the contents of the arenas are
  * undefined. */
 MUST_CHECK enum status program_failure(const struct bound_program *bound, struct fault *fault);
 
-/* program_run_one: execute a single instruction on the caller's thread, without its waits; for
- * tests and measurements between instructions. */
-void program_run_one(struct bound_program *bound, uint32_t index);
+/* program_run_instruction: execute one instruction on the caller's thread, without its waits. For
+ * tests and measurements. */
+void program_run_instruction(struct bound_program *bound, uint32_t index);
 
 /* program_cast: convert `count` elements in the device space, rounded once to nearest even, between
  * segments; return when it is done. */
@@ -145,13 +152,13 @@ struct program_cast {
 };
 void program_cast(const struct bound_program *bound, const struct program_cast *cast);
 
-/* program_device_memory: the access of the CPU to a space between segments; NULL: the CPU can use
- * its addresses. */
+/* program_device_memory: returns the functions through which the CPU reads and writes a space
+ * between segments; NULL: the CPU can dereference addresses of the space. */
 const struct device_memory *program_device_memory(const struct bound_program *bound,
                                                   enum space space);
 
-/* program_extent: the address of an extent. The CPU may dereference it if program_device_memory is
- * NULL for its space, as it is for all extents in schedule.host. */
+/* program_extent: the address of an extent. The CPU may dereference it if program_device_memory
+ * returns NULL for its space, as for all extents in schedule.host. */
 void *program_extent(const struct bound_program *bound, int extent);
 
 /* The part of a parameter that this rank stores permanently: elements [first, first + count),
@@ -163,7 +170,8 @@ struct param_part {
     const struct device_memory
         *device_memory; /* the memory of `address`; NULL: the CPU can access it */
 };
-struct param_part program_part(const struct bound_program *bound, int index, enum param_view view);
+struct param_part program_param_part(const struct bound_program *bound, int index,
+                                     enum param_view view);
 
 struct step_scalars *program_scalars(const struct bound_program *bound);
 

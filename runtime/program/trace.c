@@ -1,7 +1,7 @@
 #include "runtime/program/trace.h"
 #include "base/bytes.h"
 
-static uint32_t waits_of(const struct instruction *instruction) {
+static uint32_t wait_count(const struct instruction *instruction) {
     uint32_t count = 0;
     for (int k = 0; k < WAITS_MAX; k++) {
         count += instruction->waits[k] != EVENT_NONE;
@@ -17,7 +17,7 @@ void trace_init(struct trace *trace, const struct schedule *schedule, int64_t st
         uint64_t runs = (uint64_t)(steps * segment->repeat);
         for (uint32_t i = segment->first; i < segment->end; i++) {
             const struct instruction *instruction = &schedule->instructions[i];
-            records[instruction->lane] += runs * (1 + waits_of(instruction));
+            records[instruction->lane] += runs * (1 + wait_count(instruction));
         }
         records[LANE_COMPUTE] += runs; /* joins */
     }
@@ -39,13 +39,13 @@ void trace_add(struct trace *trace, enum lane lane, const struct trace_record *r
     into->records[into->count++] = *record;
 }
 
-/* The time that both records cover. */
+/* The nanoseconds that both records cover. */
 static int64_t shared_ns(const struct trace_record *a, const struct trace_record *b) {
     return max_i64(0, min_i64(a->end_ns, b->end_ns) - max_i64(a->begin_ns, b->begin_ns));
 }
 
-/* The time that the compute lane executed instructions within `of`. A lane's records are ordered by
- * time, so each search starts where the last one ended. */
+/* The nanoseconds of `of` during which the compute lane executed instructions. A lane's records are
+ * ordered by time, so each search starts where the last one ended. */
 static int64_t hidden_ns(const struct trace_lane *compute, const struct trace_record *of,
                          uint32_t *from) {
     while (*from < compute->count && compute->records[*from].end_ns <= of->begin_ns) {

@@ -9,31 +9,31 @@
 #include <stdint.h>
 
 enum trace_kind {
-    TRACE_RUN,  /* executes an instruction; includes a collective's waits for other ranks */
-    TRACE_WAIT, /* an instruction waits for an event of another lane */
-    TRACE_JOIN  /* the compute lane waits for the others at a segment's end */
+    TRACE_RUN,  /* execution of an instruction, including waits of a collective for other ranks */
+    TRACE_WAIT, /* wait of an instruction for an event of another lane */
+    TRACE_JOIN  /* wait of the compute lane for all other lanes at the end of a segment */
 };
 
 struct trace_record {
     int64_t begin_ns, end_ns; /* from clock_monotonic_ns, one clock for all ranks on a machine */
-    uint32_t instruction;     /* that executes or waits; for a join, the segment's last */
-    uint32_t event;           /* of a wait */
+    uint32_t instruction;     /* index of the instruction; for a join, the last of the segment */
+    uint32_t event;           /* event of a TRACE_WAIT */
     enum trace_kind kind;
 };
 
-/* Each lane writes its own list. */
+/* The records of one lane. Each lane appends to its own list. */
 struct trace_lane {
     struct trace_record *records;
     uint32_t count, capacity;
-    uint32_t dropped; /* found no room */
+    uint32_t dropped; /* number of records that did not fit */
 };
 
 struct trace {
     struct trace_lane lanes[LANE_COUNT];
 };
 
-/* trace_init: reserve space for `steps` whole steps (begin, microbatches, finish). memory  in
- * `region`; nothing is allocated later */
+/* trace_init: reserve space for `steps` whole steps (begin, microbatches, finish).
+ * memory  in `region`; nothing is allocated later */
 void trace_init(struct trace *trace, const struct schedule *schedule, int64_t steps,
                 struct region *region);
 

@@ -9,11 +9,11 @@ enum { BUFFER_BYTES = 8192, EVENT_BYTES = 1024 };
 
 static const char *const LANE_TITLES[LANE_COUNT] = {"compute", "collective", "copy"};
 
-/* A file to which text is appended, a buffer at a time. */
+/* A buffered writer that appends text to a file. */
 struct sink {
     const char *path;
     int fd;
-    int64_t at;
+    int64_t offset;
     char buffer[BUFFER_BYTES];
     struct text text;
     enum status status;
@@ -24,23 +24,23 @@ static void flush(struct sink *sink) {
     ASSERT(!sink->text.truncated);
     if (sink->status == OK) {
         sink->status = file_write_at(sink->fd, sink->path, sink->buffer, sink->text.length,
-                                     sink->at, sink->fault);
+                                     sink->offset, sink->fault);
     }
-    sink->at += (int64_t)sink->text.length;
+    sink->offset += (int64_t)sink->text.length;
     sink->text = text_over(sink->buffer, sizeof sink->buffer);
 }
 
-static void make_room(struct sink *sink) {
+static void flush_if_full(struct sink *sink) {
     if (sink->text.length + EVENT_BYTES > sizeof sink->buffer) {
         flush(sink);
     }
 }
 
-static void sink_begin(struct sink *sink, const char *path, int fd, int64_t at,
+static void sink_begin(struct sink *sink, const char *path, int fd, int64_t offset,
                        struct fault *fault) {
     sink->path = path;
     sink->fd = fd;
-    sink->at = at;
+    sink->offset = offset;
     sink->status = OK;
     sink->fault = fault;
     sink->text = text_over(sink->buffer, sizeof sink->buffer);
@@ -67,7 +67,7 @@ enum status trace_file_begin(const char *path, struct fault *fault) {
     return sink_end(&sink);
 }
 
-static void add_names(struct sink *sink, int rank) {
+static void add_process_and_lane_names(struct sink *sink, int rank) {
     text_add(&sink->text,
              ",\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
              "\"args\": {\"name\": \"rank %d\"}}",
@@ -80,9 +80,10 @@ static void add_names(struct sink *sink, int rank) {
     }
 }
 
-/* The extent that the instruction writes, or if none, the one that it reads. */
-static const char *subject_of(const struct schedule *schedule,
-                              const struct instruction *instruction) {
+/* Name of the first extent that the instruction writes, or else of the first extent that it
+ * reads. */
+static const char *main_extent_name(const struct schedule *schedule,
+                                    const struct instruction *instruction) {
     const char *read = NULL;
     for (int k = 0; k < OPERANDS_MAX; k++) {
         const struct operand *operand = &instruction->operands[k];
@@ -98,7 +99,7 @@ static const char *subject_of(const struct schedule *schedule,
     return read != NULL ? read : "";
 }
 
-static uint64_t bytes_of(const struct instruction *instruction) {
+static uint64_t operand_bytes(const struct instruction *instruction) {
     uint64_t bytes = 0;
     for (int k = 0; k < OPERANDS_MAX; k++) {
         const struct operand *operand = &instruction->operands[k];
@@ -116,7 +117,7 @@ static void add_event(struct sink *sink, const struct schedule *schedule, int ra
         text_add(&name, "join");
     } else {
         text_add(&name, "%s%s %s", record->kind == TRACE_WAIT ? "wait: " : "",
-                 op_row(instruction->op)->name, subject_of(schedule, instruction));
+                 op_row(instruction->op)->name, main_extent_name(schedule, instruction));
     }
     text_add(&sink->text,
              ",\n{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"cat\": \"%s\", \"name\": ", rank, lane,
@@ -129,7 +130,7 @@ static void add_event(struct sink *sink, const struct schedule *schedule, int ra
              segment_name((enum segment_kind)instruction->segment), instruction->layer,
              record->instruction);
     if (record->kind == TRACE_RUN) {
-        text_add(&sink->text, ", \"bytes\": %llu", (unsigned long long)bytes_of(instruction));
+        text_add(&sink->text, ", \"bytes\": %llu", (unsigned long long)operand_bytes(instruction));
     } else if (record->kind == TRACE_WAIT) {
         text_add(&sink->text, ", \"event\": %u", record->event);
     }
@@ -137,7 +138,7 @@ static void add_event(struct sink *sink, const struct schedule *schedule, int ra
 }
 
 /* Opens `path` to append to it. */
-static enum status reopen(struct sink *sink, const char *path, struct fault *fault) {
+static enum status open_for_append(struct sink *sink, const char *path, struct fault *fault) {
     int fd;
     int64_t bytes;
     TRY(file_open_append(path, &fd, &bytes, fault));
@@ -148,11 +149,11 @@ static enum status reopen(struct sink *sink, const char *path, struct fault *fau
 enum status trace_file_append(const char *path, const struct schedule *schedule,
                               const struct trace *trace, int rank, struct fault *fault) {
     struct sink sink;
-    TRY(reopen(&sink, path, fault));
-    add_names(&sink, rank);
+    TRY(open_for_append(&sink, path, fault));
+    add_process_and_lane_names(&sink, rank);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         for (uint32_t i = 0; i < trace->lanes[lane].count; i++) {
-            make_room(&sink);
+            flush_if_full(&sink);
             add_event(&sink, schedule, rank, lane, &trace->lanes[lane].records[i]);
         }
     }
@@ -161,7 +162,7 @@ enum status trace_file_append(const char *path, const struct schedule *schedule,
 
 enum status trace_file_end(const char *path, struct fault *fault) {
     struct sink sink;
-    TRY(reopen(&sink, path, fault));
+    TRY(open_for_append(&sink, path, fault));
     text_add(&sink.text, "\n]}\n");
     return sink_end(&sink);
 }

@@ -1,6 +1,7 @@
 /* trace_file: writes traces as Chrome trace JSON (chrome://tracing, Perfetto), with one process per
- * rank and one thread per lane. Several ranks write to one file, one after the other: one calls
- * begin, each appends, one calls end. The caller ensures the order. Nothing here allocates. */
+ * rank and one thread per lane. Several ranks write to one file in turn: one rank calls begin, each
+ * rank appends, and one rank calls end. The caller ensures this order. These functions never
+ * allocate. */
 #ifndef SKEP_PROGRAM_TRACE_FILE_H
 #define SKEP_PROGRAM_TRACE_FILE_H
 

@@ -5,8 +5,8 @@ void compute_copies_of(struct session *session, struct compute_copies *copies) {
     struct compute_copies made = {
         .rows = region_alloc(&session->region, (size_t)params, sizeof *made.rows)};
     for (int i = 0; i < params; i++) {
-        struct param_part master = program_part(&session->bound, i, VIEW_MASTER);
-        struct param_part copy = program_part(&session->bound, i, VIEW_PARAMS);
+        struct param_part master = program_param_part(&session->bound, i, VIEW_MASTER);
+        struct param_part copy = program_param_part(&session->bound, i, VIEW_PARAMS);
         if (copy.count == 0 || copy.address == master.address) {
             continue;
         }

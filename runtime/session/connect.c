@@ -35,7 +35,7 @@ static enum status agree_of(void *context, enum status mine, struct fault *fault
 }
 
 struct checkpoint_ranks session_checkpoint_site(struct session *session) {
-    return (struct checkpoint_ranks){.rank = session->bound.ranks.of[AXIS_WORLD],
+    return (struct checkpoint_ranks){.rank = session->bound.ranks.index[AXIS_WORLD],
                                      .world = session_rank_count(session),
                                      .agree = agree_of,
                                      .context = session};
@@ -52,9 +52,9 @@ static void list_groups(const struct session *session, struct region *region,
         int *members = region_alloc(region, (size_t)ranks->size[axis], sizeof *members);
         struct collective_group *group = &groups[axis];
         group->ranks = members;
-        group->size =
-            mesh_group(&session->mesh, DIMS[axis], ranks->of[AXIS_WORLD], members, &group->index);
-        ASSERT(group->size == ranks->size[axis] && group->index == ranks->of[axis]);
+        group->size = mesh_group(&session->mesh, DIMS[axis], ranks->index[AXIS_WORLD], members,
+                                 &group->index);
+        ASSERT(group->size == ranks->size[axis] && group->index == ranks->index[axis]);
     }
 }
 
@@ -80,7 +80,7 @@ static enum status open_ranks(struct session *session, struct fault *fault) {
     struct collective_group groups[AXIS_COUNT];
     list_groups(session, &session->region, groups);
 #if SKEP_CUDA
-    if (program_waits(&session->bound)) {
+    if (program_needs_rehearsal(&session->bound)) {
         return cuda_ranks_open(&session->bound, session->site, groups, &session->region,
                                &session->communicator, fault);
     }
@@ -114,7 +114,7 @@ enum status session_connect(struct session *session, struct fault *fault) {
     if (status == OK) {
         status = program_connect(&session->bound, &session->communicator, fault);
     }
-    if (!program_waits(&session->bound)) {
+    if (!program_needs_rehearsal(&session->bound)) {
         return status;
     }
     status = session_agree(session, status, fault);

@@ -44,8 +44,8 @@ static struct param_part saved_of(const struct session *session, int index, enum
     const struct rank_indices *ranks = &session->bound.ranks;
     int64_t first;
     int64_t count;
-    if (ranks->of[AXIS_REPLICATE] != 0 ||
-        !rank_parts_range(session, index, view, ranks->of[AXIS_SHARD], &first, &count)) {
+    if (ranks->index[AXIS_REPLICATE] != 0 ||
+        !rank_parts_range(session, index, view, ranks->index[AXIS_SHARD], &first, &count)) {
         return (struct param_part){0};
     }
     ASSERT(first >= part.first && first + count <= part.first + part.count);
@@ -59,7 +59,7 @@ static struct param_part saved_of(const struct session *session, int index, enum
 
 bool rank_parts_piece(const struct session *session, int index, enum param_view view,
                       enum part_kind kind, struct tensor_piece *piece) {
-    struct param_part part = program_part(&session->bound, index, view);
+    struct param_part part = program_param_part(&session->bound, index, view);
     if (part.count > 0 && kind == PART_SAVED) {
         part = saved_of(session, index, view, part);
     }

@@ -186,9 +186,9 @@ static struct rank_indices indices_in_mesh(const struct session *session) {
     int rank = session->site != NULL ? site_launch_info(session->site)->rank : 0;
     int coordinate[MESH_DIMS_MAX];
     mesh_coordinate(mesh, rank, coordinate);
-    return (struct rank_indices){.of = {[AXIS_SHARD] = coordinate[MESH_SHARD],
-                                        [AXIS_REPLICATE] = coordinate[MESH_REPLICATE],
-                                        [AXIS_WORLD] = rank},
+    return (struct rank_indices){.index = {[AXIS_SHARD] = coordinate[MESH_SHARD],
+                                           [AXIS_REPLICATE] = coordinate[MESH_REPLICATE],
+                                           [AXIS_WORLD] = rank},
                                  .size = {[AXIS_SHARD] = mesh->dims[MESH_SHARD].size,
                                           [AXIS_REPLICATE] = mesh->dims[MESH_REPLICATE].size,
                                           [AXIS_WORLD] = mesh->ranks}};
@@ -204,7 +204,7 @@ enum status session_bind(struct session *session, struct fault *fault) {
     TRY(make_mesh(session, fault));
     const struct rank_indices ranks = indices_in_mesh(session);
     TRY(program_bind(&session->program, &ranks, &session->region, &session->bound, fault));
-    if (!program_waits(&session->bound)) {
+    if (!program_needs_rehearsal(&session->bound)) {
         session_load_constants(session);
     }
     return OK;

@@ -109,7 +109,7 @@ int64_t step_rows_at_once(const struct session *session) {
 
 bool step_row_is_own(const struct session *session, int64_t row) {
     int64_t part = row / session->settings.microbatch;
-    return part % session->bound.ranks.size[AXIS_WORLD] == session->bound.ranks.of[AXIS_WORLD];
+    return part % session->bound.ranks.size[AXIS_WORLD] == session->bound.ranks.index[AXIS_WORLD];
 }
 
 /* This rank's rows among the `count` rows from `first`; the rest of its microbatch has no labels.

@@ -73,7 +73,7 @@ void step_trace_before(struct session *session, struct step_trace *trace, int64_
 static enum status write_in_turn(struct session *session, const struct step_trace *trace,
                                  struct fault *fault) {
     const char *path = session->settings.trace_path;
-    int own = session->bound.ranks.of[AXIS_WORLD];
+    int own = session->bound.ranks.index[AXIS_WORLD];
     enum status status = session_agree(session, own == 0 ? begin_file(path, fault) : OK, fault);
     for (int rank = 0; rank < session_rank_count(session) && status == OK; rank++) {
         status = rank == own ? trace_file_append(path, &session->program.schedule, &trace->trace,

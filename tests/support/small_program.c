@@ -178,8 +178,8 @@ static void put_values(struct small_program *small, const struct param_part *par
 static void fill_params(struct small_program *small) {
     for (int i = 0; i < small->blueprint.param_count; i++) {
         const struct param *param = &small->blueprint.params[i];
-        struct param_part master = program_part(&small->bound, i, VIEW_MASTER);
-        struct param_part params = program_part(&small->bound, i, VIEW_PARAMS);
+        struct param_part master = program_param_part(&small->bound, i, VIEW_MASTER);
+        struct param_part params = program_param_part(&small->bound, i, VIEW_PARAMS);
         float *values = region_alloc(&small->region, (size_t)master.count, sizeof *values);
         param_init_fill(param, 1, 0, master.count, values);
         put_values(small, &master, values);
@@ -254,7 +254,7 @@ static void run_segment(const struct runner *runner, enum segment_kind kind) {
         if (runner->step != NULL) {
             runner->step(runner->context, &runner->small->bound, i);
         } else {
-            program_run_one(&runner->small->bound, i);
+            program_run_instruction(&runner->small->bound, i);
         }
     }
 }
@@ -316,7 +316,7 @@ struct hash small_program_result(const struct small_program *small) {
     hash_begin(&state);
     for (int i = 0; i < small->blueprint.param_count; i++) {
         for (size_t v = 0; v < ARRAY_COUNT(VIEWS); v++) {
-            struct param_part part = program_part(&small->bound, i, VIEWS[v]);
+            struct param_part part = program_param_part(&small->bound, i, VIEWS[v]);
             size_t bytes = (size_t)(part.count * dtype_bytes(part.dtype));
             void *values = malloc(bytes + 1);
             struct fault fault;

@@ -200,7 +200,7 @@ void drawn_lanes_init(struct drawn_lanes *drawn, uint64_t seed) {
                                                 .group_count = AXIS_COUNT};
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
         drawn->communicator.groups[axis] = GROUPS[axis];
-        ranks.of[axis] = GROUPS[axis].index;
+        ranks.index[axis] = GROUPS[axis].index;
         ranks.size[axis] = GROUPS[axis].size;
     }
     assert_int_equal(program_bind(&drawn->program, &ranks, &drawn->region, &drawn->bound, &fault),

@@ -108,7 +108,7 @@ static struct rank_indices find_groups(struct team *team, int rank) {
         }
         team->groups[rank][axis] =
             (struct collective_group){.ranks = members, .size = sizes[axis], .index = index[axis]};
-        ranks.of[axis] = index[axis];
+        ranks.index[axis] = index[axis];
         ranks.size[axis] = sizes[axis];
     }
     return ranks;
@@ -166,7 +166,7 @@ static void fill_params(struct team *team, const struct bound_program *bound) {
                 0.1f * random_normal(random_key(SEED, "jitter"), (uint64_t)(i * 100000 + k));
         }
         for (size_t v = 0; v < ARRAY_COUNT(VIEWS); v++) {
-            struct param_part part = program_part(bound, i, VIEWS[v]);
+            struct param_part part = program_param_part(bound, i, VIEWS[v]);
             for (int64_t k = 0; k < part.count; k++) {
                 if (part.dtype == DTYPE_F32) {
                     ((float *)part.address)[k] = values[part.first + k];
@@ -308,7 +308,7 @@ void team_gather(const struct team *team, int index, enum param_view view, float
     int64_t elements = param_elements(&team->blueprint.params[index]);
     int64_t next = 0;
     for (int rank = 0; rank < team->of.shard && next < elements; rank++) {
-        struct param_part part = program_part(&team->members[rank].bound, index, view);
+        struct param_part part = program_param_part(&team->members[rank].bound, index, view);
         assert_true(part.count == 0 || part.first == next);
         copy_part(&part, values);
         next += part.count;

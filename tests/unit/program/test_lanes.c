@@ -39,7 +39,7 @@ static void result_of(struct drawn_lanes *drawn, bool lanes, unsigned char *resu
             program_run(&drawn->bound, SEGMENT_MICROBATCH);
         }
         for (uint32_t i = 0; !lanes && i < DRAWN_INSTRUCTIONS; i++) {
-            program_run_one(&drawn->bound, i);
+            program_run_instruction(&drawn->bound, i);
         }
     }
     for (int buffer = 0; buffer < DRAWN_BUFFERS; buffer++) {
@@ -99,7 +99,7 @@ static void events_are_waited_for_when_the_count_of_runs_begins_anew(void **stat
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         drawn_lanes_init(&drawn, seed);
         result_of(&drawn, false, listed);
-        drawn.bound.lanes.run = UINT32_MAX;
+        drawn.bound.lanes.run_number = UINT32_MAX;
         drawn.bound.hook = disturb;
         drawn.bound.hook_context = &seed;
         result_of(&drawn, true, carried);

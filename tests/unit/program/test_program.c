@@ -29,7 +29,7 @@ struct rig {
 
 /* A parameter that this rank holds whole. */
 static void *whole_param(const struct bound_program *bound, int index, enum param_view view) {
-    struct param_part part = program_part(bound, index, view);
+    struct param_part part = program_param_part(bound, index, view);
     ASSERT(part.count == param_elements(&bound->program->schedule.blueprint->params[index]));
     return part.address;
 }

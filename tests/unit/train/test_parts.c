@@ -78,7 +78,7 @@ static void open_rank(const struct layout *of, int rank) {
     expect_ok(session_read(&session, "m", overrides, count, &fault));
     expect_ok(session_compile(&session, of->trains ? PURPOSE_COMPARE : PURPOSE_LOGITS, &fault));
     int shard = of->ranks / of->replicate;
-    const struct rank_indices ranks = {.of = {rank % shard, rank / shard, rank},
+    const struct rank_indices ranks = {.index = {rank % shard, rank / shard, rank},
                                        .size = {shard, of->replicate, of->ranks}};
     expect_ok(program_bind(&session.program, &ranks, &session.region, &session.bound, &fault));
 }

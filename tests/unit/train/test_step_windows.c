@@ -93,7 +93,7 @@ static enum status take_windows(struct bench *bench, int64_t step, int64_t *curs
         .count = ROWS,
         .schedule = {.learning_rate = settings_learning_rate(&bench->session.settings, step),
                      .updates = step},
-        .limits = bench->session.bound.ranks.of[AXIS_WORLD] == 0 && step == 1 ? &limits : NULL};
+        .limits = bench->session.bound.ranks.index[AXIS_WORLD] == 0 && step == 1 ? &limits : NULL};
     enum status status = step_on_windows(&bench->session, &wanted, result, fault);
     if (status == STATUS_STOPPED && stops_at > 0) { /* once more, as if nothing had been */
         wanted.limits = NULL;
