@@ -32,7 +32,7 @@ static void open_side(struct side *side, const char *listen, uint32_t bulk) {
                                               .peers_max = 2,
                                               .bulk_connections = bulk,
                                               .queued_frames = 8,
-                                              .known = {0xe}};
+                                              .accepted_kinds = {0xe}};
     struct fault fault;
     if (messenger_open(&options, &side->region, &side->messenger, &fault) != OK) {
         fault_print(&fault, STDERR_FILENO);
@@ -40,7 +40,7 @@ static void open_side(struct side *side, const char *listen, uint32_t bulk) {
     }
 }
 
-static void name_peer(struct side *side, const char *address) {
+static void register_peer(struct side *side, const char *address) {
     struct fault fault;
     if (messenger_peer(side->messenger, side->peer, address, &fault) != OK) {
         fault_print(&fault, STDERR_FILENO);
@@ -147,7 +147,7 @@ int main(int argc, char **argv) {
     const pid_t child = fork();
     if (child == 0) {
         open_side(&listener, "tcp://127.0.0.1:*", (uint32_t)bulk);
-        name_peer(&listener, NULL);
+        register_peer(&listener, NULL);
         number = messenger_port(listener.messenger);
         (void)!write(port[1], &number, sizeof number);
         await_peer(&listener);
@@ -160,7 +160,7 @@ int main(int argc, char **argv) {
     (void)!read(port[0], &number, sizeof number);
     snprintf(address, sizeof address, "tcp://127.0.0.1:%u", number);
     open_side(&dialer, NULL, (uint32_t)bulk);
-    name_peer(&dialer, address);
+    register_peer(&dialer, address);
     await_peer(&dialer);
     print("by dialer", give(&dialer, (uint32_t)frames));
     take(&dialer, (uint32_t)frames);

@@ -13,7 +13,7 @@ void end_init(struct end *end) {
                                               .peers_max = 4,
                                               .bulk_connections = 2,
                                               .queued_frames = 4,
-                                              .known = {0x1e}};
+                                              .accepted_kinds = {0x1e}};
 }
 
 void end_open(struct end *end) {
@@ -127,7 +127,7 @@ bool ends_meet(struct end *a, struct end *b) {
 static bool is_confirmed(void *context) {
     const struct end *end = context;
     const struct messenger_counts counts = messenger_counts(end->messenger);
-    return counts.confirmed_ns > 0 && counts.confirmed_bytes >= counts.sent_bytes;
+    return counts.acked_ns > 0 && counts.acked_bytes >= counts.sent_bytes;
 }
 
 bool ends_confirm(struct end *a, struct end *b) {

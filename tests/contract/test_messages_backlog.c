@@ -30,7 +30,7 @@ static bool has_all_gone(void *context) {
 
 static bool has_arrived(void *context) {
     (void)context;
-    return messenger_arrived_ns(b.messenger, end_curve(&a)) > 0;
+    return messenger_last_received_ns(b.messenger, end_curve(&a)) > 0;
 }
 
 /* Bulk for a peer that reads nothing is left here once its kernel and ours are full; it goes when

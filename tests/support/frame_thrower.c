@@ -206,8 +206,8 @@ static bool begin(struct thrower *thrower) {
     thrower->roster = (struct wire_address_book){0};
     struct messenger_options options = {
         .keys = &thrower->keys, .peers_max = 1 + SWARM_MEMBERS_MAX, .queued_frames = 16};
-    memset(options.known, 0xff, sizeof options.known);
-    options.known[3] &= UINT64_MAX >> 1; /* the messenger's own kind */
+    memset(options.accepted_kinds, 0xff, sizeof options.accepted_kinds);
+    options.accepted_kinds[3] &= UINT64_MAX >> 1; /* the messenger's own kind */
     if (messenger_open(&options, &thrower->region, &thrower->messenger, &fault) != OK) {
         give_up(fault.subject, fault.reason);
     }

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Both sides of a ZMTP 3 connection first send FF, eight bytes of padding and 7F. */
+/* The bytes that both sides of a ZMTP 3 connection send first: FF, eight of padding, 7F. */
 enum { OPENING_BYTES = 10, OPENING_FIRST = 0xff, OPENING_LAST = 0x7f };
 
 bool connect_probe_start(const char *address, struct connect_probe *probe) {
@@ -26,7 +26,7 @@ bool connect_probe_start(const char *address, struct connect_probe *probe) {
     return true;
 }
 
-/* OK: the TCP connection is established. PENDING: it is still being established. */
+/* State of the TCP connection: OK once it is established, PENDING until then. */
 static enum connect_probe_state connection_state(int fd) {
     union numeric_address peer;
     socklen_t length = sizeof peer;

@@ -16,7 +16,7 @@ enum connect_probe_state {
 
 struct connect_probe {
     int fd;      /* -1: no probe is running */
-    bool failed; /* connect() failed at once */
+    bool failed; /* connect() reported a failure immediately */
 };
 
 /* connect_probe_start: start to connect to a numeric address (numeric_address_parse). Does not

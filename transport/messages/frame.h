@@ -17,7 +17,7 @@
 
 enum {
     FRAME_HEADER_BYTES = 32,
-    FRAME_PAYLOAD_MAX = 1 << 20, /* one slice or one leaf */
+    FRAME_PAYLOAD_MAX = 1 << 20, /* bytes of one slice or one leaf */
     FRAME_BYTES_MAX = FRAME_HEADER_BYTES + FRAME_PAYLOAD_MAX,
     FRAME_VERSION = 1,
 };
@@ -27,21 +27,21 @@ struct frame {
     uint16_t epoch;
     uint32_t round;
     uint32_t slice;
-    uint64_t offset;  /* of the payload within the object that it is a part of */
-    uint32_t length;  /* of the payload in bytes */
+    uint64_t offset;  /* where the payload begins in the object it is a part of */
+    uint32_t length;  /* payload size in bytes */
     uint32_t session; /* the sender's member session */
 };
 
 /* The result of checking a received message. Receivers count each one separately. */
 enum frame_verdict {
     FRAME_OK,
-    FRAME_TRUNCATED,   /* shorter than a header */
-    FRAME_BAD_MAGIC,   /* not a message of this protocol */
-    FRAME_BAD_VERSION, /* another version of the protocol */
-    FRAME_BAD_KIND,    /* a kind that the receiver does not accept */
-    FRAME_BAD_LENGTH,  /* too long, or not as long as its header states */
-    FRAME_BAD_OFFSET,  /* offset + length exceeds 2^63 - 1 */
-    FRAME_VERDICTS     /* number of verdicts */
+    FRAME_TRUNCATED,    /* shorter than a header */
+    FRAME_BAD_MAGIC,    /* not a message of this protocol */
+    FRAME_BAD_VERSION,  /* a different version of the protocol */
+    FRAME_BAD_KIND,     /* a kind that the receiver does not accept */
+    FRAME_BAD_LENGTH,   /* too long, or not the length in its header */
+    FRAME_BAD_OFFSET,   /* offset + length exceeds 2^63 - 1 */
+    FRAME_VERDICT_COUNT /* number of enumerators above */
 };
 
 /* frame_write: write the header of a frame.
@@ -50,10 +50,10 @@ void frame_write(const struct frame *frame, uint8_t header[static FRAME_HEADER_B
 
 /* frame_read: parse and check a message of `count` bytes. Its payload is at
  * bytes + FRAME_HEADER_BYTES.
- * known   the kinds to accept: bit k of known[k / 64] is kind k
+ * accepted_kinds  bit k of accepted_kinds[k / 64] is kind k
  * errors  a verdict other than FRAME_OK; *frame is then unchanged. The receiver itself validates
  *         session, epoch, round and slice. */
-MUST_CHECK enum frame_verdict frame_read(const void *bytes, size_t count, const uint64_t known[4],
-                                         struct frame *frame);
+MUST_CHECK enum frame_verdict frame_read(const void *bytes, size_t count,
+                                         const uint64_t accepted_kinds[4], struct frame *frame);
 
 #endif

@@ -1,4 +1,4 @@
-/* messages: opens and closes a messenger, and orders its work. */
+/* messages: opens and closes a messenger, and schedules its work. */
 #include "transport/messages/messages_state.h"
 
 #include "base/clock.h"
@@ -7,13 +7,14 @@
 #include <string.h>
 
 enum {
-    SEND_BEYOND_QUEUE = 3,         /* frames: one being sent, in plain and in encrypted form */
-    READ_BEYOND_QUEUE = 1,         /* being received; decrypted in place */
-    FRAME_OVERHEAD = 256,          /* per frame: ZeroMQ's record, malloc's, CURVE's bytes */
-    CONNECTION_BYTES = 128 * 1024, /* engine, session, two pipes, monitor with its two sockets */
+    EXTRA_SEND_FRAMES = 3,         /* besides queued: a frame being sent, plain and encrypted */
+    EXTRA_READ_FRAMES = 1,         /* besides queued: a frame being received and decrypted */
+    FRAME_OVERHEAD_BYTES = 256,    /* headers of ZeroMQ, malloc and CURVE for each frame */
+    CONNECTION_BYTES = 128 * 1024, /* engine, session, two pipes, monitor, its two sockets */
     CONTEXT_BYTES = 1 << 20,       /* context, reaper, poller */
-    PENDING_BYTES = 96 * 1024,     /* per connection before its hello; see messages_tcp_stats */
-    /* What one peer can send within a tick at 10 Gbit/s before messages_tcp_stats detects it. */
+    PENDING_BYTES = 96 * 1024,     /* of a connection before its hello; see messages_tcp_stats */
+    /* Bytes that one peer can send in a tick at 10 Gbit/s, before messages_tcp_stats detects
+     * them. */
     UNDETECTED_BYTES = 128 << 20
 };
 
@@ -22,10 +23,10 @@ uint32_t messenger_links_max(const struct messenger_options *options) {
 }
 
 uint64_t messenger_memory_bytes(const struct messenger_options *options) {
-    const uint64_t frame = FRAME_BYTES_MAX + FRAME_OVERHEAD;
+    const uint64_t frame = FRAME_BYTES_MAX + FRAME_OVERHEAD_BYTES;
     const uint64_t frames =
-        2 * (uint64_t)options->queued_frames + SEND_BEYOND_QUEUE + READ_BEYOND_QUEUE;
-    const uint64_t read = 1 + (uint64_t)read_ahead_max(options); /* the current one and the ring */
+        2 * (uint64_t)options->queued_frames + EXTRA_SEND_FRAMES + EXTRA_READ_FRAMES;
+    const uint64_t read = 1 + (uint64_t)read_ahead_max(options); /* current frame and ring */
     return CONTEXT_BYTES + messenger_links_max(options) * (frames * frame + CONNECTION_BYTES) +
            read * frame + (uint64_t)MESSENGER_PENDING_MAX * PENDING_BYTES + UNDETECTED_BYTES;
 }
@@ -37,16 +38,16 @@ static void check_options(const struct messenger_options *options) {
     for (uint32_t i = 0; i < MESSAGE_GUEST_CLASSES; i++) {
         ASSERT(options->guests.slots[i] <= options->peers_max);
     }
-    ASSERT((options->known[MESSENGER_KIND / 64] >> MESSENGER_KIND % 64 & 1) == 0);
+    ASSERT((options->accepted_kinds[MESSENGER_KIND / 64] >> MESSENGER_KIND % 64 & 1) == 0);
 }
 
 static struct messenger *make_tables(const struct messenger_options *options,
                                      struct region *region) {
     struct messenger *messenger = region_alloc(region, 1, sizeof *messenger);
     messenger->options = *options;
-    memcpy(messenger->known, options->known, sizeof messenger->known);
-    messenger->known[MESSENGER_KIND / 64] |= UINT64_C(1) << MESSENGER_KIND % 64;
-    messenger->tick_ns = clock_monotonic_ns();
+    memcpy(messenger->accepted_kinds, options->accepted_kinds, sizeof messenger->accepted_kinds);
+    messenger->accepted_kinds[MESSENGER_KIND / 64] |= UINT64_C(1) << MESSENGER_KIND % 64;
+    messenger->next_tick_ns = clock_monotonic_ns();
     table_init(messenger, region);
     accept_init(messenger, region);
     read_init(messenger, region);
@@ -55,14 +56,14 @@ static struct messenger *make_tables(const struct messenger_options *options,
 }
 
 static enum status open_sockets(struct messenger *messenger, struct fault *fault) {
-    /* A link has a socket and both ends of its monitor, and one that ends keeps them for a time. */
+    /* A link has a socket and both ends of its monitor. A closed link keeps them for a while. */
     const uint32_t sockets = 2 * 3 * messenger_links_max(&messenger->options) + 8;
-    const int limit = zmq_ctx_get(messenger->context, ZMQ_SOCKET_LIMIT);
-    (void)zmq_ctx_set(messenger->context, ZMQ_MAX_SOCKETS,
+    const int limit = zmq_ctx_get(messenger->zmq_context, ZMQ_SOCKET_LIMIT);
+    (void)zmq_ctx_set(messenger->zmq_context, ZMQ_MAX_SOCKETS,
                       limit > 0 && sockets > (uint32_t)limit ? limit : (int)sockets);
-    (void)zmq_ctx_set(messenger->context, ZMQ_IO_THREADS, 1);
+    (void)zmq_ctx_set(messenger->zmq_context, ZMQ_IO_THREADS, 1);
     TRY(zap_open(messenger, fault));
-    return messenger->options.listen == NULL ? OK : socket_listener(messenger, fault);
+    return messenger->options.listen == NULL ? OK : socket_open_listener(messenger, fault);
 }
 
 enum status messenger_open(const struct messenger_options *options, struct region *region,
@@ -73,8 +74,8 @@ enum status messenger_open(const struct messenger_options *options, struct regio
                          "must have the form tcp://ADDRESS:PORT");
     }
     struct messenger *made = make_tables(options, region);
-    made->context = zmq_ctx_new();
-    if (made->context == NULL) {
+    made->zmq_context = zmq_ctx_new();
+    if (made->zmq_context == NULL) {
         return fault_set_errno(fault, STATUS_FAILED, "ZeroMQ", "cannot create a context",
                                zmq_errno());
     }
@@ -104,39 +105,39 @@ void messenger_close(struct messenger *messenger, int linger_ms) {
         }
     }
     socket_close_listener(messenger, linger_ms);
-    socket_close(messenger->zap, NULL, 0);
-    while (zmq_ctx_term(messenger->context) != 0 && zmq_errno() == EINTR) {
+    socket_close(messenger->zap_socket, NULL, 0);
+    while (zmq_ctx_term(messenger->zmq_context) != 0 && zmq_errno() == EINTR) {
     }
 }
 
 void messenger_wake_by(struct messenger *messenger, int64_t due_ns) {
-    if (due_ns < messenger->tick_ns) {
-        messenger->tick_ns = due_ns;
+    if (due_ns < messenger->next_tick_ns) {
+        messenger->next_tick_ns = due_ns;
     }
 }
 
-static void tick(struct messenger *messenger) {
+static void run_due_tick(struct messenger *messenger) {
     const int64_t now_ns = clock_monotonic_ns();
-    if (now_ns < messenger->tick_ns) {
+    if (now_ns < messenger->next_tick_ns) {
         return;
     }
-    const int64_t late_ns = now_ns - messenger->tick_ns;
+    const int64_t late_ns = now_ns - messenger->next_tick_ns;
     if (late_ns > MESSENGER_LATE_MS * NS_PER_MS) {
         dial_extend_deadlines(messenger, late_ns);
         accept_extend_deadlines(messenger, late_ns);
     }
-    messenger->tick_ns = now_ns + MESSENGER_TICK_MS * NS_PER_MS;
-    dial_due(messenger, now_ns);
-    accept_due(messenger, now_ns);
+    messenger->next_tick_ns = now_ns + MESSENGER_TICK_MS * NS_PER_MS;
+    dial_handle_deadlines(messenger, now_ns);
+    accept_handle_deadlines(messenger, now_ns);
     tcp_stats_check(messenger, now_ns);
 }
 
-static bool is_ready(const struct messenger *messenger) {
-    return messenger->has_events || messenger->room.has_room || messenger->reader.count > 0 ||
-           poll_has_input(messenger);
+static bool has_work(const struct messenger *messenger) {
+    return messenger->has_events || messenger->blocked_sends.is_wakeup_due ||
+           messenger->reader.count > 0 || poll_has_input(messenger);
 }
 
-static long rounded_ms(int64_t ns) {
+static long ms_rounded_up(int64_t ns) {
     return ns <= 0 ? 0 : (long)((ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
@@ -145,24 +146,24 @@ bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms) {
     const int64_t start_ns = clock_monotonic_ns();
     const int64_t until_ns = timeout_ms < 0 ? INT64_MAX : start_ns + timeout_ms * NS_PER_MS;
     for (int64_t now_ns = start_ns;; now_ns = clock_monotonic_ns()) {
-        tick(messenger);
-        if (is_ready(messenger)) {
-            send_clear_room(messenger);
+        run_due_tick(messenger);
+        if (has_work(messenger)) {
+            send_clear_wakeup(messenger);
             return true;
         }
-        int64_t wake_ns = until_ns < messenger->tick_ns ? until_ns : messenger->tick_ns;
-        const int64_t room_ns = now_ns + MESSENGER_ROOM_MS * NS_PER_MS;
+        int64_t wake_ns = until_ns < messenger->next_tick_ns ? until_ns : messenger->next_tick_ns;
+        const int64_t retry_ns = now_ns + MESSENGER_SEND_RETRY_MS * NS_PER_MS;
         const bool is_blocked = send_is_blocked(messenger);
-        wake_ns = is_blocked && room_ns < wake_ns ? room_ns : wake_ns;
-        poll_sockets(messenger, wake_fd, rounded_ms(wake_ns - now_ns));
-        if (is_blocked && wake_ns == room_ns) {
+        wake_ns = is_blocked && retry_ns < wake_ns ? retry_ns : wake_ns;
+        poll_sockets(messenger, wake_fd, ms_rounded_up(wake_ns - now_ns));
+        if (is_blocked && wake_ns == retry_ns) {
             send_retry(messenger);
             return true;
         }
         if (poll_is_woken(messenger)) {
             return true;
         }
-        if (now_ns >= until_ns && !is_ready(messenger)) {
+        if (now_ns >= until_ns && !has_work(messenger)) {
             return false;
         }
     }
@@ -176,7 +177,7 @@ bool messenger_next(struct messenger *messenger, struct messenger_event *event) 
             return true;
         }
         if (!has_polled) {
-            tick(messenger);
+            run_due_tick(messenger);
             poll_sockets(messenger, -1, 0);
             has_polled = true;
         } else if (!messenger->has_events) {

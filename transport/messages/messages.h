@@ -7,9 +7,9 @@
  *
  * public   frame.h connect_probe.h
  *
- * Two processes share one control connection and several bulk connections. The process that was
- * given the other's address opens them, and both use them in both directions. A process that does
- * not accept connections can therefore still exchange frames with every peer that it can reach.
+ * Two processes share one control connection and several bulk connections. The process that has the
+ * address of the other opens them, and both use them in both directions. A process that does not
+ * accept connections can therefore still exchange frames with every peer that it can reach.
  *
  *     process                                   peer
  *     DEALER control ------------------------\
@@ -43,11 +43,11 @@ enum {
  * key a class. A guest of class k is admitted while fewer than slots[k] guests of the classes up to
  * k are connected. The difference slots[k] - slots[k - 1] is therefore reserved for class k. */
 struct messenger_guests {
-    uint32_t slots[MESSAGE_GUEST_CLASSES]; /* each at most peers_max; 0: reject this class */
+    uint32_t slots[MESSAGE_GUEST_CLASSES]; /* [class], each at most peers_max; 0: reject */
     /* If all slots are taken, a new guest evicts the class 0 guest that has been connected longest,
      * provided that it connected at least this many ms ago. 0: never evict. */
     uint32_t evict_after_ms;
-    /* Called by messenger_wait and messenger_next. NULL: every guest has class 0. */
+    /* Returns the class of a key, for messenger_wait and messenger_next. NULL: always class 0. */
     uint32_t (*class_of)(const void *context, const uint8_t curve[static KEY_BYTES]);
     const void *context;
 };
@@ -58,17 +58,19 @@ struct messenger; /* allocated in the caller's region */
 
 struct messenger_options {
     const struct key_pairs *keys; /* not copied */
-    const char *listen;           /* "tcp://ADDRESS:PORT", port * for any; NULL: do not listen */
-    uint32_t peers_max;           /* 1 .. MESSAGE_PEERS_MAX, guests included */
-    uint32_t bulk_connections;    /* 0 .. MESSAGE_BULK_MAX to each peer; 0: use control for bulk */
-    uint32_t queued_frames;       /* high-water mark of a connection in each direction: 2 .. 64 */
+    const char *listen;           /* "tcp://ADDRESS:PORT", PORT * for any; NULL: none */
+    uint32_t peers_max;           /* 1 .. MESSAGE_PEERS_MAX, including guests */
+    /* 0 .. MESSAGE_BULK_MAX to each peer; 0: send bulk frames on the control connection */
+    uint32_t bulk_connections;
+    uint32_t queued_frames;         /* high-water mark of a connection in each direction: 2 .. 64 */
     struct messenger_guests guests; /* all zero: reject every guest */
-    uint64_t known[4]; /* the frame kinds to accept, as for frame_read; never kind 255 */
+    uint64_t accepted_kinds[4]; /* the frame kinds to accept, as for frame_read; never kind 255 */
 };
 
-/* messenger_memory_bytes: an upper bound for the memory that ZeroMQ uses with these options, to be
- * listed as declared use: full queues of frames of FRAME_BYTES_MAX in both directions on every
- * connection, and one multipart message of the largest size that is not yet detected. */
+/* messenger_memory_bytes: an upper bound for the memory that ZeroMQ uses with these options, to
+ * be listed as declared use: full queues of frames of FRAME_BYTES_MAX in both directions on
+ * every connection, and one multipart message of the largest size that can arrive before it is
+ * detected. */
 uint64_t messenger_memory_bytes(const struct messenger_options *options);
 
 /* messenger_open: open the sockets and start ZeroMQ's I/O thread. Call it before the seal. All
@@ -121,18 +123,18 @@ uint64_t messenger_backlog_bytes(struct messenger *messenger,
                                  const uint8_t curve[static KEY_BYTES]);
 
 /* messenger_set_rate: limit all bulk connections of a peer together to `rate` bytes of TCP payload
- * a second, until the next call. Connections with unsent bytes get equal shares. A change of less
- * than about 3 % is ignored. MESSENGER_UNPACED removes the limit.
+ * a second, until the next call. Connections with unsent bytes get equal shares. Changes of less
+ * than about 3 % are ignored. MESSENGER_UNPACED removes the limit.
  * limits  rate > 0 */
 static const uint64_t MESSENGER_UNPACED = INT64_MAX;
 void messenger_set_rate(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
                         uint64_t rate);
 
-/* messenger_arrived_ns: the time on the monotonic clock when the kernel last received bytes on a
- * bulk connection of the peer, updated ten times a second; 0: never. A long frame advances it while
- * the frame is still incomplete. */
-int64_t messenger_arrived_ns(const struct messenger *messenger,
-                             const uint8_t curve[static KEY_BYTES]);
+/* messenger_last_received_ns: the time on the monotonic clock when the kernel last received bytes
+ * on a bulk connection of the peer, updated ten times a second; 0: never. A long frame advances it
+ * while the frame is still incomplete. */
+int64_t messenger_last_received_ns(const struct messenger *messenger,
+                                   const uint8_t curve[static KEY_BYTES]);
 
 /* messenger_wait: block until there is an event or room in a full queue, `wake_fd` is readable (-1:
  * no such descriptor), or `timeout_ms` have passed (-1: no timeout). False on a timeout. It may
@@ -143,11 +145,12 @@ enum messenger_event_kind {
     MESSENGER_FRAME,
     MESSENGER_OPENED, /* the control connection with the peer is up */
     MESSENGER_CLOSED, /* the control connection was lost */
-    /* The next two are returned once, until the peer connects or gets another address. Dialing
-     * continues. Neither is returned if no process listens at the address, or if the one there
-     * closes the connection before it has shown that it uses this protocol. */
+    /* MESSENGER_REJECTED and MESSENGER_FULL are returned once, until the peer connects or gets a
+     * different address. Dialing continues. Neither is returned if no process listens at the
+     * address, or if the process there disconnects before it has shown that it uses this
+     * protocol. */
     MESSENGER_REJECTED, /* the peer rejects our key, or its key differs from the expected one */
-    MESSENGER_FULL,     /* the peer accepts our key, but all its slots are taken at present */
+    MESSENGER_FULL,     /* the peer accepts our key, but has no free slot now */
 };
 
 struct messenger_event {
@@ -164,15 +167,15 @@ struct messenger_event {
  * them. */
 bool messenger_next(struct messenger *messenger, struct messenger_event *event);
 
-/* Totals since messenger_open. Bytes of frames include their headers, but not the overhead of
+/* Counts since messenger_open. Bytes of frames include their headers, but not the overhead of
  * ZeroMQ and TCP. */
 struct messenger_counts {
     uint64_t sent_bytes, received_bytes, sent_frames, received_frames;
-    uint64_t verdicts[FRAME_VERDICTS]; /* received messages by verdict */
-    uint64_t rejected_keys;            /* connections rejected because of their key */
-    uint64_t banned_peers;             /* bans after protocol violations */
-    uint64_t confirmed_bytes;          /* TCP payload that the peers' kernels acknowledged */
-    int64_t confirmed_ns;              /* when confirmed_bytes was last updated */
+    uint64_t verdicts[FRAME_VERDICT_COUNT]; /* received messages with each verdict */
+    uint64_t rejected_keys;                 /* connections rejected because of their key */
+    uint64_t banned_peers;                  /* number of bans after protocol violations */
+    uint64_t acked_bytes;                   /* TCP payload that peers acknowledged */
+    int64_t acked_ns;                       /* when acked_bytes was last updated */
 };
 struct messenger_counts messenger_counts(const struct messenger *messenger);
 

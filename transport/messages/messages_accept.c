@@ -4,16 +4,17 @@
  *
  * The monitor reports file descriptors, and frames carry routing ids. The hello carries both and
  * connects them. The kernel may reuse a descriptor while frames of the earlier connection are still
- * unread. Two rules keep the connections apart. All monitor events are handled before a hello is,
- * so that a reused descriptor is known as a new connection. And of two hellos on one descriptor,
- * the one with the higher routing id is valid, because the ROUTER assigns ascending ids. */
+ * unread. Two rules keep the connections apart. All monitor events are handled before a hello, so
+ * that a reused descriptor is known as a new connection. And of two hellos on one descriptor, the
+ * one with the higher routing id is valid, because the ROUTER assigns ascending ids. */
 #include "transport/messages/messages_state.h"
 
 #include "base/clock.h"
 
 #include <sys/socket.h>
 
-enum { DRAIN_READS = 4096 }; /* other peers' frames that may be queued before the end is seen */
+/* After this many reads from the listener, all frames of a broken connection have been read. */
+enum { DRAIN_READS = 4096 };
 
 void accept_init(struct messenger *messenger, struct region *region) {
     struct accept_table *table = &messenger->accept;
@@ -25,12 +26,12 @@ void accept_init(struct messenger *messenger, struct region *region) {
 }
 
 /* ZeroMQ owns the descriptor. It sees the shutdown and closes it. */
-static void shut_down(int fd) {
+static void shut_down_socket(int fd) {
     (void)shutdown(fd, SHUT_RDWR);
 }
 
-/* The live connection on a descriptor, or with -1 a free entry; NULL: none. */
-static struct accepted *with_fd(struct messenger *messenger, int fd) {
+/* Find the connected entry of a descriptor, or a free entry if `fd` is -1; NULL: none. */
+static struct accepted *accepted_by_fd(struct messenger *messenger, int fd) {
     for (uint32_t i = 0; i < messenger->accept.count; i++) {
         struct accepted *accepted = &messenger->accept.entries[i];
         if (accepted->fd == fd && !accepted->is_draining) {
@@ -40,7 +41,7 @@ static struct accepted *with_fd(struct messenger *messenger, int fd) {
     return NULL;
 }
 
-struct accepted *accept_find(struct messenger *messenger, uint32_t routing) {
+struct accepted *accept_find_by_routing(struct messenger *messenger, uint32_t routing) {
     for (uint32_t i = 0; i < messenger->accept.count; i++) {
         struct accepted *accepted = &messenger->accept.entries[i];
         if (accepted->has_hello && accepted->routing == routing && accepted->fd >= 0) {
@@ -53,21 +54,21 @@ struct accepted *accept_find(struct messenger *messenger, uint32_t routing) {
 void accepted_disconnect(struct accepted *accepted) {
     accepted->peer = NULL;
     if (!accepted->is_draining) {
-        shut_down(accepted->fd);
+        shut_down_socket(accepted->fd);
     }
 }
 
-void accepted_drain(struct messenger *messenger, struct accepted *accepted) {
+void accepted_start_draining(struct messenger *messenger, struct accepted *accepted) {
     if (!accepted->is_draining) {
         accepted->is_draining = true;
-        messenger->accept.draining++;
+        messenger->accept.draining_count++;
         messenger->accept.reads_left = DRAIN_READS;
         poll_set_listener_input(messenger, true);
     }
 }
 
-/* End the link that the connection was. */
-static void end_link_of(struct messenger *messenger, struct accepted *accepted) {
+/* End the link that uses the connection. */
+static void end_accepted_link(struct messenger *messenger, struct accepted *accepted) {
     struct peer *peer = accepted->peer;
     if (peer != NULL && accepted->link == 0) {
         peer_on_close(messenger, peer);
@@ -77,28 +78,28 @@ static void end_link_of(struct messenger *messenger, struct accepted *accepted) 
     accepted->peer = NULL;
 }
 
-void accepted_drained(struct messenger *messenger) {
+void accepted_on_drained(struct messenger *messenger) {
     struct accept_table *table = &messenger->accept;
-    for (uint32_t i = 0; i < table->count && table->draining > 0; i++) {
+    for (uint32_t i = 0; i < table->count && table->draining_count > 0; i++) {
         struct accepted *accepted = &table->entries[i];
         if (accepted->fd >= 0 && accepted->is_draining) {
-            end_link_of(messenger, accepted);
+            end_accepted_link(messenger, accepted);
             *accepted = (struct accepted){.fd = -1};
-            table->draining--;
+            table->draining_count--;
         }
     }
 }
 
-void accept_note_read(struct messenger *messenger) {
-    if (messenger->accept.draining > 0 && --messenger->accept.reads_left == 0) {
-        accepted_drained(messenger);
+void accept_count_read(struct messenger *messenger) {
+    if (messenger->accept.draining_count > 0 && --messenger->accept.reads_left == 0) {
+        accepted_on_drained(messenger);
     }
 }
 
-static void add(struct messenger *messenger, int fd) {
-    struct accepted *accepted = with_fd(messenger, -1);
+static void add_connection(struct messenger *messenger, int fd) {
+    struct accepted *accepted = accepted_by_fd(messenger, -1);
     if (accepted == NULL) {
-        shut_down(fd);
+        shut_down_socket(fd);
         return;
     }
     const int64_t timeout_ms = 2 * MESSENGER_HANDSHAKE_MS + MESSENGER_GREETING_MS;
@@ -106,47 +107,47 @@ static void add(struct messenger *messenger, int fd) {
         (struct accepted){.fd = fd, .due_ns = clock_monotonic_ns() + timeout_ms * NS_PER_MS};
 }
 
-void accept_events(struct messenger *messenger) {
+void accept_handle_events(struct messenger *messenger) {
     struct socket_monitor_event event;
-    while (socket_event(messenger->listener.monitor, &event)) {
+    while (socket_next_event(messenger->listener.monitor, &event)) {
         const int fd = (int)event.value;
-        struct accepted *accepted = with_fd(messenger, fd);
+        struct accepted *accepted = accepted_by_fd(messenger, fd);
         if (event.kind == ZMQ_EVENT_ACCEPTED) {
-            add(messenger, fd);
+            add_connection(messenger, fd);
         } else if (event.kind == ZMQ_EVENT_DISCONNECTED && accepted != NULL) {
-            accepted_drain(messenger, accepted);
+            accepted_start_draining(messenger, accepted);
         }
     }
 }
 
 /* Make the connection a link of the peer. It replaces the link's former connection. */
-static void adopt(struct messenger *messenger, struct accepted *accepted, struct peer *peer,
-                  uint32_t link_index) {
+static void adopt_as_link(struct messenger *messenger, struct accepted *accepted, struct peer *peer,
+                          uint32_t link_index) {
     link_accept(messenger, &peer->links[link_index], accepted);
     accepted->peer = peer;
     accepted->link = link_index;
     accepted->due_ns = INT64_MAX;
 }
 
-static void welcome(struct messenger *messenger, struct accepted *accepted) {
+static void welcome_peer(struct messenger *messenger, struct accepted *accepted) {
     if (!send_welcome(messenger, accepted->routing, accepted->peer->bulk_count)) {
-        accepted_drain(messenger, accepted);
+        accepted_start_draining(messenger, accepted);
     }
 }
 
-static void adopt_control(struct messenger *messenger, struct accepted *accepted,
-                          struct peer *peer) {
+static void adopt_as_control_link(struct messenger *messenger, struct accepted *accepted,
+                                  struct peer *peer) {
     if (peer_is_open(peer)) {
-        peer_on_close(messenger, peer); /* the peer would not dial if its old connection were up */
+        peer_on_close(messenger, peer); /* a peer that dials again has lost its old connection */
     }
-    adopt(messenger, accepted, peer, 0);
+    adopt_as_link(messenger, accepted, peer, 0);
     peer_on_open(messenger, peer, accepted->bulk_wanted);
-    welcome(messenger, accepted);
+    welcome_peer(messenger, accepted);
 }
 
-static void hello_control(struct messenger *messenger, struct accepted *accepted, struct peer *peer,
-                          uint32_t bulk_wanted) {
-    dial_events(messenger, peer, &peer->links[0]); /* so that the state below is current */
+static void handle_control_hello(struct messenger *messenger, struct accepted *accepted,
+                                 struct peer *peer, uint32_t bulk_wanted) {
+    dial_handle_events(messenger, peer, &peer->links[0]); /* updates the state used below */
     const enum link_state state = peer->links[0].state;
     const bool ours_is_up =
         state == LINK_HANDSHAKEN || state == LINK_DIALED || state == LINK_DRAINING;
@@ -155,36 +156,36 @@ static void hello_control(struct messenger *messenger, struct accepted *accepted
     accepted->bulk_wanted = bulk_wanted;
     if (ours_is_up && !peer_dials_first(messenger, peer)) {
         /* Both processes dialed at the same time. The peer will prefer our connection and close its
-         * own. If it does not, then ours is broken without our knowledge, and the peer's connection
-         * replaces it after a time. */
+         * own. If it does not, our connection is broken without our knowledge, and the peer's
+         * connection replaces it after a time. */
         accepted->due_ns = clock_monotonic_ns() + MESSENGER_STANDBY_MS * NS_PER_MS;
         messenger_wake_by(messenger, accepted->due_ns);
         return;
     }
-    adopt_control(messenger, accepted, peer);
+    adopt_as_control_link(messenger, accepted, peer);
 }
 
-/* The peer with this key, added as a guest if necessary; NULL: the key is rejected. */
-static struct peer *admit(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+/* Return the peer with this key, added as a guest if necessary; NULL: the key is rejected. */
+static struct peer *admit_peer(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
     struct peer *peer = peer_find(messenger, curve);
-    if (ban_applies(messenger, curve)) {
+    if (is_banned(messenger, curve)) {
         return NULL;
     }
-    return peer != NULL && peer->is_named ? peer : peer_add_guest(messenger, curve);
+    return peer != NULL && peer->is_registered ? peer : peer_add_guest(messenger, curve);
 }
 
-/* The connection on which a hello arrived; NULL: it has ended. */
+/* Find the connection on which a hello arrived; NULL: it has ended. */
 static struct accepted *origin_of_hello(struct messenger *messenger, int fd, uint32_t routing) {
-    accept_events(messenger);
-    struct accepted *accepted = fd < 0 ? NULL : with_fd(messenger, fd);
+    accept_handle_events(messenger);
+    struct accepted *accepted = fd < 0 ? NULL : accepted_by_fd(messenger, fd);
     if (accepted == NULL || (accepted->has_hello && (int32_t)(routing - accepted->routing) <= 0)) {
         return NULL;
     }
     if (accepted->has_hello) {
-        /* The descriptor was reused, so the earlier connection has ended. The link's end must not
-         * shut the descriptor down. */
+        /* The descriptor was reused, so the earlier connection has ended. Ending its link must not
+         * shut down the descriptor. */
         accepted->is_draining = true;
-        end_link_of(messenger, accepted);
+        end_accepted_link(messenger, accepted);
         accepted->is_draining = false;
     }
     accepted->has_hello = true;
@@ -201,22 +202,22 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
     if (accepted == NULL) {
         return;
     }
-    struct peer *peer = zap_user(message, curve) ? admit(messenger, curve) : NULL;
+    struct peer *peer = zap_user(message, curve) ? admit_peer(messenger, curve) : NULL;
     if (peer == NULL) {
-        shut_down(accepted->fd);
+        shut_down_socket(accepted->fd);
         return;
     }
     peer_set_seen_ip(peer, message);
     const uint32_t link_index = hello->round;
     if (link_index == 0) {
-        hello_control(messenger, accepted, peer, hello->slice);
+        handle_control_hello(messenger, accepted, peer, hello->slice);
     } else if (link_index <= peer->bulk_count && peer->links[0].state == LINK_ACCEPTED) {
-        adopt(messenger, accepted, peer, link_index);
+        adopt_as_link(messenger, accepted, peer, link_index);
         backlog_enable_pacing(messenger, &peer->links[link_index]);
-        send_on_bulk_link(messenger, peer);
-        welcome(messenger, accepted);
+        send_on_bulk_link_up(messenger, peer);
+        welcome_peer(messenger, accepted);
     } else {
-        shut_down(accepted->fd);
+        shut_down_socket(accepted->fd);
     }
 }
 
@@ -227,7 +228,7 @@ void accept_extend_deadlines(struct messenger *messenger, int64_t late_ns) {
     }
 }
 
-void accept_due(struct messenger *messenger, int64_t now_ns) {
+void accept_handle_deadlines(struct messenger *messenger, int64_t now_ns) {
     for (uint32_t i = 0; i < messenger->accept.count; i++) {
         struct accepted *accepted = &messenger->accept.entries[i];
         if (accepted->fd < 0 || accepted->is_draining || accepted->due_ns > now_ns) {
@@ -235,9 +236,9 @@ void accept_due(struct messenger *messenger, int64_t now_ns) {
         }
         if (!accepted->has_hello) {
             accepted->due_ns = INT64_MAX;
-            shut_down(accepted->fd);
+            shut_down_socket(accepted->fd);
         } else if (accepted->link == ACCEPTED_STANDBY && accepted->peer != NULL) {
-            adopt_control(messenger, accepted, accepted->peer);
+            adopt_as_control_link(messenger, accepted, accepted->peer);
         }
     }
 }

@@ -1,12 +1,12 @@
-/* messages_ban: keys that are rejected, until the caller names them again or for a time after
- * protocol violations. */
+/* messages_ban: keys that are rejected until messenger_peer registers them again, or for a time
+ * after protocol violations. */
 #include "transport/messages/messages_state.h"
 
 #include "base/clock.h"
 
 #include <string.h>
 
-/* The index of a key's entry; MESSENGER_BANS_MAX: it has none. */
+/* Find the index of a key's entry; MESSENGER_BANS_MAX: it has none. */
 static uint32_t find_ban(const struct ban_list *list, const uint8_t curve[static KEY_BYTES]) {
     uint32_t i = 0;
     while (i < MESSENGER_BANS_MAX && memcmp(list->bans[i].curve, curve, KEY_BYTES) != 0) {
@@ -15,7 +15,7 @@ static uint32_t find_ban(const struct ban_list *list, const uint8_t curve[static
     return i;
 }
 
-bool ban_applies(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+bool is_banned(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
     const uint32_t index = find_ban(&messenger->bans, curve);
     return index < MESSENGER_BANS_MAX &&
            messenger->bans.bans[index].until_ns > clock_monotonic_ns();

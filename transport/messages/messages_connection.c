@@ -10,7 +10,7 @@
  *          │                    └────────── close ───────▲
  *          └───────────────────── CLOSED event ──────────┘
  *
- * A connection that opens and closes before the caller looks causes no event. */
+ * A connection that opens and closes before the caller polls causes no event. */
 #include "transport/messages/messages_state.h"
 
 #include "base/clock.h"
@@ -33,7 +33,7 @@ void peer_on_open(struct messenger *messenger, struct peer *peer, uint32_t bulk_
     peer->bulk_count = bulk_wanted < bulk_max ? bulk_wanted : bulk_max;
     peer->opened_ns = clock_monotonic_ns();
     peer_clear_pending_failures(peer);
-    peer_clear_noted_failures(peer);
+    peer_clear_reported_failures(peer);
     dial_reset_diagnosis(peer);
     messenger->has_events = true;
 }
@@ -64,8 +64,8 @@ void peer_on_close(struct messenger *messenger, struct peer *peer) {
 
 void peer_on_dial_failure(struct messenger *messenger, struct peer *peer,
                           enum dial_failure failure) {
-    if ((peer->failures_noted & failure) == 0) {
-        peer->failures_noted |= (uint8_t)failure;
+    if ((peer->failures_reported & failure) == 0) {
+        peer->failures_reported |= (uint8_t)failure;
         peer->failures_pending |= (uint8_t)failure;
         messenger->has_events = true;
     }
@@ -75,12 +75,12 @@ void peer_clear_pending_failures(struct peer *peer) {
     peer->failures_pending = 0;
 }
 
-void peer_clear_noted_failures(struct peer *peer) {
-    peer->failures_noted = 0;
+void peer_clear_reported_failures(struct peer *peer) {
+    peer->failures_reported = 0;
 }
 
 void peer_set_seen_ip(struct peer *peer, zmq_msg_t *message) {
-    static const char MAPPED[] = "::ffff:"; /* IPv4 on a socket for both */
+    static const char MAPPED[] = "::ffff:"; /* IPv4 on a dual-stack socket */
     const char *ip = zmq_msg_gets(message, "Peer-Address");
     if (ip == NULL) {
         ip = "";
@@ -92,8 +92,8 @@ void peer_set_seen_ip(struct peer *peer, zmq_msg_t *message) {
     memcpy(peer->seen_ip, ip, letters);
 }
 
-/* Take the next pending event of a peer, in the order in which things happened. */
-static bool take_event(struct peer *peer, enum messenger_event_kind *kind) {
+/* Remove the next pending event of a peer, in the order in which the events happened. */
+static bool pop_event(struct peer *peer, enum messenger_event_kind *kind) {
     if (peer->state == PEER_LOST || peer->state == PEER_REOPENED) {
         peer->state = peer->state == PEER_LOST ? PEER_DISCONNECTED : PEER_OPENED;
         *kind = MESSENGER_CLOSED;
@@ -117,8 +117,8 @@ bool peer_next_event(struct messenger *messenger, struct messenger_event *event)
     for (uint32_t i = 0; messenger->has_events && i < messenger->options.peers_max; i++) {
         struct peer *peer = &messenger->peers[i];
         enum messenger_event_kind kind;
-        if (take_event(peer, &kind)) {
-            *event = (struct messenger_event){.kind = kind, .is_guest = !peer->is_named};
+        if (pop_event(peer, &kind)) {
+            *event = (struct messenger_event){.kind = kind, .is_guest = !peer->is_registered};
             memcpy(event->curve, messenger->curves[i], KEY_BYTES);
             if (kind == MESSENGER_OPENED) {
                 memcpy(event->address, peer->seen_ip, sizeof event->address);

@@ -5,23 +5,23 @@
 
 #include <errno.h>
 
-enum { FAILED_HANDSHAKES_MAX = 2 }; /* one may be a peer that is just ending */
+enum { FAILED_HANDSHAKES_MAX = 2 }; /* a single one may be a peer that is ending */
 
 void dial_reset_diagnosis(struct peer *peer) {
     peer->diagnosis = (struct dial_diagnosis){.failed_handshakes = 0};
 }
 
-/* A listener with another key than expected cannot decrypt our CURVE hello and closes the
- * connection without a reason. So does a forwarder whose destination is down. To tell them apart,
- * after repeated failures the next dial is a probe: a ZeroMQ listener sends its greeting without
- * being asked, a forwarder sends nothing. The right peer may have started just before the probe, so
- * the key is reported as wrong only if handshakes fail again after it. */
+/* A listener with a different key than expected cannot decrypt our CURVE hello and closes the
+ * connection without a reason. So does a port forwarder whose destination is down. To distinguish
+ * the two, the next dial after repeated failures is a probe: a ZeroMQ listener sends its greeting
+ * without a request, a forwarder sends nothing. The expected peer may have started just before the
+ * probe, so the key is reported as wrong only if handshakes fail again after it. */
 static bool needs_probe(const struct peer *peer) {
     return peer->diagnosis.failed_handshakes >= FAILED_HANDSHAKES_MAX &&
            !peer->diagnosis.is_answering;
 }
 
-static void dial(struct messenger *messenger, struct peer *peer, struct link *link) {
+static void dial_link(struct messenger *messenger, struct peer *peer, struct link *link) {
     const uint32_t link_index = (uint32_t)(link - peer->links);
     const bool is_probe = link_index == 0 && needs_probe(peer);
     if (!link_dial(messenger, peer, link, is_probe)) {
@@ -37,7 +37,7 @@ static void dial(struct messenger *messenger, struct peer *peer, struct link *li
     ASSERT(is_queued);
 }
 
-/* The link was never up, or all its frames have been read. */
+/* Handle a link that was never up, or a broken one whose frames have all been read. */
 static void link_failed(struct messenger *messenger, struct peer *peer, struct link *link) {
     if (link == &peer->links[0] && peer_is_open(peer)) {
         peer_on_close(messenger, peer);
@@ -58,14 +58,14 @@ void dial_extend_deadlines(struct messenger *messenger, int64_t late_ns) {
 
 static void dial_due_peer(struct messenger *messenger, struct peer *peer, int64_t now_ns) {
     const bool is_ours = peer_is_open(peer) && peer->links[0].state == LINK_DIALED;
-    const bool may_dial = peer->is_named && peer->address[0] != '\0' &&
-                          !ban_applies(messenger, peer_curve(messenger, peer));
+    const bool may_dial = peer->is_registered && peer->address[0] != '\0' &&
+                          !is_banned(messenger, peer_curve(messenger, peer));
     const uint32_t links = is_ours ? 1 + peer->bulk_count : 1;
     for (uint32_t i = 0; i <= messenger->options.bulk_connections; i++) {
         struct link *link = &peer->links[i];
         const bool is_due = link->due_ns <= now_ns;
         if (link->state == LINK_NONE && is_due && may_dial && i < links) {
-            dial(messenger, peer, link);
+            dial_link(messenger, peer, link);
         } else if (link_is_dialing(link) && is_due) {
             link_failed(messenger, peer, link);
         }
@@ -75,7 +75,7 @@ static void dial_due_peer(struct messenger *messenger, struct peer *peer, int64_
     }
 }
 
-void dial_due(struct messenger *messenger, int64_t now_ns) {
+void dial_handle_deadlines(struct messenger *messenger, int64_t now_ns) {
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         dial_due_peer(messenger, &messenger->peers[i], now_ns);
     }
@@ -110,13 +110,13 @@ static void on_disconnect(struct messenger *messenger, struct peer *peer, struct
     }
 }
 
-void dial_drained(struct messenger *messenger, struct peer *peer, struct link *link) {
+void dial_on_drained(struct messenger *messenger, struct peer *peer, struct link *link) {
     if (link->state == LINK_DRAINING) {
         link_failed(messenger, peer, link);
     }
 }
 
-void dial_probe_done(struct messenger *messenger, struct peer *peer, struct link *link) {
+void dial_on_probe_result(struct messenger *messenger, struct peer *peer, struct link *link) {
     if (link->is_probe && socket_has_input(link->socket)) {
         peer->diagnosis.is_answering = true;
         link_reset_redial(link);
@@ -155,10 +155,10 @@ static void handle_event(struct messenger *messenger, struct peer *peer, struct 
     }
 }
 
-void dial_events(struct messenger *messenger, struct peer *peer, struct link *link) {
+void dial_handle_events(struct messenger *messenger, struct peer *peer, struct link *link) {
     struct socket_monitor_event event;
-    dial_probe_done(messenger, peer, link);
-    while (link->monitor != NULL && socket_event(link->monitor, &event)) {
+    dial_on_probe_result(messenger, peer, link);
+    while (link->monitor != NULL && socket_next_event(link->monitor, &event)) {
         handle_event(messenger, peer, link, &event);
     }
 }
@@ -166,18 +166,18 @@ void dial_events(struct messenger *messenger, struct peer *peer, struct link *li
 static void dial_bulk_links(struct messenger *messenger, struct peer *peer) {
     for (uint32_t i = 1; i <= peer->bulk_count; i++) {
         link_reset_redial(&peer->links[i]);
-        dial(messenger, peer, &peer->links[i]);
+        dial_link(messenger, peer, &peer->links[i]);
     }
 }
 
-void dial_welcomed(struct messenger *messenger, struct peer *peer, struct link *link,
-                   uint32_t bulk_wanted) {
+void dial_on_welcome(struct messenger *messenger, struct peer *peer, struct link *link,
+                     uint32_t bulk_wanted) {
     link_on_welcome(link);
     if (link == &peer->links[0]) {
         peer_on_open(messenger, peer, bulk_wanted);
         dial_bulk_links(messenger, peer);
     } else {
         backlog_enable_pacing(messenger, link);
-        send_on_bulk_link(messenger, peer);
+        send_on_bulk_link_up(messenger, peer);
     }
 }

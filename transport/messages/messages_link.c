@@ -4,7 +4,7 @@
 #include "base/clock.h"
 
 void link_init(struct link *link) {
-    *link = (struct link){.fd = -1, .accepted = -1, .redial_ms = MESSENGER_REDIAL_MIN_MS};
+    *link = (struct link){.fd = -1, .accepted_index = -1, .redial_ms = MESSENGER_REDIAL_MIN_MS};
 }
 
 bool link_is_up(const struct link *link) {
@@ -57,14 +57,14 @@ void link_accept(struct messenger *messenger, struct link *link, const struct ac
     link_end(messenger, link, 0);
     link_init(link);
     link->state = LINK_ACCEPTED;
-    link->accepted = (int)(accepted - messenger->accept.entries);
+    link->accepted_index = (int)(accepted - messenger->accept.entries);
     link->due_ns = INT64_MAX;
 }
 
 void link_end(struct messenger *messenger, struct link *link, int linger_ms) {
     const uint32_t redial_ms = link->redial_ms;
     if (link->state == LINK_ACCEPTED) {
-        accepted_disconnect(&messenger->accept.entries[link->accepted]);
+        accepted_disconnect(&messenger->accept.entries[link->accepted_index]);
     } else if (link->state != LINK_NONE) {
         socket_close(link->socket, link->monitor, linger_ms);
         poll_set_outdated(messenger);

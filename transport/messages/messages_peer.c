@@ -1,18 +1,18 @@
-/* messages_peer: the public calls that name, disconnect and ban a peer. */
+/* messages_peer: the public calls that register, disconnect and ban a peer. */
 #include "transport/messages/messages_state.h"
 
 #include "base/clock.h"
 
 #include <string.h>
 
-static enum status name_peer(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                             struct peer **named, struct fault *fault) {
+static enum status register_peer(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                                 struct peer **named, struct fault *fault) {
     struct peer *peer = peer_add(messenger, curve);
     if (peer == NULL) {
         return fault_set(fault, STATUS_FIT, "peers", NULL, "the peer table is full (limit %u)",
                          messenger->options.peers_max);
     }
-    peer->is_named = true;
+    peer->is_registered = true;
     ban_lift(messenger, curve);
     *named = peer;
     return OK;
@@ -35,17 +35,17 @@ enum status messenger_peer(struct messenger *messenger, const uint8_t curve[stat
     if (address != NULL && !is_socket_address(address, false)) {
         return fault_set(fault, STATUS_INPUT, address, NULL, "must have the form tcp://HOST:PORT");
     }
-    TRY(name_peer(messenger, curve, &peer, fault));
+    TRY(register_peer(messenger, curve, &peer, fault));
     if (strcmp(peer->address, address == NULL ? "" : address) == 0) {
         return OK;
     }
     memset(peer->address, 0, sizeof peer->address);
     if (address == NULL) {
-        return OK; /* connections that are up stay up */
+        return OK; /* keep the connections that are up */
     }
     close_dialed(messenger, peer);
     memcpy(peer->address, address, strlen(address));
-    peer_clear_noted_failures(peer);
+    peer_clear_reported_failures(peer);
     dial_reset_diagnosis(peer);
     link_reset_redial(&peer->links[0]);
     const bool waits = messenger->listener.socket != NULL && peer_dials_first(messenger, peer);
@@ -67,7 +67,7 @@ void messenger_ban(struct messenger *messenger, const uint8_t curve[static KEY_B
     ban_add(messenger, curve, INT64_MAX);
     struct peer *peer = peer_find(messenger, curve);
     if (peer != NULL) {
-        peer->is_named = false;
+        peer->is_registered = false;
         peer_clear_pending_failures(peer);
         memset(peer->address, 0, sizeof peer->address);
         peer_on_close(messenger, peer);

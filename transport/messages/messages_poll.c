@@ -1,6 +1,6 @@
 /* messages_poll: the sockets of a messenger in one set: first the fixed items, then each link that
- * we dialed with its monitor. An item that was found readable stays marked until a read finds
- * nothing. */
+ * we dialed with its monitor. An item that zmq_poll reported as readable stays marked until a read
+ * finds no message. */
 #include "transport/messages/messages_state.h"
 
 static zmq_pollitem_t *item_of_link(const struct messenger *messenger, uint32_t index) {
@@ -25,7 +25,7 @@ static void list_items(struct messenger *messenger) {
     struct link *links = messenger->peers[0].links;
     struct poll_set *poll = &messenger->poll;
     zmq_pollitem_t *items = poll->items;
-    items[ITEM_ZAP] = (zmq_pollitem_t){.socket = messenger->zap, .events = ZMQ_POLLIN};
+    items[ITEM_ZAP] = (zmq_pollitem_t){.socket = messenger->zap_socket, .events = ZMQ_POLLIN};
     items[ITEM_LISTENER].socket = messenger->listener.socket;
     items[ITEM_LISTENER].events = ZMQ_POLLIN;
     items[ITEM_LISTENER_MONITOR] =
@@ -51,8 +51,9 @@ static void set_events(struct messenger *messenger, int wake_fd) {
     struct poll_set *poll = &messenger->poll;
     zmq_pollitem_t *items = poll->items;
     items[ITEM_WAKE] = (zmq_pollitem_t){.fd = wake_fd, .events = ZMQ_POLLIN};
-    items[ITEM_ROOM] = (zmq_pollitem_t){
-        .fd = messenger->room.is_listener_full ? messenger->listener.fd : -1, .events = ZMQ_POLLIN};
+    items[ITEM_LISTENER_WRITABLE] = (zmq_pollitem_t){
+        .fd = messenger->blocked_sends.is_listener_full ? messenger->listener.fd : -1,
+        .events = ZMQ_POLLIN};
     if (messenger->listener.socket == NULL) {
         items[ITEM_LISTENER].fd = -1;
         items[ITEM_LISTENER_MONITOR].fd = -1;
@@ -63,21 +64,21 @@ static void set_events(struct messenger *messenger, int wake_fd) {
     }
 }
 
-static void report_room(struct messenger *messenger) {
+static void report_writable(struct messenger *messenger) {
     for (uint32_t i = 0; i < messenger->poll.link_count; i++) {
         if ((item_of_link(messenger, i)->revents & ZMQ_POLLOUT) != 0) {
             send_on_writable(messenger, messenger->poll.links[i].link);
         }
     }
-    if (messenger->poll.items[ITEM_ROOM].revents != 0) {
+    if (messenger->poll.items[ITEM_LISTENER_WRITABLE].revents != 0) {
         send_on_listener_writable(messenger);
     }
 }
 
-/* A broken connection has to be read until nothing is left. ZeroMQ may not report it as readable,
+/* A broken connection has to be read until no frame is left. ZeroMQ may not report it as readable,
  * so a read is forced. */
 static void mark_draining(struct messenger *messenger) {
-    if (messenger->accept.draining > 0) {
+    if (messenger->accept.draining_count > 0) {
         poll_set_listener_input(messenger, true);
     }
     for (uint32_t i = 0; i < messenger->poll.link_count; i++) {
@@ -94,16 +95,16 @@ void poll_sockets(struct messenger *messenger, int wake_fd, long wait_ms) {
     }
     set_events(messenger, wake_fd);
     (void)zmq_poll(poll->items, (int)(ITEMS_FIXED + 2 * poll->link_count), wait_ms);
-    report_room(messenger);
+    report_writable(messenger);
     if ((poll->items[ITEM_ZAP].revents & ZMQ_POLLIN) != 0) {
         zap_answer(messenger);
     }
     if ((poll->items[ITEM_LISTENER_MONITOR].revents & ZMQ_POLLIN) != 0) {
-        accept_events(messenger);
+        accept_handle_events(messenger);
     }
     for (uint32_t i = 0; i < poll->link_count; i++) {
         if ((item_of_link(messenger, i)[1].revents & ZMQ_POLLIN) != 0) {
-            dial_events(messenger, poll->links[i].peer, poll->links[i].link);
+            dial_handle_events(messenger, poll->links[i].peer, poll->links[i].link);
         }
     }
     mark_draining(messenger);

@@ -1,4 +1,4 @@
-/* messages_read: received frames, control before bulk. The listener has one queue for all its
+/* messages_read: reads received frames, control before bulk. The listener has one queue for all its
  * connections, so bulk frames that precede control frames in it are kept in a ring. */
 #include "transport/messages/messages_state.h"
 
@@ -28,12 +28,13 @@ void read_finish(struct messenger *messenger) {
     struct reader *reader = &messenger->reader;
     read_release_frame(messenger);
     for (uint32_t i = 0; i < reader->count; i++) {
-        zmq_msg_close(&reader->ring[(reader->first + i) % reader->capacity].message);
+        zmq_msg_close(&reader->ring[(reader->first_index + i) % reader->capacity].message);
     }
 }
 
-/* Receive one message. *is_single: it has no further parts. Further parts are discarded. */
-static bool receive(void *socket, zmq_msg_t *message, bool *is_single) {
+/* Receive one message. *is_single: the message has no further parts. Further parts are
+ * discarded. */
+static bool receive_message(void *socket, zmq_msg_t *message, bool *is_single) {
     if (zmq_msg_recv(message, socket, ZMQ_DONTWAIT) < 0) {
         return false;
     }
@@ -48,7 +49,7 @@ static bool receive(void *socket, zmq_msg_t *message, bool *is_single) {
     return true;
 }
 
-/* A message from the listener. *has_routing: its first part is a routing id. */
+/* Receive a message from the listener. *has_routing: its first part is a routing id. */
 static bool receive_routed(void *listener, uint32_t *routing, zmq_msg_t *message, bool *is_single,
                            bool *has_routing) {
     zmq_msg_t id;
@@ -62,7 +63,7 @@ static bool receive_routed(void *listener, uint32_t *routing, zmq_msg_t *message
         *has_routing = bytes[0] == 0;
         *routing = (uint32_t)bytes[1] << 24 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 8 |
                    bytes[4];
-        got = receive(listener, message, is_single);
+        got = receive_message(listener, message, is_single);
     }
     zmq_msg_close(&id);
     return got;
@@ -71,7 +72,7 @@ static bool receive_routed(void *listener, uint32_t *routing, zmq_msg_t *message
 /* Where a message came from. */
 struct origin {
     struct peer *peer;
-    struct link *link; /* of a link that we dialed, else NULL */
+    struct link *link; /* the link if this process dialed it, else NULL */
     struct received *received;
 };
 
@@ -83,13 +84,13 @@ static void count_invalid(struct messenger *messenger, struct peer *peer,
 
 /* A frame of the messenger itself. Only a welcome is valid here: a hello is the first frame of an
  * accepted connection, which accept_hello handles. */
-static void handle_own(struct messenger *messenger, const struct origin *origin, zmq_msg_t *message,
-                       const struct frame *frame) {
+static void handle_internal_frame(struct messenger *messenger, const struct origin *origin,
+                                  zmq_msg_t *message, const struct frame *frame) {
     struct link *link = origin->link;
     const bool is_awaited = link != NULL && !link->is_probe && link_is_dialing(link);
     if (frame->epoch == MESSENGER_WELCOME && is_awaited) {
         peer_set_seen_ip(origin->peer, message);
-        dial_welcomed(messenger, origin->peer, link, frame->slice);
+        dial_on_welcome(messenger, origin->peer, link, frame->slice);
     } else {
         count_invalid(messenger, origin->peer, FRAME_BAD_KIND);
     }
@@ -106,13 +107,13 @@ static bool accept_frame(struct messenger *messenger, const struct origin *origi
         return false;
     }
     const enum frame_verdict verdict =
-        frame_read(zmq_msg_data(message), bytes, messenger->known, frame);
+        frame_read(zmq_msg_data(message), bytes, messenger->accepted_kinds, frame);
     if (verdict != FRAME_OK) {
         count_invalid(messenger, origin->peer, verdict);
         return false;
     }
     if (frame->kind == MESSENGER_KIND) {
-        handle_own(messenger, origin, message, frame);
+        handle_internal_frame(messenger, origin, message, frame);
         return false;
     }
     if (!peer_is_open(origin->peer)) {
@@ -134,17 +135,18 @@ static void return_frame(struct messenger *messenger, const struct peer *peer,
     zmq_msg_move(&reader->current, message);
     reader->has_current = true;
     *event = (struct messenger_event){.kind = MESSENGER_FRAME,
-                                      .is_guest = !peer->is_named,
+                                      .is_guest = !peer->is_registered,
                                       .frame = *frame,
                                       .payload = (const uint8_t *)zmq_msg_data(&reader->current) +
                                                  FRAME_HEADER_BYTES};
     memcpy(event->curve, peer_curve(messenger, peer), KEY_BYTES);
 }
 
-static void store_ahead(struct reader *reader, struct peer *peer, const struct frame *frame,
-                        zmq_msg_t *message) {
+static void store_in_ring(struct reader *reader, struct peer *peer, const struct frame *frame,
+                          zmq_msg_t *message) {
     ASSERT(reader->count < reader->capacity);
-    struct read_ahead *ahead = &reader->ring[(reader->first + reader->count++) % reader->capacity];
+    struct read_ahead *ahead =
+        &reader->ring[(reader->first_index + reader->count++) % reader->capacity];
     zmq_msg_init(&ahead->message);
     zmq_msg_move(&ahead->message, message);
     ahead->frame = *frame;
@@ -152,14 +154,14 @@ static void store_ahead(struct reader *reader, struct peer *peer, const struct f
     ahead->epoch = peer->epoch;
 }
 
-/* The first frame of an accepted connection. Anything but a hello is ignored; the connection is
- * then closed when its time is over. */
-static void handle_first(struct messenger *messenger, zmq_msg_t *message, uint32_t routing,
-                         bool is_single) {
+/* Handle the first frame of an accepted connection. Any other frame than a hello is ignored, and
+ * the connection is closed at its deadline. */
+static void handle_first_frame(struct messenger *messenger, zmq_msg_t *message, uint32_t routing,
+                               bool is_single) {
     struct frame frame;
     if (is_single &&
-        frame_read(zmq_msg_data(message), zmq_msg_size(message), messenger->known, &frame) ==
-            FRAME_OK &&
+        frame_read(zmq_msg_data(message), zmq_msg_size(message), messenger->accepted_kinds,
+                   &frame) == FRAME_OK &&
         frame.kind == MESSENGER_KIND && frame.epoch == MESSENGER_HELLO) {
         accept_hello(messenger, message, routing, &frame);
     }
@@ -172,13 +174,13 @@ static bool is_from_peer_of(struct messenger *messenger, const struct accepted *
            memcmp(curve, peer_curve(messenger, accepted->peer), KEY_BYTES) == 0;
 }
 
-/* A message from the listener. True: it is a control frame, which is returned at once. */
+/* Handle a message from the listener. True: it is a control frame, which is returned at once. */
 static bool handle_routed(struct messenger *messenger, uint32_t routing, zmq_msg_t *message,
                           bool is_single, struct messenger_event *event) {
-    struct accepted *accepted = accept_find(messenger, routing);
+    struct accepted *accepted = accept_find_by_routing(messenger, routing);
     struct frame frame;
     if (accepted == NULL) {
-        handle_first(messenger, message, routing, is_single);
+        handle_first_frame(messenger, message, routing, is_single);
         return false;
     }
     const struct origin origin = {.peer = accepted->peer, .received = &accepted->received};
@@ -191,12 +193,12 @@ static bool handle_routed(struct messenger *messenger, uint32_t routing, zmq_msg
         return_frame(messenger, origin.peer, &frame, message, event);
         return true;
     }
-    store_ahead(&messenger->reader, origin.peer, &frame, message);
+    store_in_ring(&messenger->reader, origin.peer, &frame, message);
     return false;
 }
 
-/* The next control frame from the listener. Reading stops at a pending event, because the event
- * precedes later frames, and when the ring is full. */
+/* Read the next control frame from the listener. Reading stops at a pending event, because the
+ * event precedes later frames, and when the ring is full. */
 static bool read_listener(struct messenger *messenger, struct messenger_event *event) {
     const struct reader *reader = &messenger->reader;
     bool found = false;
@@ -210,17 +212,17 @@ static bool read_listener(struct messenger *messenger, struct messenger_event *e
         if (!receive_routed(messenger->listener.socket, &routing, &message, &is_single,
                             &has_routing)) {
             poll_set_listener_input(messenger, false);
-            accepted_drained(messenger);
+            accepted_on_drained(messenger);
         } else {
             found = has_routing && handle_routed(messenger, routing, &message, is_single, event);
         }
         zmq_msg_close(&message);
-        accept_note_read(messenger);
+        accept_count_read(messenger);
     }
     return found;
 }
 
-/* The next frame from a link that we dialed. */
+/* Read the next frame from a link that this process dialed. */
 static bool read_dialed(struct messenger *messenger, uint32_t index,
                         struct messenger_event *event) {
     const struct polled polled = messenger->poll.links[index];
@@ -232,13 +234,13 @@ static bool read_dialed(struct messenger *messenger, uint32_t index,
         bool is_single = false;
         zmq_msg_t message;
         zmq_msg_init(&message);
-        dial_probe_done(messenger, polled.peer, polled.link);
+        dial_on_probe_result(messenger, polled.peer, polled.link);
         if (!poll_link_is_current(messenger, index) || polled.link->is_probe) {
             /* The link ended or was replaced, or its peer has not proven a key. */
             poll_clear_link_input(messenger, index);
-        } else if (!receive(polled.link->socket, &message, &is_single)) {
+        } else if (!receive_message(polled.link->socket, &message, &is_single)) {
             poll_clear_link_input(messenger, index);
-            dial_drained(messenger, polled.peer, polled.link);
+            dial_on_drained(messenger, polled.peer, polled.link);
         } else {
             found = accept_frame(messenger, &origin, &message, is_single, &frame);
         }
@@ -271,13 +273,13 @@ bool read_control(struct messenger *messenger, struct messenger_event *event) {
            read_round_robin(messenger, true, &messenger->reader.next_control, event);
 }
 
-/* The next frame of the ring whose peer has stayed connected since. */
+/* Return the next frame of the ring whose peer has stayed connected since it was read. */
 static bool read_ring(struct messenger *messenger, struct messenger_event *event) {
     struct reader *reader = &messenger->reader;
     bool found = false;
     while (reader->count > 0 && !found) {
-        struct read_ahead *ahead = &reader->ring[reader->first];
-        reader->first = (reader->first + 1) % reader->capacity;
+        struct read_ahead *ahead = &reader->ring[reader->first_index];
+        reader->first_index = (reader->first_index + 1) % reader->capacity;
         reader->count--;
         found = ahead->epoch == ahead->peer->epoch;
         if (found) {
@@ -290,8 +292,8 @@ static bool read_ring(struct messenger *messenger, struct messenger_event *event
 
 bool read_bulk(struct messenger *messenger, struct messenger_event *event) {
     struct reader *reader = &messenger->reader;
-    reader->was_ahead = !reader->was_ahead;
-    if (reader->was_ahead && read_ring(messenger, event)) {
+    reader->was_from_ring = !reader->was_from_ring;
+    if (reader->was_from_ring && read_ring(messenger, event)) {
         return true;
     }
     return read_round_robin(messenger, false, &reader->next_bulk, event) ||

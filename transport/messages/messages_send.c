@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* False when there is no memory. */
+/* Copy a frame into a message; false when there is no memory. */
 static bool make_message(zmq_msg_t *message, const struct frame *frame, const void *payload) {
     if (zmq_msg_init_size(message, FRAME_HEADER_BYTES + (size_t)frame->length) != 0) {
         return false;
@@ -30,7 +30,7 @@ static bool send_message(void *socket, const struct frame *frame, const void *pa
     return is_queued;
 }
 
-/* The queue is checked first, so that a payload is not copied in vain. */
+/* Check the queue first, so that no payload is copied for a full queue. */
 static enum send_result send_dialed(struct link *link, const struct frame *frame,
                                     const void *payload) {
     int events = 0;
@@ -79,16 +79,17 @@ bool send_welcome(struct messenger *messenger, uint32_t routing, uint32_t bulk_w
 
 void send_on_writable(struct messenger *messenger, struct link *link) {
     link->is_full = false;
-    messenger->room.has_room = true;
+    messenger->blocked_sends.is_wakeup_due = true;
 }
 
 void send_on_listener_writable(struct messenger *messenger) {
-    messenger->room.is_listener_full = false;
-    messenger->room.has_room = true;
+    messenger->blocked_sends.is_listener_full = false;
+    messenger->blocked_sends.is_wakeup_due = true;
 }
 
-void send_on_bulk_link(struct messenger *messenger, struct peer *peer) {
-    messenger->room.has_room = messenger->room.has_room || peer->is_bulk_awaited;
+void send_on_bulk_link_up(struct messenger *messenger, struct peer *peer) {
+    messenger->blocked_sends.is_wakeup_due =
+        messenger->blocked_sends.is_wakeup_due || peer->is_bulk_awaited;
     peer->is_bulk_awaited = false;
 }
 
@@ -97,16 +98,16 @@ void send_on_close(struct peer *peer) {
 }
 
 bool send_is_blocked(const struct messenger *messenger) {
-    return messenger->room.is_listener_full || messenger->room.is_backlogged;
+    return messenger->blocked_sends.is_listener_full || messenger->blocked_sends.is_backlogged;
 }
 
 void send_retry(struct messenger *messenger) {
-    messenger->room.is_listener_full = false;
-    messenger->room.is_backlogged = false;
+    messenger->blocked_sends.is_listener_full = false;
+    messenger->blocked_sends.is_backlogged = false;
 }
 
-void send_clear_room(struct messenger *messenger) {
-    messenger->room.has_room = false;
+void send_clear_wakeup(struct messenger *messenger) {
+    messenger->blocked_sends.is_wakeup_due = false;
 }
 
 static enum send_result send_on_link(struct messenger *messenger, struct link *link,
@@ -114,10 +115,10 @@ static enum send_result send_on_link(struct messenger *messenger, struct link *l
     if (link->state == LINK_DIALED) {
         return send_dialed(link, frame, payload);
     }
-    struct accepted *accepted = &messenger->accept.entries[link->accepted];
+    struct accepted *accepted = &messenger->accept.entries[link->accepted_index];
     const enum send_result sent = send_routed(messenger, accepted->routing, frame, payload);
     if (sent == SEND_NO_PEER) {
-        accepted_drain(messenger, accepted);
+        accepted_start_draining(messenger, accepted);
     }
     return sent;
 }
@@ -130,8 +131,8 @@ static enum send_result send_counted(struct messenger *messenger, struct link *l
         messenger->counts.sent_bytes += FRAME_HEADER_BYTES + frame->length;
     } else if (sent == SEND_WOULD_BLOCK) {
         link->is_full = true;
-        messenger->room.is_listener_full =
-            messenger->room.is_listener_full || link->state == LINK_ACCEPTED;
+        messenger->blocked_sends.is_listener_full =
+            messenger->blocked_sends.is_listener_full || link->state == LINK_ACCEPTED;
     }
     return sent;
 }
@@ -141,22 +142,22 @@ static enum send_result send_bulk(struct messenger *messenger, struct peer *peer
     enum send_result sent = SEND_NO_PEER;
     bool is_full = false;
     for (uint32_t i = 0; i < peer->bulk_count && sent != SEND_OK; i++) {
-        struct link *link = &peer->links[1 + peer->bulk_next++ % peer->bulk_count];
+        struct link *link = &peer->links[1 + peer->next_bulk_link++ % peer->bulk_count];
         if (!link_is_up(link)) {
             continue;
         }
         if (backlog_is_full(messenger, link)) {
-            messenger->room.is_backlogged = true;
+            messenger->blocked_sends.is_backlogged = true;
             is_full = true;
             continue;
         }
         sent = send_counted(messenger, link, frame, payload);
         is_full = is_full || sent == SEND_WOULD_BLOCK;
         if (sent == SEND_OK) {
-            backlog_note_sent(link, frame);
+            backlog_add_frame(link, frame);
         }
     }
-    /* The control link is up, so bulk links that are missing will be dialed. */
+    /* The control link is up, so missing bulk links will be dialed. */
     peer->is_bulk_awaited = sent != SEND_OK && !is_full;
     return sent == SEND_OK ? SEND_OK : SEND_WOULD_BLOCK;
 }

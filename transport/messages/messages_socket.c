@@ -9,48 +9,51 @@
 #include <string.h>
 
 enum {
-    KEEPALIVE_IDLE_S = 15, /* for a lost network; the swarm's heartbeats detect it much earlier */
+    KEEPALIVE_IDLE_S = 15, /* detects a lost network; heartbeats of the swarm do so much earlier */
     KEEPALIVE_INTERVAL_S = 5,
     KEEPALIVE_COUNT = 3,
-    UNACKNOWLEDGED_MS = 60000, /* long, because a stopped process may resume */
-    BACKLOG = 256,
-    CURVE_BYTES = 33, /* added by CURVE: "\x07MESSAGE", nonce, flags, MAC */
+    UNACKED_TIMEOUT_MS = 60000, /* long, because a peer that was stopped may resume */
+    LISTEN_BACKLOG = 256,
+    CURVE_OVERHEAD_BYTES = 33, /* added by CURVE: "\x07MESSAGE", nonce, flags, MAC */
     /* Reconnecting is left to messages_dial. ZeroMQ would reconnect with the old queue after a lost
      * connection, and would stop dialing after a rejected key. */
     NEVER_MS = 3600 * 1000,
 };
 
-static bool set(void *socket, int option, int value) {
+static bool set_option(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
 }
 
-static bool set_basics(void *socket, const struct messenger *messenger) {
+static bool set_basic_options(void *socket, const struct messenger *messenger) {
     const struct key_pairs *keys = messenger->options.keys;
-    const int64_t bytes_max = FRAME_BYTES_MAX + CURVE_BYTES;
+    const int64_t bytes_max = FRAME_BYTES_MAX + CURVE_OVERHEAD_BYTES;
     const int queued = (int)messenger->options.queued_frames;
-    return set(socket, ZMQ_SNDHWM, queued) && set(socket, ZMQ_RCVHWM, queued) &&
+    return set_option(socket, ZMQ_SNDHWM, queued) && set_option(socket, ZMQ_RCVHWM, queued) &&
            zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max) == 0 &&
-           set(socket, ZMQ_HANDSHAKE_IVL, MESSENGER_HANDSHAKE_MS) && set(socket, ZMQ_LINGER, 0) &&
-           set(socket, ZMQ_IPV6, 1) && set(socket, ZMQ_TCP_KEEPALIVE, 1) &&
-           set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S) &&
-           set(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_S) &&
-           set(socket, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_COUNT) &&
-           set(socket, ZMQ_TCP_MAXRT, UNACKNOWLEDGED_MS) &&
+           set_option(socket, ZMQ_HANDSHAKE_IVL, MESSENGER_HANDSHAKE_MS) &&
+           set_option(socket, ZMQ_LINGER, 0) && set_option(socket, ZMQ_IPV6, 1) &&
+           set_option(socket, ZMQ_TCP_KEEPALIVE, 1) &&
+           set_option(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S) &&
+           set_option(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_S) &&
+           set_option(socket, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_COUNT) &&
+           set_option(socket, ZMQ_TCP_MAXRT, UNACKED_TIMEOUT_MS) &&
            zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->public_keys.curve, KEY_BYTES) == 0 &&
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->curve_secret, KEY_BYTES) == 0;
 }
 
-/* Our end of a new monitor. Its queue is unlimited, because a full one would block ZeroMQ's I/O
- * thread. Events have some hundred bytes, and a connection causes few of them. */
-static void *monitor_of(struct messenger *messenger, void *socket, int events) {
+/* Open a monitor of a socket, and return our end of it. Its queue is unlimited, because a full one
+ * would block ZeroMQ's I/O thread. An event takes a few hundred bytes, and a connection causes few
+ * events. */
+static void *open_monitor(struct messenger *messenger, void *socket, int events) {
     char name[64];
     snprintf(name, sizeof name, "inproc://monitor-%u", messenger->monitor_serial++);
     if (zmq_socket_monitor(socket, name, events) != 0) {
         return NULL;
     }
-    void *monitor = zmq_socket(messenger->context, ZMQ_PAIR);
-    if (monitor != NULL && (!set(monitor, ZMQ_RCVHWM, 0) || !set(monitor, ZMQ_LINGER, 0) ||
-                            zmq_connect(monitor, name) != 0)) {
+    void *monitor = zmq_socket(messenger->zmq_context, ZMQ_PAIR);
+    if (monitor != NULL &&
+        (!set_option(monitor, ZMQ_RCVHWM, 0) || !set_option(monitor, ZMQ_LINGER, 0) ||
+         zmq_connect(monitor, name) != 0)) {
         (void)zmq_socket_monitor(socket, NULL, 0);
         (void)zmq_close(monitor);
         return NULL;
@@ -58,7 +61,7 @@ static void *monitor_of(struct messenger *messenger, void *socket, int events) {
     return monitor;
 }
 
-bool socket_event(void *monitor, struct socket_monitor_event *event) {
+bool socket_next_event(void *monitor, struct socket_monitor_event *event) {
     zmq_msg_t part;
     zmq_msg_init(&part);
     const bool got = zmq_msg_recv(&part, monitor, ZMQ_DONTWAIT) >= 0;
@@ -68,7 +71,7 @@ bool socket_event(void *monitor, struct socket_monitor_event *event) {
         memcpy(&event->kind, bytes, sizeof event->kind);
         memcpy(&event->value, bytes + sizeof event->kind, sizeof event->value);
     }
-    while (got && zmq_msg_more(&part)) { /* the address, which is known */
+    while (got && zmq_msg_more(&part)) { /* skip the part with the address */
         (void)zmq_msg_recv(&part, monitor, ZMQ_DONTWAIT);
     }
     zmq_msg_close(&part);
@@ -87,7 +90,7 @@ static enum status fault_bind(const char *address, struct fault *fault) {
         "%s", reason);
 }
 
-static uint16_t port_of(void *socket) {
+static uint16_t bound_port(void *socket) {
     char address[MESSAGE_ADDRESS_BYTES];
     size_t bytes = sizeof address;
     if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, address, &bytes) != 0) {
@@ -98,16 +101,17 @@ static uint16_t port_of(void *socket) {
     return colon != NULL && text_parse_i64(colon + 1, &port) ? (uint16_t)port : 0;
 }
 
-enum status socket_listener(struct messenger *messenger, struct fault *fault) {
+enum status socket_open_listener(struct messenger *messenger, struct fault *fault) {
     const char *address = messenger->options.listen;
     struct listener *listener = &messenger->listener;
     size_t fd_bytes = sizeof listener->fd;
-    void *socket = zmq_socket(messenger->context, ZMQ_ROUTER);
-    if (socket == NULL || !set_basics(socket, messenger) || !set(socket, ZMQ_CURVE_SERVER, 1) ||
-        !set(socket, ZMQ_ROUTER_MANDATORY, 1) || !set(socket, ZMQ_BACKLOG, BACKLOG) ||
+    void *socket = zmq_socket(messenger->zmq_context, ZMQ_ROUTER);
+    if (socket == NULL || !set_basic_options(socket, messenger) ||
+        !set_option(socket, ZMQ_CURVE_SERVER, 1) || !set_option(socket, ZMQ_ROUTER_MANDATORY, 1) ||
+        !set_option(socket, ZMQ_BACKLOG, LISTEN_BACKLOG) ||
         zmq_getsockopt(socket, ZMQ_FD, &listener->fd, &fd_bytes) != 0 ||
-        (listener->monitor =
-             monitor_of(messenger, socket, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED)) == NULL) {
+        (listener->monitor = open_monitor(messenger, socket,
+                                          ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED)) == NULL) {
         listener->socket = socket;
         return fault_set(fault, STATUS_FAILED, address, NULL, "cannot create a socket: %s",
                          zmq_strerror(zmq_errno()));
@@ -116,7 +120,7 @@ enum status socket_listener(struct messenger *messenger, struct fault *fault) {
     if (zmq_bind(socket, address) != 0) {
         return fault_bind(address, fault);
     }
-    listener->port = port_of(socket);
+    listener->port = bound_port(socket);
     return OK;
 }
 
@@ -137,16 +141,16 @@ bool socket_has_input(void *stream) {
 
 bool socket_dial(struct messenger *messenger, const uint8_t *curve, const char *address,
                  void **socket, void **monitor) {
-    void *made = zmq_socket(messenger->context, curve == NULL ? ZMQ_STREAM : ZMQ_DEALER);
+    void *made = zmq_socket(messenger->zmq_context, curve == NULL ? ZMQ_STREAM : ZMQ_DEALER);
     if (made == NULL) {
         return false;
     }
     void *watch = NULL;
-    if (!set_basics(made, messenger) ||
+    if (!set_basic_options(made, messenger) ||
         (curve != NULL && zmq_setsockopt(made, ZMQ_CURVE_SERVERKEY, curve, KEY_BYTES) != 0) ||
-        !set(made, ZMQ_RECONNECT_IVL, NEVER_MS) ||
-        !set(made, ZMQ_CONNECT_TIMEOUT, MESSENGER_HANDSHAKE_MS) ||
-        (watch = monitor_of(messenger, made, ZMQ_EVENT_ALL)) == NULL ||
+        !set_option(made, ZMQ_RECONNECT_IVL, NEVER_MS) ||
+        !set_option(made, ZMQ_CONNECT_TIMEOUT, MESSENGER_HANDSHAKE_MS) ||
+        (watch = open_monitor(messenger, made, ZMQ_EVENT_ALL)) == NULL ||
         zmq_connect(made, address) != 0) {
         socket_close(made, watch, 0);
         return false;
@@ -166,7 +170,7 @@ void socket_close(void *socket, void *monitor, int linger_ms) {
         (void)zmq_socket_monitor(socket, NULL, 0);
         (void)zmq_close(monitor);
     }
-    (void)set(socket, ZMQ_LINGER, linger_ms);
+    (void)set_option(socket, ZMQ_LINGER, linger_ms);
     (void)zmq_close(socket);
 }
 

@@ -4,7 +4,7 @@
  *   messages_poll        the set of sockets that are polled
  *   messages_socket      ZeroMQ sockets, their options, their monitors; the listener
  *   messages_zap         authentication: which keys the listener admits
- *   messages_peer        the public calls that name, disconnect and ban a peer
+ *   messages_peer        the public calls that register, disconnect and ban a peer
  *   messages_table       the peer table: lookup, slots, guests
  *   messages_connection  whether a peer is connected, and the events about it
  *   messages_ban         strikes, and keys that are rejected for a time
@@ -13,7 +13,7 @@
  *   messages_accept      connections to the listener
  *   messages_read        received frames
  *   messages_send        sent frames, and which queues are full
- *   messages_backlog     bytes that were queued and that the kernel has not sent yet
+ *   messages_backlog     bytes that were queued but not sent by the kernel yet
  *   messages_tcp_stats   what the kernel counts for each connection
  *
  * A peer is connected while its control link is up. When that link ends, its bulk links are closed
@@ -29,35 +29,36 @@
 #include <zmq.h>
 
 enum {
-    MESSENGER_KIND = 255,  /* the messenger's own frames: epoch is the type, round the link index */
-    MESSENGER_HELLO = 1,   /* slice: number of bulk connections that the sender would open */
-    MESSENGER_WELCOME = 2, /* slice: number of bulk connections that the sender wants */
-    MESSENGER_ZAP_FULL = 500, /* all slots taken. Not 300: ZeroMQ does not pass that to the peer */
-    MESSENGER_BANS_MAX = 256, /* banned keys; a new ban then replaces the oldest */
+    MESSENGER_KIND = 255,     /* internal frames: epoch is the type, round the link index */
+    MESSENGER_HELLO = 1,      /* slice: number of bulk connections that the sender would open */
+    MESSENGER_WELCOME = 2,    /* slice: number of bulk connections that the sender wants */
+    MESSENGER_ZAP_FULL = 500, /* ZAP status if no slot is free. ZeroMQ hides 300 from the peer */
+    MESSENGER_BANS_MAX = 256, /* banned keys at most; a new ban replaces the oldest */
     MESSENGER_READ_AHEAD_MAX = 64, /* bulk frames read while looking for control frames */
     MESSENGER_PENDING_MAX = 256,   /* accepted connections that have not sent a hello yet */
 };
 
 /* Times in ms. */
 enum {
-    MESSENGER_HANDSHAKE_MS = 3000,  /* for the TCP connection, and again for CURVE */
-    MESSENGER_GREETING_MS = 6000,   /* for hello and welcome after that: a peer may be busy */
-    MESSENGER_STANDBY_MS = 1000,    /* until a second control connection replaces the first */
-    MESSENGER_GRACE_MS = 600,       /* for the peer to dial first: some round trips of 150 ms */
-    MESSENGER_REDIAL_MIN_MS = 100,  /* between two dials, doubling ... */
-    MESSENGER_REDIAL_MAX_MS = 1600, /* ... up to this, plus a jitter of up to a quarter */
+    MESSENGER_HANDSHAKE_MS = 3000, /* timeout of the TCP connection, and again of CURVE */
+    MESSENGER_GREETING_MS = 6000,  /* timeout of hello and welcome; a peer may be busy */
+    MESSENGER_STANDBY_MS = 1000,   /* delay until a second control connection replaces the first */
+    MESSENGER_GRACE_MS = 600, /* wait for the peer to dial first: a few round trips of 150 ms */
+    MESSENGER_REDIAL_MIN_MS = 100,  /* delay between two dials, which doubles each time */
+    MESSENGER_REDIAL_MAX_MS = 1600, /* upper limit of that delay, plus up to a quarter of jitter */
     MESSENGER_BAN_MS = 60000,       /* duration of a ban for invalid frames */
-    MESSENGER_TICK_MS = 100,        /* between two checks of state that no socket reports */
-    MESSENGER_LATE_MS = 1000,       /* a tick later than this: the process was stopped */
-    MESSENGER_ROOM_MS = 5,          /* until a full queue of the listener is retried */
+    MESSENGER_TICK_MS = 100,        /* interval of checks of state that no socket reports */
+    /* a tick that is later than this shows that the process was stopped */
+    MESSENGER_LATE_MS = 1000,
+    MESSENGER_SEND_RETRY_MS = 5, /* delay until sending to a full queue is retried */
 };
 
 enum link_state {
     LINK_NONE,
-    LINK_DIALING,    /* not connected yet, or CURVE not completed */
-    LINK_HANDSHAKEN, /* CURVE completed, hello sent, waiting for the welcome */
-    LINK_DIALED,     /* up, dialed by us */
-    LINK_DRAINING,   /* dialed by us, broken; received frames are still being read */
+    LINK_DIALING,    /* not connected yet, or the CURVE handshake is incomplete */
+    LINK_HANDSHAKEN, /* hello sent, waiting for the welcome */
+    LINK_DIALED,     /* up, dialed by this process */
+    LINK_DRAINING,   /* broken, but received frames are still being read */
     LINK_ACCEPTED    /* up, dialed by the peer */
 };
 
@@ -68,26 +69,26 @@ struct received {
 
 /* Unsent bytes of a bulk link; see messages_backlog. */
 struct backlog {
-    uint64_t queued_bytes; /* as they go out, since ... */
-    uint64_t sent_before;  /* ... the kernel had sent this many bytes */
-    int64_t queued_ns;     /* when a frame was last queued */
-    uint64_t rate;         /* limit in bytes a second; 0: never set */
+    uint64_t queued_bytes;  /* queued bytes, in their size on the wire, ... */
+    uint64_t sent_at_start; /* ... since the kernel had sent this many bytes */
+    int64_t queued_ns;      /* when a frame was last queued */
+    uint64_t rate_limit;    /* in bytes a second; 0: never set */
 };
 
 /* One connection of a peer. Link 0 is the control link, the others are for bulk. */
 struct link {
     enum link_state state;
-    bool is_probe;      /* DIALING without CURVE, to find out whether a ZeroMQ socket is there */
-    int fd;             /* of a link that we dialed; -1: none */
-    int accepted;       /* ACCEPTED: index in the accept table; else -1 */
-    void *socket;       /* of a link that we dialed: a DEALER ... */
-    void *monitor;      /* ... and its monitor */
-    uint32_t redial_ms; /* delay before the next dial */
-    int64_t due_ns;     /* NONE: when to dial; DIALING, HANDSHAKEN: when to time out */
-    bool is_full;       /* its queue was full; see messages_send */
+    bool is_probe;            /* DIALING without CURVE, to test whether a ZeroMQ socket listens */
+    int fd;                   /* descriptor of a dialed link; -1: none */
+    int accepted_index;       /* ACCEPTED: index in the accept table; else -1 */
+    void *socket;             /* DEALER of a dialed link, else NULL */
+    void *monitor;            /* monitor of `socket`, else NULL */
+    uint32_t redial_ms;       /* delay before the next dial */
+    int64_t due_ns;           /* NONE: when to dial; DIALING, HANDSHAKEN: when to time out */
+    bool is_full;             /* its queue was full; see messages_send */
     struct received received; /* see messages_read */
     struct backlog backlog;
-    uint64_t confirmed_bytes, arrived_bytes; /* counted so far; see messages_tcp_stats */
+    uint64_t acked_bytes, received_tcp_bytes; /* counted so far by messages_tcp_stats */
 };
 
 /* Whether a peer is connected, and which events the caller has not received yet. The transitions
@@ -95,67 +96,67 @@ struct link {
 enum peer_state {
     PEER_DISCONNECTED,
     PEER_OPENED,   /* connected; MESSENGER_OPENED is pending */
-    PEER_OPEN,     /* connected, and the caller knows it */
+    PEER_OPEN,     /* connected, and the caller has been notified */
     PEER_LOST,     /* disconnected; MESSENGER_CLOSED is pending */
     PEER_REOPENED, /* connected again; MESSENGER_CLOSED and then MESSENGER_OPENED are pending */
 };
 
 /* Reasons why a peer cannot be dialed, as bits. Each is reported once until the peer connects or
- * gets another address. */
+ * gets a different address. */
 enum dial_failure { DIAL_REJECTED = 1, DIAL_FULL = 2 };
 
-/* Evidence that the process at a peer's address has another key; see messages_dial. */
+/* Evidence that the process at a peer's address has a different key; see messages_dial. */
 struct dial_diagnosis {
-    uint32_t failed_handshakes; /* in a row, closed by the peer during CURVE */
+    uint32_t failed_handshakes; /* consecutive, closed by the peer during CURVE */
     bool is_answering;          /* a probe received bytes */
 };
 
 struct peer {
-    enum peer_state state;                    /* these: messages_connection */
-    uint8_t failures_pending, failures_noted; /* sets of dial_failure */
-    uint32_t epoch; /* number of disconnections, which identifies frames of an earlier one */
+    enum peer_state state; /* this and the fields below: messages_connection.c */
+    uint8_t failures_pending, failures_reported; /* bit sets of dial_failure */
+    uint32_t epoch; /* number of disconnections; marks frames of earlier connections */
     int64_t opened_ns;
     uint32_t bulk_count; /* bulk links of the current connection */
     char seen_ip[MESSAGE_ADDRESS_BYTES];
 
-    bool is_named;                       /* false: a guest; these: messages_peer */
-    char address[MESSAGE_ADDRESS_BYTES]; /* to dial; "": none */
+    bool is_registered;                  /* by messenger_peer; false: a guest */
+    char address[MESSAGE_ADDRESS_BYTES]; /* address to dial; "": none */
 
-    struct link *links;   /* [1 + options.bulk_connections]; these: messages_table */
-    uint32_t guest_class; /* of a guest, when last classified */
+    struct link *links;   /* [1 + options.bulk_connections] */
+    uint32_t guest_class; /* class of a guest, when last classified */
 
-    struct dial_diagnosis diagnosis; /* messages_dial */
-    uint32_t strikes;                /* messages_ban */
-    uint32_t bulk_next;              /* messages_send: the bulk link to try first */
-    bool is_bulk_awaited;            /* messages_send: a send failed because no bulk link was up */
-    int64_t arrived_ns;              /* messages_tcp_stats */
+    struct dial_diagnosis diagnosis; /* of failed dials; used by messages_dial */
+    uint32_t strikes;                /* invalid frames so far; see messages_ban */
+    uint32_t next_bulk_link;         /* the bulk link that messages_send tries first */
+    bool is_bulk_awaited;            /* a send failed because no bulk link was up */
+    int64_t last_received_ns;        /* updated by messages_tcp_stats */
 };
 
-/* A connection to the listener, from its ACCEPTED event on. */
+/* A connection that the listener accepted. */
 struct accepted {
     int fd; /* -1: the entry is free */
     bool has_hello;
-    bool is_draining;         /* broken; the listener may still have frames of it */
-    uint32_t routing;         /* with a hello: the number that the ROUTER gave it */
-    struct peer *peer;        /* with a hello; NULL: disconnected by us */
+    bool is_draining;         /* broken, but the listener may still have its frames */
+    uint32_t routing;         /* number that the ROUTER assigned; valid with a hello */
+    struct peer *peer;        /* NULL: no hello yet, or this process disconnected */
     uint32_t link;            /* index of the peer's link, or ACCEPTED_STANDBY */
-    uint32_t bulk_wanted;     /* of a control connection */
-    int64_t due_ns;           /* no hello: when to disconnect; standby: when to become the link */
+    uint32_t bulk_wanted;     /* control connection: bulk links to open */
+    int64_t due_ns;           /* no hello: when to disconnect; standby: when to use it */
     struct received received; /* see messages_read */
-    uint64_t confirmed_bytes; /* see messages_tcp_stats */
+    uint64_t acked_bytes;     /* counted so far by messages_tcp_stats */
 };
-static const uint32_t ACCEPTED_STANDBY = UINT32_MAX; /* a second control connection of a peer */
+static const uint32_t ACCEPTED_STANDBY = UINT32_MAX; /* link index of a second control connection */
 
 struct accept_table {
     struct accepted *entries; /* [count] */
     uint32_t count;
-    uint32_t draining;   /* entries that are draining */
-    uint32_t reads_left; /* reads from the listener until draining entries are given up */
+    uint32_t draining_count; /* entries with is_draining */
+    uint32_t reads_left;     /* listener reads until draining entries are dropped */
 };
 
 struct ban {
     uint8_t curve[KEY_BYTES];
-    int64_t until_ns; /* INT64_MAX: until the key is named again */
+    int64_t until_ns; /* INT64_MAX: until messenger_peer registers the key again */
 };
 
 struct ban_list {
@@ -163,7 +164,7 @@ struct ban_list {
     uint32_t next_index;
 };
 
-/* A bulk frame that was read before it was asked for. */
+/* A bulk frame that was read before the caller requested it. */
 struct read_ahead {
     zmq_msg_t message;
     struct frame frame;
@@ -173,15 +174,22 @@ struct read_ahead {
 
 struct reader {
     struct read_ahead *ring; /* [capacity] */
-    uint32_t capacity, first, count;
-    uint32_t next_control, next_bulk; /* the polled link to read first */
-    bool was_ahead;                   /* the last bulk frame came from the ring */
+    uint32_t capacity, first_index, count;
+    uint32_t next_control, next_bulk; /* index of the polled link to read first */
+    bool was_from_ring;               /* the last bulk frame came from the ring */
     bool has_current;
     zmq_msg_t current; /* the frame of the last event, which the caller may still use */
 };
 
 /* Poll items before the pairs {socket, monitor} of the links that we dialed. */
-enum { ITEM_ZAP, ITEM_LISTENER, ITEM_LISTENER_MONITOR, ITEM_WAKE, ITEM_ROOM, ITEMS_FIXED };
+enum {
+    ITEM_ZAP,
+    ITEM_LISTENER,
+    ITEM_LISTENER_MONITOR,
+    ITEM_WAKE,
+    ITEM_LISTENER_WRITABLE,
+    ITEMS_FIXED
+};
 
 struct polled {
     struct peer *peer;
@@ -195,10 +203,10 @@ struct poll_set {
     bool is_outdated; /* a socket was opened or closed since the items were listed */
 };
 
-/* Which SEND_WOULD_BLOCK results the caller got and has not been woken for. */
-struct send_room {
-    bool has_room;         /* wake the caller */
-    bool is_listener_full; /* an accepted connection was full */
+/* The reasons for SEND_WOULD_BLOCK results for which the caller has not been woken yet. */
+struct blocked_sends {
+    bool is_wakeup_due;    /* wake the caller: a queue has space again */
+    bool is_listener_full; /* the queue of an accepted connection was full */
     bool is_backlogged;    /* a bulk link had too many unsent bytes */
 };
 
@@ -210,25 +218,26 @@ struct listener {
 
 struct messenger {
     struct messenger_options options;
-    uint64_t known[4];              /* options.known and MESSENGER_KIND */
-    struct messenger_counts counts; /* each field by the file that counts it */
-    void *context;
-    void *zap;
-    int64_t tick_ns; /* when the next tick is due */
+    uint64_t accepted_kinds[4];     /* options.accepted_kinds and MESSENGER_KIND */
+    struct messenger_counts counts; /* each field is updated by one file */
+    void *zmq_context;
+    void *zap_socket;
+    int64_t next_tick_ns; /* when the next tick is due */
     struct listener listener;
     uint32_t monitor_serial;
-    uint8_t (*curves)[KEY_BYTES]; /* [peers_max], apart from the peers to make lookups fast */
+    uint8_t (*curves)[KEY_BYTES]; /* [peers_max], separate from `peers` for fast lookups */
     struct peer *peers;           /* [peers_max] */
     bool has_events;              /* some peer may have a pending event */
     struct ban_list bans;
     struct accept_table accept;
     struct reader reader;
     struct poll_set poll;
-    struct send_room room;
+    struct blocked_sends blocked_sends;
 };
 
 /* messages */
-void messenger_wake_by(struct messenger *messenger, int64_t due_ns); /* tick no later than this */
+/* Run the next tick at `due_ns` at the latest. */
+void messenger_wake_by(struct messenger *messenger, int64_t due_ns);
 uint32_t messenger_links_max(const struct messenger_options *options);
 
 /* messages_poll */
@@ -242,7 +251,7 @@ bool poll_listener_has_input(const struct messenger *messenger);
 void poll_set_listener_input(struct messenger *messenger, bool has_input);
 bool poll_link_has_input(const struct messenger *messenger, uint32_t index);
 void poll_clear_link_input(struct messenger *messenger, uint32_t index);
-/* Whether the socket that was polled is still the link's. */
+/* Whether the polled socket is still the socket of its link. */
 bool poll_link_is_current(const struct messenger *messenger, uint32_t index);
 
 /* messages_socket */
@@ -250,40 +259,41 @@ struct socket_monitor_event {
     uint16_t kind;
     uint32_t value;
 };
-MUST_CHECK enum status socket_listener(struct messenger *messenger, struct fault *fault);
+MUST_CHECK enum status socket_open_listener(struct messenger *messenger, struct fault *fault);
 void socket_close_listener(struct messenger *messenger, int linger_ms);
-/* A DEALER that connects to the process with this key, or, if `curve` is NULL, a STREAM that shows
- * whether a ZeroMQ socket listens there. False when no socket is available. */
+/* Open a DEALER that connects to the process with this key, or, if `curve` is NULL, a STREAM that
+ * shows whether a ZeroMQ socket listens there. False when no socket is available. */
 MUST_CHECK bool socket_dial(struct messenger *messenger, const uint8_t *curve, const char *address,
                             void **socket, void **monitor);
 bool socket_has_input(void *stream); /* whether a STREAM has received any byte */
 void socket_close(void *socket, void *monitor, int linger_ms); /* either may be NULL */
-/* The next event of a monitor; false when there is none now. */
-bool socket_event(void *monitor, struct socket_monitor_event *event);
-/* Whether it is "tcp://HOST:PORT"; host * and ports * and 0 only if `may_be_any`. */
+/* Read the next event of a monitor; false when there is none now. */
+bool socket_next_event(void *monitor, struct socket_monitor_event *event);
+/* Whether `address` is "tcp://HOST:PORT". HOST *, PORT * and PORT 0 are valid only if
+ * `may_be_any`. */
 MUST_CHECK bool is_socket_address(const char *address, bool may_be_any);
 
 /* messages_zap */
 MUST_CHECK enum status zap_open(struct messenger *messenger, struct fault *fault);
-void zap_answer(struct messenger *messenger); /* all pending requests */
-/* The key of a message's sender, from the user id that zap_answer assigned; false: none. */
+void zap_answer(struct messenger *messenger); /* answer all pending requests */
+/* Read the key of a message's sender from the user id that zap_answer assigned; false: none. */
 bool zap_user(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]);
 
 /* messages_table */
 void table_init(struct messenger *messenger, struct region *region);
 struct peer *peer_find(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
-/* The peer with this key, in a free slot if it has none yet; NULL: all slots are taken. */
+/* Return the peer with this key, added in a free slot if it is new; NULL: no slot is free. */
 struct peer *peer_add(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
-/* The same for a guest; NULL also when its class has no free slot. */
+/* Return the guest with this key, added if it is new; NULL: its class has no free slot. */
 struct peer *peer_add_guest(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 bool peer_has_slot(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
-/* Whether guests of this key's class have any slots. */
-bool peer_is_wanted(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
-/* Disconnect the class 0 guest that has been connected longest, if that is long enough. Its slot is
- * free after the caller received the event. False: there is no such guest. */
+/* Whether there are any slots for guests with the class of this key. */
+bool peer_may_be_guest(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+/* Disconnect the class 0 guest that has been connected longest, if that is at least evict_after_ms.
+ * Its slot is free once the caller has received the event. False: there is no such guest. */
 bool evict_oldest_guest(struct messenger *messenger);
 const uint8_t *peer_curve(const struct messenger *messenger, const struct peer *peer);
-/* When each could dial the other, the one with the lesser key does. Whether that is the peer. */
+/* Whether the peer dials when both processes could. The process with the lesser key does. */
 bool peer_dials_first(const struct messenger *messenger, const struct peer *peer);
 
 /* messages_connection */
@@ -295,14 +305,14 @@ void peer_on_close(struct messenger *messenger, struct peer *peer);
 void peer_on_dial_failure(struct messenger *messenger, struct peer *peer,
                           enum dial_failure failure);
 void peer_clear_pending_failures(struct peer *peer);
-void peer_clear_noted_failures(struct peer *peer);
+void peer_clear_reported_failures(struct peer *peer);
 void peer_set_seen_ip(struct peer *peer, zmq_msg_t *message);
 bool peer_next_event(struct messenger *messenger, struct messenger_event *event);
 
 /* messages_ban */
-bool ban_applies(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+bool is_banned(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 void ban_add(struct messenger *messenger, const uint8_t curve[static KEY_BYTES], int64_t until_ns);
-/* Lift a ban by messenger_ban. A ban for invalid frames lasts for its time. */
+/* Lift a ban by messenger_ban. A ban for invalid frames ends only when its time is over. */
 void ban_lift(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 void peer_strike(struct messenger *messenger, struct peer *peer);
 void peer_disconnect_and_ban(struct messenger *messenger, struct peer *peer);
@@ -310,16 +320,16 @@ void peer_disconnect_and_ban(struct messenger *messenger, struct peer *peer);
 /* messages_link */
 void link_init(struct link *link);
 bool link_is_up(const struct link *link);
-bool link_is_dialing(const struct link *link); /* DIALING or HANDSHAKEN */
-/* Start to connect. False when no socket is available. */
+bool link_is_dialing(const struct link *link); /* state DIALING or HANDSHAKEN */
+/* Start to connect a link. False when no socket is available. */
 MUST_CHECK bool link_dial(struct messenger *messenger, const struct peer *peer, struct link *link,
                           bool is_probe);
 void link_on_connected(struct link *link, int fd);
 void link_on_handshake(struct link *link);
 void link_on_welcome(struct link *link);
-void link_on_disconnect(struct link *link); /* DIALED becomes DRAINING */
+void link_on_disconnect(struct link *link); /* state DIALED becomes DRAINING */
 void link_accept(struct messenger *messenger, struct link *link, const struct accepted *accepted);
-/* Close the socket, or disconnect the accepted connection. */
+/* Close the socket of a dialed link, or disconnect an accepted connection. */
 void link_end(struct messenger *messenger, struct link *link, int linger_ms);
 void link_reset_redial(struct link *link);
 void link_schedule_dial(struct messenger *messenger, struct link *link, int64_t due_ns);
@@ -327,28 +337,31 @@ void link_schedule_redial(struct messenger *messenger, const struct peer *peer, 
 void link_extend_deadline(struct link *link, int64_t ns);
 
 /* messages_dial */
-void dial_due(struct messenger *messenger, int64_t now_ns); /* dial links, and time out others */
-/* This process did not run for `late_ns`. Answers may have arrived that it has not read yet. */
+/* Start the dials that are due, and time out links. */
+void dial_handle_deadlines(struct messenger *messenger, int64_t now_ns);
+/* This process did not run for `late_ns`. Extend deadlines, because answers may have arrived
+ * unread. */
 void dial_extend_deadlines(struct messenger *messenger, int64_t late_ns);
-void dial_events(struct messenger *messenger, struct peer *peer, struct link *link);
-void dial_probe_done(struct messenger *messenger, struct peer *peer, struct link *link);
-void dial_drained(struct messenger *messenger, struct peer *peer, struct link *link);
-void dial_welcomed(struct messenger *messenger, struct peer *peer, struct link *link,
-                   uint32_t bulk_wanted);
+void dial_handle_events(struct messenger *messenger, struct peer *peer, struct link *link);
+void dial_on_probe_result(struct messenger *messenger, struct peer *peer, struct link *link);
+void dial_on_drained(struct messenger *messenger, struct peer *peer, struct link *link);
+void dial_on_welcome(struct messenger *messenger, struct peer *peer, struct link *link,
+                     uint32_t bulk_wanted);
 void dial_reset_diagnosis(struct peer *peer);
 
 /* messages_accept */
 void accept_init(struct messenger *messenger, struct region *region);
-void accept_events(struct messenger *messenger);
-void accept_due(struct messenger *messenger, int64_t now_ns);
+void accept_handle_events(struct messenger *messenger);
+void accept_handle_deadlines(struct messenger *messenger, int64_t now_ns);
 void accept_extend_deadlines(struct messenger *messenger, int64_t late_ns);
 void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t routing,
                   const struct frame *hello);
-struct accepted *accept_find(struct messenger *messenger, uint32_t routing);
-void accept_note_read(struct messenger *messenger); /* after each read from the listener */
-void accepted_drain(struct messenger *messenger, struct accepted *accepted);
-void accepted_drained(struct messenger *messenger);  /* the listener has no frames left */
-void accepted_disconnect(struct accepted *accepted); /* its frames are ignored from now on */
+struct accepted *accept_find_by_routing(struct messenger *messenger, uint32_t routing);
+void accept_count_read(struct messenger *messenger); /* call after each read from the listener */
+void accepted_start_draining(struct messenger *messenger, struct accepted *accepted);
+/* Call when the listener has no frames left. */
+void accepted_on_drained(struct messenger *messenger);
+void accepted_disconnect(struct accepted *accepted); /* ignores its frames from now on */
 
 /* messages_read */
 void read_init(struct messenger *messenger, struct region *region);
@@ -363,15 +376,17 @@ bool send_hello(struct messenger *messenger, void *socket, uint32_t link_index);
 bool send_welcome(struct messenger *messenger, uint32_t routing, uint32_t bulk_wanted);
 void send_on_writable(struct messenger *messenger, struct link *link);
 void send_on_listener_writable(struct messenger *messenger);
-void send_on_bulk_link(struct messenger *messenger, struct peer *peer); /* a bulk link is up */
+/* Wake the caller if it waits for a bulk link of this peer. */
+void send_on_bulk_link_up(struct messenger *messenger, struct peer *peer);
 void send_on_close(struct peer *peer);
-bool send_is_blocked(const struct messenger *messenger); /* by state that no socket reports */
-void send_retry(struct messenger *messenger);            /* assume that what blocked has room now */
-void send_clear_room(struct messenger *messenger);
+/* Whether a send is blocked for a reason that no socket reports. */
+bool send_is_blocked(const struct messenger *messenger);
+void send_retry(struct messenger *messenger); /* assume that blocked sends can succeed now */
+void send_clear_wakeup(struct messenger *messenger);
 
 /* messages_backlog */
 bool backlog_is_full(const struct messenger *messenger, struct link *link);
-void backlog_note_sent(struct link *link, const struct frame *frame);
+void backlog_add_frame(struct link *link, const struct frame *frame);
 void backlog_enable_pacing(const struct messenger *messenger, struct link *link);
 
 /* messages_tcp_stats */

@@ -1,4 +1,4 @@
-/* messages_table: the table of peers by key. A slot is free when its peer is neither named nor
+/* messages_table: the table of peers by key. A slot is free when its peer is neither registered nor
  * connected, has no link in progress and no pending event. The key of the former peer stays in a
  * free slot, so that peer_find may return a peer that is not in use; this is harmless. */
 #include "transport/messages/messages_state.h"
@@ -27,7 +27,7 @@ static bool is_free(const struct messenger *messenger, const struct peer *peer) 
             return false;
         }
     }
-    return !peer->is_named && !peer_is_open(peer) && !peer_has_events(peer);
+    return !peer->is_registered && !peer_is_open(peer) && !peer_has_events(peer);
 }
 
 const uint8_t *peer_curve(const struct messenger *messenger, const struct peer *peer) {
@@ -43,9 +43,9 @@ struct peer *peer_find(const struct messenger *messenger, const uint8_t curve[st
     return NULL;
 }
 
-/* The slot that has this key, else a free one, else NULL. */
-static struct peer *slot_for(const struct messenger *messenger,
-                             const uint8_t curve[static KEY_BYTES]) {
+/* Find the slot that has this key, else a free slot, else NULL. */
+static struct peer *find_slot(const struct messenger *messenger,
+                              const uint8_t curve[static KEY_BYTES]) {
     struct peer *peer = peer_find(messenger, curve);
     for (uint32_t i = 0; i < messenger->options.peers_max && peer == NULL; i++) {
         if (is_free(messenger, &messenger->peers[i])) {
@@ -55,38 +55,39 @@ static struct peer *slot_for(const struct messenger *messenger,
     return peer;
 }
 
-static uint32_t class_of(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+static uint32_t guest_class_of(const struct messenger *messenger,
+                               const uint8_t curve[static KEY_BYTES]) {
     const struct messenger_guests *guests = &messenger->options.guests;
     const uint32_t class = guests->class_of == NULL ? 0 : guests->class_of(guests->context, curve);
     ASSERT(class < MESSAGE_GUEST_CLASSES);
     return class;
 }
 
-bool peer_is_wanted(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    return messenger->options.guests.slots[class_of(messenger, curve)] > 0;
+bool peer_may_be_guest(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    return messenger->options.guests.slots[guest_class_of(messenger, curve)] > 0;
 }
 
 bool peer_has_slot(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    const struct peer *slot = slot_for(messenger, curve);
+    const struct peer *slot = find_slot(messenger, curve);
     if (slot == NULL || !is_free(messenger, slot)) {
         return slot != NULL;
     }
-    const uint32_t class = class_of(messenger, curve);
+    const uint32_t class = guest_class_of(messenger, curve);
     uint32_t guests = 0;
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         const struct peer *peer = &messenger->peers[i];
-        guests += !peer->is_named && peer->guest_class <= class && !is_free(messenger, peer);
+        guests += !peer->is_registered && peer->guest_class <= class && !is_free(messenger, peer);
     }
     return guests < messenger->options.guests.slots[class];
 }
 
 struct peer *peer_add(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    struct peer *peer = slot_for(messenger, curve);
+    struct peer *peer = find_slot(messenger, curve);
     if (peer == NULL || !is_free(messenger, peer)) {
         return peer;
     }
     memcpy(messenger->curves[peer - messenger->peers], curve, KEY_BYTES);
-    /* The epoch continues: frames of the former peer may still be in the read-ahead ring. */
+    /* Keep the epoch, because frames of the former peer may still be in the read-ahead ring. */
     *peer = (struct peer){.links = peer->links, .epoch = peer->epoch};
     for (uint32_t i = 0; i <= messenger->options.bulk_connections; i++) {
         link_init(&peer->links[i]);
@@ -95,10 +96,10 @@ struct peer *peer_add(struct messenger *messenger, const uint8_t curve[static KE
 }
 
 struct peer *peer_add_guest(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    const bool may = peer_is_wanted(messenger, curve) && peer_has_slot(messenger, curve);
+    const bool may = peer_may_be_guest(messenger, curve) && peer_has_slot(messenger, curve);
     struct peer *peer = may ? peer_add(messenger, curve) : NULL;
     if (peer != NULL) {
-        peer->guest_class = class_of(messenger, curve);
+        peer->guest_class = guest_class_of(messenger, curve);
     }
     return peer;
 }
@@ -106,8 +107,8 @@ struct peer *peer_add_guest(struct messenger *messenger, const uint8_t curve[sta
 void messenger_reclassify(struct messenger *messenger) {
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         struct peer *peer = &messenger->peers[i];
-        if (!peer->is_named && !is_free(messenger, peer)) {
-            peer->guest_class = class_of(messenger, messenger->curves[i]);
+        if (!peer->is_registered && !is_free(messenger, peer)) {
+            peer->guest_class = guest_class_of(messenger, messenger->curves[i]);
         }
     }
 }
@@ -117,7 +118,7 @@ bool evict_oldest_guest(struct messenger *messenger) {
     struct peer *oldest = NULL;
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         struct peer *peer = &messenger->peers[i];
-        if (!peer->is_named && peer_is_open(peer) && peer->guest_class == 0 &&
+        if (!peer->is_registered && peer_is_open(peer) && peer->guest_class == 0 &&
             (oldest == NULL || peer->opened_ns < oldest->opened_ns)) {
             oldest = peer;
         }

@@ -1,9 +1,9 @@
-/* messages_tcp_stats: what the kernel counts for each connection, checked at every tick. It serves
+/* messages_tcp_stats: reads what the kernel counts for each connection, at every tick. It serves
  * three purposes. (1) ZeroMQ 4.3 keeps all parts of a multipart message until the last one has
  * arrived, whatever the high-water mark and MAXMSGSIZE are. A connection whose received bytes
- * exceed the frames that were read from it by more than its queue may hold is therefore closed.
- * (2) The acknowledged bytes of all connections show the capacity of the uplink. (3) Bytes received
- * on bulk connections show that a peer is alive while a long frame is still incomplete. */
+ * exceed the frames that were read from it by more than its queue may hold is therefore closed. (2)
+ * The acknowledged bytes of all connections show the capacity of the uplink. (3) Bytes received on
+ * bulk connections show that a peer is alive while a long frame is still incomplete. */
 #include "transport/messages/messages_state.h"
 
 #include <netinet/in.h>
@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 
 enum {
-    UNFRAMED_BYTES = 64 * 1024, /* greeting, handshake and hello take about 700 */
-    FRAME_COST = 64,            /* overhead of ZMTP and CURVE per frame: 42 bytes */
-    FRAMES_BEYOND_QUEUE = 2,    /* one being received, one decoded */
+    UNFRAMED_BYTES_MAX = 64 * 1024, /* greeting, handshake and hello take about 700 bytes */
+    FRAME_OVERHEAD_BYTES = 64,      /* at least the 42 bytes that ZMTP and CURVE add to a frame */
+    EXTRA_FRAMES = 2,               /* besides queued frames: one being received, one decoded */
 };
 
 bool tcp_stats_read(int fd, struct tcp_info *info) {
@@ -25,7 +25,7 @@ bool tcp_stats_read(int fd, struct tcp_info *info) {
                offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info->tcpi_bytes_received;
 }
 
-/* Bytes that ZeroMQ has read from the kernel; 0: unknown. */
+/* Number of bytes that ZeroMQ has read from the kernel; 0: unknown. */
 static uint64_t bytes_read_by_zmq(int fd, const struct tcp_info *info) {
     int unread = 0;
     if (ioctl(fd, FIONREAD, &unread) != 0) {
@@ -37,29 +37,30 @@ static uint64_t bytes_read_by_zmq(int fd, const struct tcp_info *info) {
 
 static bool buffers_too_much(const struct messenger *messenger, uint64_t zmq_bytes,
                              bool has_sent_hello, const struct received *received) {
-    const uint64_t frames = messenger->options.queued_frames + FRAMES_BEYOND_QUEUE;
-    const uint64_t queue_bytes = has_sent_hello ? frames * (FRAME_BYTES_MAX + FRAME_COST) : 0;
-    return zmq_bytes >
-           UNFRAMED_BYTES + queue_bytes + received->bytes + received->frames * FRAME_COST;
+    const uint64_t frames = messenger->options.queued_frames + EXTRA_FRAMES;
+    const uint64_t queue_bytes =
+        has_sent_hello ? frames * (FRAME_BYTES_MAX + FRAME_OVERHEAD_BYTES) : 0;
+    return zmq_bytes > UNFRAMED_BYTES_MAX + queue_bytes + received->bytes +
+                           received->frames * FRAME_OVERHEAD_BYTES;
 }
 
-/* Selectively acknowledged bytes have arrived too. If they counted only when the gap before them is
+/* Count selectively acknowledged bytes too. If they counted only once the gap before them is
  * closed, the uplink would seem idle for a time and then faster than it is. */
-static void count_confirmed(struct messenger *messenger, const struct tcp_info *info,
-                            uint64_t *counted) {
+static void count_acked_bytes(struct messenger *messenger, const struct tcp_info *info,
+                              uint64_t *counted) {
     const uint64_t after_gap = (uint64_t)info->tcpi_sacked * info->tcpi_snd_mss;
     const uint64_t confirmed = info->tcpi_bytes_acked + after_gap;
     if (confirmed > *counted) {
-        messenger->counts.confirmed_bytes += confirmed - *counted;
+        messenger->counts.acked_bytes += confirmed - *counted;
         *counted = confirmed;
     }
 }
 
-static void note_arrived(struct peer *peer, struct link *link, const struct tcp_info *info,
-                         int64_t now_ns) {
-    if (info->tcpi_bytes_received > link->arrived_bytes) {
-        link->arrived_bytes = info->tcpi_bytes_received;
-        peer->arrived_ns = now_ns;
+static void record_received(struct peer *peer, struct link *link, const struct tcp_info *info,
+                            int64_t now_ns) {
+    if (info->tcpi_bytes_received > link->received_tcp_bytes) {
+        link->received_tcp_bytes = info->tcpi_bytes_received;
+        peer->last_received_ns = now_ns;
     }
 }
 
@@ -71,9 +72,9 @@ static void check_dialed(struct messenger *messenger, int64_t now_ns) {
         if (link->socket == NULL || !tcp_stats_read(link->fd, &info)) {
             continue;
         }
-        count_confirmed(messenger, &info, &link->confirmed_bytes);
+        count_acked_bytes(messenger, &info, &link->acked_bytes);
         if (link != peer->links) {
-            note_arrived(peer, link, &info, now_ns);
+            record_received(peer, link, &info, now_ns);
         }
         if (buffers_too_much(messenger, bytes_read_by_zmq(link->fd, &info), true,
                              &link->received)) {
@@ -88,9 +89,9 @@ static void check_accepted(struct messenger *messenger, struct accepted *accepte
     if (accepted->is_draining || !tcp_stats_read(accepted->fd, &info)) {
         return;
     }
-    count_confirmed(messenger, &info, &accepted->confirmed_bytes);
+    count_acked_bytes(messenger, &info, &accepted->acked_bytes);
     if (peer != NULL && accepted->link != 0 && accepted->link != ACCEPTED_STANDBY) {
-        note_arrived(peer, &peer->links[accepted->link], &info, now_ns);
+        record_received(peer, &peer->links[accepted->link], &info, now_ns);
     }
     if (!buffers_too_much(messenger, bytes_read_by_zmq(accepted->fd, &info), peer != NULL,
                           &accepted->received)) {
@@ -108,11 +109,11 @@ void tcp_stats_check(struct messenger *messenger, int64_t now_ns) {
     for (uint32_t i = 0; i < messenger->accept.count; i++) {
         check_accepted(messenger, &messenger->accept.entries[i], now_ns);
     }
-    messenger->counts.confirmed_ns = now_ns;
+    messenger->counts.acked_ns = now_ns;
 }
 
-int64_t messenger_arrived_ns(const struct messenger *messenger,
-                             const uint8_t curve[static KEY_BYTES]) {
+int64_t messenger_last_received_ns(const struct messenger *messenger,
+                                   const uint8_t curve[static KEY_BYTES]) {
     const struct peer *peer = peer_find(messenger, curve);
-    return peer == NULL ? 0 : peer->arrived_ns;
+    return peer == NULL ? 0 : peer->last_received_ns;
 }

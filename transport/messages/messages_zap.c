@@ -8,39 +8,39 @@
 
 #include <string.h>
 
-_Static_assert(sizeof(struct hash) == KEY_BYTES, "a key is written like a hash");
+_Static_assert(sizeof(struct hash) == KEY_BYTES, "a key in hexadecimal is as long as a hash");
 
-static const char ZAP_ADDRESS[] = "inproc://zeromq.zap.01";
+static const char ZAP_ENDPOINT[] = "inproc://zeromq.zap.01";
 
-/* The parts of a request, in order. */
+/* The message parts of a request, in order. */
 enum {
     ZAP_VERSION,
     ZAP_REQUEST,
     ZAP_DOMAIN,
-    ZAP_FROM,
-    ZAP_ROUTING,
+    ZAP_ADDRESS,
+    ZAP_ROUTING_ID,
     ZAP_MECHANISM,
     ZAP_KEY,
-    ZAP_PARTS
+    ZAP_PART_COUNT
 };
 enum { ZAP_PART_MAX = 64 };
 
 struct zap_request {
-    uint8_t parts[ZAP_PARTS][ZAP_PART_MAX];
-    size_t bytes[ZAP_PARTS];
+    uint8_t parts[ZAP_PART_COUNT][ZAP_PART_MAX];
+    size_t bytes[ZAP_PART_COUNT];
     uint32_t count;
 };
 
 enum status zap_open(struct messenger *messenger, struct fault *fault) {
-    messenger->zap = zmq_socket(messenger->context, ZMQ_REP);
-    if (messenger->zap == NULL || zmq_bind(messenger->zap, ZAP_ADDRESS) != 0) {
-        return fault_set(fault, STATUS_FAILED, ZAP_ADDRESS, NULL, "cannot create a socket: %s",
+    messenger->zap_socket = zmq_socket(messenger->zmq_context, ZMQ_REP);
+    if (messenger->zap_socket == NULL || zmq_bind(messenger->zap_socket, ZAP_ENDPOINT) != 0) {
+        return fault_set(fault, STATUS_FAILED, ZAP_ENDPOINT, NULL, "cannot create a socket: %s",
                          zmq_strerror(zmq_errno()));
     }
     return OK;
 }
 
-/* Parts that are too long or too many are dropped. No valid CURVE request has any. */
+/* Parts that are too long or too many are dropped. No valid CURVE request has such parts. */
 static bool receive_request(void *zap, struct zap_request *request) {
     zmq_msg_t part;
     zmq_msg_init(&part);
@@ -50,7 +50,7 @@ static bool receive_request(void *zap, struct zap_request *request) {
     while (got) {
         const size_t bytes = zmq_msg_size(&part);
         const uint32_t at = request->count++;
-        if (at < ZAP_PARTS && bytes <= ZAP_PART_MAX) {
+        if (at < ZAP_PART_COUNT && bytes <= ZAP_PART_MAX) {
             memcpy(request->parts[at], zmq_msg_data(&part), bytes);
             request->bytes[at] = bytes;
         }
@@ -65,20 +65,20 @@ static bool part_is(const struct zap_request *request, uint32_t part, const char
            memcmp(request->parts[part], text, request->bytes[part]) == 0;
 }
 
-/* The status of an answer. */
+/* Status codes of answers. */
 static const char ZAP_ADMIT[] = "200";
 static const char ZAP_REJECT[] = "400";
 static const char ZAP_FULL[] = "500"; /* MESSENGER_ZAP_FULL */
 
-static const char *answer_to(struct messenger *messenger, const struct zap_request *request) {
-    if (request->count != ZAP_PARTS || !part_is(request, ZAP_VERSION, "1.0") ||
+static const char *status_for(struct messenger *messenger, const struct zap_request *request) {
+    if (request->count != ZAP_PART_COUNT || !part_is(request, ZAP_VERSION, "1.0") ||
         !part_is(request, ZAP_MECHANISM, "CURVE") || request->bytes[ZAP_KEY] != KEY_BYTES) {
         return ZAP_REJECT;
     }
     const uint8_t *curve = request->parts[ZAP_KEY];
     const struct peer *peer = peer_find(messenger, curve);
-    const bool is_named = peer != NULL && peer->is_named;
-    if (ban_applies(messenger, curve) || (!is_named && !peer_is_wanted(messenger, curve))) {
+    const bool is_named = peer != NULL && peer->is_registered;
+    if (is_banned(messenger, curve) || (!is_named && !peer_may_be_guest(messenger, curve))) {
         return ZAP_REJECT;
     }
     const bool has_slot =
@@ -87,14 +87,15 @@ static const char *answer_to(struct messenger *messenger, const struct zap_reque
 }
 
 static void send_part(void *zap, const void *bytes, size_t count, bool is_last) {
-    /* Fails only if the connection has ended since its request; then the answer is not needed. */
+    /* This fails only if the connection has ended since its request, and then it needs no
+     * answer. */
     (void)zmq_send(zap, bytes, count, is_last ? ZMQ_DONTWAIT : ZMQ_DONTWAIT | ZMQ_SNDMORE);
 }
 
 void zap_answer(struct messenger *messenger) {
     struct zap_request request;
-    while (receive_request(messenger->zap, &request)) {
-        const char *answer = answer_to(messenger, &request);
+    while (receive_request(messenger->zap_socket, &request)) {
+        const char *answer = status_for(messenger, &request);
         const bool is_admitted = answer == ZAP_ADMIT;
         char user[HASH_HEX_BYTES] = "";
         if (is_admitted) {
@@ -104,12 +105,13 @@ void zap_answer(struct messenger *messenger) {
         } else {
             messenger->counts.rejected_keys++;
         }
-        send_part(messenger->zap, "1.0", 3, false);
-        send_part(messenger->zap, request.parts[ZAP_REQUEST], request.bytes[ZAP_REQUEST], false);
-        send_part(messenger->zap, answer, strlen(answer), false);
-        send_part(messenger->zap, is_admitted ? "OK" : "no", 2, false);
-        send_part(messenger->zap, user, strlen(user), false);
-        send_part(messenger->zap, "", 0, true);
+        send_part(messenger->zap_socket, "1.0", 3, false);
+        send_part(messenger->zap_socket, request.parts[ZAP_REQUEST], request.bytes[ZAP_REQUEST],
+                  false);
+        send_part(messenger->zap_socket, answer, strlen(answer), false);
+        send_part(messenger->zap_socket, is_admitted ? "OK" : "no", 2, false);
+        send_part(messenger->zap_socket, user, strlen(user), false);
+        send_part(messenger->zap_socket, "", 0, true);
     }
 }
 

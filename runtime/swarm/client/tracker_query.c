@@ -40,7 +40,7 @@ enum status tracker_client_open(const struct key_pairs *identity, const struct j
     struct tracker_client *opened = region_alloc(region, 1, sizeof *opened);
     struct messenger_options options = {
         .keys = &opened->keys, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
-    wire_allowed_kinds(WIRE_MEMBER, options.known);
+    wire_allowed_kinds(WIRE_MEMBER, options.accepted_kinds);
     opened->tracker = tracker;
     keys_generate(&opened->keys);
     if (identity != NULL) {

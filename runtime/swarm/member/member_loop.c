@@ -34,7 +34,7 @@ static struct messenger_options messenger_options_of(const struct member_loop_op
                                           .peers_max = options->members_max + 1, /* the tracker */
                                           .bulk_connections = options->bulk_connections,
                                           .queued_frames = options->queued_frames};
-    wire_allowed_kinds(WIRE_MEMBER, messenger.known);
+    wire_allowed_kinds(WIRE_MEMBER, messenger.accepted_kinds);
     return messenger;
 }
 

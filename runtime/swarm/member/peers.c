@@ -230,7 +230,7 @@ void peers_on_pause(struct peers *peers, int64_t pause_ns) {
 /* A slice takes seconds on a slow uplink, and a pong that is queued after a lost packet as long.
  * Arriving bytes are acknowledged by this side, so they prove both directions too. */
 static void note_arriving_bytes(struct peers *peers, uint32_t peer, int64_t now_ns) {
-    int64_t arrived_ns = messenger_arrived_ns(peers->messenger, peers_curve(peers, peer));
+    int64_t arrived_ns = messenger_last_received_ns(peers->messenger, peers_curve(peers, peer));
     if (arrived_ns > peers->links[peer].answered_ns) {
         note_answer(peers, peer, arrived_ns);
     }

@@ -113,13 +113,13 @@ void uplink_measures_on_commit(struct uplink_measures *measures, uint32_t round,
 /* Begin a new window if this one is over. Returns its bytes a second; negative: it is not over. */
 static double end_window(struct rate_window *window, const struct messenger_counts *counts,
                          int64_t window_ns) {
-    int64_t passed_ns = counts->confirmed_ns - window->begin_ns;
+    int64_t passed_ns = counts->acked_ns - window->begin_ns;
     bool is_begun = window->begin_ns > 0;
     if (is_begun && passed_ns < window_ns) {
         return -1;
     }
-    double bytes = (double)(counts->confirmed_bytes - window->begin_bytes);
-    *window = (struct rate_window){counts->confirmed_ns, counts->confirmed_bytes};
+    double bytes = (double)(counts->acked_bytes - window->begin_bytes);
+    *window = (struct rate_window){counts->acked_ns, counts->acked_bytes};
     return is_begun ? bytes * (double)NS_PER_SECOND / (double)passed_ns : -1;
 }
 

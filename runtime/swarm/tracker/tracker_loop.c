@@ -68,7 +68,7 @@ static struct messenger_options messenger_options_of(struct tracker_loop *loop) 
                                                 .evict_after_ms = STRANGER_SLOT_MS,
                                                 .class_of = guest_class_of,
                                                 .context = loop}};
-    wire_allowed_kinds(WIRE_TRACKER, made.known);
+    wire_allowed_kinds(WIRE_TRACKER, made.accepted_kinds);
     return made;
 }
 

@@ -74,7 +74,8 @@ enum {
 
 /* wire_may_send: whether `sender` may send this kind to `receiver`. A client of the tracker, which
  * requests the manifest or the status, counts as a member here.
- * wire_allowed_kinds: the kinds that such a process accepts, for messenger_options.known. */
+ * wire_allowed_kinds: the kinds that such a process accepts, for
+ * messenger_options.accepted_kinds. */
 enum wire_side { WIRE_TRACKER, WIRE_MEMBER };
 bool wire_may_send(enum wire_side sender, enum wire_side receiver, uint8_t kind);
 void wire_allowed_kinds(enum wire_side side, uint64_t kinds[static 4]);

@@ -46,7 +46,7 @@ void scripted_open(struct scripted_member *member, uint8_t number,
                      &member->arrays);
     struct messenger_options options = {
         .keys = &member->keys, .peers_max = 2, .queued_frames = QUEUED};
-    wire_allowed_kinds(WIRE_MEMBER, options.known);
+    wire_allowed_kinds(WIRE_MEMBER, options.accepted_kinds);
     assert_int_equal(messenger_open(&options, &member->region, &member->messenger, &fault), OK);
     assert_int_equal(messenger_peer(member->messenger, tracker->curve, address, &fault), OK);
 }

@@ -96,9 +96,9 @@ static void transfer(double step_s) {
     for (int peer = 0; peer < PEERS; peer++) {
         const double bytes = part * offered_to(peer, step_s);
         scene.left[peer] -= bytes;
-        scene.counts.confirmed_bytes += (uint64_t)bytes;
+        scene.counts.acked_bytes += (uint64_t)bytes;
     }
-    scene.counts.confirmed_bytes += (uint64_t)(CONTROL * step_s);
+    scene.counts.acked_bytes += (uint64_t)(CONTROL * step_s);
 }
 
 static double left_in_all(void) {
@@ -125,8 +125,8 @@ static void step(void) {
     const int64_t step_ns = STEP_MS * NS_PER_MS;
     scene.now_ns += step_ns;
     transfer(STEP_MS / 1000.0);
-    if (scene.now_ns - scene.counts.confirmed_ns >= TICK_MS * NS_PER_MS) {
-        scene.counts.confirmed_ns = scene.now_ns;
+    if (scene.now_ns - scene.counts.acked_ns >= TICK_MS * NS_PER_MS) {
+        scene.counts.acked_ns = scene.now_ns;
     }
     uplink_measures_sample(&scene.measures, &scene.counts);
     update();

@@ -287,7 +287,7 @@ void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {
                                         .peers_max = TINY_MEMBERS_MAX,
                                         .queued_frames = 16,
                                         .guests = {.slots = {TINY_MEMBERS_MAX}}};
-    wire_allowed_kinds(WIRE_TRACKER, options.known);
+    wire_allowed_kinds(WIRE_TRACKER, options.accepted_kinds);
     if (messenger_open(&options, &tracker->region, &tracker->messenger, &fault) != OK) {
         fail_msg("%s: %s", fault.subject, fault.reason);
     }
