@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,29 @@ void *region_alloc(struct region *region, size_t count, size_t size) {
 const char *region_copy_text(struct region *region, const char *text) {
     size_t bytes = strlen(text) + 1;
     return memcpy(region_alloc(region, bytes, 1), text, bytes);
+}
+
+const char *region_format(struct region *region, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    ASSERT(length >= 0);
+    char *text = region_alloc(region, (size_t)length + 1, 1);
+    va_start(arguments, format);
+    (void)vsnprintf(text, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+void *region_grow(struct region *region, const void *array, int count, int *capacity, size_t size) {
+    *capacity = *capacity == 0 ? 512 : 2 * *capacity;
+    void *bigger = region_alloc(region, (size_t)*capacity, size);
+    ASSERT(count < *capacity);
+    if (count > 0) {
+        memcpy(bigger, array, (size_t)count * size);
+    }
+    return bigger;
 }
 
 void region_finish(struct region *region) {

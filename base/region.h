@@ -25,6 +25,13 @@ void *region_alloc(struct region *region, size_t count, size_t size);
 /* region_copy_text: a copy of `text` in the region. */
 const char *region_copy_text(struct region *region, const char *text);
 
+/* region_format: the formatted text, which lives as long as the region. */
+const char *region_format(struct region *region, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* region_grow: twice the room for an array of `count` objects of `size` bytes, with copies of those
+ * that it holds. *capacity is the old capacity in objects, then the new one; 0: no array yet. */
+void *region_grow(struct region *region, const void *array, int count, int *capacity, size_t size);
+
 /* region_finish: free all memory. The region is then empty and can be used again. */
 void region_finish(struct region *region);
 
