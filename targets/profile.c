@@ -78,6 +78,17 @@ struct profile_reader {
     struct target target;
 };
 
+/* A key below another one, as one path. */
+struct path {
+    char text[YAML_PATH_BYTES];
+};
+
+static struct path path_of(const char *parent, const char *key) {
+    struct path path;
+    snprintf(path.text, sizeof path.text, "%.200s.%s", parent, key);
+    return path;
+}
+
 static enum status find(struct profile_reader *reader, const char *path,
                         const struct yaml_node **node) {
     const struct yaml_node *found = yaml_find(&reader->document, path);
@@ -139,21 +150,10 @@ static enum status read_figures(struct profile_reader *reader) {
     for (size_t i = 0; i < ARRAY_COUNT(FIGURES); i++) {
         struct target_figure *figure =
             (struct target_figure *)(void *)((char *)&reader->target + FIGURES[i].offset);
-        char path[YAML_PATH_BYTES];
         const struct yaml_node *node;
-        snprintf(path, sizeof path, "%s.value", FIGURES[i].path);
-        enum status status = find(reader, path, &node);
-        if (status == OK) {
-            status =
-                yaml_f64(&reader->document, node, FIGURES[i].range, &figure->value, reader->fault);
-        }
-        snprintf(path, sizeof path, "%s.source", FIGURES[i].path);
-        if (status == OK) {
-            status = read_text(reader, path, &figure->source);
-        }
-        if (status != OK) {
-            return status;
-        }
+        TRY(find(reader, path_of(FIGURES[i].path, "value").text, &node));
+        TRY(yaml_f64(&reader->document, node, FIGURES[i].range, &figure->value, reader->fault));
+        TRY(read_text(reader, path_of(FIGURES[i].path, "source").text, &figure->source));
     }
     return OK;
 }
@@ -161,31 +161,26 @@ static enum status read_figures(struct profile_reader *reader) {
 /* Without the key, it is per process. */
 static enum status read_per(struct profile_reader *reader, const struct yaml_node *item,
                             enum target_per *per) {
-    char path[YAML_PATH_BYTES];
+    const struct path path = path_of(item->path, "per");
     int value = PER_PROCESS;
-    snprintf(path, sizeof path, "%.200s.per", item->path);
-    enum status status = yaml_find(&reader->document, path) == NULL
-                             ? OK
-                             : read_choice(reader, path, PER_KEYS, ARRAY_COUNT(PER_KEYS), &value);
+    if (yaml_find(&reader->document, path.text) != NULL) {
+        TRY(read_choice(reader, path.text, PER_KEYS, ARRAY_COUNT(PER_KEYS), &value));
+    }
     *per = (enum target_per)value;
-    return status;
+    return OK;
 }
 
 static enum status read_declared_line(struct profile_reader *reader, const struct yaml_node *item,
                                       struct target_declared *line) {
-    char path[YAML_PATH_BYTES];
     const struct yaml_node *bytes;
     if (item->kind != YAML_MAP) {
         return yaml_fault(&reader->document, item, reader->fault, NULL,
                           "must have name, bytes and source");
     }
-    snprintf(path, sizeof path, "%.200s.name", item->path);
-    TRY(read_text(reader, path, &line->name));
+    TRY(read_text(reader, path_of(item->path, "name").text, &line->name));
     TRY(read_per(reader, item, &line->per));
-    snprintf(path, sizeof path, "%.200s.source", item->path);
-    TRY(read_text(reader, path, &line->source));
-    snprintf(path, sizeof path, "%.200s.bytes", item->path);
-    TRY(find(reader, path, &bytes));
+    TRY(read_text(reader, path_of(item->path, "source").text, &line->source));
+    TRY(find(reader, path_of(item->path, "bytes").text, &bytes));
     return yaml_bytes(&reader->document, bytes, &line->bytes, reader->fault);
 }
 
@@ -215,66 +210,49 @@ static enum status read_declared(struct profile_reader *reader, const struct yam
 
 static enum status read_space(struct profile_reader *reader, enum space index) {
     struct target_space *space = &reader->target.spaces[index];
-    char path[YAML_PATH_BYTES];
+    const struct path path = path_of("memory", SPACE_KEYS[index]);
     const struct yaml_node *node;
-    snprintf(path, sizeof path, "memory.%s", SPACE_KEYS[index]);
     if (reader->target.unified && index != SPACE_DEVICE) {
         space->capacity_source = "";
-        node = yaml_find(&reader->document, path);
+        node = yaml_find(&reader->document, path.text);
         return node == NULL
                    ? OK
                    : yaml_fault(&reader->document, node, reader->fault, "add it to memory.device",
                                 "is the same memory as memory.device on a unified target");
     }
-    snprintf(path, sizeof path, "memory.%s.capacity", SPACE_KEYS[index]);
-    TRY(find(reader, path, &node));
+    TRY(find(reader, path_of(path.text, "capacity").text, &node));
     TRY(yaml_bytes(&reader->document, node, &space->capacity_bytes, reader->fault));
     if (space->capacity_bytes == 0) {
         return yaml_fault(&reader->document, node, reader->fault, NULL, "must not be 0");
     }
-    snprintf(path, sizeof path, "memory.%s.source", SPACE_KEYS[index]);
-    TRY(read_text(reader, path, &space->capacity_source));
-    snprintf(path, sizeof path, "memory.%s.declared", SPACE_KEYS[index]);
-    TRY(find(reader, path, &node));
+    TRY(read_text(reader, path_of(path.text, "source").text, &space->capacity_source));
+    TRY(find(reader, path_of(path.text, "declared").text, &node));
     return read_declared(reader, node, space);
 }
 
 static enum status read_alignment(struct profile_reader *reader) {
     int bytes = 0;
-    enum status status = read_whole(
-        reader, "alignment", (struct yaml_range){ARENA_ALIGN_BYTES, ALIGN_BYTES_MAX}, &bytes);
-    if (status == OK && (bytes & (bytes - 1)) != 0) {
-        status = yaml_fault(&reader->document, yaml_find(&reader->document, "alignment"),
-                            reader->fault, NULL, "is %d, not a power of two", bytes);
-    }
+    TRY(read_whole(reader, "alignment", (struct yaml_range){ARENA_ALIGN_BYTES, ALIGN_BYTES_MAX},
+                   &bytes));
     reader->target.align_bytes = (uint32_t)bytes;
-    return status;
+    return (bytes & (bytes - 1)) == 0
+               ? OK
+               : yaml_fault(&reader->document, yaml_find(&reader->document, "alignment"),
+                            reader->fault, NULL, "is %d, not a power of two", bytes);
 }
 
 static enum status read_head(struct profile_reader *reader) {
     struct target *target = &reader->target;
     const struct yaml_node *unified;
     int kind = 0;
-    enum status status = read_text(reader, "name", &target->name);
-    if (status == OK) {
-        status = read_text(reader, "description", &target->description);
-    }
-    if (status == OK) {
-        status = read_choice(reader, "kind", KIND_KEYS, ARRAY_COUNT(KIND_KEYS), &kind);
-        target->kind = (enum target_kind)kind;
-    }
-    if (status == OK) {
-        status = find(reader, "unified", &unified);
-    }
-    if (status == OK) {
-        status = yaml_bool(&reader->document, unified, &target->unified, reader->fault);
-    }
-    if (status == OK) {
-        status = read_alignment(reader);
-    }
-    return status == OK ? read_whole(reader, "threads", (struct yaml_range){1, THREADS_MAX},
-                                     &target->threads)
-                        : status;
+    TRY(read_text(reader, "name", &target->name));
+    TRY(read_text(reader, "description", &target->description));
+    TRY(read_choice(reader, "kind", KIND_KEYS, ARRAY_COUNT(KIND_KEYS), &kind));
+    target->kind = (enum target_kind)kind;
+    TRY(find(reader, "unified", &unified));
+    TRY(yaml_bool(&reader->document, unified, &target->unified, reader->fault));
+    TRY(read_alignment(reader));
+    return read_whole(reader, "threads", (struct yaml_range){1, THREADS_MAX}, &target->threads);
 }
 
 static enum status read_compute_capability(struct profile_reader *reader) {
@@ -308,19 +286,17 @@ static enum status read_capabilities(struct profile_reader *reader) {
                               "does not apply to a %s target", KIND_KEYS[reader->target.kind]);
         }
     }
-    int isa = 0;
-    if (!cuda) {
-        enum status status =
-            read_choice(reader, "capabilities.isa", ISA_KEYS, ARRAY_COUNT(ISA_KEYS), &isa);
-        reader->target.isa = ISA_KEYS[isa];
-        return status;
+    if (cuda) {
+        reader->target.isa = "";
+        TRY(read_compute_capability(reader));
+        return read_whole(reader, "capabilities.multiprocessors",
+                          (struct yaml_range){1, MULTIPROCESSORS_MAX},
+                          &reader->target.multiprocessor_count);
     }
-    reader->target.isa = "";
-    enum status status = read_compute_capability(reader);
-    return status == OK ? read_whole(reader, "capabilities.multiprocessors",
-                                     (struct yaml_range){1, MULTIPROCESSORS_MAX},
-                                     &reader->target.multiprocessor_count)
-                        : status;
+    int isa = 0;
+    TRY(read_choice(reader, "capabilities.isa", ISA_KEYS, ARRAY_COUNT(ISA_KEYS), &isa));
+    reader->target.isa = ISA_KEYS[isa];
+    return OK;
 }
 
 enum status profile_read(const char *text, size_t length, const char *place, struct region *region,
@@ -339,21 +315,18 @@ enum status profile_read(const char *text, size_t length, const char *place, str
     return OK;
 }
 
-static void write_quoted(struct text *text, const char *value) {
-    text_add_json(text, value); /* a JSON string is a double-quoted YAML string */
-}
-
+/* A JSON string is a double-quoted YAML string. */
 static void write_space(const struct target_space *space, const char *key, struct text *text) {
     text_add(text, "  %s:\n    capacity: %llu\n    source: ", key,
              (unsigned long long)space->capacity_bytes);
-    write_quoted(text, space->capacity_source);
+    text_add_json(text, space->capacity_source);
     text_add(text, "\n    declared:%s\n", space->declared_count == 0 ? " []" : "");
     for (int i = 0; i < space->declared_count; i++) {
         text_add(text, "      - name: ");
-        write_quoted(text, space->declared[i].name);
+        text_add_json(text, space->declared[i].name);
         text_add(text, "\n        bytes: %llu\n        source: ",
                  (unsigned long long)space->declared[i].bytes);
-        write_quoted(text, space->declared[i].source);
+        text_add_json(text, space->declared[i].source);
         if (space->declared[i].per != PER_PROCESS) {
             text_add(text, "\n        per: %s", PER_KEYS[space->declared[i].per]);
         }
@@ -373,16 +346,16 @@ static void write_figures(const struct target *target, struct text *text) {
         }
         text_add(text, "  %s: {value: %.9g, source: ", FIGURES[i].path + group_length + 1,
                  figure->value);
-        write_quoted(text, figure->source);
+        text_add_json(text, figure->source);
         text_add(text, "}\n");
     }
 }
 
 void profile_write(const struct target *target, struct text *text) {
     text_add(text, "name: ");
-    write_quoted(text, target->name);
+    text_add_json(text, target->name);
     text_add(text, "\ndescription: ");
-    write_quoted(text, target->description);
+    text_add_json(text, target->description);
     text_add(text, "\nkind: %s\nunified: %s\nalignment: %u\nthreads: %d\nmemory:\n",
              KIND_KEYS[target->kind], target->unified ? "true" : "false", target->align_bytes,
              target->threads);

@@ -1,6 +1,5 @@
 #include "targets/targets.h"
 
-#include "base/limits.h"
 #include "base/text.h"
 
 #include <stdio.h>

@@ -1,7 +1,5 @@
 #include "targets/os/machine.h"
 
-#include "base/limits.h"
-
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>

@@ -8,15 +8,17 @@
 
 static struct cuda_device here;
 
-static void place_of(const struct cuda_device *device, char place[static 192]) {
-    snprintf(place, 192, "device %d, %s", device->ordinal, device->name);
-}
-
 enum status cuda_device_fault(const struct cuda_device *device, CUresult result, enum status status,
                               const char *action, struct fault *fault) {
-    char subject[192];
-    place_of(device, subject);
-    return cuda_fault(&device->driver, result, status, subject, action, fault);
+    char place[192];
+    snprintf(place, sizeof place, "device %d, %s", device->ordinal, device->name);
+    return cuda_fault(&device->driver, result, status, place, action, fault);
+}
+
+enum status cuda_device_check(const struct cuda_device *device, CUresult result, const char *action,
+                              struct fault *fault) {
+    return result == CUDA_SUCCESS ? OK
+                                  : cuda_device_fault(device, result, STATUS_FAILED, action, fault);
 }
 
 enum status cuda_device_choose(const struct cuda_launcher *launcher, int count, int *ordinal,
@@ -62,9 +64,7 @@ static enum status choose(struct cuda_device *device, struct fault *fault) {
     if (result == CUDA_SUCCESS) {
         result = driver->cuDeviceGetName(device->name, sizeof device->name, device->device);
     }
-    return result == CUDA_SUCCESS
-               ? OK
-               : cuda_device_fault(device, result, STATUS_FAILED, "open the device", fault);
+    return cuda_device_check(device, result, "open the device", fault);
 }
 
 static int attribute(const struct cuda_device *device, CUdevice_attribute which, CUresult *result) {
@@ -74,16 +74,13 @@ static int attribute(const struct cuda_device *device, CUdevice_attribute which,
     return value;
 }
 
-static enum status describe(struct cuda_device *device, struct fault *fault) {
+static CUresult describe(struct cuda_device *device) {
     const struct cuda_driver *driver = &device->driver;
     size_t bytes = 0;
-    CUresult result = driver->cuDriverGetVersion(&device->driver_version);
-    if (result == CUDA_SUCCESS) {
-        result = driver->cuDeviceGetPCIBusId(device->bus, sizeof device->bus, device->device);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = driver->cuDeviceTotalMem(&bytes, device->device);
-    }
+    TRY_CUDA(driver->cuDriverGetVersion(&device->driver_version));
+    TRY_CUDA(driver->cuDeviceGetPCIBusId(device->bus, sizeof device->bus, device->device));
+    TRY_CUDA(driver->cuDeviceTotalMem(&bytes, device->device));
+    CUresult result = CUDA_SUCCESS;
     device->memory_bytes = bytes;
     device->compute_major =
         attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &result);
@@ -105,16 +102,14 @@ static enum status describe(struct cuda_device *device, struct fault *fault) {
     device->memory_clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &ignored);
     device->memory_bus_bits =
         attribute(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &ignored);
-    return result == CUDA_SUCCESS
-               ? OK
-               : cuda_device_fault(device, result, STATUS_FAILED, "describe the device", fault);
+    return result;
 }
 
 enum status cuda_device_query(struct cuda_device *device, struct fault *fault) {
     struct cuda_device seen = {.users = 0};
     TRY(cuda_driver_open(&seen.driver, fault));
     TRY(choose(&seen, fault));
-    TRY(describe(&seen, fault));
+    TRY(cuda_device_check(&seen, describe(&seen), "describe the device", fault));
     *device = seen;
     return OK;
 }
@@ -156,10 +151,8 @@ void cuda_device_release(struct cuda_device *device) {
 }
 
 enum status cuda_device_enter(const struct cuda_device *device, struct fault *fault) {
-    CUresult result = device->driver.cuCtxSetCurrent(device->context);
-    return result == CUDA_SUCCESS
-               ? OK
-               : cuda_device_fault(device, result, STATUS_FAILED, "enter its context", fault);
+    return cuda_device_check(device, device->driver.cuCtxSetCurrent(device->context),
+                             "enter its context", fault);
 }
 
 enum status cuda_device_stream(const struct cuda_device *device, bool urgent, CUstream *stream,
@@ -172,18 +165,14 @@ enum status cuda_device_stream(const struct cuda_device *device, bool urgent, CU
         result = driver->cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING,
                                                     urgent ? greatest : least);
     }
-    return result == CUDA_SUCCESS
-               ? OK
-               : cuda_device_fault(device, result, STATUS_FAILED, "make a stream", fault);
+    return cuda_device_check(device, result, "make a stream", fault);
 }
 
 enum status cuda_device_event(const struct cuda_device *device, bool timed, CUevent *event,
                               struct fault *fault) {
     unsigned flags = timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
-    CUresult result = device->driver.cuEventCreate(event, flags);
-    return result == CUDA_SUCCESS
-               ? OK
-               : cuda_device_fault(device, result, STATUS_FAILED, "make an event", fault);
+    return cuda_device_check(device, device->driver.cuEventCreate(event, flags), "make an event",
+                             fault);
 }
 
 enum status cuda_device_free(const struct cuda_device *device, uint64_t *bytes,
@@ -191,9 +180,7 @@ enum status cuda_device_free(const struct cuda_device *device, uint64_t *bytes,
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     CUresult result = device->driver.cuMemGetInfo(&free_bytes, &total_bytes);
-    if (result != CUDA_SUCCESS) {
-        return cuda_device_fault(device, result, STATUS_FAILED, "query free memory", fault);
-    }
+    TRY(cuda_device_check(device, result, "query free memory", fault));
     *bytes = free_bytes;
     return OK;
 }

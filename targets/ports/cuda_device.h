@@ -52,6 +52,10 @@ MUST_CHECK enum status cuda_device_enter(const struct cuda_device *device, struc
 enum status cuda_device_fault(const struct cuda_device *device, CUresult result, enum status status,
                               const char *action, struct fault *fault);
 
+/* cuda_device_check: OK after CUDA_SUCCESS, else cuda_device_fault with STATUS_FAILED. */
+MUST_CHECK enum status cuda_device_check(const struct cuda_device *device, CUresult result,
+                                         const char *action, struct fault *fault);
+
 /* cuda_device_stream: a stream that does not synchronize with the legacy stream. An urgent stream
  * gets a higher priority, for communication that other ranks wait for. The caller destroys it.
  * errors  STATUS_FAILED */

@@ -1,5 +1,7 @@
 #include "targets/ports/cuda_driver.h"
 
+#include "targets/ports/shared_library.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -7,26 +9,12 @@ static const char *const LIBRARY = "libcuda.so.1";
 
 #define NAME_OF(name)            #name
 #define CUDA_DRIVER_SYMBOL(name) {NAME_OF(name), offsetof(struct cuda_driver, name)},
-static const struct {
-    const char *name;
-    size_t at;
-} SYMBOLS[] = {CUDA_DRIVER_FUNCTIONS(CUDA_DRIVER_SYMBOL)};
+static const struct library_symbol SYMBOLS[] = {CUDA_DRIVER_FUNCTIONS(CUDA_DRIVER_SYMBOL)};
 
 static enum status refuse(const char *reason, const char *detail, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, LIBRARY,
                      "install NVIDIA's driver, 580 or newer, or use a cpu target", "%s%s%s", reason,
                      detail[0] != 0 ? ": " : "", detail);
-}
-
-static enum status find_symbols(void *library, struct cuda_driver *driver, struct fault *fault) {
-    for (size_t i = 0; i < sizeof SYMBOLS / sizeof SYMBOLS[0]; i++) {
-        void *symbol = dlsym(library, SYMBOLS[i].name);
-        if (symbol == NULL) {
-            return refuse("this driver is too old, it lacks", SYMBOLS[i].name, fault);
-        }
-        *(void **)((char *)driver + SYMBOLS[i].at) = symbol;
-    }
-    return OK;
 }
 
 static enum status wake_driver(const struct cuda_driver *driver, struct fault *fault) {
@@ -42,22 +30,22 @@ static enum status wake_driver(const struct cuda_driver *driver, struct fault *f
     return devices > 0 ? OK : refuse("the driver finds no device", "", fault);
 }
 
+static enum status check(void *library, struct cuda_driver *driver, struct fault *fault) {
+    const char *missing = library_find(library, SYMBOLS, ARRAY_COUNT(SYMBOLS), driver);
+    return missing != NULL ? refuse("this driver is too old, it lacks", missing, fault)
+                           : wake_driver(driver, fault);
+}
+
 enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         return refuse("NVIDIA's driver is not installed", dlerror(), fault);
     }
-    struct cuda_driver found;
-    enum status status = find_symbols(library, &found, fault);
-    if (status == OK) {
-        status = wake_driver(&found, fault);
-    }
+    enum status status = check(library, driver, fault);
     if (status != OK) {
         dlclose(library);
-        return status;
     }
-    *driver = found;
-    return OK;
+    return status;
 }
 
 bool cuda_driver_is_present(void) {

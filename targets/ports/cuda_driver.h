@@ -90,4 +90,13 @@ bool cuda_driver_is_present(void);
 enum status cuda_fault(const struct cuda_driver *driver, CUresult result, enum status status,
                        const char *place, const char *action, struct fault *fault);
 
+/* TRY_CUDA: return the result of `call` from this function unless it is CUDA_SUCCESS. */
+#define TRY_CUDA(call)                                                                             \
+    do {                                                                                           \
+        CUresult try_result = (call);                                                              \
+        if (try_result != CUDA_SUCCESS) {                                                          \
+            return try_result;                                                                     \
+        }                                                                                          \
+    } while (0)
+
 #endif

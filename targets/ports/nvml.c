@@ -1,10 +1,8 @@
 #include "targets/ports/nvml.h"
 
-#include "base/check.h"
 #include "targets/os/machine.h"
 
 #include <dlfcn.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,9 +1,6 @@
 /* port_cpu: the blocks of a plan in CPU memory. */
 #include "targets/ports/port_kinds.h"
 
-#include "base/check.h"
-#include "base/text.h"
-#include "targets/os/machine.h"
 #include "targets/os/mapping.h"
 
 #include <errno.h>
@@ -164,6 +161,12 @@ static enum status map_block(const struct port *port, struct port_block *block,
     return OK;
 }
 
+static enum status map_and_populate(const struct port *port, enum space space,
+                                    struct port_block *block, struct fault *fault) {
+    TRY(map_block(port, block, fault));
+    return populate_all(port, space, block, fault);
+}
+
 enum status port_cpu_reserve(struct port *port, enum space space, struct port_block *block,
                              struct fault *fault) {
     struct machine machine;
@@ -173,23 +176,12 @@ enum status port_cpu_reserve(struct port *port, enum space space, struct port_bl
     if (!port_host_has_free(present, &machine)) {
         return port_host_fault(port, space, present, &machine, fault);
     }
-    if (block->shared) {
-        enum status made = make_shared(port, block->mapped_bytes, &block->fd, fault);
-        if (made != OK) {
-            return made;
-        }
-    }
-    enum status status = map_block(port, block, fault);
-    if (status == OK) {
-        status = populate_all(port, space, block, fault);
-    }
-    if (status == OK) {
-        return OK;
-    }
-    if (block->address != NULL) {
+    TRY(block->shared ? make_shared(port, block->mapped_bytes, &block->fd, fault) : OK);
+    enum status status = map_and_populate(port, space, block, fault);
+    if (status != OK && block->address != NULL) {
         munmap(block->address, block->mapped_bytes);
     }
-    if (block->shared) {
+    if (status != OK && block->shared) {
         close(block->fd);
     }
     return status;

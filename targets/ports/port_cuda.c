@@ -1,5 +1,5 @@
 /* port_cuda: the blocks of a plan in GPU memory and in pinned memory. */
-#include "base/text.h"
+#include "base/bytes.h"
 #include "targets/ports/cuda_device.h"
 #include "targets/ports/nvml.h"
 #include "targets/ports/port_kinds.h"
@@ -65,10 +65,6 @@ static enum status refuse_device(const struct port *port, uint64_t need, uint64_
                      text_bytes(have, left), list.length > 0 ? "; held by " : "", list.bytes);
 }
 
-static uint64_t round_up(uint64_t bytes, uint64_t unit) {
-    return (bytes + unit - 1) / unit * unit;
-}
-
 /* NCCL registers memory for collectives only if it consists of whole granules of one allocation
  * that other processes can import and network adapters can access. */
 static CUmemAllocationProp wanted_memory(const struct cuda_device *device, bool exported) {
@@ -127,7 +123,7 @@ static CUresult take_device(const struct cuda_device *device, struct port_block 
         result = driver->cuMemGetAllocationGranularity(&unit, &wanted,
                                                        CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
         if (result == CUDA_SUCCESS) {
-            block->mapped_bytes = round_up(block->bytes, unit);
+            block->mapped_bytes = (uint64_t)round_up((int64_t)block->bytes, (int64_t)unit);
             result = map(device, block, &wanted);
         }
         if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -169,9 +165,7 @@ static enum status reserve_device(struct port *port, struct port_block *block,
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         return refuse_device(port, block->bytes, have, fault);
     }
-    if (result != CUDA_SUCCESS) {
-        return cuda_device_fault(device, result, STATUS_FAILED, "reserve the arena", fault);
-    }
+    TRY(cuda_device_check(device, result, "reserve the arena", fault));
     result = device->driver.cuMemsetD8Async((CUdeviceptr)(uintptr_t)block->address, 0,
                                             block->mapped_bytes, NULL);
     if (result == CUDA_SUCCESS) {
@@ -179,9 +173,8 @@ static enum status reserve_device(struct port *port, struct port_block *block,
     }
     if (result != CUDA_SUCCESS) {
         give_device(device, block);
-        return cuda_device_fault(device, result, STATUS_FAILED, "zero the arena", fault);
     }
-    return OK;
+    return cuda_device_check(device, result, "zero the arena", fault);
 }
 
 /* ---- pinned memory ---- */
@@ -197,10 +190,7 @@ static enum status reserve_pinned(struct port *port, struct port_block *block,
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         return port_host_fault(port, SPACE_PINNED, block->bytes, &machine, fault);
     }
-    if (result != CUDA_SUCCESS) {
-        return cuda_device_fault(port->cuda, result, STATUS_FAILED, "pin memory (ulimit -l?)",
-                                 fault);
-    }
+    TRY(cuda_device_check(port->cuda, result, "pin memory (ulimit -l?)", fault));
     block->mapped_bytes = block->bytes;
     memset(block->address, 0, block->bytes);
     return OK;

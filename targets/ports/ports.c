@@ -1,4 +1,5 @@
 /* ports: chooses the port of a target and records its blocks. */
+
 #include "targets/ports/ports.h"
 
 #include "build_config.h"

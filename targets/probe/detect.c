@@ -2,7 +2,6 @@
 
 #include "base/file.h"
 #include "base/limits.h"
-#include "base/text.h"
 #include "build_config.h"
 #include "targets/os/machine.h"
 #include "targets/profile.h"

@@ -1,11 +1,9 @@
 /* detect_cuda: fills a target for this machine's GPU from what its driver reports. */
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "targets/os/machine.h"
 #include "targets/ports/cuda_device.h"
 #include "targets/probe/detect.h"
-#include "targets/targets.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,6 @@
 #include "targets/probe/probe.h"
 
 #include "base/clock.h"
-#include "base/limits.h"
 #include "targets/os/pool.h"
 #include "targets/ports/ports.h"
 #include "targets/probe/detect.h"

@@ -1,6 +1,5 @@
 #include "targets/probe/probe_cuda.h"
 
-#include "base/text.h"
 #include "targets/ports/ports.h"
 #include "targets/probe/detect.h"
 
@@ -64,19 +63,12 @@ struct copy_bench {
 static CUresult time_copy(const struct copy_bench *bench, void *to, const void *from, size_t bytes,
                           float *ms) {
     const struct cuda_driver *driver = bench->driver;
-    CUresult result = driver->cuEventRecord(bench->begin, bench->stream);
-    if (result == CUDA_SUCCESS) {
-        result = driver->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
-                                       bytes, bench->stream);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = driver->cuEventRecord(bench->end, bench->stream);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = driver->cuStreamSynchronize(bench->stream);
-    }
-    return result == CUDA_SUCCESS ? driver->cuEventElapsedTime(ms, bench->begin, bench->end)
-                                  : result;
+    TRY_CUDA(driver->cuEventRecord(bench->begin, bench->stream));
+    TRY_CUDA(driver->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes,
+                                   bench->stream));
+    TRY_CUDA(driver->cuEventRecord(bench->end, bench->stream));
+    TRY_CUDA(driver->cuStreamSynchronize(bench->stream));
+    return driver->cuEventElapsedTime(ms, bench->begin, bench->end);
 }
 
 static CUresult best_copy(const struct copy_bench *bench, void *to, const void *from, size_t bytes,
@@ -84,10 +76,7 @@ static CUresult best_copy(const struct copy_bench *bench, void *to, const void *
     double best = 0;
     for (int i = 0; i < TRIES; i++) {
         float ms = 0;
-        CUresult result = time_copy(bench, to, from, bytes, &ms);
-        if (result != CUDA_SUCCESS) {
-            return result;
-        }
+        TRY_CUDA(time_copy(bench, to, from, bytes, &ms));
         double seconds = ms > 0 ? (double)ms * 1e-3 : 1e-9;
         best = (double)bytes / seconds > best ? (double)bytes / seconds : best;
     }
@@ -95,65 +84,56 @@ static CUresult best_copy(const struct copy_bench *bench, void *to, const void *
     return CUDA_SUCCESS;
 }
 
-static enum status copy_all(const struct cuda_device *device, const struct copy_bench *bench,
-                            char *blocks[static 2], size_t bytes, struct probe_gpu *result,
-                            struct fault *fault) {
-    double copied = 0;
+static CUresult copy_all(const struct copy_bench *bench, char *blocks[static 2], size_t bytes,
+                         struct probe_gpu *result) {
     char *device_block = blocks[0];
     char *pinned_block = blocks[1];
-    CUresult done = best_copy(bench, device_block, device_block + bytes, bytes, &copied);
-    if (done == CUDA_SUCCESS) {
-        done = best_copy(bench, device_block, pinned_block, bytes, &result->host_to_device);
-    }
-    if (done == CUDA_SUCCESS) {
-        done = best_copy(bench, pinned_block, device_block, bytes, &result->device_to_host);
-    }
+    double copied = 0;
+    TRY_CUDA(best_copy(bench, device_block, device_block + bytes, bytes, &copied));
     result->memory_bandwidth = 2 * copied;
-    return done == CUDA_SUCCESS
-               ? OK
-               : cuda_device_fault(device, done, STATUS_FAILED, "time copies", fault);
+    TRY_CUDA(best_copy(bench, device_block, pinned_block, bytes, &result->host_to_device));
+    return best_copy(bench, pinned_block, device_block, bytes, &result->device_to_host);
+}
+
+static enum status time_in_stream(const struct cuda_device *device, struct copy_bench *bench,
+                                  char *blocks[static 2], size_t bytes, struct probe_gpu *result,
+                                  struct fault *fault) {
+    TRY(cuda_device_event(device, true, &bench->begin, fault));
+    TRY(cuda_device_event(device, true, &bench->end, fault));
+    return cuda_device_check(device, copy_all(bench, blocks, bytes, result), "time copies", fault);
 }
 
 static enum status time_copies(const struct cuda_device *device, char *blocks[static 2],
                                size_t bytes, struct probe_gpu *result, struct fault *fault) {
     struct copy_bench bench = {.driver = &device->driver};
     TRY(cuda_device_stream(device, false, &bench.stream, fault));
-    enum status status = cuda_device_event(device, true, &bench.begin, fault);
-    if (status == OK) {
-        status = cuda_device_event(device, true, &bench.end, fault);
-    }
-    if (status == OK) {
-        status = copy_all(device, &bench, blocks, bytes, result, fault);
-    }
-    if (bench.end != NULL) {
-        (void)device->driver.cuEventDestroy(bench.end);
-    }
-    if (bench.begin != NULL) {
-        (void)device->driver.cuEventDestroy(bench.begin);
+    enum status status = time_in_stream(device, &bench, blocks, bytes, result, fault);
+    CUevent events[] = {bench.begin, bench.end};
+    for (size_t i = 0; i < ARRAY_COUNT(events) && events[i] != NULL; i++) {
+        (void)device->driver.cuEventDestroy(events[i]);
     }
     (void)device->driver.cuStreamDestroy(bench.stream);
     return status;
+}
+
+static enum status copy_in_port(const struct cuda_device *device, struct port *port, size_t bytes,
+                                struct probe_gpu *result, struct fault *fault) {
+    void *blocks[2];
+    TRY(port_reserve(port, SPACE_DEVICE, 2 * bytes, &blocks[0], fault));
+    TRY(port_reserve(port, SPACE_PINNED, bytes, &blocks[1], fault));
+    return time_copies(device, (char *[]){blocks[0], blocks[1]}, bytes, result, fault);
 }
 
 enum status probe_gpu_copies(const struct cuda_device *device, struct probe_gpu *result,
                              struct fault *fault) {
     const struct target here = {.name = "this machine", .kind = TARGET_CUDA};
     struct port port;
-    void *device_block;
-    void *pinned_block;
     size_t bytes = ARRAY_BYTES_MAX;
     while (bytes > ARRAY_BYTES_MIN && 8 * bytes > result->memory_free_bytes) {
         bytes /= 2;
     }
     TRY(port_init(&port, &here, fault));
-    enum status status = port_reserve(&port, SPACE_DEVICE, 2 * bytes, &device_block, fault);
-    if (status == OK) {
-        status = port_reserve(&port, SPACE_PINNED, bytes, &pinned_block, fault);
-    }
-    if (status == OK) {
-        char *blocks[] = {device_block, pinned_block};
-        status = time_copies(device, blocks, bytes, result, fault);
-    }
+    enum status status = copy_in_port(device, &port, bytes, result, fault);
     port_finish(&port);
     return status;
 }

@@ -31,85 +31,46 @@ static float run_scalar(int64_t rounds) {
     return sum;
 }
 
-#if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static float run_avx2(int64_t rounds) {
-    __m256 sums[ACCUMULATORS];
-    const __m256 factor = _mm256_set1_ps(FACTOR);
-    const __m256 term = _mm256_set1_ps(TERM);
-    for (int i = 0; i < ACCUMULATORS; i++) {
-        sums[i] = _mm256_set1_ps(1.0f);
+/* Defines a function of ACCUMULATORS independent chains: `step` computes the next sums[i] from the
+ * constants x and y. */
+#define PROBE_LOOP(name, attributes, vector, splat, x_value, y_value, step, add, first_lane)       \
+    attributes static float name(int64_t rounds) {                                                 \
+        vector sums[ACCUMULATORS];                                                                 \
+        const __typeof__(x_value) x = x_value;                                                     \
+        const __typeof__(y_value) y = y_value;                                                     \
+        for (int i = 0; i < ACCUMULATORS; i++) {                                                   \
+            sums[i] = splat(1.0f);                                                                 \
+        }                                                                                          \
+        for (int64_t round = 0; round < rounds; round++) {                                         \
+            _Pragma("GCC unroll 12") for (int i = 0; i < ACCUMULATORS; i++) {                      \
+                sums[i] = step;                                                                    \
+            }                                                                                      \
+        }                                                                                          \
+        for (int i = 1; i < ACCUMULATORS; i++) {                                                   \
+            sums[0] = add(sums[0], sums[i]);                                                       \
+        }                                                                                          \
+        return first_lane(sums[0]);                                                                \
     }
-    for (int64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < ACCUMULATORS; i++) {
-            sums[i] = _mm256_fmadd_ps(sums[i], factor, term);
-        }
-    }
-    for (int i = 1; i < ACCUMULATORS; i++) {
-        sums[0] = _mm256_add_ps(sums[0], sums[i]);
-    }
-    return _mm256_cvtss_f32(sums[0]);
-}
 
-__attribute__((target("avx512f"))) static float run_avx512(int64_t rounds) {
-    __m512 sums[ACCUMULATORS];
-    const __m512 factor = _mm512_set1_ps(FACTOR);
-    const __m512 term = _mm512_set1_ps(TERM);
-    for (int i = 0; i < ACCUMULATORS; i++) {
-        sums[i] = _mm512_set1_ps(1.0f);
-    }
-    for (int64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < ACCUMULATORS; i++) {
-            sums[i] = _mm512_fmadd_ps(sums[i], factor, term);
-        }
-    }
-    for (int i = 1; i < ACCUMULATORS; i++) {
-        sums[0] = _mm512_add_ps(sums[0], sums[i]);
-    }
-    return _mm512_cvtss_f32(sums[0]);
-}
+#if defined(__x86_64__)
+PROBE_LOOP(run_avx2, __attribute__((target("avx2,fma"))), __m256, _mm256_set1_ps,
+           _mm256_set1_ps(FACTOR), _mm256_set1_ps(TERM), _mm256_fmadd_ps(sums[i], x, y),
+           _mm256_add_ps, _mm256_cvtss_f32)
+
+PROBE_LOOP(run_avx512, __attribute__((target("avx512f"))), __m512, _mm512_set1_ps,
+           _mm512_set1_ps(FACTOR), _mm512_set1_ps(TERM), _mm512_fmadd_ps(sums[i], x, y),
+           _mm512_add_ps, _mm512_cvtss_f32)
 
 /* Each lane adds two products of bf16: 64 operations per instruction. */
-__attribute__((target("avx512f,avx512bf16"))) static float run_avx512_bf16(int64_t rounds) {
-    __m512 sums[ACCUMULATORS];
-    const __m512bh one = _mm512_cvtne2ps_pbh(_mm512_set1_ps(1.0f), _mm512_set1_ps(1.0f));
-    const __m512bh tiny = _mm512_cvtne2ps_pbh(_mm512_set1_ps(TERM), _mm512_set1_ps(TERM));
-    for (int i = 0; i < ACCUMULATORS; i++) {
-        sums[i] = _mm512_set1_ps(1.0f);
-    }
-    for (int64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < ACCUMULATORS; i++) {
-            sums[i] = _mm512_dpbf16_ps(sums[i], one, tiny);
-        }
-    }
-    for (int i = 1; i < ACCUMULATORS; i++) {
-        sums[0] = _mm512_add_ps(sums[0], sums[i]);
-    }
-    return _mm512_cvtss_f32(sums[0]);
-}
+PROBE_LOOP(run_avx512_bf16, __attribute__((target("avx512f,avx512bf16"))), __m512, _mm512_set1_ps,
+           _mm512_cvtne2ps_pbh(_mm512_set1_ps(1.0f), _mm512_set1_ps(1.0f)),
+           _mm512_cvtne2ps_pbh(_mm512_set1_ps(TERM), _mm512_set1_ps(TERM)),
+           _mm512_dpbf16_ps(sums[i], x, y), _mm512_add_ps, _mm512_cvtss_f32)
 #endif
 
 #if defined(__aarch64__)
-static float run_neon(int64_t rounds) {
-    float32x4_t sums[ACCUMULATORS];
-    const float32x4_t factor = vdupq_n_f32(FACTOR);
-    const float32x4_t term = vdupq_n_f32(TERM);
-    for (int i = 0; i < ACCUMULATORS; i++) {
-        sums[i] = vdupq_n_f32(1.0f);
-    }
-    for (int64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < ACCUMULATORS; i++) {
-            sums[i] = vfmaq_f32(term, sums[i], factor);
-        }
-    }
-    for (int i = 1; i < ACCUMULATORS; i++) {
-        sums[0] = vaddq_f32(sums[0], sums[i]);
-    }
-    return vaddvq_f32(sums[0]);
-}
+PROBE_LOOP(run_neon, , float32x4_t, vdupq_n_f32, vdupq_n_f32(FACTOR), vdupq_n_f32(TERM),
+           vfmaq_f32(y, sums[i], x), vaddq_f32, vaddvq_f32)
 #endif
 
 struct probe_loop probe_loop_f32(const char *isa) {

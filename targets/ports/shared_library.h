@@ -1,0 +1,19 @@
+/* shared_library: a struct with pointers to the functions of a library that is loaded at run
+ * time. */
+#ifndef SKEP_TARGETS_PORTS_SHARED_LIBRARY_H
+#define SKEP_TARGETS_PORTS_SHARED_LIBRARY_H
+
+#include <stddef.h>
+
+/* A function's name and the offset of its pointer in the struct. */
+struct library_symbol {
+    const char *name;
+    size_t offset;
+};
+
+/* library_find: fill the struct at `functions` from a library that dlopen returned.
+ * returns  NULL, or the name of the first function that the library lacks */
+const char *library_find(void *library, const struct library_symbol *symbols, size_t count,
+                         void *functions);
+
+#endif
