@@ -1,6 +1,5 @@
 #include "kernels/cpu_level.h"
 
-#include "base/check.h"
 #include "base/log.h"
 
 #include <stdlib.h>

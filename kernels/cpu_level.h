@@ -25,6 +25,32 @@ bool cpu_level_parse(const char *name, enum cpu_level *level);
 /* cpu_supports_level: whether this build has kernels for `level` and this CPU can execute them. */
 bool cpu_supports_level(enum cpu_level level);
 
+/* OVERLAY_X86(family, kernels, level), OVERLAY_NEON: in a build for that architecture, replace the
+ * plain functions in *kernels by the family's variants up to `level`. */
+#if defined(__x86_64__)
+#define OVERLAY_X86(family, kernels, level)                                                        \
+    do {                                                                                           \
+        if ((level) >= CPU_AVX2) {                                                                 \
+            family##_kernels_init_avx2(kernels);                                                   \
+        }                                                                                          \
+        if ((level) >= CPU_AVX512) {                                                               \
+            family##_kernels_init_avx512(kernels);                                                 \
+        }                                                                                          \
+    } while (0)
+#else
+#define OVERLAY_X86(family, kernels, level) (void)(level)
+#endif
+#if defined(__aarch64__)
+#define OVERLAY_NEON(family, kernels, level)                                                       \
+    do {                                                                                           \
+        if ((level) == CPU_NEON) {                                                                 \
+            family##_kernels_init_neon(kernels);                                                   \
+        }                                                                                          \
+    } while (0)
+#else
+#define OVERLAY_NEON(family, kernels, level) (void)(level)
+#endif
+
 /* cpu_level_detect: the highest level that this machine supports, or the level given by the
  * environment variable SKEP_CPU. An unknown or unsupported level in SKEP_CPU is logged and
  * ignored. */

@@ -1,13 +1,11 @@
 /* Attention forward, over whole rows and over a cache. Each tile of queries is combined with all
  * visible tiles of keys by the online softmax. An item is one tile of queries of one key-value
  * head. */
-#include "kernels/attention.h"
 
 #include "kernels/cpu/attention_key_range.h"
 #include "kernels/cpu/cpu.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     QUERY_TILE = 128,  /* rows; 64 rows would pack keys twice as often, more would not fit in L2 */

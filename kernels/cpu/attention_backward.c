@@ -9,12 +9,9 @@
  *   whole  an item is one (row, kv head); the outer loop runs over keys, and dq is summed in memory
  *   split  first an item is one tile of keys (dk, dv), then one tile of queries (dq); two of the
  *          five products are computed twice, but there are enough items for many threads */
-#include "kernels/attention.h"
 
 #include "kernels/cpu/attention_key_range.h"
 #include "kernels/cpu/cpu.h"
-
-#include <string.h>
 
 enum {
     TILE = ATTENTION_KEY_TILE, /* rows of a query tile, and keys of a key tile */

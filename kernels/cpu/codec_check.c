@@ -1,6 +1,4 @@
 /* codec_check: validates received bytes before they are decoded. */
-#include "base/check.h"
-#include "kernels/codec.h"
 #include "kernels/items.h"
 #include "kernels/loops/codec.h"
 

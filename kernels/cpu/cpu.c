@@ -1,7 +1,5 @@
 #include "kernels/cpu/cpu.h"
 
-#include "base/check.h"
-
 void kernel_table_init(struct kernel_table *table, enum cpu_level level) {
     ASSERT(cpu_supports_level(level));
     table->level = level;

@@ -1,6 +1,4 @@
-#include "kernels/embedding.h"
 
-#include "base/check.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/items.h"
 #include "kernels/loops/element.h"

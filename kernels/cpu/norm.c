@@ -1,6 +1,4 @@
-#include "kernels/norm.h"
 
-#include "base/check.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/partials.h"
 #include "kernels/items.h"

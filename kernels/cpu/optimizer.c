@@ -1,12 +1,8 @@
-#include "kernels/optimizer.h"
 
-#include "base/check.h"
-#include "base/limits.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/items.h"
 
 #include <math.h>
-#include <string.h>
 
 /* An item has 256 granules. The sum of a granule adds less than 2^32 to a digit, so an item adds
  * less than 2^40. Accumulators are normalised after every item, so no digit overflows. */

@@ -1,6 +1,4 @@
-#include "kernels/outer.h"
 
-#include "base/check.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/items.h"
 

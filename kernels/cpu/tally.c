@@ -1,6 +1,5 @@
 #include "kernels/tally.h"
 
-#include "base/check.h"
 #include "kernels/optimizer.h"
 
 void tally_out(const struct step_scalars *scalars, struct rank_tally *own) {

@@ -141,14 +141,5 @@ void attention_kernels_init(struct attention_kernels *kernels, enum cpu_level le
         .score_gradients = score_gradients,
         .row_dots = row_dots,
     };
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        attention_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        attention_kernels_init_avx512(kernels);
-    }
-#else
-    (void)level;
-#endif
+    OVERLAY_X86(attention, kernels, level);
 }

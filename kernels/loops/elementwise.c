@@ -1,10 +1,8 @@
 #include "kernels/loops/elementwise.h"
 
-#include "base/check.h"
 #include "kernels/loops/element.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { COLUMN_BLOCK = 64 };
 
@@ -170,14 +168,5 @@ void elementwise_kernels_init(struct elementwise_kernels *kernels, enum cpu_leve
         .column_sum = column_sum_rows,
         .rope = rope_tokens,
     };
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        elementwise_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        elementwise_kernels_init_avx512(kernels);
-    }
-#else
-    (void)level;
-#endif
+    OVERLAY_X86(elementwise, kernels, level);
 }

@@ -10,14 +10,5 @@ static void accumulate_row(enum dtype dtype, const void *x, float *sums, int64_t
 
 void embedding_kernels_init(struct embedding_kernels *kernels, enum cpu_level level) {
     *kernels = (struct embedding_kernels){.accumulate_row = accumulate_row};
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        embedding_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        embedding_kernels_init_avx512(kernels);
-    }
-#else
-    (void)level;
-#endif
+    OVERLAY_X86(embedding, kernels, level);
 }

@@ -46,14 +46,5 @@ static double loss_gradient_row(float *logits, int64_t vocab, int32_t label, flo
 void head_loss_kernels_init(struct head_loss_kernels *kernels, enum cpu_level level) {
     *kernels =
         (struct head_loss_kernels){.loss_row = loss_row, .loss_gradient_row = loss_gradient_row};
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        head_loss_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        head_loss_kernels_init_avx512(kernels);
-    }
-#else
-    (void)level;
-#endif
+    OVERLAY_X86(head_loss, kernels, level);
 }

@@ -78,21 +78,11 @@ void matmul_kernels_init(struct matmul_kernels *kernels, enum cpu_level level) {
     };
     kernels->bf16 = kernels->f32;
     kernels->bf16.pack = pack_bf16;
+    OVERLAY_X86(matmul, kernels, level);
+    OVERLAY_NEON(matmul, kernels, level);
 #if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        matmul_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        matmul_kernels_init_avx512(kernels);
-    }
     if (level >= CPU_AVX512_BF16) {
         matmul_kernels_init_avx512_bf16(kernels);
     }
-#elif defined(__aarch64__)
-    if (level == CPU_NEON) {
-        matmul_kernels_init_neon(kernels);
-    }
-#else
-    (void)level;
 #endif
 }

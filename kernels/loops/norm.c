@@ -3,7 +3,6 @@
 #include "kernels/loops/element.h"
 
 #include <math.h>
-#include <string.h>
 
 /* The sums over a row are computed in fp64 in a fixed order; their rounding error is negligible. */
 
@@ -157,14 +156,5 @@ void norm_kernels_init(struct norm_kernels *kernels, enum cpu_level level) {
         .layernorm_forward = layernorm_forward_rows,
         .layernorm_backward = layernorm_backward_rows,
     };
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        norm_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        norm_kernels_init_avx512(kernels);
-    }
-#else
-    (void)level;
-#endif
+    OVERLAY_X86(norm, kernels, level);
 }

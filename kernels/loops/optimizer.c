@@ -1,10 +1,8 @@
 #include "kernels/loops/optimizer.h"
 
-#include "base/limits.h"
 #include "kernels/loops/element.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { SUM_LANES = 8 };
 
@@ -68,14 +66,5 @@ static void adamw_elements(const struct adamw_job *job, int64_t first, int64_t c
 
 void optimizer_kernels_init(struct optimizer_kernels *kernels, enum cpu_level level) {
     *kernels = (struct optimizer_kernels){.granule_sums = granule_sums, .adamw = adamw_elements};
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        optimizer_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        optimizer_kernels_init_avx512(kernels);
-    }
-#else
-    (void)level;
-#endif
+    OVERLAY_X86(optimizer, kernels, level);
 }

@@ -1,6 +1,5 @@
 /* Every thread processes 16 bytes of each tensor: in one access if all tensors are aligned to 16
  * bytes, else element by element. */
-#include "kernels/cuda/device/device.h"
 
 #include "kernels/cuda/device/elementwise_params.h"
 #include "kernels/cuda/device/partials.h"

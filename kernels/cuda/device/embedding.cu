@@ -2,7 +2,6 @@
  * The blocks of the first token with an id add the gradients of all tokens with this id, in token
  * order, to the row of the id; the blocks of later tokens detect that they are not first and do
  * nothing. */
-#include "kernels/cuda/device/device.h"
 
 #include "kernels/cuda/device/embedding_params.h"
 #include "kernels/cuda/device/runs.h"

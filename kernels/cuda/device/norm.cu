@@ -1,7 +1,6 @@
 /* Rows are read from memory once; a second pass over a row finds it in a cache. A thread processes
  * the same columns in every pass and every row, so no other thread accesses its part of a row or of
  * the sums of dweight and dbias. */
-#include "kernels/cuda/device/device.h"
 
 #include "kernels/cuda/device/norm_params.h"
 #include "kernels/cuda/device/partials.h"

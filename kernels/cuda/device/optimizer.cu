@@ -1,5 +1,4 @@
 /* The gradient norm, the clip factor, the tallies of ranks and AdamW. Same bits as on the CPU. */
-#include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/optimizer_params.h"
 #include "kernels/cuda/device/runs.h"
 

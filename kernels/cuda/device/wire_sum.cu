@@ -1,5 +1,4 @@
 /* Sums over the ranks of a group, in rank order. */
-#include "kernels/cuda/device/device.h"
 
 #include "kernels/cuda/device/runs.h"
 #include "kernels/cuda/device/wire_sum_params.h"

@@ -1,7 +1,6 @@
+
 #include "kernels/cuda/launch/attention.h"
 
-#include "base/check.h"
-#include "base/limits.h"
 #include "kernels/cuda/launch/attention_tiling.h"
 #include "kernels/cuda/launch/table.h"
 

@@ -1,29 +1,20 @@
+
 #include "kernels/cuda/launch/codec.h"
 
 #include "kernels/cuda/device/codec_params.h"
 #include "kernels/cuda/launch/table.h"
-#include "kernels/items.h"
-
-extern const char cuda_codec_fatbin[];
 
 enum { WARPS = CODEC_THREADS / 32 };
 static const int64_t COUNT_MAX = (int64_t)1 << 38; /* 2^30 blocks of threads */
 
-enum status cuda_codec_kernels_init(const struct cuda_driver *driver,
-                                    struct cuda_codec_kernels *kernels, struct fault *fault) {
-    const struct cuda_entry entries[] = {
-        {"codec_encode_fp32", &kernels->encode[CODEC_FP32], 0},
-        {"codec_encode_bf16", &kernels->encode[CODEC_BF16], 0},
-        {"codec_encode_int8", &kernels->encode[CODEC_INT8], 0},
-        {"codec_encode_int4", &kernels->encode[CODEC_INT4], 0},
-        {"codec_decode_fp32", &kernels->decode[CODEC_FP32], 0},
-        {"codec_decode_bf16", &kernels->decode[CODEC_BF16], 0},
-        {"codec_decode_int8", &kernels->decode[CODEC_INT8], 0},
-        {"codec_decode_int4", &kernels->decode[CODEC_INT4], 0},
-    };
-    return cuda_load_family(driver, "codec", cuda_codec_fatbin, entries, ARRAY_COUNT(entries),
-                            fault);
-}
+CUDA_FAMILY(codec, {"codec_encode_fp32", &kernels->encode[CODEC_FP32], 0},
+            {"codec_encode_bf16", &kernels->encode[CODEC_BF16], 0},
+            {"codec_encode_int8", &kernels->encode[CODEC_INT8], 0},
+            {"codec_encode_int4", &kernels->encode[CODEC_INT4], 0},
+            {"codec_decode_fp32", &kernels->decode[CODEC_FP32], 0},
+            {"codec_decode_bf16", &kernels->decode[CODEC_BF16], 0},
+            {"codec_decode_int8", &kernels->decode[CODEC_INT8], 0},
+            {"codec_decode_int4", &kernels->decode[CODEC_INT4], 0})
 
 static struct cuda_shape make_shape(int64_t count, int64_t per_block) {
     return (struct cuda_shape){.grid = {(unsigned)items_count(count, per_block), 1, 1},

@@ -1,37 +1,26 @@
+
 #include "kernels/cuda/launch/elementwise.h"
 
 #include "kernels/cuda/device/elementwise_params.h"
 #include "kernels/cuda/launch/table.h"
 
-extern const char cuda_elementwise_fatbin[];
-
 enum { GRID_Y_MAX = 65535 };
 
-enum status cuda_elementwise_kernels_init(const struct cuda_driver *driver,
-                                          struct cuda_elementwise_kernels *kernels,
-                                          struct fault *fault) {
-    *kernels = (struct cuda_elementwise_kernels){0};
-    const struct cuda_entry entries[] = {
-        CUDA_ENTRY_PAIR(add, kernels->add),
-        CUDA_ENTRY_PAIR(swiglu_forward, kernels->swiglu_forward),
-        CUDA_ENTRY_PAIR(swiglu_backward, kernels->swiglu_backward),
-        CUDA_ENTRY_PAIR(gelu_forward, kernels->gelu_forward),
-        CUDA_ENTRY_PAIR(gelu_backward, kernels->gelu_backward),
-        CUDA_ENTRY_PAIR(column_sum, kernels->column_sum),
-        CUDA_ENTRY_PAIR(column_sum_wide, kernels->column_sum_wide),
-        CUDA_ENTRY_PAIR(rope, kernels->rope),
-        CUDA_ENTRY_PAIR(rope_wide, kernels->rope_wide),
-        CUDA_ENTRY(column_sum_add, kernels->column_sum_add),
-        CUDA_ENTRY(cast_f32_bf16, kernels->cast[DTYPE_F32][DTYPE_BF16]),
-        CUDA_ENTRY(cast_f32_f16, kernels->cast[DTYPE_F32][DTYPE_F16]),
-        CUDA_ENTRY(cast_bf16_f32, kernels->cast[DTYPE_BF16][DTYPE_F32]),
-        CUDA_ENTRY(cast_bf16_f16, kernels->cast[DTYPE_BF16][DTYPE_F16]),
-        CUDA_ENTRY(cast_f16_f32, kernels->cast[DTYPE_F16][DTYPE_F32]),
-        CUDA_ENTRY(cast_f16_bf16, kernels->cast[DTYPE_F16][DTYPE_BF16]),
-    };
-    return cuda_load_family(driver, "elementwise", cuda_elementwise_fatbin, entries,
-                            ARRAY_COUNT(entries), fault);
-}
+CUDA_FAMILY(elementwise, CUDA_ENTRY_PAIR(add, kernels->add),
+            CUDA_ENTRY_PAIR(swiglu_forward, kernels->swiglu_forward),
+            CUDA_ENTRY_PAIR(swiglu_backward, kernels->swiglu_backward),
+            CUDA_ENTRY_PAIR(gelu_forward, kernels->gelu_forward),
+            CUDA_ENTRY_PAIR(gelu_backward, kernels->gelu_backward),
+            CUDA_ENTRY_PAIR(column_sum, kernels->column_sum),
+            CUDA_ENTRY_PAIR(column_sum_wide, kernels->column_sum_wide),
+            CUDA_ENTRY_PAIR(rope, kernels->rope), CUDA_ENTRY_PAIR(rope_wide, kernels->rope_wide),
+            CUDA_ENTRY(column_sum_add, kernels->column_sum_add),
+            CUDA_ENTRY(cast_f32_bf16, kernels->cast[DTYPE_F32][DTYPE_BF16]),
+            CUDA_ENTRY(cast_f32_f16, kernels->cast[DTYPE_F32][DTYPE_F16]),
+            CUDA_ENTRY(cast_bf16_f32, kernels->cast[DTYPE_BF16][DTYPE_F32]),
+            CUDA_ENTRY(cast_bf16_f16, kernels->cast[DTYPE_BF16][DTYPE_F16]),
+            CUDA_ENTRY(cast_f16_f32, kernels->cast[DTYPE_F16][DTYPE_F32]),
+            CUDA_ENTRY(cast_f16_bf16, kernels->cast[DTYPE_F16][DTYPE_BF16]))
 
 /* ---- operations on single elements ---- */
 

@@ -1,23 +1,13 @@
+
 #include "kernels/cuda/launch/embedding.h"
 
-#include "base/check.h"
 #include "kernels/cuda/device/embedding_params.h"
 #include "kernels/cuda/launch/table.h"
 
-extern const char cuda_embedding_fatbin[];
-
 enum { GRID_Y_MAX = 65535 };
 
-enum status cuda_embedding_kernels_init(const struct cuda_driver *driver,
-                                        struct cuda_embedding_kernels *kernels,
-                                        struct fault *fault) {
-    const struct cuda_entry entries[] = {
-        CUDA_ENTRY_PAIR(embedding_forward, kernels->forward),
-        CUDA_ENTRY_PAIR(embedding_backward, kernels->backward),
-    };
-    return cuda_load_family(driver, "embedding", cuda_embedding_fatbin, entries,
-                            ARRAY_COUNT(entries), fault);
-}
+CUDA_FAMILY(embedding, CUDA_ENTRY_PAIR(embedding_forward, kernels->forward),
+            CUDA_ENTRY_PAIR(embedding_backward, kernels->backward))
 
 static void check_args(const struct embedding_args *args) {
     ASSERT(args->tokens >= 0 && args->tokens <= INT32_MAX && args->dim > 0 && args->vocab > 0);

@@ -1,21 +1,11 @@
+
 #include "kernels/cuda/launch/generation.h"
 
-#include "base/check.h"
 #include "kernels/cuda/device/generation_params.h"
 #include "kernels/cuda/launch/table.h"
 
-extern const char cuda_generation_fatbin[];
-
-enum status cuda_generation_kernels_init(const struct cuda_driver *driver,
-                                         struct cuda_generation_kernels *kernels,
-                                         struct fault *fault) {
-    const struct cuda_entry entries[] = {
-        CUDA_ENTRY_PAIR(cache_append, kernels->append),
-        CUDA_ENTRY_PAIR(select_last, kernels->select),
-    };
-    return cuda_load_family(driver, "generation", cuda_generation_fatbin, entries,
-                            ARRAY_COUNT(entries), fault);
-}
+CUDA_FAMILY(generation, CUDA_ENTRY_PAIR(cache_append, kernels->append),
+            CUDA_ENTRY_PAIR(select_last, kernels->select))
 
 static void launch_rows(const struct cuda_compute *compute, const struct generation_args *args,
                         const CUfunction kernels[CUDA_DTYPES], int64_t elements,

@@ -9,19 +9,11 @@
 #include "kernels/items.h"
 #include "kernels/loops/element.h"
 
-extern const char cuda_head_loss_fatbin[];
-
 /* Rows of at most SMALL_VOCAB_MAX logits use fewer threads. */
 enum { SMALL_VOCAB_THREADS = 128, SMALL_VOCAB_MAX = 4096 };
 
-enum status cuda_head_loss_kernels_init(const struct cuda_driver *driver,
-                                        struct cuda_head_loss_kernels *kernels,
-                                        struct fault *fault) {
-    const struct cuda_entry entries[] = {{"head_loss_rows", &kernels->rows, 0},
-                                         {"head_loss_total", &kernels->total, 0}};
-    return cuda_load_family(driver, "head_loss", cuda_head_loss_fatbin, entries,
-                            ARRAY_COUNT(entries), fault);
-}
+CUDA_FAMILY(head_loss, {"head_loss_rows", &kernels->rows, 0},
+            {"head_loss_total", &kernels->total, 0})
 
 /* ---- the products of a chunk ---- */
 

@@ -2,7 +2,6 @@
 
 #include "build_config.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 
 void cuda_record_result(const struct cuda_compute *compute, CUresult result, const char *action) {
@@ -30,19 +29,14 @@ void cuda_launch(const struct cuda_compute *compute, CUfunction function,
 static CUresult load_entry(const struct cuda_driver *driver, CUlibrary library,
                            const struct cuda_entry *entry) {
     CUkernel kernel;
-    CUresult result = driver->cuLibraryGetKernel(&kernel, library, entry->name);
-    if (result == CUDA_SUCCESS) {
-        result = driver->cuKernelGetFunction(entry->function, kernel);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = driver->cuFuncLoad(*entry->function);
-    }
-    if (result == CUDA_SUCCESS && entry->shared_bytes > 0) {
-        result = driver->cuFuncSetAttribute(*entry->function,
+    TRY_CUDA(driver->cuLibraryGetKernel(&kernel, library, entry->name));
+    TRY_CUDA(driver->cuKernelGetFunction(entry->function, kernel));
+    TRY_CUDA(driver->cuFuncLoad(*entry->function));
+    return entry->shared_bytes == 0
+               ? CUDA_SUCCESS
+               : driver->cuFuncSetAttribute(*entry->function,
                                             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                             (int)entry->shared_bytes);
-    }
-    return result;
 }
 
 static enum status set_load_fault(const struct cuda_driver *driver, CUresult result,

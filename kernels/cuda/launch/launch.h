@@ -73,4 +73,17 @@ MUST_CHECK enum status cuda_load_family(const struct cuda_driver *driver, const 
                                         const void *fatbin, const struct cuda_entry *entries,
                                         int count, struct fault *fault);
 
+/* CUDA_FAMILY(name, entries...): define cuda_NAME_kernels_init, which loads these entries of the
+ * family's fatbin into *kernels. */
+#define CUDA_FAMILY(name, ...)                                                                     \
+    extern const char cuda_##name##_fatbin[];                                                      \
+    enum status cuda_##name##_kernels_init(const struct cuda_driver *driver,                       \
+                                           struct cuda_##name##_kernels *kernels,                  \
+                                           struct fault *fault) {                                  \
+        *kernels = (struct cuda_##name##_kernels){0};                                              \
+        const struct cuda_entry entries[] = {__VA_ARGS__};                                         \
+        return cuda_load_family(driver, #name, cuda_##name##_fatbin, entries,                      \
+                                ARRAY_COUNT(entries), fault);                                      \
+    }
+
 #endif

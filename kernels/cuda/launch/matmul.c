@@ -5,8 +5,6 @@
 #include "kernels/cuda/launch/products.h"
 #include "kernels/cuda/launch/table.h"
 
-extern const char cuda_matmul_fatbin[];
-
 enum { SMALL_TILE, LARGE_TILE };
 enum { ROW_ALIGN = 16, WORKSPACE_ALIGN = 256 };
 /* Threads and dynamic shared memory of a block for each size of tile. */
@@ -19,23 +17,17 @@ static const unsigned BF16_SHARED[] = {BF16_BYTES(MATMUL_TILE_SMALL),
                                        BF16_BYTES(MATMUL_TILE_LARGE)};
 static const unsigned F32_SHARED[] = {F32_BYTES(MATMUL_TILE_SMALL), F32_BYTES(MATMUL_TILE_LARGE)};
 
-enum status cuda_matmul_kernels_init(const struct cuda_driver *driver,
-                                     struct cuda_matmul_kernels *kernels, struct fault *fault) {
-    const struct cuda_entry entries[] = {
-        {"matmul_bf16_nn_small", &kernels->bf16[0][0][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
-        {"matmul_bf16_nn_large", &kernels->bf16[0][0][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
-        {"matmul_bf16_nt_small", &kernels->bf16[0][1][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
-        {"matmul_bf16_nt_large", &kernels->bf16[0][1][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
-        {"matmul_bf16_tn_small", &kernels->bf16[1][0][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
-        {"matmul_bf16_tn_large", &kernels->bf16[1][0][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
-        {"matmul_bf16_tt_small", &kernels->bf16[1][1][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
-        {"matmul_bf16_tt_large", &kernels->bf16[1][1][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
-        {"matmul_f32_small", &kernels->f32[SMALL_TILE], F32_SHARED[SMALL_TILE]},
-        {"matmul_f32_large", &kernels->f32[LARGE_TILE], F32_SHARED[LARGE_TILE]},
-    };
-    return cuda_load_family(driver, "matmul", cuda_matmul_fatbin, entries, ARRAY_COUNT(entries),
-                            fault);
-}
+CUDA_FAMILY(matmul,
+            {"matmul_bf16_nn_small", &kernels->bf16[0][0][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
+            {"matmul_bf16_nn_large", &kernels->bf16[0][0][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
+            {"matmul_bf16_nt_small", &kernels->bf16[0][1][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
+            {"matmul_bf16_nt_large", &kernels->bf16[0][1][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
+            {"matmul_bf16_tn_small", &kernels->bf16[1][0][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
+            {"matmul_bf16_tn_large", &kernels->bf16[1][0][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
+            {"matmul_bf16_tt_small", &kernels->bf16[1][1][SMALL_TILE], BF16_SHARED[SMALL_TILE]},
+            {"matmul_bf16_tt_large", &kernels->bf16[1][1][LARGE_TILE], BF16_SHARED[LARGE_TILE]},
+            {"matmul_f32_small", &kernels->f32[SMALL_TILE], F32_SHARED[SMALL_TILE]},
+            {"matmul_f32_large", &kernels->f32[LARGE_TILE], F32_SHARED[LARGE_TILE]})
 
 static int64_t tile_count(int64_t length, unsigned tile) {
     return (length + tile - 1) / tile;

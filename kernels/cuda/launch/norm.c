@@ -4,8 +4,6 @@
 #include "kernels/cuda/launch/table.h"
 #include "kernels/cuda/launch/workspace.h"
 
-extern const char cuda_norm_fatbin[];
-
 /* Maximum dynamic shared memory of a block in the backward pass: three blocks fit in a
  * multiprocessor with 228 KiB, and one block fits in the smallest, with 100 KiB. Blocks for short
  * rows stay within 48 KiB, which need no special request. */
@@ -17,21 +15,15 @@ enum { SHARED_BYTES_MAX = 72 * 1024, SHORT_SHARED_BYTES_MAX = 48 * 1024 };
     BACKWARD_ENTRY(kernel##_f32, (slots)[DTYPE_F32]),                                              \
         BACKWARD_ENTRY(kernel##_bf16, (slots)[DTYPE_BF16])
 
-enum status cuda_norm_kernels_init(const struct cuda_driver *driver,
-                                   struct cuda_norm_kernels *kernels, struct fault *fault) {
-    const struct cuda_entry entries[] = {
-        CUDA_ENTRY_PAIR(norm_forward, kernels->forward.any_length),
-        CUDA_ENTRY_PAIR(norm_forward_short, kernels->forward.short_rows),
-        CUDA_ENTRY_PAIR(norm_forward_wide, kernels->forward_wide.any_length),
-        CUDA_ENTRY_PAIR(norm_forward_wide_short, kernels->forward_wide.short_rows),
-        BACKWARD_PAIR(norm_backward, kernels->backward.any_length),
-        CUDA_ENTRY_PAIR(norm_backward_short, kernels->backward.short_rows),
-        BACKWARD_PAIR(norm_backward_wide, kernels->backward_wide.any_length),
-        CUDA_ENTRY_PAIR(norm_backward_wide_short, kernels->backward_wide.short_rows),
-        CUDA_ENTRY(norm_add, kernels->add),
-    };
-    return cuda_load_family(driver, "norm", cuda_norm_fatbin, entries, ARRAY_COUNT(entries), fault);
-}
+CUDA_FAMILY(norm, CUDA_ENTRY_PAIR(norm_forward, kernels->forward.any_length),
+            CUDA_ENTRY_PAIR(norm_forward_short, kernels->forward.short_rows),
+            CUDA_ENTRY_PAIR(norm_forward_wide, kernels->forward_wide.any_length),
+            CUDA_ENTRY_PAIR(norm_forward_wide_short, kernels->forward_wide.short_rows),
+            BACKWARD_PAIR(norm_backward, kernels->backward.any_length),
+            CUDA_ENTRY_PAIR(norm_backward_short, kernels->backward.short_rows),
+            BACKWARD_PAIR(norm_backward_wide, kernels->backward_wide.any_length),
+            CUDA_ENTRY_PAIR(norm_backward_wide_short, kernels->backward_wide.short_rows),
+            CUDA_ENTRY(norm_add, kernels->add))
 
 static void check_args(const struct norm_args *args) {
     ASSERT(args->rows >= 0 && args->dim > 0 && args->dim <= INT32_MAX / 2);

@@ -1,29 +1,18 @@
+
 #include "kernels/cuda/launch/optimizer.h"
 
-#include "base/limits.h"
 #include "kernels/cuda/device/optimizer_params.h"
-#include "kernels/cuda/launch/shapes.h"
 #include "kernels/cuda/launch/table.h"
 #include "kernels/cuda/launch/workspace.h"
-#include "kernels/items.h"
-
-extern const char cuda_optimizer_fatbin[];
 
 /* Number of AdamW blocks for each multiprocessor. Each block computes the factors that all elements
  * share, so the grid has only as many blocks as every device can run at once. */
 enum { ADAMW_BLOCKS_PER_MULTIPROCESSOR = 4, ONE_WARP = 32 };
 
-enum status cuda_optimizer_kernels_init(const struct cuda_driver *driver,
-                                        struct cuda_optimizer_kernels *kernels,
-                                        struct fault *fault) {
-    const struct cuda_entry entries[] = {
-        {"norm_sums", &kernels->norm_sums, 0}, {"norm_merge", &kernels->norm_merge, 0},
-        {"clip_scalars", &kernels->clip, 0},   {"tally_write", &kernels->tally_out, 0},
-        {"tally_take", &kernels->tally_in, 0}, {"adamw", &kernels->adamw, 0},
-    };
-    return cuda_load_family(driver, "optimizer", cuda_optimizer_fatbin, entries,
-                            ARRAY_COUNT(entries), fault);
-}
+CUDA_FAMILY(optimizer, {"norm_sums", &kernels->norm_sums, 0},
+            {"norm_merge", &kernels->norm_merge, 0}, {"clip_scalars", &kernels->clip, 0},
+            {"tally_write", &kernels->tally_out, 0}, {"tally_take", &kernels->tally_in, 0},
+            {"adamw", &kernels->adamw, 0})
 
 void cuda_gradient_norm_run(const struct cuda_compute *compute, int64_t count,
                             const float *gradients, struct step_scalars *scalars, void *workspace) {

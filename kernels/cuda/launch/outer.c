@@ -1,20 +1,12 @@
+
 #include "kernels/cuda/launch/outer.h"
 
 #include "kernels/cuda/device/outer_params.h"
 #include "kernels/cuda/launch/table.h"
-#include "kernels/items.h"
-
-extern const char cuda_outer_fatbin[];
 
 static const int64_t COUNT_MAX = (int64_t)1 << 38; /* 2^30 blocks */
 
-enum status cuda_outer_kernels_init(const struct cuda_driver *driver,
-                                    struct cuda_outer_kernels *kernels, struct fault *fault) {
-    const struct cuda_entry entries[] = {{"outer_gradient", &kernels->gradient, 0},
-                                         {"outer_step", &kernels->step, 0}};
-    return cuda_load_family(driver, "outer", cuda_outer_fatbin, entries, ARRAY_COUNT(entries),
-                            fault);
-}
+CUDA_FAMILY(outer, {"outer_gradient", &kernels->gradient, 0}, {"outer_step", &kernels->step, 0})
 
 static struct cuda_shape make_shape(int64_t count) {
     ASSERT(count >= 0 && count <= COUNT_MAX);

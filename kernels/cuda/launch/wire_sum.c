@@ -1,20 +1,12 @@
+
 #include "kernels/cuda/launch/wire_sum.h"
 
 #include "kernels/cuda/device/wire_sum_params.h"
 #include "kernels/cuda/launch/table.h"
-#include "kernels/items.h"
-
-extern const char cuda_wire_sum_fatbin[];
 
 static const int64_t COUNT_MAX = (int64_t)1 << 38; /* 2^28 blocks */
 
-enum status cuda_wire_sum_kernels_init(const struct cuda_driver *driver,
-                                       struct cuda_wire_sum_kernels *kernels, struct fault *fault) {
-    const struct cuda_entry entries[] = {{"wire_sum_f32", &kernels->f32, 0},
-                                         {"wire_sum_bf16", &kernels->bf16, 0}};
-    return cuda_load_family(driver, "wire_sum", cuda_wire_sum_fatbin, entries, ARRAY_COUNT(entries),
-                            fault);
-}
+CUDA_FAMILY(wire_sum, {"wire_sum_f32", &kernels->f32, 0}, {"wire_sum_bf16", &kernels->bf16, 0})
 
 void cuda_wire_sum_run(const struct cuda_compute *compute, const struct cuda_wire_sum_args *args) {
     ASSERT(args->wire == DTYPE_F32 || args->wire == DTYPE_BF16);

@@ -1,5 +1,4 @@
 /* The workspaces of matrix products and of operations that contain them. */
-#include "base/limits.h"
 #include "kernels/cuda/device/optimizer_params.h"
 #include "kernels/cuda/launch/workspace.h"
 #include "kernels/head_loss_chunk.h"
