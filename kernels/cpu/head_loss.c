@@ -1,4 +1,5 @@
 #include "kernels/head_loss.h"
+#include "base/bytes.h"
 
 #include "base/check.h"
 #include "kernels/cpu/cpu.h"

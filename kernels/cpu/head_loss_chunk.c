@@ -1,4 +1,5 @@
 #include "kernels/head_loss_chunk.h"
+#include "base/bytes.h"
 
 #include "base/bytes.h"
 #include "kernels/items.h"

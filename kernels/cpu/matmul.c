@@ -1,4 +1,5 @@
 #include "kernels/matmul.h"
+#include "base/bytes.h"
 
 #include "base/bytes.h"
 #include "base/check.h"

@@ -185,18 +185,6 @@ const struct codec_loops CODEC_PORTABLE[CODEC_COUNT] = {
 
 void codec_kernels_init(struct codec_kernels *kernels, enum cpu_level level) {
     memcpy(kernels->loops, CODEC_PORTABLE, sizeof kernels->loops);
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        codec_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        codec_kernels_init_avx512(kernels);
-    }
-#elif defined(__aarch64__)
-    if (level == CPU_NEON) {
-        codec_kernels_init_neon(kernels);
-    }
-#else
-    (void)level;
-#endif
+    OVERLAY_X86(codec, kernels, level);
+    OVERLAY_NEON(codec, kernels, level);
 }

@@ -22,18 +22,6 @@ void outer_step_portable(const struct outer_step_args *args, int64_t first, int6
 void outer_kernels_init(struct outer_kernels *kernels, enum cpu_level level) {
     *kernels =
         (struct outer_kernels){.gradient = outer_gradient_portable, .step = outer_step_portable};
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        outer_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        outer_kernels_init_avx512(kernels);
-    }
-#elif defined(__aarch64__)
-    if (level == CPU_NEON) {
-        outer_kernels_init_neon(kernels);
-    }
-#else
-    (void)level;
-#endif
+    OVERLAY_X86(outer, kernels, level);
+    OVERLAY_NEON(outer, kernels, level);
 }

@@ -1,8 +1,6 @@
 /* collectives: checks and counts that all implementations share. */
 #include "transport/collectives/collectives.h"
 
-#include "base/check.h"
-
 /* Whether `count` slots at `offset` are inside a space of `bytes`. */
 static bool lies_within(uint64_t bytes, uint64_t offset, uint64_t slot, uint64_t count) {
     return offset <= bytes && slot <= (bytes - offset) / count;

@@ -57,20 +57,17 @@ static enum status failure(const struct nccl *nccl, struct fault *fault) {
 
 /* Load the library, and create the stream and an id for every group whose first rank this is. */
 static enum status prepare_hello(struct nccl *nccl, struct nccl_hello *hello, struct fault *fault) {
-    enum status status = nccl_library_find(&nccl->library, fault);
-    if (status == OK) {
-        status = cuda_device_stream(nccl->device, true, &nccl->stream, fault);
-    }
-    for (int ring = 0; ring < nccl->ring_count && status == OK; ring++) {
+    TRY(nccl_library_find(&nccl->library, fault));
+    TRY(cuda_device_stream(nccl->args.device, true, &nccl->stream, fault));
+    for (int ring = 0; ring < nccl->ring_count; ring++) {
         int group = group_of_ring(nccl, ring);
         if (nccl->communicator->groups[group].index == 0 &&
             nccl_check(nccl, NULL, nccl->library.ncclGetUniqueId(&hello->ids[group]),
                        "create the id of a group") != OK) {
-            status = failure(nccl, fault);
+            return failure(nccl, fault);
         }
     }
-    hello->outcome = status;
-    return status;
+    return OK;
 }
 
 static enum status join_ring(struct nccl *nccl, int ring, const struct nccl_hello *hellos,
@@ -99,18 +96,15 @@ static enum status join(struct nccl *nccl, const struct nccl_hello *mine, struct
     const struct communicator *communicator = nccl->communicator;
     struct nccl_hello *hellos =
         region_alloc(nccl->setup.region, (size_t)communicator->world, sizeof *hellos);
-    enum status status =
-        nccl->setup.exchange(nccl->setup.context, mine, sizeof *mine, hellos, fault);
-    for (int rank = 0; rank < communicator->world && status == OK; rank++) {
-        status = hellos[rank].outcome == OK ? OK : groups_fault_for(&nccl->setup, rank, fault);
+    TRY(nccl->setup.exchange(nccl->setup.context, mine, sizeof *mine, hellos, fault));
+    for (int rank = 0; rank < communicator->world; rank++) {
+        TRY(hellos[rank].outcome == OK ? OK : groups_fault_for(&nccl->setup, rank, fault));
     }
-    if (status == OK) {
-        status = groups_compare(communicator, &hellos[0].groups, sizeof *hellos, "NCCL", fault);
+    TRY(groups_compare(communicator, &hellos[0].groups, sizeof *hellos, "NCCL", fault));
+    for (int ring = 0; ring < nccl->ring_count; ring++) {
+        TRY(join_ring(nccl, ring, hellos, fault));
     }
-    for (int ring = 0; ring < nccl->ring_count && status == OK; ring++) {
-        status = join_ring(nccl, ring, hellos, fault);
-    }
-    return status;
+    return OK;
 }
 
 /* Closing in order needs all ranks, so a communicator that failed is aborted instead. A rank may
@@ -137,7 +131,7 @@ static void nccl_close(void *self) {
     }
     nccl_abandon(nccl);
     if (nccl->stream != NULL) {
-        (void)nccl->device->driver.cuStreamDestroy(nccl->stream);
+        (void)nccl->args.device->driver.cuStreamDestroy(nccl->stream);
         nccl->stream = NULL;
     }
 }
@@ -149,18 +143,12 @@ static struct nccl *new_state(const struct nccl_args *args, struct region *regio
                               struct communicator *communicator) {
     struct nccl *nccl = region_alloc(region, 1, sizeof *nccl);
     nccl->communicator = communicator;
-    nccl->device = args->device;
+    nccl->args = *args;
     nccl->setup = (struct group_setup){.exchange = args->exchange,
                                        .context = args->context,
                                        .world = args->world,
                                        .region = region,
                                        .subject = "NCCL"};
-    nccl->add = args->add;
-    nccl->release_graphs = args->release_graphs;
-    nccl->program = args->program;
-    nccl->in_rings = args->ring;
-    nccl->staging = args->staging;
-    nccl->staging_bytes = args->staging_bytes;
     nccl->settle_ms = NCCL_OPEN_S * 1000;
     share_rings(nccl);
     return nccl;
@@ -177,6 +165,7 @@ enum status nccl_open(const struct nccl_args *args, struct region *region,
     groups_hash(&opened, &hello->groups);
     opened.self = nccl;
     enum status prepared = prepare_hello(nccl, hello, fault);
+    hello->outcome = prepared;
     struct fault other;
     enum status joined = join(nccl, hello, prepared == OK ? fault : &other);
     enum status status = groups_agree(&nccl->setup, prepared == OK ? joined : prepared, fault);

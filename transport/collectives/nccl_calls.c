@@ -81,7 +81,7 @@ static CUresult add(const struct transfer *transfer, const void *others, uint64_
                                  .to = own_sum(transfer) + first,
                                  .elements = elements,
                                  .stream = transfer->stream};
-    return transfer->nccl->add(transfer->nccl->program, &sum);
+    return transfer->nccl->args.add(transfer->nccl->args.program, &sum);
 }
 
 static bool check_cuda(const struct transfer *transfer, CUresult result) {
@@ -90,7 +90,7 @@ static bool check_cuda(const struct transfer *transfer, CUresult result) {
     }
     if (!transfer->nccl->failed) {
         transfer->nccl->failed = true;
-        (void)cuda_device_fault(transfer->nccl->device, result, STATUS_FAILED,
+        (void)cuda_device_fault(transfer->nccl->args.device, result, STATUS_FAILED,
                                 "enqueue a part of a collective", &transfer->nccl->cause);
     }
     return false;
@@ -108,8 +108,8 @@ static bool sum_in_order(const struct transfer *transfer) {
     uint64_t width = element_bytes(transfer);
     uint64_t elements = call->slot_bytes / width;
     uint64_t others = (uint64_t)transfer->group->size - 1;
-    ASSERT(others == 0 || nccl->staging_bytes >= nccl_staging_min(transfer->group->size));
-    uint64_t piece_elements = others == 0 ? elements : nccl->staging_bytes / others / width;
+    ASSERT(others == 0 || nccl->args.staging_bytes >= nccl_staging_min(transfer->group->size));
+    uint64_t piece_elements = others == 0 ? elements : nccl->args.staging_bytes / others / width;
     piece_elements =
         others == 0 ? piece_elements : piece_elements / PIECE_ELEMENTS * PIECE_ELEMENTS;
     bool is_ok = true;
@@ -117,19 +117,19 @@ static bool sum_in_order(const struct transfer *transfer) {
         uint64_t count = elements - first < piece_elements ? elements - first : piece_elements;
         const struct exchange exchange = {.from = at(transfer, call->from) + first * width,
                                           .from_stride = call->slot_bytes,
-                                          .to = nccl->staging,
+                                          .to = nccl->args.staging,
                                           .to_stride = piece_elements * width,
                                           .bytes = count * width,
                                           .skips_own = true};
         is_ok = (others == 0 || send_and_receive(transfer, &exchange)) &&
                 check_cuda(transfer,
-                           add(transfer, nccl->staging, piece_elements * width, first, count));
+                           add(transfer, nccl->args.staging, piece_elements * width, first, count));
     }
     return is_ok;
 }
 
 static bool sums_in_rings(const struct transfer *transfer) {
-    return transfer->nccl->in_rings && transfer->call->wire == DTYPE_F32 && transfer->comm != NULL;
+    return transfer->nccl->args.ring && transfer->call->wire == DTYPE_F32 && transfer->comm != NULL;
 }
 
 static bool reduce_scatter(const struct transfer *transfer) {
@@ -169,7 +169,7 @@ static bool all_reduce(const struct transfer *transfer) {
 
 static bool all_to_all(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
-    const struct cuda_driver *driver = &transfer->nccl->device->driver;
+    const struct cuda_driver *driver = &transfer->nccl->args.device->driver;
     const struct exchange exchange = {.from = at(transfer, call->from),
                                       .from_stride = call->slot_bytes,
                                       .to = at(transfer, call->to),
@@ -195,11 +195,12 @@ static bool broadcast(const struct transfer *transfer) {
 /* A barrier is a sum of one unused number. */
 static bool barrier(const struct transfer *transfer) {
     const struct nccl *nccl = transfer->nccl;
-    ASSERT(nccl->staging_bytes >= sizeof(float));
+    ASSERT(nccl->args.staging_bytes >= sizeof(float));
     return transfer->comm == NULL ||
            check(transfer,
-                 nccl->library.ncclAllReduce(nccl->staging, nccl->staging, 1, NCCL_FLOAT32,
-                                             NCCL_SUM, transfer->comm, transfer->stream),
+                 nccl->library.ncclAllReduce(nccl->args.staging, nccl->args.staging, 1,
+                                             NCCL_FLOAT32, NCCL_SUM, transfer->comm,
+                                             transfer->stream),
                  "pass a barrier");
 }
 

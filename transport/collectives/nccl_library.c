@@ -2,6 +2,7 @@
 #include "transport/collectives/nccl_library.h"
 
 #include "base/text.h"
+#include "targets/ports/shared_library.h"
 
 #include <dlfcn.h>
 
@@ -9,28 +10,14 @@ static const char *const LIBRARY = "libnccl.so.2";
 
 #define NAME_OF(name)                       #name
 #define NCCL_SYMBOL(type, name, parameters) {NAME_OF(name), offsetof(struct nccl_library, name)},
-static const struct {
-    const char *name;
-    size_t at;
-} SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_SYMBOL(, ncclGetUniqueId, )
-                   NCCL_SYMBOL(, ncclCommInitRankConfig, )};
+static const struct library_symbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_SYMBOL(
+    , ncclGetUniqueId, ) NCCL_SYMBOL(, ncclCommInitRankConfig, )};
 
 static enum status fault_library(const char *reason, const char *detail, struct fault *fault) {
     return fault_set(
         fault, STATUS_INPUT, LIBRARY,
         "install NCCL 2.19 or newer, add its folder to LD_LIBRARY_PATH, or use one rank",
         "several ranks on GPUs need NCCL, %s%s%s", reason, detail[0] != '\0' ? ": " : "", detail);
-}
-
-static enum status find_symbols(void *opened, struct nccl_library *library, struct fault *fault) {
-    for (size_t i = 0; i < sizeof SYMBOLS / sizeof SYMBOLS[0]; i++) {
-        void *symbol = dlsym(opened, SYMBOLS[i].name);
-        if (symbol == NULL) {
-            return fault_library("but the installed one lacks a function", SYMBOLS[i].name, fault);
-        }
-        *(void **)((char *)library + SYMBOLS[i].at) = symbol;
-    }
-    return OK;
 }
 
 /* 21805 is 2.18.5. */
@@ -50,20 +37,20 @@ static enum status check_version(const struct nccl_library *library, struct faul
     return fault_library("but the installed one is too old", found, fault);
 }
 
+static enum status check(void *opened, struct nccl_library *library, struct fault *fault) {
+    const char *missing = library_find(opened, SYMBOLS, ARRAY_COUNT(SYMBOLS), library);
+    return missing != NULL ? fault_library("but the installed one lacks a function", missing, fault)
+                           : check_version(library, fault);
+}
+
 enum status nccl_library_find(struct nccl_library *library, struct fault *fault) {
     void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (opened == NULL) {
         return fault_library("which cannot be loaded", dlerror(), fault);
     }
-    struct nccl_library found;
-    enum status status = find_symbols(opened, &found, fault);
-    if (status == OK) {
-        status = check_version(&found, fault);
-    }
+    enum status status = check(opened, library, fault);
     if (status != OK) {
         dlclose(opened);
-        return status;
     }
-    *library = found;
-    return OK;
+    return status;
 }

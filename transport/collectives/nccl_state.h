@@ -17,14 +17,8 @@ struct nccl_ring {
 struct nccl {
     struct communicator *communicator;
     struct nccl_library library;
-    const struct cuda_device *device;
+    struct nccl_args args;
     struct group_setup setup;
-    nccl_add *add;
-    nccl_release_graphs *release_graphs;
-    void *program;
-    bool in_rings;
-    char *staging;
-    uint64_t staging_bytes;
     struct nccl_ring rings[COLLECTIVE_GROUPS_MAX];
     int ring_count;
     int ring_of

@@ -100,7 +100,7 @@ static bool is_joined(const struct nccl *nccl) {
 }
 
 static bool has_device_failed(const struct nccl *nccl) {
-    CUresult result = nccl->device->driver.cuStreamQuery(nccl->stream);
+    CUresult result = nccl->args.device->driver.cuStreamQuery(nccl->stream);
     return result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
 }
 
@@ -154,7 +154,7 @@ static enum status check_rings(struct nccl *nccl) {
 /* Wait for the stream after an abort. Kernels that wait for a peer end, and the rest of the graph
  * runs with whatever data there is. */
 static CUresult drain(struct nccl *nccl, CUstream stream) {
-    const struct cuda_driver *driver = &nccl->device->driver;
+    const struct cuda_driver *driver = &nccl->args.device->driver;
     int64_t deadline_ns = clock_monotonic_ns() + NCCL_ABORT_MS * NS_PER_MS;
     CUresult result = driver->cuStreamQuery(stream);
     for (unsigned polls = 0; result == CUDA_ERROR_NOT_READY && clock_monotonic_ns() < deadline_ns;
@@ -166,7 +166,7 @@ static CUresult drain(struct nccl *nccl, CUstream stream) {
 }
 
 static enum status await_stream(struct nccl *nccl, CUstream stream, CUresult *result) {
-    const struct cuda_driver *driver = &nccl->device->driver;
+    const struct cuda_driver *driver = &nccl->args.device->driver;
     enum status status = nccl->failed ? nccl->cause.status : OK;
     *result = driver->cuStreamQuery(stream);
     for (unsigned polls = 0; *result == CUDA_ERROR_NOT_READY && status == OK; polls++) {
@@ -185,8 +185,8 @@ enum status nccl_wait(struct communicator *communicator, CUstream stream, CUresu
     atomic_store(&nccl->waiting, true);
     enum status status = await_stream(nccl, stream, result);
     if (status != OK) {
-        if (nccl->release_graphs != NULL) {
-            nccl->release_graphs(nccl->program);
+        if (nccl->args.release_graphs != NULL) {
+            nccl->args.release_graphs(nccl->args.program);
         }
         nccl_abandon(nccl);
         *result = drain(nccl, stream);

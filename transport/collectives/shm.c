@@ -138,20 +138,20 @@ enum status shm_open_communicator(const struct shm_args *args, struct region *re
 static enum status map_space(struct shm *shm, enum space space, const struct shm_ticket *tickets,
                              struct fault *fault) {
     int own = shm->communicator->rank;
-    enum status status = OK;
-    for (int rank = 0; rank < shm->communicator->world && status == OK; rank++) {
+    for (int rank = 0; rank < shm->communicator->world; rank++) {
         if (tickets[rank].process != 0 && tickets[rank].bytes != tickets[own].bytes) {
-            status = fault_set(fault, STATUS_INPUT, SUBJECT, "start all ranks with the same plan",
-                               "rank %d has %llu bytes, rank %d has %llu", rank,
-                               (unsigned long long)tickets[rank].bytes, own,
-                               (unsigned long long)tickets[own].bytes);
-        } else if (rank != own) {
+            return fault_set(fault, STATUS_INPUT, SUBJECT, "start all ranks with the same plan",
+                             "rank %d has %llu bytes, rank %d has %llu", rank,
+                             (unsigned long long)tickets[rank].bytes, own,
+                             (unsigned long long)tickets[own].bytes);
+        }
+        if (rank != own) {
             void *mapped = NULL;
-            status = map_ticket(&tickets[rank], rank, 0, &mapped, fault);
+            TRY(map_ticket(&tickets[rank], rank, 0, &mapped, fault));
             shm->arenas[space][rank] = mapped;
         }
     }
-    return status;
+    return OK;
 }
 
 enum status shm_register(struct communicator *communicator, enum space space, int fd, void *address,

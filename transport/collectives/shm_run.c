@@ -4,8 +4,6 @@
  * not read the memory of the same peer at the same time. */
 #include "transport/collectives/shm_state.h"
 
-#include <string.h>
-
 /* A running call. */
 struct transfer {
     struct shm *shm;

@@ -1,8 +1,6 @@
 /* messages: opens and closes a messenger, and schedules its work. */
 #include "transport/messages/messages_state.h"
 
-#include "base/clock.h"
-
 #include <errno.h>
 #include <string.h>
 

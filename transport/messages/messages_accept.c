@@ -9,8 +9,6 @@
  * one with the higher routing id is valid, because the ROUTER assigns ascending ids. */
 #include "transport/messages/messages_state.h"
 
-#include "base/clock.h"
-
 #include <sys/socket.h>
 
 /* After this many reads from the listener, all frames of a broken connection have been read. */

@@ -9,8 +9,6 @@
  * The kernel counts the bytes that it has sent, and the size of a frame on the wire is known. */
 #include "transport/messages/messages_state.h"
 
-#include "base/clock.h"
-
 #include <sys/socket.h>
 
 enum {

@@ -2,8 +2,6 @@
  * after protocol violations. */
 #include "transport/messages/messages_state.h"
 
-#include "base/clock.h"
-
 #include <string.h>
 
 /* Find the index of a key's entry; MESSENGER_BANS_MAX: it has none. */

@@ -13,8 +13,6 @@
  * A connection that opens and closes before the caller polls causes no event. */
 #include "transport/messages/messages_state.h"
 
-#include "base/clock.h"
-
 #include <string.h>
 
 bool peer_is_open(const struct peer *peer) {

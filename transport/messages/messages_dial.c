@@ -1,8 +1,6 @@
 /* messages_dial: dials links that are due, follows their monitors, and schedules redials. */
 #include "transport/messages/messages_state.h"
 
-#include "base/clock.h"
-
 #include <errno.h>
 
 enum { FAILED_HANDSHAKES_MAX = 2 }; /* a single one may be a peer that is ending */

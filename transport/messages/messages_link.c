@@ -1,8 +1,6 @@
 /* messages_link: the states of one connection of a peer. */
 #include "transport/messages/messages_state.h"
 
-#include "base/clock.h"
-
 void link_init(struct link *link) {
     *link = (struct link){.fd = -1, .accepted_index = -1, .redial_ms = MESSENGER_REDIAL_MIN_MS};
 }

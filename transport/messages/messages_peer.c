@@ -1,8 +1,6 @@
 /* messages_peer: the public calls that register, disconnect and ban a peer. */
 #include "transport/messages/messages_state.h"
 
-#include "base/clock.h"
-
 #include <string.h>
 
 static enum status register_peer(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],

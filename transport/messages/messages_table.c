@@ -3,8 +3,6 @@
  * free slot, so that peer_find may return a peer that is not in use; this is harmless. */
 #include "transport/messages/messages_state.h"
 
-#include "base/clock.h"
-
 #include <string.h>
 
 void table_init(struct messenger *messenger, struct region *region) {

@@ -7,7 +7,6 @@
 #include "transport/messages/messages_state.h"
 
 #include <netinet/in.h>
-#include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
