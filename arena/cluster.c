@@ -1,6 +1,5 @@
 #include "arena/cluster.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 static const uint64_t TOTAL_BYTES_MAX = (uint64_t)1 << 62;

@@ -1,6 +1,4 @@
-#include "arena/arena.h"
 
-#include "arena/cluster.h"
 #include "arena/search.h"
 #include "base/clock.h"
 

@@ -1,6 +1,4 @@
-#include "arena/arena.h"
 
-#include "arena/cluster.h"
 #include "arena/search.h"
 
 /* The work limit for one space, in placed items inspected: 2,000 extents take at most about 50 ms,

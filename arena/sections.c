@@ -1,6 +1,5 @@
 #include "arena/sections.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,4 @@
-#include "arena/formats/formats.h"
 
-#include "arena/formats/drawing_axes.h"
 #include "arena/formats/drawing_profile.h"
 
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "arena/formats/writer.h"
 #include "base/file.h"
 #include "base/limits.h"
-#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
