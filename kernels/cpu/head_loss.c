@@ -22,22 +22,18 @@ static uint64_t product_workspace_bytes(struct matmul_args product, int threads)
     return matmul_workspace_bytes(&product, threads);
 }
 
-static uint64_t max_bytes(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 /* The workspace size of the products of one chunk of `tokens`. The products run one after the other
  * and share it. */
 static uint64_t products_workspace_bytes(const struct head_loss_args *args, int64_t tokens,
                                          int threads) {
     uint64_t bytes = product_workspace_bytes(head_loss_logits_product(args, tokens), threads);
     if (args->gradient) {
-        bytes = max_bytes(
-            bytes, product_workspace_bytes(head_loss_dhidden_product(args, tokens), threads));
-        bytes = max_bytes(
+        bytes = max_u64(bytes,
+                        product_workspace_bytes(head_loss_dhidden_product(args, tokens), threads));
+        bytes = max_u64(
             bytes, product_workspace_bytes(head_loss_dweight_product(args, tokens, true), threads));
-        bytes = max_bytes(bytes, product_workspace_bytes(
-                                     head_loss_dweight_product(args, tokens, false), threads));
+        bytes = max_u64(bytes, product_workspace_bytes(
+                                   head_loss_dweight_product(args, tokens, false), threads));
     }
     return bytes;
 }
@@ -52,7 +48,7 @@ uint64_t head_loss_workspace_bytes(const struct head_loss_args *args, int thread
     int64_t last = args->tokens % args->chunk;
     uint64_t products = products_workspace_bytes(args, args->chunk, threads);
     if (last != 0) {
-        products = max_bytes(products, products_workspace_bytes(args, last, threads));
+        products = max_u64(products, products_workspace_bytes(args, last, threads));
     }
     return head_loss_logits_bytes(args) + losses_bytes(args) + products;
 }

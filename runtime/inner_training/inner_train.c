@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "runtime/inner_training/lockstep.h"
 #include "runtime/inner_training/member_run_state.h"
-#include "transport/site/stop.h"
 
 #include <stdio.h>
 

@@ -3,8 +3,6 @@
 #include "base/bytes.h"
 #include "runtime/session/rank_parts.h"
 
-#include <string.h>
-
 /* ---- plan ---- */
 
 /* The span of a parameter, which begins at `begin` of the flat space, that shard `owner` owns. */

@@ -3,8 +3,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "runtime/swarm/ledger/ledger_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,12 +49,12 @@ static enum status read_line(struct ledger_copy *ledger, bool *more, struct faul
 
 /* The first entry identifies the swarm. */
 static enum status read_first(struct ledger_copy *ledger, struct fault *fault) {
-    enum status status = find_end(ledger, ledger->past->bytes, &ledger->past->bytes, fault);
-    if (status == OK && ftruncate(ledger->fd, ledger->past->bytes) != 0) {
-        status = fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
-    }
+    TRY(find_end(ledger, ledger->past->bytes, &ledger->past->bytes, fault));
     ledger->end = ledger->past->bytes;
-    return status == OK ? read_line(ledger, &ledger->has_first, fault) : status;
+    if (ftruncate(ledger->fd, ledger->end) != 0) {
+        return fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
+    }
+    return read_line(ledger, &ledger->has_first, fault);
 }
 
 static void close_past(struct ledger_copy *ledger) {
@@ -105,10 +103,9 @@ enum status ledger_copy_read(void *context, const struct entry **entry, const ch
     struct ledger_copy *ledger = context;
     bool more = ledger->has_first;
     ASSERT(ledger->past != NULL);
-    enum status status = more ? OK : read_line(ledger, &more, fault);
     ledger->has_first = false;
-    if (status != OK) {
-        return status;
+    if (!more) {
+        TRY(read_line(ledger, &more, fault));
     }
     *entry = more ? &ledger->past->entry : NULL;
     *place = ledger->past->location;

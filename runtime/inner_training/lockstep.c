@@ -5,8 +5,6 @@
 #include "runtime/inner_training/member_run_state.h"
 #include "transport/site/stop.h"
 
-#include <string.h>
-
 enum { PIECE_BYTES = 4096 }; /* a rank's part of one exchange */
 
 static const int64_t IDLE_NS = 200000000;
@@ -41,14 +39,6 @@ static enum status broadcast_bytes(struct member_run *member, void *bytes, size_
 
 /* ---- executed by all ranks ---- */
 
-static enum status do_nothing(struct member_run *member, const struct lockstep_command *command,
-                              struct fault *fault) {
-    (void)member;
-    (void)command;
-    (void)fault;
-    return OK;
-}
-
 static enum status receive_manifest(struct member_run *member,
                                     const struct lockstep_command *command, struct fault *fault) {
     struct session *session = &member->trainer.session;
@@ -73,35 +63,6 @@ static enum status load(struct member_run *member, const struct lockstep_command
     return session_agree(session, status, fault);
 }
 
-static enum status first_weights(struct member_run *member, const struct lockstep_command *command,
-                                 struct fault *fault) {
-    struct session *session = &member->trainer.session;
-    (void)command;
-    return session_agree(session, session_weights(session, fault), fault);
-}
-
-static enum status gather(struct member_run *member, const struct lockstep_command *command,
-                          struct fault *fault) {
-    (void)command;
-    (void)fault;
-    if (!has_one_rank(member)) {
-        inner_weights_gather(&member->trainer.session, &member->inner.weights);
-    }
-    return OK;
-}
-
-static enum status scatter(struct member_run *member, const struct lockstep_command *command,
-                           struct fault *fault) {
-    (void)command;
-    (void)fault;
-    if (has_one_rank(member)) {
-        compute_copies_refresh(&member->trainer.session, &member->inner.copies);
-    } else {
-        inner_weights_scatter(&member->trainer.session, &member->inner.weights);
-    }
-    return OK;
-}
-
 static enum status step(struct member_run *member, const struct lockstep_command *command,
                         struct fault *fault) {
     int64_t *list = member->inner.windows;
@@ -115,61 +76,62 @@ static enum status step(struct member_run *member, const struct lockstep_command
                            fault);
 }
 
-static enum status reset_moments(struct member_run *member, const struct lockstep_command *command,
-                                 struct fault *fault) {
-    struct trainer *trainer = &member->trainer;
+static void reset_moments(struct trainer *trainer) {
     struct staging staging = session_staging(&trainer->session);
-    (void)command;
     for (int g = 0; g < trainer->group_count; g++) {
         struct snapshot_group *group = &trainer->resident[g];
-        if (strcmp(group->file, "optimizer.safetensors") != 0) {
-            continue;
-        }
-        for (int i = 0; i < group->set.piece_count; i++) {
-            enum status cleared = piece_clear(&group->set.pieces[i], &staging, fault);
+        bool has_moments = strcmp(group->file, "optimizer.safetensors") == 0;
+        for (int i = 0; i < (has_moments ? group->set.piece_count : 0); i++) {
+            struct fault ignored; /* a failed device is reported by the next command */
+            enum status cleared = piece_clear(&group->set.pieces[i], &staging, &ignored);
             (void)cleared;
         }
     }
-    return OK;
 }
 
-static enum status evaluate(struct member_run *member, const struct lockstep_command *command,
-                            struct fault *fault) {
-    (void)command;
-    return trainer_evaluate(&member->trainer, member->lockstep.limits, &member->lockstep.evaluation,
-                            fault);
-}
-
-static enum status save(struct member_run *member, const struct lockstep_command *command,
-                        struct fault *fault) {
-    return outer_state_write(member, &command->position, fault);
-}
-
-static enum status export_model(struct member_run *member, const struct lockstep_command *command,
-                                struct fault *fault) {
-    (void)command;
-    return trainer_export(&member->trainer, fault);
-}
-
-static enum status exchange_memory(struct member_run *member,
-                                   const struct lockstep_command *command, struct fault *fault) {
-    (void)command;
-    return trainer_exchange_memory(&member->trainer, fault);
+static void move_weights(struct member_run *member, bool into_flat) {
+    struct session *session = &member->trainer.session;
+    if (has_one_rank(member) && !into_flat) {
+        compute_copies_refresh(session, &member->inner.copies);
+    } else if (!has_one_rank(member) && into_flat) {
+        inner_weights_gather(session, &member->inner.weights);
+    } else if (!has_one_rank(member)) {
+        inner_weights_scatter(session, &member->inner.weights);
+    }
 }
 
 static enum status execute(struct member_run *member, const struct lockstep_command *command,
                            struct fault *fault) {
-    static enum status (*const HOW[COMMAND_KINDS])(
-        struct member_run *, const struct lockstep_command *,
-        struct fault *) = {[COMMAND_IDLE] = do_nothing,     [COMMAND_MANIFEST] = receive_manifest,
-                           [COMMAND_LOAD] = load,           [COMMAND_WEIGHTS] = first_weights,
-                           [COMMAND_GATHER] = gather,       [COMMAND_SCATTER] = scatter,
-                           [COMMAND_STEP] = step,           [COMMAND_RESET_MOMENTS] = reset_moments,
-                           [COMMAND_EVALUATE] = evaluate,   [COMMAND_SAVE] = save,
-                           [COMMAND_EXPORT] = export_model, [COMMAND_MEMORY] = exchange_memory,
-                           [COMMAND_QUIT] = do_nothing};
-    ASSERT(command->kind < COMMAND_KINDS);
-    return HOW[command->kind](member, command, fault);
+    struct trainer *trainer = &member->trainer;
+    switch (command->kind) {
+    case COMMAND_MANIFEST:
+        return receive_manifest(member, command, fault);
+    case COMMAND_LOAD:
+        return load(member, command, fault);
+    case COMMAND_WEIGHTS:
+        return session_agree(&trainer->session, session_weights(&trainer->session, fault), fault);
+    case COMMAND_GATHER:
+    case COMMAND_SCATTER:
+        move_weights(member, command->kind == COMMAND_GATHER);
+        return OK;
+    case COMMAND_STEP:
+        return step(member, command, fault);
+    case COMMAND_RESET_MOMENTS:
+        reset_moments(trainer);
+        return OK;
+    case COMMAND_EVALUATE:
+        return trainer_evaluate(trainer, member->lockstep.limits, &member->lockstep.evaluation,
+                                fault);
+    case COMMAND_SAVE:
+        return outer_state_write(member, &command->position, fault);
+    case COMMAND_EXPORT:
+        return trainer_export(trainer, fault);
+    case COMMAND_MEMORY:
+        return trainer_exchange_memory(trainer, fault);
+    default:
+        ASSERT(command->kind == COMMAND_IDLE || command->kind == COMMAND_QUIT);
+        return OK;
+    }
 }
 
 /* ---- rank 0 ---- */

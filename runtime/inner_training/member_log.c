@@ -6,7 +6,6 @@
 #include "transport/site/stop.h"
 
 #include <math.h>
-#include <string.h>
 
 static const int64_t PLAIN_NS = 10000000000; /* cli.md: a plain line at most every 10 s */
 static const int64_t ABSENT_NS = 5000000000;

@@ -6,7 +6,6 @@
 #include "runtime/inner_training/member_run_state.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* ---- what snapshots hold ---- */
 

@@ -1,4 +1,3 @@
-#include "runtime/inner_training/inner_training.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -9,7 +8,6 @@
 #include "transport/site/stop.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { JOB_WAIT_MS = 200 }; /* between two tests for a request to stop */
 

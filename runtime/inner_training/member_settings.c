@@ -5,8 +5,6 @@
 #include "transport/identity/identity.h"
 #include "transport/site/stop.h"
 
-#include <string.h>
-
 static const int FIRST_TIMEOUT_MS = 5000;
 static const int LONGEST_TIMEOUT_MS = 60000; /* cli.md: retries at least every 60 s */
 

@@ -1,7 +1,6 @@
 #include "runtime/inner_training/round_record.h"
 
 #include "base/file.h"
-#include "base/text.h"
 
 enum { VECTORS_MAX = 2 };
 

@@ -1,6 +1,5 @@
 #include "runtime/model/graph.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The gradient of each forward tensor, by the id of the tensor that owns its bytes. */
@@ -14,9 +13,7 @@ struct flow {
 static int gradient_tensor(struct flow *flow, int tensor) {
     struct graph *graph = flow->graph;
     struct tensor gradient = graph->tensors[graph_base(graph, tensor)];
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "d.%s", gradient.name);
-    gradient.name = region_copy_text(graph->region, name);
+    gradient.name = region_format(graph->region, "d.%s", gradient.name);
     gradient.kind = TENSOR_ACTIVATION_GRADIENT;
     return graph_tensor(graph, gradient);
 }

@@ -1,9 +1,6 @@
 #include "runtime/model/model.h"
 
-#include "base/text.h"
-
 #include <stdio.h>
-#include <string.h>
 
 struct param_span blueprint_span(const struct blueprint *blueprint) {
     struct param_span span = {0};

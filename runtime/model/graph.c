@@ -1,6 +1,5 @@
 #include "runtime/model/graph.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define READ(operand)            [operand] = {ACCESS_READ, false},
@@ -39,21 +38,11 @@ int64_t graph_tokens(const struct graph *graph) {
     return graph->shape.rows * graph->shape.time;
 }
 
-static void *grown(struct graph *graph, const void *old, int count, int *capacity, size_t size) {
-    int wanted = *capacity == 0 ? 256 : 2 * *capacity;
-    void *bigger = region_alloc(graph->region, (size_t)wanted, size);
-    if (count > 0) {
-        memcpy(bigger, old, (size_t)count * size);
-    }
-    *capacity = wanted;
-    return bigger;
-}
-
 int graph_tensor(struct graph *graph, struct tensor tensor) {
     ASSERT(tensor.rows > 0 && tensor.columns > 0 && tensor.stride >= tensor.columns);
     if (graph->tensor_count == graph->tensor_capacity) {
-        graph->tensors = grown(graph, graph->tensors, graph->tensor_count, &graph->tensor_capacity,
-                               sizeof *graph->tensors);
+        graph->tensors = region_grow(graph->region, graph->tensors, graph->tensor_count,
+                                     &graph->tensor_capacity, sizeof *graph->tensors);
     }
     graph->tensors[graph->tensor_count] = tensor;
     return graph->tensor_count++;
@@ -63,9 +52,7 @@ static const char *layer_name(struct graph *graph, const char *name, int layer) 
     if (layer == PARAM_NO_LAYER) {
         return name;
     }
-    char text[NAME_BYTES];
-    snprintf(text, sizeof text, "layers.%d.%s", layer, name);
-    return region_copy_text(graph->region, text);
+    return region_format(graph->region, "layers.%d.%s", layer, name);
 }
 
 static int plain_tensor(struct graph *graph, const char *name, int layer, int64_t rows,
@@ -166,9 +153,7 @@ int graph_param_gradient(struct graph *graph, int tensor) {
             return id;
         }
     }
-    char text[NAME_BYTES];
-    snprintf(text, sizeof text, "d.%s", gradient.name);
-    gradient.name = region_copy_text(graph->region, text);
+    gradient.name = region_format(graph->region, "d.%s", gradient.name);
     gradient.kind = TENSOR_PARAM_GRADIENT;
     gradient.dtype = DTYPE_F32;
     return graph_tensor(graph, gradient);
@@ -179,8 +164,8 @@ struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int
     const struct op_row *row = op_row(kind);
     ASSERT(operand_count == row->operand_count);
     if (graph->op_count == graph->op_capacity) {
-        graph->ops =
-            grown(graph, graph->ops, graph->op_count, &graph->op_capacity, sizeof *graph->ops);
+        graph->ops = region_grow(graph->region, graph->ops, graph->op_count, &graph->op_capacity,
+                                 sizeof *graph->ops);
     }
     struct op *op = &graph->ops[graph->op_count++];
     *op = (struct op){.kind = kind, .layer = layer};
@@ -189,6 +174,25 @@ struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int
         ASSERT(i >= operand_count || row->operands[i].optional || operands[i] != TENSOR_NONE);
     }
     return op;
+}
+
+static void add_linear(struct graph *graph, int layer, int x, int weight, int bias, int out) {
+    const int operands[] = {
+        [LINEAR_X] = x, [LINEAR_WEIGHT] = weight, [LINEAR_BIAS] = bias, [LINEAR_OUT] = out};
+    graph_op(graph, OP_LINEAR, layer, operands, LINEAR_OPERANDS);
+}
+
+int graph_linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
+                 enum param_kind bias_kind, const char *name) {
+    int weight = graph_param(graph, weight_kind, layer);
+    int bias = graph_param(graph, bias_kind, layer);
+    struct tensor shape = graph->tensors[weight];
+    bool transposed = graph->blueprint->params[shape.param].transposed;
+    int out = graph_activation(graph, name, layer, graph->tensors[x].rows,
+                               transposed ? shape.columns : shape.rows);
+    add_linear(graph, layer, x, weight, bias, out);
+    graph->ops[graph->op_count - 1].transposed = transposed;
+    return out;
 }
 
 int graph_add(struct graph *graph, int layer, int a, int b, const char *name) {
@@ -274,11 +278,7 @@ static void add_caches(struct graph *graph) {
 static void add_logits(struct graph *graph, int hidden, int weight, int64_t rows) {
     graph->logits = graph_statistic(graph, "logits", PARAM_NO_LAYER, rows, graph->blueprint->vocab);
     graph->tensors[graph->logits].kind = TENSOR_OUTPUT;
-    const int operands[] = {[LINEAR_X] = hidden,
-                            [LINEAR_WEIGHT] = weight,
-                            [LINEAR_BIAS] = TENSOR_NONE,
-                            [LINEAR_OUT] = graph->logits};
-    graph_op(graph, OP_LINEAR, PARAM_NO_LAYER, operands, LINEAR_OPERANDS);
+    add_linear(graph, PARAM_NO_LAYER, hidden, weight, TENSOR_NONE, graph->logits);
 }
 
 static void add_head(struct graph *graph, int hidden) {

@@ -150,6 +150,11 @@ int graph_param_gradient(struct graph *graph, int tensor);
  * operand_count  the kind's operand count */
 struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int *operands,
                     int operand_count);
+
+/* graph_linear: a product of x with the weight of `weight_kind`, and the bias of `bias_kind` if the
+ * layer has one; returns the output. */
+int graph_linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
+                 enum param_kind bias_kind, const char *name);
 /* graph_base: the tensor whose bytes `tensor` uses. */
 int graph_base(const struct graph *graph, int tensor);
 int64_t graph_tokens(const struct graph *graph);

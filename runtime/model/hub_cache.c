@@ -1,12 +1,10 @@
 #include "runtime/model/model.h"
 
 #include "base/file.h"
-#include "base/limits.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { REVISION_BYTES = 256, COMMAND_BYTES = 300 };
 

@@ -1,6 +1,5 @@
 #include "runtime/model/graph.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { NO_OP = -1 };
@@ -79,9 +78,7 @@ static bool is_saved(const struct rewrite *rewrite, int tensor) {
 
 static int copy_of_tensor(struct rewrite *rewrite, int tensor, const char *suffix) {
     struct tensor made = rewrite->graph->tensors[tensor];
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "%.100s.%s", made.name, suffix);
-    made.name = region_copy_text(rewrite->graph->region, name);
+    made.name = region_format(rewrite->graph->region, "%.100s.%s", made.name, suffix);
     return graph_tensor(rewrite->graph, made);
 }
 

@@ -1,7 +1,5 @@
 #include "runtime/model/graph.h"
 
-#include <string.h>
-
 static const char *const NAMES[RECOMPUTE_COUNT] = {"none", "selective", "block"};
 
 const char *recompute_name(enum recompute kind) {

@@ -1,7 +1,6 @@
 #include "runtime/model/model.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* How the weight files of one family spell names. */
 struct spelling {

@@ -32,21 +32,12 @@ static void rope_text(const union kernel_args *args, struct text *line) {
 KERNEL_CALLS(rope, rope_run, &call->args->rope, call->at[ROPE_TABLE], call->at[ROPE_POSITIONS],
              call->at[ROPE_X], call->at[ROPE_X])
 
-const struct operation rope_operation = {.shaped_by = ROPE_X,
-                                         .args = rope_args,
-                                         .text = rope_text,
-                                         .run = run_rope,
-                                         .enqueue = ON_CUDA(enqueue_rope)};
+OPERATION(rope, .shaped_by = ROPE_X, .args = rope_args, .text = rope_text);
 
 /* ---- attention ---- */
 
-/* The tensors whose strides the kernel needs. Keys and values have equal strides. */
-struct attention_tensors {
-    const struct tensor *q, *keys, *out;
-};
-
-static union kernel_args args_of(const struct op_source *source,
-                                 const struct attention_tensors *tensors) {
+/* The kernel needs the strides of three operands. Keys and values have equal strides. */
+static union kernel_args args_of(const struct op_source *source, int q, int keys, int out) {
     const struct graph *graph = source->graph;
     const struct blueprint *blueprint = graph->blueprint;
     return (union kernel_args){
@@ -55,32 +46,24 @@ static union kernel_args args_of(const struct op_source *source,
                       .heads = source->op->heads,
                       .kv_heads = blueprint->kv_heads,
                       .head_dim = blueprint->head_dim,
-                      .q_stride = tensors->q->stride,
-                      .kv_stride = tensors->keys->stride,
-                      .out_stride = tensors->out->stride,
+                      .q_stride = op_tensor(source, q)->stride,
+                      .kv_stride = op_tensor(source, keys)->stride,
+                      .out_stride = op_tensor(source, out)->stride,
                       .window = source->op->window,
                       .scale = (float)(1.0 / sqrt((double)blueprint->head_dim)),
-                      .dtype = tensors->q->dtype}};
+                      .dtype = op_tensor(source, q)->dtype}};
 }
 
 static union kernel_args forward_args(const struct op_source *source) {
-    return args_of(source, &(struct attention_tensors){.q = op_tensor(source, ATTENTION_Q),
-                                                       .keys = op_tensor(source, ATTENTION_K),
-                                                       .out = op_tensor(source, ATTENTION_OUT)});
+    return args_of(source, ATTENTION_Q, ATTENTION_K, ATTENTION_OUT);
 }
 
 static union kernel_args backward_args(const struct op_source *source) {
-    return args_of(source,
-                   &(struct attention_tensors){.q = op_tensor(source, ATTENTION_BACKWARD_Q),
-                                               .keys = op_tensor(source, ATTENTION_BACKWARD_K),
-                                               .out = op_tensor(source, ATTENTION_BACKWARD_OUT)});
+    return args_of(source, ATTENTION_BACKWARD_Q, ATTENTION_BACKWARD_K, ATTENTION_BACKWARD_OUT);
 }
 
 static union kernel_args cached_args(const struct op_source *source) {
-    return args_of(
-        source, &(struct attention_tensors){.q = op_tensor(source, ATTENTION_CACHED_Q),
-                                            .keys = op_tensor(source, ATTENTION_CACHED_KEY_CACHE),
-                                            .out = op_tensor(source, ATTENTION_CACHED_OUT)});
+    return args_of(source, ATTENTION_CACHED_Q, ATTENTION_CACHED_KEY_CACHE, ATTENTION_CACHED_OUT);
 }
 
 /* A cache has one row for each token of the context. */
@@ -96,21 +79,10 @@ static uint64_t forward_workspace(const struct instruction *instruction,
     return machine->device != NULL ? 0 : attention_forward_workspace_bytes(args, machine->threads);
 }
 
-static uint64_t backward_workspace(const struct instruction *instruction,
-                                   const struct op_machine *machine) {
-    const struct attention_args *args = &instruction->args.attention;
-    return machine->device != NULL ? cuda_attention_backward_workspace_bytes(args, machine->device)
-                                   : attention_backward_workspace_bytes(args, machine->threads);
-}
+WORKSPACE_FUNCTION(backward_workspace, attention_backward, &instruction->args.attention)
 
-static uint64_t cached_workspace(const struct instruction *instruction,
-                                 const struct op_machine *machine) {
-    const struct attention_args *args = &instruction->args.attention;
-    int64_t context = context_of(instruction);
-    return machine->device != NULL
-               ? cuda_attention_cached_workspace_bytes(args, context, machine->device)
-               : attention_cached_workspace_bytes(args, context, machine->threads);
-}
+WORKSPACE_FUNCTION(cached_workspace, attention_cached, &instruction->args.attention,
+                   context_of(instruction))
 
 /* Pairs (query, key) that causal attention computes, over all rows and heads. Packed documents only
  * reduce it. */
@@ -148,20 +120,21 @@ static void text(const union kernel_args *args, struct text *line) {
         (long long)of->q_stride, (long long)of->kv_stride, (long long)of->out_stride);
 }
 
-static void run_forward(const struct compute *compute, const struct op_call *call) {
+static void run_attention(const struct compute *compute, const struct op_call *call) {
     attention_forward(compute, &call->args->attention, call->at[ATTENTION_Q], call->at[ATTENTION_K],
                       call->at[ATTENTION_V], call->at[ATTENTION_POSITIONS], call->at[ATTENTION_OUT],
                       call->at[ATTENTION_LSE], call->at[OP_WORKSPACE]);
 }
 
-KERNEL_CALLS(backward, attention_backward, &call->args->attention, call->at[ATTENTION_BACKWARD_Q],
-             call->at[ATTENTION_BACKWARD_K], call->at[ATTENTION_BACKWARD_V],
-             call->at[ATTENTION_BACKWARD_OUT], call->at[ATTENTION_BACKWARD_LSE],
-             call->at[ATTENTION_BACKWARD_DOUT], call->at[ATTENTION_BACKWARD_POSITIONS],
-             call->at[ATTENTION_BACKWARD_DQ], call->at[ATTENTION_BACKWARD_DK],
-             call->at[ATTENTION_BACKWARD_DV], call->at[OP_WORKSPACE])
+KERNEL_CALLS(attention_backward, attention_backward, &call->args->attention,
+             call->at[ATTENTION_BACKWARD_Q], call->at[ATTENTION_BACKWARD_K],
+             call->at[ATTENTION_BACKWARD_V], call->at[ATTENTION_BACKWARD_OUT],
+             call->at[ATTENTION_BACKWARD_LSE], call->at[ATTENTION_BACKWARD_DOUT],
+             call->at[ATTENTION_BACKWARD_POSITIONS], call->at[ATTENTION_BACKWARD_DQ],
+             call->at[ATTENTION_BACKWARD_DK], call->at[ATTENTION_BACKWARD_DV],
+             call->at[OP_WORKSPACE])
 
-static void run_cached(const struct compute *compute, const struct op_call *call) {
+static void run_attention_cached(const struct compute *compute, const struct op_call *call) {
     const struct step_scalars *scalars = call->at[ATTENTION_CACHED_SCALARS];
     attention_cached(compute, &call->args->attention, scalars->cache_length,
                      call->at[ATTENTION_CACHED_Q], call->at[ATTENTION_CACHED_KEY_CACHE],
@@ -170,7 +143,7 @@ static void run_cached(const struct compute *compute, const struct op_call *call
 }
 
 #if SKEP_CUDA
-static void enqueue_forward(const struct cuda_compute *compute, const struct op_call *call) {
+static void enqueue_attention(const struct cuda_compute *compute, const struct op_call *call) {
     cuda_attention_forward(compute, &call->args->attention, call->at[ATTENTION_Q],
                            call->at[ATTENTION_K], call->at[ATTENTION_V],
                            call->at[ATTENTION_POSITIONS], call->at[ATTENTION_OUT],
@@ -178,7 +151,8 @@ static void enqueue_forward(const struct cuda_compute *compute, const struct op_
 }
 
 /* The device reads the length of the cache from the scalars itself. */
-static void enqueue_cached(const struct cuda_compute *compute, const struct op_call *call) {
+static void enqueue_attention_cached(const struct cuda_compute *compute,
+                                     const struct op_call *call) {
     cuda_attention_cached(compute, &call->args->attention, context_of(call->instruction),
                           call->at[ATTENTION_CACHED_SCALARS], call->at[ATTENTION_CACHED_Q],
                           call->at[ATTENTION_CACHED_KEY_CACHE],
@@ -187,23 +161,11 @@ static void enqueue_cached(const struct cuda_compute *compute, const struct op_c
 }
 #endif
 
-const struct operation attention_operation = {.args = forward_args,
-                                              .workspace_bytes = forward_workspace,
-                                              .flops = forward_flops,
-                                              .text = text,
-                                              .run = run_forward,
-                                              .enqueue = ON_CUDA(enqueue_forward)};
+OPERATION(attention, .args = forward_args, .workspace_bytes = forward_workspace,
+          .flops = forward_flops, .text = text);
 
-const struct operation attention_backward_operation = {.args = backward_args,
-                                                       .workspace_bytes = backward_workspace,
-                                                       .flops = backward_flops,
-                                                       .text = text,
-                                                       .run = run_backward,
-                                                       .enqueue = ON_CUDA(enqueue_backward)};
+OPERATION(attention_backward, .args = backward_args, .workspace_bytes = backward_workspace,
+          .flops = backward_flops, .text = text);
 
-const struct operation attention_cached_operation = {.args = cached_args,
-                                                     .workspace_bytes = cached_workspace,
-                                                     .flops = cached_flops,
-                                                     .text = text,
-                                                     .run = run_cached,
-                                                     .enqueue = ON_CUDA(enqueue_cached)};
+OPERATION(attention_cached, .args = cached_args, .workspace_bytes = cached_workspace,
+          .flops = cached_flops, .text = text);

@@ -33,32 +33,14 @@ KERNEL_CALLS(gelu_backward, gelu_backward, &call->args->elementwise, call->at[GE
 KERNEL_CALLS(add, add_run, &call->args->elementwise, call->at[ADD_A], call->at[ADD_B],
              call->at[ADD_OUT])
 
-const struct operation swiglu_operation = {.shaped_by = SWIGLU_GATE,
-                                           .args = elementwise_args,
-                                           .text = op_elementwise_text,
-                                           .run = run_swiglu,
-                                           .enqueue = ON_CUDA(enqueue_swiglu)};
+OPERATION(swiglu, .shaped_by = SWIGLU_GATE, .args = elementwise_args, .text = op_elementwise_text);
 
-const struct operation swiglu_backward_operation = {.shaped_by = SWIGLU_BACKWARD_DOUT,
-                                                    .args = elementwise_args,
-                                                    .text = op_elementwise_text,
-                                                    .run = run_swiglu_backward,
-                                                    .enqueue = ON_CUDA(enqueue_swiglu_backward)};
+OPERATION(swiglu_backward, .shaped_by = SWIGLU_BACKWARD_DOUT, .args = elementwise_args,
+          .text = op_elementwise_text);
 
-const struct operation gelu_operation = {.shaped_by = GELU_X,
-                                         .args = elementwise_args,
-                                         .text = op_elementwise_text,
-                                         .run = run_gelu,
-                                         .enqueue = ON_CUDA(enqueue_gelu)};
+OPERATION(gelu, .shaped_by = GELU_X, .args = elementwise_args, .text = op_elementwise_text);
 
-const struct operation gelu_backward_operation = {.shaped_by = GELU_BACKWARD_DOUT,
-                                                  .args = elementwise_args,
-                                                  .text = op_elementwise_text,
-                                                  .run = run_gelu_backward,
-                                                  .enqueue = ON_CUDA(enqueue_gelu_backward)};
+OPERATION(gelu_backward, .shaped_by = GELU_BACKWARD_DOUT, .args = elementwise_args,
+          .text = op_elementwise_text);
 
-const struct operation add_operation = {.shaped_by = ADD_A,
-                                        .args = elementwise_args,
-                                        .text = op_elementwise_text,
-                                        .run = run_add,
-                                        .enqueue = ON_CUDA(enqueue_add)};
+OPERATION(add, .shaped_by = ADD_A, .args = elementwise_args, .text = op_elementwise_text);

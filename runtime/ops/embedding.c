@@ -37,17 +37,8 @@ KERNEL_CALLS(embedding_backward, embedding_backward, &call->args->embedding,
              call->at[EMBEDDING_BACKWARD_DOUT], call->at[EMBEDDING_BACKWARD_DTABLE],
              call->at[EMBEDDING_BACKWARD_DPOSITION_TABLE])
 
-const struct operation embedding_operation = {.shaped_by = EMBEDDING_OUT,
-                                              .args = embedding_args,
-                                              .bytes = embedding_bytes,
-                                              .text = embedding_text,
-                                              .run = run_embedding,
-                                              .enqueue = ON_CUDA(enqueue_embedding)};
+OPERATION(embedding, .shaped_by = EMBEDDING_OUT, .args = embedding_args, .bytes = embedding_bytes,
+          .text = embedding_text);
 
-const struct operation embedding_backward_operation = {.shaped_by = EMBEDDING_BACKWARD_DOUT,
-                                                       .args = embedding_args,
-                                                       .bytes = embedding_bytes,
-                                                       .text = embedding_text,
-                                                       .run = run_embedding_backward,
-                                                       .enqueue =
-                                                           ON_CUDA(enqueue_embedding_backward)};
+OPERATION(embedding_backward, .shaped_by = EMBEDDING_BACKWARD_DOUT, .args = embedding_args,
+          .bytes = embedding_bytes, .text = embedding_text);

@@ -6,8 +6,6 @@
 #include "kernels/cuda/launch/elementwise.h"
 #endif
 
-#include <string.h>
-
 KERNEL_CALLS(zero, zero_run, call->at[ZERO_EXTENT], (uint64_t)call->args->count)
 
 const struct operation zero_operation = {.run = run_zero, .enqueue = ON_CUDA(enqueue_zero)};
@@ -20,8 +18,7 @@ static void cast_text(const union kernel_args *args, struct text *line) {
 KERNEL_CALLS(cast, cast_run, call->args->cast.count, call->args->cast.from, call->at[CAST_FROM],
              call->args->cast.to, call->at[CAST_TO])
 
-const struct operation cast_operation = {
-    .text = cast_text, .run = run_cast, .enqueue = ON_CUDA(enqueue_cast)};
+OPERATION(cast, .text = cast_text);
 
 static union kernel_args copy_args(const struct op_source *source) {
     const struct tensor *from = source->shape;
@@ -46,11 +43,7 @@ static void enqueue_copy(const struct cuda_compute *compute, const struct op_cal
 }
 #endif
 
-const struct operation copy_operation = {.work = OP_WORK_COPY,
-                                         .shaped_by = COPY_FROM,
-                                         .args = copy_args,
-                                         .run = run_copy,
-                                         .enqueue = ON_CUDA(enqueue_copy)};
+OPERATION(copy, .work = OP_WORK_COPY, .shaped_by = COPY_FROM, .args = copy_args);
 
 static union kernel_args no_args(const struct op_source *source) {
     (void)source;

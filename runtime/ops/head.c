@@ -21,12 +21,7 @@ static union kernel_args head_args(const struct op_source *source) {
                                              .accumulate = true}};
 }
 
-static uint64_t head_workspace(const struct instruction *instruction,
-                               const struct op_machine *machine) {
-    const struct head_loss_args *args = &instruction->args.head_loss;
-    return machine->device != NULL ? cuda_head_loss_workspace_bytes(args, machine->device)
-                                   : head_loss_workspace_bytes(args, machine->threads);
-}
+WORKSPACE_FUNCTION(head_workspace, head_loss, &instruction->args.head_loss)
 
 /* One product computes the logits, two more the gradients. */
 static double head_flops(const struct instruction *instruction) {
@@ -49,14 +44,15 @@ static void head_text(const union kernel_args *args, struct text *line) {
              (long long)of->dim, (long long)of->vocab, (long long)of->chunk, dtype_name(of->dtype));
 }
 
-KERNEL_CALLS(loss, head_loss_run, &call->args->head_loss, call->at[HEAD_LOSS_HIDDEN],
+KERNEL_CALLS(head_loss, head_loss_run, &call->args->head_loss, call->at[HEAD_LOSS_HIDDEN],
              call->at[HEAD_LOSS_WEIGHT], call->at[HEAD_LOSS_LABELS], call->at[HEAD_LOSS_SCALARS],
              NULL, NULL, call->at[OP_WORKSPACE])
 
-KERNEL_CALLS(gradient, head_loss_run, &call->args->head_loss, call->at[HEAD_LOSS_GRADIENT_HIDDEN],
-             call->at[HEAD_LOSS_GRADIENT_WEIGHT], call->at[HEAD_LOSS_GRADIENT_LABELS],
-             call->at[HEAD_LOSS_GRADIENT_SCALARS], call->at[HEAD_LOSS_GRADIENT_DHIDDEN],
-             call->at[HEAD_LOSS_GRADIENT_DWEIGHT], call->at[OP_WORKSPACE])
+KERNEL_CALLS(head_loss_gradient, head_loss_run, &call->args->head_loss,
+             call->at[HEAD_LOSS_GRADIENT_HIDDEN], call->at[HEAD_LOSS_GRADIENT_WEIGHT],
+             call->at[HEAD_LOSS_GRADIENT_LABELS], call->at[HEAD_LOSS_GRADIENT_SCALARS],
+             call->at[HEAD_LOSS_GRADIENT_DHIDDEN], call->at[HEAD_LOSS_GRADIENT_DWEIGHT],
+             call->at[OP_WORKSPACE])
 
 #if SKEP_CUDA
 static void choose_loss(struct cuda_products *products, const struct op_call *call) {
@@ -76,22 +72,10 @@ static void choose_gradient(struct cuda_products *products, const struct op_call
 }
 #endif
 
-const struct operation head_loss_operation = {.shaped_by = HEAD_LOSS_HIDDEN,
-                                              .args = head_args,
-                                              .workspace_bytes = head_workspace,
-                                              .flops = head_flops,
-                                              .bytes = head_bytes,
-                                              .text = head_text,
-                                              .run = run_loss,
-                                              .enqueue = ON_CUDA(enqueue_loss),
-                                              .choose = ON_CUDA(choose_loss)};
+OPERATION(head_loss, .shaped_by = HEAD_LOSS_HIDDEN, .args = head_args,
+          .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_bytes,
+          .text = head_text, .choose = ON_CUDA(choose_loss));
 
-const struct operation head_loss_gradient_operation = {.shaped_by = HEAD_LOSS_GRADIENT_HIDDEN,
-                                                       .args = head_args,
-                                                       .workspace_bytes = head_workspace,
-                                                       .flops = head_flops,
-                                                       .bytes = head_bytes,
-                                                       .text = head_text,
-                                                       .run = run_gradient,
-                                                       .enqueue = ON_CUDA(enqueue_gradient),
-                                                       .choose = ON_CUDA(choose_gradient)};
+OPERATION(head_loss_gradient, .shaped_by = HEAD_LOSS_GRADIENT_HIDDEN, .args = head_args,
+          .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_bytes,
+          .text = head_text, .choose = ON_CUDA(choose_gradient));

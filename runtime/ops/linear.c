@@ -67,11 +67,7 @@ static union kernel_args dw_args(const struct op_source *source) {
                                           .accumulate = true}};
 }
 
-static uint64_t workspace(const struct instruction *instruction, const struct op_machine *machine) {
-    const struct matmul_args *args = &instruction->args.matmul;
-    return machine->device != NULL ? cuda_matmul_workspace_bytes(args, machine->device)
-                                   : matmul_workspace_bytes(args, machine->threads);
-}
+WORKSPACE_FUNCTION(workspace, matmul, &instruction->args.matmul)
 
 static double flops(const struct instruction *instruction) {
     const struct matmul_args *args = &instruction->args.matmul;
@@ -135,29 +131,18 @@ static void choose(struct cuda_products *products, const struct op_call *call) {
 }
 #endif
 
-const struct operation linear_operation = {.args = forward_args,
-                                           .workspace_bytes = workspace,
-                                           .flops = flops,
-                                           .text = text,
-                                           .run = run,
-                                           .enqueue = ON_CUDA(enqueue),
-                                           .choose = ON_CUDA(choose)};
+#define LINEAR_OPERATION(name, arguments)                                                          \
+    const struct operation name##_operation = {.args = arguments,                                  \
+                                               .workspace_bytes = workspace,                       \
+                                               .flops = flops,                                     \
+                                               .text = text,                                       \
+                                               .run = run,                                         \
+                                               .enqueue = ON_CUDA(enqueue),                        \
+                                               .choose = ON_CUDA(choose)}
 
-const struct operation linear_dx_operation = {.args = dx_args,
-                                              .workspace_bytes = workspace,
-                                              .flops = flops,
-                                              .text = text,
-                                              .run = run,
-                                              .enqueue = ON_CUDA(enqueue),
-                                              .choose = ON_CUDA(choose)};
-
-const struct operation linear_dw_operation = {.args = dw_args,
-                                              .workspace_bytes = workspace,
-                                              .flops = flops,
-                                              .text = text,
-                                              .run = run,
-                                              .enqueue = ON_CUDA(enqueue),
-                                              .choose = ON_CUDA(choose)};
+LINEAR_OPERATION(linear, forward_args);
+LINEAR_OPERATION(linear_dx, dx_args);
+LINEAR_OPERATION(linear_dw, dw_args);
 
 /* ---- the gradient of a bias ---- */
 
@@ -169,12 +154,7 @@ static union kernel_args column_sum_args(const struct op_source *source) {
                                               .dtype = dout->dtype}};
 }
 
-static uint64_t column_sum_workspace(const struct instruction *instruction,
-                                     const struct op_machine *machine) {
-    const struct column_sum_args *args = &instruction->args.column_sum;
-    return machine->device != NULL ? cuda_column_sum_workspace_bytes(args, machine->device)
-                                   : column_sum_workspace_bytes(args, machine->threads);
-}
+WORKSPACE_FUNCTION(column_sum_workspace, column_sum, &instruction->args.column_sum)
 
 static void column_sum_text(const union kernel_args *args, struct text *line) {
     const struct column_sum_args *of = &args->column_sum;
@@ -185,9 +165,5 @@ static void column_sum_text(const union kernel_args *args, struct text *line) {
 KERNEL_CALLS(column_sum, column_sum_run, &call->args->column_sum, call->at[COLUMN_SUM_DOUT],
              call->at[COLUMN_SUM_DBIAS], call->at[OP_WORKSPACE])
 
-const struct operation column_sum_operation = {.shaped_by = COLUMN_SUM_DOUT,
-                                               .args = column_sum_args,
-                                               .workspace_bytes = column_sum_workspace,
-                                               .text = column_sum_text,
-                                               .run = run_column_sum,
-                                               .enqueue = ON_CUDA(enqueue_column_sum)};
+OPERATION(column_sum, .shaped_by = COLUMN_SUM_DOUT, .args = column_sum_args,
+          .workspace_bytes = column_sum_workspace, .text = column_sum_text);

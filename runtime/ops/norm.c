@@ -15,12 +15,7 @@ static union kernel_args norm_args(const struct op_source *source) {
                                         .dtype = source->shape->dtype}};
 }
 
-static uint64_t backward_workspace(const struct instruction *instruction,
-                                   const struct op_machine *machine) {
-    const struct norm_args *args = &instruction->args.norm;
-    return machine->device != NULL ? cuda_norm_backward_workspace_bytes(args, machine->device)
-                                   : norm_backward_workspace_bytes(args, machine->threads);
-}
+WORKSPACE_FUNCTION(backward_workspace, norm_backward, &instruction->args.norm)
 
 static void norm_text(const union kernel_args *args, struct text *line) {
     text_add(line, " [%lld,%lld] eps %.9g %s", (long long)args->norm.rows,
@@ -47,29 +42,12 @@ KERNEL_CALLS(layernorm_backward, layernorm_backward, &call->args->norm,
              call->at[LAYERNORM_BACKWARD_DX], call->at[LAYERNORM_BACKWARD_DWEIGHT],
              call->at[LAYERNORM_BACKWARD_DBIAS], call->at[OP_WORKSPACE])
 
-const struct operation rmsnorm_operation = {.shaped_by = RMSNORM_X,
-                                            .args = norm_args,
-                                            .text = norm_text,
-                                            .run = run_rmsnorm,
-                                            .enqueue = ON_CUDA(enqueue_rmsnorm)};
+OPERATION(rmsnorm, .shaped_by = RMSNORM_X, .args = norm_args, .text = norm_text);
 
-const struct operation rmsnorm_backward_operation = {.shaped_by = RMSNORM_BACKWARD_X,
-                                                     .args = norm_args,
-                                                     .workspace_bytes = backward_workspace,
-                                                     .text = norm_text,
-                                                     .run = run_rmsnorm_backward,
-                                                     .enqueue = ON_CUDA(enqueue_rmsnorm_backward)};
+OPERATION(rmsnorm_backward, .shaped_by = RMSNORM_BACKWARD_X, .args = norm_args,
+          .workspace_bytes = backward_workspace, .text = norm_text);
 
-const struct operation layernorm_operation = {.shaped_by = LAYERNORM_X,
-                                              .args = norm_args,
-                                              .text = norm_text,
-                                              .run = run_layernorm,
-                                              .enqueue = ON_CUDA(enqueue_layernorm)};
+OPERATION(layernorm, .shaped_by = LAYERNORM_X, .args = norm_args, .text = norm_text);
 
-const struct operation layernorm_backward_operation = {.shaped_by = LAYERNORM_BACKWARD_X,
-                                                       .args = norm_args,
-                                                       .workspace_bytes = backward_workspace,
-                                                       .text = norm_text,
-                                                       .run = run_layernorm_backward,
-                                                       .enqueue =
-                                                           ON_CUDA(enqueue_layernorm_backward)};
+OPERATION(layernorm_backward, .shaped_by = LAYERNORM_BACKWARD_X, .args = norm_args,
+          .workspace_bytes = backward_workspace, .text = norm_text);

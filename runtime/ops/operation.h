@@ -48,23 +48,44 @@ OP_LIST(OP)
 
 /* KERNEL_CALLS(name, kernel, arguments...): define run_NAME, which calls kernel(compute,
  * arguments), and in a build with CUDA enqueue_NAME, which calls cuda_kernel(compute, arguments):
- * most kernels take the same arguments on both. `call` is the struct op_call. */
+ * most kernels take the same arguments on both. `call` is the struct op_call.
+ * SERIAL_KERNEL_CALLS: the same for a kernel so small that the CPU's takes no struct compute. */
 #if SKEP_CUDA
-#define KERNEL_CALLS(name, kernel, ...)                                                            \
-    static void run_##name(const struct compute *compute, const struct op_call *call) {            \
-        kernel(compute, __VA_ARGS__);                                                              \
-    }                                                                                              \
+#define ENQUEUE_CALL(name, kernel, ...)                                                            \
     static void enqueue_##name(const struct cuda_compute *compute, const struct op_call *call) {   \
         cuda_##kernel(compute, __VA_ARGS__);                                                       \
     }
 #define ON_CUDA(function) function
 #else
+#define ENQUEUE_CALL(name, kernel, ...)
+#define ON_CUDA(function) NULL
+#endif
 #define KERNEL_CALLS(name, kernel, ...)                                                            \
     static void run_##name(const struct compute *compute, const struct op_call *call) {            \
         kernel(compute, __VA_ARGS__);                                                              \
+    }                                                                                              \
+    ENQUEUE_CALL(name, kernel, __VA_ARGS__)
+#define SERIAL_KERNEL_CALLS(name, kernel, ...)                                                     \
+    static void run_##name(const struct compute *compute, const struct op_call *call) {            \
+        (void)compute;                                                                             \
+        kernel(__VA_ARGS__);                                                                       \
+    }                                                                                              \
+    ENQUEUE_CALL(name, kernel, __VA_ARGS__)
+
+/* OPERATION(name, properties...): define the operation that run_NAME and enqueue_NAME execute. */
+#define OPERATION(name, ...)                                                                       \
+    const struct operation name##_operation = {                                                    \
+        .run = run_##name, .enqueue = ON_CUDA(enqueue_##name), __VA_ARGS__}
+
+/* WORKSPACE_FUNCTION(function, kernel, arguments...): define an op_workspace_function that calls
+ * kernel_workspace_bytes(arguments, threads) or, for a device, cuda_kernel_workspace_bytes. */
+#define WORKSPACE_FUNCTION(function, kernel, ...)                                                  \
+    static uint64_t function(const struct instruction *instruction,                                \
+                             const struct op_machine *machine) {                                   \
+        return machine->device != NULL                                                             \
+                   ? cuda_##kernel##_workspace_bytes(__VA_ARGS__, machine->device)                 \
+                   : kernel##_workspace_bytes(__VA_ARGS__, machine->threads);                      \
     }
-#define ON_CUDA(function) NULL
-#endif
 
 /* The arguments common to operations on elements. */
 void op_elementwise_text(const union kernel_args *args, struct text *line);

@@ -6,37 +6,20 @@
 #include "kernels/cuda/launch/optimizer.h"
 #endif
 
-static uint64_t gradient_norm_workspace(const struct instruction *instruction,
-                                        const struct op_machine *machine) {
-    int64_t count = instruction->args.count;
-    return machine->device != NULL ? cuda_gradient_norm_workspace_bytes(count, machine->device)
-                                   : gradient_norm_workspace_bytes(count, machine->threads);
-}
+WORKSPACE_FUNCTION(gradient_norm_workspace, gradient_norm, instruction->args.count)
 
 KERNEL_CALLS(gradient_norm, gradient_norm_run, call->args->count, call->at[GRADIENT_NORM_GRADIENTS],
              call->at[GRADIENT_NORM_SCALARS], call->at[OP_WORKSPACE])
 
-const struct operation gradient_norm_operation = {.workspace_bytes = gradient_norm_workspace,
-                                                  .run = run_gradient_norm,
-                                                  .enqueue = ON_CUDA(enqueue_gradient_norm)};
+OPERATION(gradient_norm, .workspace_bytes = gradient_norm_workspace);
 
 static void clip_text(const union kernel_args *args, struct text *line) {
     text_add(line, " %.9g", (double)args->clip_norm);
 }
 
-static void run_clip(const struct compute *compute, const struct op_call *call) {
-    (void)compute;
-    clip_run(call->args->clip_norm, call->at[CLIP_SCALARS]);
-}
+SERIAL_KERNEL_CALLS(clip, clip_run, call->args->clip_norm, call->at[CLIP_SCALARS])
 
-#if SKEP_CUDA
-static void enqueue_clip(const struct cuda_compute *compute, const struct op_call *call) {
-    cuda_clip_run(compute, call->args->clip_norm, call->at[CLIP_SCALARS]);
-}
-#endif
-
-const struct operation clip_operation = {
-    .text = clip_text, .run = run_clip, .enqueue = ON_CUDA(enqueue_clip)};
+OPERATION(clip, .text = clip_text);
 
 /* The elements with weight decay come first in a unit, so a rank's shard contains all, some or none
  * of them. */
@@ -69,7 +52,4 @@ KERNEL_CALLS(adamw, adamw_run, &call->args->adamw.run, call->at[ADAMW_SCALARS],
              call->at[ADAMW_GRADIENTS], call->at[ADAMW_MASTER], call->at[ADAMW_MOMENT1],
              call->at[ADAMW_MOMENT2], call->at[ADAMW_PARAMS])
 
-const struct operation adamw_operation = {.args_of_rank = adamw_args_of_rank,
-                                          .text = adamw_text,
-                                          .run = run_adamw,
-                                          .enqueue = ON_CUDA(enqueue_adamw)};
+OPERATION(adamw, .args_of_rank = adamw_args_of_rank, .text = adamw_text);

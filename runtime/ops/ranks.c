@@ -45,8 +45,7 @@ const struct operation reduce_scatter_operation = {.work = OP_WORK_COLLECTIVE,
 KERNEL_CALLS(accumulate, add_run, &call->args->elementwise, call->at[ACCUMULATE_SUM],
              call->at[ACCUMULATE_ADDEND], call->at[ACCUMULATE_SUM])
 
-const struct operation accumulate_operation = {
-    .text = op_elementwise_text, .run = run_accumulate, .enqueue = ON_CUDA(enqueue_accumulate)};
+OPERATION(accumulate, .text = op_elementwise_text);
 
 /* ---- tallies ---- */
 
@@ -59,29 +58,11 @@ static void tally_text(const union kernel_args *args, struct text *line) {
     }
 }
 
-static void run_tally_out(const struct compute *compute, const struct op_call *call) {
-    (void)compute;
-    tally_out(call->at[TALLY_OUT_SCALARS], call->at[TALLY_OUT_TALLY]);
-}
-
-static void run_tally_in(const struct compute *compute, const struct op_call *call) {
-    (void)compute;
-    tally_in(&call->args->tally, call->at[TALLY_IN_TALLIES], call->at[TALLY_IN_SCALARS]);
-}
-
-#if SKEP_CUDA
-static void enqueue_tally_out(const struct cuda_compute *compute, const struct op_call *call) {
-    cuda_tally_out(compute, call->at[TALLY_OUT_SCALARS], call->at[TALLY_OUT_TALLY]);
-}
-
-static void enqueue_tally_in(const struct cuda_compute *compute, const struct op_call *call) {
-    cuda_tally_in(compute, &call->args->tally, call->at[TALLY_IN_TALLIES],
-                  call->at[TALLY_IN_SCALARS]);
-}
-#endif
+SERIAL_KERNEL_CALLS(tally_out, tally_out, call->at[TALLY_OUT_SCALARS], call->at[TALLY_OUT_TALLY])
+SERIAL_KERNEL_CALLS(tally_in, tally_in, &call->args->tally, call->at[TALLY_IN_TALLIES],
+                    call->at[TALLY_IN_SCALARS])
 
 const struct operation tally_out_operation = {.run = run_tally_out,
                                               .enqueue = ON_CUDA(enqueue_tally_out)};
 
-const struct operation tally_in_operation = {
-    .text = tally_text, .run = run_tally_in, .enqueue = ON_CUDA(enqueue_tally_in)};
+OPERATION(tally_in, .text = tally_text);

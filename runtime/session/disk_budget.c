@@ -2,7 +2,6 @@
 
 #include "base/file.h"
 
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 

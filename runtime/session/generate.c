@@ -3,7 +3,6 @@
 #include "base/random.h"
 
 #include <math.h>
-#include <string.h>
 
 static enum status check(const struct session *session, const struct generation *generation,
                          struct fault *fault) {

@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/checkpoint/weights.h"
-#include "runtime/model/model.h"
 #include "runtime/session/rank_parts.h"
 
 enum { INIT_PIECE_ELEMENTS = 1 << 14, INIT_SHARE_ELEMENTS = 1 << 11 };
@@ -114,10 +113,8 @@ static enum status load_pieces(struct session *session, const struct snapshot *s
     struct safetensors file;
     char path[2 * PATH_BYTES];
     file_join(snapshot->path, "weights.safetensors", path, sizeof path);
-    enum status status = safetensors_open(path, &session->region, &file, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(safetensors_open(path, &session->region, &file, fault));
+    enum status status = OK;
     for (int i = 0; i < count && status == OK; i++) {
         status = load_piece(session, &file, &pieces[i], fault);
     }
@@ -132,13 +129,6 @@ enum status session_compute_copies(struct session *session, const struct snapsho
     return count == 0 ? OK : load_pieces(session, snapshot, pieces, count, fault);
 }
 
-static enum status load_snapshot(struct session *session, const struct snapshot *snapshot,
-                                 struct fault *fault) {
-    struct tensor_piece *pieces;
-    int count = rank_parts_of_weights(session, &pieces);
-    return load_pieces(session, snapshot, pieces, count, fault);
-}
-
 enum status session_trained_weights(struct session *session, struct fault *fault) {
     struct snapshot snapshot;
     bool found = false;
@@ -150,7 +140,9 @@ enum status session_trained_weights(struct session *session, struct fault *fault
                              fault));
     if (found) {
         log_line(LOG_INFO, "loading weights from %s", snapshot.path);
-        return load_snapshot(session, &snapshot, fault);
+        struct tensor_piece *pieces;
+        int count = rank_parts_of_weights(session, &pieces);
+        return load_pieces(session, &snapshot, pieces, count, fault);
     }
     if (settings->init_kind == INIT_RANDOM) {
         return fault_set(fault, STATUS_INPUT, settings->snapshot_folder, "train first",

@@ -95,13 +95,16 @@ static bool has_separate_master(const struct session *session, int index) {
            view_of(session, index, VIEW_PARAMS).extent;
 }
 
-int rank_parts_of_weights(struct session *session, struct tensor_piece **pieces) {
+static int list_parts(struct session *session, bool copies_only, struct tensor_piece **pieces) {
     size_t most = 2 * (size_t)session->blueprint.param_count;
     struct tensor_piece *found = region_alloc(&session->region, most, sizeof *found);
     int count = 0;
     for (int i = 0; i < session->blueprint.param_count; i++) {
-        count += rank_parts_piece(session, i, VIEW_PARAMS, PART_STORED, &found[count]);
-        if (has_separate_master(session, i)) {
+        bool has_master = has_separate_master(session, i);
+        if (has_master || !copies_only) {
+            count += rank_parts_piece(session, i, VIEW_PARAMS, PART_STORED, &found[count]);
+        }
+        if (has_master && !copies_only) {
             count += rank_parts_piece(session, i, VIEW_MASTER, PART_STORED, &found[count]);
         }
     }
@@ -109,15 +112,10 @@ int rank_parts_of_weights(struct session *session, struct tensor_piece **pieces)
     return count;
 }
 
+int rank_parts_of_weights(struct session *session, struct tensor_piece **pieces) {
+    return list_parts(session, false, pieces);
+}
+
 int rank_parts_of_compute_copies(struct session *session, struct tensor_piece **pieces) {
-    size_t most = (size_t)session->blueprint.param_count;
-    struct tensor_piece *found = region_alloc(&session->region, most, sizeof *found);
-    int count = 0;
-    for (int i = 0; i < session->blueprint.param_count; i++) {
-        if (has_separate_master(session, i)) {
-            count += rank_parts_piece(session, i, VIEW_PARAMS, PART_STORED, &found[count]);
-        }
-    }
-    *pieces = found;
-    return count;
+    return list_parts(session, true, pieces);
 }

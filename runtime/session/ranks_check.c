@@ -4,7 +4,6 @@
 #include "runtime/settings/setting_keys.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { VERSION_BYTES = 32, HOST_BYTES = 64, SHOWN_BYTES = 200 };

@@ -3,11 +3,22 @@
 #include "runtime/session/what_if.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* Changes one setting so that the program uses less memory, and describes the change. Returns false
  * when the setting cannot be changed further. */
 typedef bool reduction(struct session *session, struct remedy_change *change);
+
+static bool set_change(struct remedy_change *change, const char *key, const char *value) {
+    change->key = key;
+    snprintf(change->value, sizeof change->value, "%s", value);
+    return true;
+}
+
+static bool set_number(struct remedy_change *change, const char *key, int64_t value) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", (long long)value);
+    return set_change(change, key, digits);
+}
 
 static bool lower_microbatch(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
@@ -15,9 +26,7 @@ static bool lower_microbatch(struct session *session, struct remedy_change *chan
         return false;
     }
     settings->microbatch = (settings->microbatch + 1) / 2;
-    change->key = "batch.microbatch";
-    snprintf(change->value, sizeof change->value, "%lld", (long long)settings->microbatch);
-    return true;
+    return set_number(change, "batch.microbatch", settings->microbatch);
 }
 
 static bool splits(const struct settings *settings) {
@@ -30,9 +39,7 @@ static bool free_gathered(struct session *session, struct remedy_change *change)
         return false;
     }
     settings->keep_gathered = false;
-    change->key = "strategy.keep_gathered";
-    snprintf(change->value, sizeof change->value, "false");
-    return true;
+    return set_change(change, "strategy.keep_gathered", "false");
 }
 
 static bool raise_zero(struct session *session, struct remedy_change *change) {
@@ -42,9 +49,7 @@ static bool raise_zero(struct session *session, struct remedy_change *change) {
         return false;
     }
     settings->zero_stage++;
-    change->key = "strategy.zero";
-    snprintf(change->value, sizeof change->value, "%lld", (long long)settings->zero_stage);
-    return true;
+    return set_number(change, "strategy.zero", settings->zero_stage);
 }
 
 static bool lower_prefetch(struct session *session, struct remedy_change *change) {
@@ -53,9 +58,7 @@ static bool lower_prefetch(struct session *session, struct remedy_change *change
         return false;
     }
     settings->prefetch_units /= 2;
-    change->key = "strategy.prefetch";
-    snprintf(change->value, sizeof change->value, "%lld", (long long)settings->prefetch_units);
-    return true;
+    return set_number(change, "strategy.prefetch", settings->prefetch_units);
 }
 
 static bool lower_live(struct session *session, struct remedy_change *change) {
@@ -65,9 +68,7 @@ static bool lower_live(struct session *session, struct remedy_change *change) {
     }
     settings->gathered_units_max =
         settings->gathered_units_max == 0 ? 2 : settings->gathered_units_max / 2;
-    change->key = "strategy.live";
-    snprintf(change->value, sizeof change->value, "%lld", (long long)settings->gathered_units_max);
-    return true;
+    return set_number(change, "strategy.live", settings->gathered_units_max);
 }
 
 static bool raise_recompute(struct session *session, struct remedy_change *change) {
@@ -84,10 +85,7 @@ static bool raise_recompute(struct session *session, struct remedy_change *chang
     for (int64_t layer = 0; layer < blueprint->layers; layer++) {
         settings->layer_recompute[layer] = (enum recompute)(lowest + 1);
     }
-    change->key = "strategy.recompute";
-    snprintf(change->value, sizeof change->value, "%s",
-             recompute_name((enum recompute)(lowest + 1)));
-    return true;
+    return set_change(change, "strategy.recompute", recompute_name((enum recompute)(lowest + 1)));
 }
 
 static const char *offload_text(unsigned kinds) {
@@ -105,9 +103,7 @@ static bool offload(struct session *session, unsigned kinds, struct remedy_chang
         return false;
     }
     settings->offload_kinds |= kinds;
-    change->key = "strategy.offload";
-    snprintf(change->value, sizeof change->value, "%s", offload_text(settings->offload_kinds));
-    return true;
+    return set_change(change, "strategy.offload", offload_text(settings->offload_kinds));
 }
 
 /* Costs copies once per step. */
@@ -131,9 +127,7 @@ static bool lower_moments(struct session *session, struct remedy_change *change)
         return false;
     }
     settings->moments_dtype = DTYPE_BF16;
-    change->key = "precision.moments";
-    snprintf(change->value, sizeof change->value, "bf16");
-    return true;
+    return set_change(change, "precision.moments", "bf16");
 }
 
 /* A shorter row keeps the step's tokens: there are more rows. */
@@ -147,9 +141,7 @@ static bool lower_sequence(struct session *session, struct remedy_change *change
     settings->context_tokens = settings->context_tokens < settings->sequence_tokens
                                    ? settings->context_tokens
                                    : settings->sequence_tokens;
-    change->key = "batch.sequence";
-    snprintf(change->value, sizeof change->value, "%lld", (long long)settings->sequence_tokens);
-    return true;
+    return set_number(change, "batch.sequence", settings->sequence_tokens);
 }
 
 /* In the order of their cost: first time only, then the precision of the moments, then the length
@@ -263,21 +255,21 @@ static enum status plan_combination(const struct session *session, enum purpose 
 static enum status remove_unneeded(const struct session *session, enum purpose purpose,
                                    struct combination *combination, struct remedy *remedy,
                                    struct fault *fault) {
-    enum status status = OK;
-    for (size_t i = 0; i < ARRAY_COUNT(REDUCTIONS) && status == OK; i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(REDUCTIONS); i++) {
         struct combination fewer = *combination;
         struct remedy smaller;
         bool fits = false;
-        fewer.times[i] = 0;
-        if (combination->times[i] > 0) {
-            status = plan_combination(session, purpose, &fewer, &smaller, &fits, fault);
+        if (combination->times[i] == 0) {
+            continue;
         }
+        fewer.times[i] = 0;
+        TRY(plan_combination(session, purpose, &fewer, &smaller, &fits, fault));
         if (fits) {
             *combination = fewer;
             *remedy = smaller;
         }
     }
-    return status;
+    return OK;
 }
 
 /* Adds reductions in order until the program fits. One that does not lower the peak, or for which
@@ -353,39 +345,38 @@ struct found_remedies {
 /* Appends the remedies that are a single one of the reductions [first, end). */
 static enum status find_singles(const struct session *session, enum purpose purpose, size_t first,
                                 size_t end, struct found_remedies *found, struct fault *fault) {
-    enum status status = OK;
-    for (size_t i = first; i < end && status == OK; i++) {
+    for (size_t i = first; i < end; i++) {
         bool fits = false;
-        status = try_single(session, purpose, REDUCTIONS[i], &found->remedies[found->count], &fits,
-                            fault);
+        TRY(try_single(session, purpose, REDUCTIONS[i], &found->remedies[found->count], &fits,
+                       fault));
         found->count += fits;
     }
-    return status;
+    return OK;
 }
 
 /* A shorter sequence is the last resort: all other reductions together are tried before it. */
+static enum status find(const struct session *session, enum purpose purpose,
+                        struct found_remedies *found, struct fault *fault) {
+    const size_t last = ARRAY_COUNT(REDUCTIONS) - 1;
+    bool fits = false;
+    TRY(plan_minimum(session, purpose, &fits, fault));
+    if (!fits) {
+        return OK;
+    }
+    TRY(find_singles(session, purpose, 0, last, found, fault));
+    if (found->count == 0) {
+        TRY(try_together(session, purpose, &found->remedies[0], &fits, fault));
+        found->count += fits;
+    }
+    return find_singles(session, purpose, last, last + 1, found, fault);
+}
+
 enum status remedies_find(const struct session *session, enum purpose purpose,
                           struct remedy *remedies, int *count, struct fault *fault) {
-    bool found;
-    enum status status = plan_minimum(session, purpose, &found, fault);
-    if (status != OK || !found) {
-        *count = 0;
-        return status;
-    }
-    const size_t last = ARRAY_COUNT(REDUCTIONS) - 1;
-    struct found_remedies singles = {.remedies = remedies};
-    status = find_singles(session, purpose, 0, last, &singles, fault);
-    if (status == OK && singles.count == 0) {
-        status = try_together(session, purpose, &remedies[0], &found, fault);
-        singles.count += status == OK && found;
-    }
-    if (status == OK) {
-        status = find_singles(session, purpose, last, last + 1, &singles, fault);
-    }
-    if (status == OK) {
-        *count = singles.count;
-    }
-    return status;
+    struct found_remedies found = {.remedies = remedies};
+    TRY(find(session, purpose, &found, fault));
+    *count = found.count;
+    return OK;
 }
 
 void remedies_write(const struct remedy *remedies, int count, struct text *text) {

@@ -1,12 +1,10 @@
+
 #include "runtime/session/session.h"
 
 #include "runtime/model/families/families.h"
 #include "runtime/session/batch.h"
 #include "runtime/settings/model_config.h"
 #include "targets/probe/detect.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64 };
 
@@ -16,9 +14,7 @@ static bool has_suffix(const char *what, const char *suffix) {
 }
 
 static const char *shared_by(const char *source, int ranks, struct region *region) {
-    char text[2 * NAME_BYTES];
-    snprintf(text, sizeof text, "%.200s, shared by %d ranks", source, ranks);
-    return region_copy_text(region, text);
+    return region_format(region, "%.200s, shared by %d ranks", source, ranks);
 }
 
 static void share_space(struct target_space *space, int ranks, struct region *region) {
@@ -219,8 +215,6 @@ void session_finish(struct session *session) {
     bool bound = session->bound.program != NULL;
     if (bound) {
         process_unseal();
-    }
-    if (bound) {
         program_disconnect(&session->bound);
     }
     if (session->communicator.methods != NULL) {

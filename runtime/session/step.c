@@ -7,7 +7,6 @@
 #include "transport/site/stop.h"
 
 #include <math.h>
-#include <string.h>
 
 struct step_schedule step_schedule_at(const struct session *session, int64_t step) {
     return (struct step_schedule){.learning_rate = settings_learning_rate(&session->settings, step),

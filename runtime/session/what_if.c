@@ -1,7 +1,5 @@
 #include "runtime/session/what_if.h"
 
-#include <string.h>
-
 void what_if_init(struct what_if *what_if, const struct session *session, enum purpose purpose) {
     memset(what_if, 0, sizeof *what_if);
     what_if->session.settings = session->settings;

@@ -70,25 +70,23 @@ static enum status parse_table(const char *from, int *table, int *count, struct 
 enum status mesh_parse(const char *text, struct region *region, struct mesh *mesh,
                        struct fault *fault) {
     struct mesh_dim dims[MESH_DIMS_MAX];
+    struct mesh plain;
     int dim_count;
+    int count;
     const char *colon = strchr(text, ':');
     const char *end = colon != NULL ? colon : text + strlen(text);
-    enum status status = parse_dims(text, end, dims, &dim_count, fault);
-    if (status != OK || colon == NULL) {
-        return status != OK ? status : mesh_init(dims, dim_count, NULL, region, mesh, fault);
+    TRY(parse_dims(text, end, dims, &dim_count, fault));
+    TRY(mesh_init(dims, dim_count, NULL, region, &plain, fault));
+    if (colon == NULL) {
+        *mesh = plain;
+        return OK;
     }
-    struct mesh plain;
-    int count;
     int *table = region_alloc(region, RANKS_MAX, sizeof *table);
-    status = mesh_init(dims, dim_count, NULL, region, &plain, fault);
-    if (status == OK) {
-        status = parse_table(colon + 1, table, &count, fault);
-    }
-    if (status == OK && count != plain.ranks) {
-        status = fault_set(fault, STATUS_INPUT, "mesh", FORM,
+    TRY(parse_table(colon + 1, table, &count, fault));
+    return count == plain.ranks
+               ? mesh_init(dims, dim_count, table, region, mesh, fault)
+               : fault_set(fault, STATUS_INPUT, "mesh", FORM,
                            "the table has %d ranks, the mesh %d cells", count, plain.ranks);
-    }
-    return status == OK ? mesh_init(dims, dim_count, table, region, mesh, fault) : status;
 }
 
 static void print_cells(const struct mesh *mesh, struct text *text) {

@@ -2,8 +2,6 @@
 
 #include "base/text.h"
 
-#include <string.h>
-
 static bool matches(const char *pattern, const char *name) {
     size_t length = strlen(pattern);
     if (pattern[length - 1] == '*') {

@@ -1,7 +1,5 @@
 #include "runtime/shard/spans.h"
 
-#include <string.h>
-
 /* The search for the spans of one graph. */
 struct search {
     const struct graph *graph;

@@ -2,8 +2,6 @@
 
 #include "base/text.h"
 
-#include <string.h>
-
 static const struct zero_row ROWS[ZERO_STAGES] = {
     {.params = false, .gradients = false, .optimizer = false},
     {.params = false, .gradients = false, .optimizer = true},

@@ -1,11 +1,9 @@
+#include "base/bytes.h"
 #include "runtime/shard/shard.h"
 
 #include "base/bytes.h"
 #include "runtime/shard/pattern.h"
 #include "runtime/shard/wrap.h"
-
-#include <stdio.h>
-#include <string.h>
 
 struct layout {
     const struct blueprint *blueprint;
@@ -86,9 +84,7 @@ static struct unit start_unit(const struct wrapping *wrapping, int group, bool f
     struct unit unit = {
         .name = wrapping->names[group], .layer = wrapping->layers[group], .frozen = frozen};
     if (frozen) {
-        char name[NAME_BYTES + 16];
-        snprintf(name, sizeof name, "%s.frozen", unit.name);
-        unit.name = region_copy_text(region, name);
+        unit.name = region_format(region, "%s.frozen", unit.name);
     }
     return unit;
 }

@@ -4,7 +4,6 @@
 #include "runtime/shard/pattern.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static bool in_final(enum param_kind kind) {
     return kind == PARAM_FINAL_NORM || kind == PARAM_FINAL_NORM_BIAS || kind == PARAM_HEAD;
@@ -29,9 +28,7 @@ static const char *block_name(const struct blueprint *blueprint, int block, stru
     if (block == 1 + (int)blueprint->layers) {
         return "final";
     }
-    char name[32];
-    snprintf(name, sizeof name, "layers.%d", block - 1);
-    return region_copy_text(region, name);
+    return region_format(region, "layers.%d", block - 1);
 }
 
 static struct wrapping allocate(const struct blueprint *blueprint, int groups,
@@ -75,9 +72,7 @@ static const char *joined_name(const struct blueprint *blueprint, int first, int
     const char *begin = block_name(blueprint, first, region);
     const char *end = block_name(blueprint, last, region);
     bool layers = first > 0 && last < block_count(blueprint) - 1;
-    char name[80];
-    snprintf(name, sizeof name, "%s..%s", begin, layers ? end + strlen("layers.") : end);
-    return region_copy_text(region, name);
+    return region_format(region, "%s..%s", begin, layers ? end + strlen("layers.") : end);
 }
 
 /* Join blocks in order until each group has at least `elements_min` parameters. A smaller rest at

@@ -2,8 +2,6 @@
 
 #include "base/log.h"
 #include "runtime/checkpoint/weights.h"
-#include "runtime/model/model.h"
-#include "runtime/swarm/ledger/merkle.h"
 #include "runtime/swarm/replica/replica.h"
 #include "transport/site/stop.h"
 
@@ -95,20 +93,17 @@ static void add_leaves(struct genesis *genesis) {
 
 static enum status add_all(struct genesis *genesis, int64_t stretch) {
     int64_t elements = blueprint_elements(genesis->blueprint);
-    enum status status = OK;
     merkle_begin(&genesis->stream);
-    for (int64_t begin = 0; begin < elements && status == OK; begin += stretch) {
+    for (int64_t begin = 0; begin < elements; begin += stretch) {
         genesis->begin = begin;
         genesis->count = elements - begin < stretch ? elements - begin : stretch;
-        status = fill(genesis);
-        if (status == OK) {
-            add_leaves(genesis);
-        }
-        if (status == OK && stop_requested()) {
-            status = fault_set(genesis->fault, STATUS_STOPPED, "genesis", NULL, "asked to stop");
+        TRY(fill(genesis));
+        add_leaves(genesis);
+        if (stop_requested()) {
+            return fault_set(genesis->fault, STATUS_STOPPED, "genesis", NULL, "asked to stop");
         }
     }
-    return status;
+    return OK;
 }
 
 enum status genesis_root(const struct settings *settings, const struct blueprint *blueprint,

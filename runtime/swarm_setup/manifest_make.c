@@ -7,8 +7,6 @@
 #include "runtime/settings/model_config.h"
 #include "runtime/swarm_setup/genesis.h"
 
-#include <string.h>
-
 enum { SHOWN_BYTES = 160 };
 
 static enum status read_model(struct manifest_draft *offer, struct region *region,

@@ -6,7 +6,6 @@
 #include "runtime/swarm_setup/swarm_memory.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* ---- checks ---- */
 
@@ -54,11 +53,9 @@ static void charge_once(struct session *session, uint64_t bytes) {
     struct target *share = region_alloc(region, 1, sizeof *share);
     *share = *session->target;
     struct target_space *device = &share->spaces[SPACE_DEVICE];
-    char source[2 * NAME_BYTES];
-    snprintf(source, sizeof source, "%.200s, but for what rank 0 alone keeps of the swarm",
-             device->capacity_source);
     device->capacity_bytes += bytes / ranks * (ranks - 1);
-    device->capacity_source = region_copy_text(region, source);
+    device->capacity_source = region_format(
+        region, "%.200s, but for what rank 0 alone keeps of the swarm", device->capacity_source);
     session->target = share;
 }
 

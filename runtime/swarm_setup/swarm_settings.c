@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const double QUORUM = 0.5;
 static const char COMMAND_LINE[] = "command line";

@@ -4,12 +4,10 @@
 #include "base/log.h"
 #include "runtime/swarm/tracker/allow_list.h"
 #include "runtime/swarm/tracker/tracker_import.h"
-#include "transport/identity/address.h"
 #include "transport/identity/identity.h"
 #include "transport/messages/messages.h"
 #include "transport/site/stop.h"
 
-#include <string.h>
 #include <unistd.h>
 
 static const char SCHEME[] = "tcp://";
@@ -94,9 +92,8 @@ static enum status choose_address(struct tracker_setup *track,
     const char *host = track->listen + sizeof SCHEME - 1;
     bool is_everywhere =
         *host == '*' || strncmp(host, "0.0.0.0:", 8) == 0 || strncmp(host, "[::]:", 5) == 0;
-    enum status status = OK;
     if (wish->address != NULL) {
-        status = with_scheme(wish->address, "--public", address, fault);
+        TRY(with_scheme(wish->address, "--public", address, fault));
     } else if (before != NULL && wish->listen == NULL) {
         memcpy(address, before->tracker.address, sizeof before->tracker.address);
     } else if (!is_everywhere) {
@@ -106,8 +103,8 @@ static enum status choose_address(struct tracker_setup *track,
         struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
         text_add(&text, "%s%s:%s", SCHEME, local_address(own), port);
     }
-    const char *wrong = status == OK ? address_error(address) : NULL;
-    return wrong == NULL ? status : bad_address(address, "--public", wrong, fault);
+    const char *wrong = address_error(address);
+    return wrong == NULL ? OK : bad_address(address, "--public", wrong, fault);
 }
 
 /* Other processes use these paths in other folders: make them absolute. */
@@ -222,19 +219,20 @@ static enum status fault_of_lost_store(const struct tracker_setup *track, struct
 
 static enum status check_store(const struct tracker_setup *track, const char *copy,
                                struct fault *fault) {
+    if (copy == NULL) {
+        bool has_entries = true;
+        TRY(tracker_store_has_entries(track->store, &has_entries, fault));
+        return has_entries ? OK : fault_of_lost_store(track, fault);
+    }
     const struct tracker_import import = {.from = copy,
                                           .store = track->store,
                                           .tracker_key = track->keys.public_keys.sign,
                                           .manifest = track->manifest.hash};
     uint64_t count = 0;
-    bool has_entries = true;
-    enum status status = copy == NULL ? tracker_store_has_entries(track->store, &has_entries, fault)
-                                      : tracker_import(&import, &count, fault);
-    if (status == OK && copy != NULL) {
-        log_line(LOG_INFO, "recreated the store from %s: %llu entries", copy,
-                 (unsigned long long)count);
-    }
-    return status == OK && !has_entries ? fault_of_lost_store(track, fault) : status;
+    TRY(tracker_import(&import, &count, fault));
+    log_line(LOG_INFO, "recreated the store from %s: %llu entries", copy,
+             (unsigned long long)count);
+    return OK;
 }
 
 /* A copy of the ledger is of no use without the manifest of its swarm. */
@@ -245,46 +243,41 @@ static enum status fault_of_missing_manifest(const struct tracker_setup *track,
                      "is missing, and identifies the swarm of the ledger");
 }
 
+/* Returns the manifest of a swarm that was created before; *before is NULL for a new one. */
+static enum status find_before(struct tracker_setup *track, const struct tracker_setup_args *wish,
+                               struct region *region, const struct manifest **before,
+                               struct fault *fault) {
+    *before = NULL;
+    if (file_exists(track->manifest_path)) {
+        *before = &track->manifest;
+        return read_before(track, region, fault);
+    }
+    return wish->ledger == NULL ? OK : fault_of_missing_manifest(track, fault);
+}
+
+static enum status check_before(struct tracker_setup *track, const struct tracker_setup_args *wish,
+                                struct fault *fault) {
+    TRY(manifest_draft_matches(&track->offer, &track->manifest, track->manifest_path, &track->join,
+                               fault));
+    return check_store(track, wish->ledger, fault);
+}
+
 enum status tracker_setup_prepare(const struct tracker_setup_args *wish, struct region *region,
                                   struct tracker_setup *track, struct fault *fault) {
+    const struct manifest *before;
     bool made = false;
     TRY(manifest_draft_read(wish->run_path, wish->overrides, wish->override_count, region,
                             &track->offer, fault));
-    enum status status = place_files(track, wish, fault);
-    if (status == OK) {
-        status = file_make_folders(track->state, fault);
-    }
-    if (status == OK) {
-        status = identity_load_or_create(track->identity, &track->keys, &made, fault);
-    }
-    bool is_old = status == OK && file_exists(track->manifest_path);
-    if (is_old) {
-        status = read_before(track, region, fault);
-    }
-    if (status == OK && !is_old && wish->ledger != NULL) {
-        status = fault_of_missing_manifest(track, fault);
-    }
-    const struct manifest *before = is_old ? &track->manifest : NULL;
+    TRY(place_files(track, wish, fault));
+    TRY(file_make_folders(track->state, fault));
+    TRY(identity_load_or_create(track->identity, &track->keys, &made, fault));
+    TRY(find_before(track, wish, region, &before, fault));
     track->join.keys = track->keys.public_keys;
-    if (status == OK) {
-        status = choose_listen(track, wish, before, fault);
-    }
-    if (status == OK) {
-        status = choose_address(track, wish, before, fault);
-    }
-    if (status == OK) {
-        status = is_old ? manifest_draft_matches(&track->offer, before, track->manifest_path,
-                                                 &track->join, fault)
-                        : make_swarm(track, region, fault);
-    }
-    if (status == OK && is_old) {
-        status = check_store(track, wish->ledger, fault);
-    }
-    if (status == OK) {
-        track->offer.terms.manifest = &track->manifest;
-        status = write_copy(track, wish->run_path, fault);
-    }
-    return status;
+    TRY(choose_listen(track, wish, before, fault));
+    TRY(choose_address(track, wish, before, fault));
+    TRY(before != NULL ? check_before(track, wish, fault) : make_swarm(track, region, fault));
+    track->offer.terms.manifest = &track->manifest;
+    return write_copy(track, wish->run_path, fault);
 }
 
 struct tracker_loop_options tracker_setup_options(const struct tracker_setup *track) {

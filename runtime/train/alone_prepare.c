@@ -6,7 +6,6 @@
 #include "runtime/train/train.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static const double DISK_BYTES_PER_S = 200e6; /* of a slow SATA disk, until a save is measured */

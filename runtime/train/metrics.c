@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { LINE_BYTES = 2048, RANK_BYTES = 256 };

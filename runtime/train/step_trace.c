@@ -2,12 +2,10 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "runtime/program/trace_file.h"
 #include "runtime/train/metrics.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { NUMBER_BYTES = 24, STEPS_MAX = 1000 };
 

@@ -2,7 +2,7 @@
  * share; this header is the run alone, for `skep train`: from settings to the exported model, over
  * resume, steps, evaluations and snapshots. The room owns no memory outside its structs.
  *
- * public   metrics.h outputs.h progress.h trainer.h */
+ * public   metrics.h progress.h trainer.h */
 #ifndef SKEP_TRAIN_TRAIN_H
 #define SKEP_TRAIN_TRAIN_H
 

@@ -61,16 +61,50 @@ void trainer_add_copy(struct trainer *trainer, const char *file, const char *pre
 }
 
 enum status trainer_describe(struct trainer *trainer, struct fault *fault) {
-    return outputs_describe(&trainer->session, &trainer->outputs, fault);
+    struct session *session = &trainer->session;
+    struct outputs *outputs = &trainer->outputs;
+    TRY(session_config(session, &outputs->config_text, &outputs->config_length, fault));
+    size_t bytes = settings_describe_bytes_max(&session->settings);
+    struct text text = text_over(region_alloc(&session->region, bytes, 1), bytes);
+    settings_describe(&session->settings, false, &text);
+    ASSERT(!text.truncated);
+    if (text.length >= SNAPSHOT_KEYS_BYTES_MAX) {
+        return fault_set(fault, STATUS_INPUT, session->settings.run_file,
+                         "name the files of data.train by a pattern",
+                         "the settings take %zu bytes, a snapshot has space for %d", text.length,
+                         SNAPSHOT_KEYS_BYTES_MAX);
+    }
+    outputs->keys = text.bytes;
+    return OK;
 }
 
 enum status trainer_plan_export(struct trainer *trainer, struct fault *fault) {
-    return outputs_plan_export(&trainer->session, &trainer->saved[0].set, &trainer->outputs, fault);
+    struct session *session = &trainer->session;
+    struct outputs *outputs = &trainer->outputs;
+    struct weights_save_args save = {.folder = session->settings.export_folder,
+                                     .model_folder = session->model_folder,
+                                     .config_text = outputs->config_text,
+                                     .config_length = outputs->config_length,
+                                     .set = trainer->saved[0].set,
+                                     .dtype = (enum dtype)session->settings.params_dtype,
+                                     .ranks = session_checkpoint_site(session)};
+    return weights_save_plan(&save, &session->region, &outputs->export, fault);
 }
 
 enum status trainer_make_writer(struct trainer *trainer, struct fault *fault) {
-    return outputs_make_writer(&trainer->session, trainer->saved, trainer->group_count,
-                               &trainer->outputs, fault);
+    struct session *session = &trainer->session;
+    struct outputs *outputs = &trainer->outputs;
+    struct snapshot_args args = {.folder = session->settings.snapshot_folder,
+                                 .keep = (int)session->settings.snapshot_keep,
+                                 .groups = trainer->saved,
+                                 .group_count = trainer->group_count,
+                                 .ranks = session_checkpoint_site(session),
+                                 .config_text = outputs->config_text,
+                                 .config_length = outputs->config_length,
+                                 .model_folder = session->model_folder,
+                                 .keys = outputs->keys,
+                                 .plan_hash = session->program.hash};
+    return snapshot_writer_init(&args, &session->region, &outputs->writer, fault);
 }
 
 void trainer_plan_memories(struct trainer *trainer) {

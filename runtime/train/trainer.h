@@ -4,14 +4,25 @@
 #ifndef SKEP_TRAIN_TRAINER_H
 #define SKEP_TRAIN_TRAINER_H
 
+#include "runtime/checkpoint/snapshot.h"
+#include "runtime/checkpoint/weights.h"
 #include "runtime/session/session.h"
 #include "runtime/train/metrics.h"
-#include "runtime/train/outputs.h"
 #include "runtime/train/progress.h"
 
 enum {
     SNAPSHOT_GROUPS_MAX = 5, /* weights, two moments; of a member also momentum and feedback */
     SKIPPED_IN_ROW_MAX = 20
+};
+
+/* The files that a run writes: its snapshots, and the model folder at its end. Their layout is
+ * planned before seal. */
+struct outputs {
+    const char *config_text; /* config.json as in the model folder */
+    size_t config_length;
+    const char *keys; /* the effective settings, as snapshots contain them */
+    struct snapshot_writer writer;
+    struct weights_save export;
 };
 
 struct trainer {
@@ -50,10 +61,18 @@ void trainer_add_group(struct trainer *trainer, const struct snapshot_group *sav
 void trainer_add_copy(struct trainer *trainer, const char *file, const char *prefix,
                       enum param_view view); /* a view of all parameters */
 
-/* trainer_describe, trainer_plan_export, trainer_make_writer: outputs.h for this trainer, whose
- * first group holds the weights. */
+/* trainer_describe: read config.json and write the settings as text.
+ * memory  in the session's region
+ * errors  those of session_config; STATUS_INPUT when the settings are too long for a snapshot */
 MUST_CHECK enum status trainer_describe(struct trainer *trainer, struct fault *fault);
+
+/* trainer_plan_export: plan the model folder of the first group, the weights. After
+ * trainer_describe.
+ * errors  those of weights_save_plan */
 MUST_CHECK enum status trainer_plan_export(struct trainer *trainer, struct fault *fault);
+
+/* trainer_make_writer: plan snapshots of all groups. After trainer_describe.
+ * errors  those of snapshot_writer_init */
 MUST_CHECK enum status trainer_make_writer(struct trainer *trainer, struct fault *fault);
 
 /* trainer_plan_memories: memory for the reports of all ranks. */

@@ -12,7 +12,8 @@ valloc pvalloc strdup strndup asprintf vasprintf getline getdelim open_memstream
 fopen64 fdopen freopen fclose fread fwrite fgets fputs puts printf vprintf fprintf vfprintf putchar
 perror opendir fdopendir readdir readdir64 closedir scandir glob glob64 popen system dlopen
 mmap mmap64 munmap mremap brk sbrk qsort qsort_r setenv putenv getaddrinfo pthread_create tmpfile
-region_alloc region_copy_text json_parse yaml_parse thread_start""".split())
+region_alloc region_copy_text region_format region_grow json_parse yaml_parse
+thread_start""".split())
 
 BEFORE = "before the seal only: "
 
@@ -75,7 +76,7 @@ EARLY = {
                 "session.c", "what_if.c"},
     "swarm_setup": {"genesis.c", "manifest_make.c", "member_session.c", "preflight.c",
                     "swarm_memory.c", "swarm_settings.c", "tracker_setup.c"},
-    "training": {"alone_prepare.c", "outputs.c", "resume.c"},
+    "training": {"alone_prepare.c", "resume.c"},
     "inner_training": {"member_replica.c", "member_settings.c"},
     "checkpoint": {"config_text.c", "json_scan.c", "safetensors.c", "safetensors_parse.c",
                    "snapshot_export.c", "snapshot_read.c", "weight_files.c",

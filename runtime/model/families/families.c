@@ -1,14 +1,11 @@
 #include "runtime/model/families/families.h"
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "runtime/model/families/family.h"
 #include "runtime/model/families/hf_fields.h"
-#include "runtime/model/model.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static const char SUPPORTED[] = "llama, mistral, qwen2, qwen3, gpt2";
 static const float INIT_STD_DEFAULT = 0.02f;

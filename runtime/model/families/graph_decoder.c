@@ -2,18 +2,6 @@
  * grouped queries, SwiGLU. The blueprint holds their differences. */
 #include "runtime/model/families/family.h"
 
-static int linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
-                  enum param_kind bias_kind, const char *name) {
-    int weight = graph_param(graph, weight_kind, layer);
-    int bias = graph_param(graph, bias_kind, layer);
-    int64_t rows = graph->tensors[x].rows;
-    int out = graph_activation(graph, name, layer, rows, graph->tensors[weight].rows);
-    const int operands[] = {
-        [LINEAR_X] = x, [LINEAR_WEIGHT] = weight, [LINEAR_BIAS] = bias, [LINEAR_OUT] = out};
-    graph_op(graph, OP_LINEAR, layer, operands, LINEAR_OPERANDS);
-    return out;
-}
-
 static int rmsnorm(struct graph *graph, int layer, int x, int weight, int64_t heads,
                    const char *name) {
     struct tensor shape = graph->tensors[x];
@@ -82,9 +70,9 @@ static struct qkv qkv_in_one_product(struct graph *graph, int layer, int x) {
 
 static struct qkv qkv_in_three_products(struct graph *graph, int layer, int x) {
     const struct blueprint *blueprint = graph->blueprint;
-    struct qkv qkv = {linear(graph, layer, x, PARAM_Q, PARAM_Q_BIAS, "q"),
-                      linear(graph, layer, x, PARAM_K, PARAM_K_BIAS, "k"),
-                      linear(graph, layer, x, PARAM_V, PARAM_V_BIAS, "v")};
+    struct qkv qkv = {graph_linear(graph, layer, x, PARAM_Q, PARAM_Q_BIAS, "q"),
+                      graph_linear(graph, layer, x, PARAM_K, PARAM_K_BIAS, "k"),
+                      graph_linear(graph, layer, x, PARAM_V, PARAM_V_BIAS, "v")};
     if (blueprint->qk_norm) {
         int q_weight = graph_param(graph, PARAM_Q_NORM, layer);
         int k_weight = graph_param(graph, PARAM_K_NORM, layer);
@@ -95,13 +83,13 @@ static struct qkv qkv_in_three_products(struct graph *graph, int layer, int x) {
 }
 
 static int mlp(struct graph *graph, int layer, int x) {
-    int gate = linear(graph, layer, x, PARAM_GATE, PARAM_GATE_BIAS, "gate");
-    int up = linear(graph, layer, x, PARAM_UP, PARAM_UP_BIAS, "up");
+    int gate = graph_linear(graph, layer, x, PARAM_GATE, PARAM_GATE_BIAS, "gate");
+    int up = graph_linear(graph, layer, x, PARAM_UP, PARAM_UP_BIAS, "up");
     struct tensor shape = graph->tensors[up];
     int product = graph_activation(graph, "swiglu", layer, shape.rows, shape.columns);
     const int operands[] = {[SWIGLU_GATE] = gate, [SWIGLU_UP] = up, [SWIGLU_OUT] = product};
     graph_op(graph, OP_SWIGLU, layer, operands, SWIGLU_OPERANDS);
-    return linear(graph, layer, product, PARAM_DOWN, PARAM_DOWN_BIAS, "down");
+    return graph_linear(graph, layer, product, PARAM_DOWN, PARAM_DOWN_BIAS, "down");
 }
 
 static int block(struct graph *graph, int layer, int x) {
@@ -114,7 +102,7 @@ static int block(struct graph *graph, int layer, int x) {
     rope(graph, layer, qkv.q, blueprint->heads);
     rope(graph, layer, qkv.k, blueprint->kv_heads);
     int attended = graph_attention(graph, layer, &qkv);
-    int projected = linear(graph, layer, attended, PARAM_O, PARAM_O_BIAS, "projected");
+    int projected = graph_linear(graph, layer, attended, PARAM_O, PARAM_O_BIAS, "projected");
     int middle = graph_add(graph, layer, x, projected, "middle");
     weight = graph_param(graph, PARAM_MLP_NORM, layer);
     normed = rmsnorm(graph, layer, middle, weight, 1, "mlp_norm");

@@ -2,19 +2,6 @@
  * weights stored [in, out]. */
 #include "runtime/model/families/family.h"
 
-static int linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
-                  enum param_kind bias_kind, const char *name) {
-    int weight = graph_param(graph, weight_kind, layer);
-    int bias = graph_param(graph, bias_kind, layer);
-    int64_t rows = graph->tensors[x].rows;
-    int out = graph_activation(graph, name, layer, rows, graph->tensors[weight].columns);
-    const int operands[] = {
-        [LINEAR_X] = x, [LINEAR_WEIGHT] = weight, [LINEAR_BIAS] = bias, [LINEAR_OUT] = out};
-    struct op *op = graph_op(graph, OP_LINEAR, layer, operands, LINEAR_OPERANDS);
-    op->transposed = true;
-    return out;
-}
-
 static int layernorm(struct graph *graph, int layer, int x, enum param_kind weight_kind,
                      enum param_kind bias_kind, const char *name) {
     struct tensor shape = graph->tensors[x];
@@ -33,7 +20,7 @@ static int layernorm(struct graph *graph, int layer, int x, enum param_kind weig
 
 static int attention(struct graph *graph, int layer, int x) {
     int64_t hidden = graph->blueprint->hidden;
-    int qkv = linear(graph, layer, x, PARAM_QKV, PARAM_QKV_BIAS, "qkv");
+    int qkv = graph_linear(graph, layer, x, PARAM_QKV, PARAM_QKV_BIAS, "qkv");
     struct qkv views;
     views.q = graph_view(graph, qkv, "q", 0, hidden);
     views.k = graph_view(graph, qkv, "k", hidden, hidden);
@@ -45,14 +32,14 @@ static int block(struct graph *graph, int layer, int x) {
     int normed = layernorm(graph, layer, x, PARAM_ATTENTION_NORM, PARAM_ATTENTION_NORM_BIAS,
                            "attention_norm");
     int attended = attention(graph, layer, normed);
-    int projected = linear(graph, layer, attended, PARAM_O, PARAM_O_BIAS, "projected");
+    int projected = graph_linear(graph, layer, attended, PARAM_O, PARAM_O_BIAS, "projected");
     int middle = graph_add(graph, layer, x, projected, "middle");
     normed = layernorm(graph, layer, middle, PARAM_MLP_NORM, PARAM_MLP_NORM_BIAS, "mlp_norm");
-    int up = linear(graph, layer, normed, PARAM_UP, PARAM_UP_BIAS, "up");
+    int up = graph_linear(graph, layer, normed, PARAM_UP, PARAM_UP_BIAS, "up");
     struct tensor shape = graph->tensors[up];
     int active = graph_activation(graph, "gelu", layer, shape.rows, shape.columns);
     graph_op(graph, OP_GELU, layer, (int[]){[GELU_X] = up, [GELU_OUT] = active}, GELU_OPERANDS);
-    int down = linear(graph, layer, active, PARAM_DOWN, PARAM_DOWN_BIAS, "down");
+    int down = graph_linear(graph, layer, active, PARAM_DOWN, PARAM_DOWN_BIAS, "down");
     return graph_add(graph, layer, middle, down, "out");
 }
 

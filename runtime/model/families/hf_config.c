@@ -2,8 +2,6 @@
 
 #include "base/text.h"
 
-#include <string.h>
-
 enum { SHOWN_TEXT_MAX = 60 };
 
 static void *member_of(struct hf_config *config, const struct hf_field *field) {

@@ -2,8 +2,6 @@
 
 #include "base/text.h"
 
-#include <string.h>
-
 enum { NOTICE_BYTES = 256, FIELDS_MAX = 64 };
 
 /* Fields of files on the Hub that have no effect on training or on logits. */
@@ -154,6 +152,20 @@ static enum status unknown_field_fault(const struct json_node *member,
                       "is not known for this model_type and may change the mathematics");
 }
 
+static enum status check_member(const struct json_node *member, const struct hf_field *fields,
+                                int field_count, struct text *notice, struct fault *fault) {
+    const struct neutral_field *neutral = neutral_named(member->key);
+    if (json_node_is_null(member) || is_read(member->key, fields, field_count) ||
+        is_in(member->key, HARMLESS, ARRAY_COUNT(HARMLESS))) {
+        return OK;
+    }
+    if (is_in(member->key, DROPOUTS, ARRAY_COUNT(DROPOUTS))) {
+        return check_dropout(member, notice, fault);
+    }
+    return neutral != NULL ? check_neutral(member, neutral, fault)
+                           : unknown_field_fault(member, fields, field_count, fault);
+}
+
 enum status hf_fields_check(const struct json_node *root, const struct hf_field *fields,
                             int field_count, struct region *region, const char **notice,
                             struct fault *fault) {
@@ -161,23 +173,7 @@ enum status hf_fields_check(const struct json_node *root, const struct hf_field 
     struct text text = text_over(line, sizeof line);
     struct json_walk walk = json_walk_over(root);
     while (json_walk_next(&walk)) {
-        const char *name = walk.member.key;
-        const struct neutral_field *neutral = neutral_named(name);
-        enum status status = OK;
-        if (json_node_is_null(&walk.member) || is_read(name, fields, field_count) ||
-            is_in(name, HARMLESS, ARRAY_COUNT(HARMLESS))) {
-            continue;
-        }
-        if (is_in(name, DROPOUTS, ARRAY_COUNT(DROPOUTS))) {
-            status = check_dropout(&walk.member, &text, fault);
-        } else if (neutral != NULL) {
-            status = check_neutral(&walk.member, neutral, fault);
-        } else {
-            status = unknown_field_fault(&walk.member, fields, field_count, fault);
-        }
-        if (status != OK) {
-            return status;
-        }
+        TRY(check_member(&walk.member, fields, field_count, &text, fault));
     }
     *notice = NULL;
     if (text.length > 0) {

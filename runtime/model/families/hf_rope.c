@@ -4,7 +4,6 @@
 #include "base/text.h"
 
 #include <math.h>
-#include <string.h>
 
 static const double THETA_DEFAULT = 10000.0; /* of every class with a rotary embedding */
 static const double THETA_MAX = 1e18;
