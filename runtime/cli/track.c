@@ -20,8 +20,8 @@ struct request {
     bool json;
 };
 
-/* From here on, SIGINT, SIGTERM and SIGHUP end the loop's wait. Threads inherit the signal mask, so
- * none of them receives these signals. */
+/* Makes SIGINT, SIGTERM and SIGHUP readable from *fd, which ends the loop's wait. Threads started
+ * later inherit the signal mask, so none of them receives these signals. */
 static enum status watch_signals(int *fd, struct fault *fault) {
     sigset_t signals;
     sigemptyset(&signals);
@@ -29,7 +29,7 @@ static enum status watch_signals(int *fd, struct fault *fault) {
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit is handled like a full disk */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then only fails */
     *fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     return *fd >= 0 ? OK
                     : fault_set_errno(fault, STATUS_FAILED, "signals", "cannot be watched", errno);
@@ -42,8 +42,8 @@ static void print_json(const struct tracker_setup *setup, const char *join) {
     json_add_text(json, "name", setup->manifest.name);
     json_add_hex(json, "hash", setup->manifest.hash.bytes, HASH_BYTES);
     json_add_text(json, "manifest", setup->manifest_path);
-    json_add_text(json, "roster", setup->roster);
-    json_add_text(json, "state", setup->state);
+    json_add_text(json, "roster", setup->allow_list_path);
+    json_add_text(json, "state", setup->state_folder);
     json_stdout_end(&out);
 }
 
@@ -62,8 +62,8 @@ static void report_listening(const struct request *request,
     log_line(LOG_INFO, "swarm %s, manifest %.16s%s in %s", setup->manifest.name,
              hash_hex(&setup->manifest.hash, hash), setup->is_new ? ", created now," : "",
              setup->manifest_path);
-    log_line(LOG_INFO, "listening on %s, advertised as %s; allow-list: %s", setup->listen,
-             setup->join.address, setup->roster);
+    log_line(LOG_INFO, "listening on %s, advertised as %s; allow-list: %s", setup->listen_address,
+             setup->join.address, setup->allow_list_path);
     log_line(LOG_INFO, "%u slices, at most %u members, %u committed rounds; %s of memory reserved",
              options->settings.slice_count, options->members_max, options->settings.commits_max,
              text_bytes(tracker_loop_bytes(options), bytes));
@@ -102,12 +102,12 @@ static void finish_track(void *context) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--listen", TEXT, args.listen)},
-    {OPTION("--public", TEXT, args.address)},
-    {OPTION("--state", TEXT, args.state)},
-    {OPTION("--roster", TEXT, args.roster)},
-    {OPTION("--identity", TEXT, args.identity)},
-    {OPTION("--ledger", TEXT, args.ledger)},
+    {OPTION("--listen", TEXT, args.listen_address)},
+    {OPTION("--public", TEXT, args.public_address)},
+    {OPTION("--state", TEXT, args.state_folder)},
+    {OPTION("--roster", TEXT, args.allow_list_path)},
+    {OPTION("--identity", TEXT, args.identity_path)},
+    {OPTION("--ledger", TEXT, args.ledger_copy_path)},
     {OPTION("--json", FLAG, json)},
 };
 

@@ -44,7 +44,7 @@ static enum status bind_device(struct session *session, struct replica *replica,
         const struct replica_cuda_args args = {
             .with = cuda_program_compute(&session->bound),
             .gpu = session->bound.port.cuda,
-            .slots = swarm_extent_at(session, SWARM_EXTENT_STRETCHES)};
+            .slots = swarm_extent_at(session, SWARM_EXTENT_DEVICE_SLOTS)};
         return replica_cuda_init(&args, replica, made, fault);
     }
 #endif
@@ -56,8 +56,8 @@ static enum status bind_device(struct session *session, struct replica *replica,
 
 enum status swarm_replica_bind(struct session *session, const struct replica_shape *shape,
                                struct replica *replica, struct fault *fault) {
-    ASSERT(session->resident_count == SWARM_EXTENTS);
-    struct hash *names = swarm_extent_at(session, SWARM_EXTENT_NAMES);
+    ASSERT(session->resident_count == SWARM_EXTENT_COUNT);
+    struct hash *names = swarm_extent_at(session, SWARM_EXTENT_LEAF_HASHES);
     *replica = (struct replica){
         .shape = *shape,
         .compute = &session->bound.compute,
@@ -67,13 +67,13 @@ enum status swarm_replica_bind(struct session *session, const struct replica_sha
         .residual = swarm_extent_at(session, SWARM_EXTENT_RESIDUAL),
         .contribution = swarm_extent_at(session, SWARM_EXTENT_CONTRIBUTION),
         .results = swarm_extent_at(session, SWARM_EXTENT_RESULTS),
-        .slots = swarm_extent_at(session, SWARM_EXTENT_SLOTS),
-        .residual_sources = swarm_extent_at(session, SWARM_EXTENT_MARKS),
+        .slots = swarm_extent_at(session, SWARM_EXTENT_CONTRIBUTION_SLOTS),
+        .residual_sources = swarm_extent_at(session, SWARM_EXTENT_RESIDUAL_SOURCES),
         .leaves = names,
         .voted_leaves = names + replica_leaf_count(shape->slices.parameter_count),
-        .scratch = swarm_extent_at(session, SWARM_EXTENT_SCRATCH),
+        .scratch = swarm_extent_at(session, SWARM_EXTENT_OUTER_SCRATCH),
     };
-    float *inner = swarm_extent_at(session, SWARM_EXTENT_INNER);
+    float *inner = swarm_extent_at(session, SWARM_EXTENT_INNER_WEIGHTS);
     if (inner != NULL) {
         use_copy(session, inner, replica);
     } else {

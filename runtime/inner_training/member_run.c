@@ -33,7 +33,8 @@ static enum status bind_state(struct member_run *member, struct fault *fault) {
         TRY(swarm_replica_bind(session, &member->swarm.terms.shape, &member->outer.replica, fault));
     }
     if (session_rank_count(session) > 1) {
-        float *flat = is_rank0(member) ? swarm_extent_at(session, SWARM_EXTENT_INNER) : NULL;
+        float *flat =
+            is_rank0(member) ? swarm_extent_at(session, SWARM_EXTENT_INNER_WEIGHTS) : NULL;
         inner_weights_plan(session, flat, &member->inner.weights);
     } else {
         compute_copies_of(session, &member->inner.copies);
@@ -116,7 +117,7 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
     options.ledger_context = &outer->ledger;
     options.ledger_past = ledger_copy_read;
     options.ledger_entry = ledger_copy_add;
-    return member_loop_start(&options, swarm_extent_at(session, SWARM_EXTENT_TABLES),
+    return member_loop_start(&options, swarm_extent_at(session, SWARM_EXTENT_NETWORK_TABLES),
                              &session->region, &member->loop, fault);
 }
 

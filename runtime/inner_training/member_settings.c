@@ -89,7 +89,7 @@ static enum status read_settings(struct member_run *member, struct fault *fault)
     struct member_swarm *swarm = &member->swarm;
     TRY(read_manifest(swarm, &session->region, fault));
     const struct swarm_member_source source = {.manifest = &swarm->manifest,
-                                               .place = swarm->subject,
+                                               .subject = swarm->subject,
                                                .overrides = swarm->args.overrides,
                                                .override_count = swarm->args.override_count};
     return member_session_read(session, &source, &swarm->terms, fault);

@@ -34,7 +34,7 @@ void round_record_plan(struct session *session, const struct replica *replica,
         return;
     }
     record->path = region_alloc(&session->region, PATH_BYTES, 1);
-    record->decoded = swarm_extent_at(session, SWARM_EXTENT_RECORD);
+    record->decoded = swarm_extent_at(session, SWARM_EXTENT_RECORDED_CONTRIBUTION);
     const struct named_vector declared = {"contribution", record->decoded};
     const struct named_vector outer[] = {{"params", replica->params},
                                          {"momentum", replica->momentum}};

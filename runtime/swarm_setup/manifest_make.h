@@ -1,16 +1,16 @@
-/* manifest_make: from a run file to the manifest that a tracker signs and serves. */
+/* manifest_make: creates the manifest of a swarm from a run file. A tracker signs and serves it. */
 #ifndef SKEP_SWARM_SETUP_MANIFEST_MAKE_H
 #define SKEP_SWARM_SETUP_MANIFEST_MAKE_H
 
 #include "runtime/swarm_setup/swarm_setup.h"
 
-/* A run from which a swarm is made. */
+/* A run file and model that were checked, from which a manifest can be created. */
 struct manifest_draft {
     struct settings settings;
     struct blueprint blueprint;
-    char model_folder[PATH_BYTES]; /* "" for a bare config.json */
+    char model_folder[PATH_BYTES]; /* "" if only a config.json was given */
     const char *config_text;
-    const char *run_text; /* from swarm_keys_write */
+    const char *run_text; /* the text that swarm_keys_write wrote */
     struct swarm_terms terms;
 };
 
@@ -18,27 +18,29 @@ struct manifest_draft {
  * weights. The caller sets terms.manifest.
  * memory  in `region`
  * errors  those of settings_open, blueprint_open, settings_check_model, swarm_settings_check,
- *         slices_plan; *offer is then untouched */
+ *         slices_plan; *draft is then untouched */
 MUST_CHECK enum status manifest_draft_read(const char *path, const char *const *overrides,
                                            int override_count, struct region *region,
-                                           struct manifest_draft *offer, struct fault *fault);
+                                           struct manifest_draft *draft, struct fault *fault);
 
 /* manifest_draft_sign: creates the manifest of a new swarm: reads all data files and computes the
  * genesis root.
- * address  of the tracker, valid by address_error; keys: its identity
- * memory   fields in `region` and the offer's; the file's text, NUL-terminated, in `region`
+ * address  the tracker's address; address_error accepts it
+ * keys     the tracker's identity
+ * memory   fields point into `region` and the draft; the file's text, NUL-terminated, is in
+ *          `region`
  * errors   those of data_match_hash, genesis_root and manifest_write; outputs are then untouched */
-MUST_CHECK enum status manifest_draft_sign(const struct manifest_draft *offer, const char *address,
+MUST_CHECK enum status manifest_draft_sign(const struct manifest_draft *draft, const char *address,
                                            const struct key_pairs *keys, struct region *region,
                                            struct manifest *manifest, const char **text,
                                            struct fault *fault);
 
-/* manifest_draft_matches: tests that a manifest made earlier is of this run: the same settings,
- * config.json and tracker keys. Another address is logged. Data and weights are not read, because
- * the manifest has their hashes.
- * errors  STATUS_INPUT at `place`, with the difference */
-MUST_CHECK enum status manifest_draft_matches(const struct manifest_draft *offer,
-                                              const struct manifest *manifest, const char *place,
+/* manifest_draft_matches: checks that an existing manifest was created from this run: the same
+ * settings, config.json and tracker keys. A different address is only logged. Data and weights are
+ * not read, because the manifest has their hashes.
+ * errors  STATUS_INPUT at `subject`; the fault states the first difference */
+MUST_CHECK enum status manifest_draft_matches(const struct manifest_draft *draft,
+                                              const struct manifest *manifest, const char *subject,
                                               const struct join_string *tracker,
                                               struct fault *fault);
 

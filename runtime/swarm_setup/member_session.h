@@ -5,24 +5,25 @@
 #include "runtime/session/session.h"
 #include "runtime/swarm_setup/swarm_setup.h"
 
-/* member_session_read: as session_read, for a member of the swarm whose manifest has been read. The
- * memory that a member needs for the swarm becomes resident extents of the plan, and its disk space
- * part of the disk budget. The model's folder is one that the member names, or "": then the first
- * weights are random or come from other members.
+/* member_session_read: does what session_read does, for a member of the swarm that the manifest
+ * defines. The memory that a member needs for the swarm becomes resident extents of the plan, and
+ * its disk space becomes part of the disk budget. session->model_folder is the folder that the
+ * member's `model` specifies, or "" if it is unset: the initial weights are then random or come
+ * from other members.
  * session  zero-initialised; source->manifest is kept by reference
- * terms    filled in
- * errors   those of swarm_settings_read and session_build; a folder that holds another model */
+ * terms    is filled in
+ * errors   those of swarm_settings_read and session_build; STATUS_INPUT when the folder contains a
+ *          different model */
 MUST_CHECK enum status member_session_read(struct session *session,
                                            const struct swarm_member_source *source,
                                            struct swarm_terms *terms, struct fault *fault);
 
-/* member_session_or_run_read: session_read, where `what` may also be a manifest (*.skep) or a join
- * string, as the commands that only inspect or compute accept it. A join string's manifest is
- * fetched from the tracker.
- * terms  filled in for a manifest; NULL: not needed. session->shared_settings_fixed says whether
- *        `what` was one
- * errors those of session_read, manifest_fetch, manifest_read_file and member_session_read */
-MUST_CHECK enum status member_session_or_run_read(struct session *session, const char *what,
+/* member_session_or_run_read: does what session_read does, but `run_or_swarm` may also be a
+ * manifest file (*.skep) or a join string. For a join string, the manifest is fetched from the
+ * tracker.
+ * terms   is filled in for a swarm; may be NULL. session->shared_settings_fixed is true for a swarm
+ * errors  those of session_read, manifest_fetch, manifest_read_file and member_session_read */
+MUST_CHECK enum status member_session_or_run_read(struct session *session, const char *run_or_swarm,
                                                   const char *const *overrides, int override_count,
                                                   struct swarm_terms *terms, struct fault *fault);
 

@@ -6,8 +6,8 @@
 
 static const double DAY_S = 86400;
 
-/* The lower of a measured rate and a limit; 0 means that one is unknown. */
-static double rate_of(double measured, uint64_t limit) {
+/* The lower of a measured rate and a limit. 0 means unknown, and the other value is then used. */
+static double effective_rate(double measured, uint64_t limit) {
     double limited = (double)limit;
     if (measured <= 0 || limited <= 0) {
         return measured > limited ? measured : limited;
@@ -15,7 +15,7 @@ static double rate_of(double measured, uint64_t limit) {
     return fmin(measured, limited);
 }
 
-static struct fit_exchange exchange_of(const struct swarm_terms *terms, int members) {
+static struct fit_exchange estimate_exchange(const struct swarm_terms *terms, int members) {
     uint64_t encoded = terms->shape.slices.bytes;
     struct fit_exchange exchange = {.members =
                                         members > 0 ? members : (int)terms->shape.members_max};
@@ -29,20 +29,20 @@ static void fill_times(struct fit_report *report) {
     const struct session *session = report->session;
     const struct settings *settings = &session->settings;
     const struct fit_exchange *exchange = &report->exchange;
-    double up = rate_of(report->link.up_bytes_per_s, settings->limit_up);
-    double down = rate_of(report->link.down_bytes_per_s, settings->limit_down);
+    double up = effective_rate(report->link.up_bytes_per_s, settings->limit_up);
+    double down = effective_rate(report->link.down_bytes_per_s, settings->limit_down);
     report->step_s = estimate_step(&session->program.schedule, session->target).seconds;
     report->train_s = report->step_s * (double)settings->swarm_inner_steps;
     double up_s = up > 0 ? (double)exchange->up_bytes / up : 0;
     double down_s = down > 0 ? (double)exchange->down_bytes / down : 0;
     report->exchange_s = fmax(up_s, down_s);
     report->round_s = report->train_s + report->exchange_s;
-    report->tenth_bytes_per_s = (double)exchange->up_bytes / (report->train_s / 9);
-    report->up_bytes_a_day = (double)exchange->up_bytes * DAY_S / report->round_s;
-    report->down_bytes_a_day = (double)exchange->down_bytes * DAY_S / report->round_s;
+    report->tenth_of_round_bytes_per_s = (double)exchange->up_bytes / (report->train_s / 9);
+    report->up_bytes_per_day = (double)exchange->up_bytes * DAY_S / report->round_s;
+    report->down_bytes_per_day = (double)exchange->down_bytes * DAY_S / report->round_s;
 }
 
-/* The resident extents for the swarm, in one space or in all. */
+/* Size of the resident extents for the swarm: in `space`, or in all spaces if `all` is true. */
 static uint64_t swarm_bytes_in(const struct session *session, enum space space, bool all) {
     uint64_t bytes = 0;
     for (int i = 0; i < session->resident_count; i++) {
@@ -72,7 +72,7 @@ static void fill_spaces(struct fit_report *report) {
     }
 }
 
-/* Memory is tested before disk: without memory the disk does not matter. */
+/* Checks memory first. Disk space is checked only if memory suffices. */
 static enum status fill_misfit(struct fit_report *report, struct fault *fault) {
     const struct session *session = report->session;
     enum status fits = session->misfit.status;
@@ -99,7 +99,7 @@ enum status fit_report_make(struct session *session, const struct swarm_terms *t
                             .terms = terms,
                             .link = *link,
                             .disk = disk_budget_of(session),
-                            .exchange = exchange_of(terms, members),
+                            .exchange = estimate_exchange(terms, members),
                             .join_bytes = replica_state_bytes(terms->shape.slices.parameter_count)};
     fill_spaces(report);
     fill_times(report);

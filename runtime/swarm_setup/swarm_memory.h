@@ -1,4 +1,4 @@
-/* swarm_memory: the resident extents that a member plans beside its program. */
+/* swarm_memory: the memory that a member needs for the swarm, as resident extents of its plan. */
 #ifndef SKEP_SWARM_SETUP_SWARM_MEMORY_H
 #define SKEP_SWARM_SETUP_SWARM_MEMORY_H
 
@@ -7,7 +7,8 @@
 #include "runtime/swarm_setup/swarm_setup.h"
 #include "targets/targets.h"
 
-/* A member's connections to each other process; ZeroMQ's memory follows from them. */
+/* Bulk connections to each peer, and frames that ZeroMQ queues per connection. Both determine
+ * ZeroMQ's memory. */
 enum { SWARM_BULK_CONNECTIONS = 2, SWARM_QUEUED_FRAMES = 4 };
 
 /* The extents, in the order of the schedule's resident extents. */
@@ -16,17 +17,17 @@ enum swarm_extent {
     SWARM_EXTENT_MOMENTUM,
     SWARM_EXTENT_FEEDBACK,
     SWARM_EXTENT_RESIDUAL,
-    SWARM_EXTENT_MARKS,
-    SWARM_EXTENT_NAMES,
+    SWARM_EXTENT_RESIDUAL_SOURCES,
+    SWARM_EXTENT_LEAF_HASHES,
     SWARM_EXTENT_CONTRIBUTION,
     SWARM_EXTENT_RESULTS,
-    SWARM_EXTENT_SLOTS,
-    SWARM_EXTENT_SCRATCH,
-    SWARM_EXTENT_STRETCHES, /* of a device that computes on the replica */
-    SWARM_EXTENT_INNER,     /* trained by several ranks, for rank 0 to encode */
-    SWARM_EXTENT_RECORD,    /* a decoded contribution, if rounds are recorded */
-    SWARM_EXTENT_TABLES,    /* of the network thread */
-    SWARM_EXTENTS
+    SWARM_EXTENT_CONTRIBUTION_SLOTS,
+    SWARM_EXTENT_OUTER_SCRATCH,
+    SWARM_EXTENT_DEVICE_SLOTS,          /* buffers of a device that computes on the replica */
+    SWARM_EXTENT_INNER_WEIGHTS,         /* gathered from several ranks, for rank 0 to encode */
+    SWARM_EXTENT_RECORDED_CONTRIBUTION, /* a decoded contribution, if rounds are recorded */
+    SWARM_EXTENT_NETWORK_TABLES,        /* tables and messages of the network thread */
+    SWARM_EXTENT_COUNT
 };
 
 /* swarm_memory_on_device: whether the target's device computes on the replica. */
@@ -34,25 +35,29 @@ bool swarm_memory_on_device(const struct target *target);
 
 /* The properties of a member that its memory depends on. */
 struct swarm_member_kind {
-    bool is_site; /* of several ranks */
-    bool records; /* swarm.record is set */
+    bool is_site;        /* the member has several ranks */
+    bool records_rounds; /* true if swarm.record is set */
 };
 
-/* swarm_memory_extents: replica_memory_of as extents of this target; one that is not needed has 0
- * bytes. All are in host memory, except that with a device that has memory of its own the extents
- * it copies are pinned, and the parts it computes on are in device memory. */
+/* swarm_memory_extents: fills in the extents that replica_memory_of lists, each in a space of this
+ * target. An extent that is not needed has 0 bytes. The extents are in host memory. If the device
+ * has separate memory, the extents it copies are in pinned memory, and its working buffers are in
+ * device memory. */
 void swarm_memory_extents(const struct swarm_terms *terms, const struct target *target,
                           struct swarm_member_kind kind,
-                          struct resident_extent lines[static SWARM_EXTENTS]);
+                          struct resident_extent extents[static SWARM_EXTENT_COUNT]);
 
-/* swarm_memory_declared: the target with ZeroMQ's queues as declared use of host memory.
- * memory  the copy in `region` */
-const struct target *swarm_memory_declared(const struct swarm_terms *terms,
-                                           const struct target *target, struct region *region);
+/* swarm_memory_declare_queues: returns a copy of the target that declares ZeroMQ's queues as used
+ * host memory.
+ * memory  the copy is in `region` */
+const struct target *swarm_memory_declare_queues(const struct swarm_terms *terms,
+                                                 const struct target *target,
+                                                 struct region *region);
 
-/* swarm_loop_options: the member_loop_options that its memory depends on: members_max,
- * bulk_connections, queued_frames and replica. The others are zero, for the caller to fill in.
- * replica  of these terms; kept by reference */
+/* swarm_loop_options: returns member_loop_options with only the fields that determine the memory of
+ * the loop: members_max, bulk_connections, queued_frames and replica. The caller sets the others,
+ * which are zero.
+ * replica  has the shape of `terms`; kept by reference */
 struct member_loop_options swarm_loop_options(const struct swarm_terms *terms,
                                               struct replica *replica);
 

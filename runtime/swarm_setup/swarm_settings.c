@@ -9,9 +9,9 @@ static const double QUORUM = 0.5;
 static const char COMMAND_LINE[] = "command line";
 
 bool swarm_is_shared(const struct setting_key *key) {
-    bool is_place = key->type == SETTING_PATHS || key->type == SETTING_MODEL ||
-                    strcmp(key->name, "data.format") == 0;
-    return key->class == SETTING_SHARED && !is_place;
+    bool is_location = key->type == SETTING_PATHS || key->type == SETTING_MODEL ||
+                       strcmp(key->name, "data.format") == 0;
+    return key->class == SETTING_SHARED && !is_location;
 }
 
 void swarm_keys_write(const struct settings *settings, struct text *text) {
@@ -24,54 +24,54 @@ void swarm_keys_write(const struct settings *settings, struct text *text) {
     }
 }
 
-static enum status fault_of_key(const struct settings *settings, struct fault *fault,
-                                const char *key, const char *remedy, const char *reason) {
+static enum status key_fault(const struct settings *settings, struct fault *fault, const char *key,
+                             const char *remedy, const char *reason) {
     return fault_set(fault, STATUS_INPUT, settings_location(settings, key), remedy, "%s %s", key,
                      reason);
 }
 
-/* The outer state is made of fp32 masters, which rounded frozen parameters do not have. */
+/* The outer state consists of fp32 masters. Frozen parameters that are stored in a smaller type
+ * have none. */
 static enum status check_frozen(const struct settings *settings, struct fault *fault) {
     bool rounded = settings->frozen != NULL && settings->params_dtype != DTYPE_F32;
-    return rounded
-               ? fault_of_key(settings, fault, "frozen", "set precision.params to f32",
-                              "leaves parameters without an fp32 copy, of which a swarm's state "
-                              "is made")
-               : OK;
+    return rounded ? key_fault(settings, fault, "frozen", "set precision.params to f32",
+                               "leaves parameters without the fp32 copy that the outer state needs")
+                   : OK;
 }
 
 enum status swarm_settings_check(const struct settings *settings, struct fault *fault) {
-    const char *wrong =
+    const char *error =
         settings->swarm_name == NULL ? "is missing" : swarm_name_error(settings->swarm_name);
-    if (wrong != NULL) {
-        return fault_of_key(settings, fault, "swarm.name", "add a line such as swarm.name: heather",
-                            wrong);
+    if (error != NULL) {
+        return key_fault(settings, fault, "swarm.name", "add a line such as swarm.name: heather",
+                         error);
     }
     if (settings->swarm_members_max > SWARM_MEMBERS_MAX) {
-        return fault_of_key(settings, fault, "swarm.members_max", NULL,
-                            "is more than 64: a round's roster has 64 seats");
+        return key_fault(settings, fault, "swarm.members_max", NULL,
+                         "is more than 64: a round's roster has 64 seats");
     }
     if (settings->swarm_members_min > settings->swarm_members_max) {
-        return fault_of_key(settings, fault, "swarm.members_min", NULL,
-                            "is more than swarm.members_max: no round would ever open");
+        return key_fault(settings, fault, "swarm.members_min", NULL,
+                         "is more than swarm.members_max: no round would ever open");
     }
     if (settings->swarm_codec >= CODEC_COUNT) {
-        return fault_of_key(settings, fault, "swarm.codec", "choose fp32, bf16, int8 or int4",
-                            "is sparse, which no member can encode yet");
+        return key_fault(settings, fault, "swarm.codec", "choose fp32, bf16, int8 or int4",
+                         "is sparse, which is not implemented yet");
     }
     if (settings->swarm_quorum != QUORUM) {
-        return fault_of_key(settings, fault, "swarm.quorum", "leave swarm.quorum at 0.5",
-                            "is not 0.5: a round is committed by more than half of its roster");
+        return key_fault(settings, fault, "swarm.quorum", "set swarm.quorum to 0.5",
+                         "is not 0.5: more than half of a roster must vote for a commit");
     }
     return check_frozen(settings, fault);
 }
 
-/* A run alone may leave these sizes open. In a swarm members would then compute unequal steps. */
-static enum status check_sizes(const struct settings *settings, struct fault *fault) {
+/* Without a swarm, a run file may leave these sizes at 0. In a swarm, each member would then derive
+ * different steps from its own microbatch. */
+static enum status check_batch_sizes(const struct settings *settings, struct fault *fault) {
     const char *key = settings->sequence_tokens == 0 ? "batch.sequence" : "batch.tokens";
     return settings->sequence_tokens == 0 || settings->batch_tokens == 0
-               ? fault_of_key(settings, fault, key, "fetch the manifest again",
-                              "is 0: the manifest leaves it to its members")
+               ? key_fault(settings, fault, key, "fetch the manifest again",
+                           "is 0, but the manifest must set it for all members")
                : OK;
 }
 
@@ -80,45 +80,49 @@ static enum status check_sizes(const struct settings *settings, struct fault *fa
 enum status swarm_state_folder(const char *name, char folder[static PATH_BYTES],
                                struct fault *fault) {
     char made[PATH_BYTES];
-    const char *given = getenv("STATE_DIRECTORY"); /* systemd's: folders between colons */
+    /* systemd sets STATE_DIRECTORY to one or more paths, separated by colons. */
+    const char *systemd_folders = getenv("STATE_DIRECTORY");
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
     int length = -1;
-    if (given != NULL && given[0] == '/') {
-        length = snprintf(made, sizeof made, "%.*s", (int)strcspn(given, ":"), given);
+    if (systemd_folders != NULL && systemd_folders[0] == '/') {
+        length = snprintf(made, sizeof made, "%.*s", (int)strcspn(systemd_folders, ":"),
+                          systemd_folders);
     } else if (state != NULL && state[0] == '/') {
         length = snprintf(made, sizeof made, "%s/skep/%s", state, name);
     } else if (home != NULL && home[0] == '/') {
         length = snprintf(made, sizeof made, "%s/.local/state/skep/%s", home, name);
     }
     if (length <= 0 || (size_t)length >= sizeof made) {
-        return fault_set(fault, STATUS_INPUT, "environment",
-                         "set XDG_STATE_HOME to a folder for the member's state",
-                         "none of STATE_DIRECTORY, XDG_STATE_HOME and HOME names a folder");
+        return fault_set(
+            fault, STATUS_INPUT, "environment",
+            "set XDG_STATE_HOME to the absolute path of a folder for the member's state",
+            "none of STATE_DIRECTORY, XDG_STATE_HOME and HOME is set to an absolute path");
     }
     memcpy(folder, made, (size_t)length + 1);
     return OK;
 }
 
-static bool is_given(const struct settings *settings, int key) {
+static bool is_set(const struct settings *settings, int key) {
     return settings->value_locations[key] != NULL;
 }
 
-/* A manifest is input from outside: it sets what is trained, never where a member writes. */
-static enum status check_given(const struct settings *settings, struct fault *fault) {
+/* A manifest is untrusted input. It may set shared settings only, so that it cannot choose where a
+ * member writes. */
+static enum status check_manifest_keys(const struct settings *settings, struct fault *fault) {
     for (int i = 0; i < setting_key_count(); i++) {
-        if (is_given(settings, i) && !swarm_is_shared(setting_key_at(i))) {
+        if (is_set(settings, i) && !swarm_is_shared(setting_key_at(i))) {
             return fault_set(fault, STATUS_INPUT, settings->value_locations[i],
                              "ask the swarm's operator for a valid manifest",
-                             "the manifest sets %s, a key that each member sets itself",
+                             "the manifest sets %s, which is a local setting of each member",
                              setting_key_at(i)->name);
         }
     }
     return OK;
 }
 
-static const char *value_of(const struct settings *settings, const struct setting_key *key,
-                            struct region *region) {
+static const char *describe_value(const struct settings *settings, const struct setting_key *key,
+                                  struct region *region) {
     size_t room = settings_describe_bytes_max(settings);
     struct text text = text_over(region_alloc(region, room, 1), room);
     settings_describe_key(settings, key, &text);
@@ -133,12 +137,12 @@ static enum status check_override(const struct settings *settings, const char *s
     snprintf(name, sizeof name, "%.*s", width < sizeof name ? (int)width : 0, override);
     const struct setting_key *key = setting_key_find(name);
     if (key == NULL || override[width] == '\0' || !swarm_is_shared(key)) {
-        return OK; /* reading it reports what is invalid */
+        return OK; /* settings_open_source reports an invalid override */
     }
-    return fault_set(fault, STATUS_INPUT, COMMAND_LINE,
-                     "leave it out: shared keys come from the manifest",
-                     "%s is shared by all members: %.100s in the swarm %s, %.100s here", name,
-                     value_of(settings, key, region), swarm, override + width + 1);
+    return fault_set(
+        fault, STATUS_INPUT, COMMAND_LINE, "remove it: shared settings come from the manifest",
+        "%s is a shared setting: it is %.100s in the swarm %s, and %.100s on the command line",
+        name, describe_value(settings, key, region), swarm, override + width + 1);
 }
 
 static enum status check_overrides(const struct swarm_member_source *source,
@@ -150,7 +154,8 @@ static enum status check_overrides(const struct swarm_member_source *source,
     return OK;
 }
 
-/* The text is read twice: overrides are compared with the shared values first. */
+/* Reads the manifest's text twice: first without overrides, which are compared with its values,
+ * then with them. */
 enum status swarm_settings_read(const struct swarm_member_source *source, struct region *region,
                                 struct settings *settings, struct fault *fault) {
     const struct manifest *manifest = source->manifest;
@@ -158,13 +163,13 @@ enum status swarm_settings_read(const struct swarm_member_source *source, struct
     char source_name[PATH_BYTES];
     char folder[PATH_BYTES];
     struct settings read;
-    snprintf(source_name, sizeof source_name, "%.4000s:run", source->place);
+    snprintf(source_name, sizeof source_name, "%.4000s:run", source->subject);
     TRY(swarm_state_folder(manifest->name, folder, fault));
     struct settings_source from = {.path = source_name, .stem = folder};
     TRY(settings_open_source(&from, text, strlen(text), region, &read, fault));
-    TRY(check_given(&read, fault));
+    TRY(check_manifest_keys(&read, fault));
     TRY(swarm_settings_check(&read, fault));
-    TRY(check_sizes(&read, fault));
+    TRY(check_batch_sizes(&read, fault));
     TRY(check_overrides(source, &read, region, fault));
     from.overrides = source->overrides;
     from.override_count = source->override_count;
@@ -196,5 +201,5 @@ enum status swarm_terms_of(const struct manifest *manifest, const struct setting
 uint32_t swarm_snapshot_rounds(const struct settings *settings) {
     int64_t rounds =
         (settings->snapshot_every + settings->swarm_inner_steps - 1) / settings->swarm_inner_steps;
-    return rounds == 0 ? SWARM_SNAPSHOT_ROUNDS : (uint32_t)rounds;
+    return rounds == 0 ? DEFAULT_SNAPSHOT_ROUNDS : (uint32_t)rounds;
 }

@@ -6,43 +6,46 @@
 #include "runtime/swarm/tracker/tracker.h"
 #include "runtime/swarm_setup/manifest_make.h"
 
-/* The command line; NULL: not given. */
+/* The arguments of `skep track`. An option that was not given is NULL. */
 struct tracker_setup_args {
     const char *run_path;
     const char *const *overrides;
     int override_count;
-    const char *listen;   /* "tcp://HOST:PORT" or "HOST:PORT"; port 0 or *: any free port */
-    const char *address;  /* that members connect to; the same form */
-    const char *state;    /* folder; else STEM/ beside the run file */
-    const char *roster;   /* file; else roster.yaml in the state folder */
-    const char *identity; /* file; else `identity` in the state folder */
-    const char *ledger;   /* a copy of the ledger, to recreate a store that was lost */
+    const char *listen_address;   /* "tcp://HOST:PORT" or "HOST:PORT"; port 0 or *: any free port */
+    const char *public_address;   /* address that members connect to; same form */
+    const char *state_folder;     /* NULL: STEM/ beside the run file */
+    const char *allow_list_path;  /* NULL: roster.yaml in the state folder */
+    const char *identity_path;    /* NULL: `identity` in the state folder */
+    const char *ledger_copy_path; /* to recreate a store that was lost; else NULL */
 };
 
 struct tracker_setup {
-    struct manifest_draft offer;
+    struct manifest_draft draft;
     struct manifest manifest;
     struct key_pairs keys;
     struct join_string join;
-    bool is_new; /* this call made the manifest */
-    char state[PATH_BYTES], roster[PATH_BYTES], store[PATH_BYTES], identity[PATH_BYTES];
+    bool is_new; /* this start created the manifest */
+    char state_folder[PATH_BYTES], allow_list_path[PATH_BYTES];
+    char store_path[PATH_BYTES], identity_path[PATH_BYTES];
     char manifest_path[PATH_BYTES]; /* in the state folder; a copy is beside the run file */
-    char listen[MESSAGE_ADDRESS_BYTES];
-    char *text; /* of the manifest */
+    char listen_address[MESSAGE_ADDRESS_BYTES];
+    char *manifest_text;
 };
 
-/* tracker_setup_prepare: reads the run, creates the folder and an identity if there is none, and
- * reads the manifest that an earlier start created there, or creates it, which reads all data files
- * once. A swarm that has begun resumes with its store: it never starts again with an empty ledger.
- * memory  *track is the caller's, zeroed; the rest in `region`
+/* tracker_setup_prepare: reads the run file, creates the state folder and an identity if they do
+ * not exist, and reads the manifest that an earlier start created. If there is none, creates it,
+ * which reads all data files once. An existing swarm always resumes from its store, never from an
+ * empty ledger.
+ * memory  the caller passes a zeroed *setup; the rest is in `region`
  * errors  those of manifest_draft_read, identity_load_or_create, manifest_draft_sign,
- *         manifest_draft_matches; STATUS_USAGE for an invalid address; STATUS_INPUT when the
- *         store was lost; those of tracker_import */
-MUST_CHECK enum status tracker_setup_prepare(const struct tracker_setup_args *wish,
-                                             struct region *region, struct tracker_setup *track,
+ *         manifest_draft_matches; STATUS_USAGE for an invalid address; STATUS_INPUT when the store
+ *         was lost; those of tracker_import */
+MUST_CHECK enum status tracker_setup_prepare(const struct tracker_setup_args *args,
+                                             struct region *region, struct tracker_setup *setup,
                                              struct fault *fault);
 
-/* tracker_setup_options: the options of the tracker's loop; the caller sets stop_fd. */
-struct tracker_loop_options tracker_setup_options(const struct tracker_setup *track);
+/* tracker_setup_options: returns the options of tracker_loop_open, which point into *setup. The
+ * caller sets stop_fd. */
+struct tracker_loop_options tracker_setup_options(const struct tracker_setup *setup);
 
 #endif

@@ -101,8 +101,8 @@ class BadInput(WordsTest):
                  *join, "data.train=changed.u16")
         self.say(2, ["none.u16", "No such file"], *join, "data.train=none.u16")
         self.say(2, ["--ranks", "2.5"], *join, own, "--ranks", "2.5")
-        self.say(2, ["optimizer.lr is shared", "0.01 in the swarm heather", "1 here",
-                     "leave it out"], *join, own, "optimizer.lr=1")
+        self.say(2, ["optimizer.lr is a shared setting", "0.01 in the swarm heather",
+                     "1 on the command line", "remove it"], *join, own, "optimizer.lr=1")
         self.say(2, ["optimiser.lr", "did you mean optimizer.lr"], *join, own, "optimiser.lr=1")
         self.say(2, ["--name", '"a b"', "A-Z"], *join, own, "--name", "a b")
         self.say(2, ["--public", '"host"', "tcp://HOST:PORT"], *join, own, "--public", "host")

@@ -86,11 +86,11 @@ static void add_network(const struct fit_report *report, struct text *text) {
     text_add(text, " among %d member%s; joining ", exchange->members,
              exchange->members == 1 ? "" : "s");
     add_bytes(text, "", report->join_bytes, " down, once\n");
-    add_bytes(text, "         at ", (uint64_t)report->tenth_bytes_per_s,
+    add_bytes(text, "         at ", (uint64_t)report->tenth_of_round_bytes_per_s,
               "/s each way, the exchange takes a tenth of a round\n");
     text_add(text, "         %s%.3g GB up, %.3g GB down a day\n",
-             report->exchange_s > 0 ? "" : "at most ", report->up_bytes_a_day / GB,
-             report->down_bytes_a_day / GB);
+             report->exchange_s > 0 ? "" : "at most ", report->up_bytes_per_day / GB,
+             report->down_bytes_per_day / GB);
 }
 
 static void add_disk(const struct disk_budget *disk, struct text *text) {

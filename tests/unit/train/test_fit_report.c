@@ -80,10 +80,10 @@ static void figures_are_those_of_the_formulas(void **state) {
     struct segment_estimate step = estimate_step(&session.program.schedule, session.target);
     assert_near(report->train_s, 40 * step.seconds);
     assert_near(report->exchange_s, (double)(encoded * 6 / 4) / 1e6);
-    assert_near((double)report->exchange.up_bytes / report->tenth_bytes_per_s,
+    assert_near((double)report->exchange.up_bytes / report->tenth_of_round_bytes_per_s,
                 (report->train_s / 0.9) / 10);
     assert_near(report->round_s, report->train_s + report->exchange_s);
-    assert_near(report->up_bytes_a_day, (double)(encoded * 6 / 4) * 86400 / report->round_s);
+    assert_near(report->up_bytes_per_day, (double)(encoded * 6 / 4) * 86400 / report->round_s);
     assert_int_equal(report->join_bytes, 8 * count);
     assert_int_equal(report->misfit.status, OK);
     /* weights, momentum, feedback and two moments in fp32, and 1 MiB beside them */

@@ -176,7 +176,7 @@ static void weights_without_a_folder_are_refused(void **state) {
     struct settings settings = {.init_kind = INIT_FROM_WEIGHTS, .model = "config.json"};
     make_model(SMALL_VOCAB, &model);
     assert_int_equal(genesis_root(&settings, &model.blueprint, "", &root, &fault), STATUS_INPUT);
-    assert_string_equal(fault.reason, "a bare config.json has no weights");
+    assert_string_equal(fault.reason, "only a config.json was given, which has no weights");
     assert_int_equal(root.bytes[0], 77);
     region_finish(&model.region);
 }

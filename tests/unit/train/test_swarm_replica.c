@@ -41,7 +41,7 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
     const char *overrides[OVERRIDES] = {
         "init=random",        "threads=2",       "seed=3", "batch.sequence=8",
         "batch.microbatch=2", "batch.tokens=48", compute,  params};
-    static struct resident_extent lines[SWARM_EXTENTS];
+    static struct resident_extent lines[SWARM_EXTENT_COUNT];
     const char *path = "text.bytes";
     const struct path_list paths = {.paths = &path, .count = 1};
     memset(bench, 0, sizeof *bench);
@@ -54,7 +54,7 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
                                  &terms.shape.slices, fault));
     swarm_memory_extents(&terms, session->target, (struct swarm_member_kind){0}, lines);
     session->resident = lines;
-    session->resident_count = SWARM_EXTENTS;
+    session->resident_count = SWARM_EXTENT_COUNT;
     expect_ok(bench, data_open_run(&session->settings, &paths, session->blueprint.vocab,
                                    &session->region, &bench->data, fault));
     expect_ok(bench, session_compile(session, PURPOSE_TRAIN, fault));
@@ -89,9 +89,9 @@ static void the_first_state_is_the_genesis(void **state) {
     expect_ok(&bench, genesis_root(&bench.session.settings, &bench.session.blueprint, "", &genesis,
                                    &bench.fault));
     assert_true(hash_equal(&bench.replica.root, &genesis));
-    assert_non_null(swarm_extent_at(&bench.session, SWARM_EXTENT_SLOTS));
+    assert_non_null(swarm_extent_at(&bench.session, SWARM_EXTENT_CONTRIBUTION_SLOTS));
     assert_null(swarm_extent_at(&bench.session, SWARM_EXTENT_FEEDBACK));
-    assert_null(swarm_extent_at(&bench.session, SWARM_EXTENT_RECORD));
+    assert_null(swarm_extent_at(&bench.session, SWARM_EXTENT_RECORDED_CONTRIBUTION));
     close_bench(&bench);
 }
 

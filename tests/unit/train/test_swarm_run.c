@@ -47,7 +47,7 @@ static int forget_swarm(void **state) {
 static enum status read_with(const struct manifest *of, const char *override,
                              struct settings *settings) {
     struct swarm_member_source source = {.manifest = of,
-                                         .place = "it.skep",
+                                         .subject = "it.skep",
                                          .overrides = &override,
                                          .override_count = override != NULL};
     memset(&fault, 0, sizeof fault);
@@ -118,15 +118,15 @@ static void every_shared_key_is_refused_on_the_command_line(void **state) {
         assert_int_equal(read_with(&manifest, override, &settings), STATUS_INPUT);
         assert_string_equal(fault.subject, "command line");
         assert_non_null(strstr(fault.reason, setting_key_at(i)->name));
-        assert_non_null(strstr(fault.reason, " is shared by all members: "));
+        assert_non_null(strstr(fault.reason, " is a shared setting: it is "));
         assert_int_equal(settings.steps, 77);
         refused++;
     }
     assert_int_equal(refused, 32); /* as many as the table has but for places */
     struct settings settings;
     assert_int_equal(read_with(&manifest, "swarm.codec=int8", &settings), STATUS_INPUT);
-    assert_string_equal(fault.reason, "swarm.codec is shared by all members: int4 in the swarm "
-                                      "heather, int8 here");
+    assert_string_equal(fault.reason, "swarm.codec is a shared setting: it is int4 in the swarm "
+                                      "heather, and int8 on the command line");
 }
 
 static void local_keys_are_each_members_own(void **state) {
@@ -153,19 +153,19 @@ static void a_manifest_that_would_say_where_to_write_is_refused(void **state) {
         const char *line, *place, *reason;
     } ROWS[] = {
         {"metrics: /etc/passwd\n", "it.skep:run:1:1",
-         "the manifest sets metrics, a key that each member sets itself"},
+         "the manifest sets metrics, which is a local setting of each member"},
         {"export: x\n", "it.skep:run:1:1",
-         "the manifest sets export, a key that each member sets itself"},
+         "the manifest sets export, which is a local setting of each member"},
         {"data.train: /dev/zero\n", "it.skep:run:1:1",
-         "the manifest sets data.train, a key that each member sets itself"},
+         "the manifest sets data.train, which is a local setting of each member"},
         {"model: /etc\n", "it.skep:run:1:1",
-         "the manifest sets model, a key that each member sets itself"},
+         "the manifest sets model, which is a local setting of each member"},
         {"swarm.codec: sparse\n", "it.skep:run:1:1",
-         "swarm.codec is sparse, which no member can encode yet"},
+         "swarm.codec is sparse, which is not implemented yet"},
         {"batch.tokens: 0\n", "it.skep:run:1:1",
-         "batch.tokens is 0: the manifest leaves it to its members"},
+         "batch.tokens is 0, but the manifest must set it for all members"},
         {"swarm.quorum: 0.6\n", "it.skep:run:1:1",
-         "swarm.quorum is not 0.5: a round is committed by more than half of its roster"},
+         "swarm.quorum is not 0.5: more than half of a roster must vote for a commit"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         struct settings settings = {.steps = 77};
@@ -194,9 +194,9 @@ static void a_run_that_cannot_be_a_swarm_is_refused(void **state) {
          "swarm.members_max is more than 64: a round's roster has 64 seats"},
         {"swarm.members_min=17",
          "swarm.members_min is more than swarm.members_max: no round would ever open"},
-        {"swarm.codec=sparse", "swarm.codec is sparse, which no member can encode yet"},
+        {"swarm.codec=sparse", "swarm.codec is sparse, which is not implemented yet"},
         {"swarm.quorum=0.75",
-         "swarm.quorum is not 0.5: a round is committed by more than half of its roster"},
+         "swarm.quorum is not 0.5: more than half of a roster must vote for a commit"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         struct manifest_draft refused = {.run_text = "untouched"};
@@ -255,8 +255,8 @@ static void a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps(void **s
     uint64_t planned = 0;
     expect_ok(session_compile(session, PURPOSE_TRAIN, &fault));
     const struct schedule *schedule = &session->program.schedule;
-    assert_int_equal(session->resident_count, SWARM_EXTENTS);
-    for (int i = 0; i < SWARM_EXTENTS; i++) {
+    assert_int_equal(session->resident_count, SWARM_EXTENT_COUNT);
+    for (int i = 0; i < SWARM_EXTENT_COUNT; i++) {
         kept += session->resident[i].bytes;
         planned += schedule->resident[i] == EXTENT_NONE
                        ? 0
@@ -284,7 +284,7 @@ static void a_plan_for_a_device_keeps_the_outer_state_pinned(void **state) {
     uint64_t bytes[SPACE_COUNT] = {0};
     expect_ok(session_compile(session, PURPOSE_TRAIN, &fault));
     const struct schedule *schedule = &session->program.schedule;
-    for (int i = 0; i < SWARM_EXTENTS; i++) {
+    for (int i = 0; i < SWARM_EXTENT_COUNT; i++) {
         if (schedule->resident[i] != EXTENT_NONE) {
             const struct extent *extent = &schedule->extents[schedule->resident[i]];
             bytes[extent->space] += extent->bytes;
@@ -359,9 +359,10 @@ static void a_tracker_goes_on_with_the_same_run_only(void **state) {
     static const struct {
         const char *override, *reason;
     } ROWS[] = {
-        {"optimizer.lr=2e-3",
-         "now \"optimizer.lr: 0.002\", when the swarm was created \"optimizer.lr: 0.001\""},
-        {"steps=251", "now \"steps: 251\", when the swarm was created \"steps: 250\""},
+        {"optimizer.lr=2e-3", "the setting is now \"optimizer.lr: 0.002\", but was \"optimizer.lr: "
+                              "0.001\" when the swarm was created"},
+        {"steps=251",
+         "the setting is now \"steps: 251\", but was \"steps: 250\" when the swarm was created"},
     };
     struct join_string tracker = manifest.tracker;
     struct manifest_draft again;
@@ -383,7 +384,7 @@ static void a_tracker_goes_on_with_the_same_run_only(void **state) {
     assert_int_equal(manifest_draft_matches(&offer, &manifest, "heather.skep", &tracker, &fault),
                      STATUS_INPUT);
     assert_string_equal(fault.reason,
-                        "the tracker's identity is not the one that the swarm was created with");
+                        "the tracker's identity has changed since the swarm was created");
 }
 
 int main(void) {
