@@ -124,7 +124,7 @@ static enum status read_tracker_key(const char *text, struct ledger_chain *chain
         return fault_set(fault, STATUS_USAGE, "--tracker",
                          "pass the part of the join string after #", "the key %s", error);
     }
-    ledger_verify_tracker(chain, keys.sign);
+    ledger_set_tracker_key(chain, keys.sign);
     return OK;
 }
 
@@ -139,7 +139,7 @@ static enum status open_source(const char *identity, struct region *region,
     struct key_pairs *keys = region_alloc(region, 1, sizeof *keys);
     TRY(swarm_reference_read(report->path, region, tracker, fault));
     TRY(swarm_identity(identity, keys, fault));
-    ledger_verify_tracker(&report->chain, tracker->keys.sign);
+    ledger_set_tracker_key(&report->chain, tracker->keys.sign);
     return ledger_source_open_remote(keys, tracker, region, source, fault);
 }
 

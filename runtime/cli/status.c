@@ -15,7 +15,7 @@ struct request {
 /* One line of the table of members. */
 struct member_row {
     const char *name, *address;
-    double last_frame_s, round, slices, step_ms, up_kib_s;
+    double last_frame_s, round, slices, step_ms, upload_kib_s;
     bool is_silent, is_leaving, has_voted, has_declared, is_current;
     bool is_reachable, has_contributed;
 };
@@ -83,7 +83,7 @@ static enum status read_member(const struct json_node *member, struct member_row
                                    {.key = "reached", .flag = &row->is_reachable},
                                    {.key = "contributed", .flag = &row->has_contributed}};
     const struct field measured[] = {{.key = "step_ms", .number = &row->step_ms},
-                                     {.key = "up_kib_s", .number = &row->up_kib_s}};
+                                     {.key = "up_kib_s", .number = &row->upload_kib_s}};
     *row = (struct member_row){.name = "", .address = ""};
     TRY(read_fields(member, fields, ARRAY_COUNT(fields), fault));
     return read_part(member, "measured", measured, ARRAY_COUNT(measured), fault);
@@ -141,7 +141,7 @@ static void print_member(const struct member_row *row, double slice_count) {
     const bool has_address = row->address[0] != '\0';
     printf("%-20.20s  %-10s %6.0f  %7.1f s  %5.0f %%  %-6s  %8.0f  %10.0f  %s%s\n", row->name,
            member_state(row), row->round, row->last_frame_s, share,
-           row->has_contributed ? "yes" : "-", row->step_ms, row->up_kib_s,
+           row->has_contributed ? "yes" : "-", row->step_ms, row->upload_kib_s,
            has_address ? row->address : "outgoing only",
            has_address && !row->is_reachable ? " (unreachable)" : "");
 }
@@ -193,8 +193,8 @@ static enum status print_status(const struct json_node *root, struct region *reg
 static enum status print_answer(const struct tracker_answer *answer, const char *subject,
                                 struct region *region, struct fault *fault) {
     struct json_document document;
-    TRY(json_parse((const char *)answer->bytes, answer->count, WIRE_STATUS_MAX, subject, &document,
-                   fault));
+    TRY(json_parse((const char *)answer->bytes, answer->count, WIRE_STATUS_BYTES_MAX, subject,
+                   &document, fault));
     enum status status = print_status(&document.root, region, fault);
     json_finish(&document);
     return status;

@@ -47,7 +47,7 @@ static const char *name_of(const char *path) {
 }
 
 static enum status add_file(struct reading *reading, const struct settings *settings,
-                            const char *path, enum manifest_data data) {
+                            const char *path, enum manifest_file_kind data) {
     struct token_file file;
     TRY(token_file_open(path, settings->data_format, &file, reading->fault));
     reading->paths[reading->count] = path;
@@ -90,7 +90,7 @@ static enum status open_reading(const struct settings *settings, bool validation
     for (int list = 0; list < 2; list++) {
         for (int i = 0; i < lists[list].count && status == OK; i++) {
             status = add_file(reading, settings, lists[list].paths[i],
-                              list == 0 ? MANIFEST_TRAIN : MANIFEST_VALIDATION);
+                              list == 0 ? MANIFEST_TRAINING_FILE : MANIFEST_VALIDATION_FILE);
         }
     }
     return status;
@@ -207,7 +207,7 @@ static const char *find_file(const struct manifest_file *file, struct region *re
     return has_size(path, file->bytes) ? region_copy_text(region, path) : NULL;
 }
 
-static void find_list(const struct manifest *manifest, enum manifest_data data,
+static void find_list(const struct manifest *manifest, enum manifest_file_kind data,
                       struct region *region, struct path_list *list) {
     struct path_list found = {.count = 0};
     if (list->count > 0) {
@@ -229,8 +229,8 @@ static void find_list(const struct manifest *manifest, enum manifest_data data,
 
 void data_match_find(const struct manifest *manifest, struct region *region,
                      struct settings *settings) {
-    find_list(manifest, MANIFEST_TRAIN, region, &settings->train_files);
-    find_list(manifest, MANIFEST_VALIDATION, region, &settings->validation_files);
+    find_list(manifest, MANIFEST_TRAINING_FILE, region, &settings->train_files);
+    find_list(manifest, MANIFEST_VALIDATION_FILE, region, &settings->validation_files);
 }
 
 /* ---- comparing ---- */
@@ -238,7 +238,7 @@ void data_match_find(const struct manifest *manifest, struct region *region,
 static int train_count_of(const struct manifest *manifest) {
     int count = 0;
     for (int i = 0; i < manifest->file_count; i++) {
-        count += manifest->files[i].data == MANIFEST_TRAIN;
+        count += manifest->files[i].data == MANIFEST_TRAINING_FILE;
     }
     return count;
 }
@@ -256,9 +256,9 @@ static enum status missing_data_fault(const struct manifest *manifest, struct fa
         text_bytes(first->bytes, bytes));
 }
 
-static enum status count_fault(const struct manifest *manifest, enum manifest_data data, int here,
-                               int wanted, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, manifest_data_name(data),
+static enum status count_fault(const struct manifest *manifest, enum manifest_file_kind data,
+                               int here, int wanted, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, manifest_file_kind_key(data),
                      "list the swarm's files in its order",
                      "%d file%s here, and the swarm %.63s has %d", here, here == 1 ? "" : "s",
                      manifest->name, wanted);
@@ -269,21 +269,22 @@ static enum status check_counts(const struct reading *reading, const struct mani
     int held_out = manifest->file_count - train;
     int held_out_here = reading->count - reading->train_count;
     if (reading->train_count != train) {
-        return count_fault(manifest, MANIFEST_TRAIN, reading->train_count, train, reading->fault);
+        return count_fault(manifest, MANIFEST_TRAINING_FILE, reading->train_count, train,
+                           reading->fault);
     }
     return held_out_here == 0 || held_out_here == held_out
                ? OK
-               : count_fault(manifest, MANIFEST_VALIDATION, held_out_here, held_out,
+               : count_fault(manifest, MANIFEST_VALIDATION_FILE, held_out_here, held_out,
                              reading->fault);
 }
 
 static enum status file_fault(const struct reading *reading, int index,
                               const struct manifest_file *wanted, const char *difference) {
-    int number = index - (wanted->data == MANIFEST_TRAIN ? 0 : reading->train_count) + 1;
+    int number = index - (wanted->data == MANIFEST_TRAINING_FILE ? 0 : reading->train_count) + 1;
     return fault_set(reading->fault, STATUS_INPUT, reading->paths[index],
                      "list the swarm's files in its order",
                      "is not file %d of the swarm's %s, %.80s: %s", number,
-                     manifest_data_name(wanted->data), wanted->name, difference);
+                     manifest_file_kind_key(wanted->data), wanted->name, difference);
 }
 
 static enum status check_form(const struct reading *reading, int index,

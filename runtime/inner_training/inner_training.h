@@ -100,7 +100,7 @@ struct last_logged {
     int64_t fetch_begun_ns, fetch_logged_ns; /* of the state from other members; 0: not fetching */
     bool evaluates_at_end;                   /* there is no time for it between rounds */
     uint32_t evaluated_round;
-    char reason[WIRE_REASON_BYTES];
+    char reason[WIRE_REJECT_REASON_BYTES];
 };
 
 struct member_run {

@@ -73,7 +73,7 @@ enum status ledger_copy_open(const char *path, uint32_t slice_count, struct regi
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
     }
     enum status status =
-        ledger_file_open_of(path, opened.line_bytes, slice_count, region, &opened.past, fault);
+        ledger_file_open_sized(path, opened.line_bytes, slice_count, region, &opened.past, fault);
     if (status == OK) {
         opened.line = opened.past->buffer;
         status = read_first(&opened, fault);

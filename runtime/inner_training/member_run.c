@@ -109,7 +109,7 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
     options.manifest = swarm->manifest.hash;
     options.limit_up = session->settings.limit_up;
     options.limit_down = session->settings.limit_down;
-    options.start = (struct member_start){
+    options.start = (struct member_initial_state){
         .root = outer->replica.root, .stored_round = outer->stored_round, .stored = outer->reports};
     options.kept_context = &outer->store;
     options.kept_result = stored_result;

@@ -50,7 +50,7 @@ enum status manifest_draft_sign(const struct manifest_draft *draft, const char *
                                 struct manifest *manifest, const char **text, struct fault *fault) {
     const struct settings *settings = &draft->settings;
     struct manifest made = {.name = settings->swarm_name,
-                            .protocol = SWARM_PROTOCOL,
+                            .protocol = SWARM_PROTOCOL_VERSION,
                             .created = (int64_t)clock_unix_s(),
                             .tracker = {.keys = keys->public_keys},
                             .run_text = draft->run_text,

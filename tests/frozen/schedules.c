@@ -44,8 +44,8 @@ static void add_message(struct digest *digest, const struct world *world,
     struct frame frame;
     uint8_t header[FRAME_HEADER_BYTES];
     int has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
-    size_t count = wire_write(&shape, message, has_bytes ? sizeof(struct coded) : 0, &frame,
-                              digest->bytes, BYTES_MAX);
+    size_t count = wire_write_message(&shape, message, has_bytes ? sizeof(struct coded) : 0, &frame,
+                                      digest->bytes, BYTES_MAX);
     frame_write(&frame, header);
     hash_add(&digest->state, header, sizeof(header));
     add_written(digest, count);

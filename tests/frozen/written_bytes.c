@@ -86,7 +86,7 @@ static void print_frames(void) {
     size_t count = 3 * FRAME_PAYLOAD_MAX + 77;
     begin();
     for (size_t at = 0; at < count;) {
-        struct frame piece = wire_chunk(&whole, count, at);
+        struct frame piece = wire_chunk_header(&whole, count, at);
         frame_write(&piece, bytes);
         add(bytes, FRAME_HEADER_BYTES);
         at += piece.length;
@@ -143,7 +143,7 @@ static void print_tracker_record(void) {
     for (uint32_t fill = 0; fill < WIRE_FILLS; fill++) {
         wire_fixture_init(&fixture, 5, 9);
         wire_fixture_make(&fixture, MESSAGE_TABLE, (enum wire_fill)fill, 11);
-        record = (struct tracker_record){.session_next = 77, .member_count = 2 * fill};
+        record = (struct tracker_record){.next_session = 77, .member_count = 2 * fill};
         for (uint32_t i = 0; i < record.member_count; i++) {
             memset(record.members[i].id.bytes, (int)i + 3, SWARM_IDENTITY_BYTES);
             record.members[i].session = 40 + i;
@@ -164,8 +164,8 @@ static void print_manifest(void) {
     struct hash hash;
     struct fault fault;
     struct manifest_file files[] = {
-        {MANIFEST_TRAIN, "a \"b\".u16", 1048577, "u16", {{1}}},
-        {MANIFEST_VALIDATION, "held-out.txt", 12, "bytes", {{2}}},
+        {MANIFEST_TRAINING_FILE, "a \"b\".u16", 1048577, "u16", {{1}}},
+        {MANIFEST_VALIDATION_FILE, "held-out.txt", 12, "bytes", {{2}}},
     };
     struct text text = text_over(long_text, MANIFEST_BYTES_MAX + 1);
     keys_from_secrets(SECRETS, &keys);

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct entry entry, again;
 static struct entry_slice slices[SWARM_SLICES_MAX], slices_again[SWARM_SLICES_MAX];
-static uint8_t record[ENTRY_RECORD_MAX];
+static uint8_t record[ENTRY_RECORD_BYTES_MAX];
 
 static void check_entry(void) {
     struct ledger_chain chain = {0};

@@ -26,7 +26,7 @@ static struct key_pairs known_keys(void) {
 static void check_bounds(const struct manifest *manifest) {
     ASSERT(swarm_name_error(manifest->name) == NULL);
     ASSERT(address_error(manifest->tracker.address) == NULL);
-    ASSERT(manifest->protocol == SWARM_PROTOCOL && manifest->created >= 0);
+    ASSERT(manifest->protocol == SWARM_PROTOCOL_VERSION && manifest->created >= 0);
     ASSERT(manifest->file_count >= 1 && manifest->file_count <= MANIFEST_FILES_MAX);
     ASSERT(manifest->run_text[0] != '\0' && manifest->config_text[0] != '\0');
     for (int i = 0; i < manifest->file_count; i++) {

@@ -66,7 +66,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
     wire_fixture_init(&fixture, MEMBERS, SLICES);
-    wire_arrays_bind(&fixture.shape, aligned_alloc(64, wire_arrays_bytes(&fixture.shape)), &arrays);
+    wire_arrays_bind(&fixture.shape, aligned_alloc(64, wire_arrays_size(&fixture.shape)), &arrays);
     for (uint32_t turn = 0; turn < WIRE_FILLS * KEYS; turn++) {
         make_samples(turn % WIRE_FILLS, turn);
     }
@@ -85,7 +85,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 static void check_verified(struct message *message, const uint8_t *bulk, size_t bulk_bytes) {
     const uint8_t *key = fixture.swarm.tracker.public_keys.sign;
     memcpy(message->from.bytes, fixture.swarm.members[0].public_keys.sign, KEY_BYTES);
-    bool verified = wire_verified(&fixture.shape, key, &fixture.open, message, bulk, bulk_bytes);
+    bool verified = wire_is_verified(&fixture.shape, key, &fixture.open, message, bulk, bulk_bytes);
     if (verified && message->kind == MESSAGE_TABLE) {
         ASSERT(message->table->round == fixture.open.round);
         ASSERT(message->table->declared >> MEMBERS == 0);
@@ -96,7 +96,7 @@ static void check_verified(struct message *message, const uint8_t *bulk, size_t 
     bool must = message->kind == MESSAGE_DECLARE || message->kind == MESSAGE_VOTE ||
                 message->kind == MESSAGE_RESULT;
     ASSERT(!must || !verified ||
-           !wire_verified(&fixture.shape, key, &fixture.open, message, bulk, bulk_bytes));
+           !wire_is_verified(&fixture.shape, key, &fixture.open, message, bulk, bulk_bytes));
     message->signature.bytes[7] ^= 1;
 }
 
@@ -116,8 +116,8 @@ static void try_frame(const uint8_t *bytes, size_t count) {
     }
     const uint8_t *payload = whole + FRAME_HEADER_BYTES;
     if (frame_read(whole, count, KNOWN, &frame) != FRAME_OK ||
-        wire_read(&fixture.shape, &frame, payload, frame.length, &arrays, &message, &bulk,
-                  &bulk_bytes) != NULL) {
+        wire_read_message(&fixture.shape, &frame, payload, frame.length, &arrays, &message, &bulk,
+                          &bulk_bytes) != NULL) {
         return;
     }
     ASSERT(wire_fixture_write(&fixture, &message, bulk, bulk_bytes, again, sizeof again) == count);
@@ -130,9 +130,9 @@ static void try_introduction(const uint8_t *bytes, size_t count) {
     if (wire_read_introduction(bytes, count, &introduction) == NULL) {
         ASSERT(wire_write_introduction(&introduction, again) == count);
         ASSERT(memcmp(again, bytes, count) == 0);
-        if (wire_introduction_verified(&introduction)) {
+        if (wire_introduction_is_signed(&introduction)) {
             introduction.version ^= 1;
-            ASSERT(!wire_introduction_verified(&introduction));
+            ASSERT(!wire_introduction_is_signed(&introduction));
         }
     }
 }
@@ -164,7 +164,7 @@ static void try_pieces(const uint8_t *steps, size_t count) {
         if (offset >= whole) {
             continue;
         }
-        struct frame piece = wire_chunk(&frame, whole, offset);
+        struct frame piece = wire_chunk_header(&frame, whole, offset);
         piece.length -= step[3] == 255 && piece.length > 1 ? 1 : 0;
         enum wire_progress part = wire_chunks_add(&pieces, &piece, source + offset, &payload);
         ASSERT(part == WIRE_INVALID || whole <= pieces.capacity);
@@ -204,7 +204,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     bool in_pieces = size >= payload + WIRE_LENGTH_BYTES && data[0] % WAYS == WAY_FRAME &&
                      wire_is_chunked(data[1 + 5]);
     if (in_pieces && words[3] % 16 != 0) {
-        wire_put_length(data + payload, size - payload);
+        wire_write_length(data + payload, size - payload);
     }
     return size;
 }

@@ -387,7 +387,7 @@ void plane_act(struct world *world, uint32_t node, const struct actions *actions
             post_send(world, node, action);
             break;
         case ACTION_WRITE:
-            store_write(world, node, action);
+            store_transaction(world, node, action);
             break;
         case ACTION_KEEP_BYTES:
             keep(world, node, action, parcel);

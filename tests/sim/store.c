@@ -37,7 +37,7 @@ static void copy(struct tracker_record *to, const struct tracker_record *from,
 void store_begin(struct world *world) {
     struct tracker_record *record = &world->record;
     make_arrays(record, world->slice_count);
-    record->session_next = 1;
+    record->next_session = 1;
     record->head.kind = ENTRY_GENESIS;
     record->head.root = plane_root(world, &world->nodes[0].outer);
     record->head.hash = plane_entry_hash(&record->head, &record->head.root);
@@ -56,7 +56,7 @@ void store_free(struct tracker_record *record) {
     free(record);
 }
 
-void store_write(struct world *world, uint32_t node, const struct action *action) {
+void store_transaction(struct world *world, uint32_t node, const struct action *action) {
     struct happening *write = world_add(world, HAPPEN_WRITTEN, node, 1 + world_draw(world, 5));
     write->record = malloc(sizeof(struct tracker_record));
     make_arrays(write->record, world->slice_count);

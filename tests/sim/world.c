@@ -111,7 +111,7 @@ void world_stop(struct world *world, uint32_t index) {
 
 static void start_tracker(struct world *world, struct node *node) {
     world->record.incarnation += 1;
-    node->machine = aligned_alloc(64, tracker_bytes(&world->settings));
+    node->machine = aligned_alloc(64, tracker_memory_bytes(&world->settings));
     tracker_init(node->machine, &world->settings, &world->record, world->now + node->clock_ahead);
     for (uint32_t i = 0; i < world->ledger_count; i++) {
         enum entry_kind kind = world->ledger[i].kind;
@@ -124,20 +124,20 @@ static void start_tracker(struct world *world, struct node *node) {
 static void start_member(struct world *world, uint32_t index) {
     struct node *node = &world->nodes[index];
     struct slice_report reports[SLICES_MOST];
-    struct member_start start = {.id = {{(uint8_t)index}},
-                                 .start_id = 1 + world_draw(world, UINT64_C(1) << 60),
-                                 .slice_count = world->slice_count,
-                                 .stored = reports};
+    struct member_initial_state start = {.id = {{(uint8_t)index}},
+                                         .start_id = 1 + world_draw(world, UINT64_C(1) << 60),
+                                         .slice_count = world->slice_count,
+                                         .stored = reports};
     start.root = plane_root(world, &node->outer);
     start.stored_round = plane_stored(world, node, reports);
-    node->machine = aligned_alloc(64, member_bytes(world->slice_count));
+    node->machine = aligned_alloc(64, member_memory_bytes(world->slice_count));
     member_init(node->machine, &start);
     if (world_draw(world, 4) > 0) {
         static const uint32_t UPS[] = {0, TIMING_UNKNOWN, 100, 1000, 3000, 10000};
         struct timing_measured measured = {.step_ms = 5 + (uint32_t)world_draw(world, 10),
                                            .transfer_ms = 50 + (uint32_t)world_draw(world, 200),
                                            .round_trip_ms = 10 + (uint32_t)world_draw(world, 100)};
-        measured.up_kib_s = UPS[world_draw(world, ARRAY_COUNT(UPS))];
+        measured.upload_kib_s = UPS[world_draw(world, ARRAY_COUNT(UPS))];
         member_set_measured(node->machine, &measured);
     }
 }

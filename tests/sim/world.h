@@ -252,7 +252,7 @@ struct hash plane_entry_hash(const struct entry *entry, const struct hash *root)
 /* The tracker's disk (store.c). */
 void store_begin(struct world *world);
 void store_finish(struct world *world);
-void store_write(struct world *world, uint32_t node, const struct action *action);
+void store_transaction(struct world *world, uint32_t node, const struct action *action);
 void store_written(struct world *world, struct happening *happening);
 void store_free(struct tracker_record *record);
 

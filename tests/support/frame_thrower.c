@@ -231,7 +231,7 @@ static void ask_manifest(struct thrower *thrower) {
 static void introduce(struct thrower *thrower) {
     struct wire_introduction introduction = {.keys = thrower->keys.public_keys,
                                              .name = "thrower",
-                                             .version = SWARM_PROTOCOL,
+                                             .version = SWARM_PROTOCOL_VERSION,
                                              .manifest = thrower->view.shape.swarm};
     wire_sign_introduction(&thrower->keys, &introduction);
     struct frame frame = {.kind = WIRE_INTRODUCE};
@@ -243,7 +243,8 @@ static void introduce(struct thrower *thrower) {
 static void hello(struct thrower *thrower) {
     struct message message = {.kind = MESSAGE_HELLO, .number = dice_word(&thrower->dice)};
     struct frame frame;
-    wire_write(&thrower->view.shape, &message, 0, &frame, thrower->payload, FRAME_PAYLOAD_MAX);
+    wire_write_message(&thrower->view.shape, &message, 0, &frame, thrower->payload,
+                       FRAME_PAYLOAD_MAX);
     say(thrower, &thrower->targets[0], &frame, thrower->payload);
 }
 
@@ -372,9 +373,9 @@ int main(int argument_count, char **arguments) {
     shape->slice_count = is_stranger ? 1 : (uint32_t)strtoul(arguments[4], NULL, 10);
     shape->members_max = is_stranger ? 1 : (uint32_t)strtoul(arguments[5], NULL, 10);
     struct region kept = {0};
-    wire_arrays_bind(shape, region_alloc(&kept, 1, wire_arrays_bytes(shape)), &thrower.view.arrays);
+    wire_arrays_bind(shape, region_alloc(&kept, 1, wire_arrays_size(shape)), &thrower.view.arrays);
     thrower.view.keys = &thrower.keys;
-    thrower.pieces.capacity = WIRE_MANIFEST_MAX + WIRE_LENGTH_BYTES;
+    thrower.pieces.capacity = WIRE_MANIFEST_BYTES_MAX + WIRE_LENGTH_BYTES;
     thrower.pieces.bytes = region_alloc(&kept, 1, thrower.pieces.capacity);
     if (is_stranger) {
         be_a_stranger(&thrower);

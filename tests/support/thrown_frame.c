@@ -85,7 +85,7 @@ static struct message random_message(struct thrower_view *view, struct dice *dic
         .measured = {.step_ms = number(dice, 1000),
                      .transfer_ms = number(dice, 1000),
                      .round_trip_ms = number(dice, 100),
-                     .up_kib_s = number(dice, 1 << 16)},
+                     .upload_kib_s = number(dice, 1 << 16)},
         .reports = view->arrays.reports,
         .hashes = view->arrays.hashes,
     };
@@ -104,8 +104,8 @@ static void write_message(struct thrower_view *view, struct dice *dice, struct f
     struct message message = random_message(view, dice);
     bool has_bulk = message.kind == MESSAGE_CONTRIBUTION || message.kind == MESSAGE_RESULT;
     uint64_t bulk = has_bulk ? 1 + dice_below(dice, BULK_MAX) : 0;
-    size_t count =
-        wire_write(&view->shape, &message, bulk, frame, payload, FRAME_PAYLOAD_MAX - BULK_MAX);
+    size_t count = wire_write_message(&view->shape, &message, bulk, frame, payload,
+                                      FRAME_PAYLOAD_MAX - BULK_MAX);
     fill(dice, payload + count, bulk);
     ASSERT(frame->length == count + bulk);
 }

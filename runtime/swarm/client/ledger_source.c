@@ -59,11 +59,11 @@ enum status ledger_source_open_remote(const struct key_pairs *keys,
 /* Reads one record of the last answer. */
 static enum status read_record(struct ledger_source *source, struct fault *fault) {
     struct entry_slice *slices = source->entry->slices;
-    struct packer packer = packer_reading(source->answer.bytes, source->answer.count);
+    struct packer packer = packer_begin_read(source->answer.bytes, source->answer.count);
     memset(source->entry, 0, sizeof *source->entry);
     source->entry->slices = slices;
-    entry_pack(&packer, source->entry, SWARM_SLICES_MAX);
-    entry_pack_proof(&packer, source->entry);
+    entry_pack_fields(&packer, source->entry, SWARM_SLICES_MAX);
+    entry_pack_signatures(&packer, source->entry);
     const char *error = packer.error != NULL ? packer.error : entry_error(source->entry);
     if (error != NULL) {
         return fault_set(fault, STATUS_INPUT, source->location,

@@ -4,8 +4,9 @@
 #include <string.h>
 
 enum {
-    CAPACITY = WIRE_LENGTH_BYTES +
-               (WIRE_MANIFEST_MAX > WIRE_STATUS_MAX ? WIRE_MANIFEST_MAX : WIRE_STATUS_MAX),
+    CAPACITY = WIRE_LENGTH_BYTES + (WIRE_MANIFEST_BYTES_MAX > WIRE_STATUS_BYTES_MAX
+                                        ? WIRE_MANIFEST_BYTES_MAX
+                                        : WIRE_STATUS_BYTES_MAX),
     QUEUED_FRAMES = 4,
     RESEND_MS = 1000, /* a query can be lost with its connection */
     LINGER_MS = 100,
@@ -19,7 +20,7 @@ struct tracker_client {
     uint32_t proof_bytes; /* 0: without an identity */
     struct messenger *messenger;
     struct wire_chunks chunks;
-    char rejection[WIRE_REASON_BYTES]; /* "" for none */
+    char rejection[WIRE_REJECT_REASON_BYTES]; /* "" for none */
     bool has_answer;
     bool is_full; /* the tracker has no slot for this connection */
 };
@@ -77,7 +78,8 @@ static void handle_frame(struct tracker_client *client, const struct tracker_que
     const struct frame *frame = &event->frame;
     struct wire_chunks *chunks = &client->chunks;
     if (frame->kind == WIRE_REJECTED) {
-        size_t length = frame->length < WIRE_REASON_BYTES ? frame->length : WIRE_REASON_BYTES - 1;
+        size_t length =
+            frame->length < WIRE_REJECT_REASON_BYTES ? frame->length : WIRE_REJECT_REASON_BYTES - 1;
         memcpy(client->rejection, payload, length);
         client->rejection[length] = '\0';
     } else if (frame->kind != answer_to(args->request)) {

@@ -12,7 +12,7 @@ static void remove_row(struct data_cursor *cursor, uint32_t row) {
 }
 
 static bool insert_row(struct data_cursor *cursor, uint32_t row, struct sample_range range) {
-    if (cursor->returned_count == SWARM_RETURNED_MAX) {
+    if (cursor->returned_count == SWARM_RETURNED_RANGES_MAX) {
         return false;
     }
     memmove(&cursor->returned[row + 1], &cursor->returned[row],

@@ -13,15 +13,15 @@
 
 /* The limits of a swarm, each with the reason for its size. */
 enum {
-    SWARM_PROTOCOL = 1,        /* raised when members of different versions cannot work together */
-    SWARM_MEMBERS_MAX = 64,    /* a roster is one 64-bit word of seats */
-    SWARM_SLICES_MAX = 16384,  /* 16 GiB encoded: 15 billion parameters in int8 */
-    SWARM_SEAT_RANGES_MAX = 4, /* a round's new range, and those of three aborted rounds */
-    SWARM_RETURNED_MAX = 512,  /* all ranges of all seats, of two aborted rounds in a row */
-    ROLLBACK_STATES_MAX = 32,  /* committed states that a rollback can return to */
-    REPLAY_ROUNDS_MAX = 7,     /* rounds that a returning member replays, and whose results members
+    SWARM_PROTOCOL_VERSION = 1, /* raised when members of different versions cannot work together */
+    SWARM_MEMBERS_MAX = 64,     /* a roster is one 64-bit word of seats */
+    SWARM_SLICES_MAX = 16384,   /* 16 GiB encoded: 15 billion parameters in int8 */
+    SWARM_SEAT_RANGES_MAX = 4,  /* a round's new range, and those of three aborted rounds */
+    SWARM_RETURNED_RANGES_MAX = 512, /* all ranges of all seats, of two aborted rounds in a row */
+    ROLLBACK_STATES_MAX = 32,        /* committed states that a rollback can return to */
+    REPLAY_ROUNDS_MAX = 7,   /* rounds that a returning member replays, and whose results members
                                    store: in int8 they are nearly as large as the state */
-    SWARM_EPOCH_MAX = 65535,   /* of a slice in a round: a frame has two bytes for it */
+    SWARM_EPOCH_MAX = 65535, /* of a slice in a round: a frame has two bytes for it */
     CONTRIBUTION_SLOTS_PER_MEMBER = 4, /* contributions of one member that an owner requested or has
                                    not summed: 4 MiB, a link of 500 Mbit/s at 60 ms */
     RESULT_REQUESTS_MAX = 8,    /* results requested from one member: twice as many, since an owner
@@ -34,7 +34,7 @@ enum {
 _Static_assert(SWARM_REQUESTS_MAX >=
                    SWARM_MEMBERS_MAX * (CONTRIBUTION_SLOTS_PER_MEMBER + RESULT_REQUESTS_MAX),
                "all requests that the windows allow can be sent in one step");
-_Static_assert(SWARM_RETURNED_MAX >= 2 * SWARM_MEMBERS_MAX * SWARM_SEAT_RANGES_MAX,
+_Static_assert(SWARM_RETURNED_RANGES_MAX >= 2 * SWARM_MEMBERS_MAX * SWARM_SEAT_RANGES_MAX,
                "the cursor has room for what two rounds without a commit return");
 
 enum entry_kind {
@@ -65,7 +65,7 @@ struct sample_range {
 struct data_cursor {
     uint64_t position;
     uint32_t returned_count;
-    struct sample_range returned[SWARM_RETURNED_MAX];
+    struct sample_range returned[SWARM_RETURNED_RANGES_MAX];
 };
 
 /* A row of a round's roster. Its index, the seat, is the bit of the member in `contributors` and
@@ -153,10 +153,10 @@ enum {
     ENTRY_SLICE_BYTES = 72,
     ENTRY_SIGNATURE_BYTES = 4 + SWARM_SIGNATURE_BYTES,
     /* The longest record, a commit with every table full. */
-    ENTRY_RECORD_MAX = 24 + 3 * HASH_BYTES + 12 + SWARM_RETURNED_MAX * ENTRY_RANGE_BYTES + 4 +
-                       SWARM_MEMBERS_MAX * (ENTRY_SEAT_BYTES + 16) + 4 +
-                       SWARM_SLICES_MAX * ENTRY_SLICE_BYTES + HASH_BYTES + 4 +
-                       SWARM_MEMBERS_MAX * ENTRY_SIGNATURE_BYTES,
+    ENTRY_RECORD_BYTES_MAX =
+        24 + 3 * HASH_BYTES + 12 + SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES + 4 +
+        SWARM_MEMBERS_MAX * (ENTRY_SEAT_BYTES + 16) + 4 + SWARM_SLICES_MAX * ENTRY_SLICE_BYTES +
+        HASH_BYTES + 4 + SWARM_MEMBERS_MAX * ENTRY_SIGNATURE_BYTES,
 };
 
 /* entry_hash: the hash that identifies an entry and that is signed: BLAKE2b of "skep ledger entry"
@@ -179,10 +179,11 @@ size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity);
 MUST_CHECK const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
                                   uint32_t slice_max, struct entry *entry);
 
-/* entry_pack: pass over the fields that are hashed. entry_pack_proof: over the hash and signatures
- * after them. For reading, *entry is zero except for `slices`; only the form is checked. */
-void entry_pack(struct packer *packer, struct entry *entry, uint32_t slice_max);
-void entry_pack_proof(struct packer *packer, struct entry *entry);
+/* entry_pack_fields: pass over the fields that are hashed. entry_pack_signatures: over the hash and
+ * signatures after them. For reading, *entry is zero except for `slices`; only the form is checked.
+ * */
+void entry_pack_fields(struct packer *packer, struct entry *entry, uint32_t slice_max);
+void entry_pack_signatures(struct packer *packer, struct entry *entry);
 
 /* entry_error: the error in the fields of an entry, without the rest of its chain, in words, else
  * NULL: a field that its kind does not use, a cursor out of order, a seat that is empty or given
@@ -204,7 +205,7 @@ struct sample_range cursor_hand_out(struct data_cursor *cursor, uint64_t count);
 bool cursor_reclaim(struct data_cursor *cursor, struct sample_range range);
 
 /* cursor_return: add a range that was handed out and not used. A range that would need a row beyond
- * SWARM_RETURNED_MAX is never used: no sample is used twice.
+ * SWARM_RETURNED_RANGES_MAX is never used: no sample is used twice.
  * limits  range.end <= position; disjoint from every returned range */
 void cursor_return(struct data_cursor *cursor, struct sample_range range);
 

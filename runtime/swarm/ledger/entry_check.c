@@ -53,7 +53,7 @@ static const char *seats_error(const struct entry *entry) {
 }
 
 /* The sum cannot overflow: each weight is at most 2^63 / SWARM_MEMBERS_MAX. */
-static uint64_t weight_of(const struct entry *entry, uint64_t contributors) {
+static uint64_t sum_weights(const struct entry *entry, uint64_t contributors) {
     uint64_t weight = 0;
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         weight += (contributors >> i & 1) != 0 ? entry->members[i].weight : 0;
@@ -74,7 +74,7 @@ static const char *slice_error(const struct entry *entry, uint32_t index) {
     if (slice->epoch > SWARM_EPOCH_MAX) {
         return "has a slice with an epoch above the limit";
     }
-    return slice->weight == weight_of(entry, slice->contributors)
+    return slice->weight == sum_weights(entry, slice->contributors)
                ? NULL
                : "has a slice whose weight differs from that of its contributors";
 }
@@ -129,11 +129,11 @@ static const char *unused_field_error(const struct entry *entry) {
     return NULL;
 }
 
-static bool counts_fit(const struct entry *entry) {
+static bool are_counts_valid(const struct entry *entry) {
     bool fit = (uint32_t)entry->kind <= ENTRY_ROLLBACK && entry->seat_count <= SWARM_MEMBERS_MAX &&
                entry->slice_count <= SWARM_SLICES_MAX &&
                entry->signature_count <= SWARM_MEMBERS_MAX &&
-               entry->cursor.returned_count <= SWARM_RETURNED_MAX;
+               entry->cursor.returned_count <= SWARM_RETURNED_RANGES_MAX;
     for (uint32_t i = 0; fit && i < entry->seat_count; i++) {
         fit = entry->seats[i].range_count <= SWARM_SEAT_RANGES_MAX;
     }
@@ -143,7 +143,7 @@ static bool counts_fit(const struct entry *entry) {
 const char *entry_error(const struct entry *entry) {
     static const char *(*const CHECKS[])(const struct entry *) = {unused_field_error, seats_error,
                                                                   result_error, signatures_error};
-    if (!counts_fit(entry)) {
+    if (!are_counts_valid(entry)) {
         return "has a count above its limit";
     }
     const char *error = cursor_error(&entry->cursor);

@@ -14,13 +14,13 @@ void ledger_sign(const struct key_pairs *keys, const struct hash *hash,
     keys_sign(keys, CONTEXT, hash->bytes, HASH_BYTES, signature->bytes);
 }
 
-bool ledger_signed_by(const uint8_t sign_key[static KEY_BYTES], const struct hash *hash,
-                      const struct signature *signature) {
+bool ledger_is_signed_by(const uint8_t sign_key[static KEY_BYTES], const struct hash *hash,
+                         const struct signature *signature) {
     return keys_verify(sign_key, CONTEXT, hash->bytes, HASH_BYTES, signature->bytes);
 }
 
 /* A hash over seats, sessions and ranges: equal hashes are equal rosters. */
-static struct hash roster_of(const struct entry *entry) {
+static struct hash hash_roster(const struct entry *entry) {
     struct hash_state state;
     hash_begin(&state);
     for (uint32_t i = 0; i < entry->seat_count; i++) {
@@ -72,7 +72,7 @@ static const char *position_error(const struct ledger_chain *chain, const struct
     if (keeps_root && !hash_equal(&entry->root, &chain->root)) {
         return "changes the root, but is neither a commit nor a rollback";
     }
-    const struct hash roster = roster_of(entry);
+    const struct hash roster = hash_roster(entry);
     return ends && !hash_equal(&roster, &chain->roster)
                ? "has a roster that differs from that of its round's OPEN"
                : NULL;
@@ -83,7 +83,7 @@ const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
     if (entry->kind != ENTRY_COMMIT) {
         bool is_signed =
             entry->signature_count == 1 &&
-            ledger_signed_by(tracker_key, &entry->hash, &entry->signatures[0].signature);
+            ledger_is_signed_by(tracker_key, &entry->hash, &entry->signatures[0].signature);
         return is_signed ? NULL : "is not signed by the tracker";
     }
     if (entry->signature_count < entry_quorum(entry->seat_count)) {
@@ -91,15 +91,15 @@ const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
     }
     for (uint32_t i = 0; i < entry->signature_count; i++) {
         const struct entry_signature *signature = &entry->signatures[i];
-        if (!ledger_signed_by(entry->seats[signature->seat].id.bytes, &entry->hash,
-                              &signature->signature)) {
+        if (!ledger_is_signed_by(entry->seats[signature->seat].id.bytes, &entry->hash,
+                                 &signature->signature)) {
             return "has a signature that its member's key did not make";
         }
     }
     return NULL;
 }
 
-static void advance(struct ledger_chain *chain, const struct entry *entry) {
+static void advance_chain(struct ledger_chain *chain, const struct entry *entry) {
     ASSERT(entry->incarnation >= chain->incarnation && entry->commits >= chain->commits);
     ASSERT(entry->kind == ENTRY_GENESIS || entry->round >= chain->closed);
     chain->entry_count++;
@@ -110,13 +110,13 @@ static void advance(struct ledger_chain *chain, const struct entry *entry) {
     chain->open = entry->kind == ENTRY_OPEN;
     if (chain->open) {
         chain->round = entry->round;
-        chain->roster = roster_of(entry);
+        chain->roster = hash_roster(entry);
     } else if (entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ABORT) {
         chain->closed = entry->round;
     }
 }
 
-void ledger_verify_tracker(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]) {
+void ledger_set_tracker_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]) {
     chain->has_tracker = true;
     memcpy(chain->tracker_key, sign_key, KEY_BYTES);
 }
@@ -133,7 +133,7 @@ const char *ledger_append(struct ledger_chain *chain, const struct entry *entry)
         error = ledger_signatures_error(chain->tracker_key, entry);
     }
     if (error == NULL) {
-        advance(chain, entry);
+        advance_chain(chain, entry);
     }
     return error;
 }

@@ -37,9 +37,9 @@ struct ledger_chain {
 void ledger_sign(const struct key_pairs *keys, const struct hash *hash,
                  struct signature *signature);
 
-/* ledger_signed_by: whether this key made the signature. */
-MUST_CHECK bool ledger_signed_by(const uint8_t sign_key[static KEY_BYTES], const struct hash *hash,
-                                 const struct signature *signature);
+/* ledger_is_signed_by: whether this key made the signature. */
+MUST_CHECK bool ledger_is_signed_by(const uint8_t sign_key[static KEY_BYTES],
+                                    const struct hash *hash, const struct signature *signature);
 
 /* ledger_signatures_error: NULL if a commit has valid signatures of a quorum of its roster, and an
  * entry of another kind that of the tracker alone; else the error.
@@ -47,8 +47,8 @@ MUST_CHECK bool ledger_signed_by(const uint8_t sign_key[static KEY_BYTES], const
 MUST_CHECK const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
                                                const struct entry *entry);
 
-/* ledger_verify_tracker: verify the signatures of the tracker with this key too. */
-void ledger_verify_tracker(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]);
+/* ledger_set_tracker_key: verify the signatures of the tracker with this key too. */
+void ledger_set_tracker_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]);
 
 /* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. Checked
  * are its fields, hash, `prev`, incarnation, round and count of commits; that a commit and an abort

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum status ledger_file_open_of(const char *path, size_t line_max, uint32_t slice_max,
-                                struct region *region, struct ledger_file **file,
-                                struct fault *fault) {
+enum status ledger_file_open_sized(const char *path, size_t line_max, uint32_t slice_max,
+                                   struct region *region, struct ledger_file **file,
+                                   struct fault *fault) {
     int fd;
     int64_t bytes;
     TRY(file_open_read(path, &fd, &bytes, fault));
@@ -25,11 +25,11 @@ enum status ledger_file_open_of(const char *path, size_t line_max, uint32_t slic
 
 enum status ledger_file_open(const char *path, struct region *region, struct ledger_file **file,
                              struct fault *fault) {
-    return ledger_file_open_of(path, LEDGER_LINE_MAX, SWARM_SLICES_MAX, region, file, fault);
+    return ledger_file_open_sized(path, LEDGER_LINE_MAX, SWARM_SLICES_MAX, region, file, fault);
 }
 
 /* Moves what is not parsed yet to the front, and fills the rest from the file. */
-static enum status refill(struct ledger_file *file, struct fault *fault) {
+static enum status refill_buffer(struct ledger_file *file, struct fault *fault) {
     memmove(file->buffer, file->buffer + file->from, file->until - file->from);
     file->until -= file->from;
     file->from = 0;
@@ -46,7 +46,7 @@ static enum status refill(struct ledger_file *file, struct fault *fault) {
 static enum status find_line(struct ledger_file *file, size_t *length, struct fault *fault) {
     const char *end = memchr(file->buffer + file->from, '\n', file->until - file->from);
     if (end == NULL) {
-        TRY(refill(file, fault));
+        TRY(refill_buffer(file, fault));
         end = memchr(file->buffer, '\n', file->until);
     }
     if (end == NULL && file->until > 0) {

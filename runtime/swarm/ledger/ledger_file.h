@@ -59,10 +59,10 @@ struct ledger_file {
 MUST_CHECK enum status ledger_file_open(const char *path, struct region *region,
                                         struct ledger_file **file, struct fault *fault);
 
-/* ledger_file_open_of: the same for a swarm whose entries are known to be smaller. */
-MUST_CHECK enum status ledger_file_open_of(const char *path, size_t line_max, uint32_t slice_max,
-                                           struct region *region, struct ledger_file **file,
-                                           struct fault *fault);
+/* ledger_file_open_sized: the same for a swarm whose entries are known to be smaller. */
+MUST_CHECK enum status ledger_file_open_sized(const char *path, size_t line_max, uint32_t slice_max,
+                                              struct region *region, struct ledger_file **file,
+                                              struct fault *fault);
 
 /* ledger_file_next: read the next line into file->entry. *more is false after the last one.
  * errors  STATUS_INPUT at FILE:LINE: the line is not an entry, is too long, or is truncated. Hash,
@@ -82,11 +82,11 @@ void ledger_file_close(struct ledger_file *file);
 struct entry_journal {
     const char *path;
     int fd;
-    int64_t bytes; /* of complete records, with the mark */
-    bool has_tail; /* the file has more bytes after them */
+    int64_t bytes;              /* of complete records, with the mark */
+    bool has_incomplete_record; /* the file has more bytes after them */
     uint32_t slice_max;
     uint8_t *record; /* [record_max] */
-    size_t record_max;
+    size_t record_bytes_max;
 };
 
 /* entry_journal_open: open the file, or create it. Entries have at most `slice_max` slices.
@@ -124,8 +124,8 @@ MUST_CHECK enum status entry_journal_clear(struct entry_journal *journal, struct
  * that two trackers never write into one ledger. */
 
 enum {
-    STORE_NAME_MAX = 64,         /* of a promise */
-    STORE_PROMISE_MAX = 4 << 20, /* bytes: the weights, owners and hashes of a full TABLE */
+    PROMISE_NAME_MAX = 64,       /* of a promise */
+    PROMISE_BYTES_MAX = 4 << 20, /* bytes: the weights, owners and hashes of a full TABLE */
 };
 
 /* The outcome of a write. */
@@ -141,8 +141,8 @@ struct sqlite3_stmt;
 struct ledger_store {
     const char *path;
     struct sqlite3 *database;
-    struct sqlite3_stmt *append, *read, *promise, *recall;
-    uint8_t *record;  /* ENTRY_RECORD_MAX */
+    struct sqlite3_stmt *insert_entry, *select_entry, *insert_promise, *select_promise;
+    uint8_t *record;  /* ENTRY_RECORD_BYTES_MAX */
     uint64_t count;   /* of entries */
     struct hash head; /* hash of the last entry; zero without entries */
 };
@@ -169,23 +169,24 @@ MUST_CHECK enum status ledger_store_read(struct ledger_store *store, uint64_t nu
                                          struct entry_slice *slices, uint32_t slice_max,
                                          struct entry *entry, struct fault *fault);
 
-/* ledger_store_promise: store `bytes` under a name, in place of the bytes stored before.
- * ledger_store_recall: read them; *count is 0 when the name has none.
- * limits  a name of 1 .. STORE_NAME_MAX characters; count <= STORE_PROMISE_MAX
+/* ledger_store_write_promise: store `bytes` under a name, in place of the bytes stored before.
+ * ledger_store_read_promise: read them; *count is 0 when the name has none.
+ * limits  a name of 1 .. PROMISE_NAME_MAX characters; count <= PROMISE_BYTES_MAX
  * errors  STATUS_FIT, STATUS_FAILED: the stored bytes are unchanged; STATUS_INPUT when `capacity`
  *         is too small */
-MUST_CHECK enum status ledger_store_promise(struct ledger_store *store, const char *name,
-                                            const void *bytes, size_t count, struct fault *fault);
-MUST_CHECK enum status ledger_store_recall(struct ledger_store *store, const char *name,
-                                           void *bytes, size_t capacity, size_t *count,
-                                           struct fault *fault);
+MUST_CHECK enum status ledger_store_write_promise(struct ledger_store *store, const char *name,
+                                                  const void *bytes, size_t count,
+                                                  struct fault *fault);
+MUST_CHECK enum status ledger_store_read_promise(struct ledger_store *store, const char *name,
+                                                 void *bytes, size_t capacity, size_t *count,
+                                                 struct fault *fault);
 
-/* ledger_store_start: count a start of the tracker; *incarnation is its number, from 1.
- * ledger_store_set_starts: set the count, in a store that was imported. It never decreases. */
-MUST_CHECK enum status ledger_store_set_starts(struct ledger_store *store, uint32_t starts,
-                                               struct fault *fault);
-MUST_CHECK enum status ledger_store_start(struct ledger_store *store, uint32_t *incarnation,
-                                          struct fault *fault);
+/* ledger_store_count_start: count a start of the tracker; *incarnation is its number, from 1.
+ * ledger_store_set_start_count: set the count, in a store that was imported. It never decreases. */
+MUST_CHECK enum status ledger_store_set_start_count(struct ledger_store *store, uint32_t starts,
+                                                    struct fault *fault);
+MUST_CHECK enum status ledger_store_count_start(struct ledger_store *store, uint32_t *incarnation,
+                                                struct fault *fault);
 
 /* Bytes to store under a name; they belong to the caller. */
 struct store_promise {
@@ -195,8 +196,8 @@ struct store_promise {
 };
 
 /* What one step of a tracker makes durable together. */
-struct store_write {
-    uint32_t incarnation;      /* of the tracker that writes, from ledger_store_start */
+struct store_transaction {
+    uint32_t incarnation;      /* of the tracker that writes, from ledger_store_count_start */
     const struct entry *entry; /* to append; NULL: none */
     const struct store_promise *promises;
     uint32_t promise_count;
@@ -207,7 +208,7 @@ struct store_write {
  * errors  WRITE_FAILED: nothing is stored, as on a full disk; WRITE_FENCED: a later start of a
  *         tracker was counted. *fault has the reason. */
 MUST_CHECK enum write_outcome ledger_store_write(struct ledger_store *store,
-                                                 const struct store_write *write,
+                                                 const struct store_transaction *write,
                                                  struct fault *fault);
 
 #endif

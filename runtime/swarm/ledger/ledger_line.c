@@ -311,8 +311,8 @@ static enum status read_slices(const struct json_node *root, uint32_t slice_max,
     return OK;
 }
 
-static enum status read_seat_of(const struct json_node *node, const struct entry *entry,
-                                uint32_t *seat, struct fault *fault) {
+static enum status read_signer_seat(const struct json_node *node, const struct entry *entry,
+                                    uint32_t *seat, struct fault *fault) {
     struct identity id;
     TRY(read_hex(node, "id", &id, sizeof id, fault));
     for (uint32_t i = 0; i < entry->seat_count; i++) {
@@ -330,7 +330,7 @@ static enum status read_signature(const struct json_node *node, const struct ent
     TRY(json_as_object(node, fault));
     TRY(check_field_count(node, is_commit ? 2 : 1, fault));
     if (is_commit) {
-        TRY(read_seat_of(node, entry, &one->seat, fault));
+        TRY(read_signer_seat(node, entry, &one->seat, fault));
     }
     return read_hex(node, "signature", &one->signature, sizeof one->signature, fault);
 }
@@ -366,13 +366,13 @@ static enum status read_cursor(const struct json_node *root, struct data_cursor 
     TRY(json_as_object(&node, fault));
     TRY(check_field_count(&node, 2, fault));
     TRY(read_u64(&node, "position", INT64_MAX, &cursor->position, fault));
-    return read_ranges(&node, "returned", SWARM_RETURNED_MAX, cursor->returned,
+    return read_ranges(&node, "returned", SWARM_RETURNED_RANGES_MAX, cursor->returned,
                        &cursor->returned_count, fault);
 }
 
 /* The fields that only this kind has. */
-static enum status read_body(const struct json_node *root, uint32_t slice_max, struct entry *entry,
-                             struct fault *fault) {
+static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
+                                    struct entry *entry, struct fault *fault) {
     static const size_t FIELD_COUNTS[] = {[ENTRY_GENESIS] = 10,
                                           [ENTRY_OPEN] = 11,
                                           [ENTRY_COMMIT] = 11,
@@ -394,7 +394,7 @@ static enum status read_entry(const struct json_node *root, uint32_t slice_max, 
     TRY(read_kind(root, entry, fault));
     TRY(read_fields(root, ENTRY_FIELDS, ARRAY_COUNT(ENTRY_FIELDS), entry, fault));
     TRY(read_cursor(root, &entry->cursor, fault));
-    TRY(read_body(root, slice_max, entry, fault));
+    TRY(read_kind_fields(root, slice_max, entry, fault));
     return read_signatures(root, entry, fault);
 }
 

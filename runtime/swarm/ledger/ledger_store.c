@@ -9,7 +9,7 @@
 
 /* "skep" as the application id of the SQLite file, and the version of the tables. */
 static const char MARK[] = "PRAGMA application_id = 0x736b6570; PRAGMA user_version = 1;";
-enum { APPLICATION = 0x736b6570, TABLES_VERSION = 1 };
+enum { APPLICATION_ID = 0x736b6570, SCHEMA_VERSION = 1 };
 
 /* Set before the journal mode: without the lock, the log needs shared memory between processes. */
 static const char LOCK[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;";
@@ -30,8 +30,8 @@ static const char INCARNATION[] = "incarnation";
 static const char DAMAGED[] =
     "restore a copy, or move it away and import a member's ledger: skep track --ledger FILE";
 
-static enum status failed(const struct ledger_store *store, const char *action,
-                          struct fault *fault) {
+static enum status set_sqlite_fault(const struct ledger_store *store, const char *action,
+                                    struct fault *fault) {
     switch (sqlite3_errcode(store->database) & 0xff) {
     case SQLITE_FULL:
         return fault_set(fault, STATUS_FIT, store->path, "free space on the disk",
@@ -54,17 +54,18 @@ static enum status failed(const struct ledger_store *store, const char *action,
     }
 }
 
-static enum status execute(const struct ledger_store *store, const char *sql, struct fault *fault) {
+static enum status execute_sql(const struct ledger_store *store, const char *sql,
+                               struct fault *fault) {
     return sqlite3_exec(store->database, sql, NULL, NULL, NULL) == SQLITE_OK
                ? OK
-               : failed(store, "prepare the ledger", fault);
+               : set_sqlite_fault(store, "prepare the ledger", fault);
 }
 
-static enum status prepare(const struct ledger_store *store, const char *sql,
-                           struct sqlite3_stmt **statement, struct fault *fault) {
+static enum status prepare_statement(const struct ledger_store *store, const char *sql,
+                                     struct sqlite3_stmt **statement, struct fault *fault) {
     return sqlite3_prepare_v2(store->database, sql, -1, statement, NULL) == SQLITE_OK
                ? OK
-               : failed(store, "read the ledger", fault);
+               : set_sqlite_fault(store, "read the ledger", fault);
 }
 
 /* Reads the number in the first row and column. */
@@ -72,18 +73,18 @@ static enum status query_number(const struct ledger_store *store, const char *sq
                                 struct fault *fault) {
     struct sqlite3_stmt *statement = NULL;
     enum status status = OK;
-    TRY(prepare(store, sql, &statement, fault));
+    TRY(prepare_statement(store, sql, &statement, fault));
     if (sqlite3_step(statement) == SQLITE_ROW) {
         *answer = sqlite3_column_int64(statement, 0);
     } else {
-        status = failed(store, "read the ledger", fault);
+        status = set_sqlite_fault(store, "read the ledger", fault);
     }
     sqlite3_finalize(statement);
     return status;
 }
 
 /* Another program's database is not changed. */
-static enum status check_owner(const struct ledger_store *store, struct fault *fault) {
+static enum status check_application_id(const struct ledger_store *store, struct fault *fault) {
     int64_t application = 0;
     int64_t version = 0;
     int64_t tables = 0;
@@ -91,7 +92,7 @@ static enum status check_owner(const struct ledger_store *store, struct fault *f
     TRY(query_number(store, "PRAGMA user_version", &version, fault));
     TRY(query_number(store, "SELECT count(*) FROM sqlite_schema", &tables, fault));
     const bool is_new = tables == 0 && application == 0;
-    return is_new || (application == APPLICATION && version == TABLES_VERSION)
+    return is_new || (application == APPLICATION_ID && version == SCHEMA_VERSION)
                ? OK
                : fault_set(fault, STATUS_INPUT, store->path, "use another file",
                            "is a database, but not a ledger of this version of Skep");
@@ -112,48 +113,48 @@ static enum status read_head(struct ledger_store *store, struct fault *fault) {
     if (count == 0) {
         return OK;
     }
-    sqlite3_bind_int64(store->read, 1, last);
-    if (sqlite3_step(store->read) == SQLITE_ROW &&
-        sqlite3_column_bytes(store->read, 1) == HASH_BYTES) {
-        memcpy(store->head.bytes, sqlite3_column_blob(store->read, 1), HASH_BYTES);
+    sqlite3_bind_int64(store->select_entry, 1, last);
+    if (sqlite3_step(store->select_entry) == SQLITE_ROW &&
+        sqlite3_column_bytes(store->select_entry, 1) == HASH_BYTES) {
+        memcpy(store->head.bytes, sqlite3_column_blob(store->select_entry, 1), HASH_BYTES);
     } else {
         status = fault_set(fault, STATUS_INPUT, store->path, NULL, "entry %lld has no hash",
                            (long long)last);
     }
-    sqlite3_reset(store->read);
+    sqlite3_reset(store->select_entry);
     return status;
 }
 
-static enum status prepare_all(struct ledger_store *store, struct fault *fault) {
+static enum status prepare_statements(struct ledger_store *store, struct fault *fault) {
     const struct {
         const char *sql;
         struct sqlite3_stmt **statement;
     } rows[] = {
-        {"INSERT INTO entries(number, hash, record) VALUES(?, ?, ?)", &store->append},
-        {"SELECT record, hash FROM entries WHERE number = ?", &store->read},
-        {"INSERT OR REPLACE INTO promises(name, bytes) VALUES(?, ?)", &store->promise},
-        {"SELECT bytes FROM promises WHERE name = ?", &store->recall},
+        {"INSERT INTO entries(number, hash, record) VALUES(?, ?, ?)", &store->insert_entry},
+        {"SELECT record, hash FROM entries WHERE number = ?", &store->select_entry},
+        {"INSERT OR REPLACE INTO promises(name, bytes) VALUES(?, ?)", &store->insert_promise},
+        {"SELECT bytes FROM promises WHERE name = ?", &store->select_promise},
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        TRY(prepare(store, rows[i].sql, rows[i].statement, fault));
+        TRY(prepare_statement(store, rows[i].sql, rows[i].statement, fault));
     }
     return OK;
 }
 
-static enum status make_tables(struct ledger_store *store, struct fault *fault) {
-    TRY(execute(store, "BEGIN IMMEDIATE;", fault));
-    TRY(execute(store, TABLES, fault));
-    TRY(execute(store, MARK, fault));
-    return execute(store, "COMMIT;", fault);
+static enum status create_tables(struct ledger_store *store, struct fault *fault) {
+    TRY(execute_sql(store, "BEGIN IMMEDIATE;", fault));
+    TRY(execute_sql(store, TABLES, fault));
+    TRY(execute_sql(store, MARK, fault));
+    return execute_sql(store, "COMMIT;", fault);
 }
 
-static enum status set_up(struct ledger_store *store, struct fault *fault) {
+static enum status set_up_database(struct ledger_store *store, struct fault *fault) {
     char folder[PATH_BYTES];
-    TRY(execute(store, LOCK, fault));
-    TRY(check_owner(store, fault));
-    TRY(execute(store, SETTINGS, fault));
-    TRY(make_tables(store, fault));
-    TRY(prepare_all(store, fault));
+    TRY(execute_sql(store, LOCK, fault));
+    TRY(check_application_id(store, fault));
+    TRY(execute_sql(store, SETTINGS, fault));
+    TRY(create_tables(store, fault));
+    TRY(prepare_statements(store, fault));
     TRY(read_head(store, fault));
     file_folder_of(store->path, folder, sizeof folder);
     return file_sync_folder(folder, fault);
@@ -166,29 +167,30 @@ enum status ledger_store_open(const char *path, struct region *region, struct le
     ASSERT(strlen(path) < PATH_BYTES);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXRESCODE;
     status = sqlite3_open_v2(path, &opened.database, flags, NULL) == SQLITE_OK
-                 ? set_up(&opened, fault)
-                 : failed(&opened, "open the ledger", fault);
+                 ? set_up_database(&opened, fault)
+                 : set_sqlite_fault(&opened, "open the ledger", fault);
     if (status != OK) {
         ledger_store_close(&opened);
         return status;
     }
-    opened.record = region_alloc(region, ENTRY_RECORD_MAX, 1);
+    opened.record = region_alloc(region, ENTRY_RECORD_BYTES_MAX, 1);
     *store = opened;
     return OK;
 }
 
 void ledger_store_close(struct ledger_store *store) {
-    sqlite3_finalize(store->append);
-    sqlite3_finalize(store->read);
-    sqlite3_finalize(store->promise);
-    sqlite3_finalize(store->recall);
+    sqlite3_finalize(store->insert_entry);
+    sqlite3_finalize(store->select_entry);
+    sqlite3_finalize(store->insert_promise);
+    sqlite3_finalize(store->select_promise);
     sqlite3_close(store->database);
 }
 
 /* Executes a statement that writes, and releases its bindings. */
 static enum status execute_bound(const struct ledger_store *store, struct sqlite3_stmt *statement,
                                  const char *action, struct fault *fault) {
-    enum status status = sqlite3_step(statement) == SQLITE_DONE ? OK : failed(store, action, fault);
+    enum status status =
+        sqlite3_step(statement) == SQLITE_DONE ? OK : set_sqlite_fault(store, action, fault);
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
     return status;
@@ -197,11 +199,11 @@ static enum status execute_bound(const struct ledger_store *store, struct sqlite
 enum status ledger_store_append(struct ledger_store *store, const struct entry *entry,
                                 struct fault *fault) {
     ASSERT(hash_equal(&entry->prev, &store->head));
-    size_t bytes = entry_write(entry, store->record, ENTRY_RECORD_MAX);
-    sqlite3_bind_int64(store->append, 1, (sqlite3_int64)store->count);
-    sqlite3_bind_blob(store->append, 2, entry->hash.bytes, HASH_BYTES, SQLITE_STATIC);
-    sqlite3_bind_blob(store->append, 3, store->record, (int)bytes, SQLITE_STATIC);
-    TRY(execute_bound(store, store->append, "append an entry", fault));
+    size_t bytes = entry_write(entry, store->record, ENTRY_RECORD_BYTES_MAX);
+    sqlite3_bind_int64(store->insert_entry, 1, (sqlite3_int64)store->count);
+    sqlite3_bind_blob(store->insert_entry, 2, entry->hash.bytes, HASH_BYTES, SQLITE_STATIC);
+    sqlite3_bind_blob(store->insert_entry, 3, store->record, (int)bytes, SQLITE_STATIC);
+    TRY(execute_bound(store, store->insert_entry, "append an entry", fault));
     store->count++;
     store->head = entry->hash;
     return OK;
@@ -213,16 +215,16 @@ enum status ledger_store_read(struct ledger_store *store, uint64_t number,
     ASSERT(number < store->count);
     enum status status = OK;
     const char *error = "is missing";
-    sqlite3_bind_int64(store->read, 1, (sqlite3_int64)number);
-    int step = sqlite3_step(store->read);
+    sqlite3_bind_int64(store->select_entry, 1, (sqlite3_int64)number);
+    int step = sqlite3_step(store->select_entry);
     if (step == SQLITE_ROW) {
-        const uint8_t *record = sqlite3_column_blob(store->read, 0);
-        size_t bytes = (size_t)sqlite3_column_bytes(store->read, 0);
+        const uint8_t *record = sqlite3_column_blob(store->select_entry, 0);
+        size_t bytes = (size_t)sqlite3_column_bytes(store->select_entry, 0);
         error = entry_read(record, record == NULL ? 0 : bytes, slices, slice_max, entry);
     } else if (step != SQLITE_DONE) {
-        status = failed(store, "read an entry", fault);
+        status = set_sqlite_fault(store, "read an entry", fault);
     }
-    sqlite3_reset(store->read);
+    sqlite3_reset(store->select_entry);
     if (status == OK && error != NULL) {
         status = fault_set(fault, STATUS_INPUT, store->path, DAMAGED, "entry %llu %s",
                            (unsigned long long)number, error);
@@ -232,27 +234,27 @@ enum status ledger_store_read(struct ledger_store *store, uint64_t number,
 
 static void bind_name(struct sqlite3_stmt *statement, const char *name) {
     size_t length = strlen(name);
-    ASSERT(length >= 1 && length <= STORE_NAME_MAX);
+    ASSERT(length >= 1 && length <= PROMISE_NAME_MAX);
     sqlite3_bind_text(statement, 1, name, (int)length, SQLITE_STATIC);
 }
 
-enum status ledger_store_promise(struct ledger_store *store, const char *name, const void *bytes,
-                                 size_t count, struct fault *fault) {
-    ASSERT(count <= STORE_PROMISE_MAX);
-    bind_name(store->promise, name);
-    sqlite3_bind_blob(store->promise, 2, count == 0 ? "" : bytes, (int)count, SQLITE_STATIC);
-    return execute_bound(store, store->promise, "store a promise", fault);
+enum status ledger_store_write_promise(struct ledger_store *store, const char *name,
+                                       const void *bytes, size_t count, struct fault *fault) {
+    ASSERT(count <= PROMISE_BYTES_MAX);
+    bind_name(store->insert_promise, name);
+    sqlite3_bind_blob(store->insert_promise, 2, count == 0 ? "" : bytes, (int)count, SQLITE_STATIC);
+    return execute_bound(store, store->insert_promise, "store a promise", fault);
 }
 
-enum status ledger_store_recall(struct ledger_store *store, const char *name, void *bytes,
-                                size_t capacity, size_t *count, struct fault *fault) {
+enum status ledger_store_read_promise(struct ledger_store *store, const char *name, void *bytes,
+                                      size_t capacity, size_t *count, struct fault *fault) {
     enum status status = OK;
     size_t found = 0;
-    bind_name(store->recall, name);
-    int step = sqlite3_step(store->recall);
+    bind_name(store->select_promise, name);
+    int step = sqlite3_step(store->select_promise);
     if (step == SQLITE_ROW) {
-        const void *stored = sqlite3_column_blob(store->recall, 0);
-        found = (size_t)sqlite3_column_bytes(store->recall, 0);
+        const void *stored = sqlite3_column_blob(store->select_promise, 0);
+        found = (size_t)sqlite3_column_bytes(store->select_promise, 0);
         if (found > capacity) {
             status =
                 fault_set(fault, STATUS_INPUT, store->path, NULL,
@@ -261,9 +263,9 @@ enum status ledger_store_recall(struct ledger_store *store, const char *name, vo
             memcpy(bytes, stored, found);
         }
     } else if (step != SQLITE_DONE) {
-        status = failed(store, "read a promise", fault);
+        status = set_sqlite_fault(store, "read a promise", fault);
     }
-    sqlite3_reset(store->recall);
+    sqlite3_reset(store->select_promise);
     if (status == OK) {
         *count = found;
     }
@@ -271,11 +273,11 @@ enum status ledger_store_recall(struct ledger_store *store, const char *name, vo
 }
 
 /* The number of starts that were counted. */
-static enum status recall_starts(struct ledger_store *store, uint32_t *starts,
-                                 struct fault *fault) {
+static enum status read_start_count(struct ledger_store *store, uint32_t *starts,
+                                    struct fault *fault) {
     uint8_t bytes[4] = {0};
     size_t count = 0;
-    TRY(ledger_store_recall(store, INCARNATION, bytes, sizeof bytes, &count, fault));
+    TRY(ledger_store_read_promise(store, INCARNATION, bytes, sizeof bytes, &count, fault));
     if (count != 0 && count != sizeof bytes) {
         return fault_set(fault, STATUS_INPUT, store->path, NULL,
                          "the count of starts is damaged or at its limit");
@@ -285,32 +287,33 @@ static enum status recall_starts(struct ledger_store *store, uint32_t *starts,
     return OK;
 }
 
-enum status ledger_store_set_starts(struct ledger_store *store, uint32_t starts,
-                                    struct fault *fault) {
+enum status ledger_store_set_start_count(struct ledger_store *store, uint32_t starts,
+                                         struct fault *fault) {
     uint8_t bytes[4];
     for (int i = 0; i < 4; i++) {
         bytes[i] = (uint8_t)(starts >> (8 * i));
     }
-    return ledger_store_promise(store, INCARNATION, bytes, sizeof bytes, fault);
+    return ledger_store_write_promise(store, INCARNATION, bytes, sizeof bytes, fault);
 }
 
-enum status ledger_store_start(struct ledger_store *store, uint32_t *incarnation,
-                               struct fault *fault) {
+enum status ledger_store_count_start(struct ledger_store *store, uint32_t *incarnation,
+                                     struct fault *fault) {
     uint32_t last = 0;
-    TRY(recall_starts(store, &last, fault));
+    TRY(read_start_count(store, &last, fault));
     if (last == UINT32_MAX) {
         return fault_set(fault, STATUS_INPUT, store->path, NULL,
                          "the count of starts is damaged or at its limit");
     }
-    TRY(ledger_store_set_starts(store, last + 1, fault));
+    TRY(ledger_store_set_start_count(store, last + 1, fault));
     *incarnation = last + 1;
     return OK;
 }
 
-static enum write_outcome write_all(struct ledger_store *store, const struct store_write *write,
-                                    struct fault *fault) {
+static enum write_outcome write_entry_and_promises(struct ledger_store *store,
+                                                   const struct store_transaction *write,
+                                                   struct fault *fault) {
     uint32_t starts = 0;
-    enum status status = recall_starts(store, &starts, fault);
+    enum status status = read_start_count(store, &starts, fault);
     if (status == OK && starts != write->incarnation) {
         fault_set(fault, STATUS_FAILED, store->path, NULL,
                   "start %u of the tracker has replaced start %u", starts, write->incarnation);
@@ -318,25 +321,26 @@ static enum write_outcome write_all(struct ledger_store *store, const struct sto
     }
     for (uint32_t i = 0; i < write->promise_count && status == OK; i++) {
         const struct store_promise *promise = &write->promises[i];
-        status = ledger_store_promise(store, promise->name, promise->bytes, promise->count, fault);
+        status =
+            ledger_store_write_promise(store, promise->name, promise->bytes, promise->count, fault);
     }
     if (status == OK && write->entry != NULL) {
         status = ledger_store_append(store, write->entry, fault);
     }
     if (status == OK) {
-        status = execute(store, "COMMIT;", fault);
+        status = execute_sql(store, "COMMIT;", fault);
     }
     return status == OK ? WRITE_OK : WRITE_FAILED;
 }
 
-enum write_outcome ledger_store_write(struct ledger_store *store, const struct store_write *write,
-                                      struct fault *fault) {
+enum write_outcome ledger_store_write(struct ledger_store *store,
+                                      const struct store_transaction *write, struct fault *fault) {
     const uint64_t count = store->count;
     const struct hash head = store->head;
-    if (execute(store, "BEGIN IMMEDIATE;", fault) != OK) {
+    if (execute_sql(store, "BEGIN IMMEDIATE;", fault) != OK) {
         return WRITE_FAILED;
     }
-    enum write_outcome outcome = write_all(store, write, fault);
+    enum write_outcome outcome = write_entry_and_promises(store, write, fault);
     if (outcome != WRITE_OK) {
         /* On a full disk SQLite has rolled back already: the result does not matter. */
         sqlite3_exec(store->database, "ROLLBACK;", NULL, NULL, NULL);

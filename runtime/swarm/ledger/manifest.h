@@ -35,19 +35,19 @@
 #include "transport/identity/join_string.h"
 
 enum {
-    MANIFEST_FORMAT = 1,
+    MANIFEST_FORMAT_VERSION = 1,
     MANIFEST_BYTES_MAX = 1 << 20,
-    MANIFEST_FILES_MAX = 512,       /* six nodes of YAML each, of 4096 */
-    MANIFEST_NAME_BYTES = 64,       /* of the swarm, with its NUL */
-    MANIFEST_FILE_NAME_BYTES = 256, /* NAME_MAX */
-    MANIFEST_FORM_BYTES = 16,       /* "llmc-u16" */
+    MANIFEST_FILES_MAX = 512,        /* six nodes of YAML each, of 4096 */
+    MANIFEST_NAME_BYTES = 64,        /* of the swarm, with its NUL */
+    MANIFEST_FILE_NAME_BYTES = 256,  /* NAME_MAX */
+    MANIFEST_FILE_FORMAT_BYTES = 16, /* "llmc-u16" */
 };
 
 /* Which key of a run lists a data file. */
-enum manifest_data { MANIFEST_TRAIN, MANIFEST_VALIDATION };
+enum manifest_file_kind { MANIFEST_TRAINING_FILE, MANIFEST_VALIDATION_FILE };
 
 struct manifest_file {
-    enum manifest_data data;
+    enum manifest_file_kind data;
     const char *name;   /* without folders; only shown to people */
     uint64_t bytes;     /* 1 .. INT64_MAX */
     const char *format; /* of its tokens: letters, digits and '-' */
@@ -56,7 +56,7 @@ struct manifest_file {
 
 struct manifest {
     const char *name;
-    int64_t protocol;           /* SWARM_PROTOCOL of the tracker that wrote it */
+    int64_t protocol;           /* SWARM_PROTOCOL_VERSION of the tracker that wrote it */
     int64_t created;            /* Unix seconds */
     struct join_string tracker; /* its address and public keys */
     struct hash genesis;
@@ -68,8 +68,8 @@ struct manifest {
     struct hash hash; /* of the whole file; set by reading and writing */
 };
 
-/* manifest_data_name: "data.train", "data.validation". */
-const char *manifest_data_name(enum manifest_data data);
+/* manifest_file_kind_key: "data.train", "data.validation". */
+const char *manifest_file_kind_key(enum manifest_file_kind data);
 
 /* swarm_name_error: NULL when a swarm can have this name, which also names files and folders: up to
  * 63 letters, digits and - _ . not beginning with '.' or '-'. Else the error. */

@@ -24,8 +24,8 @@ static enum status value_fault(struct manifest_reader *reader, const struct yaml
 
 /* Finds the child with this key.
  * errors  STATUS_INPUT at `parent` when there is none */
-static enum status child_of(struct manifest_reader *reader, const struct yaml_node *parent,
-                            const char *key, const struct yaml_node **child) {
+static enum status find_child(struct manifest_reader *reader, const struct yaml_node *parent,
+                              const char *key, const struct yaml_node **child) {
     const struct yaml_node *node = parent->child;
     while (node != NULL && strcmp(node->key, key) != 0) {
         node = node->sibling;
@@ -42,13 +42,13 @@ static enum status read_i64(struct manifest_reader *reader, const struct yaml_no
                             const char *key, int64_t minimum, int64_t *value) {
     const struct yaml_range range = {.minimum = (double)minimum, .maximum = WHOLE_MAX};
     const struct yaml_node *node;
-    TRY(child_of(reader, parent, key, &node));
+    TRY(find_child(reader, parent, key, &node));
     return yaml_i64(&reader->document, node, range, value, reader->fault);
 }
 
 static enum status read_text(struct manifest_reader *reader, const struct yaml_node *parent,
                              const char *key, const struct yaml_node **node, const char **value) {
-    TRY(child_of(reader, parent, key, node));
+    TRY(find_child(reader, parent, key, node));
     return yaml_text(&reader->document, *node, value, reader->fault);
 }
 
@@ -75,7 +75,7 @@ static enum status check_version(struct manifest_reader *reader, const char *key
                            (long long)*found, (long long)ours);
 }
 
-static enum status read_head(struct manifest_reader *reader) {
+static enum status read_swarm_fields(struct manifest_reader *reader) {
     struct manifest *manifest = reader->manifest;
     const struct yaml_node *root = reader->document.root;
     const struct yaml_node *node = NULL;
@@ -94,7 +94,7 @@ static enum status read_tracker(struct manifest_reader *reader, const struct yam
     const struct yaml_node *parent;
     const struct yaml_node *node;
     const char *text;
-    TRY(child_of(reader, reader->document.root, "tracker", &parent));
+    TRY(find_child(reader, reader->document.root, "tracker", &parent));
     TRY(read_text(reader, parent, "address", &node, &text));
     if (address_error(text) != NULL) {
         return value_fault(reader, node, address_error(text));
@@ -105,16 +105,16 @@ static enum status read_tracker(struct manifest_reader *reader, const struct yam
     return error == NULL ? OK : value_fault(reader, *key, error);
 }
 
-static enum status read_data(struct manifest_reader *reader, const struct yaml_node *item,
-                             enum manifest_data *data) {
+static enum status read_file_kind(struct manifest_reader *reader, const struct yaml_node *item,
+                                  enum manifest_file_kind *data) {
     const struct yaml_node *node;
     const char *text;
     TRY(read_text(reader, item, "key", &node, &text));
-    bool train = strcmp(text, manifest_data_name(MANIFEST_TRAIN)) == 0;
-    if (!train && strcmp(text, manifest_data_name(MANIFEST_VALIDATION)) != 0) {
+    bool train = strcmp(text, manifest_file_kind_key(MANIFEST_TRAINING_FILE)) == 0;
+    if (!train && strcmp(text, manifest_file_kind_key(MANIFEST_VALIDATION_FILE)) != 0) {
         return value_fault(reader, node, "must be data.train or data.validation");
     }
-    *data = train ? MANIFEST_TRAIN : MANIFEST_VALIDATION;
+    *data = train ? MANIFEST_TRAINING_FILE : MANIFEST_VALIDATION_FILE;
     return OK;
 }
 
@@ -130,7 +130,7 @@ static const char *file_error(const struct manifest_file *file) {
     if (!plain) {
         return "has a name that no file can have";
     }
-    return strlen(file->format) >= MANIFEST_FORM_BYTES ||
+    return strlen(file->format) >= MANIFEST_FILE_FORMAT_BYTES ||
                    file->format[strspn(file->format, LETTERS)] != '\0'
                ? "has a format with characters other than a-z 0-9 -"
                : NULL;
@@ -140,7 +140,7 @@ static enum status read_file(struct manifest_reader *reader, const struct yaml_n
                              struct manifest_file *file) {
     const struct yaml_node *node;
     int64_t bytes = 0;
-    TRY(read_data(reader, item, &file->data));
+    TRY(read_file_kind(reader, item, &file->data));
     TRY(read_text(reader, item, "name", &node, &file->name));
     TRY(read_i64(reader, item, "bytes", 1, &bytes));
     TRY(read_text(reader, item, "format", &node, &file->format));
@@ -151,7 +151,7 @@ static enum status read_file(struct manifest_reader *reader, const struct yaml_n
 
 static enum status read_files(struct manifest_reader *reader) {
     const struct yaml_node *list;
-    TRY(child_of(reader, reader->document.root, "files", &list));
+    TRY(find_child(reader, reader->document.root, "files", &list));
     if (list->kind != YAML_LIST || list->child_count < 1 ||
         list->child_count > MANIFEST_FILES_MAX) {
         return value_fault(reader, list, "is not a list of 1 to 512 files");
@@ -161,8 +161,9 @@ static enum status read_files(struct manifest_reader *reader) {
     int count = 0;
     for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
         TRY(read_file(reader, item, &files[count]));
-        enum manifest_data before = count > 0 ? files[count - 1].data : MANIFEST_TRAIN;
-        if (files[count].data < before || (count == 0 && files[count].data != MANIFEST_TRAIN)) {
+        enum manifest_file_kind before = count > 0 ? files[count - 1].data : MANIFEST_TRAINING_FILE;
+        if (files[count].data < before ||
+            (count == 0 && files[count].data != MANIFEST_TRAINING_FILE)) {
             return value_fault(reader, item, "is out of order: data.train comes first");
         }
         count++;
@@ -179,8 +180,8 @@ static enum status check_keys(struct manifest_reader *reader) {
         "tracker.key",    "genesis",      "files[].key", "files[].name", "files[].bytes",
         "files[].format", "files[].root", "run",         "config",       "signature"};
     int64_t format;
-    TRY(check_version(reader, "format", MANIFEST_FORMAT, &format));
-    TRY(check_version(reader, "protocol", SWARM_PROTOCOL, &reader->manifest->protocol));
+    TRY(check_version(reader, "format", MANIFEST_FORMAT_VERSION, &format));
+    TRY(check_version(reader, "protocol", SWARM_PROTOCOL_VERSION, &reader->manifest->protocol));
     return yaml_expect_known(&reader->document, NAMES, (int)ARRAY_COUNT(NAMES), reader->fault);
 }
 
@@ -234,7 +235,7 @@ enum status manifest_read(const char *text, size_t length, const char *place,
     TRY(read_tracker(&reader, &key));
     TRY(check_tracker(&reader, key, expected));
     TRY(check_signature(&reader, text, length));
-    TRY(read_head(&reader));
+    TRY(read_swarm_fields(&reader));
     TRY(read_files(&reader));
     read.hash = hash_of(text, length);
     *manifest = read;

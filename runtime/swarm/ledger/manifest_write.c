@@ -6,7 +6,7 @@
 
 static const char *const DATA_NAMES[] = {"data.train", "data.validation"};
 
-const char *manifest_data_name(enum manifest_data data) {
+const char *manifest_file_kind_key(enum manifest_file_kind data) {
     ASSERT(data >= 0 && (size_t)data < ARRAY_COUNT(DATA_NAMES));
     return DATA_NAMES[data];
 }
@@ -47,7 +47,7 @@ static bool is_printable(const char *value) {
 }
 
 /* The block indicator for the line ends after the last character. */
-static const char *block_ending(const char *value) {
+static const char *block_chomping_indicator(const char *value) {
     size_t length = strlen(value);
     size_t ends = 0;
     while (ends < length && value[length - 1 - ends] == '\n') {
@@ -65,7 +65,7 @@ static void add_block(struct text *text, const char *key, const char *value) {
         text_add(text, "\n");
         return;
     }
-    text_add(text, "%s: |2%s\n", key, block_ending(value));
+    text_add(text, "%s: |2%s\n", key, block_chomping_indicator(value));
     for (const char *at = value; *at != '\0';) {
         size_t length = strcspn(at, "\n");
         text_add(text, "%s", length > 0 ? "  " : "");
@@ -79,7 +79,7 @@ static void add_files(struct text *text, const struct manifest *manifest) {
     text_add(text, "files:\n");
     for (int i = 0; i < manifest->file_count; i++) {
         const struct manifest_file *file = &manifest->files[i];
-        text_add(text, "  - key: %s\n    name: ", manifest_data_name(file->data));
+        text_add(text, "  - key: %s\n    name: ", manifest_file_kind_key(file->data));
         text_add_json(text, file->name);
         text_add(text, "\n    bytes: %llu\n    format: %s\n", (unsigned long long)file->bytes,
                  file->format);
@@ -87,10 +87,11 @@ static void add_files(struct text *text, const struct manifest *manifest) {
     }
 }
 
-static void add_all(struct text *text, const struct manifest *manifest) {
+static void add_manifest(struct text *text, const struct manifest *manifest) {
     char key[KEYS_TEXT_BYTES];
-    text_add(text, "format: %d\nname: \"%s\"\nprotocol: %d\ncreated: %lld\n", MANIFEST_FORMAT,
-             manifest->name, SWARM_PROTOCOL, (long long)manifest->created);
+    text_add(text, "format: %d\nname: \"%s\"\nprotocol: %d\ncreated: %lld\n",
+             MANIFEST_FORMAT_VERSION, manifest->name, SWARM_PROTOCOL_VERSION,
+             (long long)manifest->created);
     text_add(text, "tracker:\n  address: %s\n  key: %s\n", manifest->tracker.address,
              public_keys_write(&manifest->tracker.keys, key));
     add_hash(text, "genesis: ", &manifest->genesis);
@@ -99,7 +100,7 @@ static void add_all(struct text *text, const struct manifest *manifest) {
     add_block(text, "config", manifest->config_text);
 }
 
-static void sign(struct text *text, const struct key_pairs *keys) {
+static void add_signature(struct text *text, const struct key_pairs *keys) {
     uint8_t signature[SIGNATURE_BYTES];
     keys_sign(keys, MANIFEST_SIGN_CONTEXT, text->bytes, text->length, signature);
     text_add(text, "%s", MANIFEST_SIGNATURE_KEY);
@@ -108,8 +109,8 @@ static void sign(struct text *text, const struct key_pairs *keys) {
 }
 
 /* Some characters cannot be represented in YAML: found here, rather than by the readers. */
-static enum status read_back(const struct manifest *manifest, const struct text *text,
-                             struct fault *fault) {
+static enum status check_text_is_readable(const struct manifest *manifest, const struct text *text,
+                                          struct fault *fault) {
     struct region scratch = {0};
     struct manifest again;
     enum status status = manifest_read(text->bytes, text->length, "manifest",
@@ -133,9 +134,9 @@ enum status manifest_write(const struct manifest *manifest, const struct key_pai
                          "%d files; a manifest lists at most %d", manifest->file_count,
                          MANIFEST_FILES_MAX);
     }
-    add_all(text, manifest);
+    add_manifest(text, manifest);
     if (!text->truncated) {
-        sign(text, keys);
+        add_signature(text, keys);
     }
     if (text->truncated || text->length > MANIFEST_BYTES_MAX) {
         return fault_set(fault, STATUS_INPUT, manifest->name, "list fewer data files",
@@ -143,7 +144,7 @@ enum status manifest_write(const struct manifest *manifest, const struct key_pai
                          "manifest of %d bytes",
                          strlen(manifest->config_text), manifest->file_count, MANIFEST_BYTES_MAX);
     }
-    TRY(read_back(manifest, text, fault));
+    TRY(check_text_is_readable(manifest, text, fault));
     *hash = hash_of(text->bytes, text->length);
     return OK;
 }

@@ -7,12 +7,12 @@ enum { DOMAIN_LEAF, DOMAIN_NODE, DOMAIN_ROOT };
 
 _Static_assert(MERKLE_BYTES_MAX / LEAF_BYTES <= (uint64_t)1 << (MERKLE_DEPTH_MAX - 1), "depth");
 
-static void begin_leaf(struct hash_state *state) {
+static void start_leaf_hash(struct hash_state *state) {
     hash_begin(state);
     hash_add(state, &(uint8_t){DOMAIN_LEAF}, 1);
 }
 
-static struct hash node_of(const struct hash *left, const struct hash *right) {
+static struct hash hash_children(const struct hash *left, const struct hash *right) {
     uint8_t bytes[1 + 2 * HASH_BYTES];
     bytes[0] = DOMAIN_NODE;
     memcpy(bytes + 1, left->bytes, HASH_BYTES);
@@ -31,28 +31,28 @@ size_t merkle_leaf_bytes(uint64_t bytes, uint64_t index) {
     return left < LEAF_BYTES ? (size_t)left : LEAF_BYTES;
 }
 
-struct hash merkle_leaf(const void *bytes, size_t count) {
-    return merkle_leaf_joined(bytes, count, bytes, 0);
+struct hash merkle_leaf_hash(const void *bytes, size_t count) {
+    return merkle_leaf_hash_joined(bytes, count, bytes, 0);
 }
 
-struct hash merkle_leaf_joined(const void *first, size_t first_count, const void *second,
-                               size_t second_count) {
+struct hash merkle_leaf_hash_joined(const void *first, size_t first_count, const void *second,
+                                    size_t second_count) {
     struct hash_state state;
     ASSERT(first_count <= LEAF_BYTES && second_count <= LEAF_BYTES - first_count);
     ASSERT(first_count + second_count >= 1);
-    begin_leaf(&state);
+    start_leaf_hash(&state);
     hash_add(&state, first, first_count);
     hash_add(&state, second, second_count);
     return hash_end(&state);
 }
 
 /* The stack is a binary counter: a subtree is complete when its bit carries. */
-void merkle_push(struct merkle_stack *stack, const struct hash *leaf) {
+void merkle_push_leaf(struct merkle_stack *stack, const struct hash *leaf) {
     struct hash node = *leaf;
     int level = 0;
     ASSERT(stack->leaf_count < MERKLE_BYTES_MAX / LEAF_BYTES);
     for (uint64_t count = stack->leaf_count; count & 1; count >>= 1) {
-        node = node_of(&stack->nodes[level++], &node);
+        node = hash_children(&stack->nodes[level++], &node);
     }
     stack->nodes[level] = node;
     stack->leaf_count++;
@@ -65,13 +65,13 @@ struct hash merkle_top(const struct merkle_stack *stack) {
         if ((stack->leaf_count >> level & 1) == 0) {
             continue;
         }
-        top = any ? node_of(&stack->nodes[level], &top) : stack->nodes[level];
+        top = any ? hash_children(&stack->nodes[level], &top) : stack->nodes[level];
         any = true;
     }
     return top;
 }
 
-struct hash merkle_root(uint64_t bytes, const struct hash *top) {
+struct hash merkle_root_from_top(uint64_t bytes, const struct hash *top) {
     uint8_t packed[1 + 8 + HASH_BYTES];
     packed[0] = DOMAIN_ROOT;
     for (int i = 0; i < 8; i++) {
@@ -93,12 +93,12 @@ void merkle_add(struct merkle_stream *stream, const void *bytes, size_t count) {
         size_t room = LEAF_BYTES - filled;
         size_t piece = count < room ? count : room;
         if (filled == 0) {
-            begin_leaf(&stream->leaf);
+            start_leaf_hash(&stream->leaf);
         }
         hash_add(&stream->leaf, bytes, piece);
         if (piece == room) {
             const struct hash leaf = hash_end(&stream->leaf);
-            merkle_push(&stream->stack, &leaf);
+            merkle_push_leaf(&stream->stack, &leaf);
         }
         stream->bytes += piece;
         bytes = (const uint8_t *)bytes + piece;
@@ -109,24 +109,24 @@ void merkle_add(struct merkle_stream *stream, const void *bytes, size_t count) {
 struct hash merkle_end(struct merkle_stream *stream) {
     if (stream->bytes % LEAF_BYTES != 0) {
         const struct hash leaf = hash_end(&stream->leaf);
-        merkle_push(&stream->stack, &leaf);
+        merkle_push_leaf(&stream->stack, &leaf);
     }
     const struct hash top = merkle_top(&stream->stack);
-    return merkle_root(stream->bytes, &top);
+    return merkle_root_from_top(stream->bytes, &top);
 }
 
 /* The node over leaves [first, first + count). */
-static struct hash top_of(const struct hash *leaves, uint64_t first, uint64_t count) {
+static struct hash subtree_root(const struct hash *leaves, uint64_t first, uint64_t count) {
     struct merkle_stack stack = {.leaf_count = 0};
     for (uint64_t i = first; i < first + count; i++) {
-        merkle_push(&stack, &leaves[i]);
+        merkle_push_leaf(&stack, &leaves[i]);
     }
     return merkle_top(&stack);
 }
 
-struct hash merkle_root_of(uint64_t bytes, const struct hash *leaves) {
-    const struct hash top = top_of(leaves, 0, merkle_leaf_count(bytes));
-    return merkle_root(bytes, &top);
+struct hash merkle_root_from_leaves(uint64_t bytes, const struct hash *leaves) {
+    const struct hash top = subtree_root(leaves, 0, merkle_leaf_count(bytes));
+    return merkle_root_from_top(bytes, &top);
 }
 
 int merkle_path(uint64_t bytes, const struct hash *leaves, uint64_t index,
@@ -138,7 +138,7 @@ int merkle_path(uint64_t bytes, const struct hash *leaves, uint64_t index,
         uint64_t first = ((index >> level) ^ 1) << level;
         if (first < count) {
             uint64_t max = (uint64_t)1 << level;
-            path[depth++] = top_of(leaves, first, count - first < max ? count - first : max);
+            path[depth++] = subtree_root(leaves, first, count - first < max ? count - first : max);
         }
     }
     return depth;
@@ -159,8 +159,8 @@ bool merkle_verify(const struct hash *root, uint64_t bytes, uint64_t index, cons
             return false;
         }
         const struct hash *sibling = &path[used++];
-        node = index % 2 == 1 ? node_of(sibling, &node) : node_of(&node, sibling);
+        node = index % 2 == 1 ? hash_children(sibling, &node) : hash_children(&node, sibling);
     }
-    const struct hash found = merkle_root(bytes, &node);
+    const struct hash found = merkle_root_from_top(bytes, &node);
     return used == path_count && hash_equal(&found, root);
 }

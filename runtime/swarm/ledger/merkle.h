@@ -45,14 +45,14 @@ struct merkle_stream {
 uint64_t merkle_leaf_count(uint64_t bytes);
 size_t merkle_leaf_bytes(uint64_t bytes, uint64_t index);
 
-/* merkle_leaf: the hash of a leaf.
+/* merkle_leaf_hash: the hash of a leaf.
  * limits  1 <= count <= LEAF_BYTES */
-struct hash merkle_leaf(const void *bytes, size_t count);
+struct hash merkle_leaf_hash(const void *bytes, size_t count);
 
-/* merkle_leaf_joined: the hash of a leaf whose bytes are in two buffers.
+/* merkle_leaf_hash_joined: the hash of a leaf whose bytes are in two buffers.
  * limits  1 <= the sum of the counts <= LEAF_BYTES */
-struct hash merkle_leaf_joined(const void *first, size_t first_count, const void *second,
-                               size_t second_count);
+struct hash merkle_leaf_hash_joined(const void *first, size_t first_count, const void *second,
+                                    size_t second_count);
 
 /* merkle_begin, merkle_add, merkle_end: the root of a stream that is added in pieces of any size.
  * Allocates nothing; merkle_begin discards an earlier stream.
@@ -61,14 +61,14 @@ void merkle_begin(struct merkle_stream *stream);
 void merkle_add(struct merkle_stream *stream, const void *bytes, size_t count);
 struct hash merkle_end(struct merkle_stream *stream);
 
-/* merkle_push, merkle_top: the same for leaves that are hashed already: zero a stack, push the leaf
- * hashes in order, and pass the top to merkle_root. */
-void merkle_push(struct merkle_stack *stack, const struct hash *leaf);
+/* merkle_push_leaf, merkle_top: the same for leaves that are hashed already: zero a stack, push the
+ * leaf hashes in order, and pass the top to merkle_root_from_top. */
+void merkle_push_leaf(struct merkle_stack *stack, const struct hash *leaf);
 struct hash merkle_top(const struct merkle_stack *stack);
-struct hash merkle_root(uint64_t bytes, const struct hash *top);
+struct hash merkle_root_from_top(uint64_t bytes, const struct hash *top);
 
-/* merkle_root_of: the root over the hashes of all leaves of `bytes`. */
-struct hash merkle_root_of(uint64_t bytes, const struct hash *leaves);
+/* merkle_root_from_leaves: the root over the hashes of all leaves of `bytes`. */
+struct hash merkle_root_from_leaves(uint64_t bytes, const struct hash *leaves);
 
 /* merkle_path: the proof for leaf `index`: the sibling nodes on its way to the top, lowest first.
  * Returns their number.

@@ -4,20 +4,20 @@
 
 #include <string.h>
 
-struct packer packer_counting(void) {
+struct packer packer_begin_count(void) {
     return (struct packer){.mode = PACKER_COUNT};
 }
 
-struct packer packer_writing(uint8_t *bytes, size_t capacity) {
+struct packer packer_begin_write(uint8_t *bytes, size_t capacity) {
     return (struct packer){.mode = PACKER_WRITE, .bytes = bytes, .capacity = capacity};
 }
 
-struct packer packer_reading(const uint8_t *bytes, size_t count) {
+struct packer packer_begin_read(const uint8_t *bytes, size_t count) {
     return (struct packer){
         .mode = PACKER_READ, .bytes = (uint8_t *)(uintptr_t)bytes, .capacity = count};
 }
 
-struct packer packer_hashing(struct hash_state *state) {
+struct packer packer_begin_hash(struct hash_state *state) {
     return (struct packer){.mode = PACKER_HASH, .hashing = state};
 }
 
@@ -41,7 +41,7 @@ const char *packer_end(struct packer *packer) {
     return packer->error;
 }
 
-void packer_bytes(struct packer *packer, void *bytes, size_t count) {
+void pack_bytes(struct packer *packer, void *bytes, size_t count) {
     if (packer->mode == PACKER_HASH) {
         hash_add(packer->hashing, bytes, count);
     } else if (packer->mode == PACKER_WRITE) {
@@ -64,7 +64,7 @@ static uint64_t pack_word(struct packer *packer, uint64_t value, size_t count) {
     for (size_t i = 0; i < count; i++) {
         bytes[i] = (uint8_t)(value >> (8 * i));
     }
-    packer_bytes(packer, bytes, count);
+    pack_bytes(packer, bytes, count);
     uint64_t passed = 0;
     for (size_t i = count; i-- > 0;) {
         passed = passed << 8 | bytes[i];
@@ -73,31 +73,31 @@ static uint64_t pack_word(struct packer *packer, uint64_t value, size_t count) {
     return passed;
 }
 
-void packer_u64(struct packer *packer, uint64_t *value) {
+void pack_u64(struct packer *packer, uint64_t *value) {
     uint64_t passed = pack_word(packer, *value, 8);
     if (packer->mode == PACKER_READ) {
         *value = passed;
     }
 }
 
-static void pack_u32(struct packer *packer, uint32_t *value, size_t count) {
+static void pack_narrow_u32(struct packer *packer, uint32_t *value, size_t count) {
     uint32_t passed = (uint32_t)pack_word(packer, *value, count);
     if (packer->mode == PACKER_READ) {
         *value = passed;
     }
 }
 
-void packer_u32(struct packer *packer, uint32_t *value) {
-    pack_u32(packer, value, 4);
+void pack_u32(struct packer *packer, uint32_t *value) {
+    pack_narrow_u32(packer, value, 4);
 }
 
-void packer_uint(struct packer *packer, uint32_t *value, size_t bytes) {
+void pack_uint(struct packer *packer, uint32_t *value, size_t bytes) {
     ASSERT(bytes == 1 || bytes == 2);
-    pack_u32(packer, value, bytes);
+    pack_narrow_u32(packer, value, bytes);
 }
 
-uint32_t packer_count(struct packer *packer, uint32_t *count, uint32_t max) {
-    packer_u32(packer, count);
+uint32_t pack_count(struct packer *packer, uint32_t *count, uint32_t max) {
+    pack_u32(packer, count);
     if (*count > max) {
         packer_fail(packer, "has a count above its limit");
         return 0;
@@ -105,15 +105,15 @@ uint32_t packer_count(struct packer *packer, uint32_t *count, uint32_t max) {
     return *count;
 }
 
-void packer_text(struct packer *packer, char *text, size_t capacity) {
+void pack_text(struct packer *packer, char *text, size_t capacity) {
     uint32_t length = packer->mode == PACKER_READ ? 0 : (uint32_t)strnlen(text, capacity);
     ASSERT(length < capacity && capacity <= 256);
-    packer_uint(packer, &length, 1);
+    pack_uint(packer, &length, 1);
     if (length >= capacity) {
         packer_fail(packer, "has a text above its limit");
         length = 0;
     }
-    packer_bytes(packer, text, length);
+    pack_bytes(packer, text, length);
     for (uint32_t i = 0; i < length; i++) {
         if (packer->error == NULL && (text[i] < '!' || text[i] > '~')) {
             packer_fail(packer, "has a text with an invisible character");

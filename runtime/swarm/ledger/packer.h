@@ -22,10 +22,10 @@ struct packer {
     const char *error; /* the first one, in words; NULL: none */
 };
 
-struct packer packer_counting(void);
-struct packer packer_writing(uint8_t *bytes, size_t capacity);
-struct packer packer_reading(const uint8_t *bytes, size_t count);
-struct packer packer_hashing(struct hash_state *state);
+struct packer packer_begin_count(void);
+struct packer packer_begin_write(uint8_t *bytes, size_t capacity);
+struct packer packer_begin_read(const uint8_t *bytes, size_t count);
+struct packer packer_begin_hash(struct hash_state *state);
 
 /* packer_fail: note an error, unless there was one before. */
 void packer_fail(struct packer *packer, const char *error);
@@ -38,17 +38,17 @@ size_t packer_skip_rest(struct packer *packer);
 const char *packer_end(struct packer *packer);
 
 /* The fields. To write a number that does not fit its bytes is a caller's bug.
- * packer_count: a count of 4 bytes, an error above `max`. Returns it, or 0 after an error. */
-void packer_bytes(struct packer *packer, void *bytes, size_t count);
-void packer_u64(struct packer *packer, uint64_t *value);
-void packer_u32(struct packer *packer, uint32_t *value);
-void packer_uint(struct packer *packer, uint32_t *value, size_t bytes); /* 1 or 2 */
-uint32_t packer_count(struct packer *packer, uint32_t *count, uint32_t max);
+ * pack_count: a count of 4 bytes, an error above `max`. Returns it, or 0 after an error. */
+void pack_bytes(struct packer *packer, void *bytes, size_t count);
+void pack_u64(struct packer *packer, uint64_t *value);
+void pack_u32(struct packer *packer, uint32_t *value);
+void pack_uint(struct packer *packer, uint32_t *value, size_t bytes); /* 1 or 2 */
+uint32_t pack_count(struct packer *packer, uint32_t *count, uint32_t max);
 
-/* packer_text: a string in `text`, which has `capacity` bytes with the NUL, as a length of one byte
+/* pack_text: a string in `text`, which has `capacity` bytes with the NUL, as a length of one byte
  * and its characters. Only visible ASCII is accepted. Reading fills the rest of `text` with
  * zeros.
  * limits  capacity <= 256 */
-void packer_text(struct packer *packer, char *text, size_t capacity);
+void pack_text(struct packer *packer, char *text, size_t capacity);
 
 #endif

@@ -48,14 +48,14 @@ static void write_address(const struct admission *admission, char *address) {
 static void send_introduction(struct admission *admission) {
     const struct member_loop_options *options = admission->options;
     struct wire_introduction introduction = {.keys = options->keys->public_keys,
-                                             .version = SWARM_PROTOCOL,
+                                             .version = SWARM_PROTOCOL_VERSION,
                                              .start_id = admission->start_id,
                                              .manifest = options->manifest};
     struct text name = text_over(introduction.name, sizeof introduction.name);
     text_add(&name, "%s", options->name != NULL ? options->name : "");
     write_address(admission, introduction.address);
     wire_sign_introduction(options->keys, &introduction);
-    uint8_t payload[WIRE_INTRODUCTION_MAX];
+    uint8_t payload[WIRE_INTRODUCTION_BYTES_MAX];
     struct frame frame = {.kind = WIRE_INTRODUCE};
     frame.length = (uint32_t)wire_write_introduction(&introduction, payload);
     (void)messenger_send(admission->messenger, options->tracker.curve, CHANNEL_CONTROL, &frame,
@@ -73,7 +73,7 @@ void admission_introduce(struct admission *admission, int64_t now_ns) {
 }
 
 void admission_on_rejected(struct admission *admission, const uint8_t *text, size_t count) {
-    char printable[WIRE_REASON_BYTES] = "";
+    char printable[WIRE_REJECT_REASON_BYTES] = "";
     size_t length = 0;
     for (size_t i = 0; i < count && length + 1 < sizeof printable; i++) {
         printable[length++] = text[i] >= ' ' && text[i] <= '~' ? (char)text[i] : ' ';
@@ -116,7 +116,7 @@ void admission_on_address_book(struct admission *admission, const struct wire_ad
 }
 
 bool idle_reason_set(struct idle_reason *reason, const char *text) {
-    char truncated[WIRE_REASON_BYTES];
+    char truncated[WIRE_REJECT_REASON_BYTES];
     struct text to = text_over(truncated, sizeof truncated);
     text_add(&to, "%s", text);
     bool has_changed = strcmp(reason->text, truncated) != 0;

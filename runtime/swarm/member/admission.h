@@ -10,7 +10,7 @@
  * rejection and the check of its ledger both set it; the newest text replaces the older one. */
 
 struct idle_reason {
-    char text[WIRE_REASON_BYTES]; /* "": the member takes part, or waits for an answer */
+    char text[WIRE_REJECT_REASON_BYTES]; /* "": the member takes part, or waits for an answer */
 };
 
 /* idle_reason_set: longer text is truncated. True when the text changed.

@@ -22,13 +22,13 @@ void ledger_follower_init(struct ledger_follower *follower, const struct ledger_
                                          .slice_count = slice_count,
                                          .tracker_has_head = true,
                                          .needs_entries = true};
-    ledger_verify_tracker(&follower->chain, args->options->tracker.sign);
+    ledger_set_tracker_key(&follower->chain, args->options->tracker.sign);
     follower->entry.slices = memory;
     follower->deferred_entry.slices = follower->entry.slices + slice_count;
 }
 
 static void reject_entry(struct ledger_follower *follower, const char *error) {
-    char reason[WIRE_REASON_BYTES];
+    char reason[WIRE_REJECT_REASON_BYTES];
     struct text text = text_over(reason, sizeof reason);
     text_add(&text, "rejected the tracker's ledger: entry %llu %s",
              (unsigned long long)follower->chain.entry_count, error);
@@ -39,7 +39,7 @@ static void reject_entry(struct ledger_follower *follower, const char *error) {
 /* The tracker's ledger is older than this member's copy, or a different one. Following it would
  * undo rounds that a quorum has signed. */
 static void reject_ledger(struct ledger_follower *follower) {
-    char reason[WIRE_REASON_BYTES];
+    char reason[WIRE_REJECT_REASON_BYTES];
     struct text text = text_over(reason, sizeof reason);
     text_add(&text, "%s: this tracker's ledger is not the one that this member followed: ",
              follower->options->tracker_address);
@@ -81,7 +81,7 @@ static const char *append_verified(struct ledger_follower *follower, const struc
     if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
         follower->commit = entry->hash;
         follower->base = base;
-        catch_up_add(follower->catch_up, entry, &base, member_root(follower->member));
+        catch_up_add(follower->catch_up, entry, &base, member_current_root(follower->member));
     }
     return NULL;
 }
@@ -225,11 +225,11 @@ static bool read_record(struct ledger_follower *follower, const uint8_t *bytes, 
                         size_t *used) {
     struct entry *entry = &follower->entry;
     struct entry_slice *slices = entry->slices;
-    struct packer packer = packer_reading(bytes, count);
+    struct packer packer = packer_begin_read(bytes, count);
     memset(entry, 0, sizeof *entry);
     entry->slices = slices;
-    entry_pack(&packer, entry, follower->slice_count);
-    entry_pack_proof(&packer, entry);
+    entry_pack_fields(&packer, entry, follower->slice_count);
+    entry_pack_signatures(&packer, entry);
     *used = packer.at;
     if (packer.error != NULL) {
         reject_entry(follower, packer.error);

@@ -32,9 +32,9 @@ struct member_loop_options {
     const char *name;           /* NULL: none */
     struct hash manifest;
     uint32_t members_max, bulk_connections, queued_frames;
-    uint64_t limit_up, limit_down; /* bytes a second; 0: unlimited */
-    struct replica *replica;       /* filled before the start */
-    struct member_start start;     /* id, slice_count and number are filled in */
+    uint64_t limit_up, limit_down;     /* bytes a second; 0: unlimited */
+    struct replica *replica;           /* filled before the start */
+    struct member_initial_state start; /* id, slice_count and number are filled in */
     void *kept_context;
     /* kept_result: read a result of an earlier round from disk, if it is there. Called on the
      * network thread at any time. NULL: none are on disk. */
@@ -106,7 +106,7 @@ struct member_loop_view {
     bool is_admitted; /* false: see `reason` */
     bool tracker_is_there;
     bool is_replaced; /* another process has joined with this identity since; this one must end */
-    char reason[WIRE_REASON_BYTES];
+    char reason[WIRE_REJECT_REASON_BYTES];
     uint32_t round, members;
     bool is_adopting;       /* the state is fetched from other members */
     uint32_t behind;        /* leaves of it that are missing or outdated */

@@ -18,9 +18,10 @@ static struct wire_shape shape_of(const struct member_loop_options *options) {
 /* The parts of `tables`, in this order. */
 uint64_t member_loop_bytes(const struct member_loop_options *options) {
     const struct wire_shape shape = shape_of(options);
-    return carve_bytes(sizeof(struct member_loop)) + carve_bytes(member_bytes(shape.slice_count)) +
+    return carve_bytes(sizeof(struct member_loop)) +
+           carve_bytes(member_memory_bytes(shape.slice_count)) +
            carve_bytes(ACTIONS_MAX * sizeof(struct action)) +
-           carve_bytes(wire_arrays_bytes(&shape)) + carve_bytes(uplink_payload_bytes(&shape)) +
+           carve_bytes(wire_arrays_size(&shape)) + carve_bytes(uplink_payload_bytes(&shape)) +
            carve_bytes(mailbox_bytes(shape.slice_count)) +
            carve_bytes(catch_up_bytes(shape.slice_count)) +
            carve_bytes(ledger_follower_bytes(shape.slice_count)) +
@@ -46,7 +47,7 @@ uint64_t member_loop_declared(const struct member_loop_options *options) {
 /* ---- start ---- */
 
 static enum status init_member(struct member_loop *loop, void *memory, struct fault *fault) {
-    struct member_start start = loop->options.start;
+    struct member_initial_state start = loop->options.start;
     memcpy(start.id.bytes, loop->options.keys->public_keys.sign, KEY_BYTES);
     start.slice_count = loop->shape.slice_count;
     if (getrandom(&start.start_id, sizeof start.start_id, 0) != (ssize_t)sizeof start.start_id) {
@@ -137,9 +138,9 @@ static void init_transfers(struct member_loop *loop, char *memory) {
 static enum status init(struct member_loop *loop, char *memory, struct region *region,
                         struct fault *fault) {
     const uint32_t slice_count = loop->shape.slice_count;
-    TRY(init_member(loop, carve(&memory, member_bytes(slice_count)), fault));
+    TRY(init_member(loop, carve(&memory, member_memory_bytes(slice_count)), fault));
     loop->action_rows = carve(&memory, ACTIONS_MAX * sizeof(struct action));
-    wire_arrays_bind(&loop->shape, carve(&memory, wire_arrays_bytes(&loop->shape)), &loop->arrays);
+    wire_arrays_bind(&loop->shape, carve(&memory, wire_arrays_size(&loop->shape)), &loop->arrays);
     loop->chunks.capacity = uplink_payload_bytes(&loop->shape);
     loop->chunks.bytes = carve(&memory, loop->chunks.capacity);
     TRY(mailbox_open(&loop->mailbox, carve(&memory, mailbox_bytes(slice_count)), slice_count,

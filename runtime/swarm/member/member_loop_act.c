@@ -170,7 +170,7 @@ void member_loop_on_answer(struct member_loop *loop, const struct mailbox_update
     member_loop_step(loop, event);
     const struct message *next =
         event->kind == EVENT_APPLIED
-            ? catch_up_on_applied(&loop->catch_up, member_root(loop->member))
+            ? catch_up_on_applied(&loop->catch_up, member_current_root(loop->member))
             : NULL;
     if (next != NULL) {
         member_loop_deliver(loop, next);

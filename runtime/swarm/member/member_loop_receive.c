@@ -89,16 +89,17 @@ struct arrival {
 static bool is_verified(struct member_loop *loop, struct message *message,
                         const struct arrival *arrival) {
     const struct entry *open = loop->open.round > 0 ? &loop->open : NULL;
-    return wire_verified(&loop->shape, loop->options.tracker.sign, open, message, arrival->bulk,
-                         arrival->bulk_bytes) ||
+    return wire_is_verified(&loop->shape, loop->options.tracker.sign, open, message, arrival->bulk,
+                            arrival->bulk_bytes) ||
            catch_up_verifies(&loop->catch_up, message, arrival->bulk, arrival->bulk_bytes);
 }
 
 static void receive_message(struct member_loop *loop, struct arrival arrival,
                             const uint8_t sender[static KEY_BYTES]) {
     struct message message;
-    const char *error = wire_read(&loop->shape, arrival.frame, arrival.payload, arrival.count,
-                                  &loop->arrays, &message, &arrival.bulk, &arrival.bulk_bytes);
+    const char *error =
+        wire_read_message(&loop->shape, arrival.frame, arrival.payload, arrival.count,
+                          &loop->arrays, &message, &arrival.bulk, &arrival.bulk_bytes);
     if (error != NULL) {
         log_line(LOG_DEBUG, "swarm: ignoring a message of kind %u: it %s", arrival.frame->kind,
                  error);
@@ -186,7 +187,7 @@ static void on_tracker_frame(struct member_loop *loop, const struct messenger_ev
     if (!wire_may_send(WIRE_TRACKER, WIRE_MEMBER, frame->kind)) {
         return;
     }
-    if (frame->kind >= WIRE_MACHINE_KINDS) {
+    if (frame->kind >= WIRE_STATE_MACHINE_KINDS) {
         on_tracker_service(loop, event);
     } else if (!wire_is_chunked(frame->kind)) {
         receive_message(loop, (struct arrival){frame, payload, frame->length, NULL, 0}, tracker);

@@ -97,7 +97,7 @@ static void tick(struct member_loop *loop, struct turns *turns, int64_t now_ns) 
             .step_ms = turns->step_ms,
             .transfer_ms = uplink_measures_transfer_ms(&loop->measures),
             .round_trip_ms = uplink_measures_round_trip_ms(&loop->measures),
-            .up_kib_s = upload_kib_s(loop)};
+            .upload_kib_s = upload_kib_s(loop)};
         member_set_measured(loop->member, &measured);
         member_loop_step(loop, &(struct event){.kind = EVENT_TICK});
     }

@@ -236,7 +236,7 @@ static void note_arriving_bytes(struct peers *peers, uint32_t peer, int64_t now_
     }
     if (arrived_ns > 0 && now_ns - arrived_ns <= ARRIVING_MS * NS_PER_MS) {
         struct identity id = id_of(&peers->links[peer]);
-        member_note_arriving(peers->member, &id);
+        member_mark_partial_arrival(peers->member, &id);
     }
 }
 

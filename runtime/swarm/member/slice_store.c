@@ -31,7 +31,7 @@ static void add_signed(struct slice_store *store, struct message *result) {
 }
 
 static void add_from_disk(struct slice_store *store) {
-    const struct member_start *start = &store->options->start;
+    const struct member_initial_state *start = &store->options->start;
     for (uint32_t s = 0; start->stored_round > 0 && s < store->shape->slice_count; s++) {
         const struct slice_report *stored = &start->stored[s];
         if (stored->has_result != 0) {

@@ -14,7 +14,7 @@ enum {
 };
 
 size_t uplink_payload_bytes(const struct wire_shape *shape) {
-    return max_u64(wire_payload_max(shape), FRAME_PAYLOAD_MAX);
+    return max_u64(wire_payload_bytes_max(shape), FRAME_PAYLOAD_MAX);
 }
 
 size_t uplink_bytes(const struct wire_shape *shape) {
@@ -51,8 +51,8 @@ static enum send_result send(struct uplink *uplink, const uint8_t curve[static K
                              enum channel channel, const struct message *message,
                              struct message_bytes bulk) {
     struct frame frame;
-    size_t count = wire_write(uplink->args.shape, message, bulk.count, &frame, uplink->payload,
-                              uplink->payload_capacity);
+    size_t count = wire_write_message(uplink->args.shape, message, bulk.count, &frame,
+                                      uplink->payload, uplink->payload_capacity);
     ASSERT(frame.length <= FRAME_PAYLOAD_MAX);
     if (bulk.count > 0) {
         memcpy(uplink->payload + count, bulk.bytes, bulk.count);

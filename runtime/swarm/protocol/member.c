@@ -1,7 +1,7 @@
 /* member: memory, and the effect of each event; ends with what the state allows next. */
 #include "runtime/swarm/protocol/member_state.h"
 
-size_t member_bytes(uint32_t slice_count) {
+size_t member_memory_bytes(uint32_t slice_count) {
     size_t slices = slice_count;
     return carve_bytes(sizeof(struct member)) + carve_bytes(slices * sizeof(struct hash)) +
            carve_bytes(slices * sizeof(struct slice_plan)) +
@@ -11,33 +11,33 @@ size_t member_bytes(uint32_t slice_count) {
            3 * carve_bytes(slices * sizeof(struct entry_slice));
 }
 
-static void bind(struct member *member, char *memory, size_t slices) {
+static void bind_memory(struct member *member, char *memory, size_t slices) {
     member->round.training.hashes = carve(&memory, slices * sizeof(struct hash));
     member->table.slices = carve(&memory, slices * sizeof(struct slice_plan));
     member->table.hashes = carve(&memory, SWARM_MEMBERS_MAX * slices * sizeof(struct hash));
     results_bind(&member->results, &memory, slices);
-    member_request_bind(&member->requests, &memory, slices);
+    member_requests_bind(&member->requests, &memory, slices);
     member->round.open.slices = carve(&memory, slices * sizeof(struct entry_slice));
     member->proposal.entry.slices = carve(&memory, slices * sizeof(struct entry_slice));
     member->commit.entry.slices = carve(&memory, slices * sizeof(struct entry_slice));
 }
 
-struct member *member_init(void *memory, const struct member_start *start) {
+struct member *member_init(void *memory, const struct member_initial_state *start) {
     ASSERT(start->slice_count > 0 && start->slice_count <= SWARM_SLICES_MAX);
-    memset(memory, 0, member_bytes(start->slice_count));
+    memset(memory, 0, member_memory_bytes(start->slice_count));
     struct member *member = memory;
-    bind(member, (char *)memory + carve_bytes(sizeof *member), start->slice_count);
+    bind_memory(member, (char *)memory + carve_bytes(sizeof *member), start->slice_count);
     member->id = start->id;
     member->slice_count = start->slice_count;
     member_session_init(&member->session, start->start_id);
     member_entry_init(member, &start->root);
     member_end_round(member);
-    member_request_clear(member);
+    member_requests_clear(member);
     results_load(&member->results, start);
     return member;
 }
 
-const struct hash *member_root(const struct member *member) {
+const struct hash *member_current_root(const struct member *member) {
     return &member->outer.root;
 }
 
@@ -75,11 +75,11 @@ static void handle_job_end(struct member *member, const struct event *event,
     job_end(job, event->kind, event->written != WRITE_OK);
     if (is_abandoned) {
         if (event->kind == EVENT_SUMMED) {
-            member_drop_sum(member);
+            member_handle_abandoned_sum(member);
         }
         return;
     }
-    if (job->is_write_backoff) {
+    if (job->is_backing_off) {
         return; /* the disk is full: the job is retried after the next tick */
     }
     switch (event->kind) {
@@ -100,24 +100,24 @@ static void handle_job_end(struct member *member, const struct event *event,
 }
 
 /* Start the next job, if the state allows one. */
-static void advance(struct member *member, struct actions *actions) {
+static void start_next_job(struct member *member, struct actions *actions) {
     const struct entry *target = member_target_entry(member);
-    if (member->job.kind != JOB_NONE || member->job.is_write_backoff) {
+    if (member->job.kind != JOB_NONE || member->job.is_backing_off) {
         return;
     }
     if (member->commit.is_pending && member->commit.has_diverged) {
-        member_adopt(member, actions);
+        member_start_state_fetch(member, actions);
     } else if (target != NULL) {
         bool has_voted = !member->commit.is_pending && member->proposal.vote.is_ready;
         if (!has_voted && member_has_all_results(member)) {
             job_start(&member->job, JOB_ROOT, actions)->entry = target;
         }
     } else if (member->table.version > 0 && member->round.seat != NO_SEAT) {
-        member_sum_next(member, actions);
+        member_start_next_sum(member, actions);
     }
 }
 
-static void check_round(const struct member *member) {
+static void assert_round_state(const struct member *member) {
     const struct member_round *round = &member->round;
     ASSERT(round->is_open ? round->open.round > 0 : round->seat == NO_SEAT);
     ASSERT(round->seat == NO_SEAT || member_is_self(member, &round->open.seats[round->seat].id));
@@ -131,14 +131,14 @@ static void check_round(const struct member *member) {
 }
 
 /* A job that is not abandoned works on the state that the member is in. */
-static void check_job(const struct member *member) {
+static void assert_job_state(const struct member *member) {
     const struct member_job *job = &member->job;
     const struct member_commit *commit = &member->commit;
     if (job->kind == JOB_NONE || job->is_abandoned) {
         ASSERT(job->kind != JOB_ADOPT && job->kind != JOB_APPLY);
         return;
     }
-    ASSERT(!job->is_write_backoff);
+    ASSERT(!job->is_backing_off);
     ASSERT(job->kind != JOB_ADOPT ||
            (commit->has_diverged && !member->round.is_open && hash_is_zero(&member->outer.root)));
     ASSERT(job->kind != JOB_APPLY || (commit->is_pending && !commit->has_diverged));
@@ -161,17 +161,17 @@ void member_step(struct member *member, const struct event *event, struct action
         member_handle_training(member, event, actions);
         break;
     case EVENT_LEAVE:
-        member_session_leave(&member->session);
+        member_session_begin_leave(&member->session);
         break;
     case EVENT_CLOSED:
-        member_request_peer_closed(member, &event->peer);
+        member_requests_withdraw_peer(member, &event->peer);
         break;
     default:
         handle_job_end(member, event, actions);
         break;
     }
-    advance(member, actions);
-    member_request(member, actions);
-    check_round(member);
-    check_job(member);
+    start_next_job(member, actions);
+    member_send_requests(member, actions);
+    assert_round_state(member);
+    assert_job_state(member);
 }

@@ -8,7 +8,7 @@
 
 struct member;
 
-struct member_start {
+struct member_initial_state {
     struct identity id;
     uint64_t start_id; /* drawn at random by each start of the process */
     uint32_t slice_count;
@@ -17,11 +17,11 @@ struct member_start {
     const struct slice_report *stored; /* [slice_count] */
 };
 
-/* member_bytes: memory of a member, 64-byte aligned by the caller. */
-size_t member_bytes(uint32_t slice_count);
+/* member_memory_bytes: memory of a member, 64-byte aligned by the caller. */
+size_t member_memory_bytes(uint32_t slice_count);
 
 /* member_init: a member in `memory`. Never allocates. */
-struct member *member_init(void *memory, const struct member_start *start);
+struct member *member_init(void *memory, const struct member_initial_state *start);
 
 /* member_step: handle one event and return the actions that it causes.
  * limits  EVENT_TICK every heartbeat, after every message that had arrived
@@ -37,12 +37,12 @@ void member_set_measured(struct member *member, const struct timing_measured *me
  * limits  count <= SWARM_MEMBERS_MAX; before an EVENT_TICK */
 void member_set_unreachable(struct member *member, const struct identity *ids, uint32_t count);
 
-/* member_note_arriving: bytes of an incomplete slice arrived from this member, so that requests to
- * it have not timed out.
+/* member_mark_partial_arrival: bytes of an incomplete slice arrived from this member, so that
+ * requests to it have not timed out.
  * limits  before an EVENT_TICK */
-void member_note_arriving(struct member *member, const struct identity *id);
+void member_mark_partial_arrival(struct member *member, const struct identity *id);
 
-/* member_root: the root of the member's outer state; zero during a state fetch. */
-const struct hash *member_root(const struct member *member);
+/* member_current_root: the root of the member's outer state; zero during a state fetch. */
+const struct hash *member_current_root(const struct member *member);
 
 #endif

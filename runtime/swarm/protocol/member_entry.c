@@ -26,12 +26,12 @@ void proposal_withdraw(struct member_proposal *proposal) {
     proposal->vote.is_ready = false;
 }
 
-void commit_drop(struct member_commit *commit) {
+void commit_clear(struct member_commit *commit) {
     commit->is_pending = false;
     commit->has_diverged = false;
 }
 
-void commit_diverge(struct member_commit *commit) {
+void commit_mark_diverged(struct member_commit *commit) {
     ASSERT(commit->is_pending && !commit->has_diverged);
     commit->has_diverged = true;
 }
@@ -39,7 +39,7 @@ void commit_diverge(struct member_commit *commit) {
 static void handle_open(struct member *member, const struct entry *entry, struct actions *actions) {
     if (entry->round > member->round.open.round && hash_equal(&entry->root, &member->outer.root)) {
         member_end_round(member);
-        commit_drop(&member->commit);
+        commit_clear(&member->commit);
         member_open_round(member, entry, actions);
     }
 }
@@ -59,16 +59,17 @@ static bool has_quorum(const struct entry *entry) {
 
 /* Results that the entry does not name are dropped, so that the member requests the named ones.
  * Requests to the seats of another roster are withdrawn. */
-static void need_results(struct member *member, const struct entry *entry, bool is_same_roster) {
+static void drop_unlisted_results(struct member *member, const struct entry *entry,
+                                  bool is_same_roster) {
     ASSERT(entry->slice_count == member->slice_count);
     ASSERT(member->job.kind == JOB_NONE || member->job.is_abandoned);
     if (member->results.round != entry->round) {
         results_reset(&member->results, entry->round, member->slice_count);
     }
     if (!is_same_roster) {
-        member_request_clear(member);
+        member_requests_clear(member);
     }
-    results_keep_entry(&member->results, entry);
+    results_keep_listed(&member->results, entry);
 }
 
 /* Whether a COMMIT or ROLLBACK is newer than the current state and than a pending commit. */
@@ -87,10 +88,10 @@ static bool is_newer_state(const struct member *member, const struct entry *entr
 }
 
 /* A ROLLBACK to the current state: a pending commit and the open round end. */
-static void keep_state(struct member *member, const struct entry *entry) {
+static void handle_rollback_to_current(struct member *member, const struct entry *entry) {
     ASSERT(entry->kind == ENTRY_ROLLBACK && entry->round >= member->outer.round);
     if (member->commit.is_pending && member->commit.entry.round <= entry->round) {
-        commit_drop(&member->commit);
+        commit_clear(&member->commit);
         job_abandon(&member->job);
     }
     member_end_round(member);
@@ -102,7 +103,7 @@ static void handle_state(struct member *member, const struct message *message) {
     struct member_commit *commit = &member->commit;
     if (entry->kind == ENTRY_ROLLBACK && entry->round >= member->outer.round &&
         hash_equal(&entry->root, &member->outer.root)) {
-        keep_state(member, entry);
+        handle_rollback_to_current(member, entry);
     }
     if (!is_newer_state(member, entry)) {
         return;
@@ -116,7 +117,7 @@ static void handle_state(struct member *member, const struct message *message) {
         entry->kind == ENTRY_ROLLBACK || !hash_equal(&message->root, &member->outer.root);
     entry_copy(&commit->entry, entry);
     if (entry->kind == ENTRY_COMMIT) {
-        need_results(member, &commit->entry, is_of_open_round);
+        drop_unlisted_results(member, &commit->entry, is_of_open_round);
     }
 }
 
@@ -139,7 +140,7 @@ void member_handle_proposal(struct member *member, const struct message *message
     struct member_proposal *proposal = &member->proposal;
     bool is_of_open_round = message->round == round_number(&member->round);
     if (proposal->is_current && message->number == proposal->id && is_of_open_round) {
-        member_request_set_holders(member, message->holders); /* more seats have results by now */
+        member_requests_set_holders(member, message->holders); /* more seats have results by now */
         return;
     }
     if (!is_of_open_round || member->table.version == 0 || member->commit.is_pending ||
@@ -153,9 +154,9 @@ void member_handle_proposal(struct member *member, const struct message *message
     proposal->is_current = true;
     proposal->id = message->number;
     entry_copy(&proposal->entry, entry);
-    need_results(member, &proposal->entry, true);
-    member_request_clear_holders(member);
-    member_request_set_holders(member, message->holders);
+    drop_unlisted_results(member, &proposal->entry, true);
+    member_requests_clear_holders(member);
+    member_requests_set_holders(member, message->holders);
 }
 
 void member_send_vote(const struct member *member, struct actions *actions) {
@@ -188,7 +189,7 @@ void member_handle_root(struct member *member, const struct event *event, struct
         apply->entry = target;
         apply->seat = training->round == target->round ? training->seat : NO_SEAT;
     } else {
-        commit_diverge(&member->commit);
+        commit_mark_diverged(&member->commit);
     }
 }
 
@@ -206,13 +207,13 @@ void member_handle_applied(struct member *member, const struct hash *root,
     ASSERT(member->commit.entry.round >= member->outer.round);
     member->outer =
         (struct member_outer){.root = *root, .durable = *root, .round = member->commit.entry.round};
-    commit_drop(&member->commit);
+    commit_clear(&member->commit);
     member_end_round(member);
-    member_report(member, actions);
+    member_send_report(member, actions);
 }
 
 /* No state is current while it is fetched. */
-void member_adopt(struct member *member, struct actions *actions) {
+void member_start_state_fetch(struct member *member, struct actions *actions) {
     ASSERT(member->commit.is_pending && member->commit.has_diverged);
     member_end_round(member);
     memset(&member->outer.root, 0, sizeof member->outer.root);

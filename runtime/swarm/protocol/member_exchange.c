@@ -7,7 +7,7 @@ static bool is_owner(const struct member *member, const struct slice_plan *plan)
 }
 
 /* An owner always has its own contribution. */
-static uint64_t own_contribution(const struct member *member, const struct slice_plan *plan) {
+static uint64_t own_contribution_bit(const struct member *member, const struct slice_plan *plan) {
     bool has_own = is_owner(member, plan) && round_has_trained(&member->round);
     return has_own ? plan->expected & seat_bit((uint32_t)member->round.seat) : 0;
 }
@@ -23,8 +23,8 @@ static void drop_lost_contributions(struct member *member, uint32_t slice, uint6
     const struct slice_report *report = &member->results.reports[slice];
     ASSERT(report->has_result == 0 && (report->rejected & ~report->received) == 0);
     SEATS_EACH(seat, report->received & ~report->rejected & ~own) {
-        if (member_slot(&member->requests, (uint32_t)seat, slice) == NO_SLOT) {
-            results_drop(&member->results, slice, (uint32_t)seat);
+        if (member_find_slot(&member->requests, (uint32_t)seat, slice) == NO_SLOT) {
+            results_drop_contribution(&member->results, slice, (uint32_t)seat);
         }
     }
 }
@@ -38,13 +38,13 @@ static void update_plan(struct member *member, uint32_t slice, const struct slic
                    current->owner == plan->owner;
     *current = *plan;
     if (!is_same) {
-        results_restart(&member->results, slice, plan->epoch);
-        member_free_slice(member, slice);
+        results_restart_slice(&member->results, slice, plan->epoch);
+        member_clear_slice_requests(member, slice);
     }
     ASSERT(report->epoch == plan->epoch);
     if (report->has_result == 0) {
-        uint64_t own = own_contribution(member, plan);
-        results_add(&member->results, slice, own);
+        uint64_t own = own_contribution_bit(member, plan);
+        results_add_contributions(&member->results, slice, own);
         drop_lost_contributions(member, slice, own);
     }
 }
@@ -77,7 +77,7 @@ void member_handle_table(struct member *member, const struct round_table *table)
     for (uint32_t s = 0; s < member->slice_count; s++) {
         update_plan(member, s, &table->slices[s]);
     }
-    member_request_new_table(member);
+    member_requests_reset_for_table(member);
 }
 
 void member_handle_contribution(struct member *member, const struct message *message,
@@ -89,22 +89,22 @@ void member_handle_contribution(struct member *member, const struct message *mes
     }
     const struct slice_plan *plan = &member->table.slices[slice];
     const struct slice_report *report = &member->results.reports[slice];
-    int from = roster_seat_of(&member->round.open, &message->from);
+    int from = roster_find_seat(&member->round.open, &message->from);
     if (from == NO_SEAT || !is_owner(member, plan) || message->epoch != plan->epoch ||
-        report->has_result != 0 || seats_have(report->received, (uint32_t)from)) {
+        report->has_result != 0 || seats_contain(report->received, (uint32_t)from)) {
         return;
     }
     uint32_t seat = (uint32_t)from;
-    uint32_t slot = member_slot(&member->requests, seat, slice);
+    uint32_t slot = member_find_slot(&member->requests, seat, slice);
     const struct hash *declared = &member->table.hashes[(size_t)seat * member->slice_count + slice];
     if (slot == NO_SLOT || !hash_equal(&message->hash, declared)) {
         return; /* not requested, damaged, replayed, or different from what other owners receive */
     }
     ASSERT(slot < CONTRIBUTION_SLOTS_PER_MEMBER && (int)seat != member->round.seat);
-    member_note_arrival(member, seat);
-    results_add(&member->results, slice, seat_bit(seat));
+    member_mark_arrival(member, seat);
+    results_add_contributions(&member->results, slice, seat_bit(seat));
     if (message->is_rejected) {
-        results_reject(&member->results, slice, seat);
+        results_reject_contribution(&member->results, slice, seat);
         member_free_slot(&member->requests, seat, slice);
         return;
     }
@@ -135,7 +135,7 @@ static void send_result(const struct member *member, const struct identity *to, 
 /* A result has just become available: it is sent to the seats that requested it before. */
 static void send_to_waiting(struct member *member, uint32_t slice, struct actions *actions) {
     const struct member_round *round = &member->round;
-    uint64_t waiting = results_collect_waiting(&member->results, slice);
+    uint64_t waiting = results_pop_waiting_seats(&member->results, slice);
     bool is_of_open_round = round_number(round) == member->results.round;
     SEATS_EACH(seat, is_of_open_round ? waiting : 0) {
         ASSERT(seat < round->open.seat_count);
@@ -145,8 +145,8 @@ static void send_to_waiting(struct member *member, uint32_t slice, struct action
 
 /* Whether a result is the one that the target entry names, or of the table's epoch and owner. While
  * a job uses the bytes of a slice, no result replaces them. */
-static bool is_result(const struct member *member, const struct message *message,
-                      const struct entry *target) {
+static bool is_expected_result(const struct member *member, const struct message *message,
+                               const struct entry *target) {
     uint32_t slice = message->slice;
     const struct member_job *job = &member->job;
     bool is_in_use = job->kind != JOB_NONE && (job->kind != JOB_SUM || job->slice == slice);
@@ -167,25 +167,25 @@ static bool is_result(const struct member *member, const struct message *message
     const struct slice_plan *plan = &member->table.slices[slice];
     return member->table.version > 0 && message->round == member->round.open.round &&
            message->epoch == plan->epoch && !is_owner(member, plan) &&
-           roster_seat_of(&member->round.open, &message->owner) == (int)plan->owner;
+           roster_find_seat(&member->round.open, &message->owner) == (int)plan->owner;
 }
 
 void member_handle_result(struct member *member, const struct message *message,
                           struct actions *actions) {
     const struct entry *target = member_target_entry(member);
     uint32_t slice = message->slice;
-    if (slice >= member->slice_count || !is_result(member, message, target)) {
+    if (slice >= member->slice_count || !is_expected_result(member, message, target)) {
         return;
     }
     ASSERT(message->round == member->results.round);
-    int seat = roster_seat_of(member_roster(member), &message->from);
+    int seat = roster_find_seat(member_roster(member), &message->from);
     if (seat != NO_SEAT) {
-        member_note_arrival(member, (uint32_t)seat);
+        member_mark_arrival(member, (uint32_t)seat);
     }
-    member_free_slice(member, slice);
+    member_clear_slice_requests(member, slice);
     const struct slice_report result = {
         .epoch = message->epoch, .hash = message->hash, .contributors = message->contributors};
-    results_set(&member->results, slice, &result);
+    results_set_result(&member->results, slice, &result);
     actions_add(actions, ACTION_KEEP_BYTES)->seat = NO_SEAT;
     send_to_waiting(member, slice, actions);
 }
@@ -196,7 +196,7 @@ static void send_contribution(const struct member *member, const struct message 
                               struct actions *actions) {
     const struct member_round *round = &member->round;
     if (request->round != round->open.round || !round_has_trained(round) ||
-        roster_seat_of(&round->open, &request->from) == NO_SEAT) {
+        roster_find_seat(&round->open, &request->from) == NO_SEAT) {
         return;
     }
     ASSERT(round->training.seat == round->seat && round->seat != NO_SEAT);
@@ -210,8 +210,8 @@ static void send_contribution(const struct member *member, const struct message 
 
 /* A result of the open round that is not stored yet is sent later. A result of an earlier round,
  * requested by its hash, is sent if its bytes are still stored. */
-static void answer_result(struct member *member, const struct message *request,
-                          struct actions *actions) {
+static void answer_result_request(struct member *member, const struct message *request,
+                                  struct actions *actions) {
     const struct slice_report *report = &member->results.reports[request->slice];
     const struct member_round *round = &member->round;
     bool is_of_open_round = round->is_open && request->round == round->open.round;
@@ -223,9 +223,9 @@ static void answer_result(struct member *member, const struct message *request,
         (is_any ? report->epoch == request->epoch : hash_equal(&report->hash, &request->hash))) {
         send_result(member, &request->from, request->slice, actions);
     } else if (is_of_open_round) {
-        int seat = roster_seat_of(&round->open, &request->from);
+        int seat = roster_find_seat(&round->open, &request->from);
         if (seat != NO_SEAT) {
-            results_wait(&member->results, request->slice, (uint32_t)seat);
+            results_add_waiting_seat(&member->results, request->slice, (uint32_t)seat);
         }
     } else if (!is_any) {
         struct message reply = {.kind = MESSAGE_RESULT,
@@ -244,7 +244,7 @@ void member_handle_fetch(struct member *member, const struct message *message,
     if (message->kind == MESSAGE_FETCH_CONTRIBUTION) {
         send_contribution(member, message, actions);
     } else {
-        answer_result(member, message, actions);
+        answer_result_request(member, message, actions);
     }
 }
 
@@ -252,8 +252,8 @@ static void start_sum(struct member *member, uint32_t slice, struct actions *act
     const struct slice_report *report = &member->results.reports[slice];
     struct member_job sum = {.slice = slice, .contributors = report->received & ~report->rejected};
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        sum.slots[seat] = (uint8_t)member_slot(&member->requests, seat, slice);
-        ASSERT(!seats_have(sum.contributors, seat) || (int)seat == member->round.seat ||
+        sum.slots[seat] = (uint8_t)member_find_slot(&member->requests, seat, slice);
+        ASSERT(!seats_contain(sum.contributors, seat) || (int)seat == member->round.seat ||
                sum.slots[seat] != NO_SLOT);
     }
     struct action *action = job_start_sum(&member->job, &sum, actions);
@@ -264,7 +264,7 @@ static void start_sum(struct member *member, uint32_t slice, struct actions *act
     action->entry = &member->round.open;
 }
 
-void member_sum_next(struct member *member, struct actions *actions) {
+void member_start_next_sum(struct member *member, struct actions *actions) {
     ASSERT(member->table.version > 0 && member->round.seat != NO_SEAT);
     for (uint32_t s = 0; s < member->slice_count; s++) {
         const struct slice_plan *plan = &member->table.slices[s];
@@ -279,13 +279,13 @@ void member_sum_next(struct member *member, struct actions *actions) {
 
 /* An abandoned SUM has ended. If the slice is still summed here, its contributions are requested
  * again. */
-void member_drop_sum(struct member *member) {
+void member_handle_abandoned_sum(struct member *member) {
     uint32_t slice = member->job.slice;
     ASSERT(member->job.kind == JOB_NONE && slice < member->slice_count);
-    member_free_slice(member, slice);
+    member_clear_slice_requests(member, slice);
     if (member->results.reports[slice].has_result == 0 && member->table.version > 0) {
-        results_recollect(&member->results, slice,
-                          own_contribution(member, &member->table.slices[slice]));
+        results_keep_contributions(&member->results, slice,
+                                   own_contribution_bit(member, &member->table.slices[slice]));
     }
 }
 
@@ -307,10 +307,10 @@ void member_handle_sum(struct member *member, const struct hash *hash, struct ac
                                         .hash = *hash,
                                         .contributors = member->job.contributors};
     ASSERT(result.epoch == member->table.slices[slice].epoch);
-    results_set(&member->results, slice, &result);
-    member_free_slice(member, slice);
+    results_set_result(&member->results, slice, &result);
+    member_clear_slice_requests(member, slice);
     send_to_waiting(member, slice, actions);
     if (!has_sums_left(member)) {
-        member_report(member, actions);
+        member_send_report(member, actions);
     }
 }

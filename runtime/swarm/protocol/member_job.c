@@ -15,7 +15,7 @@ static const enum event_kind EVENT_OF_JOB[] = {[JOB_SUM] = EVENT_SUMMED,
 
 struct action *job_start(struct member_job *job, enum job_kind kind, struct actions *actions) {
     ASSERT(job->kind == JOB_NONE && kind != JOB_NONE);
-    ASSERT(!job->is_write_backoff);
+    ASSERT(!job->is_backing_off);
     ASSERT(job->id < UINT32_MAX);
     job->kind = kind;
     job->id += 1;
@@ -48,12 +48,12 @@ void job_end(struct member_job *job, enum event_kind event, bool has_failed) {
     ASSERT(job->kind != JOB_NONE && EVENT_OF_JOB[job->kind] == event);
     ASSERT(!has_failed || event == EVENT_STORED || event == EVENT_APPLIED);
     job->kind = JOB_NONE;
-    job->is_write_backoff = has_failed;
+    job->is_backing_off = has_failed;
 }
 
 void job_clear_backoff(struct member_job *job) {
-    ASSERT(!job->is_write_backoff || job->kind == JOB_NONE);
-    job->is_write_backoff = false;
+    ASSERT(!job->is_backing_off || job->kind == JOB_NONE);
+    job->is_backing_off = false;
 }
 
 bool job_reads_slice(const struct member_job *job, uint32_t slice) {

@@ -5,10 +5,10 @@ enum {
     TIMEOUT_MIN_TICKS = 8,  /* about the time after which the tracker suspects a silent member */
     TIMEOUT_MAX_TICKS = 64, /* the wait between two repetitions doubles up to here */
     TIMEOUT_FACTOR = 4,     /* times the slowest answer */
-    AWAY_TICKS = 8,         /* time for a closed connection to be opened again */
+    RECONNECT_TICKS = 8,    /* time for a closed connection to be opened again */
 };
 
-void member_request_bind(struct member_requests *requests, char **memory, size_t slice_count) {
+void member_requests_bind(struct member_requests *requests, char **memory, size_t slice_count) {
     requests->holders = carve(memory, slice_count * sizeof *requests->holders);
     requests->requested_from = carve(memory, slice_count);
     requests->attempts = carve(memory, slice_count);
@@ -18,7 +18,7 @@ static uint32_t max_ticks(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
-uint32_t member_slot(const struct member_requests *requests, uint32_t seat, uint32_t slice) {
+uint32_t member_find_slot(const struct member_requests *requests, uint32_t seat, uint32_t slice) {
     ASSERT(seat < SWARM_MEMBERS_MAX && slice < SWARM_SLICES_MAX);
     uint32_t slot = 0;
     while (slot < CONTRIBUTION_SLOTS_PER_MEMBER && requests->peers[seat].slots[slot] != slice + 1) {
@@ -28,7 +28,7 @@ uint32_t member_slot(const struct member_requests *requests, uint32_t seat, uint
 }
 
 void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t slice) {
-    uint32_t slot = member_slot(requests, seat, slice);
+    uint32_t slot = member_find_slot(requests, seat, slice);
     ASSERT(slot != NO_SLOT);
     requests->peers[seat].slots[slot] = 0;
 }
@@ -36,7 +36,7 @@ void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t 
 /* An abandoned SUM still reads slots, perhaps of an earlier round. No slot is reused until it
  * ends. */
 static bool has_abandoned_sum(const struct member_job *job) {
-    ASSERT(!job->is_write_backoff || job->kind == JOB_NONE);
+    ASSERT(!job->is_backing_off || job->kind == JOB_NONE);
     return job->kind == JOB_SUM && job->is_abandoned;
 }
 
@@ -49,12 +49,12 @@ static void free_result(struct member_requests *requests, uint32_t slice) {
     }
 }
 
-void member_free_slice(struct member *member, uint32_t slice) {
+void member_clear_slice_requests(struct member *member, uint32_t slice) {
     ASSERT(slice < member->slice_count && slice < SWARM_SLICES_MAX);
     free_result(&member->requests, slice);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX && !job_reads_slice(&member->job, slice);
          seat++) {
-        if (member_slot(&member->requests, seat, slice) != NO_SLOT) {
+        if (member_find_slot(&member->requests, seat, slice) != NO_SLOT) {
             member_free_slot(&member->requests, seat, slice);
         }
     }
@@ -66,7 +66,7 @@ static uint32_t timeout_ticks(const struct member_requests *requests, uint32_t s
     return max_ticks(TIMEOUT_MIN_TICKS, TIMEOUT_FACTOR * slowest);
 }
 
-void member_note_arrival(struct member *member, uint32_t seat) {
+void member_mark_arrival(struct member *member, uint32_t seat) {
     ASSERT(seat < SWARM_MEMBERS_MAX);
     struct member_requests *requests = &member->requests;
     struct member_peer *peer = &requests->peers[seat];
@@ -80,25 +80,25 @@ void member_note_arrival(struct member *member, uint32_t seat) {
     requests->idle_ticks = 0;
 }
 
-void member_note_arriving(struct member *member, const struct identity *id) {
-    int seat = roster_seat_of(member_roster(member), id);
+void member_mark_partial_arrival(struct member *member, const struct identity *id) {
+    int seat = roster_find_seat(member_roster(member), id);
     if (seat != NO_SEAT) {
         member->requests.peers[seat].quiet_ticks = 0;
     }
 }
 
-void member_request_clear_holders(struct member *member) {
+void member_requests_clear_holders(struct member *member) {
     memset(member->requests.holders, 0, member->slice_count * sizeof *member->requests.holders);
 }
 
-void member_request_new_table(struct member *member) {
+void member_requests_reset_for_table(struct member *member) {
     ASSERT(member->table.version > 0 && !member->proposal.is_current);
     member->requests.ticks_since_table = 0;
     memset(member->requests.attempts, 0, member->slice_count);
-    member_request_clear_holders(member);
+    member_requests_clear_holders(member);
 }
 
-void member_request_clear(struct member *member) {
+void member_requests_clear(struct member *member) {
     struct member_requests *requests = &member->requests;
     uint32_t slowest = 0;
     ASSERT(member->job.kind != JOB_SUM || member->job.is_abandoned);
@@ -110,13 +110,13 @@ void member_request_clear(struct member *member) {
     memset(requests->peers, 0, sizeof requests->peers);
     memset(requests->requested_from, 0, member->slice_count);
     memset(requests->attempts, 0, member->slice_count);
-    member_request_clear_holders(member);
+    member_requests_clear_holders(member);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         requests->peers[seat].retry_ticks = timeout_ticks(requests, seat);
     }
 }
 
-void member_request_set_holders(struct member *member, const uint64_t *holders) {
+void member_requests_set_holders(struct member *member, const uint64_t *holders) {
     struct member_requests *requests = &member->requests;
     ASSERT(member->proposal.is_current);
     for (uint32_t s = 0; s < member->slice_count; s++) {
@@ -127,18 +127,18 @@ void member_request_set_holders(struct member *member, const uint64_t *holders) 
         requests->holders[s] = current;
         requests->attempts[s] = 0;
         uint32_t from = requests->requested_from[s];
-        if (current != 0 && from > 0 && !seats_have(current, from - 1)) {
+        if (current != 0 && from > 0 && !seats_contain(current, from - 1)) {
             free_result(requests, s);
         }
     }
 }
 
 /* Whether the contribution for a slot is requested and has not arrived. */
-static bool is_awaited(const struct member *member, uint32_t seat, uint32_t slot) {
+static bool is_contribution_awaited(const struct member *member, uint32_t seat, uint32_t slot) {
     uint32_t slice = member->requests.peers[seat].slots[slot] - 1;
     ASSERT(slice < member->slice_count);
     return !job_reads_slice(&member->job, slice) &&
-           !seats_have(member->results.reports[slice].received, seat);
+           !seats_contain(member->results.reports[slice].received, seat);
 }
 
 static bool has_open_request(const struct member *member, uint32_t seat) {
@@ -146,17 +146,17 @@ static bool has_open_request(const struct member *member, uint32_t seat) {
     ASSERT(peer->open_results <= RESULT_REQUESTS_MAX);
     bool is_open = peer->open_results > 0;
     for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
-        is_open |= peer->slots[slot] > 0 && is_awaited(member, seat, slot);
+        is_open |= peer->slots[slot] > 0 && is_contribution_awaited(member, seat, slot);
     }
     return is_open;
 }
 
 /* All requests to a seat count as lost. */
-static void time_out(struct member *member, uint32_t seat) {
+static void time_out_requests(struct member *member, uint32_t seat) {
     struct member_requests *requests = &member->requests;
     struct member_peer *peer = &requests->peers[seat];
     for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
-        if (peer->slots[slot] > 0 && is_awaited(member, seat, slot)) {
+        if (peer->slots[slot] > 0 && is_contribution_awaited(member, seat, slot)) {
             peer->slots[slot] = 0;
         }
     }
@@ -171,7 +171,7 @@ static void time_out(struct member *member, uint32_t seat) {
 
 /* No result of a commit arrived for longer than any answer took before. The member then fetches the
  * state from any member that has it. */
-static bool is_overdue(struct member *member, uint32_t seat_count) {
+static bool are_results_overdue(struct member *member, uint32_t seat_count) {
     uint32_t longest = TIMEOUT_MAX_TICKS;
     ASSERT(member->commit.is_pending && !member->commit.has_diverged);
     for (uint32_t seat = 0; seat < seat_count; seat++) {
@@ -180,7 +180,7 @@ static bool is_overdue(struct member *member, uint32_t seat_count) {
     return ++member->requests.idle_ticks >= longest && !member_has_all_results(member);
 }
 
-void member_request_tick(struct member *member) {
+void member_requests_tick(struct member *member) {
     uint32_t seat_count = member_roster(member)->seat_count;
     ASSERT(seat_count <= SWARM_MEMBERS_MAX);
     member->requests.ticks_since_table++;
@@ -190,44 +190,44 @@ void member_request_tick(struct member *member) {
         peer->quiet_ticks = has_open_request(member, seat) ? peer->quiet_ticks + 1 : 0;
         ASSERT(peer->quiet_ticks <= peer->retry_ticks && peer->retry_ticks >= TIMEOUT_MIN_TICKS);
         if (peer->quiet_ticks >= peer->retry_ticks) {
-            time_out(member, seat);
+            time_out_requests(member, seat);
             peer->retry_ticks +=
                 peer->retry_ticks < TIMEOUT_MAX_TICKS ? peer->retry_ticks : TIMEOUT_MAX_TICKS;
         }
     }
     if (member->commit.is_pending && !member->commit.has_diverged && member->job.kind == JOB_NONE &&
-        is_overdue(member, seat_count)) {
-        commit_diverge(&member->commit);
+        are_results_overdue(member, seat_count)) {
+        commit_mark_diverged(&member->commit);
     }
 }
 
 /* Lost requests are not the seat's fault, so its timeout starts again. */
-static void withdraw(struct member *member, uint32_t seat) {
+static void withdraw_requests(struct member *member, uint32_t seat) {
     struct member_peer *peer = &member->requests.peers[seat];
-    time_out(member, seat);
+    time_out_requests(member, seat);
     peer->quiet_ticks = 0;
     peer->retry_ticks = timeout_ticks(&member->requests, seat);
     ASSERT(!has_open_request(member, seat));
 }
 
-void member_request_peer_closed(struct member *member, const struct identity *id) {
-    int seat = roster_seat_of(member_roster(member), id);
+void member_requests_withdraw_peer(struct member *member, const struct identity *id) {
+    int seat = roster_find_seat(member_roster(member), id);
     if (seat != NO_SEAT) {
-        ASSERT(member->requests.peers[seat].away_ticks <= AWAY_TICKS);
-        withdraw(member, (uint32_t)seat);
-        member->requests.peers[seat].away_ticks = AWAY_TICKS;
+        ASSERT(member->requests.peers[seat].away_ticks <= RECONNECT_TICKS);
+        withdraw_requests(member, (uint32_t)seat);
+        member->requests.peers[seat].away_ticks = RECONNECT_TICKS;
     }
 }
 
-void member_request_skip_unreachable(struct member *member) {
+void member_requests_withdraw_unreachable(struct member *member) {
     SEATS_EACH(seat, member_unreachable_seats(&member->session, member_roster(member))) {
-        withdraw(member, (uint32_t)seat);
+        withdraw_requests(member, (uint32_t)seat);
     }
 }
 
 /* A slot for a seat's contribution to a slice: a free one, or that of a later slice, because the
  * sums of the lowest slices must become complete first. NO_SLOT: none. */
-static uint32_t find_slot(struct member *member, uint32_t seat, uint32_t slice) {
+static uint32_t allocate_slot(struct member *member, uint32_t seat, uint32_t slice) {
     const struct member_peer *peer = &member->requests.peers[seat];
     uint32_t latest = NO_SLOT;
     for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
@@ -242,7 +242,7 @@ static uint32_t find_slot(struct member *member, uint32_t seat, uint32_t slice) 
         }
     }
     if (latest != NO_SLOT) {
-        results_drop(&member->results, peer->slots[latest] - 1, seat);
+        results_drop_contribution(&member->results, peer->slots[latest] - 1, seat);
     }
     return latest;
 }
@@ -265,10 +265,10 @@ static void request_contributions(struct member *member, struct request_pass *pa
     SEATS_EACH(left, missing & pass->ready & ~pass->full) {
         uint32_t seat = (uint32_t)left;
         ASSERT((int)seat != member->round.seat);
-        if (member_slot(&member->requests, seat, slice) != NO_SLOT) {
+        if (member_find_slot(&member->requests, seat, slice) != NO_SLOT) {
             continue;
         }
-        uint32_t slot = find_slot(member, seat, slice);
+        uint32_t slot = allocate_slot(member, seat, slice);
         if (slot == NO_SLOT) {
             pass->full |= seat_bit(seat); /* with lower slices, so also for all later ones */
             continue;
@@ -295,8 +295,8 @@ static int choose_source(const struct member *member, const struct request_pass 
     uint64_t holders = member->requests.holders[slice];
     uint64_t others = pass->ready & ~seat_bit(owner);
     uint32_t attempts = member->requests.attempts[slice];
-    bool is_owner_ready = seats_have(pass->ready, owner);
-    bool may_use_others = pass->target != NULL || seats_have(pass->unreachable, owner);
+    bool is_owner_ready = seats_contain(pass->ready, owner);
+    bool may_use_others = pass->target != NULL || seats_contain(pass->unreachable, owner);
     if (!may_use_others) {
         return is_owner_ready ? (int)owner : NO_SEAT;
     }
@@ -305,7 +305,7 @@ static int choose_source(const struct member *member, const struct request_pass 
     }
     uint32_t count = seats_count(others);
     ASSERT(count < SWARM_MEMBERS_MAX);
-    bool is_only_elsewhere = attempts == 0 && holders != 0 && !seats_have(holders, owner);
+    bool is_only_elsewhere = attempts == 0 && holders != 0 && !seats_contain(holders, owner);
     if (is_owner_ready && (count == 0 || (attempts % (count + 1) == 0 && !is_only_elsewhere))) {
         return (int)owner;
     }
@@ -313,7 +313,7 @@ static int choose_source(const struct member *member, const struct request_pass 
     for (; skip > 0; skip--) {
         others &= others - 1;
     }
-    return count > 0 ? (int)seats_lowest(others) : NO_SEAT;
+    return count > 0 ? (int)seats_find_lowest(others) : NO_SEAT;
 }
 
 static void request_result(struct member *member, struct request_pass *pass, uint32_t slice) {
@@ -332,13 +332,13 @@ static void request_result(struct member *member, struct request_pass *pass, uin
     if (seat == NO_SEAT || requests->peers[seat].open_results >= RESULT_REQUESTS_MAX) {
         return;
     }
-    ASSERT(seats_have(pass->ready, (uint32_t)seat) && requests->requested_from[slice] == 0);
+    ASSERT(seats_contain(pass->ready, (uint32_t)seat) && requests->requested_from[slice] == 0);
     requests->peers[seat].open_results += 1;
     requests->requested_from[slice] = (uint8_t)(seat + 1);
     member_send(member, &pass->roster->seats[seat].id, message, pass->actions);
 }
 
-void member_request(struct member *member, struct actions *actions) {
+void member_send_requests(struct member *member, struct actions *actions) {
     const struct entry *target = member_target_entry(member);
     if (member->commit.is_pending ? member->commit.has_diverged
                                   : target == NULL && member->table.version == 0) {

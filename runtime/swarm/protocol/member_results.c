@@ -7,7 +7,7 @@ void results_bind(struct member_results *results, char **memory, size_t slice_co
     results->waiting_seats = carve(memory, slice_count * sizeof *results->waiting_seats);
 }
 
-void results_load(struct member_results *results, const struct member_start *start) {
+void results_load(struct member_results *results, const struct member_initial_state *start) {
     results->round = start->stored_round;
     if (start->stored_round > 0) {
         memcpy(results->reports, start->stored, start->slice_count * sizeof *results->reports);
@@ -25,28 +25,28 @@ void results_clear_waiting(struct member_results *results, uint32_t slice_count)
     memset(results->waiting_seats, 0, slice_count * sizeof *results->waiting_seats);
 }
 
-void results_restart(struct member_results *results, uint32_t slice, uint32_t epoch) {
+void results_restart_slice(struct member_results *results, uint32_t slice, uint32_t epoch) {
     ASSERT(epoch <= SWARM_EPOCH_MAX);
     results->reports[slice] = (struct slice_report){.epoch = epoch};
 }
 
 /* Equal bytes do not prove equal results: another sum may give the same bytes, and an owner or the
  * tracker may list a contributor that is not in the sum. */
-static bool is_named(const struct slice_report *report, const struct entry_slice *named) {
+static bool is_listed_result(const struct slice_report *report, const struct entry_slice *named) {
     ASSERT(report->has_result <= 1);
     return report->has_result != 0 && hash_equal(&report->hash, &named->hash) &&
            report->epoch == named->epoch && report->contributors == named->contributors;
 }
 
-void results_keep_entry(struct member_results *results, const struct entry *entry) {
+void results_keep_listed(struct member_results *results, const struct entry *entry) {
     ASSERT(results->round == entry->round);
     for (uint32_t s = 0; s < entry->slice_count; s++) {
-        results->reports[s].has_result = is_named(&results->reports[s], &entry->slices[s]);
+        results->reports[s].has_result = is_listed_result(&results->reports[s], &entry->slices[s]);
     }
 }
 
-void results_set(struct member_results *results, uint32_t slice,
-                 const struct slice_report *result) {
+void results_set_result(struct member_results *results, uint32_t slice,
+                        const struct slice_report *result) {
     struct slice_report *report = &results->reports[slice];
     ASSERT(report->has_result == 0);
     ASSERT(!hash_is_zero(&result->hash));
@@ -57,33 +57,33 @@ void results_set(struct member_results *results, uint32_t slice,
     report->contributors = result->contributors;
 }
 
-void results_add(struct member_results *results, uint32_t slice, uint64_t seats) {
+void results_add_contributions(struct member_results *results, uint32_t slice, uint64_t seats) {
     ASSERT(results->reports[slice].has_result == 0);
     results->reports[slice].received |= seats;
 }
 
-void results_reject(struct member_results *results, uint32_t slice, uint32_t seat) {
+void results_reject_contribution(struct member_results *results, uint32_t slice, uint32_t seat) {
     struct slice_report *report = &results->reports[slice];
-    ASSERT(seats_have(report->received, seat) && !seats_have(report->rejected, seat));
+    ASSERT(seats_contain(report->received, seat) && !seats_contain(report->rejected, seat));
     report->rejected |= seat_bit(seat);
 }
 
-void results_drop(struct member_results *results, uint32_t slice, uint32_t seat) {
+void results_drop_contribution(struct member_results *results, uint32_t slice, uint32_t seat) {
     ASSERT(results->reports[slice].has_result == 0);
     results->reports[slice].received &= ~seat_bit(seat);
 }
 
-void results_recollect(struct member_results *results, uint32_t slice, uint64_t seats) {
+void results_keep_contributions(struct member_results *results, uint32_t slice, uint64_t seats) {
     ASSERT(results->reports[slice].has_result == 0);
     results->reports[slice].received = seats;
     results->reports[slice].rejected = 0;
 }
 
-void results_wait(struct member_results *results, uint32_t slice, uint32_t seat) {
+void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat) {
     results->waiting_seats[slice] |= seat_bit(seat);
 }
 
-uint64_t results_collect_waiting(struct member_results *results, uint32_t slice) {
+uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slice) {
     ASSERT(results->reports[slice].has_result != 0);
     uint64_t waiting = results->waiting_seats[slice];
     results->waiting_seats[slice] = 0;

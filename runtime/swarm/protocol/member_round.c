@@ -13,16 +13,16 @@ bool round_has_trained(const struct member_round *round) {
     return round->is_open && round->training.round == round->open.round;
 }
 
-static void train(struct member_round *round, uint32_t seat, struct actions *actions) {
+static void start_training(struct member_round *round, uint32_t seat, struct actions *actions) {
     ASSERT(round->seat == NO_SEAT && seat < round->open.seat_count);
     const struct entry_seat *own = &round->open.seats[seat];
     round->seat = (int)seat;
-    struct action *train = actions_add(actions, ACTION_TRAIN);
-    train->round = round->open.round;
-    train->commits = round->open.commits;
-    train->deadline_ms = round->open.deadline_ms;
-    train->range_count = own->range_count;
-    train->ranges = own->ranges;
+    struct action *start_training = actions_add(actions, ACTION_TRAIN);
+    start_training->round = round->open.round;
+    start_training->commits = round->open.commits;
+    start_training->deadline_ms = round->open.deadline_ms;
+    start_training->range_count = own->range_count;
+    start_training->ranges = own->ranges;
 }
 
 void member_open_round(struct member *member, const struct entry *entry, struct actions *actions) {
@@ -34,11 +34,11 @@ void member_open_round(struct member *member, const struct entry *entry, struct 
     entry_copy(&round->open, entry);
     results_reset(&member->results, entry->round, member->slice_count);
     results_clear_waiting(&member->results, member->slice_count);
-    member_request_clear(member);
+    member_requests_clear(member);
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         const struct entry_seat *at = &round->open.seats[seat];
         if (at->session == member->session.id && member_is_self(member, &at->id)) {
-            train(round, seat, actions);
+            start_training(round, seat, actions);
         }
     }
 }
@@ -52,7 +52,7 @@ void member_end_round(struct member *member) {
     ASSERT(round_number(&member->round) == 0);
 }
 
-static void send_declaration(struct member *member, struct actions *actions) {
+static void send_signed_declaration(struct member *member, struct actions *actions) {
     struct member_training *training = &member->round.training;
     ASSERT(round_has_trained(&member->round));
     ASSERT(training->seat == member->round.seat);
@@ -68,19 +68,19 @@ static bool needs_declaration(const struct member *member) {
     return round_has_trained(&member->round) && member->table.version == 0;
 }
 
-void member_declare(struct member *member, struct actions *actions) {
+void member_send_declaration(struct member *member, struct actions *actions) {
     if (needs_declaration(member)) {
-        send_declaration(member, actions);
+        send_signed_declaration(member, actions);
     }
 }
 
-void member_declare_tick(struct member *member, struct actions *actions) {
+void member_repeat_declaration(struct member *member, struct actions *actions) {
     struct member_training *training = &member->round.training;
     if (needs_declaration(member) &&
         ++training->ticks_since_declared >= training->redeclare_ticks) {
         ASSERT(training->redeclare_ticks >= REDECLARE_TICKS);
         training->redeclare_ticks += training->redeclare_ticks;
-        send_declaration(member, actions);
+        send_signed_declaration(member, actions);
     }
 }
 
@@ -98,5 +98,5 @@ void member_handle_training(struct member *member, const struct event *event,
     training->tokens = event->tokens;
     training->redeclare_ticks = REDECLARE_TICKS;
     memcpy(training->hashes, event->hashes, member->slice_count * sizeof *training->hashes);
-    send_declaration(member, actions);
+    send_signed_declaration(member, actions);
 }

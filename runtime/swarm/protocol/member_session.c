@@ -4,7 +4,7 @@
 void member_session_init(struct member_session *session, uint64_t start_id) {
     ASSERT(session->id == 0 && session->incarnation == 0);
     session->start_id = start_id;
-    session->measured.up_kib_s = TIMING_UNKNOWN;
+    session->measured.upload_kib_s = TIMING_UNKNOWN;
 }
 
 void member_set_measured(struct member *member, const struct timing_measured *measured) {
@@ -18,7 +18,7 @@ void member_set_unreachable(struct member *member, const struct identity *ids, u
     for (uint32_t i = 0; i < count; i++) {
         session->unreachable[i] = ids[i];
     }
-    member_request_skip_unreachable(member);
+    member_requests_withdraw_unreachable(member);
 }
 
 uint64_t member_unreachable_seats(const struct member_session *session,
@@ -26,13 +26,13 @@ uint64_t member_unreachable_seats(const struct member_session *session,
     ASSERT(session->unreachable_count <= SWARM_MEMBERS_MAX);
     uint64_t seats = 0;
     for (uint32_t i = 0; i < session->unreachable_count; i++) {
-        int seat = roster_seat_of(roster, &session->unreachable[i]);
+        int seat = roster_find_seat(roster, &session->unreachable[i]);
         seats |= seat == NO_SEAT ? 0 : seat_bit((uint32_t)seat);
     }
     return seats;
 }
 
-void member_session_leave(struct member_session *session) {
+void member_session_begin_leave(struct member_session *session) {
     session->is_leaving = true;
 }
 
@@ -50,7 +50,7 @@ void member_send(const struct member *member, const struct identity *to, struct 
     action->message = message;
 }
 
-void member_report(struct member *member, struct actions *actions) {
+void member_send_report(struct member *member, struct actions *actions) {
     struct member_session *session = &member->session;
     const struct member_round *round = &member->round;
     ASSERT(session->report_number < UINT64_MAX);
@@ -81,10 +81,10 @@ void member_session_tick(struct member *member, struct actions *actions) {
     if (session->is_leaving) {
         member_send(member, NULL, (struct message){.kind = MESSAGE_LEAVE}, actions);
     }
-    member_declare_tick(member, actions);
+    member_repeat_declaration(member, actions);
     member_send_vote(member, actions);
-    member_report(member, actions);
-    member_request_tick(member);
+    member_send_report(member, actions);
+    member_requests_tick(member);
     job_clear_backoff(&member->job);
 }
 
@@ -106,8 +106,8 @@ static void handle_poll(struct member *member, const struct message *message,
     ASSERT(message->session == member->session.id);
     if (message->poll > member->session.poll) {
         member->session.poll = message->poll;
-        member_report(member, actions);
-        member_declare(member, actions);
+        member_send_report(member, actions);
+        member_send_declaration(member, actions);
     }
 }
 

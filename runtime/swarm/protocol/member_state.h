@@ -13,10 +13,10 @@ enum job_kind { JOB_NONE, JOB_SUM, JOB_ROOT, JOB_STORE, JOB_APPLY, JOB_ADOPT };
 
 struct member_job { /* member_job.c */
     enum job_kind kind;
-    uint32_t id;           /* of the newest job, also after its end */
-    bool is_abandoned;     /* nothing needs its outcome */
-    bool is_write_backoff; /* a write failed: no job starts before the next tick */
-    uint32_t slice;        /* of a SUM */
+    uint32_t id;         /* of the newest job, also after its end */
+    bool is_abandoned;   /* nothing needs its outcome */
+    bool is_backing_off; /* a write failed: no job starts before the next tick */
+    uint32_t slice;      /* of a SUM */
     uint64_t contributors;
     uint8_t slots[SWARM_MEMBERS_MAX];
 };
@@ -140,15 +140,15 @@ bool job_reads_slice(const struct member_job *job, uint32_t slice);
 
 /* Messages from and to the tracker (member_session.c).
  * member_send               to an identity, or to the tracker if NULL
- * member_report             the member's whole state, to the tracker
+ * member_send_report             the member's whole state, to the tracker
  * member_unreachable_seats  the seats of a roster that this member cannot connect to */
 void member_send(const struct member *member, const struct identity *to, struct message message,
                  struct actions *actions);
-void member_report(struct member *member, struct actions *actions);
+void member_send_report(struct member *member, struct actions *actions);
 uint64_t member_unreachable_seats(const struct member_session *session, const struct entry *roster);
 void member_session_init(struct member_session *session, uint64_t start_id);
 void member_session_tick(struct member *member, struct actions *actions);
-void member_session_leave(struct member_session *session);
+void member_session_begin_leave(struct member_session *session);
 void member_handle_tracker(struct member *member, const struct message *message,
                            struct actions *actions);
 
@@ -156,23 +156,24 @@ void member_handle_tracker(struct member *member, const struct message *message,
  * round_number         of the open round; 0: none is open
  * round_has_trained    the compute thread has this round's contribution
  * member_end_round     no round is open; the contribution stays with the compute thread
- * member_declare       send the declaration, if the tracker may still need it
- * member_declare_tick  repeat the declaration, after twice the time with each repetition */
+ * member_send_declaration       send the declaration, if the tracker may still need it
+ * member_repeat_declaration  repeat the declaration, after twice the time with each repetition */
 uint32_t round_number(const struct member_round *round);
 bool round_has_trained(const struct member_round *round);
 void member_open_round(struct member *member, const struct entry *entry, struct actions *actions);
 void member_end_round(struct member *member);
 void member_handle_training(struct member *member, const struct event *event,
                             struct actions *actions);
-void member_declare(struct member *member, struct actions *actions);
-void member_declare_tick(struct member *member, struct actions *actions);
+void member_send_declaration(struct member *member, struct actions *actions);
+void member_repeat_declaration(struct member *member, struct actions *actions);
 
 /* Proposals, votes, commits and the outer state (member_entry.c).
  * member_target_entry  the entry whose results are needed: the commit, else the proposal, else NULL
  * member_roster        the entry whose seats the peers have: the target, else the OPEN
  * proposal_withdraw    neither the proposal nor its vote counts any longer
- * commit_drop          no commit is pending
- * commit_diverge       its results do not lead from the current state to its root: fetch it */
+ * commit_clear          no commit is pending
+ * commit_mark_diverged       its results do not lead from the current state to its root: fetch it
+ *                            */
 const struct entry *member_target_entry(const struct member *member);
 const struct entry *member_roster(const struct member *member);
 void member_entry_init(struct member *member, const struct hash *root);
@@ -182,37 +183,39 @@ void member_handle_proposal(struct member *member, const struct message *message
 void member_handle_root(struct member *member, const struct event *event, struct actions *actions);
 void member_handle_stored(struct member *member, struct actions *actions);
 void member_handle_applied(struct member *member, const struct hash *root, struct actions *actions);
-void member_adopt(struct member *member, struct actions *actions);
+void member_start_state_fetch(struct member *member, struct actions *actions);
 void member_send_vote(const struct member *member, struct actions *actions);
 void proposal_withdraw(struct member_proposal *proposal);
-void commit_drop(struct member_commit *commit);
-void commit_diverge(struct member_commit *commit);
+void commit_clear(struct member_commit *commit);
+void commit_mark_diverged(struct member_commit *commit);
 
 /* Results and contributions by slice (member_results.c).
  * results_load             take over the results that were on disk at the start
  * results_reset            drop all results; the reports are about `round`
- * results_restart          drop the result of one slice, which begins a new epoch
- * results_keep_entry       drop all results but those that `entry` names
- * results_set              the result of a slice is stored
- * results_add              contributions of these seats are stored
- * results_reject           the contribution of this seat is stored and must not be added
- * results_drop             the contribution of this seat is no longer stored
- * results_recollect        only the contributions of `seats` are stored
- * results_wait             the seat gets the result as soon as it is stored
- * results_collect_waiting  the seats that wait for a slice; none waits afterwards */
+ * results_restart_slice          drop the result of one slice, which begins a new epoch
+ * results_keep_listed       drop all results but those that `entry` names
+ * results_set_result              the result of a slice is stored
+ * results_add_contributions              contributions of these seats are stored
+ * results_reject_contribution           the contribution of this seat is stored and must not be
+ *                                       added
+ * results_drop_contribution             the contribution of this seat is no longer stored
+ * results_keep_contributions        only the contributions of `seats` are stored
+ * results_add_waiting_seat             the seat gets the result as soon as it is stored
+ * results_pop_waiting_seats  the seats that wait for a slice; none waits afterwards */
 void results_bind(struct member_results *results, char **memory, size_t slice_count);
-void results_load(struct member_results *results, const struct member_start *start);
+void results_load(struct member_results *results, const struct member_initial_state *start);
 void results_reset(struct member_results *results, uint32_t round, uint32_t slice_count);
 void results_clear_waiting(struct member_results *results, uint32_t slice_count);
-void results_restart(struct member_results *results, uint32_t slice, uint32_t epoch);
-void results_keep_entry(struct member_results *results, const struct entry *entry);
-void results_set(struct member_results *results, uint32_t slice, const struct slice_report *result);
-void results_add(struct member_results *results, uint32_t slice, uint64_t seats);
-void results_reject(struct member_results *results, uint32_t slice, uint32_t seat);
-void results_drop(struct member_results *results, uint32_t slice, uint32_t seat);
-void results_recollect(struct member_results *results, uint32_t slice, uint64_t seats);
-void results_wait(struct member_results *results, uint32_t slice, uint32_t seat);
-uint64_t results_collect_waiting(struct member_results *results, uint32_t slice);
+void results_restart_slice(struct member_results *results, uint32_t slice, uint32_t epoch);
+void results_keep_listed(struct member_results *results, const struct entry *entry);
+void results_set_result(struct member_results *results, uint32_t slice,
+                        const struct slice_report *result);
+void results_add_contributions(struct member_results *results, uint32_t slice, uint64_t seats);
+void results_reject_contribution(struct member_results *results, uint32_t slice, uint32_t seat);
+void results_drop_contribution(struct member_results *results, uint32_t slice, uint32_t seat);
+void results_keep_contributions(struct member_results *results, uint32_t slice, uint64_t seats);
+void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat);
+uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slice);
 bool member_has_all_results(const struct member *member);
 
 /* The exchange (member_exchange.c). */
@@ -224,35 +227,36 @@ void member_handle_result(struct member *member, const struct message *message,
                           struct actions *actions);
 void member_handle_fetch(struct member *member, const struct message *message,
                          struct actions *actions);
-void member_sum_next(struct member *member, struct actions *actions);
+void member_start_next_sum(struct member *member, struct actions *actions);
 void member_handle_sum(struct member *member, const struct hash *hash, struct actions *actions);
-void member_drop_sum(struct member *member);
+void member_handle_abandoned_sum(struct member *member);
 
 /* Requests to other members, and their repetition (member_request.c).
- * member_request                   everything that the windows allow now
- * member_request_peer_closed       requests to this identity count as lost
- * member_request_skip_unreachable  the same for all unreachable members
- * member_request_set_holders       the seats that have the proposal's results; requests to others
+ * member_send_requests                   everything that the windows allow now
+ * member_requests_withdraw_peer       requests to this identity count as lost
+ * member_requests_withdraw_unreachable  the same for all unreachable members
+ * member_requests_set_holders       the seats that have the proposal's results; requests to others
  *                                  are withdrawn
- * member_request_new_table         the table changed: earlier waits and hints do not count
- * member_request_clear             no request is open
- * member_slot                      the slot for a seat's contribution to a slice, or NO_SLOT
+ * member_requests_reset_for_table         the table changed: earlier waits and hints do not count
+ * member_requests_clear             no request is open
+ * member_find_slot                      the slot for a seat's contribution to a slice, or NO_SLOT
  * member_free_slot                 free that slot
- * member_free_slice                no request for this slice is open; its slots are free, unless a
+ * member_clear_slice_requests                no request for this slice is open; its slots are free,
+ *                                            unless a
  *                                  SUM reads them
- * member_note_arrival              a seat sent something that was requested from it */
-void member_request_bind(struct member_requests *requests, char **memory, size_t slice_count);
-void member_request(struct member *member, struct actions *actions);
-void member_request_tick(struct member *member);
-void member_request_peer_closed(struct member *member, const struct identity *id);
-void member_request_skip_unreachable(struct member *member);
-void member_request_set_holders(struct member *member, const uint64_t *holders);
-void member_request_clear_holders(struct member *member);
-void member_request_new_table(struct member *member);
-void member_request_clear(struct member *member);
-uint32_t member_slot(const struct member_requests *requests, uint32_t seat, uint32_t slice);
+ * member_mark_arrival              a seat sent something that was requested from it */
+void member_requests_bind(struct member_requests *requests, char **memory, size_t slice_count);
+void member_send_requests(struct member *member, struct actions *actions);
+void member_requests_tick(struct member *member);
+void member_requests_withdraw_peer(struct member *member, const struct identity *id);
+void member_requests_withdraw_unreachable(struct member *member);
+void member_requests_set_holders(struct member *member, const uint64_t *holders);
+void member_requests_clear_holders(struct member *member);
+void member_requests_reset_for_table(struct member *member);
+void member_requests_clear(struct member *member);
+uint32_t member_find_slot(const struct member_requests *requests, uint32_t seat, uint32_t slice);
 void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t slice);
-void member_free_slice(struct member *member, uint32_t slice);
-void member_note_arrival(struct member *member, uint32_t seat);
+void member_clear_slice_requests(struct member *member, uint32_t slice);
+void member_mark_arrival(struct member *member, uint32_t seat);
 
 #endif

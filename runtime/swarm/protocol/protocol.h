@@ -28,7 +28,7 @@ struct timing_measured {
     uint32_t step_ms;       /* one inner step */
     uint32_t transfer_ms;   /* its part of the last exchange */
     uint32_t round_trip_ms; /* to the tracker */
-    uint32_t up_kib_s;      /* its upload rate, by which slices are dealt to owners. 0: it owns none
+    uint32_t upload_kib_s;  /* its upload rate, by which slices are dealt to owners. 0: it owns none
                                while any other member can; TIMING_UNKNOWN */
 };
 
@@ -57,8 +57,8 @@ struct swarm_timing {
 struct swarm_timing timing_derive(const struct timing_measured *members, uint32_t count,
                                   const struct timing_training *training);
 
-/* timing_quantiles: the 0.9 quantiles of step, transfer and round trip, for reports; up_kib_s is
- * 0. */
+/* timing_quantiles: the 0.9 quantiles of step, transfer and round trip, for reports; upload_kib_s
+ * is 0. */
 struct timing_measured timing_quantiles(const struct timing_measured *members, uint32_t count);
 
 /* The owner of a slice, its epoch, and the seats whose contributions the owner still waits for. */
@@ -152,7 +152,7 @@ struct message {
 /* All promises of the tracker. A promise is durable before a message that depends on it is sent. */
 struct tracker_record {
     uint32_t incarnation;
-    uint32_t session_next;
+    uint32_t next_session;
     uint32_t member_count;
     struct {
         struct identity id;
@@ -194,7 +194,7 @@ struct event {
 
 /* The parts of a record that differ from the one written before. */
 enum record_part {
-    RECORD_SESSIONS = 1, /* session_next, members */
+    RECORD_SESSIONS = 1, /* next_session, members */
     RECORD_HEAD = 2,     /* head; also commit and base when head is a COMMIT or a ROLLBACK */
     RECORD_PLANS = 4,    /* table.round, version, slices */
     RECORD_DECLARED = 8, /* table.declared, members, signatures, hashes */

@@ -21,7 +21,7 @@ static inline uint64_t seat_bit(uint64_t seat) {
     return UINT64_C(1) << seat;
 }
 
-static inline bool seats_have(uint64_t seats, uint64_t seat) {
+static inline bool seats_contain(uint64_t seats, uint64_t seat) {
     return (seats & seat_bit(seat)) != 0;
 }
 
@@ -29,7 +29,7 @@ static inline uint32_t seats_count(uint64_t seats) {
     return (uint32_t)__builtin_popcountll(seats);
 }
 
-static inline uint32_t seats_lowest(uint64_t seats) {
+static inline uint32_t seats_find_lowest(uint64_t seats) {
     ASSERT(seats != 0);
     return (uint32_t)__builtin_ctzll(seats);
 }
@@ -40,8 +40,8 @@ static inline uint64_t roster_seats(const struct entry *roster) {
     return roster->seat_count == 64 ? UINT64_MAX : (UINT64_C(1) << roster->seat_count) - 1;
 }
 
-/* roster_seat_of: the seat of an identity in a roster, or NO_SEAT. */
-static inline int roster_seat_of(const struct entry *roster, const struct identity *id) {
+/* roster_find_seat: the seat of an identity in a roster, or NO_SEAT. */
+static inline int roster_find_seat(const struct entry *roster, const struct identity *id) {
     ASSERT(roster->seat_count <= SWARM_MEMBERS_MAX);
     for (uint32_t seat = 0; seat < roster->seat_count; seat++) {
         if (memcmp(&roster->seats[seat].id, id, sizeof *id) == 0) {

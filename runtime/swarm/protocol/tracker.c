@@ -1,7 +1,7 @@
 /* tracker: memory, and the effect of each event; ends with what the state allows next. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
-size_t tracker_bytes(const struct tracker_settings *settings) {
+size_t tracker_memory_bytes(const struct tracker_settings *settings) {
     size_t slices = settings->slice_count;
     return carve_bytes(sizeof(struct tracker)) +
            2 * carve_bytes(slices * sizeof(struct entry_slice)) +
@@ -14,7 +14,7 @@ size_t tracker_bytes(const struct tracker_settings *settings) {
 struct tracker *tracker_init(void *memory, const struct tracker_settings *settings,
                              const struct tracker_record *record, int64_t now_ms) {
     ASSERT(settings->slice_count > 0 && settings->slice_count <= SWARM_SLICES_MAX);
-    memset(memory, 0, tracker_bytes(settings));
+    memset(memory, 0, tracker_memory_bytes(settings));
     struct tracker *tracker = memory;
     tracker->settings = *settings;
     size_t slices = settings->slice_count;
@@ -34,14 +34,14 @@ const struct swarm_timing *tracker_timing(const struct tracker *tracker) {
     return &tracker->deadlines.timing;
 }
 
-uint32_t tracker_measured(const struct tracker *tracker, const struct timing_measured **rows) {
+uint32_t tracker_measurements(const struct tracker *tracker, const struct timing_measured **rows) {
     ASSERT(tracker->deadlines.measured_count <= SWARM_MEMBERS_MAX);
     *rows = tracker->deadlines.measured;
     return tracker->deadlines.measured_count;
 }
 
 /* Enters the stage that the appended entry begins. */
-static void begin_head(struct tracker *tracker, int64_t now_ms) {
+static void enter_stage_of_head(struct tracker *tracker, int64_t now_ms) {
     if (tracker->record.head.kind != ENTRY_OPEN) {
         tracker_enter_stage(tracker, STAGE_READY, now_ms);
         return;
@@ -51,7 +51,8 @@ static void begin_head(struct tracker *tracker, int64_t now_ms) {
     tracker_enter_stage(tracker, STAGE_TRAIN, now_ms);
 }
 
-static void send_all_missing(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+static void send_missing_messages(struct tracker *tracker, int64_t now_ms,
+                                  struct actions *actions) {
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         if (!tracker->members[row].is_silent) {
             tracker_send_missing(tracker, row, now_ms, actions);
@@ -74,15 +75,15 @@ static void handle_written(struct tracker *tracker, const struct event *event, i
         return;
     }
     if ((parts & RECORD_HEAD) != 0) {
-        begin_head(tracker, now_ms);
+        enter_stage_of_head(tracker, now_ms);
     } else {
         tracker_clear_stale_holders(tracker);
         tracker_enter_stage(tracker, STAGE_EXCHANGE, now_ms);
     }
-    send_all_missing(tracker, now_ms, actions);
+    send_missing_messages(tracker, now_ms, actions);
 }
 
-static void tick(struct tracker *tracker, int64_t now_ms) {
+static void handle_tick(struct tracker *tracker, int64_t now_ms) {
     tracker_tick_members(tracker, now_ms);
     writer_clear_backoff(&tracker->writer);
     if (tracker->deadlines.measured_count == 0) {
@@ -91,28 +92,28 @@ static void tick(struct tracker *tracker, int64_t now_ms) {
 }
 
 static void handle_closed(struct tracker *tracker, const struct identity *id) {
-    uint32_t row = tracker_row(tracker, id);
+    uint32_t row = tracker_find_row(tracker, id);
     if (row != ROW_NONE) {
         tracker_suspect_member(&tracker->members[row]);
     }
 }
 
 /* The stage, the record and the write agree with each other after every event. */
-static void check(const struct tracker *tracker) {
+static void assert_invariants(const struct tracker *tracker) {
     const struct tracker_record *record = &tracker->record;
     const struct tracker_writer *writer = &tracker->writer;
     enum tracker_stage_kind stage = tracker->stage.kind;
     bool has_table = record->table.round == record->head.round && record->table.version > 0;
     ASSERT((record->head.kind == ENTRY_OPEN) == (stage != STAGE_READY));
     ASSERT(stage < STAGE_EXCHANGE ? stage == STAGE_READY || !has_table : has_table);
-    ASSERT(stage >= STAGE_EXCHANGE || !tracker->exchange.is_polling);
+    ASSERT(stage >= STAGE_EXCHANGE || !tracker->exchange.is_poll_open);
     ASSERT(stage != STAGE_VOTE || (tracker->proposal.entry.round == record->head.round &&
                                    hash_equal(&tracker->proposal.entry.prev, &record->head.hash)));
     ASSERT(hash_equal(&record->head.root, &record->commit.root));
     ASSERT(record->head.round >= record->commit.round);
     ASSERT(record->head.commits == record->commit.commits);
     ASSERT(writer->pending_row == 0 || writer->parts == RECORD_SESSIONS);
-    ASSERT(writer->parts == 0 || !(writer->is_write_backoff || writer->is_fenced));
+    ASSERT(writer->parts == 0 || !(writer->is_backing_off || writer->is_fenced));
     ASSERT(tracker->proposal.entry.slices != record->commit.slices);
     ASSERT(writer->spare_plans != record->table.slices);
 }
@@ -124,9 +125,9 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
     }
     int64_t gap_ms =
         stage_skip_gap(&tracker->stage, tracker->deadlines.timing.heartbeat_ms, now_ms);
-    tracker_shift_members(tracker, gap_ms);
+    tracker_shift_member_times(tracker, gap_ms);
     if (event->kind == EVENT_TICK) {
-        tick(tracker, now_ms);
+        handle_tick(tracker, now_ms);
         tracker_send_goodbyes(tracker, now_ms, actions);
     } else if (event->kind == EVENT_MESSAGE) {
         tracker_handle_message(tracker, event->message, now_ms, actions);
@@ -136,8 +137,8 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
         ASSERT(event->kind == EVENT_WRITTEN);
         handle_written(tracker, event, now_ms, actions);
     }
-    if (writer_may_write(&tracker->writer)) {
+    if (writer_can_write(&tracker->writer)) {
         tracker_advance(tracker, now_ms, actions);
     }
-    check(tracker);
+    assert_invariants(tracker);
 }

@@ -26,14 +26,14 @@ struct tracker_settings {
     struct swarm_timing timing;      /* until a member has measured its own */
 };
 
-/* tracker_bytes: memory of a tracker, 64-byte aligned by the caller. */
-size_t tracker_bytes(const struct tracker_settings *settings);
+/* tracker_memory_bytes: memory of a tracker, 64-byte aligned by the caller. */
+size_t tracker_memory_bytes(const struct tracker_settings *settings);
 
 /* tracker_init: a tracker in `memory`, from its durable record.
  * limits  record->incarnation was raised, and the raised one is durable; in a new swarm head and
  *         commit are the GENESIS; commit is a ROLLBACK if that is newer than any COMMIT;
  *         the arrays of the record are copied
- * memory  tracker_bytes(settings) of the caller's; never allocates */
+ * memory  tracker_memory_bytes(settings) of the caller's; never allocates */
 struct tracker *tracker_init(void *memory, const struct tracker_settings *settings,
                              const struct tracker_record *record, int64_t now_ms);
 
@@ -50,10 +50,10 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
                   struct actions *actions);
 
 /* tracker_timing: the current deadlines. The tracker and all members tick at their heartbeat.
- * tracker_measured: the members' medians that the deadlines were derived from at the last OPEN;
+ * tracker_measurements: the members' medians that the deadlines were derived from at the last OPEN;
  * returns their number, 0 when the deadlines are those of the settings. */
 const struct swarm_timing *tracker_timing(const struct tracker *tracker);
-uint32_t tracker_measured(const struct tracker *tracker, const struct timing_measured **rows);
+uint32_t tracker_measurements(const struct tracker *tracker, const struct timing_measured **rows);
 
 /* A copy of the tracker's state for status reports. */
 enum { VIEW_DERIVATION_BYTES = 512 };
@@ -73,7 +73,7 @@ struct tracker_view {
     const struct tracker_record *record; /* valid until the next step */
     const char *stage;                   /* tracker_stage_name */
     int64_t stage_ms, round_ms;          /* when they began */
-    int64_t moved_ms;                    /* when the stage last made progress */
+    int64_t last_progress_ms;            /* when the stage last made progress */
     const char *awaited;      /* what the stage waits for, as "votes"; NULL between rounds */
     uint32_t present, needed; /* members that are ready or in the round, and the minimum of them */
     uint32_t slice_count;

@@ -3,17 +3,17 @@
 #include "runtime/swarm/protocol/tracker_state.h"
 
 void exchange_init(struct tracker_exchange *exchange, uint64_t *holders, uint32_t incarnation) {
-    ASSERT(!exchange->is_polling);
+    ASSERT(!exchange->is_poll_open);
     exchange->holders = holders;
     exchange->poll = incarnation << 16; /* above the polls of every earlier incarnation */
 }
 
 void exchange_stop_poll(struct tracker_exchange *exchange) {
-    exchange->is_polling = false;
+    exchange->is_poll_open = false;
 }
 
-const struct slice_report *tracker_report_of(const struct tracker *tracker, uint32_t seat,
-                                             uint32_t slice) {
+const struct slice_report *tracker_find_slice_report(const struct tracker *tracker, uint32_t seat,
+                                                     uint32_t slice) {
     ASSERT(seat < SWARM_MEMBERS_MAX && slice < tracker->settings.slice_count);
     int row = tracker->seats.row_of_seat[seat];
     const struct tracker_report *report = row != NO_SEAT ? &tracker->members[row].report : NULL;
@@ -22,7 +22,7 @@ const struct slice_report *tracker_report_of(const struct tracker *tracker, uint
 }
 
 static uint64_t holder_bit(const struct tracker *tracker, uint32_t seat, uint32_t slice) {
-    const struct slice_report *report = tracker_report_of(tracker, seat, slice);
+    const struct slice_report *report = tracker_find_slice_report(tracker, seat, slice);
     uint32_t epoch = tracker->record.table.slices[slice].epoch;
     ASSERT(epoch <= SWARM_EPOCH_MAX && seat < tracker->record.head.seat_count);
     return report != NULL && report->has_result && report->epoch == epoch ? seat_bit(seat) : 0;
@@ -30,7 +30,7 @@ static uint64_t holder_bit(const struct tracker *tracker, uint32_t seat, uint32_
 
 /* Live seats that have the result of a slice, as far as their reports are believed: while the owner
  * is live and does not have it, no other seat can. */
-static uint64_t holders_of(const struct tracker *tracker, uint64_t live, uint32_t slice) {
+static uint64_t find_holders(const struct tracker *tracker, uint64_t live, uint32_t slice) {
     uint64_t holders = tracker->exchange.holders[slice] & live;
     uint64_t owner = seat_bit(tracker->record.table.slices[slice].owner);
     ASSERT((holders & ~live) == 0);
@@ -44,7 +44,7 @@ void tracker_clear_holder(struct tracker *tracker, uint32_t seat) {
     }
 }
 
-void tracker_note_results(struct tracker *tracker, uint32_t row, int64_t now_ms) {
+void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_ms) {
     struct tracker_report *report = &tracker->members[row].report;
     int seat = tracker->seats.seat_of_row[row];
     uint64_t reported = 0;
@@ -57,7 +57,7 @@ void tracker_note_results(struct tracker *tracker, uint32_t row, int64_t now_ms)
         tracker->exchange.holders[s] |= holder_bit(tracker, (uint32_t)seat, s);
         reported += seats_count(report->slices[s].received) + report->slices[s].has_result;
     }
-    tracker_note_progress(report, reported, now_ms);
+    tracker_update_progress(report, reported, now_ms);
 }
 
 void tracker_clear_stale_holders(struct tracker *tracker) {
@@ -77,12 +77,12 @@ void tracker_clear_stale_holders(struct tracker *tracker) {
     }
 }
 
-static bool has_answers(struct tracker *tracker, uint64_t live) {
-    ASSERT(tracker->exchange.is_polling);
+static bool have_all_answered(struct tracker *tracker, uint64_t live) {
+    ASSERT(tracker->exchange.is_poll_open);
     bool has_all = true;
     SEATS_EACH(seat, live) {
         has_all &=
-            tracker_member_at(tracker, (uint32_t)seat)->report.poll == tracker->exchange.poll;
+            tracker_member_in_seat(tracker, (uint32_t)seat)->report.poll == tracker->exchange.poll;
     }
     return has_all;
 }
@@ -90,9 +90,9 @@ static bool has_answers(struct tracker *tracker, uint64_t live) {
 /* One pass over all slices without a result. */
 struct recovery {
     uint64_t live;
-    bool has_answers;  /* to the newest poll: no seat has a missing result */
-    uint64_t decided;  /* owners that a decision was made about */
-    uint64_t replaced; /* of these, the ones whose slices get another owner */
+    bool has_answers;         /* to the newest poll: no seat has a missing result */
+    uint64_t decided_owners;  /* owners that a decision was made about */
+    uint64_t replaced_owners; /* of these, the ones whose slices get another owner */
     struct tracker_links links;
     uint64_t blocked[SWARM_MEMBERS_MAX]; /* by owner: seats that it waits for without success */
     bool has_loads;
@@ -100,8 +100,9 @@ struct recovery {
     uint64_t rates[SWARM_MEMBERS_MAX];
 };
 
-static uint64_t received_by(const struct tracker *tracker, uint32_t owner, uint32_t slice) {
-    const struct slice_report *report = tracker_report_of(tracker, owner, slice);
+static uint64_t received_contributions(const struct tracker *tracker, uint32_t owner,
+                                       uint32_t slice) {
+    const struct slice_report *report = tracker_find_slice_report(tracker, owner, slice);
     uint32_t epoch = tracker->record.table.slices[slice].epoch;
     ASSERT(owner < tracker->record.head.seat_count && epoch <= SWARM_EPOCH_MAX);
     return report != NULL && report->epoch == epoch ? report->received : 0;
@@ -110,20 +111,21 @@ static uint64_t received_by(const struct tracker *tracker, uint32_t owner, uint3
 /* Decides about a live owner, at its lowest slice without a sum, if its exchange made no progress
  * for too long. The owner no longer waits for any seat that did not send that slice. If it has no
  * contribution, or all of them, its slices get other owners. */
-static void judge_owner(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
-                        int64_t now_ms) {
+static void check_owner_progress(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
+                                 int64_t now_ms) {
     const struct slice_plan *plan = &tracker->record.table.slices[slice];
-    ASSERT(seats_have(recovery->live, plan->owner) && !seats_have(recovery->decided, plan->owner));
-    int64_t since_ms = tracker_member_at(tracker, plan->owner)->report.progress_ms;
+    ASSERT(seats_contain(recovery->live, plan->owner) &&
+           !seats_contain(recovery->decided_owners, plan->owner));
+    int64_t since_ms = tracker_member_in_seat(tracker, plan->owner)->report.progress_ms;
     since_ms = since_ms > tracker->stage.begin_ms ? since_ms : tracker->stage.begin_ms;
-    recovery->decided |= seat_bit(plan->owner);
+    recovery->decided_owners |= seat_bit(plan->owner);
     if (now_ms - since_ms < tracker->deadlines.timing.exchange_ms) {
         return;
     }
-    uint64_t received = received_by(tracker, plan->owner, slice);
+    uint64_t received = received_contributions(tracker, plan->owner, slice);
     uint64_t missing = plan->expected & recovery->live & ~received;
     if (received == 0 || missing == 0) {
-        recovery->replaced |= seat_bit(plan->owner);
+        recovery->replaced_owners |= seat_bit(plan->owner);
     } else {
         recovery->blocked[plan->owner] = missing;
     }
@@ -133,7 +135,7 @@ static void count_loads(const struct tracker *tracker, struct recovery *recovery
     ASSERT(!recovery->has_loads && recovery->live != 0);
     tracker_upload_rates(tracker, recovery->live, recovery->rates);
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
-        bool is_missing = holders_of(tracker, recovery->live, s) == 0;
+        bool is_missing = find_holders(tracker, recovery->live, s) == 0;
         recovery->loads[tracker->record.table.slices[s].owner] += is_missing;
     }
     recovery->has_loads = true;
@@ -151,7 +153,7 @@ static uint32_t choose_owner(const struct tracker *tracker, struct recovery *rec
         uint64_t best_cost = recovery->rates[seat] * (recovery->loads[best] + UINT64_C(1));
         best = best == current || cost < best_cost ? (uint32_t)seat : best;
     }
-    ASSERT(best == current || seats_have(recovery->live, best));
+    ASSERT(best == current || seats_contain(recovery->live, best));
     recovery->loads[best] += 1;
     return best;
 }
@@ -160,23 +162,25 @@ static uint32_t choose_owner(const struct tracker *tracker, struct recovery *rec
  * lost or unreachable for it. The slice of a lost owner gets another one, in a new epoch, once all
  * live seats have reported that they do not have the result; that of an owner that is badly
  * connected at once. */
-static struct slice_plan replan(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
-                                int64_t now_ms) {
+static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *recovery,
+                                      uint32_t slice, int64_t now_ms) {
     const struct round_table *table = &tracker->record.table;
     struct slice_plan plan = table->slices[slice];
-    bool is_owner_live = seats_have(recovery->live, plan.owner);
-    if (is_owner_live && !seats_have(recovery->decided, plan.owner)) {
-        judge_owner(tracker, recovery, slice, now_ms);
+    bool is_owner_live = seats_contain(recovery->live, plan.owner);
+    if (is_owner_live && !seats_contain(recovery->decided_owners, plan.owner)) {
+        check_owner_progress(tracker, recovery, slice, now_ms);
     }
-    uint64_t replaceable = recovery->replaced | (recovery->live & ~recovery->links.well_connected);
-    bool needs_owner = is_owner_live ? seats_have(replaceable, plan.owner) : recovery->has_answers;
+    uint64_t replaceable =
+        recovery->replaced_owners | (recovery->live & ~recovery->links.well_connected);
+    bool needs_owner =
+        is_owner_live ? seats_contain(replaceable, plan.owner) : recovery->has_answers;
     if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum the round is aborted */
         plan.owner = choose_owner(tracker, recovery, plan.owner);
         plan.epoch += 1;
         plan.expected = tracker_weighted_seats(table, table->declared & recovery->live) &
                         ~recovery->links.unreachable[plan.owner];
     } else if (is_owner_live) {
-        uint64_t received = received_by(tracker, plan.owner, slice);
+        uint64_t received = received_contributions(tracker, plan.owner, slice);
         uint64_t lost = recovery->blocked[plan.owner] | recovery->links.unreachable[plan.owner];
         plan.expected &= received | (recovery->live & ~lost);
     }
@@ -186,8 +190,8 @@ static struct slice_plan replan(struct tracker *tracker, struct recovery *recove
 }
 
 static void send_poll(struct tracker *tracker, uint64_t live, struct actions *actions) {
-    ASSERT(!tracker->exchange.is_polling && tracker->exchange.poll < UINT32_MAX);
-    tracker->exchange.is_polling = true;
+    ASSERT(!tracker->exchange.is_poll_open && tracker->exchange.poll < UINT32_MAX);
+    tracker->exchange.is_poll_open = true;
     tracker->exchange.poll += 1;
     SEATS_EACH(seat, live) {
         struct message message = {.kind = MESSAGE_POLL,
@@ -202,9 +206,9 @@ static void send_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms
                           struct actions *actions) {
     ASSERT(live != 0 && tracker->stage.kind == STAGE_EXCHANGE);
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
-        tracker_propose_slice(tracker, s, holders_of(tracker, live, s));
+        tracker_fill_proposal_slice(tracker, s, find_holders(tracker, live, s));
     }
-    tracker_propose(tracker);
+    tracker_complete_proposal(tracker);
     tracker_enter_stage(tracker, STAGE_VOTE, now_ms);
     SEATS_EACH(seat, live) {
         tracker_send_missing(tracker, (uint32_t)tracker->seats.row_of_seat[seat], now_ms, actions);
@@ -216,7 +220,7 @@ static bool is_vote_stalled(struct tracker *tracker, uint64_t live, int64_t now_
     ASSERT(tracker->stage.kind >= STAGE_EXCHANGE);
     int64_t since_ms = tracker->stage.begin_ms;
     SEATS_EACH(seat, live) {
-        int64_t progress_ms = tracker_member_at(tracker, (uint32_t)seat)->report.progress_ms;
+        int64_t progress_ms = tracker_member_in_seat(tracker, (uint32_t)seat)->report.progress_ms;
         since_ms = progress_ms > since_ms ? progress_ms : since_ms;
     }
     return tracker->stage.kind == STAGE_VOTE &&
@@ -224,7 +228,7 @@ static bool is_vote_stalled(struct tracker *tracker, uint64_t live, int64_t now_
 }
 
 /* At most one live seat has the result, so the others may be unable to get it. */
-static bool is_only_holder(uint64_t holders, uint64_t live) {
+static bool has_single_holder(uint64_t holders, uint64_t live) {
     return seats_count(holders) <= 1 && holders != live;
 }
 
@@ -235,23 +239,24 @@ struct recovery_outcome {
     bool is_changed; /* writer.next has other plans */
 };
 
-static struct recovery_outcome recover(struct tracker *tracker, struct recovery *recovery,
-                                       int64_t now_ms) {
+static struct recovery_outcome recover_results(struct tracker *tracker, struct recovery *recovery,
+                                               int64_t now_ms) {
     const struct slice_plan *plans = tracker->record.table.slices;
     struct recovery_outcome outcome = {0};
     bool is_stalled = is_vote_stalled(tracker, recovery->live, now_ms);
     for (uint32_t s = 0; recovery->live != 0 && s < tracker->settings.slice_count; s++) {
-        uint64_t holders = holders_of(tracker, recovery->live, s);
-        if (holders != 0 && !(is_stalled && is_only_holder(holders, recovery->live))) {
+        uint64_t holders = find_holders(tracker, recovery->live, s);
+        if (holders != 0 && !(is_stalled && has_single_holder(holders, recovery->live))) {
             continue;
         }
         if (holders == seat_bit(plans[s].owner)) {
-            recovery->decided |= holders; /* no other seat gets its result: it loses the slice */
-            recovery->replaced |= holders;
+            recovery->decided_owners |=
+                holders; /* no other seat gets its result: it loses the slice */
+            recovery->replaced_owners |= holders;
         }
         outcome.missing++;
-        outcome.needs_answers |= !seats_have(recovery->live, plans[s].owner);
-        struct slice_plan plan = replan(tracker, recovery, s, now_ms);
+        outcome.needs_answers |= !seats_contain(recovery->live, plans[s].owner);
+        struct slice_plan plan = replan_slice(tracker, recovery, s, now_ms);
         if (memcmp(&plan, &plans[s], sizeof plan) == 0) {
             continue;
         }
@@ -271,13 +276,13 @@ void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct ac
     struct recovery recovery = {.live = tracker_live_seats(tracker)};
     ASSERT(tracker->stage.kind >= STAGE_EXCHANGE);
     ASSERT((recovery.live & ~roster_seats(&tracker->record.head)) == 0);
-    recovery.has_answers = exchange->is_polling && has_answers(tracker, recovery.live);
+    recovery.has_answers = exchange->is_poll_open && have_all_answered(tracker, recovery.live);
     tracker_links(tracker, recovery.live, &recovery.links);
-    const struct recovery_outcome outcome = recover(tracker, &recovery, now_ms);
-    exchange->is_polling &= outcome.needs_answers; /* the next lost owner needs a new poll */
+    const struct recovery_outcome outcome = recover_results(tracker, &recovery, now_ms);
+    exchange->is_poll_open &= outcome.needs_answers; /* the next lost owner needs a new poll */
     if (outcome.is_changed) {
-        tracker_write(tracker, RECORD_PLANS, actions);
-    } else if (outcome.needs_answers && !exchange->is_polling) {
+        tracker_write_draft(tracker, RECORD_PLANS, actions);
+    } else if (outcome.needs_answers && !exchange->is_poll_open) {
         send_poll(tracker, recovery.live, actions);
     } else if (outcome.missing == 0 && recovery.live != 0 &&
                tracker->stage.kind == STAGE_EXCHANGE) {

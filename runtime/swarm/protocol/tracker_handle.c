@@ -1,9 +1,10 @@
 /* tracker_handle: the messages of members, and the messages that answer them. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
-enum { REPEAT_MAX_MS = 60000 };
+enum { RESEND_MAX_MS = 60000 };
 
-static void send_to(const struct identity *to, struct message message, struct actions *actions) {
+static void send_to_identity(const struct identity *to, struct message message,
+                             struct actions *actions) {
     ASSERT(message.kind < MESSAGE_KINDS);
     struct action *action = actions_add(actions, ACTION_SEND);
     action->to = *to;
@@ -15,32 +16,32 @@ void tracker_send(struct tracker *tracker, uint32_t row, struct message message,
     ASSERT(row < tracker->record.member_count);
     message.incarnation = tracker->record.incarnation;
     message.session = tracker->record.members[row].session;
-    send_to(&tracker->record.members[row].id, message, actions);
+    send_to_identity(&tracker->record.members[row].id, message, actions);
 }
 
-void tracker_resend(struct tracker_last_sent *last) {
+void tracker_clear_last_sent(struct tracker_last_sent *last) {
     last->wait_ms = 0;
 }
 
 /* Whether to send a message now: at once when it differs from the last one, otherwise again each
  * time after twice as long. */
-static bool is_due(struct tracker_last_sent *last, const struct tracker_last_sent *next,
-                   uint32_t first_wait_ms) {
+static bool is_send_due(struct tracker_last_sent *last, const struct tracker_last_sent *next,
+                        uint32_t first_wait_ms) {
     ASSERT(first_wait_ms > 0);
-    ASSERT(last->wait_ms <= REPEAT_MAX_MS);
+    ASSERT(last->wait_ms <= RESEND_MAX_MS);
     bool is_new = last->wait_ms == 0 || last->kind != next->kind || last->number != next->number;
     if (!is_new && next->at_ms - last->at_ms < last->wait_ms) {
         return false;
     }
     uint32_t wait_ms = is_new ? first_wait_ms : 2 * last->wait_ms;
     *last = *next;
-    last->wait_ms = wait_ms < REPEAT_MAX_MS ? wait_ms : REPEAT_MAX_MS;
+    last->wait_ms = wait_ms < RESEND_MAX_MS ? wait_ms : RESEND_MAX_MS;
     return true;
 }
 
 static void handle_hello(struct tracker *tracker, const struct message *message, int64_t now_ms,
                          struct actions *actions) {
-    uint32_t row = tracker_row(tracker, &message->from);
+    uint32_t row = tracker_find_row(tracker, &message->from);
     if (row != ROW_NONE && tracker->members[row].start_id == message->number) {
         if (tracker->writer.pending_row != row + 1) {
             struct message welcome = {.kind = MESSAGE_WELCOME, .number = message->number};
@@ -48,20 +49,20 @@ static void handle_hello(struct tracker *tracker, const struct message *message,
         }
         return;
     }
-    row = row == ROW_NONE ? tracker_free_row(tracker) : row;
-    if (!writer_may_write(&tracker->writer) || row == ROW_NONE) {
+    row = row == ROW_NONE ? tracker_find_free_row(tracker) : row;
+    if (!writer_can_write(&tracker->writer) || row == ROW_NONE) {
         return; /* the member sends HELLO again */
     }
     ASSERT(row <= tracker->record.member_count);
-    tracker_start_member(tracker, row, message, now_ms);
+    tracker_register_start(tracker, row, message, now_ms);
     tracker_draft_session(tracker, row, &message->from);
-    tracker_write(tracker, RECORD_SESSIONS, actions);
+    tracker_write_draft(tracker, RECORD_SESSIONS, actions);
 }
 
 static bool needs_poll(const struct tracker *tracker, const struct tracker_member *member) {
     return member->report.poll != tracker->exchange.poll &&
            (tracker->stage.kind == STAGE_TRAIN ? !member->has_declared
-                                               : tracker->exchange.is_polling);
+                                               : tracker->exchange.is_poll_open);
 }
 
 /* What a member in the open round lacks; of kind MESSAGE_KINDS if nothing. */
@@ -112,7 +113,7 @@ static struct message next_message(const struct tracker *tracker, uint32_t row) 
 }
 
 /* The number by which a repetition of a message is recognized. */
-static uint64_t number_of(const struct message *message) {
+static uint64_t message_number(const struct message *message) {
     ASSERT(message->kind != MESSAGE_TABLE || message->table->round == message->round);
     uint64_t number = message->round;
     if (message->kind == MESSAGE_ENTRY) {
@@ -132,9 +133,9 @@ void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
     ASSERT(tracker->writer.parts == 0);
     struct message message = next_message(tracker, row);
     const struct tracker_last_sent next = {
-        .kind = message.kind, .number = number_of(&message), .at_ms = now_ms};
-    if (message.kind != MESSAGE_KINDS &&
-        is_due(&tracker->members[row].last_sent, &next, tracker->deadlines.timing.silence_ms)) {
+        .kind = message.kind, .number = message_number(&message), .at_ms = now_ms};
+    if (message.kind != MESSAGE_KINDS && is_send_due(&tracker->members[row].last_sent, &next,
+                                                     tracker->deadlines.timing.silence_ms)) {
         tracker_send(tracker, row, message, actions);
     }
 }
@@ -145,7 +146,7 @@ static void handle_report(struct tracker *tracker, uint32_t row, const struct me
     if (!tracker_store_report(tracker, row, message)) {
         return;
     }
-    tracker_note_results(tracker, row, now_ms);
+    tracker_update_holders(tracker, row, now_ms);
     if (tracker->writer.parts == 0) {
         tracker_send_missing(tracker, row, now_ms, actions);
     }
@@ -160,8 +161,8 @@ static void handle_declare(struct tracker *tracker, uint32_t row, const struct m
         return;
     }
     ASSERT(tracker->record.head.kind == ENTRY_OPEN && !member->vote.has_arrived);
-    tracker_store_declared(tracker, (uint32_t)seat, message->hashes);
-    tracker_note_declaration(member, message);
+    tracker_store_declared_hashes(tracker, (uint32_t)seat, message->hashes);
+    tracker_store_declaration(member, message);
 }
 
 /* The session of a report is not the current one of its identity. The answer names the start that
@@ -173,18 +174,18 @@ static void reject_session(const struct tracker *tracker, uint32_t row,
         return;
     }
     const struct tracker_record *record = &tracker->record;
-    ASSERT(row == ROW_NONE || record->members[row].session < record->session_next);
+    ASSERT(row == ROW_NONE || record->members[row].session < record->next_session);
     struct message welcome = {.kind = MESSAGE_WELCOME, .incarnation = record->incarnation};
-    welcome.session = row == ROW_NONE ? record->session_next : record->members[row].session;
+    welcome.session = row == ROW_NONE ? record->next_session : record->members[row].session;
     welcome.number = row == ROW_NONE ? 0 : tracker->members[row].start_id;
-    send_to(&message->from, welcome, actions);
+    send_to_identity(&message->from, welcome, actions);
 }
 
 /* A member leaves between rounds, and only while another one that stays has the current state:
  * otherwise the last copy of a committed round could leave with it. If none stays, all may
  * leave. */
 static void handle_leave(struct tracker *tracker, uint32_t row, struct actions *actions) {
-    tracker_note_leaving(&tracker->members[row]);
+    tracker_mark_leaving(&tracker->members[row]);
     uint32_t staying = 0;
     uint32_t ready = 0;
     for (uint32_t other = 0; other < tracker->record.member_count; other++) {
@@ -201,14 +202,14 @@ static void handle_leave(struct tracker *tracker, uint32_t row, struct actions *
 }
 
 void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
-    if (!tracker_is_over(tracker)) {
+    if (!tracker_is_run_complete(tracker)) {
         return;
     }
     const struct tracker_stage *stage = &tracker->stage;
     int64_t timeout_ms = tracker->deadlines.timing.exchange_ms;
-    ASSERT(tracker->record.head.kind != ENTRY_OPEN && !tracker->exchange.is_polling);
+    ASSERT(tracker->record.head.kind != ENTRY_OPEN && !tracker->exchange.is_poll_open);
     bool has_waited = now_ms - stage->begin_ms >= timeout_ms;
-    bool is_state_lost = now_ms - stage->current_seen_ms >= timeout_ms;
+    bool is_state_lost = now_ms - stage->last_current_ms >= timeout_ms;
     uint32_t outdated = 0; /* connected members that still need the last state */
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
@@ -231,13 +232,13 @@ void tracker_handle_message(struct tracker *tracker, const struct message *messa
         handle_hello(tracker, message, now_ms, actions);
         return;
     }
-    uint32_t row = tracker_row(tracker, &message->from);
+    uint32_t row = tracker_find_row(tracker, &message->from);
     if (row == ROW_NONE || tracker->record.members[row].session != message->session) {
         reject_session(tracker, row, message, actions);
         return;
     }
-    ASSERT(message->session < tracker->record.session_next);
-    tracker_note_message(&tracker->members[row], now_ms);
+    ASSERT(message->session < tracker->record.next_session);
+    tracker_mark_received(&tracker->members[row], now_ms);
     switch (message->kind) {
     case MESSAGE_REPORT:
         handle_report(tracker, row, message, now_ms, actions);

@@ -3,10 +3,11 @@
 
 enum {
     ROUNDS_MISSED_MAX = 2, /* a joiner that missed so many cannot catch up while rounds continue */
-    WAIT_EXCHANGES = 4,    /* exchange deadlines that rounds are delayed for one member, in all */
+    JOINER_WAIT_EXCHANGES =
+        4, /* exchange deadlines that rounds are delayed for one member, in all */
 };
 
-uint32_t tracker_row(const struct tracker *tracker, const struct identity *id) {
+uint32_t tracker_find_row(const struct tracker *tracker, const struct identity *id) {
     ASSERT(tracker->record.member_count <= SWARM_MEMBERS_MAX);
     uint32_t row = 0;
     while (row < tracker->record.member_count &&
@@ -16,7 +17,7 @@ uint32_t tracker_row(const struct tracker *tracker, const struct identity *id) {
     return row < tracker->record.member_count ? row : ROW_NONE;
 }
 
-struct tracker_member *tracker_member_at(struct tracker *tracker, uint32_t seat) {
+struct tracker_member *tracker_member_in_seat(struct tracker *tracker, uint32_t seat) {
     int row = tracker->seats.row_of_seat[seat];
     ASSERT(seat < tracker->record.head.seat_count && row != NO_SEAT);
     ASSERT(tracker->seats.seat_of_row[row] == (int)seat);
@@ -33,7 +34,7 @@ void tracker_map_seats(struct tracker *tracker) {
     }
     for (uint32_t seat = 0; seat < record->head.seat_count; seat++) {
         const struct entry_seat *at = &record->head.seats[seat];
-        uint32_t row = tracker_row(tracker, &at->id);
+        uint32_t row = tracker_find_row(tracker, &at->id);
         if (row != ROW_NONE && record->members[row].session == at->session) {
             ASSERT(seats->seat_of_row[row] == NO_SEAT);
             seats->row_of_seat[seat] = (int)row;
@@ -57,13 +58,13 @@ void tracker_init_members(struct tracker *tracker, char **memory, int64_t now_ms
     ASSERT(tracker->writer.parts == 0 && tracker->writer.pending_row == 0);
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
         tracker->members[row].report.slices = carve(memory, bytes);
-        tracker->members[row].last_heard_ms = now_ms;
+        tracker->members[row].last_message_ms = now_ms;
     }
     tracker_map_seats(tracker);
 }
 
 /* A new row, or that of a silent member without a seat. */
-uint32_t tracker_free_row(const struct tracker *tracker) {
+uint32_t tracker_find_free_row(const struct tracker *tracker) {
     if (tracker->record.member_count < SWARM_MEMBERS_MAX) {
         return tracker->record.member_count;
     }
@@ -75,15 +76,15 @@ uint32_t tracker_free_row(const struct tracker *tracker) {
     return row;
 }
 
-void tracker_start_member(struct tracker *tracker, uint32_t row, const struct message *hello,
-                          int64_t now_ms) {
+void tracker_register_start(struct tracker *tracker, uint32_t row, const struct message *hello,
+                            int64_t now_ms) {
     struct tracker_member *member = &tracker->members[row];
-    bool is_known = tracker_row(tracker, &hello->from) == row;
-    ASSERT(hello->kind == MESSAGE_HELLO && writer_may_write(&tracker->writer));
+    bool is_known = tracker_find_row(tracker, &hello->from) == row;
+    ASSERT(hello->kind == MESSAGE_HELLO && writer_can_write(&tracker->writer));
     ASSERT(row < SWARM_MEMBERS_MAX && row <= tracker->record.member_count);
     *member = (struct tracker_member){
         .start_id = hello->number,
-        .last_heard_ms = now_ms,
+        .last_message_ms = now_ms,
         .is_silent = true, /* until its session is durable */
         .waited_ms = is_known ? member->waited_ms : 0,
         .report = {.durable = hello->root, .slices = member->report.slices}};
@@ -95,7 +96,7 @@ void tracker_start_member(struct tracker *tracker, uint32_t row, const struct me
 /* A member that starts again is reachable, until another one reports the opposite. */
 void tracker_confirm_member(struct tracker *tracker, uint32_t row) {
     ASSERT(row < tracker->record.member_count);
-    ASSERT(tracker->record.members[row].session < tracker->record.session_next);
+    ASSERT(tracker->record.members[row].session < tracker->record.next_session);
     tracker->members[row].is_silent = false;
     for (uint32_t other = 0; other < SWARM_MEMBERS_MAX; other++) {
         tracker->members[other].report.unreachable &= ~seat_bit(row);
@@ -110,14 +111,15 @@ void tracker_reject_start(struct tracker *tracker, uint32_t row) {
 void tracker_tick_members(struct tracker *tracker, int64_t now_ms) {
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         struct tracker_member *member = &tracker->members[row];
-        member->is_silent |= now_ms - member->last_heard_ms > tracker->deadlines.timing.silence_ms;
+        member->is_silent |=
+            now_ms - member->last_message_ms > tracker->deadlines.timing.silence_ms;
     }
 }
 
-void tracker_shift_members(struct tracker *tracker, int64_t gap_ms) {
+void tracker_shift_member_times(struct tracker *tracker, int64_t gap_ms) {
     ASSERT(gap_ms >= 0 && tracker->record.member_count <= SWARM_MEMBERS_MAX);
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
-        tracker->members[row].last_heard_ms += gap_ms;
+        tracker->members[row].last_message_ms += gap_ms;
         tracker->members[row].report.progress_ms += gap_ms;
     }
 }
@@ -125,20 +127,20 @@ void tracker_shift_members(struct tracker *tracker, int64_t gap_ms) {
 /* Suspected at once, until its next message. */
 void tracker_suspect_member(struct tracker_member *member) {
     member->is_silent = true;
-    tracker_resend(&member->last_sent);
+    tracker_clear_last_sent(&member->last_sent);
 }
 
-void tracker_note_message(struct tracker_member *member, int64_t now_ms) {
-    member->last_heard_ms = now_ms;
+void tracker_mark_received(struct tracker_member *member, int64_t now_ms) {
+    member->last_message_ms = now_ms;
     member->is_silent = false;
 }
 
-void tracker_note_leaving(struct tracker_member *member) {
+void tracker_mark_leaving(struct tracker_member *member) {
     ASSERT(!member->is_silent);
     member->is_leaving = true;
 }
 
-void tracker_note_declaration(struct tracker_member *member, const struct message *message) {
+void tracker_store_declaration(struct tracker_member *member, const struct message *message) {
     ASSERT(!member->has_declared && message->kind == MESSAGE_DECLARE);
     member->has_declared = true;
     member->tokens = message->tokens;
@@ -158,7 +160,7 @@ static uint64_t unreachable_rows(const struct tracker *tracker, uint64_t unreach
     uint64_t rows = 0;
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
         int row = tracker->seats.row_of_seat[seat];
-        rows |= seats_have(unreachable, seat) && row != NO_SEAT ? seat_bit((uint32_t)row) : 0;
+        rows |= seats_contain(unreachable, seat) && row != NO_SEAT ? seat_bit((uint32_t)row) : 0;
     }
     ASSERT((rows & ~(UINT64_MAX >> (SWARM_MEMBERS_MAX - tracker->record.member_count))) == 0);
     return rows;
@@ -188,7 +190,7 @@ bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct me
     return true;
 }
 
-void tracker_note_progress(struct tracker_report *report, uint64_t reported, int64_t now_ms) {
+void tracker_update_progress(struct tracker_report *report, uint64_t reported, int64_t now_ms) {
     if (reported != report->reported) {
         report->reported = reported;
         report->progress_ms = now_ms;
@@ -213,12 +215,13 @@ bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row) {
     ASSERT(member->waited_ms >= 0);
     return !tracker_is_ready(tracker, row) && !member->is_silent && !member->is_leaving &&
            member->rounds_missed >= ROUNDS_MISSED_MAX &&
-           member->waited_ms < WAIT_EXCHANGES * (int64_t)tracker->deadlines.timing.exchange_ms;
+           member->waited_ms <
+               JOINER_WAIT_EXCHANGES * (int64_t)tracker->deadlines.timing.exchange_ms;
 }
 
 /* The budget is one for all waits, so that a member that joins and leaves again and again does not
  * delay every round. */
-void tracker_count_waits(struct tracker *tracker, int64_t now_ms) {
+void tracker_add_wait_times(struct tracker *tracker, int64_t now_ms) {
     int64_t passed_ms = stage_count_wait(&tracker->stage, now_ms);
     ASSERT(passed_ms >= 0 && tracker->record.head.kind != ENTRY_OPEN);
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
@@ -226,7 +229,7 @@ void tracker_count_waits(struct tracker *tracker, int64_t now_ms) {
     }
 }
 
-void tracker_count_missed(struct tracker *tracker) {
+void tracker_count_missed_rounds(struct tracker *tracker) {
     ASSERT(tracker->record.head.kind != ENTRY_OPEN && tracker->stage.kind == STAGE_READY);
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         struct tracker_member *member = &tracker->members[row];

@@ -15,12 +15,12 @@ void proposal_swap_slices(struct tracker_proposal *proposal, struct entry_slice 
 }
 
 /* Takes the row from the owner's report, or from that of another holder. */
-void tracker_propose_slice(struct tracker *tracker, uint32_t slice, uint64_t holders) {
+void tracker_fill_proposal_slice(struct tracker *tracker, uint32_t slice, uint64_t holders) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct round_table *table = &tracker->record.table;
     uint32_t owner = table->slices[slice].owner;
-    uint32_t source = seats_have(holders, owner) ? owner : seats_lowest(holders);
-    const struct slice_report *report = tracker_report_of(tracker, source, slice);
+    uint32_t source = seats_contain(holders, owner) ? owner : seats_find_lowest(holders);
+    const struct slice_report *report = tracker_find_slice_report(tracker, source, slice);
     ASSERT(report->has_result != 0 && report->epoch == table->slices[slice].epoch);
     ASSERT(owner < tracker->record.head.seat_count);
     uint64_t end = (slice + 1) * settings->slice_elements;
@@ -37,7 +37,7 @@ void tracker_propose_slice(struct tracker *tracker, uint32_t slice, uint64_t hol
     }
 }
 
-void tracker_propose(struct tracker *tracker) {
+void tracker_complete_proposal(struct tracker *tracker) {
     struct entry *entry = &tracker->proposal.entry;
     const struct entry *head = &tracker->record.head;
     ASSERT(head->kind == ENTRY_OPEN && tracker->record.table.round == head->round);
@@ -78,7 +78,7 @@ void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct mes
     }
 }
 
-static uint64_t equal_votes(const struct tracker *tracker, const struct tracker_vote *vote) {
+static uint64_t find_equal_votes(const struct tracker *tracker, const struct tracker_vote *vote) {
     ASSERT(vote->has_arrived);
     uint64_t equal = 0;
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
@@ -94,7 +94,7 @@ static uint64_t equal_votes(const struct tracker *tracker, const struct tracker_
 
 static void commit_round(struct tracker *tracker, const struct tracker_vote *vote, uint64_t seats,
                          struct actions *actions) {
-    struct entry *entry = tracker_begin_entry(tracker, ENTRY_COMMIT);
+    struct entry *entry = tracker_draft_entry(tracker, ENTRY_COMMIT);
     ASSERT(tracker->proposal.entry.round == tracker->record.head.round);
     *entry = tracker->proposal.entry; /* with its slices, which are read until they are durable */
     entry->root = vote->root;
@@ -102,9 +102,9 @@ static void commit_round(struct tracker *tracker, const struct tracker_vote *vot
     SEATS_EACH(seat, seats) {
         struct entry_signature *signature = &entry->signatures[entry->signature_count++];
         signature->seat = (uint32_t)seat;
-        signature->signature = tracker_member_at(tracker, (uint32_t)seat)->vote.signature;
+        signature->signature = tracker_member_in_seat(tracker, (uint32_t)seat)->vote.signature;
     }
-    tracker_write(tracker, RECORD_HEAD, actions);
+    tracker_write_draft(tracker, RECORD_HEAD, actions);
 }
 
 void tracker_count_votes(struct tracker *tracker, struct actions *actions) {
@@ -116,7 +116,7 @@ void tracker_count_votes(struct tracker *tracker, struct actions *actions) {
             continue;
         }
         const struct tracker_vote *vote = &tracker->members[row].vote;
-        uint64_t votes = equal_votes(tracker, vote);
+        uint64_t votes = find_equal_votes(tracker, vote);
         if (seats_count(votes) >= entry_quorum(seat_count)) {
             commit_round(tracker, vote, votes, actions);
             return;

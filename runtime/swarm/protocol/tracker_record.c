@@ -19,23 +19,23 @@ void tracker_load_record(struct tracker *tracker, char **memory,
     memcpy(record->table.hashes, from->table.hashes, hashes_bytes);
 }
 
-bool writer_may_write(const struct tracker_writer *writer) {
-    return writer->parts == 0 && !writer->is_fenced && !writer->is_write_backoff;
+bool writer_can_write(const struct tracker_writer *writer) {
+    return writer->parts == 0 && !writer->is_fenced && !writer->is_backing_off;
 }
 
 void writer_clear_backoff(struct tracker_writer *writer) {
-    ASSERT(writer->parts == 0 || !writer->is_write_backoff);
-    writer->is_write_backoff = false;
+    ASSERT(writer->parts == 0 || !writer->is_backing_off);
+    writer->is_backing_off = false;
 }
 
-void tracker_draft(struct tracker *tracker) {
-    ASSERT(writer_may_write(&tracker->writer));
+void tracker_begin_draft(struct tracker *tracker) {
+    ASSERT(writer_can_write(&tracker->writer));
     tracker->writer.next = tracker->record;
 }
 
 void tracker_draft_plans(struct tracker *tracker) {
     struct tracker_writer *writer = &tracker->writer;
-    tracker_draft(tracker);
+    tracker_begin_draft(tracker);
     ASSERT(writer->spare_plans != tracker->record.table.slices);
     writer->next.table.slices = writer->spare_plans;
     memcpy(writer->spare_plans, tracker->record.table.slices,
@@ -43,19 +43,19 @@ void tracker_draft_plans(struct tracker *tracker) {
 }
 
 void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct identity *id) {
-    tracker_draft(tracker);
+    tracker_begin_draft(tracker);
     struct tracker_record *next = &tracker->writer.next;
     ASSERT(row < SWARM_MEMBERS_MAX && row <= next->member_count);
     next->members[row].id = *id;
-    next->members[row].session = next->session_next++;
+    next->members[row].session = next->next_session++;
     next->member_count = row == next->member_count ? row + 1 : next->member_count;
     tracker->writer.pending_row = row + 1;
 }
 
-struct entry *tracker_begin_entry(struct tracker *tracker, enum entry_kind kind) {
+struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind) {
     ASSERT((tracker->record.head.kind == ENTRY_OPEN) ==
            (kind == ENTRY_COMMIT || kind == ENTRY_ABORT));
-    tracker_draft(tracker);
+    tracker_begin_draft(tracker);
     struct entry *entry = &tracker->writer.next.head;
     entry->kind = kind;
     entry->incarnation = tracker->record.incarnation;
@@ -73,7 +73,7 @@ struct entry *tracker_begin_entry(struct tracker *tracker, enum entry_kind kind)
 }
 
 /* A head follows the one before it: rounds and commits never fall. */
-static void check_head(const struct entry *next, const struct entry *head) {
+static void check_next_head(const struct entry *next, const struct entry *head) {
     ASSERT(hash_equal(&next->prev, &head->hash));
     ASSERT(next->round == head->round + (next->kind == ENTRY_OPEN));
     ASSERT(next->commits == head->commits + (next->kind == ENTRY_COMMIT));
@@ -82,15 +82,15 @@ static void check_head(const struct entry *next, const struct entry *head) {
     ASSERT(next->seat_count > 0);
 }
 
-void tracker_write(struct tracker *tracker, uint32_t parts, struct actions *actions) {
+void tracker_write_draft(struct tracker *tracker, uint32_t parts, struct actions *actions) {
     struct tracker_writer *writer = &tracker->writer;
     const struct tracker_record *next = &writer->next;
     const struct tracker_record *record = &tracker->record;
-    ASSERT(parts != 0 && writer_may_write(writer));
+    ASSERT(parts != 0 && writer_can_write(writer));
     ASSERT(((parts & RECORD_SESSIONS) != 0) == (writer->pending_row != 0));
-    ASSERT(next->session_next == record->session_next + (writer->pending_row != 0));
+    ASSERT(next->next_session == record->next_session + (writer->pending_row != 0));
     if ((parts & RECORD_HEAD) != 0) {
-        check_head(&next->head, &record->head);
+        check_next_head(&next->head, &record->head);
     } else if ((parts & RECORD_PLANS) != 0) {
         ASSERT(next->table.round == record->head.round);
         ASSERT(next->table.version == record->table.version + 1);
@@ -102,7 +102,8 @@ void tracker_write(struct tracker *tracker, uint32_t parts, struct actions *acti
     action->entry = (parts & RECORD_HEAD) != 0 ? &next->head : NULL;
 }
 
-void tracker_store_declared(struct tracker *tracker, uint32_t seat, const struct hash *hashes) {
+void tracker_store_declared_hashes(struct tracker *tracker, uint32_t seat,
+                                   const struct hash *hashes) {
     size_t count = tracker->settings.slice_count;
     ASSERT(seat < tracker->record.head.seat_count);
     ASSERT((tracker->writer.parts & RECORD_DECLARED) == 0);
@@ -131,12 +132,12 @@ uint32_t tracker_end_write(struct tracker *tracker, const struct event *event) {
     struct tracker_writer *writer = &tracker->writer;
     uint32_t parts = writer->parts;
     uint32_t pending_row = writer->pending_row;
-    ASSERT(parts != 0 && !writer->is_write_backoff);
+    ASSERT(parts != 0 && !writer->is_backing_off);
     writer->parts = 0;
     writer->pending_row = 0;
     if (event->written != WRITE_OK) {
         writer->is_fenced = event->written == WRITE_FENCED;
-        writer->is_write_backoff = true;
+        writer->is_backing_off = true;
         if (pending_row > 0) {
             tracker_reject_start(tracker, pending_row - 1);
         }

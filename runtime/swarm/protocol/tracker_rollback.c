@@ -33,7 +33,7 @@ void tracker_replay_entry(struct tracker *tracker, const struct entry *entry) {
 }
 
 /* The newest state that a connected member has on its disk; or `count`. */
-static uint32_t find_reachable(const struct tracker *tracker) {
+static uint32_t find_available_state(const struct tracker *tracker) {
     const struct tracker_rollback *rollback = &tracker->rollback;
     uint32_t best = rollback->count;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
@@ -52,14 +52,14 @@ void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *
     const struct tracker_rollback *rollback = &tracker->rollback;
     ASSERT(tracker->stage.kind == STAGE_READY);
     uint32_t after_ms = tracker->settings.rollback_after_ms;
-    uint32_t at = find_reachable(tracker);
-    if (after_ms == 0 || now_ms - tracker->stage.current_seen_ms < after_ms ||
+    uint32_t at = find_available_state(tracker);
+    if (after_ms == 0 || now_ms - tracker->stage.last_current_ms < after_ms ||
         at == rollback->count ||
         hash_equal(&rollback->states[at].root, &tracker->record.commit.root)) {
         return; /* or a member has the current state on its disk and will soon report it */
     }
-    struct entry *entry = tracker_begin_entry(tracker, ENTRY_ROLLBACK);
+    struct entry *entry = tracker_draft_entry(tracker, ENTRY_ROLLBACK);
     entry->root = rollback->states[at].root;
     entry->cursor = rollback->states[at].cursor;
-    tracker_write(tracker, RECORD_HEAD, actions);
+    tracker_write_draft(tracker, RECORD_HEAD, actions);
 }

@@ -7,7 +7,7 @@ enum {
 };
 
 /* Seats of the last round whose member does not leave. */
-static uint32_t count_staying(const struct tracker *tracker) {
+static uint32_t count_staying_members(const struct tracker *tracker) {
     uint32_t staying = 0;
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
         int row = tracker->seats.row_of_seat[seat];
@@ -79,17 +79,17 @@ static void assign_seats(const struct tracker *tracker, struct entry *entry) {
 
 static void open_round(struct tracker *tracker, struct actions *actions) {
     ASSERT(tracker->stage.kind == STAGE_READY);
-    struct entry *entry = tracker_begin_entry(tracker, ENTRY_OPEN);
+    struct entry *entry = tracker_draft_entry(tracker, ENTRY_OPEN);
     tracker_derive_timing(tracker);
     entry->round = tracker->record.head.round + 1;
     entry->deadline_ms = tracker->deadlines.timing.train_ms;
     assign_seats(tracker, entry);
     ASSERT(entry->seat_count >= tracker->settings.members_min && entry->seat_count > 0);
     tracker_clear_table(tracker, entry->round);
-    tracker_write(tracker, RECORD_HEAD | RECORD_PLANS, actions);
+    tracker_write_draft(tracker, RECORD_HEAD | RECORD_PLANS, actions);
 }
 
-bool tracker_is_over(const struct tracker *tracker) {
+bool tracker_is_run_complete(const struct tracker *tracker) {
     return tracker->stage.kind == STAGE_READY && tracker->settings.commits_max > 0 &&
            tracker->record.head.commits >= tracker->settings.commits_max;
 }
@@ -119,16 +119,16 @@ static struct readiness count_ready(const struct tracker *tracker) {
     return count;
 }
 
-static void advance_ready(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct swarm_timing *timing = &tracker->deadlines.timing;
     int64_t waited_ms = now_ms - tracker->stage.begin_ms;
-    uint32_t staying = count_staying(tracker);
-    tracker_count_waits(tracker, now_ms);
+    uint32_t staying = count_staying_members(tracker);
+    tracker_add_wait_times(tracker, now_ms);
     const struct readiness count = count_ready(tracker);
     /* While no member is connected no time counts: the one with the state may reconnect last. */
     if (count.ready > 0 || count.connected == 0) {
-        stage_note_current(&tracker->stage, now_ms);
+        stage_mark_current_state(&tracker->stage, now_ms);
     }
     bool is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
     bool has_quorum = staying == 0 || count.ready >= entry_quorum(staying);
@@ -136,13 +136,13 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
                       (count.applying == 0 || waited_ms >= timing->exchange_ms) &&
                       count.slow_joiners == 0 &&
                       (count.fetching == 0 || waited_ms >= results_timeout_ms(timing));
-    if (tracker_is_over(tracker)) {
+    if (tracker_is_run_complete(tracker)) {
         return;
     }
     if (count.ready == 0) {
         tracker_roll_back(tracker, now_ms, actions);
     } else if (count.ready >= settings->members_min && is_settled && (has_quorum || is_shrunk)) {
-        tracker_count_missed(tracker);
+        tracker_count_missed_rounds(tracker);
         open_round(tracker, actions);
     }
 }
@@ -151,7 +151,7 @@ void tracker_return_ranges(struct entry *entry, uint64_t used) {
     ASSERT((used & ~roster_seats(entry)) == 0);
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         const struct entry_seat *seat = &entry->seats[i];
-        for (uint32_t r = 0; !seats_have(used, i) && r < seat->range_count; r++) {
+        for (uint32_t r = 0; !seats_contain(used, i) && r < seat->range_count; r++) {
             cursor_return(&entry->cursor, seat->ranges[r]);
         }
     }
@@ -159,17 +159,17 @@ void tracker_return_ranges(struct entry *entry, uint64_t used) {
 
 static void abort_round(struct tracker *tracker, struct actions *actions) {
     ASSERT(tracker->stage.kind != STAGE_READY);
-    tracker_return_ranges(tracker_begin_entry(tracker, ENTRY_ABORT), 0);
-    tracker_write(tracker, RECORD_HEAD, actions);
+    tracker_return_ranges(tracker_draft_entry(tracker, ENTRY_ABORT), 0);
+    tracker_write_draft(tracker, RECORD_HEAD, actions);
 }
 
-static void advance_train(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+static void advance_train_stage(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     const struct swarm_timing *timing = &tracker->deadlines.timing;
     uint64_t live = tracker_live_seats(tracker);
     uint64_t declared = 0;
     uint32_t seat_count = tracker->record.head.seat_count;
     SEATS_EACH(seat, live) {
-        bool has_declared = tracker_member_at(tracker, (uint32_t)seat)->has_declared;
+        bool has_declared = tracker_member_in_seat(tracker, (uint32_t)seat)->has_declared;
         declared |= has_declared ? seat_bit(seat) : 0;
     }
     ASSERT((declared & ~live) == 0 && tracker->stage.kind == STAGE_TRAIN);
@@ -200,22 +200,23 @@ static bool is_round_lost(struct tracker *tracker, int64_t now_ms) {
         return true;
     }
     if (seats_count(tracker_live_seats(tracker)) >= quorum) {
-        stage_note_quorum(&tracker->stage, now_ms);
+        stage_mark_quorum(&tracker->stage, now_ms);
         return now_ms - stage->round_ms >= tracker->deadlines.timing.round_ms;
     }
-    return settings->shrink_after_ms > 0 && now_ms - stage->quorum_ms >= settings->shrink_after_ms;
+    return settings->shrink_after_ms > 0 &&
+           now_ms - stage->last_quorum_ms >= settings->shrink_after_ms;
 }
 
 void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     enum tracker_stage_kind stage = tracker->stage.kind;
-    ASSERT(writer_may_write(&tracker->writer));
+    ASSERT(writer_can_write(&tracker->writer));
     ASSERT((stage == STAGE_READY) == (tracker->record.head.kind != ENTRY_OPEN));
     if (stage == STAGE_READY) {
-        advance_ready(tracker, now_ms, actions);
+        advance_ready_stage(tracker, now_ms, actions);
     } else if (is_round_lost(tracker, now_ms)) {
         abort_round(tracker, actions);
     } else if (stage == STAGE_TRAIN) {
-        advance_train(tracker, now_ms, actions);
+        advance_train_stage(tracker, now_ms, actions);
     } else {
         if (stage == STAGE_VOTE) {
             tracker_count_votes(tracker, actions);

@@ -15,9 +15,9 @@ void stage_init(struct tracker_stage *stage, const struct tracker_record *record
                                     .last_event_ms = now_ms,
                                     .begin_ms = now_ms,
                                     .round_ms = now_ms,
-                                    .quorum_ms = now_ms,
-                                    .current_seen_ms = now_ms,
-                                    .joiner_wait_ms = now_ms};
+                                    .last_quorum_ms = now_ms,
+                                    .last_current_ms = now_ms,
+                                    .joiner_wait_counted_ms = now_ms};
     if (record->head.kind == ENTRY_OPEN) {
         bool has_table = record->table.round == record->head.round && record->table.version > 0;
         stage->kind = has_table ? STAGE_EXCHANGE : STAGE_TRAIN;
@@ -34,10 +34,10 @@ int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_
         return 0;
     }
     stage->begin_ms += gap_ms;
-    stage->joiner_wait_ms += gap_ms;
+    stage->joiner_wait_counted_ms += gap_ms;
     stage->round_ms += gap_ms;
-    stage->quorum_ms += gap_ms;
-    stage->current_seen_ms += gap_ms;
+    stage->last_quorum_ms += gap_ms;
+    stage->last_current_ms += gap_ms;
     return gap_ms;
 }
 
@@ -47,29 +47,29 @@ void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, 
     ASSERT((tracker->record.head.kind == ENTRY_OPEN) == (kind != STAGE_READY));
     stage->kind = kind;
     stage->begin_ms = now_ms;
-    stage->joiner_wait_ms = now_ms;
+    stage->joiner_wait_counted_ms = now_ms;
     if (kind == STAGE_TRAIN) {
         stage->round_ms = now_ms;
-        stage->quorum_ms = now_ms;
+        stage->last_quorum_ms = now_ms;
     } else if (kind == STAGE_READY) {
-        stage->current_seen_ms = now_ms;
+        stage->last_current_ms = now_ms;
     }
     exchange_stop_poll(&tracker->exchange);
 }
 
-void stage_note_quorum(struct tracker_stage *stage, int64_t now_ms) {
+void stage_mark_quorum(struct tracker_stage *stage, int64_t now_ms) {
     ASSERT(stage->kind != STAGE_READY);
-    stage->quorum_ms = now_ms;
+    stage->last_quorum_ms = now_ms;
 }
 
-void stage_note_current(struct tracker_stage *stage, int64_t now_ms) {
+void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms) {
     ASSERT(stage->kind == STAGE_READY);
-    stage->current_seen_ms = now_ms;
+    stage->last_current_ms = now_ms;
 }
 
 int64_t stage_count_wait(struct tracker_stage *stage, int64_t now_ms) {
     ASSERT(stage->kind == STAGE_READY);
-    int64_t passed_ms = now_ms - stage->joiner_wait_ms;
-    stage->joiner_wait_ms = now_ms;
+    int64_t passed_ms = now_ms - stage->joiner_wait_counted_ms;
+    stage->joiner_wait_counted_ms = now_ms;
     return passed_ms;
 }

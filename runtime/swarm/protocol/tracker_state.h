@@ -19,11 +19,11 @@ enum tracker_stage_kind {
 struct tracker_stage { /* tracker_stage.c */
     enum tracker_stage_kind kind;
     int64_t last_event_ms;
-    int64_t begin_ms;        /* of the stage */
-    int64_t round_ms;        /* when the round was opened */
-    int64_t quorum_ms;       /* when a quorum was last connected */
-    int64_t current_seen_ms; /* when a member was last known to have the current state */
-    int64_t joiner_wait_ms;  /* the members' waited_ms are counted up to this time */
+    int64_t begin_ms;               /* of the stage */
+    int64_t round_ms;               /* when the round was opened */
+    int64_t last_quorum_ms;         /* when a quorum was last connected */
+    int64_t last_current_ms;        /* when a member was last known to have the current state */
+    int64_t joiner_wait_counted_ms; /* the members' waited_ms are counted up to this time */
 };
 
 struct tracker_deadlines { /* tracker_table.c */
@@ -41,7 +41,7 @@ struct tracker_writer { /* tracker_record.c */
     uint32_t parts;                 /* enum record_part, being written; 0: none */
     uint32_t pending_row;           /* 1 + the row whose session is being written */
     bool is_fenced;
-    bool is_write_backoff; /* a write failed: none starts before the next tick */
+    bool is_backing_off; /* a write failed: none starts before the next tick */
 };
 
 struct tracker_proposal { /* tracker_proposal.c */
@@ -59,7 +59,7 @@ struct tracker_vote { /* tracker_proposal.c */
 struct tracker_exchange { /* tracker_exchange.c */
     uint64_t *holders;    /* [slice_count]: seats that have a result of the current epoch */
     uint32_t poll;
-    bool is_polling; /* recovery waits for the answers of all live seats to `poll` */
+    bool is_poll_open; /* recovery waits for the answers of all live seats to `poll` */
 };
 
 /* A state of the ledger that the tracker can roll back to. */
@@ -104,7 +104,7 @@ struct tracker_report { /* tracker_members.c */
 /* A registered member; row r is record.members[r]. */
 struct tracker_member { /* tracker_members.c */
     uint64_t start_id;
-    int64_t last_heard_ms;
+    int64_t last_message_ms;
     bool is_silent; /* no message for timing.silence_ms, or disconnected */
     bool is_leaving;
     bool has_declared;      /* for the open round */
@@ -132,69 +132,72 @@ struct tracker {
 
 /* The stage and its times (tracker_stage.c).
  * stage_skip_gap    after a gap without events, all times move by the gap. Returns it, 0 if short
- * stage_note_quorum, stage_note_current  a quorum, or a member with the current state, is connected
+ * stage_mark_quorum, stage_mark_current_state  a quorum, or a member with the current state, is
+ * connected
  * stage_count_wait  the time since the last call
  * tracker_enter_stage  a stage begins; TRAIN also begins a round */
 void stage_init(struct tracker_stage *stage, const struct tracker_record *record, int64_t now_ms);
 int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms);
 void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, int64_t now_ms);
-void stage_note_quorum(struct tracker_stage *stage, int64_t now_ms);
-void stage_note_current(struct tracker_stage *stage, int64_t now_ms);
+void stage_mark_quorum(struct tracker_stage *stage, int64_t now_ms);
+void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms);
 int64_t stage_count_wait(struct tracker_stage *stage, int64_t now_ms);
 
 /* The record and its writes (tracker_record.c).
  * tracker_load_record  copy the durable record into arrays carved from *memory
- * tracker_draft        writer.next becomes a copy of the record, to be changed and written
+ * tracker_begin_draft        writer.next becomes a copy of the record, to be changed and written
  * tracker_draft_plans  the same, and its plans may be changed too
- * tracker_begin_entry  begin a draft whose head is the next entry, with the fields that every kind
+ * tracker_draft_entry  begin a draft whose head is the next entry, with the fields that every kind
  *                      inherits from the head
- * tracker_write        make writer.next durable, of which `parts` changed; next.head is appended if
+ * tracker_write_draft        make writer.next durable, of which `parts` changed; next.head is
+ *                            appended if
  *                      it is one of them
  * tracker_end_write    the write ended. Returns the parts that are durable now, 0 if it failed
- * writer_may_write     no write is running, and no failed one waits for the next tick */
+ * writer_can_write     no write is running, and no failed one waits for the next tick */
 void tracker_load_record(struct tracker *tracker, char **memory, const struct tracker_record *from);
-void tracker_draft(struct tracker *tracker);
+void tracker_begin_draft(struct tracker *tracker);
 void tracker_draft_plans(struct tracker *tracker);
 void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct identity *id);
-struct entry *tracker_begin_entry(struct tracker *tracker, enum entry_kind kind);
-void tracker_write(struct tracker *tracker, uint32_t parts, struct actions *actions);
+struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind);
+void tracker_write_draft(struct tracker *tracker, uint32_t parts, struct actions *actions);
 uint32_t tracker_end_write(struct tracker *tracker, const struct event *event);
-void tracker_store_declared(struct tracker *tracker, uint32_t seat, const struct hash *hashes);
+void tracker_store_declared_hashes(struct tracker *tracker, uint32_t seat,
+                                   const struct hash *hashes);
 void writer_clear_backoff(struct tracker_writer *writer);
-bool writer_may_write(const struct tracker_writer *writer);
+bool writer_can_write(const struct tracker_writer *writer);
 
 /* Members and seats (tracker_members.c).
- * tracker_row               the row of an identity, or ROW_NONE
+ * tracker_find_row               the row of an identity, or ROW_NONE
  * tracker_live_seats        seats of the open round whose session is current and not silent
  * tracker_map_seats         match rows and seats again, after a change of either
- * tracker_free_row          a row for a new identity, or ROW_NONE
- * tracker_start_member      a new start of a member takes the row; its session is being written
+ * tracker_find_free_row          a row for a new identity, or ROW_NONE
+ * tracker_register_start      a new start of a member takes the row; its session is being written
  * tracker_confirm_member    that session is durable; tracker_reject_start: it is not
- * tracker_count_waits       the time that passed counts for the members that rounds wait for
- * tracker_count_missed      a round opens: members without a seat have missed it
+ * tracker_add_wait_times       the time that passed counts for the members that rounds wait for
+ * tracker_count_missed_rounds      a round opens: members without a seat have missed it
  * tracker_has_state         the member has reported a state and is not fetching one
  * tracker_is_ready          the member may have a seat in the next round */
-uint32_t tracker_row(const struct tracker *tracker, const struct identity *id);
+uint32_t tracker_find_row(const struct tracker *tracker, const struct identity *id);
 uint64_t tracker_live_seats(const struct tracker *tracker);
-struct tracker_member *tracker_member_at(struct tracker *tracker, uint32_t seat);
+struct tracker_member *tracker_member_in_seat(struct tracker *tracker, uint32_t seat);
 void tracker_map_seats(struct tracker *tracker);
 void tracker_init_members(struct tracker *tracker, char **memory, int64_t now_ms);
-uint32_t tracker_free_row(const struct tracker *tracker);
-void tracker_start_member(struct tracker *tracker, uint32_t row, const struct message *hello,
-                          int64_t now_ms);
+uint32_t tracker_find_free_row(const struct tracker *tracker);
+void tracker_register_start(struct tracker *tracker, uint32_t row, const struct message *hello,
+                            int64_t now_ms);
 void tracker_confirm_member(struct tracker *tracker, uint32_t row);
 void tracker_reject_start(struct tracker *tracker, uint32_t row);
 void tracker_tick_members(struct tracker *tracker, int64_t now_ms);
-void tracker_shift_members(struct tracker *tracker, int64_t gap_ms);
+void tracker_shift_member_times(struct tracker *tracker, int64_t gap_ms);
 void tracker_suspect_member(struct tracker_member *member);
-void tracker_note_message(struct tracker_member *member, int64_t now_ms);
-void tracker_note_leaving(struct tracker_member *member);
-void tracker_note_declaration(struct tracker_member *member, const struct message *message);
-void tracker_note_progress(struct tracker_report *report, uint64_t known, int64_t now_ms);
+void tracker_mark_received(struct tracker_member *member, int64_t now_ms);
+void tracker_mark_leaving(struct tracker_member *member);
+void tracker_store_declaration(struct tracker_member *member, const struct message *message);
+void tracker_update_progress(struct tracker_report *report, uint64_t known, int64_t now_ms);
 void tracker_clear_declarations(struct tracker *tracker);
 bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct message *message);
-void tracker_count_waits(struct tracker *tracker, int64_t now_ms);
-void tracker_count_missed(struct tracker *tracker);
+void tracker_add_wait_times(struct tracker *tracker, int64_t now_ms);
+void tracker_count_missed_rounds(struct tracker *tracker);
 bool tracker_has_state(const struct tracker_member *member);
 bool tracker_is_ready(const struct tracker *tracker, uint32_t row);
 bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row);
@@ -203,7 +206,7 @@ bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row);
  * tracker_send            to a row; incarnation and session are filled in
  * tracker_send_missing    the next message that the member lacks, not repeated too soon
  * tracker_send_goodbyes   to all members that may end, when the run is over
- * tracker_resend          the next message to a member is not a repetition */
+ * tracker_clear_last_sent          the next message to a member is not a repetition */
 void tracker_handle_message(struct tracker *tracker, const struct message *message, int64_t now_ms,
                             struct actions *actions);
 void tracker_send(struct tracker *tracker, uint32_t row, struct message message,
@@ -211,14 +214,14 @@ void tracker_send(struct tracker *tracker, uint32_t row, struct message message,
 void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
                           struct actions *actions);
 void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actions *actions);
-void tracker_resend(struct tracker_last_sent *last);
+void tracker_clear_last_sent(struct tracker_last_sent *last);
 
 /* Rounds (tracker_round.c).
- * tracker_is_over  the run has all its commits, and no round opens any more
+ * tracker_is_run_complete  the run has all its commits, and no round opens any more
  * tracker_advance  everything that the state allows now: open, table, recover, propose, commit,
  *                  abort
  * tracker_return_ranges  the samples of seats not in `used` return to the entry's cursor */
-bool tracker_is_over(const struct tracker *tracker);
+bool tracker_is_run_complete(const struct tracker *tracker);
 void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 void tracker_return_ranges(struct entry *entry, uint64_t used);
 
@@ -256,28 +259,28 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
 
 /* The exchange (tracker_exchange.c).
  * tracker_advance_exchange     recovery of missing results, then the proposal
- * tracker_note_results         a row's report arrived
+ * tracker_update_holders         a row's report arrived
  * tracker_clear_stale_holders  no seat has a result of a new epoch yet
- * tracker_report_of            a seat's report of a slice in the open round, or NULL */
+ * tracker_find_slice_report            a seat's report of a slice in the open round, or NULL */
 void exchange_init(struct tracker_exchange *exchange, uint64_t *holders, uint32_t incarnation);
 void exchange_stop_poll(struct tracker_exchange *exchange);
 void tracker_clear_holder(struct tracker *tracker, uint32_t seat);
 void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions);
-void tracker_note_results(struct tracker *tracker, uint32_t row, int64_t now_ms);
+void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_ms);
 void tracker_clear_stale_holders(struct tracker *tracker);
-const struct slice_report *tracker_report_of(const struct tracker *tracker, uint32_t seat,
-                                             uint32_t slice);
+const struct slice_report *tracker_find_slice_report(const struct tracker *tracker, uint32_t seat,
+                                                     uint32_t slice);
 
 /* Proposals and votes (tracker_proposal.c).
  * proposal_swap_slices   the proposal uses the array `slices` instead of its own
- * tracker_propose_slice  fill in the proposal's row of a slice, whose result `holders` have
- * tracker_propose        the proposal is complete, under a new id
+ * tracker_fill_proposal_slice  fill in the proposal's row of a slice, whose result `holders` have
+ * tracker_complete_proposal        the proposal is complete, under a new id
  * tracker_count_votes    commit if a quorum of votes agree */
 void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices,
                    uint32_t incarnation);
 void proposal_swap_slices(struct tracker_proposal *proposal, struct entry_slice *slices);
-void tracker_propose_slice(struct tracker *tracker, uint32_t slice, uint64_t holders);
-void tracker_propose(struct tracker *tracker);
+void tracker_fill_proposal_slice(struct tracker *tracker, uint32_t slice, uint64_t holders);
+void tracker_complete_proposal(struct tracker *tracker);
 void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct message *message);
 void tracker_clear_votes(struct tracker *tracker);
 void tracker_count_votes(struct tracker *tracker, struct actions *actions);

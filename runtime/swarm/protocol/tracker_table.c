@@ -22,19 +22,20 @@ void tracker_derive_timing(struct tracker *tracker) {
            deadlines->timing.round_ms >= deadlines->timing.train_ms);
 }
 
-static const struct timing_measured *measured_at(const struct tracker *tracker, uint32_t seat) {
-    static const struct timing_measured unknown = {.up_kib_s = TIMING_UNKNOWN};
+static const struct timing_measured *measured_of_seat(const struct tracker *tracker,
+                                                      uint32_t seat) {
+    static const struct timing_measured unknown = {.upload_kib_s = TIMING_UNKNOWN};
     ASSERT(seat < SWARM_MEMBERS_MAX);
     int row = tracker->seats.row_of_seat[seat];
     return row != NO_SEAT ? &tracker->members[row].report.measured : &unknown;
 }
 
 /* The lower median of the known upload rates, by insertion; 1 if none is known. */
-static uint64_t median_up(const struct tracker *tracker, uint64_t seats) {
+static uint64_t median_upload_rate(const struct tracker *tracker, uint64_t seats) {
     uint32_t sorted[SWARM_MEMBERS_MAX];
     uint32_t count = 0;
     SEATS_EACH(seat, seats) {
-        uint32_t up = measured_at(tracker, (uint32_t)seat)->up_kib_s;
+        uint32_t up = measured_of_seat(tracker, (uint32_t)seat)->upload_kib_s;
         if (up == TIMING_UNKNOWN || up == 0) {
             continue;
         }
@@ -49,27 +50,28 @@ static uint64_t median_up(const struct tracker *tracker, uint64_t seats) {
 
 /* Measurements of equal uplinks differ. An owner with more slices than its uplink can carry delays
  * all members, and treating similar uplinks as equal costs little. */
-static bool is_similar(uint64_t up, uint64_t median) {
+static bool is_similar_rate(uint64_t up, uint64_t median) {
     return 3 * up > 2 * median && 2 * up < 3 * median;
 }
 
 void tracker_upload_rates(const struct tracker *tracker, uint64_t seats,
                           uint64_t rates[static SWARM_MEMBERS_MAX]) {
-    uint64_t median = median_up(tracker, seats);
+    uint64_t median = median_upload_rate(tracker, seats);
     uint64_t total = 0;
     ASSERT(seats != 0 && median > 0);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        uint32_t up = seats_have(seats, seat) ? measured_at(tracker, seat)->up_kib_s : 0;
-        rates[seat] = up == TIMING_UNKNOWN || is_similar(up, median) ? median : up;
+        uint32_t up =
+            seats_contain(seats, seat) ? measured_of_seat(tracker, seat)->upload_kib_s : 0;
+        rates[seat] = up == TIMING_UNKNOWN || is_similar_rate(up, median) ? median : up;
         total += rates[seat];
     }
     for (uint32_t seat = 0; total == 0 && seat < SWARM_MEMBERS_MAX; seat++) {
-        rates[seat] = seats_have(seats, seat); /* none may own slices: then all do */
+        rates[seat] = seats_contain(seats, seat); /* none may own slices: then all do */
     }
 }
 
 /* Seats that do not answer a seat, by its own report. */
-static uint64_t unreachable_for(const struct tracker *tracker, uint32_t seat) {
+static uint64_t reported_unreachable(const struct tracker *tracker, uint32_t seat) {
     int row = tracker->seats.row_of_seat[seat];
     uint64_t seats = 0;
     SEATS_EACH(other_row, row == NO_SEAT ? 0 : tracker->members[row].report.unreachable) {
@@ -84,7 +86,7 @@ void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker
     uint32_t count = seats_count(seats);
     memset(links, 0, sizeof *links);
     SEATS_EACH(seat, seats) {
-        uint64_t unreachable = unreachable_for(tracker, (uint32_t)seat) & seats;
+        uint64_t unreachable = reported_unreachable(tracker, (uint32_t)seat) & seats;
         links->unreachable[seat] |= unreachable;
         SEATS_EACH(other, unreachable) {
             links->unreachable[other] |= seat_bit(seat);
@@ -92,7 +94,7 @@ void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker
     }
     SEATS_EACH(seat, seats) {
         uint32_t reached = seats_count(seats & ~links->unreachable[seat]);
-        ASSERT(reached > 0 && !seats_have(links->unreachable[seat], seat));
+        ASSERT(reached > 0 && !seats_contain(links->unreachable[seat], seat));
         links->well_connected |= 2 * reached > count ? seat_bit(seat) : 0;
         links->owner_candidates |= reached == count ? seat_bit(seat) : 0;
     }
@@ -141,7 +143,7 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
 /* The weight of a seat's work: at most the samples that it was assigned. */
 static struct entry_member weight_of_seat(struct tracker *tracker, uint32_t seat) {
     const struct entry_seat *at = &tracker->record.head.seats[seat];
-    uint64_t tokens = tracker_member_at(tracker, seat)->tokens;
+    uint64_t tokens = tracker_member_in_seat(tracker, seat)->tokens;
     uint64_t samples = 0;
     for (uint32_t r = 0; r < at->range_count; r++) {
         ASSERT(at->ranges[r].begin <= at->ranges[r].end);
@@ -153,12 +155,12 @@ static struct entry_member weight_of_seat(struct tracker *tracker, uint32_t seat
 }
 
 /* The declarations of live seats. */
-static void fill_declared(struct tracker *tracker, struct round_table *table) {
+static void fill_declarations(struct tracker *tracker, struct round_table *table) {
     table->declared = 0;
     memset(table->members, 0, sizeof table->members);
     memset(table->signatures, 0, sizeof table->signatures);
     SEATS_EACH(seat, tracker_live_seats(tracker)) {
-        const struct tracker_member *member = tracker_member_at(tracker, (uint32_t)seat);
+        const struct tracker_member *member = tracker_member_in_seat(tracker, (uint32_t)seat);
         if (member->has_declared) {
             table->declared |= seat_bit(seat);
             table->members[seat] = weight_of_seat(tracker, (uint32_t)seat);
@@ -181,7 +183,7 @@ static void fill_plans(const struct tracker *tracker, struct round_table *table)
             owner++;
         }
         counts[owner] -= 1;
-        ASSERT(seats_have(table->declared, owner));
+        ASSERT(seats_contain(table->declared, owner));
         table->slices[s] =
             (struct slice_plan){.owner = owner, .expected = expected & ~links.unreachable[owner]};
     }
@@ -193,9 +195,9 @@ void tracker_write_table(struct tracker *tracker, struct actions *actions) {
     struct round_table *table = &tracker->writer.next.table;
     table->round = tracker->record.head.round;
     table->version = 1;
-    fill_declared(tracker, table);
+    fill_declarations(tracker, table);
     fill_plans(tracker, table);
-    tracker_write(tracker, RECORD_PLANS | RECORD_DECLARED, actions);
+    tracker_write_draft(tracker, RECORD_PLANS | RECORD_DECLARED, actions);
 }
 
 void tracker_change_plan(struct tracker *tracker, uint32_t slice, const struct slice_plan *plan) {

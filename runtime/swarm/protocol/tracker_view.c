@@ -6,7 +6,7 @@
 static void describe_deadlines(const struct tracker *tracker, const struct swarm_timing *timing,
                                struct text *text) {
     const struct timing_measured *rows = NULL;
-    uint32_t count = tracker_measured(tracker, &rows);
+    uint32_t count = tracker_measurements(tracker, &rows);
     if (count == 0) {
         text_add(text,
                  "heartbeat %u ms, silence %u ms, train %u ms, exchange %u ms, round %u ms: from "
@@ -42,7 +42,8 @@ static bool has_table(const struct tracker *tracker) {
 }
 
 /* Slices of a seat, and in *missing those of them without a result. */
-static uint32_t slices_of_seat(const struct tracker *tracker, uint32_t seat, uint32_t *missing) {
+static uint32_t count_slices_of_seat(const struct tracker *tracker, uint32_t seat,
+                                     uint32_t *missing) {
     const uint64_t live = tracker_live_seats(tracker);
     uint32_t count = 0;
     *missing = 0;
@@ -57,24 +58,25 @@ static uint32_t slices_of_seat(const struct tracker *tracker, uint32_t seat, uin
 }
 
 /* The member's part in the newest commit. */
-static void read_commit(const struct entry *commit, struct tracker_view_member *member) {
+static void fill_commit_fields(const struct entry *commit, struct tracker_view_member *member) {
     ASSERT(commit->kind == ENTRY_COMMIT && commit->slice_count > 0);
-    int seat = roster_seat_of(commit, &member->id);
+    int seat = roster_find_seat(commit, &member->id);
     for (uint32_t s = 0; seat != NO_SEAT && s < commit->slice_count; s++) {
         member->slices += commit->slices[s].owner == (uint32_t)seat;
-        member->has_contributed |= seats_have(commit->slices[s].contributors, (uint32_t)seat);
+        member->has_contributed |= seats_contain(commit->slices[s].contributors, (uint32_t)seat);
     }
 }
 
-static void read_row(const struct tracker *tracker, uint32_t row,
-                     struct tracker_view_member *member) {
+static void fill_member(const struct tracker *tracker, uint32_t row,
+                        struct tracker_view_member *member) {
     uint32_t missing = 0;
     if (tracker->record.commit.kind == ENTRY_COMMIT) {
-        read_commit(&tracker->record.commit, member);
+        fill_commit_fields(&tracker->record.commit, member);
     }
     if (has_table(tracker)) {
         int seat = tracker->seats.seat_of_row[row];
-        member->slices = seat == NO_SEAT ? 0 : slices_of_seat(tracker, (uint32_t)seat, &missing);
+        member->slices =
+            seat == NO_SEAT ? 0 : count_slices_of_seat(tracker, (uint32_t)seat, &missing);
     }
     const bool lacks[] = {[STAGE_READY] = false,
                           [STAGE_TRAIN] = !member->has_declared,
@@ -84,7 +86,7 @@ static void read_row(const struct tracker *tracker, uint32_t row,
 }
 
 /* The number of members that the stage has and needs, and the time of its last progress. */
-static void read_round(const struct tracker *tracker, struct tracker_view *view) {
+static void fill_round(const struct tracker *tracker, struct tracker_view *view) {
     static const char *const AWAITED[] = {[STAGE_READY] = NULL,
                                           [STAGE_TRAIN] = "training",
                                           [STAGE_EXCHANGE] = "results",
@@ -93,16 +95,16 @@ static void read_round(const struct tracker *tracker, struct tracker_view *view)
     uint32_t quorum = seats == 0 ? 1 : entry_quorum(seats);
     uint32_t members_min = tracker->settings.members_min;
     view->awaited = AWAITED[tracker->stage.kind];
-    view->moved_ms = tracker->stage.begin_ms;
+    view->last_progress_ms = tracker->stage.begin_ms;
     view->present = 0;
     for (uint32_t row = 0; row < view->member_count; row++) {
         const struct tracker_view_member *member = &view->members[row];
         int64_t progress_ms = tracker->members[row].report.progress_ms;
         view->present += !member->silent && !member->leaving && member->is_current;
-        view->moved_ms =
-            has_table(tracker) && member->seat != NO_SEAT && progress_ms > view->moved_ms
+        view->last_progress_ms =
+            has_table(tracker) && member->seat != NO_SEAT && progress_ms > view->last_progress_ms
                 ? progress_ms
-                : view->moved_ms;
+                : view->last_progress_ms;
     }
     ASSERT(view->present <= view->member_count);
     view->needed =
@@ -135,8 +137,8 @@ void tracker_read_view(const struct tracker *tracker, struct tracker_view *view)
             .is_current = hash_equal(&member->report.root, &record->commit.root),
             .seat = record->head.kind == ENTRY_OPEN ? tracker->seats.seat_of_row[row] : NO_SEAT,
         };
-        read_row(tracker, row, &view->members[row]);
+        fill_member(tracker, row, &view->members[row]);
     }
     view->slice_count = tracker->settings.slice_count;
-    read_round(tracker, view);
+    fill_round(tracker, view);
 }

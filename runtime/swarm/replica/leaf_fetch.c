@@ -196,7 +196,7 @@ void leaf_fetch_on_hashes(struct leaf_fetch *fetch, uint32_t source, const struc
     if (fetch->hash_count < fetch->leaf_count) {
         return; /* the next step requests the rest from the same source */
     }
-    struct hash got = merkle_root_of(fetch->bytes, fetch->replica->voted_leaves);
+    struct hash got = merkle_root_from_leaves(fetch->bytes, fetch->replica->voted_leaves);
     if (!hash_equal(&got, &fetch->root)) {
         begin_hashes(fetch);
         ban(fetch, source, now_ns);
@@ -219,7 +219,7 @@ static bool leaf_is_valid(const struct leaf_fetch *fetch, uint64_t index, const 
     if (count != merkle_leaf_bytes(fetch->bytes, index)) {
         return false;
     }
-    struct hash hash = merkle_leaf(bytes, count);
+    struct hash hash = merkle_leaf_hash(bytes, count);
     return hash_equal(&hash, &fetch->replica->voted_leaves[index]);
 }
 

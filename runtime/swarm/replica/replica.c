@@ -133,8 +133,9 @@ static void hash_leaf(void *context, int64_t item, int thread) {
     int64_t first = item * LEAF_ELEMENTS;
     int64_t left = leaf_hashing->chunk.count - first;
     size_t bytes = sizeof(float) * (size_t)(left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS);
-    leaf_hashing->hashes[leaf_hashing->chunk.begin / LEAF_ELEMENTS + item] = merkle_leaf_joined(
-        leaf_hashing->params + first, bytes, leaf_hashing->momentum + first, bytes);
+    leaf_hashing->hashes[leaf_hashing->chunk.begin / LEAF_ELEMENTS + item] =
+        merkle_leaf_hash_joined(leaf_hashing->params + first, bytes, leaf_hashing->momentum + first,
+                                bytes);
 }
 
 void replica_hash_leaves(const struct replica *replica, struct replica_chunk chunk,
@@ -146,7 +147,8 @@ void replica_hash_leaves(const struct replica *replica, struct replica_chunk chu
 }
 
 struct hash replica_root_of(const struct replica *replica, const struct hash *hashes) {
-    return merkle_root_of(replica_state_bytes(replica->shape.slices.parameter_count), hashes);
+    return merkle_root_from_leaves(replica_state_bytes(replica->shape.slices.parameter_count),
+                                   hashes);
 }
 
 void replica_set_root(struct replica *replica, const struct hash *root) {

@@ -136,6 +136,6 @@ void replica_replay_leaf(const struct compute *compute, struct replica *replica,
     struct destination own = {replica->params + leaf.begin, replica->momentum + leaf.begin};
     size_t half = sizeof(float) * (size_t)leaf.count;
     step_chunk(compute, replica, round, leaf, own);
-    const struct hash hash = merkle_leaf_joined(own.params, half, own.momentum, half);
+    const struct hash hash = merkle_leaf_hash_joined(own.params, half, own.momentum, half);
     replica_set_leaf_hash(replica, index, &hash);
 }

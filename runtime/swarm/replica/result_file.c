@@ -23,31 +23,31 @@ uint64_t result_files_bytes(const struct result_files *files) {
 
 /* Reads or writes the line of one slice in the file's head. */
 static void pack_line(struct packer *pack, struct entry_slice *line, uint64_t *bytes) {
-    packer_u32(pack, &line->epoch);
-    packer_u32(pack, &line->owner);
-    packer_u64(pack, &line->contributors);
-    packer_u64(pack, bytes);
-    packer_bytes(pack, line->hash.bytes, HASH_BYTES);
+    pack_u32(pack, &line->epoch);
+    pack_u32(pack, &line->owner);
+    pack_u64(pack, &line->contributors);
+    pack_u64(pack, bytes);
+    pack_bytes(pack, line->hash.bytes, HASH_BYTES);
 }
 
 /* ---- write ---- */
 
 static void write_head(const struct result_files *files, const struct entry *entry) {
-    struct packer pack = packer_writing(files->head, files->head_bytes);
+    struct packer pack = packer_begin_write(files->head, files->head_bytes);
     char mark[sizeof MARK];
     uint32_t round = entry->round;
     uint32_t count = entry->slice_count;
     memcpy(mark, MARK, sizeof MARK);
-    packer_bytes(&pack, mark, sizeof mark);
-    packer_u32(&pack, &round);
-    packer_u32(&pack, &count);
+    pack_bytes(&pack, mark, sizeof mark);
+    pack_u32(&pack, &round);
+    pack_u32(&pack, &count);
     for (uint32_t s = 0; s < count; s++) {
         struct entry_slice line = entry->slices[s];
         uint64_t bytes = slices_range(&files->slices, s).bytes;
         pack_line(&pack, &line, &bytes);
     }
     struct hash hash = hash_of(files->head, pack.at);
-    packer_bytes(&pack, hash.bytes, HASH_BYTES);
+    pack_bytes(&pack, hash.bytes, HASH_BYTES);
 }
 
 static enum status write_whole(const struct result_files *files, const uint8_t *results,
@@ -81,15 +81,15 @@ enum status result_file_write(const struct result_files *files, const struct ent
 
 static const char *read_head(const struct result_files *files, uint32_t round,
                              struct slice_report *reports) {
-    struct packer pack = packer_reading(files->head, files->head_bytes);
+    struct packer pack = packer_begin_read(files->head, files->head_bytes);
     char mark[sizeof MARK];
     uint32_t found_round = 0;
     uint32_t count = 0;
     struct hash found;
     struct hash hash = hash_of(files->head, files->head_bytes - HASH_BYTES);
-    packer_bytes(&pack, mark, sizeof mark);
-    packer_u32(&pack, &found_round);
-    packer_u32(&pack, &count);
+    pack_bytes(&pack, mark, sizeof mark);
+    pack_u32(&pack, &found_round);
+    pack_u32(&pack, &count);
     if (memcmp(mark, MARK, sizeof MARK) != 0 || found_round != round ||
         count != files->slices.count) {
         return "is not a results file of this round and swarm";
@@ -106,7 +106,7 @@ static const char *read_head(const struct result_files *files, uint32_t round,
                                            .contributors = line.contributors,
                                            .hash = line.hash};
     }
-    packer_bytes(&pack, found.bytes, HASH_BYTES);
+    pack_bytes(&pack, found.bytes, HASH_BYTES);
     return hash_equal(&found, &hash) ? NULL : "is damaged: its head does not match its hash";
 }
 

@@ -27,30 +27,30 @@ void address_book_announce(const struct member_table *table, const struct swarm_
 
 static void pack_table(struct packer *packer, struct member_table *table) {
     uint32_t form = VERSION;
-    packer_u32(packer, &form);
+    pack_u32(packer, &form);
     if (form != VERSION) {
         packer_fail(packer, "has an unknown version");
     }
-    packer_u32(packer, &table->version);
-    uint32_t count = packer_count(packer, &table->count, SWARM_MEMBERS_MAX);
+    pack_u32(packer, &table->version);
+    uint32_t count = pack_count(packer, &table->count, SWARM_MEMBERS_MAX);
     for (uint32_t row = 0; row < count; row++) {
         struct admitted_member *member = &table->rows[row];
-        packer_bytes(packer, member->keys.curve, KEY_BYTES);
-        packer_bytes(packer, member->keys.sign, KEY_BYTES);
-        packer_text(packer, member->name, sizeof member->name);
-        packer_text(packer, member->address, sizeof member->address);
-        packer_u32(packer, &member->is_reachable);
+        pack_bytes(packer, member->keys.curve, KEY_BYTES);
+        pack_bytes(packer, member->keys.sign, KEY_BYTES);
+        pack_text(packer, member->name, sizeof member->name);
+        pack_text(packer, member->address, sizeof member->address);
+        pack_u32(packer, &member->is_reachable);
     }
 }
 
 size_t address_book_write(const struct member_table *table, uint8_t *bytes) {
-    struct packer packer = packer_writing(bytes, ADDRESS_BOOK_BYTES_MAX);
+    struct packer packer = packer_begin_write(bytes, ADDRESS_BOOK_BYTES_MAX);
     pack_table(&packer, (struct member_table *)(uintptr_t)table); /* writing changes nothing */
     return packer.at;
 }
 
 const char *address_book_read(const uint8_t *bytes, size_t count, struct member_table *table) {
-    struct packer packer = packer_reading(bytes, count);
+    struct packer packer = packer_begin_read(bytes, count);
     memset(table, 0, sizeof *table);
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
         table->rows[row].probe = member_probe_idle();

@@ -7,8 +7,8 @@
 
 enum {
     /* The longest stored form: version, count, then keys, name and address of each member. */
-    ADDRESS_BOOK_BYTES_MAX =
-        12 + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + WIRE_NAME_BYTES + MESSAGE_ADDRESS_BYTES + 4),
+    ADDRESS_BOOK_BYTES_MAX = 12 + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + WIRE_MEMBER_NAME_BYTES +
+                                                       MESSAGE_ADDRESS_BYTES + 4),
 };
 
 /* address_book_announce: the message that all members receive. It contains the address of a member
@@ -26,7 +26,7 @@ MUST_CHECK const char *address_book_read(const uint8_t *bytes, size_t count,
 struct tracker_loop;
 
 /* address_book_restore: the table as an earlier start of the tracker stored it.
- * errors  those of ledger_store_recall; STATUS_INPUT when the stored bytes are damaged */
+ * errors  those of ledger_store_read_promise; STATUS_INPUT when the stored bytes are damaged */
 MUST_CHECK enum status address_book_restore(struct tracker_loop *loop, struct fault *fault);
 
 /* address_book_run_due: save a changed table; once it is durable, send it to each member that has

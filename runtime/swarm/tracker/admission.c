@@ -106,12 +106,12 @@ static bool make_room(struct tracker_loop *loop) {
 
 void guest_reject(struct tracker_loop *loop, struct tracker_guest *guest, const char *reason) {
     guest_set_rejected(guest, tracker_loop_send(loop, guest, WIRE_REJECTED, 0, reason,
-                                                strnlen(reason, WIRE_REASON_BYTES - 1)));
+                                                strnlen(reason, WIRE_REJECT_REASON_BYTES - 1)));
 }
 
 void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *guest,
                            const struct public_keys *keys, const char *name) {
-    char reason[WIRE_REASON_BYTES];
+    char reason[WIRE_REJECT_REASON_BYTES];
     char key[KEYS_TEXT_BYTES];
     const char *path = loop->options.allow_list_path;
     const char *flag = name[0] != '\0' ? " --name " : "";
@@ -224,11 +224,11 @@ void guest_on_introduction(struct tracker_loop *loop, struct tracker_guest *gues
     struct wire_introduction introduction;
     if (wire_read_introduction(payload, count, &introduction) != NULL ||
         memcmp(introduction.keys.curve, guest->curve, KEY_BYTES) != 0 ||
-        !wire_introduction_verified(&introduction)) {
+        !wire_introduction_is_signed(&introduction)) {
         guest_add_strike(guest);
         return;
     }
-    if (introduction.version != SWARM_PROTOCOL) {
+    if (introduction.version != SWARM_PROTOCOL_VERSION) {
         guest_reject(loop, guest, "its protocol version differs from the tracker's");
     } else if (!hash_equal(&introduction.manifest, &loop->options.manifest_hash)) {
         guest_reject(loop, guest, "its manifest differs from the tracker's: fetch it again");

@@ -17,7 +17,7 @@ static uint64_t record_bytes(uint64_t slices) {
 
 uint64_t machine_driver_bytes(const struct tracker_settings *settings) {
     const uint64_t slices = settings->slice_count;
-    return sizeof(struct machine_driver) + tracker_bytes(settings) + record_bytes(slices) +
+    return sizeof(struct machine_driver) + tracker_memory_bytes(settings) + record_bytes(slices) +
            ACTIONS_MAX * sizeof(struct action) + slices * sizeof(struct entry_slice);
 }
 
@@ -41,7 +41,7 @@ enum status machine_driver_open(const struct durable_options *options,
     opened->action_rows = region_alloc(region, ACTIONS_MAX, sizeof *opened->action_rows);
     TRY(tracker_durable_open(options, region, &opened->durable, record, fault));
     entry_copy(&opened->newest, &record->head);
-    void *memory = region_alloc(region, tracker_bytes(settings), 1);
+    void *memory = region_alloc(region, tracker_memory_bytes(settings), 1);
     opened->tracker = tracker_init(memory, settings, record, tracker_now_ms());
     enum status status = tracker_durable_replay(&opened->durable, opened->tracker, fault);
     if (status != OK) {
@@ -171,7 +171,7 @@ void machine_driver_retry(struct tracker_loop *loop, int64_t now_ms) {
 
 bool machine_driver_promise(struct machine_driver *driver, const struct store_promise *promise) {
     struct fault fault;
-    const struct store_write write = {
+    const struct store_transaction write = {
         .incarnation = driver->durable.incarnation, .promises = promise, .promise_count = 1};
     enum write_outcome outcome = ledger_store_write(&driver->durable.store, &write, &fault);
     if (outcome == WRITE_FENCED) {
@@ -183,5 +183,5 @@ bool machine_driver_promise(struct machine_driver *driver, const struct store_pr
 
 enum status machine_driver_recall(struct machine_driver *driver, const char *name, void *bytes,
                                   size_t capacity, size_t *count, struct fault *fault) {
-    return ledger_store_recall(&driver->durable.store, name, bytes, capacity, count, fault);
+    return ledger_store_read_promise(&driver->durable.store, name, bytes, capacity, count, fault);
 }

@@ -47,7 +47,7 @@ MUST_CHECK bool machine_driver_promise(struct machine_driver *driver,
                                        const struct store_promise *promise);
 
 /* machine_driver_recall: the bytes of an earlier promise; *count is 0 when there are none.
- * errors  those of ledger_store_recall */
+ * errors  those of ledger_store_read_promise */
 MUST_CHECK enum status machine_driver_recall(struct machine_driver *driver, const char *name,
                                              void *bytes, size_t capacity, size_t *count,
                                              struct fault *fault);

@@ -20,7 +20,7 @@ enum {
 
 struct admitted_member {
     struct public_keys keys;
-    char name[WIRE_NAME_BYTES];
+    char name[WIRE_MEMBER_NAME_BYTES];
     char address[MESSAGE_ADDRESS_BYTES]; /* that the member advertises; "" for none */
     uint32_t is_reachable;               /* 1: the tracker connected to `address` */
     /* The rest is not durable. */

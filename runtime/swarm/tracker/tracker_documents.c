@@ -13,9 +13,9 @@ static size_t document_capacity(const struct tracker_loop_options *options,
     case DOCUMENT_MANIFEST:
         return WIRE_LENGTH_BYTES + options->manifest_bytes;
     case DOCUMENT_STATUS:
-        return WIRE_LENGTH_BYTES + WIRE_STATUS_MAX;
+        return WIRE_LENGTH_BYTES + WIRE_STATUS_BYTES_MAX;
     default:
-        return wire_payload_max(&shape);
+        return wire_payload_bytes_max(&shape);
     }
 }
 
@@ -38,7 +38,7 @@ struct document_table *document_table_init(const struct tracker_loop_options *op
     struct document_buffer *manifest = &table->buffers[DOCUMENT_MANIFEST];
     manifest->count = manifest->capacity;
     manifest->generation = 1;
-    wire_put_length(manifest->bytes, manifest->count);
+    wire_write_length(manifest->bytes, manifest->count);
     memcpy(manifest->bytes + WIRE_LENGTH_BYTES, options->manifest, options->manifest_bytes);
     return table;
 }
@@ -110,7 +110,7 @@ static bool pump_document(struct tracker_loop *loop, struct tracker_guest *guest
     struct frame whole = stream->whole[stream->current];
     enum send_result sent = SEND_OK;
     while (sent == SEND_OK && stream->at < buffer->count) {
-        const struct frame piece = wire_chunk(&whole, buffer->count, stream->at);
+        const struct frame piece = wire_chunk_header(&whole, buffer->count, stream->at);
         sent = messenger_send(loop->messenger, guest->curve, CHANNEL_CONTROL, &piece,
                               buffer->bytes + stream->at);
         stream->at += sent == SEND_OK ? piece.length : 0;
@@ -159,8 +159,8 @@ static void send_message_document(struct tracker_loop *loop, struct tracker_gues
     struct document_buffer *buffer = &loop->documents->buffers[document];
     const struct hash key = key_of(message);
     if (buffer->count == 0 || !hash_equal(&key, &buffer->key)) {
-        buffer->count =
-            wire_write(&loop->shape, message, 0, &buffer->whole, buffer->bytes, buffer->capacity);
+        buffer->count = wire_write_message(&loop->shape, message, 0, &buffer->whole, buffer->bytes,
+                                           buffer->capacity);
         buffer->key = key;
         buffer->generation++;
     }
@@ -181,7 +181,8 @@ void tracker_loop_send_action(struct tracker_loop *loop, const struct action *ac
     crash_point(loop, CRASH_BEFORE, crash_point_of(message->kind));
     if (document == NO_DOCUMENT) {
         struct frame frame;
-        (void)wire_write(&loop->shape, message, 0, &frame, loop->scratch, FRAME_PAYLOAD_MAX);
+        (void)wire_write_message(&loop->shape, message, 0, &frame, loop->scratch,
+                                 FRAME_PAYLOAD_MAX);
         (void)messenger_send(loop->messenger, guest->curve, CHANNEL_CONTROL, &frame, loop->scratch);
     } else {
         send_message_document(loop, guest, (enum document)document, message);
@@ -209,7 +210,7 @@ void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *g
     tracker_status_write(loop, &text);
     ASSERT(!text.truncated);
     buffer->count = WIRE_LENGTH_BYTES + text.length;
-    wire_put_length(buffer->bytes, buffer->count);
+    wire_write_length(buffer->bytes, buffer->count);
     buffer->generation++;
     send_document(loop, guest, DOCUMENT_STATUS, &whole);
 }

@@ -78,7 +78,7 @@ struct tracker_loop;
 /* tracker_status_write: what `skep status` shows: format, name, manifest, since, incarnation,
  * round, stage, commits, root, head, entries, cursor, deadlines with their derivation, members, and
  * the processes that wait to be admitted.
- * limits  every status fits WIRE_STATUS_MAX bytes */
+ * limits  every status fits WIRE_STATUS_BYTES_MAX bytes */
 void tracker_status_write(const struct tracker_loop *loop, struct text *text);
 
 #endif

@@ -35,15 +35,15 @@ static enum status damaged(const struct tracker_durable *durable, const char *wh
 
 static enum status recall_part(struct tracker_durable *durable, const char *name,
                                struct durable_part *part, size_t capacity, struct fault *fault) {
-    return ledger_store_recall(&durable->store, name, part->stored, capacity, &part->stored_count,
-                               fault);
+    return ledger_store_read_promise(&durable->store, name, part->stored, capacity,
+                                     &part->stored_count, fault);
 }
 
 static enum status recall_members(struct tracker_durable *durable, struct tracker_record *record,
                                   struct fault *fault) {
     struct durable_part *part = &durable->members;
     enum status status = recall_part(durable, MEMBERS, part, RECORD_MEMBERS_MAX, fault);
-    record->session_next = 1;
+    record->next_session = 1;
     if (status != OK || part->stored_count == 0) {
         return status;
     }
@@ -61,8 +61,8 @@ static enum status recall_hashes(struct tracker_durable *durable, struct tracker
         if ((record->table.declared >> seat & 1) == 0) {
             continue;
         }
-        TRY(ledger_store_recall(&durable->store, hashes_name(seat, name), hashes, bytes, &count,
-                                fault));
+        TRY(ledger_store_read_promise(&durable->store, hashes_name(seat, name), hashes, bytes,
+                                      &count, fault));
         if (count != bytes) {
             return damaged(durable, name, "has a different number of slices", fault);
         }
@@ -174,7 +174,7 @@ static enum status write_genesis(struct tracker_durable *durable,
 
 static enum status recall(struct tracker_durable *durable, const struct durable_options *options,
                           struct tracker_record *record, struct fault *fault) {
-    TRY(ledger_store_start(&durable->store, &durable->incarnation, fault));
+    TRY(ledger_store_count_start(&durable->store, &durable->incarnation, fault));
     if (durable->store.count == 0) {
         TRY(write_genesis(durable, options, fault));
     }
@@ -274,11 +274,11 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
                   action->entry->round, error);
         return;
     }
-    const struct store_write write = {.incarnation = durable->incarnation,
-                                      .entry = action->entry == NULL ? NULL : &durable->entry,
-                                      .promises = promises,
-                                      .promise_count =
-                                          list_promises(durable, record, promises, names)};
+    const struct store_transaction write = {.incarnation = durable->incarnation,
+                                            .entry = action->entry == NULL ? NULL : &durable->entry,
+                                            .promises = promises,
+                                            .promise_count =
+                                                list_promises(durable, record, promises, names)};
     event->written = ledger_store_write(&durable->store, &write, fault);
     if (event->written != WRITE_OK) {
         return;

@@ -74,17 +74,17 @@ static enum status set_counts(const struct imported *imported, struct region *re
                               struct ledger_store *store, struct fault *fault) {
     struct tracker_record *record = region_alloc(region, 1, sizeof *record);
     uint8_t *bytes = region_alloc(region, RECORD_MEMBERS_MAX, 1);
-    record->session_next = skip_from(imported->session);
+    record->next_session = skip_from(imported->session);
     size_t count = record_write_members(record, bytes);
-    TRY(ledger_store_promise(store, TRACKER_MEMBERS, bytes, count, fault));
-    return ledger_store_set_starts(store, skip_from(imported->chain.incarnation), fault);
+    TRY(ledger_store_write_promise(store, TRACKER_MEMBERS, bytes, count, fault));
+    return ledger_store_set_start_count(store, skip_from(imported->chain.incarnation), fault);
 }
 
 static enum status fill(const struct tracker_import *import, const char *path,
                         struct region *region, uint64_t *entry_count, struct fault *fault) {
     struct ledger_store store;
     struct imported *imported = region_alloc(region, 1, sizeof *imported);
-    ledger_verify_tracker(&imported->chain, import->tracker_key);
+    ledger_set_tracker_key(&imported->chain, import->tracker_key);
     TRY(ledger_store_open(path, region, &store, fault));
     enum status status = copy_entries(import, region, &store, imported, fault);
     if (status == OK) {

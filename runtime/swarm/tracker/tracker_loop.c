@@ -77,7 +77,7 @@ uint64_t tracker_loop_bytes(const struct tracker_loop_options *options) {
     return sizeof(struct tracker_loop) + sizeof(struct member_table) +
            sizeof(struct allow_list_watch) + machine_driver_bytes(&options->settings) +
            guest_table_bytes(options->members_max + GUESTS_MAX) + document_table_bytes(options) +
-           ledger_server_bytes(shape.slice_count) + wire_arrays_bytes(&shape) + FRAME_PAYLOAD_MAX;
+           ledger_server_bytes(shape.slice_count) + wire_arrays_size(&shape) + FRAME_PAYLOAD_MAX;
 }
 
 static void bind_tables(struct tracker_loop *loop, struct region *region) {
@@ -86,7 +86,7 @@ static void bind_tables(struct tracker_loop *loop, struct region *region) {
     loop->documents = document_table_init(&loop->options, region);
     loop->ledger = ledger_server_init(loop->shape.slice_count, region);
     loop->scratch = region_alloc(region, FRAME_PAYLOAD_MAX, 1);
-    wire_arrays_bind(&loop->shape, region_alloc(region, wire_arrays_bytes(&loop->shape), 1),
+    wire_arrays_bind(&loop->shape, region_alloc(region, wire_arrays_size(&loop->shape), 1),
                      &loop->arrays);
 }
 

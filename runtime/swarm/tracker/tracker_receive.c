@@ -24,14 +24,14 @@ static void receive_message(struct tracker_loop *loop, struct tracker_guest *gue
         return; /* it is not admitted, or not yet */
     }
     struct admitted_member *member = &loop->members->rows[row];
-    if (wire_read(&loop->shape, &event->frame, event->payload, event->frame.length, &loop->arrays,
-                  &message, &bulk, &bulk_bytes) != NULL) {
+    if (wire_read_message(&loop->shape, &event->frame, event->payload, event->frame.length,
+                          &loop->arrays, &message, &bulk, &bulk_bytes) != NULL) {
         strike(loop, guest);
         return;
     }
     message.from = member_identity(member);
-    if (!wire_verified(&loop->shape, loop->options.keys->public_keys.sign, &loop->driver->newest,
-                       &message, bulk, bulk_bytes)) {
+    if (!wire_is_verified(&loop->shape, loop->options.keys->public_keys.sign, &loop->driver->newest,
+                          &message, bulk, bulk_bytes)) {
         strike(loop, guest);
         return;
     }
@@ -59,7 +59,7 @@ static bool may_query(struct tracker_loop *loop, struct tracker_guest *guest,
         return false;
     }
     if (wire_read_proof(event->payload, count, &proof) != NULL ||
-        !wire_proof_verified(&proof, own, guest->curve)) {
+        !wire_proof_is_signed(&proof, own, guest->curve)) {
         strike(loop, guest);
         return false;
     }
@@ -112,7 +112,7 @@ static void answer(struct tracker_loop *loop, struct tracker_guest *guest,
 
 void tracker_loop_receive(struct tracker_loop *loop, struct tracker_guest *guest,
                           const struct messenger_event *event) {
-    if (event->frame.kind < WIRE_MACHINE_KINDS) {
+    if (event->frame.kind < WIRE_STATE_MACHINE_KINDS) {
         receive_message(loop, guest, event);
     } else {
         answer(loop, guest, event);

@@ -13,7 +13,7 @@ enum {
 /* A number that must have the expected value. */
 static void pack_fixed(struct packer *packer, uint32_t expected, const char *error) {
     uint32_t value = expected;
-    packer_u32(packer, &value);
+    pack_u32(packer, &value);
     if (value != expected) {
         packer_fail(packer, error);
     }
@@ -21,21 +21,21 @@ static void pack_fixed(struct packer *packer, uint32_t expected, const char *err
 
 static void pack_members(struct packer *packer, struct tracker_record *record) {
     pack_fixed(packer, VERSION, "has an unknown version");
-    packer_u32(packer, &record->session_next);
-    uint32_t count = packer_count(packer, &record->member_count, SWARM_MEMBERS_MAX);
+    pack_u32(packer, &record->next_session);
+    uint32_t count = pack_count(packer, &record->member_count, SWARM_MEMBERS_MAX);
     for (uint32_t row = 0; row < count; row++) {
-        packer_bytes(packer, record->members[row].id.bytes, SWARM_IDENTITY_BYTES);
-        packer_u32(packer, &record->members[row].session);
+        pack_bytes(packer, record->members[row].id.bytes, SWARM_IDENTITY_BYTES);
+        pack_u32(packer, &record->members[row].session);
     }
 }
 
 static void pack_declared(struct packer *packer, struct round_table *table) {
-    packer_u64(packer, &table->declared);
+    pack_u64(packer, &table->declared);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         if ((table->declared >> seat & 1) != 0) {
-            packer_u64(packer, &table->members[seat].tokens);
-            packer_u64(packer, &table->members[seat].weight);
-            packer_bytes(packer, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
+            pack_u64(packer, &table->members[seat].tokens);
+            pack_u64(packer, &table->members[seat].weight);
+            pack_bytes(packer, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
         }
     }
 }
@@ -44,9 +44,9 @@ static void pack_plans(struct packer *packer, struct round_table *table, uint32_
     pack_fixed(packer, slice_count, "has a different number of slices");
     for (uint32_t s = 0; s < slice_count; s++) {
         struct slice_plan *plan = &table->slices[s];
-        packer_u32(packer, &plan->owner);
-        packer_u32(packer, &plan->epoch);
-        packer_u64(packer, &plan->expected);
+        pack_u32(packer, &plan->owner);
+        pack_u32(packer, &plan->epoch);
+        pack_u64(packer, &plan->expected);
         if (plan->owner >= SWARM_MEMBERS_MAX) {
             packer_fail(packer, "has an owner that is not a seat");
         }
@@ -56,8 +56,8 @@ static void pack_plans(struct packer *packer, struct round_table *table, uint32_
 static void pack_table(struct packer *packer, struct tracker_record *record, uint32_t slice_count) {
     struct round_table *table = &record->table;
     pack_fixed(packer, VERSION, "has an unknown version");
-    packer_u32(packer, &table->round);
-    packer_u32(packer, &table->version);
+    pack_u32(packer, &table->round);
+    pack_u32(packer, &table->version);
     if (table->version > 0) {
         pack_declared(packer, table);
         pack_plans(packer, table, slice_count);
@@ -74,20 +74,20 @@ static struct tracker_record *unchanged(const struct tracker_record *record) {
 }
 
 size_t record_write_members(const struct tracker_record *record, uint8_t *bytes) {
-    struct packer packer = packer_writing(bytes, RECORD_MEMBERS_MAX);
+    struct packer packer = packer_begin_write(bytes, RECORD_MEMBERS_MAX);
     pack_members(&packer, unchanged(record));
     return packer.at;
 }
 
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
                           uint8_t *bytes) {
-    struct packer packer = packer_writing(bytes, record_table_max(slice_count));
+    struct packer packer = packer_begin_write(bytes, record_table_max(slice_count));
     pack_table(&packer, unchanged(record), slice_count);
     return packer.at;
 }
 
 const char *record_read_members(const uint8_t *bytes, size_t count, struct tracker_record *record) {
-    struct packer packer = packer_reading(bytes, count);
+    struct packer packer = packer_begin_read(bytes, count);
     memset(record->members, 0, sizeof record->members);
     pack_members(&packer, record);
     return packer_end(&packer);
@@ -95,7 +95,7 @@ const char *record_read_members(const uint8_t *bytes, size_t count, struct track
 
 const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice_count,
                               struct tracker_record *record) {
-    struct packer packer = packer_reading(bytes, count);
+    struct packer packer = packer_begin_read(bytes, count);
     memset(record->table.members, 0, sizeof record->table.members);
     memset(record->table.signatures, 0, sizeof record->table.signatures);
     record->table.declared = 0;

@@ -84,7 +84,7 @@ static void add_awaited(const struct tracker_loop *loop, const struct tracker_vi
     write_awaited(loop, view, &awaited);
     json_begin_object(json, "awaits");
     json_add_text(json, "what", words);
-    json_add_fixed(json, "for_s", seconds_since(view->moved_ms), 3);
+    json_add_fixed(json, "for_s", seconds_since(view->last_progress_ms), 3);
     json_end(json);
 }
 
@@ -104,7 +104,7 @@ static void add_measured(const struct timing_measured *measured, struct json_wri
     json_add_u64(json, "step_ms", measured->step_ms);
     json_add_u64(json, "transfer_ms", measured->transfer_ms);
     json_add_u64(json, "round_trip_ms", measured->round_trip_ms);
-    json_add_u64(json, "up_kib_s", measured->up_kib_s);
+    json_add_u64(json, "up_kib_s", measured->upload_kib_s);
     json_end(json);
 }
 

@@ -90,10 +90,10 @@ static const struct {
     {HAS_MEASURED, 4, offsetof(struct message, measured.step_ms)},
     {HAS_MEASURED, 4, offsetof(struct message, measured.transfer_ms)},
     {HAS_MEASURED, 4, offsetof(struct message, measured.round_trip_ms)},
-    {HAS_MEASURED, 4, offsetof(struct message, measured.up_kib_s)},
+    {HAS_MEASURED, 4, offsetof(struct message, measured.upload_kib_s)},
 };
 
-static uint32_t kind_of(uint8_t kind) {
+static uint32_t kind_properties(uint8_t kind) {
     return kind < WIRE_KIND_END ? KINDS[kind] : 0;
 }
 
@@ -101,7 +101,7 @@ bool wire_may_send(enum wire_side sender, enum wire_side receiver, uint8_t kind)
     static const uint32_t DIRECTIONS[2][2] = {[WIRE_TRACKER][WIRE_MEMBER] = TO_MEMBER,
                                               [WIRE_MEMBER][WIRE_TRACKER] = TO_TRACKER,
                                               [WIRE_MEMBER][WIRE_MEMBER] = TO_PEER};
-    return (kind_of(kind) & DIRECTIONS[sender][receiver]) != 0;
+    return (kind_properties(kind) & DIRECTIONS[sender][receiver]) != 0;
 }
 
 void wire_allowed_kinds(enum wire_side side, uint64_t kinds[static 4]) {
@@ -114,10 +114,10 @@ void wire_allowed_kinds(enum wire_side side, uint64_t kinds[static 4]) {
 }
 
 bool wire_is_chunked(uint8_t kind) {
-    return (kind_of(kind) & IS_CHUNKED) != 0;
+    return (kind_properties(kind) & IS_CHUNKED) != 0;
 }
 
-size_t wire_arrays_bytes(const struct wire_shape *shape) {
+size_t wire_arrays_size(const struct wire_shape *shape) {
     size_t slices = shape->slice_count;
     return carve_bytes(slices * sizeof(struct entry_slice)) +
            carve_bytes(slices * sizeof(struct slice_plan)) +
@@ -143,8 +143,8 @@ void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_
     arrays->holders = (void *)at;
 }
 
-size_t wire_payload_max(const struct wire_shape *shape) {
-    size_t bytes = WIRE_LENGTH_BYTES + wire_body_max(shape);
+size_t wire_payload_bytes_max(const struct wire_shape *shape) {
+    size_t bytes = WIRE_LENGTH_BYTES + wire_body_bytes_max(shape);
     for (size_t i = 0; i < ARRAY_COUNT(FIELDS); i++) {
         bytes += FIELDS[i].bytes;
     }
@@ -167,11 +167,11 @@ static void pack_fields(struct packer *pack, struct message *message) {
             continue;
         }
         if (FIELDS[i].bytes == 4) {
-            packer_u32(pack, field);
+            pack_u32(pack, field);
         } else if (FIELDS[i].bytes == 8) {
-            packer_u64(pack, field);
+            pack_u64(pack, field);
         } else {
-            packer_bytes(pack, field, FIELDS[i].bytes);
+            pack_bytes(pack, field, FIELDS[i].bytes);
         }
     }
 }
@@ -180,19 +180,19 @@ static void pack_body(struct packer *pack, const struct wire_shape *shape, struc
                       const struct message_parts *parts) {
     switch (message->kind) {
     case MESSAGE_ENTRY:
-        wire_body_entry(pack, shape, parts->entry, &message->root);
+        wire_pack_entry(pack, shape, parts->entry, &message->root);
         break;
     case MESSAGE_PROPOSE:
-        wire_body_proposal(pack, shape, parts->entry, parts->holders);
+        wire_pack_proposal(pack, shape, parts->entry, parts->holders);
         break;
     case MESSAGE_TABLE:
-        wire_body_table(pack, shape, parts->table);
+        wire_pack_table(pack, shape, parts->table);
         break;
     case MESSAGE_REPORT:
-        wire_body_reports(pack, shape, parts->reports);
+        wire_pack_reports(pack, shape, parts->reports);
         break;
     case MESSAGE_DECLARE:
-        packer_bytes(pack, parts->hashes, shape->slice_count * sizeof *parts->hashes);
+        pack_bytes(pack, parts->hashes, shape->slice_count * sizeof *parts->hashes);
         break;
     default:
         break;
@@ -204,14 +204,14 @@ static uint32_t pack_message(struct packer *pack, const struct wire_shape *shape
                              struct message *message, const struct message_parts *parts,
                              uint32_t length) {
     if (wire_is_chunked((uint8_t)message->kind)) {
-        packer_u32(pack, &length);
+        pack_u32(pack, &length);
     }
     pack_fields(pack, message);
     pack_body(pack, shape, message, parts);
     return length;
 }
 
-static struct frame header_of(const struct message *message, size_t bytes) {
+static struct frame make_header(const struct message *message, size_t bytes) {
     uint32_t kind = KINDS[message->kind];
     bool has_slice = (kind & HAS_SLICE) != 0;
     ASSERT(!has_slice || message->epoch <= SWARM_EPOCH_MAX);
@@ -224,9 +224,10 @@ static struct frame header_of(const struct message *message, size_t bytes) {
                           .length = (uint32_t)bytes};
 }
 
-size_t wire_write(const struct wire_shape *shape, const struct message *message,
-                  uint64_t bulk_bytes, struct frame *frame, uint8_t *payload, size_t capacity) {
-    ASSERT((uint32_t)message->kind < WIRE_MACHINE_KINDS);
+size_t wire_write_message(const struct wire_shape *shape, const struct message *message,
+                          uint64_t bulk_bytes, struct frame *frame, uint8_t *payload,
+                          size_t capacity) {
+    ASSERT((uint32_t)message->kind < WIRE_STATE_MACHINE_KINDS);
     ASSERT((KINDS[message->kind] & IS_MESSAGE) != 0);
     ASSERT(((KINDS[message->kind] & HAS_BULK) != 0) == (bulk_bytes > 0));
     ASSERT(message->kind != MESSAGE_TABLE || message->table->round == message->round);
@@ -237,19 +238,19 @@ size_t wire_write(const struct wire_shape *shape, const struct message *message,
                                             (struct slice_report *)(uintptr_t)message->reports,
                                         .hashes = (struct hash *)(uintptr_t)message->hashes,
                                         .holders = (uint64_t *)(uintptr_t)message->holders};
-    struct packer counting = packer_counting();
+    struct packer counting = packer_begin_count();
     pack_message(&counting, shape, unconst, &parts, 0);
-    struct packer writing = packer_writing(payload, capacity);
+    struct packer writing = packer_begin_write(payload, capacity);
     pack_message(&writing, shape, unconst, &parts, (uint32_t)counting.at);
     ASSERT(writing.error == NULL && writing.at == counting.at);
     ASSERT(bulk_bytes <= FRAME_PAYLOAD_MAX);
-    *frame = header_of(message, writing.at + bulk_bytes);
+    *frame = make_header(message, writing.at + bulk_bytes);
     return writing.at;
 }
 
 static const char *read_header(const struct wire_shape *shape, const struct frame *frame,
                                struct message *message) {
-    uint32_t kind = kind_of(frame->kind);
+    uint32_t kind = kind_properties(frame->kind);
     if ((kind & IS_MESSAGE) == 0) {
         return "has an unknown kind";
     }
@@ -307,9 +308,9 @@ static void set_pointers(struct message *message, struct wire_arrays *arrays) {
     }
 }
 
-const char *wire_read(const struct wire_shape *shape, const struct frame *frame,
-                      const uint8_t *payload, size_t count, struct wire_arrays *arrays,
-                      struct message *message, const uint8_t **bulk, size_t *bulk_bytes) {
+const char *wire_read_message(const struct wire_shape *shape, const struct frame *frame,
+                              const uint8_t *payload, size_t count, struct wire_arrays *arrays,
+                              struct message *message, const uint8_t **bulk, size_t *bulk_bytes) {
     const struct message_parts parts = {
         .entry = &arrays->entry,
         .table = &arrays->table,
@@ -322,7 +323,7 @@ const char *wire_read(const struct wire_shape *shape, const struct frame *frame,
         return error;
     }
     bool has_bulk = (KINDS[message->kind] & HAS_BULK) != 0;
-    struct packer pack = packer_reading(payload, count);
+    struct packer pack = packer_begin_read(payload, count);
     uint32_t length = pack_message(&pack, shape, message, &parts, (uint32_t)count);
     if (length != count) {
         packer_fail(&pack, "has a length field that differs from its length");

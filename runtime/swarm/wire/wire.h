@@ -37,7 +37,7 @@
 
 /* Kinds of frames: the state machines' enum message_kind first, then the kinds below. */
 enum wire_kind {
-    WIRE_MACHINE_KINDS = MESSAGE_KINDS,
+    WIRE_STATE_MACHINE_KINDS = MESSAGE_KINDS,
     WIRE_INTRODUCE =
         32,            /* process to tracker: its identity and address (struct wire_introduction) */
     WIRE_REJECTED,     /* tracker: why the process is not admitted, as text; it stays connected */
@@ -60,16 +60,16 @@ enum wire_kind {
 };
 
 enum {
-    WIRE_NAME_BYTES = 64, /* of a member, which chooses it: letters, digits, - _ . */
-    WIRE_REASON_BYTES = 512,
-    WIRE_MANIFEST_MAX = 1 << 20,
-    WIRE_STATUS_MAX = 1 << 20,
+    WIRE_MEMBER_NAME_BYTES = 64, /* of a member, which chooses it: letters, digits, - _ . */
+    WIRE_REJECT_REASON_BYTES = 512,
+    WIRE_MANIFEST_BYTES_MAX = 1 << 20,
+    WIRE_STATUS_BYTES_MAX = 1 << 20,
     WIRE_LENGTH_BYTES = 4, /* before a chunked payload */
     /* The longest introduction and address book. */
-    WIRE_INTRODUCTION_MAX =
-        12 + 2 * KEY_BYTES + WIRE_NAME_BYTES + MESSAGE_ADDRESS_BYTES + HASH_BYTES + SIGNATURE_BYTES,
+    WIRE_INTRODUCTION_BYTES_MAX = 12 + 2 * KEY_BYTES + WIRE_MEMBER_NAME_BYTES +
+                                  MESSAGE_ADDRESS_BYTES + HASH_BYTES + SIGNATURE_BYTES,
     WIRE_PROOF_BYTES = 2 * KEY_BYTES + SIGNATURE_BYTES,
-    WIRE_ADDRESS_BOOK_MAX = 28 + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + MESSAGE_ADDRESS_BYTES),
+    WIRE_ADDRESS_BOOK_BYTES_MAX = 28 + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + MESSAGE_ADDRESS_BYTES),
 };
 
 /* wire_may_send: whether `sender` may send this kind to `receiver`. A client of the tracker, which
@@ -82,7 +82,7 @@ void wire_allowed_kinds(enum wire_side side, uint64_t kinds[static 4]);
 
 struct wire_introduction {
     struct public_keys keys;
-    char name[WIRE_NAME_BYTES];          /* "" for none */
+    char name[WIRE_MEMBER_NAME_BYTES];   /* "" for none */
     char address[MESSAGE_ADDRESS_BYTES]; /* for other members; "tcp://:PORT": the tracker
                                                completes it with the IP that it sees; "": none */
     uint32_t version;                    /* of the protocol */
@@ -118,8 +118,8 @@ struct wire_shape {
                           valid in one swarm only */
 };
 
-/* wire_payload_max: the longest payload, before chunking, of the state machines' messages. */
-size_t wire_payload_max(const struct wire_shape *shape);
+/* wire_payload_bytes_max: the longest payload, before chunking, of the state machines' messages. */
+size_t wire_payload_bytes_max(const struct wire_shape *shape);
 
 /* wire_sign: sign a DECLARE (session, round, tokens, hashes; context "skep declaration") or a
  * RESULT (round, slice, epoch, contributors, hash; context "skep result"; sets owner too), and
@@ -129,17 +129,18 @@ size_t wire_payload_max(const struct wire_shape *shape);
 void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
                struct message *message);
 
-/* wire_write: header and payload of a state machine's message. Bulk bytes follow the payload in the
- * same frame; frame->length includes them.
- * limits  capacity >= wire_payload_max(shape), or the longest payload of the kind; bulk_bytes is 0
- *         exactly where the kind has none; payload and bulk bytes fit FRAME_PAYLOAD_MAX, except of
- *         a chunked kind; a row of a report without a result has no hash and no contributors.
- *         Fields that the kind does not have are ignored
+/* wire_write_message: header and payload of a state machine's message. Bulk bytes follow the
+ * payload in the same frame; frame->length includes them.
+ * limits  capacity >= wire_payload_bytes_max(shape), or the longest payload of the kind; bulk_bytes
+ *         is 0 exactly where the kind has none; payload and bulk bytes fit FRAME_PAYLOAD_MAX,
+ *         except of a chunked kind; a row of a report without a result has no hash and no
+ *         contributors. Fields that the kind does not have are ignored
  * returns the payload's length without the bulk bytes */
-size_t wire_write(const struct wire_shape *shape, const struct message *message,
-                  uint64_t bulk_bytes, struct frame *frame, uint8_t *payload, size_t capacity);
+size_t wire_write_message(const struct wire_shape *shape, const struct message *message,
+                          uint64_t bulk_bytes, struct frame *frame, uint8_t *payload,
+                          size_t capacity);
 
-/* The arrays to which a message of wire_read points, in the caller's memory. */
+/* The arrays to which a message of wire_read_message points, in the caller's memory. */
 struct wire_arrays {
     struct entry entry; /* entry.slices [slice_count] */
     struct round_table table;
@@ -148,22 +149,24 @@ struct wire_arrays {
     uint64_t *holders;            /* [slice_count] */
 };
 
-/* wire_arrays_bytes, wire_arrays_bind: the size of the arrays; carve them from 64-byte aligned
+/* wire_arrays_size, wire_arrays_bind: the size of the arrays; carve them from 64-byte aligned
  * `memory`. */
-size_t wire_arrays_bytes(const struct wire_shape *shape);
+size_t wire_arrays_size(const struct wire_shape *shape);
 void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_arrays *arrays);
 
-/* wire_read: decode a reassembled payload. The caller sets message->from by the channel. *bulk and
- * *bulk_bytes are the bulk bytes of a kind that has them, else NULL and 0. Counts, order, seats and
- * unused bits are checked; hashes, signatures and the right to send the kind are not. Unused parts
- * of the arrays are zero: undeclared seats of a table, fields of an entry that its kind lacks.
+/* wire_read_message: decode a reassembled payload. The caller sets message->from by the channel.
+ * *bulk and *bulk_bytes are the bulk bytes of a kind that has them, else NULL and 0. Counts, order,
+ * seats and unused bits are checked; hashes, signatures and the right to send the kind are not.
+ * Unused parts of the arrays are zero: undeclared seats of a table, fields of an entry that its
+ * kind lacks.
  * memory  the message points into `arrays`, *bulk into `payload`
  * errors  text of the mistake, else NULL; after a mistake *message and the arrays are undefined */
-MUST_CHECK const char *wire_read(const struct wire_shape *shape, const struct frame *frame,
-                                 const uint8_t *payload, size_t count, struct wire_arrays *arrays,
-                                 struct message *message, const uint8_t **bulk, size_t *bulk_bytes);
+MUST_CHECK const char *wire_read_message(const struct wire_shape *shape, const struct frame *frame,
+                                         const uint8_t *payload, size_t count,
+                                         struct wire_arrays *arrays, struct message *message,
+                                         const uint8_t **bulk, size_t *bulk_bytes);
 
-/* wire_verified: whether all required signatures and hashes of a message are valid.
+/* wire_is_verified: whether all required signatures and hashes of a message are valid.
  *     DECLARE, VOTE  signed by the sender (message->from)
  *     RESULT         signed by its owner; the bulk bytes have message->hash
  *     ENTRY          signed by the tracker, a commit by a quorum of its seats; its hash is correct
@@ -171,18 +174,19 @@ MUST_CHECK const char *wire_read(const struct wire_shape *shape, const struct fr
  *     CONTRIBUTION   unsigned; sets message->hash to the hash of the bulk bytes
  * Other kinds carry no signature: true.
  * open  the newest OPEN entry; NULL when none is known: every TABLE is then rejected */
-MUST_CHECK bool wire_verified(const struct wire_shape *shape,
-                              const uint8_t tracker_key[static KEY_BYTES], const struct entry *open,
-                              struct message *message, const uint8_t *bulk, size_t bulk_bytes);
+MUST_CHECK bool wire_is_verified(const struct wire_shape *shape,
+                                 const uint8_t tracker_key[static KEY_BYTES],
+                                 const struct entry *open, struct message *message,
+                                 const uint8_t *bulk, size_t bulk_bytes);
 
 /* wire_is_chunked: whether payloads of this kind begin with their length and may be sent in chunks:
  * ENTRY, TABLE, PROPOSE, MANIFEST and STATUS.
- * wire_put_length: write the length in front of a document; `count` includes the length field.
- * wire_chunk: the header of the chunk at `offset`, given the header of all `count` bytes; its
- * length is the number of bytes to send from `offset`. */
+ * wire_write_length: write the length in front of a document; `count` includes the length field.
+ * wire_chunk_header: the header of the chunk at `offset`, given the header of all `count` bytes;
+ * its length is the number of bytes to send from `offset`. */
 bool wire_is_chunked(uint8_t kind);
-void wire_put_length(uint8_t payload[static WIRE_LENGTH_BYTES], size_t count);
-struct frame wire_chunk(const struct frame *whole, size_t count, size_t offset);
+void wire_write_length(uint8_t payload[static WIRE_LENGTH_BYTES], size_t count);
+struct frame wire_chunk_header(const struct frame *whole, size_t count, size_t offset);
 
 /* Reassembly of the chunked payloads of one connection. */
 struct wire_chunks {
@@ -200,8 +204,8 @@ void wire_chunks_reset(struct wire_chunks *chunks);
 
 /* wire_chunks_add: add a frame of a chunked kind. A chunk at offset 0 begins a new payload and
  * drops an incomplete one; any other must be the next chunk of the payload in progress, with the
- * length that wire_chunk computes. Frames of other kinds may arrive in between; do not pass them
- * here.
+ * length that wire_chunk_header computes. Frames of other kinds may arrive in between; do not pass
+ * them here.
  * memory  a payload of one chunk is not copied; others are gathered in chunks->bytes
  * returns WIRE_COMPLETE: chunks->frame, *payload and payload_bytes describe the payload.
  *         WIRE_INVALID: a gap, an overlap, a chunk of another message, a length above `capacity`;
@@ -210,19 +214,19 @@ MUST_CHECK enum wire_progress wire_chunks_add(struct wire_chunks *chunks, const 
                                               const uint8_t *bytes, const uint8_t **payload);
 
 /* wire_sign_introduction: fill in the signature (context "skep introduction").
- * wire_introduction_verified: whether the signature is valid for the key in the introduction. */
+ * wire_introduction_is_signed: whether the signature is valid for the key in the introduction. */
 void wire_sign_introduction(const struct key_pairs *keys, struct wire_introduction *introduction);
-MUST_CHECK bool wire_introduction_verified(const struct wire_introduction *introduction);
+MUST_CHECK bool wire_introduction_is_signed(const struct wire_introduction *introduction);
 
 /* wire_sign_proof: fill in keys and signature (context "skep question") over the tracker's two
  * keys, `channel`, the public CURVE key of the requesting connection, and the signer's keys. The
  * proof is therefore invalid for another tracker and on another connection.
- * wire_proof_verified: whether it is valid for its keys, this tracker and this channel. */
+ * wire_proof_is_signed: whether it is valid for its keys, this tracker and this channel. */
 void wire_sign_proof(const struct key_pairs *keys, const struct public_keys *tracker,
                      const uint8_t channel[static KEY_BYTES], struct wire_proof *proof);
-MUST_CHECK bool wire_proof_verified(const struct wire_proof *proof,
-                                    const struct public_keys *tracker,
-                                    const uint8_t channel[static KEY_BYTES]);
+MUST_CHECK bool wire_proof_is_signed(const struct wire_proof *proof,
+                                     const struct public_keys *tracker,
+                                     const uint8_t channel[static KEY_BYTES]);
 
 /* Layouts of the other payloads. Readers return the text of the mistake and leave the output
  * unchanged, or NULL. Writers return the length.
@@ -231,9 +235,10 @@ MUST_CHECK bool wire_proof_verified(const struct wire_proof *proof,
  *     proof         curve key 32, sign key 32, signature 64
  *     address book  version 4, timing 5 x 4, count 4, {curve key 32, sign key 32, address} ...
  * A name or address is its length in one byte and its characters.
- * limits  payload has room for WIRE_INTRODUCTION_MAX, WIRE_PROOF_BYTES, WIRE_ADDRESS_BOOK_MAX;
- *         names and addresses are valid (join_string.h; an introduction's address may lack the
- *         host), an address book has no key twice, no deadline is 0 or above INT32_MAX */
+ * limits  payload has room for WIRE_INTRODUCTION_BYTES_MAX, WIRE_PROOF_BYTES,
+ *         WIRE_ADDRESS_BOOK_BYTES_MAX; names and addresses are valid (join_string.h; an
+ *         introduction's address may lack the host), an address book has no key twice, no deadline
+ *         is 0 or above INT32_MAX */
 size_t wire_write_introduction(const struct wire_introduction *introduction, uint8_t *payload);
 MUST_CHECK const char *wire_read_introduction(const uint8_t *payload, size_t count,
                                               struct wire_introduction *introduction);

@@ -21,7 +21,7 @@ bool wire_has_unknown_seats(const struct wire_shape *shape, uint64_t seats) {
     return shape->members_max < 64 && seats >> shape->members_max != 0;
 }
 
-static void begin_entry(struct packer *pack, struct entry *entry) {
+static void clear_read_entry(struct packer *pack, struct entry *entry) {
     if (pack->mode == PACKER_READ) {
         struct entry_slice *slices = entry->slices;
         memset(entry, 0, sizeof *entry);
@@ -44,28 +44,28 @@ static void check_entry(struct packer *pack, const struct wire_shape *shape,
     }
 }
 
-void wire_body_entry(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
+void wire_pack_entry(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
                      struct hash *base) {
-    begin_entry(pack, entry);
-    entry_pack(pack, entry, shape->slice_count);
-    entry_pack_proof(pack, entry);
+    clear_read_entry(pack, entry);
+    entry_pack_fields(pack, entry, shape->slice_count);
+    entry_pack_signatures(pack, entry);
     check_entry(pack, shape, entry);
     if (entry->kind == ENTRY_COMMIT) {
-        packer_bytes(pack, base->bytes, HASH_BYTES);
+        pack_bytes(pack, base->bytes, HASH_BYTES);
     }
 }
 
-void wire_body_proposal(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
+void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
                         uint64_t *holders) {
     static const struct hash ZERO;
-    begin_entry(pack, entry);
-    entry_pack(pack, entry, shape->slice_count);
+    clear_read_entry(pack, entry);
+    entry_pack_fields(pack, entry, shape->slice_count);
     check_entry(pack, shape, entry);
     if (entry->kind != ENTRY_COMMIT || !hash_equal(&entry->root, &ZERO)) {
         packer_fail(pack, "proposes an entry that is not a commit with a zero root");
     }
     for (uint32_t i = 0; i < shape->slice_count; i++) {
-        packer_u64(pack, &holders[i]);
+        pack_u64(pack, &holders[i]);
         if (wire_has_unknown_seats(shape, holders[i])) {
             packer_fail(pack, "has holders beyond the swarm's seats");
         }
@@ -78,9 +78,9 @@ static void pack_seats(struct packer *pack, struct round_table *table) {
         if ((table->declared >> seat & 1) == 0) {
             continue;
         }
-        packer_u64(pack, &member->tokens);
-        packer_u64(pack, &member->weight);
-        packer_bytes(pack, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
+        pack_u64(pack, &member->tokens);
+        pack_u64(pack, &member->weight);
+        pack_bytes(pack, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
         if (member->tokens > INT64_MAX || member->weight > INT64_MAX / SWARM_MEMBERS_MAX) {
             packer_fail(pack, "has a weight or token count above the maximum");
         }
@@ -90,9 +90,9 @@ static void pack_seats(struct packer *pack, struct round_table *table) {
 static void pack_plans(struct packer *pack, const struct wire_shape *shape,
                        struct slice_plan *plans) {
     for (uint32_t i = 0; i < shape->slice_count; i++) {
-        packer_uint(pack, &plans[i].owner, 1);
-        packer_uint(pack, &plans[i].epoch, 2);
-        packer_u64(pack, &plans[i].expected);
+        pack_uint(pack, &plans[i].owner, 1);
+        pack_uint(pack, &plans[i].epoch, 2);
+        pack_u64(pack, &plans[i].expected);
         if (plans[i].owner >= shape->members_max ||
             wire_has_unknown_seats(shape, plans[i].expected)) {
             packer_fail(pack, "has a slice with seats beyond the swarm's");
@@ -100,12 +100,12 @@ static void pack_plans(struct packer *pack, const struct wire_shape *shape,
     }
 }
 
-void wire_body_table(struct packer *pack, const struct wire_shape *shape,
+void wire_pack_table(struct packer *pack, const struct wire_shape *shape,
                      struct round_table *table) {
     bool reads = pack->mode == PACKER_READ;
     size_t bytes = shape->slice_count * sizeof(struct hash);
-    packer_u32(pack, &table->version);
-    packer_u64(pack, &table->declared);
+    pack_u32(pack, &table->version);
+    pack_u64(pack, &table->declared);
     if (table->version == 0 || wire_has_unknown_seats(shape, table->declared)) {
         packer_fail(pack, "has version 0, or declares seats beyond the swarm's");
     }
@@ -119,41 +119,41 @@ void wire_body_table(struct packer *pack, const struct wire_shape *shape,
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         struct hash *hashes = table->hashes + (size_t)seat * shape->slice_count;
         if ((table->declared >> seat & 1) != 0) {
-            packer_bytes(pack, hashes, bytes);
+            pack_bytes(pack, hashes, bytes);
         } else if (reads) {
             memset(hashes, 0, bytes);
         }
     }
 }
 
-enum code { CODE_ZERO, CODE_LAST, CODE_GIVEN, CODE_NONE };
+enum code { CODE_ZERO, CODE_REPEATED, CODE_FULL, CODE_MASK };
 
 /* The values that the rows of a report gave last. */
-struct rows {
+struct last_values {
     uint64_t epoch, received, contributors;
 };
 
 enum mark {
     MARK_RESULT = 1,
-    MARK_EPOCH = 1, /* shift of each two-bit code */
-    MARK_RECEIVED = 3,
-    MARK_CONTRIBUTORS = 5,
+    MARK_EPOCH_SHIFT = 1, /* shift of each two-bit code */
+    MARK_RECEIVED_SHIFT = 3,
+    MARK_CONTRIBUTORS_SHIFT = 5,
     MARK_REJECTED = 1 << 7,
 };
 
-static uint32_t code_of(uint64_t value, uint64_t last) {
+static uint32_t value_code(uint64_t value, uint64_t last) {
     if (value == 0) {
         return CODE_ZERO;
     }
-    return value == last ? CODE_LAST : CODE_GIVEN;
+    return value == last ? CODE_REPEATED : CODE_FULL;
 }
 
-static uint32_t marks_of(const struct slice_report *row, const struct rows *last) {
+static uint32_t row_marks(const struct slice_report *row, const struct last_values *last) {
     uint32_t marks = row->has_result != 0 ? MARK_RESULT : 0;
-    marks |= code_of(row->epoch, last->epoch) << MARK_EPOCH;
-    marks |= code_of(row->received, last->received) << MARK_RECEIVED;
-    marks |= code_of(row->has_result != 0 ? row->contributors : 0, last->contributors)
-             << MARK_CONTRIBUTORS;
+    marks |= value_code(row->epoch, last->epoch) << MARK_EPOCH_SHIFT;
+    marks |= value_code(row->received, last->received) << MARK_RECEIVED_SHIFT;
+    marks |= value_code(row->has_result != 0 ? row->contributors : 0, last->contributors)
+             << MARK_CONTRIBUTORS_SHIFT;
     return marks | (row->rejected != 0 ? MARK_REJECTED : 0);
 }
 
@@ -161,47 +161,48 @@ static uint32_t marks_of(const struct slice_report *row, const struct rows *last
 static uint64_t pack_value(struct packer *pack, uint64_t value, size_t bytes) {
     uint32_t narrow = (uint32_t)value;
     if (bytes == 2) {
-        packer_uint(pack, &narrow, 2);
+        pack_uint(pack, &narrow, 2);
         return narrow;
     }
-    packer_u64(pack, &value);
+    pack_u64(pack, &value);
     return value;
 }
 
-static uint64_t pack_coded(struct packer *pack, uint32_t code, uint64_t value, size_t bytes,
-                           uint64_t *last) {
+static uint64_t pack_coded_value(struct packer *pack, uint32_t code, uint64_t value, size_t bytes,
+                                 uint64_t *last) {
     if (code == CODE_ZERO) {
         return 0;
     }
-    if (code == CODE_GIVEN) {
+    if (code == CODE_FULL) {
         value = pack_value(pack, value, bytes);
         if (value == 0 || value == *last) {
             packer_fail(pack, "has a row that gives a zero or repeated value in full");
         }
         *last = value;
-    } else if (code != CODE_LAST || *last == 0) {
+    } else if (code != CODE_REPEATED || *last == 0) {
         packer_fail(pack, "has a row that repeats a value before any was given");
     }
     return *last;
 }
 
 static void pack_row(struct packer *pack, const struct wire_shape *shape, struct slice_report *row,
-                     struct rows *last) {
+                     struct last_values *last) {
     struct slice_report packed = *row;
-    uint32_t marks = marks_of(row, last);
-    packer_uint(pack, &marks, 1);
-    uint32_t epoch = marks >> MARK_EPOCH & CODE_NONE;
-    uint32_t received = marks >> MARK_RECEIVED & CODE_NONE;
-    uint32_t contributors = marks >> MARK_CONTRIBUTORS & CODE_NONE;
+    uint32_t marks = row_marks(row, last);
+    pack_uint(pack, &marks, 1);
+    uint32_t epoch = marks >> MARK_EPOCH_SHIFT & CODE_MASK;
+    uint32_t received = marks >> MARK_RECEIVED_SHIFT & CODE_MASK;
+    uint32_t contributors = marks >> MARK_CONTRIBUTORS_SHIFT & CODE_MASK;
     packed.has_result = marks & MARK_RESULT;
-    packed.epoch = (uint32_t)pack_coded(pack, epoch, row->epoch, 2, &last->epoch);
-    packed.received = pack_coded(pack, received, row->received, 8, &last->received);
-    packed.contributors = pack_coded(pack, contributors, row->contributors, 8, &last->contributors);
+    packed.epoch = (uint32_t)pack_coded_value(pack, epoch, row->epoch, 2, &last->epoch);
+    packed.received = pack_coded_value(pack, received, row->received, 8, &last->received);
+    packed.contributors =
+        pack_coded_value(pack, contributors, row->contributors, 8, &last->contributors);
     if ((marks & MARK_REJECTED) != 0) {
-        packer_u64(pack, &packed.rejected);
+        pack_u64(pack, &packed.rejected);
     }
     if (packed.has_result != 0) {
-        packer_bytes(pack, packed.hash.bytes, HASH_BYTES);
+        pack_bytes(pack, packed.hash.bytes, HASH_BYTES);
     }
     if (marks == 0 || ((marks & MARK_REJECTED) != 0 && packed.rejected == 0) ||
         (packed.has_result == 0 && contributors != CODE_ZERO)) {
@@ -218,23 +219,23 @@ static void pack_row(struct packer *pack, const struct wire_shape *shape, struct
 /* The lengths of the run that begins at row `at`. */
 static void find_run(const struct slice_report *reports, uint32_t at, uint32_t count,
                      uint32_t *zero_rows, uint32_t *rows) {
-    static const struct rows NOTHING;
+    static const struct last_values NOTHING;
     uint32_t first = at;
-    while (first < count && marks_of(&reports[first], &NOTHING) == 0) {
+    while (first < count && row_marks(&reports[first], &NOTHING) == 0) {
         first++;
     }
     uint32_t end = first;
-    while (end < count && marks_of(&reports[end], &NOTHING) != 0) {
+    while (end < count && row_marks(&reports[end], &NOTHING) != 0) {
         end++;
     }
     *zero_rows = first - at;
     *rows = end - first;
 }
 
-void wire_body_reports(struct packer *pack, const struct wire_shape *shape,
+void wire_pack_reports(struct packer *pack, const struct wire_shape *shape,
                        struct slice_report *reports) {
     const uint32_t count = shape->slice_count;
-    struct rows last = {0};
+    struct last_values last = {0};
     uint32_t at = 0;
     if (pack->mode == PACKER_READ) {
         memset(reports, 0, count * sizeof *reports);
@@ -245,8 +246,8 @@ void wire_body_reports(struct packer *pack, const struct wire_shape *shape,
         if (pack->mode != PACKER_READ) {
             find_run(reports, at, count, &zero_rows, &rows);
         }
-        packer_uint(pack, &zero_rows, 2);
-        packer_uint(pack, &rows, 2);
+        pack_uint(pack, &zero_rows, 2);
+        pack_uint(pack, &rows, 2);
         if (zero_rows + rows > count - at || (zero_rows == 0 && at > 0) ||
             (rows == 0 && zero_rows < count - at)) {
             packer_fail(pack, "has runs of rows that are not in normal form");
@@ -259,10 +260,10 @@ void wire_body_reports(struct packer *pack, const struct wire_shape *shape,
     }
 }
 
-size_t wire_body_max(const struct wire_shape *shape) {
+size_t wire_body_bytes_max(const struct wire_shape *shape) {
     size_t slices = shape->slice_count;
     size_t members = shape->members_max;
-    size_t entry = ENTRY_RECORD_MAX + HASH_BYTES + slices * sizeof(uint64_t) -
+    size_t entry = ENTRY_RECORD_BYTES_MAX + HASH_BYTES + slices * sizeof(uint64_t) -
                    (SWARM_SLICES_MAX - slices) * ENTRY_SLICE_BYTES -
                    (SWARM_MEMBERS_MAX - members) * (ENTRY_SEAT_BYTES + 16 + ENTRY_SIGNATURE_BYTES);
     size_t table = TABLE_HEAD_BYTES + slices * TABLE_SLICE_BYTES +

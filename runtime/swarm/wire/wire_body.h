@@ -7,19 +7,19 @@
 
 /* wire.h defines the layouts. A packer that reads fills the whole argument, arrays included; any
  * other packer leaves it unchanged. */
-void wire_body_entry(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
+void wire_pack_entry(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
                      struct hash *base);
-void wire_body_proposal(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
+void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
                         uint64_t *holders);
-void wire_body_table(struct packer *pack, const struct wire_shape *shape,
+void wire_pack_table(struct packer *pack, const struct wire_shape *shape,
                      struct round_table *table);
-void wire_body_reports(struct packer *pack, const struct wire_shape *shape,
+void wire_pack_reports(struct packer *pack, const struct wire_shape *shape,
                        struct slice_report *reports);
 
 /* wire_has_unknown_seats: whether the bits contain a seat at or above members_max. */
 bool wire_has_unknown_seats(const struct wire_shape *shape, uint64_t seats);
 
-/* wire_body_max: bytes of the longest body. */
-size_t wire_body_max(const struct wire_shape *shape);
+/* wire_body_bytes_max: bytes of the longest body. */
+size_t wire_body_bytes_max(const struct wire_shape *shape);
 
 #endif

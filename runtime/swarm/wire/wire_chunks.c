@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-void wire_put_length(uint8_t payload[static WIRE_LENGTH_BYTES], size_t count) {
+void wire_write_length(uint8_t payload[static WIRE_LENGTH_BYTES], size_t count) {
     uint32_t length = (uint32_t)count;
-    struct packer pack = packer_writing(payload, WIRE_LENGTH_BYTES);
+    struct packer pack = packer_begin_write(payload, WIRE_LENGTH_BYTES);
     ASSERT(count >= WIRE_LENGTH_BYTES && count <= UINT32_MAX);
-    packer_u32(&pack, &length);
+    pack_u32(&pack, &length);
 }
 
-struct frame wire_chunk(const struct frame *whole, size_t count, size_t offset) {
+struct frame wire_chunk_header(const struct frame *whole, size_t count, size_t offset) {
     ASSERT(offset < count);
     size_t rest = count - offset;
     struct frame chunk = *whole;
@@ -21,7 +21,7 @@ struct frame wire_chunk(const struct frame *whole, size_t count, size_t offset) 
 }
 
 /* Whether two chunks belong to the same message: all fields but offset and length agree. */
-static bool same_message(const struct frame *a, const struct frame *b) {
+static bool is_same_message(const struct frame *a, const struct frame *b) {
     return a->kind == b->kind && a->epoch == b->epoch && a->round == b->round &&
            a->slice == b->slice && a->session == b->session;
 }
@@ -29,8 +29,8 @@ static bool same_message(const struct frame *a, const struct frame *b) {
 static bool begin_payload(struct wire_chunks *chunks, const struct frame *frame,
                           const uint8_t *bytes) {
     uint32_t length = 0;
-    struct packer pack = packer_reading(bytes, frame->length);
-    packer_u32(&pack, &length);
+    struct packer pack = packer_begin_read(bytes, frame->length);
+    pack_u32(&pack, &length);
     chunks->received_bytes = 0;
     chunks->payload_bytes = length;
     chunks->frame = *frame;
@@ -46,12 +46,12 @@ enum wire_progress wire_chunks_add(struct wire_chunks *chunks, const struct fram
                                    const uint8_t *bytes, const uint8_t **payload) {
     bool begins = frame->offset == 0;
     bool is_valid =
-        wire_is_chunked(frame->kind) &&
-        (begins ? begin_payload(chunks, frame, bytes)
-                : frame->offset == chunks->received_bytes && same_message(frame, &chunks->frame));
-    if (!is_valid ||
-        frame->length !=
-            wire_chunk(&chunks->frame, chunks->payload_bytes, chunks->received_bytes).length) {
+        wire_is_chunked(frame->kind) && (begins ? begin_payload(chunks, frame, bytes)
+                                                : frame->offset == chunks->received_bytes &&
+                                                      is_same_message(frame, &chunks->frame));
+    if (!is_valid || frame->length != wire_chunk_header(&chunks->frame, chunks->payload_bytes,
+                                                        chunks->received_bytes)
+                                          .length) {
         chunks->received_bytes = 0;
         return WIRE_INVALID;
     }

@@ -8,18 +8,18 @@
 #include <string.h>
 
 static void pack_keys(struct packer *pack, struct public_keys *keys) {
-    packer_bytes(pack, keys->curve, KEY_BYTES);
-    packer_bytes(pack, keys->sign, KEY_BYTES);
+    pack_bytes(pack, keys->curve, KEY_BYTES);
+    pack_bytes(pack, keys->sign, KEY_BYTES);
 }
 
 /* The signed fields, in the order of the layout. */
 static void pack_introduction(struct packer *pack, struct wire_introduction *introduction) {
-    packer_u32(pack, &introduction->version);
-    packer_u64(pack, &introduction->start_id);
+    pack_u32(pack, &introduction->version);
+    pack_u64(pack, &introduction->start_id);
     pack_keys(pack, &introduction->keys);
-    packer_bytes(pack, introduction->manifest.bytes, HASH_BYTES);
-    packer_text(pack, introduction->name, sizeof introduction->name);
-    packer_text(pack, introduction->address, sizeof introduction->address);
+    pack_bytes(pack, introduction->manifest.bytes, HASH_BYTES);
+    pack_text(pack, introduction->name, sizeof introduction->name);
+    pack_text(pack, introduction->address, sizeof introduction->address);
 }
 
 static const char *name_error(const char *name) {
@@ -31,7 +31,7 @@ static const char *name_error(const char *name) {
 }
 
 /* Only numeric hosts: the receiver would block while it resolves a host name. */
-static const char *dialled_error(const char *address) {
+static const char *connect_address_error(const char *address) {
     union numeric_address number;
     const char *error = address_error(address);
     return error != NULL || numeric_address_parse(address, &number) > 0
@@ -40,7 +40,7 @@ static const char *dialled_error(const char *address) {
 }
 
 /* "tcp://:PORT" is valid if it is an address once a host is inserted. */
-static const char *listening_error(const char *address) {
+static const char *listen_address_error(const char *address) {
     static const char NO_HOST[] = "tcp://";
     const size_t prefix = sizeof NO_HOST - 1;
     char whole[MESSAGE_ADDRESS_BYTES] = "tcp://0";
@@ -49,7 +49,7 @@ static const char *listening_error(const char *address) {
         return NULL;
     }
     if (strncmp(address, "tcp://:", prefix + 1) != 0) {
-        return dialled_error(address);
+        return connect_address_error(address);
     }
     memcpy(whole + prefix + 1, address + prefix, length - prefix);
     return address_error(whole);
@@ -57,7 +57,7 @@ static const char *listening_error(const char *address) {
 
 static void introduction_hash(const struct wire_introduction *introduction, struct hash *hash) {
     struct hash_state state;
-    struct packer pack = packer_hashing(&state);
+    struct packer pack = packer_begin_hash(&state);
     hash_begin(&state);
     pack_introduction(&pack, (struct wire_introduction *)(uintptr_t)introduction);
     *hash = hash_end(&state);
@@ -71,7 +71,7 @@ void wire_sign_introduction(const struct key_pairs *keys, struct wire_introducti
     keys_sign(keys, CONTEXT, hash.bytes, HASH_BYTES, introduction->signature.bytes);
 }
 
-bool wire_introduction_verified(const struct wire_introduction *introduction) {
+bool wire_introduction_is_signed(const struct wire_introduction *introduction) {
     struct hash hash;
     introduction_hash(introduction, &hash);
     return keys_verify(introduction->keys.sign, CONTEXT, hash.bytes, HASH_BYTES,
@@ -80,11 +80,11 @@ bool wire_introduction_verified(const struct wire_introduction *introduction) {
 
 size_t wire_write_introduction(const struct wire_introduction *introduction, uint8_t *payload) {
     struct wire_introduction *unconst = (struct wire_introduction *)(uintptr_t)introduction;
-    struct packer pack = packer_writing(payload, WIRE_INTRODUCTION_MAX);
+    struct packer pack = packer_begin_write(payload, WIRE_INTRODUCTION_BYTES_MAX);
     ASSERT(name_error(introduction->name) == NULL);
-    ASSERT(listening_error(introduction->address) == NULL);
+    ASSERT(listen_address_error(introduction->address) == NULL);
     pack_introduction(&pack, unconst);
-    packer_bytes(&pack, unconst->signature.bytes, SIGNATURE_BYTES);
+    pack_bytes(&pack, unconst->signature.bytes, SIGNATURE_BYTES);
     ASSERT(pack.error == NULL);
     return pack.at;
 }
@@ -92,15 +92,15 @@ size_t wire_write_introduction(const struct wire_introduction *introduction, uin
 const char *wire_read_introduction(const uint8_t *payload, size_t count,
                                    struct wire_introduction *introduction) {
     struct wire_introduction read = {.version = 0};
-    struct packer pack = packer_reading(payload, count);
+    struct packer pack = packer_begin_read(payload, count);
     pack_introduction(&pack, &read);
-    packer_bytes(&pack, read.signature.bytes, SIGNATURE_BYTES);
+    pack_bytes(&pack, read.signature.bytes, SIGNATURE_BYTES);
     const char *error = packer_end(&pack);
     if (error == NULL) {
         error = name_error(read.name);
     }
     if (error == NULL) {
-        error = listening_error(read.address);
+        error = listen_address_error(read.address);
     }
     if (error == NULL) {
         *introduction = read;
@@ -129,8 +129,8 @@ void wire_sign_proof(const struct key_pairs *keys, const struct public_keys *tra
     keys_sign(keys, PROOF_CONTEXT, hash.bytes, HASH_BYTES, proof->signature.bytes);
 }
 
-bool wire_proof_verified(const struct wire_proof *proof, const struct public_keys *tracker,
-                         const uint8_t channel[static KEY_BYTES]) {
+bool wire_proof_is_signed(const struct wire_proof *proof, const struct public_keys *tracker,
+                          const uint8_t channel[static KEY_BYTES]) {
     const struct hash hash = proof_hash(&proof->keys, tracker, channel);
     return keys_verify(proof->keys.sign, PROOF_CONTEXT, hash.bytes, HASH_BYTES,
                        proof->signature.bytes);
@@ -138,11 +138,11 @@ bool wire_proof_verified(const struct wire_proof *proof, const struct public_key
 
 static void pack_proof(struct packer *pack, struct wire_proof *proof) {
     pack_keys(pack, &proof->keys);
-    packer_bytes(pack, proof->signature.bytes, SIGNATURE_BYTES);
+    pack_bytes(pack, proof->signature.bytes, SIGNATURE_BYTES);
 }
 
 size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
-    struct packer pack = packer_writing(payload, WIRE_PROOF_BYTES);
+    struct packer pack = packer_begin_write(payload, WIRE_PROOF_BYTES);
     pack_proof(&pack, (struct wire_proof *)(uintptr_t)proof);
     ASSERT(pack.error == NULL);
     return pack.at;
@@ -150,7 +150,7 @@ size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
 
 const char *wire_read_proof(const uint8_t *payload, size_t count, struct wire_proof *proof) {
     struct wire_proof read = {.signature = {{0}}};
-    struct packer pack = packer_reading(payload, count);
+    struct packer pack = packer_begin_read(payload, count);
     pack_proof(&pack, &read);
     const char *error = packer_end(&pack);
     if (error == NULL) {
@@ -160,31 +160,31 @@ const char *wire_read_proof(const uint8_t *payload, size_t count, struct wire_pr
 }
 
 static void pack_address_book(struct packer *pack, struct wire_address_book *book) {
-    packer_u32(pack, &book->version);
-    packer_u32(pack, &book->timing.heartbeat_ms);
-    packer_u32(pack, &book->timing.silence_ms);
-    packer_u32(pack, &book->timing.train_ms);
-    packer_u32(pack, &book->timing.exchange_ms);
-    packer_u32(pack, &book->timing.round_ms);
-    uint32_t count = packer_count(pack, &book->count, SWARM_MEMBERS_MAX);
+    pack_u32(pack, &book->version);
+    pack_u32(pack, &book->timing.heartbeat_ms);
+    pack_u32(pack, &book->timing.silence_ms);
+    pack_u32(pack, &book->timing.train_ms);
+    pack_u32(pack, &book->timing.exchange_ms);
+    pack_u32(pack, &book->timing.round_ms);
+    uint32_t count = pack_count(pack, &book->count, SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         pack_keys(pack, &book->members[i].keys);
-        packer_text(pack, book->members[i].address, sizeof book->members[i].address);
+        pack_text(pack, book->members[i].address, sizeof book->members[i].address);
     }
 }
 
-static bool share_a_key(const struct public_keys *a, const struct public_keys *b) {
+static bool has_equal_key(const struct public_keys *a, const struct public_keys *b) {
     return memcmp(a->curve, b->curve, KEY_BYTES) == 0 || memcmp(a->sign, b->sign, KEY_BYTES) == 0;
 }
 
-static const char *member_error(const struct wire_address_book *book, uint32_t index) {
+static const char *address_book_member_error(const struct wire_address_book *book, uint32_t index) {
     const struct wire_member *member = &book->members[index];
     for (uint32_t i = 0; i < index; i++) {
-        if (share_a_key(&book->members[i].keys, &member->keys)) {
+        if (has_equal_key(&book->members[i].keys, &member->keys)) {
             return "has the same key twice";
         }
     }
-    return member->address[0] == '\0' ? NULL : dialled_error(member->address);
+    return member->address[0] == '\0' ? NULL : connect_address_error(member->address);
 }
 
 static const char *address_book_error(const struct wire_address_book *book) {
@@ -198,13 +198,13 @@ static const char *address_book_error(const struct wire_address_book *book) {
     }
     const char *error = NULL;
     for (uint32_t i = 0; i < book->count && error == NULL; i++) {
-        error = member_error(book, i);
+        error = address_book_member_error(book, i);
     }
     return error;
 }
 
 size_t wire_write_address_book(const struct wire_address_book *book, uint8_t *payload) {
-    struct packer pack = packer_writing(payload, WIRE_ADDRESS_BOOK_MAX);
+    struct packer pack = packer_begin_write(payload, WIRE_ADDRESS_BOOK_BYTES_MAX);
     ASSERT(address_book_error(book) == NULL);
     pack_address_book(&pack, (struct wire_address_book *)(uintptr_t)book);
     ASSERT(pack.error == NULL);
@@ -214,7 +214,7 @@ size_t wire_write_address_book(const struct wire_address_book *book, uint8_t *pa
 const char *wire_read_address_book(const uint8_t *payload, size_t count,
                                    struct wire_address_book *book) {
     struct wire_address_book read = {.version = 0};
-    struct packer pack = packer_reading(payload, count);
+    struct packer pack = packer_begin_read(payload, count);
     pack_address_book(&pack, &read);
     const char *error = packer_end(&pack);
     if (error == NULL) {

@@ -18,12 +18,12 @@ struct declaration {
 static struct hash declaration_hash(const struct wire_shape *shape,
                                     struct declaration declaration) {
     struct hash_state state;
-    struct packer pack = packer_hashing(&state);
+    struct packer pack = packer_begin_hash(&state);
     hash_begin(&state);
     hash_add(&state, shape->swarm.bytes, HASH_BYTES);
-    packer_u32(&pack, &declaration.session);
-    packer_u32(&pack, &declaration.round);
-    packer_u64(&pack, &declaration.tokens);
+    pack_u32(&pack, &declaration.session);
+    pack_u32(&pack, &declaration.round);
+    pack_u64(&pack, &declaration.tokens);
     hash_add(&state, declaration.hashes, shape->slice_count * sizeof *declaration.hashes);
     return hash_end(&state);
 }
@@ -34,13 +34,13 @@ static struct hash result_hash(const struct wire_shape *shape, const struct mess
     uint32_t epoch = message->epoch;
     uint64_t contributors = message->contributors;
     struct hash_state state;
-    struct packer pack = packer_hashing(&state);
+    struct packer pack = packer_begin_hash(&state);
     hash_begin(&state);
     hash_add(&state, shape->swarm.bytes, HASH_BYTES);
-    packer_u32(&pack, &round);
-    packer_u32(&pack, &slice);
-    packer_u32(&pack, &epoch);
-    packer_u64(&pack, &contributors);
+    pack_u32(&pack, &round);
+    pack_u32(&pack, &slice);
+    pack_u32(&pack, &epoch);
+    pack_u64(&pack, &contributors);
     hash_add(&state, message->hash.bytes, HASH_BYTES);
     return hash_end(&state);
 }
@@ -64,20 +64,21 @@ void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
     }
 }
 
-static bool signed_by(const struct identity *id, const char *context, const struct hash *hash,
-                      const struct signature *signature) {
+static bool is_signed_by(const struct identity *id, const char *context, const struct hash *hash,
+                         const struct signature *signature) {
     return keys_verify(id->bytes, context, hash->bytes, HASH_BYTES, signature->bytes);
 }
 
-static bool entry_verified(const uint8_t tracker_key[static KEY_BYTES], const struct entry *entry) {
+static bool is_entry_verified(const uint8_t tracker_key[static KEY_BYTES],
+                              const struct entry *entry) {
     const struct hash hash = entry_hash(entry);
     return hash_equal(&hash, &entry->hash) && ledger_signatures_error(tracker_key, entry) == NULL;
 }
 
 /* The tracker decides which seat owns a slice, so the plans are only range-checked. The hashes must
  * be signed by the members that declared them. */
-static bool table_verified(const struct wire_shape *shape, const struct entry *open,
-                           const struct round_table *table) {
+static bool is_table_verified(const struct wire_shape *shape, const struct entry *open,
+                              const struct round_table *table) {
     if (open == NULL || open->kind != ENTRY_OPEN || open->round != table->round) {
         return false;
     }
@@ -100,39 +101,39 @@ static bool table_verified(const struct wire_shape *shape, const struct entry *o
                                      .tokens = table->members[seat].tokens,
                                      .hashes = table->hashes + (size_t)seat * shape->slice_count});
             verified =
-                signed_by(&open->seats[seat].id, DECLARATION, &hash, &table->signatures[seat]);
+                is_signed_by(&open->seats[seat].id, DECLARATION, &hash, &table->signatures[seat]);
         }
     }
     return verified;
 }
 
-static bool result_verified(const struct wire_shape *shape, const struct message *message,
-                            const uint8_t *bulk, size_t bulk_bytes) {
+static bool is_result_verified(const struct wire_shape *shape, const struct message *message,
+                               const uint8_t *bulk, size_t bulk_bytes) {
     const struct hash signed_hash = result_hash(shape, message);
     const struct hash hash = hash_of(bulk, bulk_bytes);
     return hash_equal(&hash, &message->hash) &&
-           signed_by(&message->owner, RESULT, &signed_hash, &message->signature);
+           is_signed_by(&message->owner, RESULT, &signed_hash, &message->signature);
 }
 
-bool wire_verified(const struct wire_shape *shape, const uint8_t tracker_key[static KEY_BYTES],
-                   const struct entry *open, struct message *message, const uint8_t *bulk,
-                   size_t bulk_bytes) {
+bool wire_is_verified(const struct wire_shape *shape, const uint8_t tracker_key[static KEY_BYTES],
+                      const struct entry *open, struct message *message, const uint8_t *bulk,
+                      size_t bulk_bytes) {
     struct hash hash;
     switch (message->kind) {
     case MESSAGE_DECLARE:
         hash = declared_hash(shape, message);
-        return signed_by(&message->from, DECLARATION, &hash, &message->signature);
+        return is_signed_by(&message->from, DECLARATION, &hash, &message->signature);
     case MESSAGE_VOTE:
-        return ledger_signed_by(message->from.bytes, &message->hash, &message->signature);
+        return ledger_is_signed_by(message->from.bytes, &message->hash, &message->signature);
     case MESSAGE_ENTRY:
-        return entry_verified(tracker_key, message->entry);
+        return is_entry_verified(tracker_key, message->entry);
     case MESSAGE_TABLE:
-        return table_verified(shape, open, message->table);
+        return is_table_verified(shape, open, message->table);
     case MESSAGE_CONTRIBUTION:
         message->hash = hash_of(bulk, bulk_bytes);
         return true;
     case MESSAGE_RESULT:
-        return result_verified(shape, message, bulk, bulk_bytes);
+        return is_result_verified(shape, message, bulk, bulk_bytes);
     default:
         return true;
     }

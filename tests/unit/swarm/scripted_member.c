@@ -37,12 +37,12 @@ void scripted_open(struct scripted_member *member, uint8_t number,
     member->start_number = 1000 + number;
     member->shape = (struct wire_shape){
         .slice_count = SCRIPTED_SLICES, .members_max = MEMBERS_MAX, .swarm = *manifest};
-    size_t payload_max = wire_payload_max(&member->shape);
+    size_t payload_max = wire_payload_bytes_max(&member->shape);
     member->payload = region_alloc(&member->region, payload_max, 1);
     member->pieces.bytes = region_alloc(&member->region, FRAME_PAYLOAD_MAX, 1);
     member->pieces.capacity = FRAME_PAYLOAD_MAX;
     wire_arrays_bind(&member->shape,
-                     region_alloc(&member->region, wire_arrays_bytes(&member->shape), 1),
+                     region_alloc(&member->region, wire_arrays_size(&member->shape), 1),
                      &member->arrays);
     struct messenger_options options = {
         .keys = &member->keys, .peers_max = 2, .queued_frames = QUEUED};
@@ -60,8 +60,8 @@ static void say(struct scripted_member *member, struct message *message) {
     struct frame frame;
     message->session = member->session;
     wire_sign(&member->shape, &member->keys, message);
-    (void)wire_write(&member->shape, message, 0, &frame, member->payload,
-                     wire_payload_max(&member->shape));
+    (void)wire_write_message(&member->shape, message, 0, &frame, member->payload,
+                             wire_payload_bytes_max(&member->shape));
     (void)messenger_send(member->messenger, member->tracker.curve, CHANNEL_CONTROL, &frame,
                          member->payload);
 }
@@ -69,10 +69,10 @@ static void say(struct scripted_member *member, struct message *message) {
 static void introduce(struct scripted_member *member) {
     struct wire_introduction who = {.keys = member->keys.public_keys,
                                     .name = "scripted",
-                                    .version = SWARM_PROTOCOL,
+                                    .version = SWARM_PROTOCOL_VERSION,
                                     .start_id = member->start_number,
                                     .manifest = member->manifest};
-    uint8_t payload[WIRE_INTRODUCTION_MAX];
+    uint8_t payload[WIRE_INTRODUCTION_BYTES_MAX];
     wire_sign_introduction(&member->keys, &who);
     size_t count = wire_write_introduction(&who, payload);
     const struct frame frame = {.kind = WIRE_INTRODUCE, .length = (uint32_t)count};
@@ -173,13 +173,13 @@ static void hear_message(struct scripted_member *member, const struct frame *fra
     const uint8_t *bulk;
     size_t bulk_bytes;
     const struct entry *open = member->open.round > 0 ? &member->open : NULL;
-    const char *wrong = wire_read(&member->shape, frame, payload, count, &member->arrays, &message,
-                                  &bulk, &bulk_bytes);
+    const char *wrong = wire_read_message(&member->shape, frame, payload, count, &member->arrays,
+                                          &message, &bulk, &bulk_bytes);
     if (wrong == NULL && message.kind == MESSAGE_TABLE && message.round != member->open.round) {
         return;
     }
     if (wrong == NULL &&
-        !wire_verified(&member->shape, member->tracker.sign, open, &message, bulk, bulk_bytes)) {
+        !wire_is_verified(&member->shape, member->tracker.sign, open, &message, bulk, bulk_bytes)) {
         wrong = "a message that is not signed as it must be";
     }
     if (wrong == NULL && message.incarnation < member->incarnation) {
@@ -233,9 +233,9 @@ static void hear_frame(struct scripted_member *member, const struct messenger_ev
     } else if (frame->kind == WIRE_REJECTED) {
         memcpy(member->reason, payload, frame->length);
         member->reason[frame->length] = '\0';
-    } else if (frame->kind < WIRE_MACHINE_KINDS && !wire_is_chunked(frame->kind)) {
+    } else if (frame->kind < WIRE_STATE_MACHINE_KINDS && !wire_is_chunked(frame->kind)) {
         hear_message(member, frame, payload, frame->length);
-    } else if (frame->kind < WIRE_MACHINE_KINDS) {
+    } else if (frame->kind < WIRE_STATE_MACHINE_KINDS) {
         enum wire_progress part = wire_chunks_add(&member->pieces, frame, payload, &payload);
         if (part == WIRE_COMPLETE) {
             struct frame whole = member->pieces.frame;

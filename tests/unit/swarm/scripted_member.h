@@ -24,8 +24,8 @@ struct scripted_member {
     uint8_t *payload;
 
     bool is_connected, is_admitted, has_left, is_replaced;
-    uint32_t opened;                /* connections with the tracker so far */
-    char reason[WIRE_REASON_BYTES]; /* of a rejection; "": none */
+    uint32_t opened;                       /* connections with the tracker so far */
+    char reason[WIRE_REJECT_REASON_BYTES]; /* of a rejection; "": none */
     uint32_t roster_version, roster_count;
     struct swarm_timing timing;
     uint64_t start_number, report_number;

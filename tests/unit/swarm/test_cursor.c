@@ -67,12 +67,13 @@ static void cursor_takes_back_a_range_from_the_middle_of_a_row(void **state) {
 
 static void cursor_skips_what_its_list_has_no_row_for(void **state) {
     (void)state;
-    static struct data_cursor cursor = {.position = 4 * SWARM_RETURNED_MAX};
-    for (uint64_t row = 0; row <= SWARM_RETURNED_MAX; row++) {
+    static struct data_cursor cursor = {.position = 4 * SWARM_RETURNED_RANGES_MAX};
+    for (uint64_t row = 0; row <= SWARM_RETURNED_RANGES_MAX; row++) {
         cursor_return(&cursor, (struct sample_range){3 * row, 3 * row + 1});
     }
-    assert_int_equal(cursor.returned_count, SWARM_RETURNED_MAX);
-    assert_int_equal(cursor.returned[SWARM_RETURNED_MAX - 1].begin, 3 * (SWARM_RETURNED_MAX - 1));
+    assert_int_equal(cursor.returned_count, SWARM_RETURNED_RANGES_MAX);
+    assert_int_equal(cursor.returned[SWARM_RETURNED_RANGES_MAX - 1].begin,
+                     3 * (SWARM_RETURNED_RANGES_MAX - 1));
 }
 
 int main(void) {

@@ -55,7 +55,7 @@ static void records_and_lines_read_back(void **state) {
 
 static void the_longest_entry_has_room(void **state) {
     (void)state;
-    uint8_t *record = malloc(ENTRY_RECORD_MAX);
+    uint8_t *record = malloc(ENTRY_RECORD_BYTES_MAX);
     char *line = malloc(LEDGER_LINE_MAX);
     assert_true(record != NULL && line != NULL);
     entry_fixture_init(&fixture, SWARM_MEMBERS_MAX, slices, SWARM_SLICES_MAX);
@@ -67,17 +67,17 @@ static void the_longest_entry_has_room(void **state) {
         }
         entry.signatures[i].seat = i;
     }
-    for (uint64_t i = 0; i < SWARM_RETURNED_MAX; i++) {
+    for (uint64_t i = 0; i < SWARM_RETURNED_RANGES_MAX; i++) {
         uint64_t begin = INT64_MAX / 2 + 2 * i;
         entry.cursor.returned[i] = (struct sample_range){begin, begin + 1};
     }
-    entry.cursor.returned_count = SWARM_RETURNED_MAX;
+    entry.cursor.returned_count = SWARM_RETURNED_RANGES_MAX;
     entry.cursor.position = INT64_MAX;
     entry.signature_count = SWARM_MEMBERS_MAX;
     entry.hash = entry_hash(&entry);
     assert_null(entry_error(&entry));
-    assert_int_equal(entry_write(&entry, record, ENTRY_RECORD_MAX), ENTRY_RECORD_MAX);
-    assert_null(entry_read(record, ENTRY_RECORD_MAX, read_slices, SWARM_SLICES_MAX, &read));
+    assert_int_equal(entry_write(&entry, record, ENTRY_RECORD_BYTES_MAX), ENTRY_RECORD_BYTES_MAX);
+    assert_null(entry_read(record, ENTRY_RECORD_BYTES_MAX, read_slices, SWARM_SLICES_MAX, &read));
     assert_same();
     struct text text = text_over(line, LEDGER_LINE_MAX);
     ledger_line_write(&entry, &text);

@@ -54,9 +54,10 @@ static void begin(void) {
     scene.options.replica = &scene.replica;
     scene.options.manifest = hash_of("manifest", 8);
     memcpy(scene.options.tracker.sign, scene.fixture.tracker.public_keys.sign, KEY_BYTES);
-    struct member_start start = {.start_id = 1, .slice_count = SLICES, .root = scene.genesis};
+    struct member_initial_state start = {
+        .start_id = 1, .slice_count = SLICES, .root = scene.genesis};
     free(member);
-    member = aligned_alloc(64, (member_bytes(SLICES) + 63) / 64 * 64);
+    member = aligned_alloc(64, (member_memory_bytes(SLICES) + 63) / 64 * 64);
     catch_up_init(&scene.catch_up, &scene.replica.shape.slices, scene.catch_up_slices);
     ledger_follower_init(&scene.follower,
                          &(struct ledger_follower_args){.options = &scene.options,

@@ -93,24 +93,27 @@ static void entries_and_promises_are_there_when_opened_again(void **state) {
     struct fault fault;
     struct ledger_store store = open_store();
     assert_int_equal(store.count, 0);
-    assert_int_equal(ledger_store_recall(&store, "round", kept, sizeof kept, &count, &fault), OK);
+    assert_int_equal(ledger_store_read_promise(&store, "round", kept, sizeof kept, &count, &fault),
+                     OK);
     assert_int_equal(count, 0);
     for (uint64_t number = 0; number < 5; number++) {
         append(&store, number);
     }
-    assert_int_equal(ledger_store_promise(&store, "round", "first", 5, &fault), OK);
-    assert_int_equal(ledger_store_promise(&store, "round", "second", 6, &fault), OK);
-    assert_int_equal(ledger_store_promise(&store, "empty", NULL, 0, &fault), OK);
+    assert_int_equal(ledger_store_write_promise(&store, "round", "first", 5, &fault), OK);
+    assert_int_equal(ledger_store_write_promise(&store, "round", "second", 6, &fault), OK);
+    assert_int_equal(ledger_store_write_promise(&store, "empty", NULL, 0, &fault), OK);
     ledger_store_close(&store);
     store = open_store();
     assert_int_equal(store.count, 5);
     verify(&store);
     append(&store, 5);
-    assert_int_equal(ledger_store_recall(&store, "round", kept, sizeof kept, &count, &fault), OK);
+    assert_int_equal(ledger_store_read_promise(&store, "round", kept, sizeof kept, &count, &fault),
+                     OK);
     assert_int_equal(count, 6);
     assert_memory_equal(kept, "second", 6);
-    assert_int_equal(ledger_store_recall(&store, "round", kept, 5, &count, &fault), STATUS_INPUT);
-    assert_int_equal(ledger_store_recall(&store, "empty", kept, 5, &count, &fault), OK);
+    assert_int_equal(ledger_store_read_promise(&store, "round", kept, 5, &count, &fault),
+                     STATUS_INPUT);
+    assert_int_equal(ledger_store_read_promise(&store, "empty", kept, 5, &count, &fault), OK);
     assert_int_equal(count, 0);
     ledger_store_close(&store);
 }
@@ -121,7 +124,7 @@ static void each_start_has_a_higher_number(void **state) {
     for (uint32_t start = 1; start <= 4; start++) {
         struct ledger_store store = open_store();
         uint32_t incarnation = 0;
-        assert_int_equal(ledger_store_start(&store, &incarnation, &fault), OK);
+        assert_int_equal(ledger_store_count_start(&store, &incarnation, &fault), OK);
         assert_int_equal(incarnation, start);
         ledger_store_close(&store);
     }
@@ -137,7 +140,7 @@ static void append_in_child(int out) {
     for (uint64_t number = store.count;; number++) {
         make_entry(number);
         if (ledger_store_append(&store, &entry, &fault) != OK ||
-            ledger_store_promise(&store, "last", &number, sizeof number, &fault) != OK ||
+            ledger_store_write_promise(&store, "last", &number, sizeof number, &fault) != OK ||
             write(out, &number, sizeof number) != sizeof number) {
             _exit(1);
         }
@@ -188,8 +191,8 @@ static void nothing_promised_is_lost_by_a_kill(void **state) {
         struct ledger_store store = open_store();
         assert_true(store.count == least || store.count == least + 1);
         verify(&store);
-        assert_int_equal(ledger_store_recall(&store, "last", &last, sizeof last, &bytes, &fault),
-                         OK);
+        assert_int_equal(
+            ledger_store_read_promise(&store, "last", &last, sizeof last, &bytes, &fault), OK);
         assert_true(bytes == 0 ? told == 0 : last + 1 >= told && last < store.count);
         count = store.count;
         ledger_store_close(&store);

@@ -76,8 +76,8 @@ static struct manifest example(void) {
         .config_text = CONFIG_TEXT,
         .files = files,
         .file_count = 2};
-    files[0] = (struct manifest_file){MANIFEST_TRAIN, "a \"b\".u16", 1048577, "u16", {{0}}};
-    files[1] = (struct manifest_file){MANIFEST_VALIDATION, "held-out.txt", 12, "bytes", {{0}}};
+    files[0] = (struct manifest_file){MANIFEST_TRAINING_FILE, "a \"b\".u16", 1048577, "u16", {{0}}};
+    files[1] = (struct manifest_file){MANIFEST_VALIDATION_FILE, "held-out.txt", 12, "bytes", {{0}}};
     memset(&files[0].root, 0xab, HASH_BYTES);
     memset(&files[1].root, 0xcd, HASH_BYTES);
     return manifest;
@@ -147,12 +147,12 @@ static void reading_gives_every_field(void **state) {
     assert_string_equal(manifest.run_text, RUN_TEXT);
     assert_string_equal(manifest.config_text, CONFIG_TEXT);
     assert_int_equal(manifest.file_count, 2);
-    assert_int_equal(manifest.files[0].data, MANIFEST_TRAIN);
+    assert_int_equal(manifest.files[0].data, MANIFEST_TRAINING_FILE);
     assert_string_equal(manifest.files[0].name, "a \"b\".u16");
     assert_int_equal(manifest.files[0].bytes, 1048577);
     assert_string_equal(manifest.files[0].format, "u16");
     assert_int_equal(manifest.files[0].root.bytes[0], 0xab);
-    assert_int_equal(manifest.files[1].data, MANIFEST_VALIDATION);
+    assert_int_equal(manifest.files[1].data, MANIFEST_VALIDATION_FILE);
     assert_int_equal(manifest.files[1].root.bytes[31], 0xcd);
     assert_string_equal(hash_hex(&manifest.hash, hex), GOLDEN_HASH);
     region_finish(&region);

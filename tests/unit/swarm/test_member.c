@@ -103,8 +103,8 @@ static void begin(void) {
     free(scene.member);
     memset(&scene, 0, sizeof(scene));
     scene.actions = (struct actions){scene.rows, 0, ACTIONS_MAX};
-    struct member_start start = {.id = id_of(0), .start_id = 5, .slice_count = SLICES};
-    scene.member = aligned_alloc(64, member_bytes(SLICES));
+    struct member_initial_state start = {.id = id_of(0), .start_id = 5, .slice_count = SLICES};
+    scene.member = aligned_alloc(64, member_memory_bytes(SLICES));
     scene.member = member_init(scene.member, &start);
     hear((struct message){.kind = MESSAGE_WELCOME, .session = 7, .number = 5});
     scene.open = (struct entry){.kind = ENTRY_OPEN, .round = 1, .seat_count = seats};
@@ -298,7 +298,7 @@ static void what_arrives_is_not_asked_again(void **state) {
     say_table(1);
     int asked_others = 0;
     for (int beats = 0; beats < LONG; beats++) {
-        member_note_arriving(scene.member, &slow);
+        member_mark_partial_arrival(scene.member, &slow);
         beat(1);
         assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0);
         asked_others += asked(MESSAGE_FETCH_CONTRIBUTION, 2) != 0;
@@ -394,7 +394,8 @@ static void an_adoption_begins_again_with_a_newer_commit(void **state) {
     assert_int_equal(adopt->entry->root.bytes[0], 60);
     uint32_t job_newer = adopt->job;
     take(&(struct event){.kind = EVENT_APPLIED, .job = job, .root = {{50}}});
-    assert_true(hash_equal(member_root(scene.member), &zero)); /* of one that no longer matters */
+    assert_true(
+        hash_equal(member_current_root(scene.member), &zero)); /* of one that no longer matters */
     struct event full = {.kind = EVENT_APPLIED, .job = job_newer, .written = WRITE_FAILED};
     take(&full);
     assert_null(find(ACTION_ADOPT));
@@ -402,7 +403,7 @@ static void an_adoption_begins_again_with_a_newer_commit(void **state) {
     adopt = find(ACTION_ADOPT);
     assert_non_null(adopt);
     take(&(struct event){.kind = EVENT_APPLIED, .job = adopt->job, .root = {{60}}});
-    assert_int_equal(member_root(scene.member)->bytes[0], 60);
+    assert_int_equal(member_current_root(scene.member)->bytes[0], 60);
 }
 
 /* Back to the root that it stands on: nothing. Back from there: the older state is adopted. */

@@ -71,7 +71,7 @@ static void a_full_list_is_kept_and_read(void **state) {
     memset(address, 'a', sizeof address - 1);
     address[sizeof address - 1] = '\0';
     for (uint8_t number = 4; known.count < SWARM_MEMBERS_MAX; number++) {
-        memset(add(number, address, 1)->name, 'n', WIRE_NAME_BYTES - 1);
+        memset(add(number, address, 1)->name, 'n', WIRE_MEMBER_NAME_BYTES - 1);
     }
     size_t count = address_book_write(&known, bytes);
     assert_null(address_book_read(bytes, count, &again));

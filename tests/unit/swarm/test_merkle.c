@@ -92,7 +92,7 @@ static void names_have_the_known_root(void **state) {
         {1000, "01348a35fbad9602233e42ab595a112d84f57debaee105e8312ddbd15e18eae1"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
-        assert_hex(merkle_root_of(ROWS[i].count * LEAF_BYTES - 3, names), ROWS[i].root);
+        assert_hex(merkle_root_from_leaves(ROWS[i].count * LEAF_BYTES - 3, names), ROWS[i].root);
     }
 }
 
@@ -101,7 +101,7 @@ static void every_leaf_of_every_shape_is_proved_at_its_place_only(void **state) 
     struct hash path[MERKLE_DEPTH_MAX];
     for (uint64_t count = 1; count <= 40; count++) {
         const uint64_t bytes = count * LEAF_BYTES - 3;
-        const struct hash root = merkle_root_of(bytes, names);
+        const struct hash root = merkle_root_from_leaves(bytes, names);
         for (uint64_t i = 0; i < count; i++) {
             int depth = merkle_path(bytes, names, i, path);
             for (uint64_t at = 0; at < count + 2; at++) {
@@ -115,7 +115,7 @@ static void every_leaf_of_every_shape_is_proved_at_its_place_only(void **state) 
 static void a_path_that_is_changed_cut_or_longer_proves_nothing(void **state) {
     (void)state;
     const uint64_t bytes = 11 * (uint64_t)LEAF_BYTES;
-    const struct hash root = merkle_root_of(bytes, names);
+    const struct hash root = merkle_root_from_leaves(bytes, names);
     struct hash path[MERKLE_DEPTH_MAX + 1] = {0};
     for (uint64_t i = 0; i < 11; i++) {
         int depth = merkle_path(bytes, names, i, path);
@@ -140,12 +140,12 @@ static void an_inner_node_does_not_pass_for_a_leaf(void **state) {
     uint8_t forged[1 + 2 * HASH_BYTES] = {1};
     memcpy(forged + 1, names, 2 * HASH_BYTES);
     struct merkle_stack stack = {.leaf_count = 0};
-    merkle_push(&stack, &names[0]);
-    merkle_push(&stack, &names[1]);
+    merkle_push_leaf(&stack, &names[0]);
+    merkle_push_leaf(&stack, &names[1]);
     const struct hash node = merkle_top(&stack);
-    const struct hash root = merkle_root_of(two, names);
-    const struct hash as_leaf[] = {merkle_leaf(forged, sizeof forged),
-                                   merkle_leaf(forged + 1, sizeof forged - 1)};
+    const struct hash root = merkle_root_from_leaves(two, names);
+    const struct hash as_leaf[] = {merkle_leaf_hash(forged, sizeof forged),
+                                   merkle_leaf_hash(forged + 1, sizeof forged - 1)};
     for (size_t i = 0; i < ARRAY_COUNT(as_leaf); i++) {
         assert_false(hash_equal(&as_leaf[i], &node));
         assert_false(merkle_verify(&root, sizeof forged, 0, &as_leaf[i], NULL, 0));
@@ -157,8 +157,8 @@ static void an_inner_node_does_not_pass_for_a_leaf(void **state) {
 static void a_repeated_last_leaf_gives_another_root(void **state) {
     (void)state;
     struct hash four[4] = {names[0], names[1], names[2], names[2]};
-    const struct hash three = merkle_root_of(3 * (uint64_t)LEAF_BYTES, four);
-    const struct hash doubled = merkle_root_of(4 * (uint64_t)LEAF_BYTES, four);
+    const struct hash three = merkle_root_from_leaves(3 * (uint64_t)LEAF_BYTES, four);
+    const struct hash doubled = merkle_root_from_leaves(4 * (uint64_t)LEAF_BYTES, four);
     assert_false(hash_equal(&three, &doubled));
 }
 
@@ -166,7 +166,7 @@ static void the_root_holds_the_length(void **state) {
     (void)state;
     const uint64_t bytes = 3 * (uint64_t)LEAF_BYTES;
     struct hash path[MERKLE_DEPTH_MAX];
-    const struct hash root = merkle_root_of(bytes, names);
+    const struct hash root = merkle_root_from_leaves(bytes, names);
     int depth = merkle_path(bytes, names, 1, path);
     static const uint64_t OTHERS[] = {0, 1, 2 * LEAF_BYTES, 3 * LEAF_BYTES - 1, 3 * LEAF_BYTES + 1};
     for (size_t i = 0; i < ARRAY_COUNT(OTHERS); i++) {

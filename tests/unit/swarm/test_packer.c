@@ -30,13 +30,13 @@ static const uint8_t BYTES[] = {8,    7,    6,    5,    4,    3,   2, 1, 0xfc, 0
                                 's',  'k',  'e',  'p',  '!',  '~', 9, 8, 7};
 
 static void walk(struct packer *pack, struct fields *fields) {
-    packer_u64(pack, &fields->wide);
-    packer_u32(pack, &fields->number);
-    packer_uint(pack, &fields->byte, 1);
-    packer_uint(pack, &fields->two, 2);
-    packer_count(pack, &fields->count, 5);
-    packer_text(pack, fields->text, sizeof fields->text);
-    packer_bytes(pack, fields->bytes, sizeof fields->bytes);
+    pack_u64(pack, &fields->wide);
+    pack_u32(pack, &fields->number);
+    pack_uint(pack, &fields->byte, 1);
+    pack_uint(pack, &fields->two, 2);
+    pack_count(pack, &fields->count, 5);
+    pack_text(pack, fields->text, sizeof fields->text);
+    pack_bytes(pack, fields->bytes, sizeof fields->bytes);
 }
 
 static void assert_same(const struct fields *fields) {
@@ -52,23 +52,23 @@ static void assert_same(const struct fields *fields) {
 static void four_directions_meet_the_same_bytes(void **state) {
     (void)state;
     struct fields fields = FIELDS;
-    struct packer pack = packer_counting();
+    struct packer pack = packer_begin_count();
     walk(&pack, &fields);
     assert_int_equal(pack.at, sizeof BYTES);
     uint8_t bytes[sizeof BYTES];
-    pack = packer_writing(bytes, sizeof bytes);
+    pack = packer_begin_write(bytes, sizeof bytes);
     walk(&pack, &fields);
     assert_memory_equal(bytes, BYTES, sizeof BYTES);
     struct hash_state hashing;
     hash_begin(&hashing);
-    pack = packer_hashing(&hashing);
+    pack = packer_begin_hash(&hashing);
     walk(&pack, &fields);
     const struct hash hash = hash_end(&hashing);
     const struct hash expected = hash_of(BYTES, sizeof BYTES);
     assert_true(hash_equal(&hash, &expected));
     assert_same(&fields);
     memset(&fields, 0xa5, sizeof fields);
-    pack = packer_reading(BYTES, sizeof BYTES);
+    pack = packer_begin_read(BYTES, sizeof BYTES);
     walk(&pack, &fields);
     assert_null(packer_end(&pack));
     assert_same(&fields);
@@ -79,7 +79,7 @@ static void what_is_cut_reads_as_zeros_and_is_refused(void **state) {
     for (size_t cut = 0; cut < sizeof BYTES; cut++) {
         struct fields fields;
         memset(&fields, 0xa5, sizeof fields);
-        struct packer pack = packer_reading(BYTES, cut);
+        struct packer pack = packer_begin_read(BYTES, cut);
         walk(&pack, &fields);
         assert_string_equal(packer_end(&pack), "is truncated");
         assert_true(pack.at <= cut);
@@ -90,9 +90,9 @@ static void what_is_cut_reads_as_zeros_and_is_refused(void **state) {
         assert_int_equal(fields.text[0], cut < 26 ? 0 : 's');
         assert_int_equal(fields.bytes[2], 0);
     }
-    struct packer pack = packer_reading(BYTES, 9);
+    struct packer pack = packer_begin_read(BYTES, 9);
     uint64_t wide = 0;
-    packer_u64(&pack, &wide);
+    pack_u64(&pack, &wide);
     assert_non_null(packer_end(&pack));
 }
 
@@ -107,7 +107,7 @@ static void counts_and_texts_beyond_their_bounds_are_refused(void **state) {
         struct fields fields = FIELDS;
         memcpy(bytes, BYTES, sizeof bytes);
         bytes[CASES[i].at] = CASES[i].value;
-        struct packer pack = packer_reading(bytes, sizeof bytes);
+        struct packer pack = packer_begin_read(bytes, sizeof bytes);
         walk(&pack, &fields);
         assert_non_null(packer_end(&pack));
         assert_int_equal(fields.text[7], 0);

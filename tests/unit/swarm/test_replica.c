@@ -468,7 +468,7 @@ static void leaves_carry_a_state_to_another_replica(void **state) {
         uint64_t total = replica_state_bytes(shape.count);
         for (uint64_t i = 0; i < replica_leaf_count(shape.count); i++) {
             size_t length = replica_leaf_read(from, i, bytes);
-            struct hash name = merkle_leaf(bytes, length);
+            struct hash name = merkle_leaf_hash(bytes, length);
             assert_int_equal(length, merkle_leaf_bytes(total, i));
             assert_true(hash_equal(&name, &from->leaves[i]));
             replica_leaf_write(&joiner.replica, i, bytes);

@@ -39,7 +39,7 @@ static void slices_are_dealt_by_what_members_can_send(void **state) {
         uint32_t counts[MEMBERS];
         scene_begin(0, MEMBERS);
         for (uint32_t m = 0; m < MEMBERS; m++) {
-            scene.measured[m].up_kib_s = CASES[i].up[m];
+            scene.measured[m].upload_kib_s = CASES[i].up[m];
         }
         scene_open_and_declare();
         count_owned(counts);
@@ -57,7 +57,7 @@ static void orphans_go_to_whoever_is_done_soonest(void **state) {
     uint32_t counts[MEMBERS];
     scene_begin(0, MEMBERS);
     for (uint32_t m = 0; m < MEMBERS; m++) {
-        scene.measured[m].up_kib_s = m == 4 ? 0 : 1000;
+        scene.measured[m].upload_kib_s = m == 4 ? 0 : 1000;
     }
     scene_open_and_declare();
     uint32_t round = scene.head.round;
@@ -174,13 +174,13 @@ static void deadlines_follow_what_members_measured(void **state) {
     const struct timing_measured *rows = NULL;
     scene_begin(0, MEMBERS);
     assert_int_equal(tracker_timing(scene.tracker)->train_ms, 1000);
-    assert_int_equal(tracker_measured(scene.tracker, &rows), 0);
+    assert_int_equal(tracker_measurements(scene.tracker, &rows), 0);
     for (uint32_t m = 0; m < 3; m++) {
         scene.measured[m] = (struct timing_measured){100 + 10 * m, 2000, 120, 1000};
     }
     scene.measured[3] = (struct timing_measured){9000, 0, 0, 1000}; /* has exchanged nothing yet */
     scene_open_and_declare();
-    assert_int_equal(tracker_measured(scene.tracker, &rows), 3);
+    assert_int_equal(tracker_measurements(scene.tracker, &rows), 3);
     const struct swarm_timing *timing = tracker_timing(scene.tracker);
     assert_int_equal(timing->train_ms, 2 * 120 * 30);
     assert_int_equal(timing->exchange_ms, 3 * 2000 + 4 * 120);

@@ -94,7 +94,7 @@ static enum write_outcome write_record(struct rig *rig, bool appends) {
 
 static void add_member(struct tracker_record *record, uint8_t number) {
     record->members[record->member_count].id.bytes[0] = number;
-    record->members[record->member_count++].session = record->session_next++;
+    record->members[record->member_count++].session = record->next_session++;
 }
 
 static void begin_entry(struct tracker_record *record, enum entry_kind kind) {
@@ -162,7 +162,7 @@ static void commit_round(struct tracker_record *record) {
 }
 
 static void compare(const struct tracker_record *a, const struct tracker_record *b) {
-    assert_int_equal(a->session_next, b->session_next);
+    assert_int_equal(a->next_session, b->next_session);
     assert_int_equal(a->member_count, b->member_count);
     assert_memory_equal(a->members, b->members, sizeof a->members);
     assert_memory_equal(&a->head.hash, &b->head.hash, sizeof a->head.hash);
@@ -201,9 +201,9 @@ static void a_new_swarm_begins_with_its_genesis(void **state) {
     assert_int_equal(first.record.head.kind, ENTRY_GENESIS);
     assert_memory_equal(&first.record.head.manifest, &options.manifest, HASH_BYTES);
     assert_memory_equal(&first.record.commit.root, &options.root, HASH_BYTES);
-    assert_true(ledger_signed_by(keys.public_keys.sign, &first.record.head.hash,
-                                 &first.record.head.signatures[0].signature));
-    assert_int_equal(first.record.session_next, 1);
+    assert_true(ledger_is_signed_by(keys.public_keys.sign, &first.record.head.hash,
+                                    &first.record.head.signatures[0].signature));
+    assert_int_equal(first.record.next_session, 1);
     restart(&first);
     assert_int_equal(durable.incarnation, 2);
     assert_int_equal(durable.store.count, 1);
@@ -268,7 +268,7 @@ static void an_earlier_start_writes_nothing_any_more(void **state) {
     uint32_t later;
     struct fault fault;
     open_into(&first);
-    assert_int_equal(ledger_store_start(&durable.store, &later, &fault), OK);
+    assert_int_equal(ledger_store_count_start(&durable.store, &later, &fault), OK);
     add_member(&first.record, 1);
     assert_int_equal(write_record(&first, false), WRITE_FENCED);
     bind(&second);
@@ -299,7 +299,7 @@ static void parts_that_are_cut_or_changed_are_read_without_harm(void **state) {
     (void)state;
     static uint8_t bytes[8192], copy[8192];
     bind(&first);
-    first.record.session_next = 8;
+    first.record.next_session = 8;
     add_member(&first.record, 1);
     first.record.table.round = 3;
     make_table(&first.record);
@@ -338,7 +338,7 @@ static void write_without_end(int out) {
         make_table(record);
         ok &= write_record(&first, false) == WRITE_OK;
         begin_entry(record, ENTRY_ABORT);
-        record->session_next = record->head.round + 1;
+        record->next_session = record->head.round + 1;
         ok &= write_record(&first, true) == WRITE_OK;
         if (!ok || write(out, &record->head.round, 4) != 4) {
             _exit(1);
@@ -346,7 +346,7 @@ static void write_without_end(int out) {
     }
 }
 
-/* Entry and promises of one write are both there, or neither: an ABORT came with session_next. */
+/* Entry and promises of one write are both there, or neither: an ABORT came with next_session. */
 static void a_kill_leaves_whole_writes(void **state) {
     (void)state;
     uint32_t told = 0;
@@ -372,7 +372,7 @@ static void a_kill_leaves_whole_writes(void **state) {
         const struct tracker_record *record = &second.record;
         uint32_t ended = record->head.round - (record->head.kind == ENTRY_OPEN);
         assert_true(ended >= told);
-        assert_int_equal(record->session_next, ended > 0 ? ended + 1 : 2);
+        assert_int_equal(record->next_session, ended > 0 ? ended + 1 : 2);
         assert_true(record->table.round == record->head.round);
         tracker_durable_close(&durable);
         region_finish(&region);

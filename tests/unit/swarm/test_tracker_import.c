@@ -96,13 +96,14 @@ static void the_store_has_the_ledger_and_counts_on(void **state) {
     }
     assert_int_equal(chain.entry_count, ENTRIES);
     assert_true(hash_equal(&chain.head, &fixture.head));
-    assert_int_equal(ledger_store_start(&store, &incarnation, &fault), OK);
+    assert_int_equal(ledger_store_count_start(&store, &incarnation, &fault), OK);
     assert_true(incarnation > chain.incarnation + UNHEARD_MIN);
     assert_int_equal(
-        ledger_store_recall(&store, TRACKER_MEMBERS, members, sizeof members, &count, &fault), OK);
+        ledger_store_read_promise(&store, TRACKER_MEMBERS, members, sizeof members, &count, &fault),
+        OK);
     assert_null(record_read_members(members, count, &record));
     assert_int_equal(record.member_count, 0);
-    assert_true(record.session_next > sessions + UNHEARD_MIN);
+    assert_true(record.next_session > sessions + UNHEARD_MIN);
     ledger_store_close(&store);
     assert_int_equal(import(&fault), STATUS_INPUT); /* it has entries by now */
     assert_string_equal(fault.subject, store_path);

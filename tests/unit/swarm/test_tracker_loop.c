@@ -238,7 +238,7 @@ static void two_members_are_led_through_rounds(void **state) {
 
 static void an_unknown_key_is_told_the_line_and_let_in_once_it_is_added(void **state) {
     (void)state;
-    char key[KEYS_TEXT_BYTES], line[WIRE_REASON_BYTES];
+    char key[KEYS_TEXT_BYTES], line[WIRE_REJECT_REASON_BYTES];
     struct text text = text_over(line, sizeof line);
     const int64_t until_ms = now_ms() + PATIENCE_MS;
     let_in(1);

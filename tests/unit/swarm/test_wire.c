@@ -22,8 +22,8 @@ static void *memory;
 static void use(uint32_t members, uint32_t slices) {
     wire_fixture_init(&fixture, members, slices);
     free(memory);
-    memory = aligned_alloc(64, wire_arrays_bytes(&fixture.shape));
-    memset(memory, 0xa5, wire_arrays_bytes(&fixture.shape));
+    memory = aligned_alloc(64, wire_arrays_size(&fixture.shape));
+    memset(memory, 0xa5, wire_arrays_size(&fixture.shape));
     wire_arrays_bind(&fixture.shape, memory, &arrays);
 }
 
@@ -39,8 +39,8 @@ static const char *read_bytes(const uint8_t *from, size_t count) {
     if (frame_read(from, count, known[0], &frame) != FRAME_OK) {
         return "is no frame";
     }
-    return wire_read(&fixture.shape, &frame, from + FRAME_HEADER_BYTES, count - FRAME_HEADER_BYTES,
-                     &arrays, &message, &bulk, &bulk_bytes);
+    return wire_read_message(&fixture.shape, &frame, from + FRAME_HEADER_BYTES,
+                             count - FRAME_HEADER_BYTES, &arrays, &message, &bulk, &bulk_bytes);
 }
 
 static void assert_same_entry(void) {
@@ -89,7 +89,7 @@ static void assert_same(void) {
     assert_true(bulk_bytes > 0 || bulk == NULL);
     assert_memory_equal(bulk_bytes > 0 ? bulk : fixture.bulk, fixture.bulk, bulk_bytes);
     if (message.kind == MESSAGE_CONTRIBUTION) {
-        memset(&expected.hash, 0, sizeof expected.hash); /* wire_verified computes it */
+        memset(&expected.hash, 0, sizeof expected.hash); /* wire_is_verified computes it */
     }
     memset(&expected.from, 0, sizeof expected.from);
     expected.entry = message.entry;
@@ -118,8 +118,8 @@ static void every_kind_reads_back_field_by_field(void **state) {
             wire_fixture_make(&fixture, kind, turn / MESSAGE_KINDS % WIRE_FILLS, turn);
             size_t count = write_fixture();
             assert_true(count - fixture.bulk_bytes - FRAME_HEADER_BYTES <=
-                        wire_payload_max(&fixture.shape));
-            memset(memory, (int)turn, wire_arrays_bytes(&fixture.shape));
+                        wire_payload_bytes_max(&fixture.shape));
+            memset(memory, (int)turn, wire_arrays_size(&fixture.shape));
             assert_null(read_bytes(bytes, count));
             assert_same();
             assert_int_equal(wire_fixture_write(&fixture, &message, bulk, bulk_bytes, again, BYTES),

@@ -21,7 +21,7 @@ static struct frame make(size_t count) {
     for (size_t i = 0; i < count; i++) {
         whole[i] = (uint8_t)(i * 2654435761u >> 13);
     }
-    wire_put_length(whole, count);
+    wire_write_length(whole, count);
     memset(gathered, 0, sizeof gathered);
     pieces = (struct wire_chunks){.bytes = gathered, .capacity = CAPACITY};
     return frame;
@@ -31,7 +31,7 @@ static struct frame make(size_t count) {
 static uint32_t cut(const struct frame *frame, struct frame *cuts) {
     uint32_t made = 0;
     for (size_t at = 0; at < frame->length; at += cuts[made - 1].length) {
-        cuts[made++] = wire_chunk(frame, frame->length, at);
+        cuts[made++] = wire_chunk_header(frame, frame->length, at);
     }
     return made;
 }
@@ -145,14 +145,14 @@ static void a_length_beyond_the_capacity_or_of_nothing_is_refused(void **state) 
 static void the_longest_table_goes_in_pieces(void **state) {
     (void)state;
     struct wire_shape shape = {.slice_count = SWARM_SLICES_MAX, .members_max = SWARM_MEMBERS_MAX};
-    size_t most = wire_payload_max(&shape);
+    size_t most = wire_payload_bytes_max(&shape);
     uint8_t *payload = malloc(most);
     uint8_t *together = malloc(most);
-    void *memory = aligned_alloc(64, wire_arrays_bytes(&shape));
-    void *memory_read = aligned_alloc(64, wire_arrays_bytes(&shape));
+    void *memory = aligned_alloc(64, wire_arrays_size(&shape));
+    void *memory_read = aligned_alloc(64, wire_arrays_size(&shape));
     struct wire_arrays *arrays = calloc(2, sizeof *arrays);
     assert_true(payload && together && memory && memory_read && arrays);
-    memset(memory, 0x11, wire_arrays_bytes(&shape));
+    memset(memory, 0x11, wire_arrays_size(&shape));
     wire_arrays_bind(&shape, memory, &arrays[0]);
     wire_arrays_bind(&shape, memory_read, &arrays[1]);
     struct message message = {.kind = MESSAGE_TABLE, .round = 3, .table = &arrays[0].table};
@@ -166,19 +166,19 @@ static void the_longest_table_goes_in_pieces(void **state) {
     for (uint32_t i = 0; i < SWARM_SLICES_MAX; i++) {
         arrays[0].table.slices[i] = (struct slice_plan){.owner = i % 64, .expected = UINT64_MAX};
     }
-    size_t count = wire_write(&shape, &message, 0, &frame, payload, most);
+    size_t count = wire_write_message(&shape, &message, 0, &frame, payload, most);
     assert_true(count <= most && count > most - 256);
     struct wire_chunks joined = {.bytes = together, .capacity = most};
     const uint8_t *came = NULL;
     enum wire_progress part = WIRE_INCOMPLETE;
     for (size_t at = 0; at < count && part == WIRE_INCOMPLETE;) {
-        struct frame piece = wire_chunk(&frame, count, at);
+        struct frame piece = wire_chunk_header(&frame, count, at);
         part = wire_chunks_add(&joined, &piece, payload + at, &came);
         at += piece.length;
     }
     assert_int_equal(part, WIRE_COMPLETE);
-    assert_null(wire_read(&shape, &joined.frame, came, joined.payload_bytes, &arrays[1], &read,
-                          &bulk, &bulk_bytes));
+    assert_null(wire_read_message(&shape, &joined.frame, came, joined.payload_bytes, &arrays[1],
+                                  &read, &bulk, &bulk_bytes));
     assert_memory_equal(arrays[1].table.hashes, arrays[0].table.hashes,
                         (size_t)SWARM_MEMBERS_MAX * SWARM_SLICES_MAX * sizeof(struct hash));
     free(payload);

@@ -12,7 +12,7 @@
 static struct wire_fixture fixture;
 static struct wire_introduction introduction;
 static struct wire_address_book roster;
-static uint8_t payload[WIRE_ADDRESS_BOOK_MAX + 1], again[WIRE_ADDRESS_BOOK_MAX];
+static uint8_t payload[WIRE_ADDRESS_BOOK_BYTES_MAX + 1], again[WIRE_ADDRESS_BOOK_BYTES_MAX];
 
 static void introductions_and_rosters_read_back(void **state) {
     (void)state;
@@ -21,13 +21,13 @@ static void introductions_and_rosters_read_back(void **state) {
         wire_fixture_init(&fixture, MEMBERS[turn % 3], 1);
         wire_fixture_hosts(&fixture, turn / 3 % WIRE_FILLS, turn);
         size_t count = wire_write_introduction(&fixture.introduction, payload);
-        assert_true(count <= WIRE_INTRODUCTION_MAX);
+        assert_true(count <= WIRE_INTRODUCTION_BYTES_MAX);
         memset(&introduction, 0xa5, sizeof introduction);
         assert_null(wire_read_introduction(payload, count, &introduction));
         assert_memory_equal(&introduction, &fixture.introduction, sizeof introduction);
-        assert_true(wire_introduction_verified(&introduction));
+        assert_true(wire_introduction_is_signed(&introduction));
         count = wire_write_address_book(&fixture.roster, payload);
-        assert_true(count <= WIRE_ADDRESS_BOOK_MAX);
+        assert_true(count <= WIRE_ADDRESS_BOOK_BYTES_MAX);
         memset(&roster, 0xa5, sizeof roster);
         assert_null(wire_read_address_book(payload, count, &roster));
         assert_memory_equal(&roster, &fixture.roster, sizeof roster);
@@ -67,7 +67,7 @@ static void what_is_cut_or_flipped_has_one_spelling_or_none(void **state) {
         assert_false(takes_introduction(count + 1));
         for (size_t bit = 0; bit < 8 * count; bit++) {
             payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
-            assert_false(takes_introduction(count) && wire_introduction_verified(&introduction));
+            assert_false(takes_introduction(count) && wire_introduction_is_signed(&introduction));
             payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
         }
         count = wire_write_address_book(&fixture.roster, payload);
@@ -89,10 +89,10 @@ static void an_introduction_of_anybody_else_is_not_verified(void **state) {
     wire_fixture_hosts(&fixture, WIRE_FULL, 4);
     introduction = fixture.introduction;
     wire_sign_introduction(&fixture.swarm.members[1], &introduction);
-    assert_false(wire_introduction_verified(&introduction));
+    assert_false(wire_introduction_is_signed(&introduction));
     introduction.keys = fixture.swarm.members[1].public_keys;
     wire_sign_introduction(&fixture.swarm.members[1], &introduction);
-    assert_true(wire_introduction_verified(&introduction));
+    assert_true(wire_introduction_is_signed(&introduction));
 }
 
 static void a_proof_holds_for_one_tracker_and_one_channel(void **state) {
@@ -110,13 +110,13 @@ static void a_proof_holds_for_one_tracker_and_one_channel(void **state) {
     assert_null(wire_read_proof(payload, WIRE_PROOF_BYTES, &read));
     assert_memory_equal(&read, &proof, sizeof proof);
     assert_memory_equal(&read.keys, &asker->public_keys, sizeof read.keys);
-    assert_true(wire_proof_verified(&read, tracker, channel->curve));
-    assert_false(wire_proof_verified(&read, tracker, other->curve));
-    assert_false(wire_proof_verified(&read, other, channel->curve));
+    assert_true(wire_proof_is_signed(&read, tracker, channel->curve));
+    assert_false(wire_proof_is_signed(&read, tracker, other->curve));
+    assert_false(wire_proof_is_signed(&read, other, channel->curve));
     for (size_t bit = 0; bit < 8 * WIRE_PROOF_BYTES; bit++) {
         payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
         assert_null(wire_read_proof(payload, WIRE_PROOF_BYTES, &read));
-        assert_false(wire_proof_verified(&read, tracker, channel->curve));
+        assert_false(wire_proof_is_signed(&read, tracker, channel->curve));
         payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
 }

@@ -20,7 +20,7 @@ static size_t count;
 static int use(void **state) {
     (void)state;
     wire_fixture_init(&fixture, MEMBERS, SLICES);
-    assert_true(wire_arrays_bytes(&fixture.shape) <= MEMORY);
+    assert_true(wire_arrays_size(&fixture.shape) <= MEMORY);
     wire_arrays_bind(&fixture.shape, memory, &arrays);
     return 0;
 }
@@ -32,8 +32,8 @@ static bool taken_by(const struct wire_shape *shape) {
     const uint8_t *bulk = NULL;
     size_t bulk_bytes = 0;
     assert_int_equal(frame_read(bytes, count, KNOWN, &frame), FRAME_OK);
-    return wire_read(shape, &frame, bytes + FRAME_HEADER_BYTES, frame.length, &arrays, &message,
-                     &bulk, &bulk_bytes) == NULL;
+    return wire_read_message(shape, &frame, bytes + FRAME_HEADER_BYTES, frame.length, &arrays,
+                             &message, &bulk, &bulk_bytes) == NULL;
 }
 
 static bool taken(void) {

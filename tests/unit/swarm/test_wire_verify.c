@@ -23,7 +23,7 @@ static size_t bulk_bytes, count;
 static int use(void **state) {
     (void)state;
     wire_fixture_init(&fixture, MEMBERS, SLICES);
-    assert_true(wire_arrays_bytes(&fixture.shape) <= MEMORY);
+    assert_true(wire_arrays_size(&fixture.shape) <= MEMORY);
     wire_arrays_bind(&fixture.shape, memory, &arrays);
     return 0;
 }
@@ -35,8 +35,8 @@ static const char *read_back(void) {
         return "is no frame";
     }
     const char *wrong =
-        wire_read(&fixture.shape, &frame, bytes + FRAME_HEADER_BYTES, count - FRAME_HEADER_BYTES,
-                  &arrays, &message, &bulk, &bulk_bytes);
+        wire_read_message(&fixture.shape, &frame, bytes + FRAME_HEADER_BYTES,
+                          count - FRAME_HEADER_BYTES, &arrays, &message, &bulk, &bulk_bytes);
     message.from = fixture.message.from;
     return wrong;
 }
@@ -49,8 +49,8 @@ static void make(enum message_kind kind, enum wire_fill fill, uint64_t key) {
 }
 
 static bool verified(void) {
-    return wire_verified(&fixture.shape, fixture.swarm.tracker.public_keys.sign, &fixture.open,
-                         &message, bulk, bulk_bytes);
+    return wire_is_verified(&fixture.shape, fixture.swarm.tracker.public_keys.sign, &fixture.open,
+                            &message, bulk, bulk_bytes);
 }
 
 /* Not verified while any bit of the field is another one. */
@@ -173,8 +173,8 @@ static void a_commit_needs_a_quorum_and_others_the_tracker(void **state) {
     assert_true(verified());
     make(MESSAGE_ENTRY, WIRE_EMPTY, 1);
     assert_true(verified());
-    assert_false(wire_verified(&fixture.shape, fixture.swarm.members[0].public_keys.sign,
-                               &fixture.open, &message, bulk, bulk_bytes));
+    assert_false(wire_is_verified(&fixture.shape, fixture.swarm.members[0].public_keys.sign,
+                                  &fixture.open, &message, bulk, bulk_bytes));
     entry->signature_count = 0;
     assert_false(verified());
 }
@@ -206,8 +206,8 @@ static void a_table_names_seats_of_its_open_only(void **state) {
     make(MESSAGE_TABLE, WIRE_FULL, 7);
     struct round_table *table = &arrays.table;
     struct slice_plan plan = table->slices[SLICES - 1];
-    assert_false(wire_verified(&fixture.shape, fixture.swarm.tracker.public_keys.sign, NULL,
-                               &message, NULL, 0));
+    assert_false(wire_is_verified(&fixture.shape, fixture.swarm.tracker.public_keys.sign, NULL,
+                                  &message, NULL, 0));
     table->slices[SLICES - 1].owner = MEMBERS;
     assert_false(verified());
     table->slices[SLICES - 1] = plan;

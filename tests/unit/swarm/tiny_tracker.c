@@ -75,14 +75,14 @@ static void say(struct tiny_tracker *tracker, const struct action *action) {
     const uint8_t *curve = curve_of(tracker, &action->to);
     struct frame frame;
     if (curve != NULL) {
-        (void)wire_write(&tracker->shape, &action->message, 0, &frame, tracker->payload,
-                         tracker->payload_capacity);
+        (void)wire_write_message(&tracker->shape, &action->message, 0, &frame, tracker->payload,
+                                 tracker->payload_capacity);
         send(tracker, curve, &frame, tracker->payload);
     }
 }
 
 static void say_roster(struct tiny_tracker *tracker, const uint8_t *curve) {
-    static uint8_t payload[WIRE_ADDRESS_BOOK_MAX];
+    static uint8_t payload[WIRE_ADDRESS_BOOK_BYTES_MAX];
     struct frame frame = {.kind = WIRE_ADDRESS_BOOK};
     frame.length = (uint32_t)wire_write_address_book(&tracker->roster, payload);
     send(tracker, curve, &frame, payload);
@@ -148,7 +148,7 @@ static void step(struct tiny_tracker *tracker, const struct event *event) {
 static void introduce(struct tiny_tracker *tracker, const struct messenger_event *event) {
     struct wire_introduction introduction;
     const char *wrong = wire_read_introduction(event->payload, event->frame.length, &introduction);
-    ASSERT(wrong == NULL && wire_introduction_verified(&introduction));
+    ASSERT(wrong == NULL && wire_introduction_is_signed(&introduction));
     if (!atomic_load(&tracker->lets_in)) {
         const char text[] = "not on the roster; ask for: skep roster add p123";
         struct frame frame = {.kind = WIRE_REJECTED, .length = sizeof text - 1};
@@ -182,8 +182,8 @@ static void hear_machine(struct tiny_tracker *tracker, const struct messenger_ev
     const uint8_t *bulk;
     size_t bulk_bytes;
     const char *wrong =
-        wire_read(&tracker->shape, &event->frame, event->payload, event->frame.length,
-                  &tracker->arrays, &message, &bulk, &bulk_bytes);
+        wire_read_message(&tracker->shape, &event->frame, event->payload, event->frame.length,
+                          &tracker->arrays, &message, &bulk, &bulk_bytes);
     ASSERT(wrong == NULL);
     for (uint32_t i = 0; i < tracker->roster.count; i++) {
         const struct public_keys *keys = &tracker->roster.members[i].keys;
@@ -191,8 +191,8 @@ static void hear_machine(struct tiny_tracker *tracker, const struct messenger_ev
             memcpy(message.from.bytes, keys->sign, KEY_BYTES);
         }
     }
-    if (wire_verified(&tracker->shape, tracker->keys.public_keys.sign, &tracker->open, &message,
-                      bulk, bulk_bytes)) {
+    if (wire_is_verified(&tracker->shape, tracker->keys.public_keys.sign, &tracker->open, &message,
+                         bulk, bulk_bytes)) {
         step(tracker, &(struct event){.kind = EVENT_MESSAGE, .message = &message});
     }
 }
@@ -215,7 +215,7 @@ static void hear(struct tiny_tracker *tracker, const struct messenger_event *eve
     if (event->kind != MESSENGER_FRAME) {
         return;
     }
-    if (event->frame.kind < WIRE_MACHINE_KINDS) {
+    if (event->frame.kind < WIRE_STATE_MACHINE_KINDS) {
         hear_machine(tracker, event);
     } else if (event->frame.kind == WIRE_INTRODUCE) {
         introduce(tracker, event);
@@ -252,7 +252,7 @@ static void make_record(struct tiny_tracker *tracker, const struct hash *root) {
     struct tracker_record *record = &tracker->record;
     uint32_t count = tracker->shape.slice_count;
     record->incarnation = 1;
-    record->session_next = 1;
+    record->next_session = 1;
     record->head.slices = zeros(count, sizeof(struct entry_slice));
     record->commit.slices = zeros(count, sizeof(struct entry_slice));
     record->table.slices = zeros(count, sizeof(struct slice_plan));
@@ -275,13 +275,13 @@ void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {
     tracker->roster.timing = tracker->settings.timing;
     tracker->actions.capacity = ACTIONS_MAX;
     tracker->actions.rows = zeros(ACTIONS_MAX, sizeof(struct action));
-    size_t longest = wire_payload_max(&tracker->shape);
+    size_t longest = wire_payload_bytes_max(&tracker->shape);
     tracker->payload_capacity = longest > FRAME_PAYLOAD_MAX ? longest : FRAME_PAYLOAD_MAX;
     tracker->payload = zeros(tracker->payload_capacity, 1);
-    wire_arrays_bind(&tracker->shape, zeros(wire_arrays_bytes(&tracker->shape), 1),
+    wire_arrays_bind(&tracker->shape, zeros(wire_arrays_size(&tracker->shape), 1),
                      &tracker->arrays);
-    tracker->machine = tracker_init(zeros(tracker_bytes(&tracker->settings), 1), &tracker->settings,
-                                    &tracker->record, now_ms());
+    tracker->machine = tracker_init(zeros(tracker_memory_bytes(&tracker->settings), 1),
+                                    &tracker->settings, &tracker->record, now_ms());
     struct messenger_options options = {.keys = &tracker->keys,
                                         .listen = "tcp://127.0.0.1:*",
                                         .peers_max = TINY_MEMBERS_MAX,

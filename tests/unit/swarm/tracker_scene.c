@@ -93,7 +93,7 @@ void scene_begin(uint32_t commits_max, uint32_t members_min) {
     scene.record.commit.slices = scene.slices;
     scene.record.table.slices = scene.plans;
     scene.record.table.hashes = scene.hashes;
-    scene.record.session_next = 1;
+    scene.record.next_session = 1;
     scene.record.commit.root = ROOT;
     scene.record.head.root = ROOT;
     struct tracker_settings settings = {.slice_count = SLICES,
@@ -106,10 +106,10 @@ void scene_begin(uint32_t commits_max, uint32_t members_min) {
                                         .rollback_after_ms = ROLLBACK_MS,
                                         .training = {30, 2},
                                         .timing = {100, 1000, 1000, 5000, 60000}};
-    scene.tracker = aligned_alloc(64, tracker_bytes(&settings));
+    scene.tracker = aligned_alloc(64, tracker_memory_bytes(&settings));
     scene.tracker = tracker_init(scene.tracker, &settings, &scene.record, 0);
     for (uint32_t m = 0; m < MEMBERS; m++) {
-        scene.measured[m].up_kib_s = TIMING_UNKNOWN;
+        scene.measured[m].upload_kib_s = TIMING_UNKNOWN;
         scene_say(m, (struct message){.kind = MESSAGE_HELLO, .number = 70 + m});
     }
 }

@@ -232,7 +232,7 @@ void wire_fixture_hosts(struct wire_fixture *fixture, enum wire_fill fill, uint6
     *roster = (struct wire_address_book){.version = (uint32_t)draw(fixture)};
     roster->timing = (struct swarm_timing){100, 500, 500, INT32_MAX, 10500};
     if (is_there(fixture, fill)) {
-        memset(introduction->name, 'n', WIRE_NAME_BYTES - 1);
+        memset(introduction->name, 'n', WIRE_MEMBER_NAME_BYTES - 1);
     }
     if (is_there(fixture, fill)) {
         strcpy(introduction->address, draw(fixture) % 2 == 0 ? "tcp://:7700" : "tcp://9.8.7.6:1");
@@ -253,8 +253,8 @@ size_t wire_fixture_write(const struct wire_fixture *fixture, const struct messa
                           const uint8_t *bulk, size_t bulk_bytes, uint8_t *bytes, size_t capacity) {
     struct frame frame;
     size_t room = capacity - FRAME_HEADER_BYTES;
-    size_t count =
-        wire_write(&fixture->shape, message, bulk_bytes, &frame, bytes + FRAME_HEADER_BYTES, room);
+    size_t count = wire_write_message(&fixture->shape, message, bulk_bytes, &frame,
+                                      bytes + FRAME_HEADER_BYTES, room);
     ASSERT(frame.length == count + bulk_bytes && bulk_bytes <= room - count);
     if (bulk_bytes > 0) {
         memcpy(bytes + FRAME_HEADER_BYTES + count, bulk, bulk_bytes);

@@ -40,8 +40,8 @@ void wire_fixture_init(struct wire_fixture *fixture, uint32_t members, uint32_t 
 /* wire_fixture_is: whether machines say this kind over the wire. */
 bool wire_fixture_is(uint32_t kind);
 
-/* wire_fixture_make: message, bulk and what the message points to, from `key` alone; wire_verified
- * holds for it with `open`. */
+/* wire_fixture_make: message, bulk and what the message points to, from `key` alone;
+ * wire_is_verified holds for it with `open`. */
 void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enum wire_fill fill,
                        uint64_t key);
 

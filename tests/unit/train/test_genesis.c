@@ -72,9 +72,9 @@ static struct hash root_of_whole(struct model *model) {
     }
     for (uint64_t leaf = 0; leaf < merkle_leaf_count(bytes); leaf++) {
         size_t count = merkle_leaf_bytes(bytes, leaf);
-        names[leaf] = merkle_leaf(state + leaf * LEAF_BYTES, count);
+        names[leaf] = merkle_leaf_hash(state + leaf * LEAF_BYTES, count);
     }
-    return merkle_root_of(bytes, names);
+    return merkle_root_from_leaves(bytes, names);
 }
 
 static void expect_root(struct model *model, const struct settings *settings, const char *folder) {
