@@ -1,8 +1,8 @@
 /* arena: the memory planner. It places every extent of a program at a fixed offset in the arena of
  * its space, so that extents that are alive at the same time never overlap and the peak is low, and
- * it proves each plan by a separate check. The room knows extents and nothing of what they hold; a
- * problem is read only, a plan belongs to its caller. runtime/program plans programs with it, and
- * `skep pack` plans bare packing problems.
+ * it proves each plan by a separate check. The planner does not know what an extent holds. It only
+ * reads a problem; the caller owns the plan. runtime/program plans programs with it, and `skep
+ * pack` plans bare packing problems.
  *
  * public   extent.h */
 #ifndef SKEP_ARENA_ARENA_H
@@ -23,16 +23,18 @@ struct arena_problem {
 struct plan {
     /* The problem that this plan solves; the caller owns its extents. */
     struct arena_problem problem;
-    const uint64_t *offsets; /* [problem.extent_count] first byte of each extent in its space */
-    uint64_t peak_bytes[SPACE_COUNT];   /* highest end of any extent */
-    uint64_t bound_bytes[SPACE_COUNT];  /* most bytes alive at one step: no plan can be lower */
-    uint32_t peak_step[SPACE_COUNT];    /* first step at which that many bytes are alive */
-    const char *heuristic[SPACE_COUNT]; /* the heuristic whose layout was used */
+    const uint64_t
+        *offsets; /* [problem.extent_count] offset of each extent in the arena of its space */
+    uint64_t peak_bytes[SPACE_COUNT]; /* highest end offset of any extent */
+    uint64_t
+        bound_bytes[SPACE_COUNT]; /* most bytes alive at one step; no plan can have a lower peak */
+    uint32_t peak_step[SPACE_COUNT];    /* first step at which bound_bytes are alive */
+    const char *heuristic[SPACE_COUNT]; /* name of the heuristic that produced the layout */
 };
 
 /* arena_plan: place every extent. Deterministic: the same extents give the same offsets.
  * memory  offsets and scratch in `region`
- * errors  none: a malformed extent (no bytes, empty life, bad alignment) is a caller's bug */
+ * errors  none: a malformed extent (no bytes, empty life, bad alignment) is the caller's bug */
 void arena_plan(const struct arena_problem *problem, struct region *region, struct plan *plan);
 
 /* arena_verify: prove that `plan` solves `problem`: no two extents of one space overlap in time and
@@ -51,21 +53,22 @@ static inline uint64_t plan_end(const struct plan *plan, int index) {
 /* ---- a bare packing problem ---- */
 
 struct pack_request {
-    /* Stop when the peak is this low, or when that is proved impossible; 0: as low as possible. */
+    /* Stop when the peak is at most this many bytes, or when that is proved impossible; 0:
+     * minimize. */
     uint64_t capacity_bytes;
-    double seconds; /* stop after this time; the first layout is always finished */
+    double time_limit_s; /* stop the search after this time; the first layout is always completed */
 };
 
 struct pack_outcome {
-    uint64_t lowest_bytes; /* a proved lower limit of the peak of every layout */
+    uint64_t lowest_bytes; /* a proved lower bound on the peak of every layout */
     double seconds;        /* time taken */
 };
 
-/* arena_pack: place every extent, all of SPACE_DEVICE. Unlike the result of arena_plan, the layout
- * depends on the machine's speed if the time runs out.
+/* arena_pack: place every extent; all must be in SPACE_DEVICE. Unlike the result of arena_plan, the
+ * layout depends on the machine's speed if the time runs out.
  *   plan    filled as by arena_plan
  * memory    offsets and scratch in `region`, up to 64 MiB for 2,000 extents that overlap in time
- * errors    none: a malformed extent is a caller's bug */
+ * errors    none: a malformed extent is the caller's bug */
 void arena_pack(const struct arena_problem *problem, const struct pack_request *request,
                 struct region *region, struct plan *plan, struct pack_outcome *outcome);
 

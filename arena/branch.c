@@ -3,34 +3,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Items that are still to be placed and that overlap in time, directly or through each other. */
+/* Unplaced items that form one connected group of overlaps in time. */
 struct goal {
-    int begin, end;              /* its sections */
-    int items_start, item_count; /* in branch->items, by first section */
-    int parent;                  /* the choice that made it, -1: none */
-    int next;                    /* the next open goal, -1: none */
+    int begin, end;              /* range of sections that the items span */
+    int items_start, item_count; /* range in branch->items, sorted by first section */
+    int parent;                  /* index of the choice that created the goal; -1: none */
+    int next;                    /* index of the next open goal; -1: none */
     uint64_t floor_offset;       /* offset of the item placed last: no later item may be lower */
-    int floor_rank; /* and its rank: at the same offset, later items have a higher rank */
+    int floor_rank; /* rank of that item: later items at the same offset have a higher rank */
 };
 
-/* Which item of a goal comes next. */
+/* A decision point: the candidates for the next item of a goal to place. */
 struct choice {
     int goal;
-    int candidates_start, candidate_count, tried;
-    int placed; /* item, -1: none */
+    int candidates_start, candidate_count, tried_count;
+    int placed; /* the item placed by this choice; -1: none */
     /* Sizes of the stacks before the placement, to undo it. */
     int goal_count, items_used, undo_count;
 };
 
-/* A lowest offset that a placement raised. */
+/* The lowest offset of an item before a placement raised it. */
 struct undo {
-    uint64_t low;
+    uint64_t lowest_offset;
     int item;
 };
 
-/* The lowest offset that an item can still get. */
-struct lowest {
-    uint64_t low;
+/* The lowest offset that is still possible for an item. */
+struct item_offset {
+    uint64_t lowest_offset;
     int item;
 };
 
@@ -38,20 +38,20 @@ struct branch {
     const struct cluster *cluster;
     struct sections sections;
     uint64_t ceiling_bytes;
-    int *by_first;         /* (count) items by first section */
-    int *rank;             /* (count) position in the order of preference */
-    int *neighbour_start;  /* (count + 1) in neighbours */
-    int *neighbours;       /* items that are alive together with each item */
-    uint64_t *low;         /* (count) lowest offset on top of what is placed */
-    bool *is_placed;       /* (count) its offset is its low */
-    uint64_t *conflicts;   /* (count) how often an item was among those that did not fit */
-    struct lowest *lowest; /* (count) scratch */
-    uint64_t *stacked;     /* (sections) scratch: bytes of the items looked at */
+    int *sorted_items; /* (count) items sorted by first section */
+    int *rank; /* (count) position of each item in the search sequence; lower is preferred */
+    int *neighbour_starts;   /* (count + 1) start of each item's list in `neighbours` */
+    int *neighbours;         /* for each item, the items whose lives overlap with it */
+    uint64_t *lowest_offset; /* (count) lowest possible offset; final once the item is placed */
+    bool *is_placed;         /* (count) true after the item is placed */
+    uint64_t *conflicts;     /* (count) how often each item was among those that did not fit */
+    struct item_offset *goal_items; /* (count) scratch: items of one goal */
+    uint64_t *stacked_bytes;        /* (sections) scratch: bytes stacked so far in each section */
     struct choice *choices;
     int choice_count;
     struct goal *goals;
     int goal_count;
-    int *items; /* the goals' items and the choices' candidates */
+    int *items; /* stack of the goals' items and the choices' candidates */
     int items_used;
     struct undo *undos;
     int undo_count;
@@ -63,16 +63,16 @@ static bool overlap_in_time(const struct sections *sections, int a, int b) {
 
 static void list_neighbours(struct branch *branch, struct region *region) {
     int count = branch->cluster->count, pair_count = 0;
-    branch->neighbour_start = region_alloc(region, (size_t)count + 1, sizeof(int));
+    branch->neighbour_starts = region_alloc(region, (size_t)count + 1, sizeof(int));
     for (int i = 0; i < count; i++) {
-        branch->neighbour_start[i] = pair_count;
+        branch->neighbour_starts[i] = pair_count;
         for (int j = 0; j < count; j++) {
             pair_count += i != j && overlap_in_time(&branch->sections, i, j);
         }
     }
-    branch->neighbour_start[count] = pair_count;
+    branch->neighbour_starts[count] = pair_count;
     branch->neighbours = region_alloc(region, (size_t)pair_count, sizeof(int));
-    /* Each pair is raised at most once on the way to a layout: by the one placed first. */
+    /* In each overlapping pair, only the item placed first can raise the other's offset. */
     branch->undos = region_alloc(region, (size_t)pair_count / 2, sizeof(struct undo));
     pair_count = 0;
     for (int i = 0; i < count; i++) {
@@ -82,11 +82,12 @@ static void list_neighbours(struct branch *branch, struct region *region) {
             }
         }
     }
-    ASSERT(pair_count == branch->neighbour_start[count] && pair_count % 2 == 0);
+    ASSERT(pair_count == branch->neighbour_starts[count] && pair_count % 2 == 0);
 }
 
-/* A bucket for each section, in order. */
-static int *items_by_first(const struct sections *sections, int count, struct region *region) {
+/* Counting sort of the items by their first section. */
+static int *sort_by_first_section(const struct sections *sections, int count,
+                                  struct region *region) {
     int *start = region_alloc(region, (size_t)sections->count + 1, sizeof *start);
     int *sorted = region_alloc(region, (size_t)count, sizeof *sorted);
     for (int i = 0; i < count; i++) {
@@ -108,15 +109,16 @@ struct branch *branch_init(const struct cluster *cluster, struct region *region)
     struct branch *branch = region_alloc(region, 1, sizeof *branch);
     branch->cluster = cluster;
     branch->sections = sections_of(cluster, region);
-    branch->by_first = items_by_first(&branch->sections, cluster->count, region);
+    branch->sorted_items = sort_by_first_section(&branch->sections, cluster->count, region);
     branch->rank = region_alloc(region, count, sizeof(int));
-    branch->low = region_alloc(region, count, sizeof(uint64_t));
+    branch->lowest_offset = region_alloc(region, count, sizeof(uint64_t));
     branch->is_placed = region_alloc(region, count, sizeof(bool));
     branch->conflicts = region_alloc(region, count, sizeof(uint64_t));
-    branch->lowest = region_alloc(region, count, sizeof(struct lowest));
-    branch->stacked = region_alloc(region, (size_t)branch->sections.count, sizeof(uint64_t));
-    /* Every goal but the open ones has one item placed; open goals share no item; so there are at
-     * most `count` of them, with `count` items in the first, one less in the next, and so on. */
+    branch->goal_items = region_alloc(region, count, sizeof(struct item_offset));
+    branch->stacked_bytes = region_alloc(region, (size_t)branch->sections.count, sizeof(uint64_t));
+    /* Every goal that is not open has one item placed, and open goals share no item. So there
+     * are at most `count` goals: the first has at most `count` items, the next one less, and so
+     * on. */
     branch->choices = region_alloc(region, count, sizeof(struct choice));
     branch->goals = region_alloc(region, count, sizeof(struct goal));
     branch->items = region_alloc(region, count * (count + 1), sizeof(int));
@@ -128,15 +130,15 @@ const uint64_t *branch_conflicts(const struct branch *branch) {
     return branch->conflicts;
 }
 
-/* Push one goal for each group of items on top of the stack that overlap in time. These items are
- * in order of their first section. The new goals go before `like.next` in the list. Returns the
- * head of the list. */
-static int push_goals(struct branch *branch, int items_start, struct goal like) {
+/* Push one goal for each connected group of items on top of the item stack. These items are
+ * sorted by first section. `goal_template` holds the other fields of the new goals, which are
+ * inserted in the list before goal_template.next. Returns the head of the list. */
+static int push_goals(struct branch *branch, int items_start, struct goal goal_template) {
     const struct sections *sections = &branch->sections;
-    int head = like.next;
+    int head = goal_template.next;
     int *items = branch->items;
     for (int start = items_start; start < branch->items_used;) {
-        struct goal goal = like;
+        struct goal goal = goal_template;
         goal.begin = sections->first[items[start]];
         goal.end = sections->last[items[start]];
         goal.items_start = start;
@@ -155,42 +157,43 @@ static int push_goals(struct branch *branch, int items_start, struct goal like) 
     return head;
 }
 
-/* Sort by falling offset. Shell sort, because a goal has few items and nothing may be allocated
- * here. */
-static void sort_lowest(struct lowest *lowest, int count) {
+/* Sort by descending offset. Shell sort is used because a goal has few items and this code must
+ * not allocate. */
+static void sort_by_lowest_offset(struct item_offset *goal_items, int count) {
     static const int GAPS[] = {301, 132, 57, 23, 10, 4, 1};
     for (size_t g = 0; g < ARRAY_COUNT(GAPS); g++) {
         int gap = GAPS[g];
         for (int i = gap; i < count; i++) {
-            struct lowest moved = lowest[i];
+            struct item_offset moved = goal_items[i];
             int j = i;
-            for (; j >= gap && lowest[j - gap].low < moved.low; j -= gap) {
-                lowest[j] = lowest[j - gap];
+            for (; j >= gap && goal_items[j - gap].lowest_offset < moved.lowest_offset; j -= gap) {
+                goal_items[j] = goal_items[j - gap];
             }
-            lowest[j] = moved;
+            goal_items[j] = moved;
         }
     }
 }
 
-/* Find the lowest offset that each item of the goal can still get. Returns false when one does not
- * fit. */
-static bool find_lowest(struct branch *branch, const struct goal *goal, uint64_t *lowest_end) {
+/* Find the lowest possible offset of each item of the goal. Returns false when an item does not
+ * fit below the ceiling. */
+static bool find_lowest_offsets(struct branch *branch, const struct goal *goal,
+                                uint64_t *lowest_end) {
     const struct cluster *cluster = branch->cluster;
     *lowest_end = UINT64_MAX;
     for (int i = 0; i < goal->item_count; i++) {
         int item = branch->items[goal->items_start + i];
         ASSERT(!branch->is_placed[item]);
-        uint64_t low = branch->low[item];
-        uint64_t end = low + cluster->bytes[item];
+        uint64_t lowest_offset = branch->lowest_offset[item];
+        uint64_t end = lowest_offset + cluster->bytes[item];
         *lowest_end = end < *lowest_end ? end : *lowest_end;
-        if (low < goal->floor_offset) {
-            low = align_up(goal->floor_offset, cluster->align[item]);
+        if (lowest_offset < goal->floor_offset) {
+            lowest_offset = align_up(goal->floor_offset, cluster->align[item]);
         }
-        if (low + cluster->bytes[item] > branch->ceiling_bytes) {
+        if (lowest_offset + cluster->bytes[item] > branch->ceiling_bytes) {
             branch->conflicts[item]++;
             return false;
         }
-        branch->lowest[i] = (struct lowest){low, item};
+        branch->goal_items[i] = (struct item_offset){lowest_offset, item};
     }
     return true;
 }
@@ -204,19 +207,19 @@ static void count_conflicts(struct branch *branch, const struct goal *goal, int 
     }
 }
 
-/* All items that start at or above an offset must fit between it and the ceiling. Check this in
- * every section for every offset. */
-static bool have_room(struct branch *branch, const struct goal *goal) {
-    memset(branch->stacked + goal->begin, 0,
-           (size_t)(goal->end - goal->begin) * sizeof *branch->stacked);
+/* For every offset, the items that must lie at or above it have to fit below the ceiling. Check
+ * this in every section. */
+static bool remaining_items_fit(struct branch *branch, const struct goal *goal) {
+    memset(branch->stacked_bytes + goal->begin, 0,
+           (size_t)(goal->end - goal->begin) * sizeof *branch->stacked_bytes);
     for (int i = 0; i < goal->item_count; i++) {
-        int item = branch->lowest[i].item;
+        int item = branch->goal_items[i].item;
         uint64_t bytes = branch->cluster->bytes[item];
-        uint64_t room = branch->ceiling_bytes - branch->lowest[i].low;
+        uint64_t room = branch->ceiling_bytes - branch->goal_items[i].lowest_offset;
         ASSERT(room >= bytes);
         for (int s = branch->sections.first[item]; s < branch->sections.last[item]; s++) {
-            branch->stacked[s] += bytes;
-            if (branch->stacked[s] > room) {
+            branch->stacked_bytes[s] += bytes;
+            if (branch->stacked_bytes[s] > room) {
                 count_conflicts(branch, goal, s);
                 return false;
             }
@@ -225,36 +228,39 @@ static bool have_room(struct branch *branch, const struct goal *goal) {
     return true;
 }
 
-/* Returns false when no layout can be completed.
- *   lowest_end      the lowest end that any item would have if it were placed next
- *   highest_offset  above it, some section could not hold the remaining items */
+/* Compute the limits that a candidate for the next placement must satisfy. Returns false when no
+ * layout of the goal's items can fit.
+ *   lowest_end      the lowest end offset that any item would have if it were placed next
+ *   highest_offset  with the next item above this offset, some section could not hold the
+ *                   remaining items */
 static bool measure_goal(struct branch *branch, const struct goal *goal, uint64_t *lowest_end,
                          uint64_t *highest_offset) {
-    if (!find_lowest(branch, goal, lowest_end)) {
+    if (!find_lowest_offsets(branch, goal, lowest_end)) {
         return false;
     }
-    sort_lowest(branch->lowest, goal->item_count);
-    if (!have_room(branch, goal)) {
+    sort_by_lowest_offset(branch->goal_items, goal->item_count);
+    if (!remaining_items_fit(branch, goal)) {
         return false;
     }
     uint64_t max_bytes = 0;
     for (int s = goal->begin; s < goal->end; s++) {
-        max_bytes = branch->stacked[s] > max_bytes ? branch->stacked[s] : max_bytes;
+        max_bytes = branch->stacked_bytes[s] > max_bytes ? branch->stacked_bytes[s] : max_bytes;
     }
     ASSERT(max_bytes > 0 && max_bytes <= branch->ceiling_bytes);
     *highest_offset = branch->ceiling_bytes - max_bytes;
     return true;
 }
 
-/* Sort by lowest offset, equal ones by rank. Insertion sort, because there are few. */
+/* Insert `item` into the sorted candidates: by lowest offset, then by rank. */
 static void insert_candidate(struct branch *branch, const struct choice *choice, int count,
                              int item) {
     int *candidates = branch->items + choice->candidates_start;
     int i = count;
     for (; i > 0; i--) {
         int other = candidates[i - 1];
-        if (branch->low[other] < branch->low[item] ||
-            (branch->low[other] == branch->low[item] && branch->rank[other] < branch->rank[item])) {
+        if (branch->lowest_offset[other] < branch->lowest_offset[item] ||
+            (branch->lowest_offset[other] == branch->lowest_offset[item] &&
+             branch->rank[other] < branch->rank[item])) {
             break;
         }
         candidates[i] = other;
@@ -262,9 +268,9 @@ static void insert_candidate(struct branch *branch, const struct choice *choice,
     candidates[i] = item;
 }
 
-/* Push a choice for an open goal. A candidate does not lie below the item placed last (at the same
- * offset its rank is higher), nor entirely above a hole that another item fits into. */
-static void open_choice(struct branch *branch, int goal_index, struct effort *effort) {
+/* Push a choice for an open goal. A candidate must not lie below the item placed last (at the
+ * same offset its rank must be higher), nor entirely above a gap that another item fits into. */
+static void push_choice(struct branch *branch, int goal_index, struct effort *effort) {
     ASSERT(goal_index >= 0 && goal_index < branch->goal_count);
     ASSERT(branch->choice_count < branch->cluster->count);
     const struct goal *goal = &branch->goals[goal_index];
@@ -276,10 +282,11 @@ static void open_choice(struct branch *branch, int goal_index, struct effort *ef
     if (measure_goal(branch, goal, &lowest_end, &highest_offset)) {
         for (int i = 0; i < goal->item_count; i++) {
             int item = branch->items[goal->items_start + i];
-            uint64_t low = branch->low[item];
-            bool comes_later = low > goal->floor_offset ||
-                               (low == goal->floor_offset && branch->rank[item] > goal->floor_rank);
-            if (comes_later && low < lowest_end && low <= highest_offset) {
+            uint64_t lowest_offset = branch->lowest_offset[item];
+            bool comes_later =
+                lowest_offset > goal->floor_offset ||
+                (lowest_offset == goal->floor_offset && branch->rank[item] > goal->floor_rank);
+            if (comes_later && lowest_offset < lowest_end && lowest_offset <= highest_offset) {
                 insert_candidate(branch, choice, choice->candidate_count++, item);
             }
         }
@@ -291,24 +298,25 @@ static void open_choice(struct branch *branch, int goal_index, struct effort *ef
     choice->undo_count = branch->undo_count;
 }
 
-/* Place the next candidate. Returns the head of the open goals. */
+/* Place the next candidate of the choice. Returns the first open goal. */
 static int place_next(struct branch *branch, struct choice *choice, int choice_index) {
     const struct cluster *cluster = branch->cluster;
     const struct goal *goal = &branch->goals[choice->goal];
-    ASSERT(choice->placed < 0 && choice->tried < choice->candidate_count);
-    int item = branch->items[choice->candidates_start + choice->tried++];
-    uint64_t end = branch->low[item] + cluster->bytes[item];
+    ASSERT(choice->placed < 0 && choice->tried_count < choice->candidate_count);
+    int item = branch->items[choice->candidates_start + choice->tried_count++];
+    uint64_t end = branch->lowest_offset[item] + cluster->bytes[item];
     ASSERT(!branch->is_placed[item] && end <= branch->ceiling_bytes);
     choice->placed = item;
     branch->is_placed[item] = true;
-    for (int i = branch->neighbour_start[item]; i < branch->neighbour_start[item + 1]; i++) {
+    for (int i = branch->neighbour_starts[item]; i < branch->neighbour_starts[item + 1]; i++) {
         int other = branch->neighbours[i];
-        if (!branch->is_placed[other] && branch->low[other] < end) {
-            branch->undos[branch->undo_count++] = (struct undo){branch->low[other], other};
-            branch->low[other] = align_up(end, cluster->align[other]);
+        if (!branch->is_placed[other] && branch->lowest_offset[other] < end) {
+            branch->undos[branch->undo_count++] =
+                (struct undo){branch->lowest_offset[other], other};
+            branch->lowest_offset[other] = align_up(end, cluster->align[other]);
         }
     }
-    ASSERT(branch->undo_count <= branch->neighbour_start[cluster->count] / 2);
+    ASSERT(branch->undo_count <= branch->neighbour_starts[cluster->count] / 2);
     int items_start = branch->items_used;
     for (int i = 0; i < goal->item_count; i++) {
         int other = branch->items[goal->items_start + i];
@@ -319,7 +327,7 @@ static int place_next(struct branch *branch, struct choice *choice, int choice_i
     return push_goals(branch, items_start,
                       (struct goal){.parent = choice_index,
                                     .next = goal->next,
-                                    .floor_offset = branch->low[item],
+                                    .floor_offset = branch->lowest_offset[item],
                                     .floor_rank = branch->rank[item]});
 }
 
@@ -332,7 +340,7 @@ static void unplace(struct branch *branch, struct choice *choice) {
     ASSERT(branch->goal_count >= choice->goal_count && branch->items_used >= choice->items_used);
     while (branch->undo_count > choice->undo_count) {
         struct undo undo = branch->undos[--branch->undo_count];
-        branch->low[undo.item] = undo.low;
+        branch->lowest_offset[undo.item] = undo.lowest_offset;
     }
     branch->is_placed[item] = false;
     branch->goal_count = choice->goal_count;
@@ -340,11 +348,11 @@ static void unplace(struct branch *branch, struct choice *choice) {
     choice->placed = -1;
 }
 
-/* The goal of the topmost choice has no solution: undo all choices down to the one that made the
- * goal. */
-static void fail_goal(struct branch *branch) {
+/* The goal of the topmost choice has no solution: undo all choices down to the one that created
+ * it. */
+static void abandon_goal(struct branch *branch) {
     int parent = branch->goals[branch->choices[branch->choice_count - 1].goal].parent;
-    ASSERT(parent < branch->choice_count - 1); /* a goal is made before a choice is opened for it */
+    ASSERT(parent < branch->choice_count - 1); /* a goal is created before its first choice */
     while (branch->choice_count - 1 > parent) {
         struct choice *choice = &branch->choices[--branch->choice_count];
         unplace(branch, choice);
@@ -352,27 +360,27 @@ static void fail_goal(struct branch *branch) {
     }
 }
 
-static int begin(struct branch *branch, uint64_t ceiling_bytes, const int *sequence) {
+static int start_search(struct branch *branch, uint64_t ceiling_bytes, const int *sequence) {
     const struct cluster *cluster = branch->cluster;
     branch->ceiling_bytes = ceiling_bytes;
     branch->choice_count = branch->goal_count = branch->undo_count = 0;
     for (int i = 0; i < cluster->count; i++) {
         ASSERT(sequence[i] >= 0 && sequence[i] < cluster->count);
         branch->rank[sequence[i]] = i;
-        branch->low[i] = align_up(cluster->base_bytes, cluster->align[i]);
+        branch->lowest_offset[i] = align_up(cluster->base_bytes, cluster->align[i]);
         branch->is_placed[i] = false;
-        branch->items[i] = branch->by_first[i];
+        branch->items[i] = branch->sorted_items[i];
     }
     branch->items_used = cluster->count;
     return push_goals(branch, 0, (struct goal){.parent = -1, .next = -1, .floor_rank = -1});
 }
 
-static void keep_layout(const struct branch *branch, struct layout *layout) {
+static void store_layout(const struct branch *branch, struct layout *layout) {
     uint64_t peak_bytes = branch->cluster->base_bytes;
     for (int i = 0; i < branch->cluster->count; i++) {
-        uint64_t end = branch->low[i] + branch->cluster->bytes[i];
+        uint64_t end = branch->lowest_offset[i] + branch->cluster->bytes[i];
         ASSERT(branch->is_placed[i]);
-        layout->offset[i] = branch->low[i];
+        layout->offset[i] = branch->lowest_offset[i];
         peak_bytes = end > peak_bytes ? end : peak_bytes;
     }
     ASSERT(peak_bytes <= branch->ceiling_bytes);
@@ -382,24 +390,24 @@ static void keep_layout(const struct branch *branch, struct layout *layout) {
 
 enum branch_result branch_fit(struct branch *branch, uint64_t ceiling_bytes, const int *sequence,
                               struct effort *effort, struct layout *layout) {
-    int open = begin(branch, ceiling_bytes, sequence);
+    int open = start_search(branch, ceiling_bytes, sequence);
     while (open >= 0) {
-        if (effort_spent(effort)) {
-            return BRANCH_SPENT;
+        if (effort_is_exhausted(effort)) {
+            return BRANCH_WORK_LIMIT;
         }
-        open_choice(branch, open, effort);
+        push_choice(branch, open, effort);
         struct choice *top = &branch->choices[branch->choice_count - 1];
-        while (top->tried == top->candidate_count) {
-            fail_goal(branch);
+        while (top->tried_count == top->candidate_count) {
+            abandon_goal(branch);
             if (branch->choice_count == 0) {
-                return BRANCH_NONE;
+                return BRANCH_IMPOSSIBLE;
             }
             top = &branch->choices[branch->choice_count - 1];
         }
         unplace(branch, top);
         open = place_next(branch, top, branch->choice_count - 1);
     }
-    ASSERT(branch->choice_count == branch->cluster->count); /* each placed one item */
-    keep_layout(branch, layout);
+    ASSERT(branch->choice_count == branch->cluster->count); /* each choice placed one item */
+    store_layout(branch, layout);
     return BRANCH_FOUND;
 }

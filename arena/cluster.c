@@ -4,15 +4,15 @@
 
 static const uint64_t TOTAL_BYTES_MAX = (uint64_t)1 << 62;
 
-/* An item's birth or death, for the sweep. */
+/* The step at which an item's life begins or ends. */
 struct event {
     uint32_t step;
     bool is_birth;
     uint64_t bytes;
 };
 
-/* Deaths come first: lives are half-open, so bytes that are freed at a step can be used from that
- * step on. */
+/* At equal steps, sort deaths before births: lives are half-open, so bytes that are freed at a
+ * step can be reused at the same step. */
 static int compare_events(const void *left, const void *right) {
     const struct event *a = left, *b = right;
     if (a->step != b->step) {
@@ -43,7 +43,7 @@ static void cluster_copy_item(struct cluster *to, const struct cluster *from, in
     to->count++;
 }
 
-static void cluster_measure(struct cluster *cluster, struct region *region) {
+static void cluster_compute_bound(struct cluster *cluster, struct region *region) {
     size_t event_count = (size_t)cluster->count * 2;
     struct event *events = region_alloc(region, event_count, sizeof *events);
     for (int i = 0; i < cluster->count; i++) {
@@ -61,7 +61,7 @@ static void cluster_measure(struct cluster *cluster, struct region *region) {
             cluster->bound_step = events[i].step;
         }
     }
-    ASSERT(live_bytes == cluster->base_bytes); /* every birth has its death */
+    ASSERT(live_bytes == cluster->base_bytes); /* births and deaths cancel out */
     ASSERT(cluster->count == 0 || cluster->bound_bytes > cluster->base_bytes);
 }
 
@@ -93,7 +93,7 @@ struct cluster cluster_of_space(const struct arena_problem *problem, enum space 
         cluster.count++;
     }
     ASSERT(cluster.count == count);
-    cluster_measure(&cluster, region);
+    cluster_compute_bound(&cluster, region);
     return cluster;
 }
 
@@ -105,11 +105,11 @@ void cluster_round_sizes(struct cluster *cluster, struct region *region) {
     for (int i = 0; i < cluster->count; i++) {
         cluster->bytes[i] = align_up(cluster->bytes[i], align);
     }
-    cluster_measure(cluster, region);
+    cluster_compute_bound(cluster, region);
     ASSERT(cluster->bound_bytes >= exact_bound_bytes);
 }
 
-/* The steps from the first birth to the last death. */
+/* The steps from the first birth to the last death in a cluster. */
 struct span {
     uint32_t begin, end;
 };
@@ -129,8 +129,8 @@ static bool is_permanent(const struct cluster *cluster, int item, struct span sp
     return cluster->first[item] == span.begin && cluster->last[item] == span.end;
 }
 
-/* Stack the items that are alive throughout, largest alignment first so that gaps are rare. Returns
- * the top of the stack. */
+/* Stack the items that are alive for the whole span, largest alignment first to keep gaps rare.
+ * Returns the offset of the stack's end. */
 static uint64_t stack_permanent(const struct cluster *cluster, struct span span,
                                 uint64_t *offsets) {
     uint64_t align_bits = 0;
@@ -154,9 +154,10 @@ static uint64_t stack_permanent(const struct cluster *cluster, struct span span,
     return top_bytes;
 }
 
-/* The items that are not alive throughout, above `base_bytes`, by birth. */
-static struct cluster cluster_rest(const struct cluster *cluster, struct span span,
-                                   uint64_t base_bytes, struct region *region) {
+/* Return the items that are not alive for the whole span as a cluster above `base_bytes`, sorted
+ * by birth. */
+static struct cluster cluster_without_permanent(const struct cluster *cluster, struct span span,
+                                                uint64_t base_bytes, struct region *region) {
     ASSERT(base_bytes >= cluster->base_bytes);
     struct cluster rest = cluster_alloc(cluster->count, region);
     rest.base_bytes = base_bytes;
@@ -168,7 +169,8 @@ static struct cluster cluster_rest(const struct cluster *cluster, struct span sp
     return rest;
 }
 
-/* Push onto `worklist` the parts of a cluster whose items are in order of birth. */
+/* Split a cluster, whose items are sorted by birth, into parts that share no step, and push them
+ * onto `worklist`. */
 static void cluster_split(const struct cluster *cluster, struct region *region,
                           struct cluster **worklist) {
     for (int start = 0; start < cluster->count;) {
@@ -200,7 +202,7 @@ static struct cluster *reduce_round(struct cluster *pending, uint64_t *offsets,
         pending = cluster->next;
         struct span span = cluster_span(cluster);
         uint64_t top_bytes = stack_permanent(cluster, span, offsets);
-        struct cluster rest = cluster_rest(cluster, span, top_bytes, region);
+        struct cluster rest = cluster_without_permanent(cluster, span, top_bytes, region);
         ASSERT((rest.count == cluster->count) == (top_bytes == cluster->base_bytes));
         if (rest.count == cluster->count) {
             cluster->next = *done;
@@ -212,7 +214,7 @@ static struct cluster *reduce_round(struct cluster *pending, uint64_t *offsets,
     return parts;
 }
 
-/* Falling bounds, then birth, so that the order does not depend on how the parts were found. */
+/* Sort by descending bound, then by birth, so that the order is deterministic. */
 static int compare_clusters(const void *left, const void *right) {
     const struct cluster *a = left, *b = right;
     if (a->bound_bytes != b->bound_bytes) {
@@ -221,7 +223,7 @@ static int compare_clusters(const void *left, const void *right) {
     return a->first[0] < b->first[0] ? -1 : a->first[0] > b->first[0];
 }
 
-static struct cluster_list list_of(struct cluster *done, struct region *region) {
+static struct cluster_list sorted_cluster_list(struct cluster *done, struct region *region) {
     struct cluster_list list = {0};
     for (const struct cluster *cluster = done; cluster != NULL; cluster = cluster->next) {
         list.count++;
@@ -230,7 +232,7 @@ static struct cluster_list list_of(struct cluster *done, struct region *region) 
     int filled = 0;
     for (struct cluster *cluster = done; cluster != NULL; cluster = cluster->next) {
         ASSERT(cluster->count > 0);
-        cluster_measure(cluster, region);
+        cluster_compute_bound(cluster, region);
         list.clusters[filled++] = *cluster;
     }
     ASSERT(filled == list.count);
@@ -281,5 +283,5 @@ struct cluster_list cluster_reduce(const struct cluster *whole, uint64_t *offset
         cluster->next = done;
         done = cluster;
     }
-    return list_of(done, region);
+    return sorted_cluster_list(done, region);
 }

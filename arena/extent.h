@@ -1,5 +1,5 @@
-/* extent: one buffer that the planner must place. The planner knows nothing else about it and never
- * changes it: the offset of an extent is in the plan. */
+/* extent: one buffer that the planner must place. The planner has no other information about it
+ * and never changes it; the plan holds its offset. */
 #ifndef SKEP_ARENA_EXTENT_H
 #define SKEP_ARENA_EXTENT_H
 
@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* What a buffer is for: only reports and drawings read it. */
+/* The purpose of a buffer; only reports and drawings use it. */
 enum extent_role {
     ROLE_PARAMS,
     ROLE_MASTER,
@@ -22,8 +22,8 @@ enum extent_role {
     ROLE_WORKSPACE,
     ROLE_CACHE,
     ROLE_STAGING,
-    ROLE_OUTER,    /* the outer state and the error feedback of a swarm member */
-    ROLE_EXCHANGE, /* encoded contributions and results, until the round is committed */
+    ROLE_OUTER,    /* a swarm member's outer optimizer state and error feedback */
+    ROLE_EXCHANGE, /* a swarm member's encoded contributions and results of a round */
     ROLE_COUNT
 };
 

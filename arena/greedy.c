@@ -6,24 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool effort_spent(const struct effort *effort) {
+bool effort_is_exhausted(const struct effort *effort) {
     return effort->work >= effort->work_max ||
            (effort->deadline_ns != 0 && clock_monotonic_ns() >= effort->deadline_ns);
 }
 
 static int compare_ranked(const void *left, const void *right) {
     const struct ranked *a = left, *b = right;
-    if (a->major != b->major) {
-        return a->major > b->major ? -1 : 1;
+    if (a->major_key != b->major_key) {
+        return a->major_key > b->major_key ? -1 : 1;
     }
-    if (a->minor != b->minor) {
-        return a->minor > b->minor ? -1 : 1;
+    if (a->minor_key != b->minor_key) {
+        return a->minor_key > b->minor_key ? -1 : 1;
     }
     return a->item < b->item ? -1 : a->item > b->item;
 }
 
-static struct ranked ranked_of(const struct cluster *cluster, enum sort_key key, int item,
-                               const uint64_t *crowding) {
+static struct ranked make_ranked_item(const struct cluster *cluster, enum sort_key key, int item,
+                                      const uint64_t *life_peak_bytes) {
     double bytes = (double)cluster->bytes[item];
     double steps = (double)(cluster->last[item] - cluster->first[item]);
     double area = bytes * steps;
@@ -43,8 +43,8 @@ static struct ranked ranked_of(const struct cluster *cluster, enum sort_key key,
         return (struct ranked){area * steps, bytes, item};
     case SORT_DEATH:
         return (struct ranked){(double)cluster->last[item], steps, item};
-    case SORT_CROWDING:
-        return (struct ranked){(double)crowding[item], area, item};
+    case SORT_LIFE_PEAK:
+        return (struct ranked){(double)life_peak_bytes[item], area, item};
     case SORT_COUNT:
         break;
     }
@@ -52,73 +52,73 @@ static struct ranked ranked_of(const struct cluster *cluster, enum sort_key key,
     return (struct ranked){0};
 }
 
-void ranked_sort(struct ranked *ranked, int count) {
+void sort_ranked_items(struct ranked *ranked, int count) {
     qsort(ranked, (size_t)count, sizeof *ranked, compare_ranked);
 }
 
-void greedy_rank(const struct cluster *cluster, enum sort_key key, const uint64_t *crowding,
+void greedy_rank(const struct cluster *cluster, enum sort_key key, const uint64_t *life_peak_bytes,
                  struct ranked *ranked) {
     for (int i = 0; i < cluster->count; i++) {
-        ranked[i] = ranked_of(cluster, key, i, crowding);
+        ranked[i] = make_ranked_item(cluster, key, i, life_peak_bytes);
     }
-    ranked_sort(ranked, cluster->count);
+    sort_ranked_items(ranked, cluster->count);
 }
 
-/* An item that is to be placed among those on the shelf. */
-struct piece {
+/* An item to place among the items that are already on the shelf. */
+struct new_item {
     uint64_t bytes, align;
     uint32_t first, last;
 };
 
-/* The lowest offset at which the piece overlaps no item that is alive with it. The shelf is sorted
- * by offset, so the search ends at the first gap that is large enough. */
-static uint64_t first_fit(const struct placed *shelf, int count, const struct piece *piece,
+/* Return the lowest offset at which the piece overlaps no item in time and bytes. The shelf is
+ * sorted by offset, so the search ends at the first gap that is large enough. */
+static uint64_t first_fit(const struct placed *shelf, int count, const struct new_item *new_item,
                           uint64_t base_bytes, struct effort *effort) {
-    uint64_t cursor = align_up(base_bytes, piece->align);
+    uint64_t cursor = align_up(base_bytes, new_item->align);
     int i = 0;
     for (; i < count; i++) {
         const struct placed *other = &shelf[i];
-        if (other->first >= piece->last || piece->first >= other->last) {
+        if (other->first >= new_item->last || new_item->first >= other->last) {
             continue;
         }
-        if (other->offset >= cursor + piece->bytes) {
+        if (other->offset >= cursor + new_item->bytes) {
             break;
         }
         if (other->end > cursor) {
-            cursor = align_up(other->end, piece->align);
+            cursor = align_up(other->end, new_item->align);
         }
     }
-    ASSERT(cursor >= base_bytes && (cursor & (piece->align - 1)) == 0);
+    ASSERT(cursor >= base_bytes && (cursor & (new_item->align - 1)) == 0);
     effort->work += (uint64_t)i + 1;
     return cursor;
 }
 
-/* The smallest gap that the piece fits into, the lowest of equal ones; above all items if there is
- * none. */
-static uint64_t best_fit(const struct placed *shelf, int count, const struct piece *piece,
+/* Return the offset of the smallest gap that fits the piece (the lowest one on a tie), or the
+ * offset above all items if no gap fits. */
+static uint64_t best_fit(const struct placed *shelf, int count, const struct new_item *new_item,
                          uint64_t base_bytes, struct effort *effort) {
-    uint64_t cursor = align_up(base_bytes, piece->align);
+    uint64_t cursor = align_up(base_bytes, new_item->align);
     uint64_t best_offset = 0, best_bytes = UINT64_MAX;
     for (int i = 0; i < count; i++) {
         const struct placed *other = &shelf[i];
-        if (other->first >= piece->last || piece->first >= other->last) {
+        if (other->first >= new_item->last || new_item->first >= other->last) {
             continue;
         }
-        if (other->offset >= cursor + piece->bytes && other->offset - cursor < best_bytes) {
+        if (other->offset >= cursor + new_item->bytes && other->offset - cursor < best_bytes) {
             best_bytes = other->offset - cursor;
             best_offset = cursor;
         }
         if (other->end > cursor) {
-            cursor = align_up(other->end, piece->align);
+            cursor = align_up(other->end, new_item->align);
         }
     }
-    ASSERT(cursor >= base_bytes && (cursor & (piece->align - 1)) == 0);
-    ASSERT(best_bytes >= piece->bytes);
+    ASSERT(cursor >= base_bytes && (cursor & (new_item->align - 1)) == 0);
+    ASSERT(best_bytes >= new_item->bytes);
     effort->work += (uint64_t)count + 1;
     return best_bytes < UINT64_MAX ? best_offset : cursor;
 }
 
-static void shelve(struct placed *shelf, int count, struct placed item) {
+static void insert_by_offset(struct placed *shelf, int count, struct placed item) {
     ASSERT(item.offset < item.end && item.first < item.last);
     int low = 0, high = count;
     while (low < high) {
@@ -142,18 +142,18 @@ bool greedy_place(const struct cluster *cluster, const int *sequence, enum fit f
     for (int i = 0; i < cluster->count; i++) {
         int item = sequence[i];
         ASSERT(item >= 0 && item < cluster->count);
-        struct piece piece = {cluster->bytes[item], cluster->align[item], cluster->first[item],
-                              cluster->last[item]};
+        struct new_item new_item = {cluster->bytes[item], cluster->align[item],
+                                    cluster->first[item], cluster->last[item]};
         uint64_t offset = fit == FIT_FIRST
-                              ? first_fit(shelf, i, &piece, cluster->base_bytes, effort)
-                              : best_fit(shelf, i, &piece, cluster->base_bytes, effort);
-        uint64_t end = offset + piece.bytes;
+                              ? first_fit(shelf, i, &new_item, cluster->base_bytes, effort)
+                              : best_fit(shelf, i, &new_item, cluster->base_bytes, effort);
+        uint64_t end = offset + new_item.bytes;
         if (end >= ceiling_bytes) {
             return false;
         }
         layout->offset[item] = offset;
         peak_bytes = end > peak_bytes ? end : peak_bytes;
-        shelve(shelf, i, (struct placed){offset, end, piece.first, piece.last});
+        insert_by_offset(shelf, i, (struct placed){offset, end, new_item.first, new_item.last});
     }
     ASSERT(cluster->count == 0 || peak_bytes < ceiling_bytes);
     layout->peak_bytes = peak_bytes;
@@ -168,14 +168,14 @@ static const char *const HEURISTICS[SORT_COUNT][FIT_COUNT] = {
     [SORT_SQUARE] = {"first fit by size x area", "best fit by size x area"},
     [SORT_LONG] = {"first fit by lifetime x area", "best fit by lifetime x area"},
     [SORT_DEATH] = {"first fit by death", "best fit by death"},
-    [SORT_CROWDING] = {"first fit by crowding", "best fit by crowding"},
+    [SORT_LIFE_PEAK] = {"first fit by peak live bytes", "best fit by peak live bytes"},
 };
 
 struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
                           struct effort *effort, struct region *region) {
     size_t count = (size_t)cluster->count;
     struct sections sections = sections_of(cluster, region);
-    const uint64_t *crowding = sections_crowding(&sections, cluster->count, region);
+    const uint64_t *life_peak_bytes = sections_life_peaks(&sections, cluster->count, region);
     struct ranked *ranked = region_alloc(region, count, sizeof *ranked);
     int *sequence = region_alloc(region, count, sizeof *sequence);
     struct placed *shelf = region_alloc(region, count, sizeof *shelf);
@@ -183,7 +183,7 @@ struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
                           .peak_bytes = UINT64_MAX};
     struct layout trial = {.offset = region_alloc(region, count, sizeof(uint64_t))};
     for (enum sort_key key = 0; key < SORT_COUNT; key++) {
-        greedy_rank(cluster, key, crowding, ranked);
+        greedy_rank(cluster, key, life_peak_bytes, ranked);
         for (int i = 0; i < cluster->count; i++) {
             sequence[i] = ranked[i].item;
         }
@@ -196,7 +196,7 @@ struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
                 trial = worse;
             }
             ASSERT(best.peak_bytes != UINT64_MAX && best.peak_bytes >= cluster->bound_bytes);
-            if (best.peak_bytes <= target_bytes || effort_spent(effort)) {
+            if (best.peak_bytes <= target_bytes || effort_is_exhausted(effort)) {
                 return best;
             }
         }

@@ -4,14 +4,14 @@
 
 #include <stdlib.h>
 
-/* The searches of all parts. */
+/* The state of arena_pack: one search for each part of the problem. */
 struct pack {
     struct cluster whole;
     struct cluster_list parts;
     struct search *searches; /* (parts.count) */
-    uint64_t capacity_bytes; /* UINT64_MAX: none */
-    uint64_t target_bytes;   /* stop at this peak */
-    bool is_exact;           /* limits proved for a part hold for the whole */
+    uint64_t capacity_bytes; /* UINT64_MAX: no limit */
+    uint64_t target_bytes;   /* stop when the peak is at most this */
+    bool is_exact;           /* bounds proved for one part also hold for the whole problem */
     struct effort effort;
 };
 
@@ -26,15 +26,16 @@ static int highest_part(const struct pack *pack) {
     return highest;
 }
 
-/* Stacking the permanent items loses nothing if every alignment divides every size. Otherwise, the
- * limits that the searches prove hold only for layouts with such a stack. */
+/* Stacking the permanent items is optimal if every alignment divides every size. Otherwise, the
+ * bounds that the searches prove hold only for layouts with such a stack. */
 static bool is_reduction_exact(const struct cluster *whole) {
     uint64_t align_bits = 0, size_bits = 0;
     for (int i = 0; i < whole->count; i++) {
         align_bits |= whole->align[i];
         size_bits |= whole->bytes[i];
     }
-    /* The largest alignment has the highest bit; it divides all sizes if no lower bit is set. */
+    /* Alignments are powers of two: the largest one divides all sizes if none has a lower bit
+     * set. */
     ASSERT((align_bits == 0) == (whole->count == 0));
     uint64_t highest = align_bits == 0 ? 1 : (uint64_t)1 << (63 - __builtin_clzll(align_bits));
     return (size_bits & (highest - 1)) == 0;
@@ -50,8 +51,8 @@ static uint64_t lowest_bytes(const struct pack *pack) {
 }
 
 /* The part with the highest layout determines the peak, so only that part is searched. */
-static void improve(struct pack *pack, struct region *region) {
-    while (!effort_spent(&pack->effort) && lowest_bytes(pack) <= pack->capacity_bytes) {
+static void improve_highest_part(struct pack *pack, struct region *region) {
+    while (!effort_is_exhausted(&pack->effort) && lowest_bytes(pack) <= pack->capacity_bytes) {
         struct search *search = &pack->searches[highest_part(pack)];
         if (search_is_done(search, pack->target_bytes)) {
             return;
@@ -81,13 +82,13 @@ static void fill_plan(const struct pack *pack, struct plan *plan) {
 
 void arena_pack(const struct arena_problem *problem, const struct pack_request *request,
                 struct region *region, struct plan *plan, struct pack_outcome *outcome) {
-    ASSERT(request->seconds >= 0);
+    ASSERT(request->time_limit_s >= 0);
     int64_t start_ns = clock_monotonic_ns();
     struct pack pack = {
         .whole = cluster_of_space(problem, SPACE_DEVICE, region),
         .capacity_bytes = request->capacity_bytes > 0 ? request->capacity_bytes : UINT64_MAX,
         .effort = {.work_max = UINT64_MAX,
-                   .deadline_ns = start_ns + (int64_t)(request->seconds * 1e9)},
+                   .deadline_ns = start_ns + (int64_t)(request->time_limit_s * 1e9)},
     };
     ASSERT(pack.whole.count == problem->extent_count);
     uint64_t *offsets = region_alloc(region, (size_t)problem->extent_count, sizeof *offsets);
@@ -103,7 +104,7 @@ void arena_pack(const struct arena_problem *problem, const struct pack_request *
                     &pack.searches[i]);
     }
     if (pack.parts.count > 0) {
-        improve(&pack, region);
+        improve_highest_part(&pack, region);
     }
     for (int i = 0; i < pack.parts.count; i++) {
         search_store_offsets(&pack.searches[i], offsets);

@@ -2,30 +2,30 @@
 
 #include "base/random.h"
 
-/* The shortest attempt may make every choice this many times. Successful attempts mostly succeed
- * early, so most attempts are short and few are long. */
-enum { DESCENTS = 2, DESCENT_ITEMS_MIN = 200 };
+/* The shortest attempt has enough work for this many passes over all items. Successful attempts
+ * usually succeed early, so most attempts are short and few are long. */
+enum { PASSES_MIN = 2, PASS_ITEMS_MIN = 200 };
 
-/* An attempt aims between the lowest useful peak and the current one: lower after a success, higher
- * after a failure. Every second round aims at the lowest. */
-enum { LOWEST_AIM_ROUNDS = 2 };
+/* The target of an attempt lies between the lowest useful peak and the current peak: lower after
+ * a success, higher after a failure. Every second round uses the lowest. */
+enum { LOWEST_TARGET_ROUNDS = 2 };
 
 static const double AIM_FIRST = 0.5, AIM_SUCCESS = 0.6, AIM_FAILURE = 1.15, AIM_STEP = 0.01,
                     AIM_MAX = 0.95;
 
-/* How far an attempt moves items in the sequence, as a part of its length: at random by either of
- * the first two, and forward for the items that most often did not fit. */
-static const double REACH_NEAR = 0.1, REACH_FAR = 0.5, REACH_CONFLICTS = 0.7;
+/* How far an attempt moves items in the sequence, as a fraction of its length. NEAR and FAR are
+ * random distances; CONFLICTS moves forward the items that most often did not fit. */
+static const double MOVE_NEAR = 0.1, MOVE_FAR = 0.5, MOVE_CONFLICTS = 0.7;
 
 void search_init(const struct cluster *cluster, uint64_t target_bytes, struct effort *effort,
                  struct region *region, struct search *search) {
     ASSERT(cluster->count > 0);
     struct effort half = *effort;
     half.work_max = effort->work + (effort->work_max - effort->work) / 2;
-    *search =
-        (struct search){.cluster = cluster, .lowest_bytes = cluster->bound_bytes, .aim = AIM_FIRST};
+    *search = (struct search){
+        .cluster = cluster, .lowest_bytes = cluster->bound_bytes, .target_fraction = AIM_FIRST};
     search->layout = greedy_best(cluster, target_bytes, &half, region);
-    ASSERT(half.work > effort->work); /* the first layout is always finished */
+    ASSERT(half.work > effort->work); /* the first greedy layout is always completed */
     effort->work = half.work;
 }
 
@@ -35,9 +35,10 @@ bool search_is_done(const struct search *search, uint64_t target_bytes) {
            search->layout.peak_bytes <= search->lowest_bytes;
 }
 
-/* 1 1 2 1 1 2 4 1 1 2 ...: with such lengths, restarts cost at max a logarithm over the best fixed
- * length (Luby, Sinclair and Zuckerman 1993). `index` from 1. */
-static uint64_t luby(unsigned index) {
+/* Term `index` (from 1) of the Luby sequence 1 1 2 1 1 2 4 1 1 2 ... With these restart lengths,
+ * a search takes at most a logarithmic factor more time than with the best fixed length (Luby,
+ * Sinclair and Zuckerman 1993). */
+static uint64_t luby_term(unsigned index) {
     ASSERT(index >= 1);
     while ((index & (index + 1)) != 0) {
         unsigned power = 1u << (31 - __builtin_clz(index));
@@ -55,13 +56,13 @@ static double max_conflicts(const struct search *search) {
     return (double)max;
 }
 
-/* Perturb the sequence in search->ranked. */
+/* Change the sort keys in search->ranked to perturb the sequence. */
 static void perturb(struct search *search, int round) {
     ASSERT(round > 0);
     int count = search->cluster->count;
     const uint64_t *conflicts = branch_conflicts(search->branch);
-    double reach = (round % 4 >= 2 ? REACH_NEAR : REACH_FAR) * count;
-    double forward = round % 8 >= 4 ? REACH_CONFLICTS * count / max_conflicts(search) : 0;
+    double reach = (round % 4 >= 2 ? MOVE_NEAR : MOVE_FAR) * count;
+    double forward = round % 8 >= 4 ? MOVE_CONFLICTS * count / max_conflicts(search) : 0;
     uint64_t stream = (uint64_t)search->attempt_count << 32;
     for (int i = 0; i < count; i++) {
         int item = search->ranked[i].item;
@@ -69,13 +70,14 @@ static void perturb(struct search *search, int round) {
         position -= forward * (double)conflicts[item];
         search->ranked[i] = (struct ranked){-position, 0, item};
     }
-    ranked_sort(search->ranked, count);
+    sort_ranked_items(search->ranked, count);
 }
 
-/* The first round tries the sort keys unchanged. */
+/* Make the sequence of the next attempt. The first round uses each sort key without a
+ * perturbation. */
 static void make_sequence(struct search *search, int round) {
     enum sort_key key = (enum sort_key)(search->attempt_count % SORT_COUNT);
-    greedy_rank(search->cluster, key, search->crowding, search->ranked);
+    greedy_rank(search->cluster, key, search->life_peak_bytes, search->ranked);
     if (round > 0) {
         perturb(search, round);
     }
@@ -84,12 +86,12 @@ static void make_sequence(struct search *search, int round) {
     }
 }
 
-static struct effort share_of_attempt(const struct search *search, int round,
-                                      const struct effort *effort) {
+static struct effort attempt_effort(const struct search *search, int round,
+                                    const struct effort *effort) {
     ASSERT(effort->work < effort->work_max);
     uint64_t count = (uint64_t)search->cluster->count;
-    uint64_t descent = BRANCH_WORK_PER_ITEM * count * (count + DESCENT_ITEMS_MIN) / 2;
-    uint64_t work = DESCENTS * descent * luby((unsigned)round + 1);
+    uint64_t descent = BRANCH_WORK_PER_ITEM * count * (count + PASS_ITEMS_MIN) / 2;
+    uint64_t work = PASSES_MIN * descent * luby_term((unsigned)round + 1);
     struct effort share = *effort;
     if (work < effort->work_max - effort->work) {
         share.work_max = effort->work + work;
@@ -97,25 +99,26 @@ static struct effort share_of_attempt(const struct search *search, int round,
     return share;
 }
 
-static void adjust_aim(struct search *search, enum branch_result result) {
+static void adjust_target(struct search *search, enum branch_result result) {
     if (result == BRANCH_FOUND) {
-        search->aim *= AIM_SUCCESS;
+        search->target_fraction *= AIM_SUCCESS;
     } else {
-        search->aim = search->aim * AIM_FAILURE + AIM_STEP;
-        search->aim = search->aim < AIM_MAX ? search->aim : AIM_MAX;
+        search->target_fraction = search->target_fraction * AIM_FAILURE + AIM_STEP;
+        search->target_fraction =
+            search->target_fraction < AIM_MAX ? search->target_fraction : AIM_MAX;
     }
-    ASSERT(search->aim >= 0 && search->aim <= AIM_MAX);
+    ASSERT(search->target_fraction >= 0 && search->target_fraction <= AIM_MAX);
 }
 
 static void attempt_branch(struct search *search, uint64_t target_bytes, struct effort *effort) {
     int round = search->attempt_count / SORT_COUNT;
-    bool aims_lowest = round % LOWEST_AIM_ROUNDS == LOWEST_AIM_ROUNDS - 1;
+    bool aims_lowest = round % LOWEST_TARGET_ROUNDS == LOWEST_TARGET_ROUNDS - 1;
     uint64_t lowest = search->lowest_bytes > target_bytes ? search->lowest_bytes : target_bytes;
     ASSERT(lowest < search->layout.peak_bytes);
     double range = (double)(search->layout.peak_bytes - 1 - lowest);
-    uint64_t ceiling = lowest + (aims_lowest ? 0 : (uint64_t)(search->aim * range));
+    uint64_t ceiling = lowest + (aims_lowest ? 0 : (uint64_t)(search->target_fraction * range));
     ASSERT(ceiling >= lowest && ceiling < search->layout.peak_bytes);
-    struct effort share = share_of_attempt(search, round, effort);
+    struct effort share = attempt_effort(search, round, effort);
     make_sequence(search, round);
     enum branch_result result =
         branch_fit(search->branch, ceiling, search->sequence, &share, &search->layout);
@@ -123,9 +126,9 @@ static void attempt_branch(struct search *search, uint64_t target_bytes, struct 
     ASSERT(share.work >= effort->work);
     effort->work = share.work;
     if (!aims_lowest) {
-        adjust_aim(search, result);
+        adjust_target(search, result);
     }
-    if (result == BRANCH_NONE) {
+    if (result == BRANCH_IMPOSSIBLE) {
         search->lowest_bytes = ceiling + 1;
     }
 }
@@ -141,7 +144,7 @@ static void attempt_init(struct search *search, struct region *region) {
     search->sequence = region_alloc(region, count, sizeof *search->sequence);
     search->ranked = region_alloc(region, count, sizeof *search->ranked);
     struct sections sections = sections_of(search->cluster, region);
-    search->crowding = sections_crowding(&sections, search->cluster->count, region);
+    search->life_peak_bytes = sections_life_peaks(&sections, search->cluster->count, region);
 }
 
 void search_attempt(struct search *search, uint64_t target_bytes, struct effort *effort,

@@ -1,6 +1,6 @@
-/* search: the best layout of one cluster within a work limit. Greedy placement by several sort keys
- * comes first, then exact search from many sequences, or a random walk over sequences where there
- * are too many items for exact search. */
+/* search: finds the best layout of one cluster within a work limit. Greedy placement with
+ * several sort keys comes first, then exact search from many sequences; a cluster with too many
+ * items for exact search gets a random walk over sequences instead. */
 #ifndef SKEP_ARENA_SEARCH_H
 #define SKEP_ARENA_SEARCH_H
 
@@ -9,31 +9,34 @@
 
 struct search {
     const struct cluster *cluster;
-    struct layout layout;  /* the best so far */
-    uint64_t lowest_bytes; /* a proved lower limit of the peak */
-    double aim; /* of the next attempt, from 0, the lowest useful peak, to 1, the current peak */
+    struct layout layout;  /* the best layout found so far */
+    uint64_t lowest_bytes; /* a proved lower bound on the peak */
+    double
+        /* target of the next attempt, from 0 (lowest useful peak) to 1 (current peak) */
+        target_fraction;
     int attempt_count;
-    struct branch *branch; /* NULL until it is needed, and with too many items */
-    struct walk *walk;     /* NULL until it is needed, and where `branch` is used */
-    uint64_t *crowding;    /* of the items, for ordering them */
-    int *sequence;         /* scratch of the attempts */
-    struct ranked *ranked; /* scratch of the attempts */
+    struct branch *branch; /* NULL until first use, and always NULL if there are too many items */
+    struct walk *walk;     /* NULL until first use, and always NULL if `branch` is used */
+    uint64_t *life_peak_bytes; /* per item: the most bytes alive during its life */
+    int *sequence;             /* scratch for the attempts */
+    struct ranked *ranked;     /* scratch for the attempts */
 };
 
-/* search_init: find the best greedy layout with at most half of the work limit.
+/* search_init: find the best greedy layout within half of the work limit.
  * memory  in `region`, which must outlive the search */
 void search_init(const struct cluster *cluster, uint64_t target_bytes, struct effort *effort,
                  struct region *region, struct search *search);
 
-/* search_is_done: the peak is at most `target_bytes`, or equal to the proved lower limit. */
+/* search_is_done: return true if the peak is at most `target_bytes` or equals the proved lower
+ * bound. */
 bool search_is_done(const struct search *search, uint64_t target_bytes);
 
-/* search_attempt: try once more to lower the peak. The layout never gets worse.
+/* search_attempt: make one more attempt to lower the peak. The peak never rises.
  * Deterministic as long as `effort` has no deadline. */
 void search_attempt(struct search *search, uint64_t target_bytes, struct effort *effort,
                     struct region *region);
 
-/* search_store_offsets: write the offset of each item to offsets[], by extent. */
+/* search_store_offsets: write the offset of each item to offsets[], indexed by extent. */
 void search_store_offsets(const struct search *search, uint64_t *offsets);
 
 #endif

@@ -10,8 +10,8 @@ static int compare_steps(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-/* The last births before each death: a section begins at each of them.
- *   births, deaths  sorted; *starts filled, rising */
+/* A section begins at the last birth before each death. Write these steps to *starts in
+ * ascending order; births and deaths are sorted. */
 static int find_starts(const uint32_t *births, const uint32_t *deaths, int count,
                        uint32_t *starts) {
     int start_count = 0;
@@ -29,7 +29,7 @@ static int find_starts(const uint32_t *births, const uint32_t *deaths, int count
     return start_count;
 }
 
-/* The number of starts before `step`. */
+/* Return the number of section starts before `step`. */
 static int starts_before(const uint32_t *starts, int start_count, uint32_t step) {
     int low = 0, high = start_count;
     while (low < high) {
@@ -59,7 +59,8 @@ struct sections sections_of(const struct cluster *cluster, struct region *region
         .last = region_alloc(region, count, sizeof(int)),
     };
     sections.live_bytes = region_alloc(region, (size_t)sections.count + 1, sizeof(uint64_t));
-    /* Births add, deaths subtract; unsigned wrap-around cancels in the running sum. */
+    /* A birth adds bytes and a death subtracts them; unsigned wrap-around cancels out in the
+     * running sum. */
     for (int i = 0; i < cluster->count; i++) {
         sections.first[i] = starts_before(starts, sections.count, cluster->first[i]);
         sections.last[i] = starts_before(starts, sections.count, cluster->last[i]);
@@ -75,15 +76,15 @@ struct sections sections_of(const struct cluster *cluster, struct region *region
     return sections;
 }
 
-static int level_of(int length) {
+static int log2_floor(int length) {
     ASSERT(length > 0);
     return 31 - __builtin_clz((unsigned)length);
 }
 
-/* maxima[k][s] is the most bytes alive in sections s .. s + 2^k - 1, so that two look-ups answer
- * any life. */
-uint64_t *sections_crowding(const struct sections *sections, int item_count,
-                            struct region *region) {
+/* maxima[k][s] is the most bytes alive in sections s .. s + 2^k - 1, so two look-ups give the
+ * maximum over any life. */
+uint64_t *sections_life_peaks(const struct sections *sections, int item_count,
+                              struct region *region) {
     uint64_t *maxima[LEVELS_MAX] = {sections->live_bytes};
     for (int k = 1; (1 << k) <= sections->count; k++) {
         ASSERT(k < LEVELS_MAX);
@@ -94,12 +95,12 @@ uint64_t *sections_crowding(const struct sections *sections, int item_count,
             maxima[k][s] = left > right ? left : right;
         }
     }
-    uint64_t *crowding = region_alloc(region, (size_t)item_count, sizeof *crowding);
+    uint64_t *life_peak_bytes = region_alloc(region, (size_t)item_count, sizeof *life_peak_bytes);
     for (int i = 0; i < item_count; i++) {
-        int k = level_of(sections->last[i] - sections->first[i]);
+        int k = log2_floor(sections->last[i] - sections->first[i]);
         uint64_t left = maxima[k][sections->first[i]];
         uint64_t right = maxima[k][sections->last[i] - (1 << k)];
-        crowding[i] = left > right ? left : right;
+        life_peak_bytes[i] = left > right ? left : right;
     }
-    return crowding;
+    return life_peak_bytes;
 }

@@ -1,23 +1,25 @@
-/* sections: the spans of a cluster's time that a layout must consider: those that begin with a
- * birth and end with a death. The items alive in any other span are also alive in one of these. */
+/* sections: the time spans of a cluster that a layout must consider: each begins with a birth
+ * and ends with a death. The items alive at any other time are all alive in one of these
+ * sections. */
 #ifndef SKEP_ARENA_SECTIONS_H
 #define SKEP_ARENA_SECTIONS_H
 
 #include "arena/cluster.h"
 
 struct sections {
-    int count;            /* at most the cluster's count */
+    int count;            /* number of sections: at most the cluster's count */
     int *first;           /* (cluster count) first section in which item i is alive */
-    int *last;            /* (cluster count) one past the last: first < last */
-    uint64_t *live_bytes; /* (count) bytes alive, base not included */
+    int *last;            /* (cluster count) one past the last section of item i */
+    uint64_t *live_bytes; /* (count) bytes alive in each section, without the base */
 };
 
-/* sections_of: the sections of a cluster, divided at every birth and death.
+/* sections_of: compute the sections of a cluster.
  * memory  in `region` */
 struct sections sections_of(const struct cluster *cluster, struct region *region);
 
-/* sections_crowding: for every item, the most bytes alive in one section of its life.
+/* sections_life_peaks: return for every item the most bytes alive in any section of its life.
  * memory  result and scratch in `region` */
-uint64_t *sections_crowding(const struct sections *sections, int item_count, struct region *region);
+uint64_t *sections_life_peaks(const struct sections *sections, int item_count,
+                              struct region *region);
 
 #endif

@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An extent's birth or death. */
+/* The birth or death of an extent at a step. */
 struct change {
     uint32_t step;
     int is_birth;
     int extent;
 };
 
-/* The extents that are alive at the current step, by offset. They are disjoint, or the sweep would
- * have stopped. */
+/* The extents that are alive at the current step, sorted by offset. They are disjoint, because
+ * an overlap ends the sweep. */
 struct alive {
     const struct extent *extents;
     const uint64_t *offsets;
@@ -23,7 +23,8 @@ struct alive {
     uint64_t bytes;
 };
 
-static const char REMEDY[] = "this is a bug of the planner; do not execute the plan, and report it";
+static const char REMEDY[] =
+    "this is a bug in the planner: do not execute the plan; report the bug";
 
 static int compare_changes(const void *left, const void *right) {
     const struct change *a = left, *b = right;
@@ -31,17 +32,17 @@ static int compare_changes(const void *left, const void *right) {
         return a->step < b->step ? -1 : 1;
     }
     if (a->is_birth != b->is_birth) {
-        return a->is_birth - b->is_birth; /* half-open lives: deaths first */
+        return a->is_birth - b->is_birth; /* lives are half-open, so deaths sort first */
     }
     return a->extent - b->extent;
 }
 
-static uint64_t end_of(const struct alive *alive, int id) {
+static uint64_t extent_end(const struct alive *alive, int id) {
     ASSERT(alive->offsets[id] <= UINT64_MAX - alive->extents[id].bytes); /* check_extent */
     return alive->offsets[id] + alive->extents[id].bytes;
 }
 
-static const char *subject_of(enum space space, char buffer[static 32]) {
+static const char *space_subject(enum space space, char buffer[static 32]) {
     snprintf(buffer, 32, "plan, %s space", space_name(space));
     return buffer;
 }
@@ -49,11 +50,11 @@ static const char *subject_of(enum space space, char buffer[static 32]) {
 static enum status check_extent(const struct extent *extent, uint64_t offset, int index,
                                 struct fault *fault) {
     if ((unsigned)extent->space >= SPACE_COUNT) {
-        return fault_set(fault, STATUS_FAILED, "plan", REMEDY, "extent %d '%s' belongs to no space",
-                         index, extent->name);
+        return fault_set(fault, STATUS_FAILED, "plan", REMEDY,
+                         "extent %d '%s' has an invalid space", index, extent->name);
     }
     char subject[32];
-    subject_of(extent->space, subject);
+    space_subject(extent->space, subject);
     if (extent->first >= extent->last || extent->bytes == 0) {
         return fault_set(fault, STATUS_FAILED, subject, REMEDY,
                          "extent %d '%s' is empty: %llu bytes, life [%u, %u)", index, extent->name,
@@ -74,7 +75,7 @@ static enum status check_extent(const struct extent *extent, uint64_t offset, in
     return OK;
 }
 
-/* The position of the first alive extent whose offset is above or at that of extent `id`. */
+/* Return the position of the first live extent whose offset is at least that of extent `id`. */
 static int position_of(const struct alive *alive, int id) {
     int low = 0, high = alive->count;
     while (low < high) {
@@ -93,30 +94,30 @@ static enum status overlap_fault(const struct alive *alive, int below, int above
     const struct extent *a = &alive->extents[below], *b = &alive->extents[above];
     ASSERT(a->space == b->space && alive->offsets[below] <= alive->offsets[above]);
     char subject[32];
-    return fault_set(fault, STATUS_FAILED, subject_of(a->space, subject), REMEDY,
+    return fault_set(fault, STATUS_FAILED, space_subject(a->space, subject), REMEDY,
                      "extents '%s' (bytes [%llu, %llu), steps [%u, %u)) and '%s' "
                      "(bytes [%llu, %llu), steps [%u, %u)) overlap",
                      a->name, (unsigned long long)alive->offsets[below],
-                     (unsigned long long)end_of(alive, below), a->first, a->last, b->name,
+                     (unsigned long long)extent_end(alive, below), a->first, a->last, b->name,
                      (unsigned long long)alive->offsets[above],
-                     (unsigned long long)end_of(alive, above), b->first, b->last);
+                     (unsigned long long)extent_end(alive, above), b->first, b->last);
 }
 
-/* Comparing with the two neighbours by offset is enough, because all extents that are alive are
- * disjoint. */
+/* It suffices to compare with the two neighbours by offset, because the extents already alive
+ * are disjoint. */
 static enum status alive_add(struct alive *alive, int id, struct fault *fault) {
     int position = position_of(alive, id);
-    ASSERT(alive->extents[id].bytes > 0 && alive->offsets[id] < end_of(alive, id));
+    ASSERT(alive->extents[id].bytes > 0 && alive->offsets[id] < extent_end(alive, id));
     ASSERT(position >= 0 && position <= alive->count);
     if (position > 0) {
         int below = alive->ids[position - 1];
-        if (end_of(alive, below) > alive->offsets[id]) {
+        if (extent_end(alive, below) > alive->offsets[id]) {
             return overlap_fault(alive, below, id, fault);
         }
     }
     if (position < alive->count) {
         int above = alive->ids[position];
-        if (end_of(alive, id) > alive->offsets[above]) {
+        if (extent_end(alive, id) > alive->offsets[above]) {
             return overlap_fault(alive, id, above, fault);
         }
     }
@@ -138,38 +139,40 @@ static void alive_remove(struct alive *alive, int id) {
     alive->bytes -= alive->extents[id].bytes;
 }
 
-/* What the sweep of one space found. */
-struct measured {
+/* Peak and bound of one space as computed by the sweep. */
+struct measured_peak {
     uint64_t peak_bytes, bound_bytes;
     uint32_t peak_step;
 };
 
-static enum status compare_measured(const struct plan *plan, enum space space,
-                                    const struct measured *measured, struct fault *fault) {
+static enum status check_recorded_peaks(const struct plan *plan, enum space space,
+                                        const struct measured_peak *measured_peak,
+                                        struct fault *fault) {
     char subject[32];
-    ASSERT(measured->bound_bytes <= measured->peak_bytes);
-    ASSERT(measured->bound_bytes > 0 || measured->peak_step == 0);
-    subject_of(space, subject);
-    if (plan->peak_bytes[space] != measured->peak_bytes) {
+    ASSERT(measured_peak->bound_bytes <= measured_peak->peak_bytes);
+    ASSERT(measured_peak->bound_bytes > 0 || measured_peak->peak_step == 0);
+    space_subject(space, subject);
+    if (plan->peak_bytes[space] != measured_peak->peak_bytes) {
         return fault_set(fault, STATUS_FAILED, subject, REMEDY,
                          "the plan records a peak of %llu bytes; actual: %llu",
                          (unsigned long long)plan->peak_bytes[space],
-                         (unsigned long long)measured->peak_bytes);
+                         (unsigned long long)measured_peak->peak_bytes);
     }
-    if (plan->bound_bytes[space] != measured->bound_bytes ||
-        plan->peak_step[space] != measured->peak_step) {
+    if (plan->bound_bytes[space] != measured_peak->bound_bytes ||
+        plan->peak_step[space] != measured_peak->peak_step) {
         return fault_set(fault, STATUS_FAILED, subject, REMEDY,
-                         "the plan records at most %llu bytes alive, first at step %u; "
-                         "actual: %llu, first at step %u",
+                         "the plan records a bound of %llu bytes, first reached at step %u; "
+                         "actual: %llu bytes, first at step %u",
                          (unsigned long long)plan->bound_bytes[space], plan->peak_step[space],
-                         (unsigned long long)measured->bound_bytes, measured->peak_step);
+                         (unsigned long long)measured_peak->bound_bytes, measured_peak->peak_step);
     }
     return OK;
 }
 
-static enum status sweep(const struct plan *plan, enum space space, const struct change *changes,
-                         int change_count, struct alive *alive, struct fault *fault) {
-    struct measured measured = {0};
+static enum status sweep_steps(const struct plan *plan, enum space space,
+                               const struct change *changes, int change_count, struct alive *alive,
+                               struct fault *fault) {
+    struct measured_peak measured_peak = {0};
     ASSERT(change_count % 2 == 0 && alive->count == 0);
     for (int i = 0; i < change_count; i++) {
         if (!changes[i].is_birth) {
@@ -177,16 +180,17 @@ static enum status sweep(const struct plan *plan, enum space space, const struct
             continue;
         }
         TRY(alive_add(alive, changes[i].extent, fault));
-        uint64_t end = end_of(alive, changes[i].extent);
-        measured.peak_bytes = end > measured.peak_bytes ? end : measured.peak_bytes;
-        if (alive->bytes > measured.bound_bytes) {
-            measured.bound_bytes = alive->bytes;
-            measured.peak_step = changes[i].step;
+        uint64_t end = extent_end(alive, changes[i].extent);
+        measured_peak.peak_bytes = end > measured_peak.peak_bytes ? end : measured_peak.peak_bytes;
+        if (alive->bytes > measured_peak.bound_bytes) {
+            measured_peak.bound_bytes = alive->bytes;
+            measured_peak.peak_step = changes[i].step;
         }
     }
     ASSERT(alive->count == 0 && alive->bytes == 0);
-    ASSERT(measured.peak_bytes >= measured.bound_bytes); /* extents that are alive are disjoint */
-    return compare_measured(plan, space, &measured, fault);
+    ASSERT(measured_peak.peak_bytes >=
+           measured_peak.bound_bytes); /* the live extents are disjoint */
+    return check_recorded_peaks(plan, space, &measured_peak, fault);
 }
 
 static enum status verify_space(const struct arena_problem *problem, const struct plan *plan,
@@ -209,7 +213,7 @@ static enum status verify_space(const struct arena_problem *problem, const struc
     struct alive alive = {.extents = problem->extents,
                           .offsets = plan->offsets,
                           .ids = region_alloc(region, (size_t)count + 1, sizeof(int))};
-    return sweep(plan, space, changes, filled, &alive, fault);
+    return sweep_steps(plan, space, changes, filled, &alive, fault);
 }
 
 enum status arena_verify(const struct arena_problem *problem, const struct plan *plan,

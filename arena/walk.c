@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* After this many rounds without a lower peak, the walk returns to the best sequence. */
-enum { ROUNDS_BEFORE_RETURN = 64 };
+/* After this many rounds without a lower peak, the walk restarts from the best sequence. */
+enum { ROUNDS_BEFORE_RESTART = 64 };
 
 struct walk {
     const struct cluster *cluster;
-    int *sequence;         /* the sequence that is being changed */
+    int *sequence;         /* the current sequence, which each round changes */
     int *best_sequence;    /* the sequence that gave the lowest peak */
     struct placed *shelf;  /* (cluster count) */
-    struct layout current; /* made from `sequence` */
-    uint64_t draw_index;   /* position in the random stream */
-    int rounds_left;       /* 0: start again from the best sequence */
+    struct layout current; /* layout that `sequence` gives */
+    uint64_t random_index; /* next index in the random stream */
+    int rounds_left;       /* rounds until the restart; 0: restart from the best sequence */
 };
 
 struct height {
@@ -31,7 +31,8 @@ static int compare_heights(const void *left, const void *right) {
     return a->item < b->item ? -1 : a->item > b->item;
 }
 
-/* Placing a layout's items from the bottom up gives that layout again, or a lower one. */
+/* Sort the items by offset. Placing them in this order gives the same layout or one with a lower
+ * peak. */
 static void sequence_of_layout(const struct cluster *cluster, const struct layout *layout,
                                struct region *region, int *sequence) {
     size_t count = (size_t)cluster->count;
@@ -60,21 +61,21 @@ struct walk *walk_init(const struct cluster *cluster, const struct layout *layou
     return walk;
 }
 
-static uint64_t draw(struct walk *walk, uint64_t below) {
+static uint64_t random_below(struct walk *walk, uint64_t below) {
     ASSERT(below > 0);
-    uint64_t value = (uint64_t)(random_uniform(0, walk->draw_index++) * (double)below);
+    uint64_t value = (uint64_t)(random_uniform(0, walk->random_index++) * (double)below);
     return value < below ? value : below - 1;
 }
 
 /* Move every item that ends above the target to a random earlier position. */
-static void promote(struct walk *walk, uint64_t target_bytes) {
+static void move_high_items_forward(struct walk *walk, uint64_t target_bytes) {
     int *sequence = walk->sequence;
     for (int i = 1; i < walk->cluster->count; i++) {
         int item = sequence[i];
         if (walk->current.offset[item] + walk->cluster->bytes[item] <= target_bytes) {
             continue;
         }
-        int to = (int)draw(walk, (uint64_t)i);
+        int to = (int)random_below(walk, (uint64_t)i);
         ASSERT(to >= 0 && to < i);
         memmove(&sequence[to + 1], &sequence[to], (size_t)(i - to) * sizeof *sequence);
         sequence[to] = item;
@@ -93,19 +94,19 @@ void walk_round(struct walk *walk, uint64_t target_bytes, struct effort *effort,
     if (walk->rounds_left == 0) {
         memcpy(walk->sequence, walk->best_sequence, sequence_bytes);
         layout_copy(walk->cluster->count, layout, &walk->current);
-        walk->rounds_left = ROUNDS_BEFORE_RETURN;
+        walk->rounds_left = ROUNDS_BEFORE_RESTART;
     }
-    ASSERT(walk->rounds_left > 0 && walk->rounds_left <= ROUNDS_BEFORE_RETURN);
+    ASSERT(walk->rounds_left > 0 && walk->rounds_left <= ROUNDS_BEFORE_RESTART);
     walk->rounds_left--;
-    promote(walk, target_bytes);
+    move_high_items_forward(walk, target_bytes);
     walk->current.peak_bytes = UINT64_MAX;
     bool placed =
         greedy_place(walk->cluster, walk->sequence, FIT_FIRST, walk->shelf, effort, &walk->current);
     ASSERT(placed && walk->current.peak_bytes >= walk->cluster->bound_bytes);
     if (walk->current.peak_bytes < layout->peak_bytes) {
         layout_copy(walk->cluster->count, &walk->current, layout);
-        layout->heuristic = "walk of orders";
+        layout->heuristic = "random walk over sequences";
         memcpy(walk->best_sequence, walk->sequence, sequence_bytes);
-        walk->rounds_left = ROUNDS_BEFORE_RETURN;
+        walk->rounds_left = ROUNDS_BEFORE_RESTART;
     }
 }

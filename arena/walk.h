@@ -6,8 +6,8 @@
 
 struct walk;
 
-/* walk_init: a walk that begins at `layout`.
- * memory  in `region`; a round allocates nothing */
+/* walk_init: create a walk that starts from `layout`.
+ * memory  in `region`; walk_round allocates nothing */
 struct walk *walk_init(const struct cluster *cluster, const struct layout *layout,
                        struct region *region);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The page, in CSS pixels. */
+/* Layout of the page, in CSS pixels. */
 enum {
     PAGE_WIDTH = 1360,
     PAGE_HEIGHT = 860,
@@ -14,11 +14,11 @@ enum {
     PROFILE_TOP = 660,
     PROFILE_HEIGHT = 130,
     LEGEND_LEFT = 1180,
-    NAME_HEIGHT = 11, /* a rectangle lower than this shows no name */
+    NAME_HEIGHT = 11, /* minimum height of a rectangle that shows its name */
     NAME_BYTES_MAX = 60,
 };
 
-static const double NAME_BYTE_WIDTH = 5.4; /* of the 9 px font, on average */
+static const double NAME_BYTE_WIDTH = 5.4; /* average character width of the 9 px font */
 
 static const char STYLE[] =
     "<style>\n"
@@ -41,13 +41,13 @@ static const char STYLE[] =
     "rect.e:hover,rect.t:hover{stroke:#000;stroke-width:1.5}\n"
     "</style>\n";
 
-static struct panel panel_of(const struct drawing *drawing) {
+static struct panel make_arena_panel(const struct drawing *drawing) {
     const struct plan *plan = drawing->plan;
     struct panel panel = {.left = PANEL_LEFT,
                           .top = ARENA_TOP,
                           .width = PANEL_WIDTH,
                           .height = ARENA_HEIGHT,
-                          .bytes_top = plan->peak_bytes[drawing->space],
+                          .top_bytes = plan->peak_bytes[drawing->space],
                           .begin = UINT32_MAX};
     for (int i = 0; i < plan->problem.extent_count; i++) {
         const struct extent *extent = &plan->problem.extents[i];
@@ -56,10 +56,10 @@ static struct panel panel_of(const struct drawing *drawing) {
             panel.end = extent->last > panel.end ? extent->last : panel.end;
         }
     }
-    if (panel.begin >= panel.end) { /* an empty drawing: any scale is right */
+    if (panel.begin >= panel.end) { /* an empty drawing: any scale works */
         panel.begin = 0;
         panel.end = 1;
-        panel.bytes_top = 1;
+        panel.top_bytes = 1;
     }
     return panel;
 }
@@ -81,7 +81,7 @@ static void write_head(const struct drawing *drawing, int extent_count, struct w
     writer_add(writer,
                "%s space: peak %s (%s bytes), %.2f %% above the bound, %d extents, %s</text>\n",
                space_name(space), text_bytes(plan->peak_bytes[space], peak),
-               text_grouped(plan->peak_bytes[space], grouped), report_gap_percent(plan, space),
+               text_grouped(plan->peak_bytes[space], grouped), peak_gap_percent(plan, space),
                extent_count, plan->heuristic[space]);
 }
 
@@ -95,7 +95,8 @@ static void write_tooltip(const struct extent *extent, uint64_t offset, struct w
                (unsigned long long)offset);
 }
 
-/* Draw a border where there is room for one, and the name where it fits, truncated at the end. */
+/* Draw one extent as a rectangle: with a border if it is large enough, and with its name,
+ * truncated to fit, if there is space. */
 static void write_extent(const struct panel *panel, const struct extent *extent, uint64_t offset,
                          struct writer *writer) {
     double x = panel_x(panel, extent->first);
@@ -166,9 +167,9 @@ static void write_peak(const struct panel *panel, const struct panel *profile,
 
 static void write_axes(const struct panel *panel, const struct panel *profile,
                        const struct drawing *drawing, struct writer *writer) {
-    axes_marks(panel, drawing, true, writer);
-    axes_marks(profile, drawing, false, writer);
-    axes_steps(profile, writer);
+    write_program_marks(panel, drawing, true, writer);
+    write_program_marks(profile, drawing, false, writer);
+    write_step_axis(profile, writer);
     writer_add(writer, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%d\">",
                PANEL_LEFT - 8, ARENA_TOP - 14);
     writer_add(writer, "address</text>\n");
@@ -179,27 +180,27 @@ static void write_axes(const struct panel *panel, const struct panel *profile,
 
 enum status drawing_write(const struct drawing *drawing, int fd, const char *path,
                           struct region *region, struct fault *fault) {
-    struct writer writer = writer_over(fd);
+    struct writer writer = writer_for_fd(fd);
     struct role_total totals[ROLE_COUNT];
     int extent_count = 0;
     report_role_totals(drawing->plan, drawing->space, region, totals);
     for (int role = 0; role < ROLE_COUNT; role++) {
         extent_count += totals[role].extent_count;
     }
-    struct panel panel = panel_of(drawing);
+    struct panel panel = make_arena_panel(drawing);
     struct panel profile = panel;
     profile.top = PROFILE_TOP;
     profile.height = PROFILE_HEIGHT;
     write_head(drawing, extent_count, &writer);
-    axes_bytes(&panel, 10, &writer);
-    axes_bytes(&profile, 4, &writer);
+    write_byte_axis(&panel, 10, &writer);
+    write_byte_axis(&profile, 4, &writer);
     write_extents(&panel, drawing, &writer);
-    drawing_profile(&profile, drawing, region, &writer);
+    write_profile(&profile, drawing, region, &writer);
     write_axes(&panel, &profile, drawing, &writer);
     if (extent_count > 0) {
         write_peak(&panel, &profile, drawing, &writer);
     }
-    axes_legend(totals, LEGEND_LEFT, ARENA_TOP + 56, &writer);
+    write_role_legend(totals, LEGEND_LEFT, ARENA_TOP + 56, &writer);
     writer_add(&writer, "</svg>\n");
     return writer_end(&writer, path, fault);
 }

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Blue for weights, warm colours for gradients, green for activations, so that the three large
- * kinds differ at a glance without red against green. */
+/* Blue for weights, warm colours for gradients, green for activations, so that readers who
+ * cannot distinguish red from green can tell the three largest kinds apart. */
 static const char *const COLOURS[ROLE_COUNT] = {
     [ROLE_PARAMS] = "#4e79a7",      [ROLE_MASTER] = "#2f4b7c",
     [ROLE_GATHERED] = "#7ea6d3",    [ROLE_GRADIENTS] = "#d1495b",
@@ -16,9 +16,9 @@ static const char *const COLOURS[ROLE_COUNT] = {
     [ROLE_EXCHANGE] = "#d37295",
 };
 
-enum { STEP_TICKS = 10, LEGEND_ROW = 34, MARK_NAME_MAX = 40 };
+enum { STEP_TICKS_MAX = 10, LEGEND_ROW_HEIGHT = 34, MARK_NAME_MAX = 40 };
 
-static const double MARK_LETTER_WIDTH = 6.2; /* of the 11 px font, on average */
+static const double MARK_LETTER_WIDTH = 6.2; /* average character width of the 11 px font */
 
 const char *drawing_role_colour(enum extent_role role) {
     ASSERT(role < ROLE_COUNT);
@@ -43,9 +43,9 @@ void writer_add_xml(struct writer *writer, const char *text, size_t length_max) 
     }
 }
 
-/* The smallest power of two that gives at most `tick_max` ticks, so that labels are whole numbers
- * of their unit. */
-static uint64_t byte_tick(uint64_t bytes, int tick_max) {
+/* Return the distance between ticks: the smallest power of two that gives at most `tick_max`
+ * ticks. Labels are then whole numbers of their unit. */
+static uint64_t byte_tick_interval(uint64_t bytes, int tick_max) {
     uint64_t tick = 1;
     while (bytes / tick > (uint64_t)tick_max) {
         tick *= 2;
@@ -53,12 +53,12 @@ static uint64_t byte_tick(uint64_t bytes, int tick_max) {
     return tick;
 }
 
-void axes_bytes(const struct panel *panel, int tick_max, struct writer *writer) {
+void write_byte_axis(const struct panel *panel, int tick_max, struct writer *writer) {
     static const char *const UNITS[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    uint64_t tick = byte_tick(panel->bytes_top, tick_max);
-    /* The largest unit of which at least two are shown. */
-    int unit = panel->bytes_top < 2 ? 0 : (62 - __builtin_clzll(panel->bytes_top)) / 10;
-    for (uint64_t bytes = 0; bytes <= panel->bytes_top; bytes += tick) {
+    uint64_t tick = byte_tick_interval(panel->top_bytes, tick_max);
+    /* Use the largest unit (KiB, MiB, ...) for which the axis shows at least two. */
+    int unit = panel->top_bytes < 2 ? 0 : (62 - __builtin_clzll(panel->top_bytes)) / 10;
+    for (uint64_t bytes = 0; bytes <= panel->top_bytes; bytes += tick) {
         double y = panel_y(panel, (double)bytes);
         writer_add(writer, "<path class=\"grid\" d=\"M%.1f %.1fh%.1f\"/>\n", panel->left, y,
                    panel->width);
@@ -70,20 +70,20 @@ void axes_bytes(const struct panel *panel, int tick_max, struct writer *writer) 
     }
 }
 
-static double step_tick(double span) {
-    double tick = pow(10, floor(log10(span / STEP_TICKS)));
+static double step_tick_interval(double span) {
+    double tick = pow(10, floor(log10(span / STEP_TICKS_MAX)));
     tick = tick < 1 ? 1 : tick;
     static const double FACTORS[] = {1, 2, 5, 10};
     for (size_t i = 0; i < ARRAY_COUNT(FACTORS); i++) {
-        if (span / (tick * FACTORS[i]) <= STEP_TICKS) {
+        if (span / (tick * FACTORS[i]) <= STEP_TICKS_MAX) {
             return tick * FACTORS[i];
         }
     }
     return tick * 20;
 }
 
-void axes_steps(const struct panel *panel, struct writer *writer) {
-    double tick = step_tick((double)(panel->end - panel->begin));
+void write_step_axis(const struct panel *panel, struct writer *writer) {
+    double tick = step_tick_interval((double)(panel->end - panel->begin));
     double bottom = panel->top + panel->height;
     for (double step = ceil(panel->begin / tick) * tick; step <= panel->end; step += tick) {
         double x = panel_x(panel, step);
@@ -101,8 +101,8 @@ void axes_steps(const struct panel *panel, struct writer *writer) {
         panel->left + panel->width, bottom + 34);
 }
 
-/* A name is written to the right of its line if it ends before the next line, to the left of the
- * last line otherwise. Without room for it, the line has no name. */
+/* Write the name to the right of its line if it ends before the next line, or to the left of the
+ * line if that is the last one. Omit a name that does not fit. */
 static void write_mark_name(const struct panel *panel, const struct drawing *drawing, int index,
                             struct writer *writer) {
     const struct drawing_mark *mark = &drawing->marks[index];
@@ -122,24 +122,24 @@ static void write_mark_name(const struct panel *panel, const struct drawing *dra
     }
 }
 
-void axes_marks(const struct panel *panel, const struct drawing *drawing, bool is_named,
-                struct writer *writer) {
+void write_program_marks(const struct panel *panel, const struct drawing *drawing, bool show_names,
+                         struct writer *writer) {
     for (int i = 0; i < drawing->mark_count; i++) {
         uint32_t step = drawing->marks[i].step;
         if (step < panel->begin || step >= panel->end) {
             continue;
         }
-        double above = is_named ? 16 : 0;
+        double above = show_names ? 16 : 0;
         writer_add(writer, "<path class=\"mark\" d=\"M%.1f %.1fv%.1f\"/>\n", panel_x(panel, step),
                    panel->top - above, panel->height + above);
-        if (is_named) {
+        if (show_names) {
             write_mark_name(panel, drawing, i, writer);
         }
     }
 }
 
-void axes_legend(const struct role_total totals[static ROLE_COUNT], double left, double top,
-                 struct writer *writer) {
+void write_role_legend(const struct role_total totals[static ROLE_COUNT], double left, double top,
+                       struct writer *writer) {
     double y = top;
     writer_add(writer,
                "<text class=\"axis\" x=\"%.1f\" y=\"%.1f\">role, bytes at the peak</text>\n", left,
@@ -149,7 +149,7 @@ void axes_legend(const struct role_total totals[static ROLE_COUNT], double left,
         if (totals[role].extent_count == 0) {
             continue;
         }
-        y += LEGEND_ROW;
+        y += LEGEND_ROW_HEIGHT;
         writer_add(writer,
                    "<rect x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"14\" rx=\"2\" fill=\"%s\"/>",
                    left, y - 12, drawing_role_colour(role));

@@ -6,11 +6,11 @@
 #include "arena/formats/formats.h"
 #include "arena/formats/writer.h"
 
-/* All in CSS pixels. */
+/* A rectangular plot area of the page; lengths are in CSS pixels. */
 struct panel {
     double left, top, width, height;
-    uint64_t bytes_top;  /* shown at the upper edge; the lower edge is 0 */
-    uint32_t begin, end; /* steps at the left and right edges */
+    uint64_t top_bytes;  /* byte offset at the upper edge; the lower edge is byte 0 */
+    uint32_t begin, end; /* program steps at the left and right edges */
 };
 
 static inline double panel_x(const struct panel *panel, double step) {
@@ -19,25 +19,27 @@ static inline double panel_x(const struct panel *panel, double step) {
 }
 
 static inline double panel_y(const struct panel *panel, double bytes) {
-    return panel->top + panel->height * (1 - bytes / (double)panel->bytes_top);
+    return panel->top + panel->height * (1 - bytes / (double)panel->top_bytes);
 }
 
 /* drawing_role_colour: "#4e79a7". */
 const char *drawing_role_colour(enum extent_role role);
 
-/* axes_bytes: lines and labels in MiB or GiB at the left. */
-void axes_bytes(const struct panel *panel, int tick_max, struct writer *writer);
-/* axes_steps: labels beneath. */
-void axes_steps(const struct panel *panel, struct writer *writer);
-/* axes_marks: a line through the panel where each part of the program begins, with its name above
- * where there is room and `is_named`. */
-void axes_marks(const struct panel *panel, const struct drawing *drawing, bool is_named,
-                struct writer *writer);
-/* axes_legend: one entry for each role in `totals`, with its bytes at the peak. */
-void axes_legend(const struct role_total totals[static ROLE_COUNT], double left, double top,
-                 struct writer *writer);
+/* write_byte_axis: draw horizontal grid lines, with labels in MiB or GiB to the left of the
+ * panel. */
+void write_byte_axis(const struct panel *panel, int tick_max, struct writer *writer);
+/* write_step_axis: draw ticks and step numbers below the panel. */
+void write_step_axis(const struct panel *panel, struct writer *writer);
+/* write_program_marks: draw a vertical line where each part of the program begins. With
+ * `show_names`, its name is written above the line if there is space. */
+void write_program_marks(const struct panel *panel, const struct drawing *drawing, bool show_names,
+                         struct writer *writer);
+/* write_role_legend: draw one entry for each role in `totals`, with its bytes at the peak. */
+void write_role_legend(const struct role_total totals[static ROLE_COUNT], double left, double top,
+                       struct writer *writer);
 
-/* writer_add_xml: text with what XML gives a meaning escaped, control characters as '?'. */
+/* writer_add_xml: write `text` with XML special characters escaped and control characters
+ * replaced by '?'. */
 void writer_add_xml(struct writer *writer, const char *text, size_t length_max);
 
 #endif

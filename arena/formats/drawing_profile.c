@@ -2,15 +2,15 @@
 
 enum { PROFILE_COLUMNS = 480 };
 
-/* Bytes alive in each column, by role. */
+/* Live bytes of each role in each column of the profile. */
 struct profile {
     uint64_t bytes[ROLE_COUNT][PROFILE_COLUMNS];
 };
 
-/* The bytes of one role that are alive at each step: births add, deaths subtract, and a running sum
- * adds them up. */
-static uint64_t *alive_by_step(const struct panel *panel, const struct drawing *drawing, int role,
-                               struct region *region) {
+/* Return the live bytes of one role at each step, as a running sum: a birth adds bytes, a death
+ * subtracts them. */
+static uint64_t *live_bytes_by_step(const struct panel *panel, const struct drawing *drawing,
+                                    int role, struct region *region) {
     size_t step_count = panel->end - panel->begin;
     uint64_t *alive = region_alloc(region, step_count + 1, sizeof *alive);
     for (int i = 0; i < drawing->plan->problem.extent_count; i++) {
@@ -26,7 +26,7 @@ static uint64_t *alive_by_step(const struct panel *panel, const struct drawing *
     return alive;
 }
 
-static uint64_t alive_in_all(uint64_t *const alive[static ROLE_COUNT], size_t step) {
+static uint64_t live_bytes_of_all_roles(uint64_t *const alive[static ROLE_COUNT], size_t step) {
     uint64_t bytes = 0;
     for (int role = 0; role < ROLE_COUNT; role++) {
         bytes += alive[role][step];
@@ -39,14 +39,16 @@ static void fill_profile(const struct panel *panel, const struct drawing *drawin
     uint64_t *alive[ROLE_COUNT];
     size_t step_count = panel->end - panel->begin;
     for (int role = 0; role < ROLE_COUNT; role++) {
-        alive[role] = alive_by_step(panel, drawing, role, region);
+        alive[role] = live_bytes_by_step(panel, drawing, role, region);
     }
     for (size_t column = 0; column < PROFILE_COLUMNS; column++) {
         size_t from = column * step_count / PROFILE_COLUMNS;
         size_t to = (column + 1) * step_count / PROFILE_COLUMNS;
         size_t fullest = from;
         for (size_t step = from + 1; step < to; step++) {
-            fullest = alive_in_all(alive, step) > alive_in_all(alive, fullest) ? step : fullest;
+            fullest = live_bytes_of_all_roles(alive, step) > live_bytes_of_all_roles(alive, fullest)
+                          ? step
+                          : fullest;
         }
         for (int role = 0; role < ROLE_COUNT; role++) {
             profile->bytes[role][column] = alive[role][fullest];
@@ -58,8 +60,8 @@ static double column_x(const struct panel *panel, int column) {
     return panel->left + panel->width * column / PROFILE_COLUMNS;
 }
 
-/* The outline of one role's area: along its upper edge, then back along the lower one. Points are
- * written only where the height changes. */
+/* Write the outline of one role's area: along its upper edge, then back along its lower edge.
+ * Points are written only where the height changes. */
 static void write_area(const struct panel *panel, const uint64_t *lower, const uint64_t *upper,
                        const char *colour, struct writer *writer) {
     writer_add(writer, "<path fill=\"%s\" d=\"M%.1f %.1f", colour, panel->left,
@@ -81,8 +83,8 @@ static void write_area(const struct panel *panel, const uint64_t *lower, const u
     writer_add(writer, "H%.1fZ\"/>\n", panel->left);
 }
 
-void drawing_profile(const struct panel *panel, const struct drawing *drawing,
-                     struct region *region, struct writer *writer) {
+void write_profile(const struct panel *panel, const struct drawing *drawing, struct region *region,
+                   struct writer *writer) {
     struct profile *profile = region_alloc(region, 1, sizeof *profile);
     uint64_t *edges = region_alloc(region, 2 * PROFILE_COLUMNS, sizeof *edges);
     uint64_t *lower = edges, *upper = edges + PROFILE_COLUMNS;

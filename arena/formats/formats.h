@@ -1,6 +1,6 @@
 /* formats: plans and packing problems as files and text: packing problems in CSV, reports for
- * printing, drawings in SVG. The room owns no state. runtime/cli reads and writes the files, and
- * its reports print the tables. */
+ * printing, drawings in SVG. The functions keep no state. runtime/cli reads and writes the
+ * files, and its reports print the tables. */
 #ifndef SKEP_ARENA_FORMATS_FORMATS_H
 #define SKEP_ARENA_FORMATS_FORMATS_H
 
@@ -15,15 +15,15 @@
 
 /* ---- packing problems in CSV ----
  *
- * The format of minimalloc. Columns may be in any order. `alignment` is optional, and so is
- * `offset`, which is ignored. A solution is the same table with the offsets.
+ * The format of minimalloc. Columns may be in any order. `alignment` and `offset` are optional;
+ * `offset` is ignored on input. A solution is the same table with the offsets added.
  *
- *     id,lower,upper,size          one row a buffer, alive over [lower, upper)
+ *     id,lower,upper,size          one row per buffer, alive in steps [lower, upper)
  *     b1,0,3,4096 */
 
 enum {
-    PROBLEM_BYTES_MAX = 1 << 24,  /* of a file; the published problems are below 20 KiB */
-    PROBLEM_EXTENTS_MAX = 100000, /* some seconds for the first layout */
+    PROBLEM_BYTES_MAX = 1 << 24,  /* limit of a file; published problems are smaller than 20 KiB */
+    PROBLEM_EXTENTS_MAX = 100000, /* the first layout of this many takes several seconds */
     PROBLEM_ID_BYTES_MAX = 256,
 };
 
@@ -39,78 +39,82 @@ enum column {
 
 struct problem {
     int extent_count;
-    struct extent *extents; /* all in SPACE_DEVICE; name is the id; align 1 unless stated */
+    struct extent *extents; /* all in SPACE_DEVICE; the name is the id; align is 1 by default */
     int column_count;
-    enum column columns[COLUMN_COUNT]; /* in the order of the file */
+    enum column columns[COLUMN_COUNT]; /* column kinds in file order */
 };
 
-/* problem_parse: read `length` bytes of CSV.
- *   path    only for faults, which name path:line:column
- * limits    lives below 2^32, sizes and alignments 2^62 in all; an id has no comma or line break
+/* problem_parse: parse `length` bytes of CSV.
+ *   path    used only in faults, which give path:line:column
+ * limits    steps below 2^32, sum of sizes and alignments below 2^62; no comma or line break in an
+ *           id
  * memory    extents and names in `region`
  * errors    STATUS_INPUT; *problem is then untouched */
-MUST_CHECK enum status problem_parse(const char *bytes, size_t length, const char *path,
+MUST_CHECK enum status problem_parse(const char *text, size_t length, const char *path,
                                      struct region *region, struct problem *problem,
                                      struct fault *fault);
 
-/* problem_read: the same from a file of at most PROBLEM_BYTES_MAX. */
+/* problem_read: read and parse a file of at most PROBLEM_BYTES_MAX bytes, like problem_parse. */
 MUST_CHECK enum status problem_read(const char *path, struct region *region,
                                     struct problem *problem, struct fault *fault);
 
-/* problem_write: the table with its offsets to `fd`, with the columns of the input. A column
- * `offset` is added at the end if there is none.
- *   offsets  [extent_count], of a plan
+/* problem_write: write the table with the offsets to `fd`, in the column order of the input. If it
+ * has no column `offset`, one is added at the end.
+ *   offsets  [extent_count] offsets of the plan that solves the problem
  * errors  STATUS_FAILED naming `path` */
 MUST_CHECK enum status problem_write(const struct problem *problem, const uint64_t *offsets, int fd,
                                      const char *path, struct fault *fault);
 
 /* ---- reports ---- */
 
-/* The bytes of one role in one space. */
+/* The bytes that the extents of one role hold in one space. */
 struct role_total {
-    uint64_t peak_bytes; /* alive at the space's peak step */
-    uint64_t max_bytes;  /* alive at any one step */
-    uint32_t max_step;   /* the first such step */
+    uint64_t peak_bytes; /* bytes alive at the peak step of the space */
+    uint64_t max_bytes;  /* most bytes alive at any one step */
+    uint32_t max_step;   /* first step with max_bytes alive */
     int extent_count;
 };
 
 /* An extent that is alive at the peak step of a space, or the gap. */
 struct tenant {
-    const char *name; /* an extent's, or "(gap)" */
+    const char *name; /* name of the extent, or "(gap)" */
     const char *role; /* "" for the gap */
     uint64_t bytes;
-    int extent; /* index in plan->problem.extents; -1 for the gap */
+    int extent; /* index into plan->problem.extents; -1 for the gap */
 };
 
 struct tenant_list {
     int count;
-    struct tenant *tenants; /* largest first; equals in the order of the extents */
+    struct tenant *tenants; /* [count] largest first; ties are in extent order */
 };
 
-/* report_role_totals: peak_bytes of all roles add up to plan->bound_bytes[space].
+/* report_role_totals: compute the totals of each role. The peak_bytes of all roles add up to
+ * plan->bound_bytes[space].
  * memory  scratch in `region` */
 void report_role_totals(const struct plan *plan, enum space space, struct region *region,
                         struct role_total totals[static ROLE_COUNT]);
 
-/* report_tenant_list: the extents that are alive at plan->peak_step[space]. Where the layout's peak
- * is above their sum, the difference is a tenant named "(gap)", so that the list always adds up to
- * plan->peak_bytes[space].
+/* report_tenant_list: list the extents that are alive at plan->peak_step[space]. If the layout's
+ * peak exceeds their sum, the difference is listed as a tenant named "(gap)", so the list always
+ * adds up to plan->peak_bytes[space].
  * memory  the list in `region`; names point into the plan */
 struct tenant_list report_tenant_list(const struct plan *plan, enum space space,
                                       struct region *region);
 
-/* report_gap_percent: how far the peak is above the bound; 0 for an empty space. */
-double report_gap_percent(const struct plan *plan, enum space space);
+/* peak_gap_percent: return by how many percent the peak exceeds the bound; 0 for an empty space. */
+double peak_gap_percent(const struct plan *plan, enum space space);
 
-/* report_spaces: one line for each space in use: peak, bound, gap, heuristic, extents. */
+/* report_spaces: append one line for each space in use: peak, bound, gap, extent count,
+ * heuristic. */
 void report_spaces(const struct plan *plan, struct text *text);
 
-/* report_roles: one table for each space in use: bytes at the peak and at most, by role.
+/* report_roles: append one table for each space in use: by role, the bytes at the peak and the most
+ * bytes at any step.
  * memory  scratch in `region` */
 void report_roles(const struct plan *plan, struct region *region, struct text *text);
 
-/* report_tenants: the tenants of one space, largest first. With more than `line_max` of them, the
- * last line is the sum of the rest, so that the column always adds up to the peak.
+/* report_tenants: append the tenants of one space, largest first. If there are more than
+ * `line_max`, the last line is the sum of the others, so the column always adds up to the peak.
  *   line_max  0: no limit
  * memory    scratch in `region` */
 void report_tenants(const struct plan *plan, enum space space, int line_max, struct region *region,
@@ -118,7 +122,7 @@ void report_tenants(const struct plan *plan, enum space space, int line_max, str
 
 /* ---- drawings ---- */
 
-/* The first step of a named part of the program. */
+/* A mark in the drawing: the first step of a named part of the program. */
 struct drawing_mark {
     const char *name;
     uint32_t step;
@@ -128,14 +132,15 @@ struct drawing {
     const struct plan *plan;
     enum space space;
     const char *title;
-    const struct drawing_mark *marks; /* (mark_count) rising steps; may be NULL with none */
+    /* (mark_count) in ascending order of step; NULL if there are none */
+    const struct drawing_mark *marks;
     int mark_count;
 };
 
-/* drawing_write: the SVG to `fd`. Every extent is a rectangle with its name, bytes and life as a
- * tooltip; names are shown where they fit.
- * limits  made to be read with up to some thousands of extents; about 300 bytes each
- * memory  scratch in `region`; 4 KiB buffer before `fd`, which stays open
+/* drawing_write: write the drawing as SVG to `fd`. Every extent is a rectangle with its name, bytes
+ * and life in a tooltip; names are shown where they fit.
+ * limits  readable with up to a few thousand extents; about 300 bytes of SVG each
+ * memory  scratch in `region`; writes through a 4 KiB buffer; `fd` stays open
  * errors  STATUS_FAILED naming `path` */
 MUST_CHECK enum status drawing_write(const struct drawing *drawing, int fd, const char *path,
                                      struct region *region, struct fault *fault);

@@ -16,35 +16,35 @@ static const char *const COLUMN_NAMES[COLUMN_COUNT] = {
 static const char HEADER_REMEDY[] =
     "the first line names the columns: id,lower,upper,size and optionally alignment";
 
-/* The position in the file, line by line and field by field. */
+/* The parser's position in the text of a file. */
 struct cursor {
-    const char *bytes;
+    const char *text;
     size_t length, position;
-    size_t line_end; /* position of the line break, or of the file's end */
+    size_t line_end; /* position of the line break, or of the end of the file */
     const char *path;
     int line; /* from 1 */
     size_t line_start;
 };
 
-/* A field without the blanks around it. */
+/* A field of a line, without surrounding blanks. */
 struct field {
-    const char *bytes;
+    const char *text;
     size_t length;
-    size_t column; /* of its first byte in the line, from 1 */
+    size_t column; /* position of its first byte in the line, from 1 */
 };
 
 static enum status field_fault(const struct cursor *cursor, const struct field *field,
                                const char *remedy, const char *reason, struct fault *fault) {
     char subject[PATH_BYTES];
-    /* A path that is too long loses its beginning, not the line and column. */
+    /* Truncate a long path at its beginning, so that the line and column stay visible. */
     size_t path_length = strlen(cursor->path);
     size_t path_max = sizeof fault->subject - 48;
     const char *path = cursor->path + (path_length > path_max ? path_length - path_max : 0);
     snprintf(subject, sizeof subject, "%s:%d:%zu", path, cursor->line, field->column);
     char shown[64] = "";
     for (size_t i = 0; i < field->length && i + 1 < sizeof shown; i++) {
-        bool is_printable = field->bytes[i] >= ' ' && field->bytes[i] <= '~';
-        shown[i] = is_printable ? field->bytes[i] : '?';
+        bool is_printable = field->text[i] >= ' ' && field->text[i] <= '~';
+        shown[i] = is_printable ? field->text[i] : '?';
     }
     return fault_set(fault, STATUS_INPUT, subject, remedy, "'%s' %s", shown, reason);
 }
@@ -54,15 +54,15 @@ static bool is_blank(char c) {
 }
 
 /* Move to the next line that is not blank. Returns false at the end of the file. */
-static bool next_line(struct cursor *cursor) {
+static bool move_to_next_line(struct cursor *cursor) {
     while (cursor->position < cursor->length) {
-        const char *start = cursor->bytes + cursor->position;
+        const char *start = cursor->text + cursor->position;
         const char *end = memchr(start, '\n', cursor->length - cursor->position);
         cursor->line++;
         cursor->line_start = cursor->position;
-        cursor->line_end = end != NULL ? (size_t)(end - cursor->bytes) : cursor->length;
+        cursor->line_end = end != NULL ? (size_t)(end - cursor->text) : cursor->length;
         for (size_t i = cursor->line_start; i < cursor->line_end; i++) {
-            if (!is_blank(cursor->bytes[i])) {
+            if (!is_blank(cursor->text[i])) {
                 return true;
             }
         }
@@ -71,27 +71,27 @@ static bool next_line(struct cursor *cursor) {
     return false;
 }
 
-/* Read the field at the cursor, and move the cursor past the comma or the end of the line. *is_last
- * says which of the two. */
+/* Read the field at the cursor, and move the cursor past the comma or the end of the line. Sets
+ * *is_last when the field ends its line. */
 static struct field next_field(struct cursor *cursor, bool *is_last) {
     size_t start = cursor->position;
-    const char *comma = memchr(cursor->bytes + start, ',', cursor->line_end - start);
-    size_t end = comma != NULL ? (size_t)(comma - cursor->bytes) : cursor->line_end;
+    const char *comma = memchr(cursor->text + start, ',', cursor->line_end - start);
+    size_t end = comma != NULL ? (size_t)(comma - cursor->text) : cursor->line_end;
     *is_last = comma == NULL;
     cursor->position = end + 1;
-    while (start < end && is_blank(cursor->bytes[start])) {
+    while (start < end && is_blank(cursor->text[start])) {
         start++;
     }
-    while (end > start && is_blank(cursor->bytes[end - 1])) {
+    while (end > start && is_blank(cursor->text[end - 1])) {
         end--;
     }
-    return (struct field){cursor->bytes + start, end - start, start - cursor->line_start + 1};
+    return (struct field){cursor->text + start, end - start, start - cursor->line_start + 1};
 }
 
-static int column_of(const struct field *field) {
+static int find_column(const struct field *field) {
     for (int column = 0; column < COLUMN_COUNT; column++) {
         if (strlen(COLUMN_NAMES[column]) == field->length &&
-            memcmp(COLUMN_NAMES[column], field->bytes, field->length) == 0) {
+            memcmp(COLUMN_NAMES[column], field->text, field->length) == 0) {
             return column;
         }
     }
@@ -101,15 +101,15 @@ static int column_of(const struct field *field) {
 static enum status parse_header(struct cursor *cursor, struct problem *problem,
                                 struct fault *fault) {
     bool seen[COLUMN_COUNT] = {false};
-    struct field field = {.bytes = "", .column = 1};
-    if (!next_line(cursor)) {
-        return field_fault(cursor, &field, HEADER_REMEDY, "is not a header: the file is empty",
+    struct field field = {.text = "", .column = 1};
+    if (!move_to_next_line(cursor)) {
+        return field_fault(cursor, &field, HEADER_REMEDY, "is not a header line: the file is empty",
                            fault);
     }
     bool is_last = false;
     while (!is_last) {
         field = next_field(cursor, &is_last);
-        int column = column_of(&field);
+        int column = find_column(&field);
         if (column < 0) {
             return field_fault(cursor, &field, HEADER_REMEDY, "is not a known column", fault);
         }
@@ -122,7 +122,8 @@ static enum status parse_header(struct cursor *cursor, struct problem *problem,
     for (enum column column = COLUMN_ID; column <= COLUMN_SIZE; column++) {
         if (!seen[column]) {
             field = (struct field){COLUMN_NAMES[column], strlen(COLUMN_NAMES[column]), 1};
-            return field_fault(cursor, &field, HEADER_REMEDY, "is missing from the columns", fault);
+            return field_fault(cursor, &field, HEADER_REMEDY,
+                               "is a required column, but is missing", fault);
         }
     }
     return OK;
@@ -131,7 +132,7 @@ static enum status parse_header(struct cursor *cursor, struct problem *problem,
 static bool parse_number(const struct field *field, uint64_t *number) {
     uint64_t value = 0;
     for (size_t i = 0; i < field->length; i++) {
-        char c = field->bytes[i];
+        char c = field->text[i];
         if (c < '0' || c > '9' || __builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, (uint64_t)(c - '0'), &value)) {
             return false;
@@ -141,7 +142,7 @@ static bool parse_number(const struct field *field, uint64_t *number) {
     return field->length > 0;
 }
 
-/* The fields of a row by column, and their numbers. */
+/* The fields of a row, by column, and their parsed numbers. */
 struct row {
     struct field fields[COLUMN_COUNT];
     uint64_t numbers[COLUMN_COUNT];
@@ -151,9 +152,9 @@ static enum status split_row(struct cursor *cursor, const struct problem *proble
                              struct fault *fault) {
     bool is_last = false;
     for (int i = 0; i < problem->column_count; i++) {
-        struct field field = {.bytes = "", .column = cursor->line_end - cursor->line_start + 1};
+        struct field field = {.text = "", .column = cursor->line_end - cursor->line_start + 1};
         if (is_last) {
-            return field_fault(cursor, &field, "every row has the columns of the first line",
+            return field_fault(cursor, &field, "write one field for each column of the first line",
                                "is a missing field: the row is too short", fault);
         }
         field = next_field(cursor, &is_last);
@@ -161,7 +162,7 @@ static enum status split_row(struct cursor *cursor, const struct problem *proble
     }
     if (!is_last) {
         struct field field = next_field(cursor, &is_last);
-        return field_fault(cursor, &field, "every row has the columns of the first line",
+        return field_fault(cursor, &field, "write one field for each column of the first line",
                            "is one field too many", fault);
     }
     return OK;
@@ -172,27 +173,28 @@ static enum status check_row(const struct cursor *cursor, const struct row *row,
     const uint64_t *numbers = row->numbers;
     const struct field *fields = row->fields;
     if (numbers[COLUMN_UPPER] > UINT32_MAX) {
-        return field_fault(cursor, &fields[COLUMN_UPPER], "rescale the lives", "is not below 2^32",
-                           fault);
+        return field_fault(cursor, &fields[COLUMN_UPPER], "use smaller step numbers",
+                           "is not below 2^32", fault);
     }
     if (numbers[COLUMN_LOWER] >= numbers[COLUMN_UPPER]) {
-        return field_fault(cursor, &fields[COLUMN_UPPER], "a life is [lower, upper)",
+        return field_fault(cursor, &fields[COLUMN_UPPER],
+                           "set upper above lower: a life is [lower, upper)",
                            "is not above lower: the life is empty", fault);
     }
     if (numbers[COLUMN_SIZE] == 0 || numbers[COLUMN_SIZE] >= TOTAL_BYTES_MAX) {
-        return field_fault(cursor, &fields[COLUMN_SIZE], "remove buffers without bytes",
+        return field_fault(cursor, &fields[COLUMN_SIZE], "remove buffers of size 0",
                            "is not from 1 to 2^62 - 1", fault);
     }
     uint64_t align = numbers[COLUMN_ALIGNMENT];
     if (align == 0 || (align & (align - 1)) != 0 || align >= TOTAL_BYTES_MAX) {
-        return field_fault(cursor, &fields[COLUMN_ALIGNMENT], "use 1 for none",
+        return field_fault(cursor, &fields[COLUMN_ALIGNMENT], "use 1 for no alignment",
                            "is not a power of two below 2^62", fault);
     }
     if (fields[COLUMN_ID].length > PROBLEM_ID_BYTES_MAX) {
-        return field_fault(cursor, &fields[COLUMN_ID], "at most 256 bytes", "is too long an id",
-                           fault);
+        return field_fault(cursor, &fields[COLUMN_ID], "use at most 256 bytes",
+                           "is longer than an id may be", fault);
     }
-    if (memchr(fields[COLUMN_ID].bytes, '\0', fields[COLUMN_ID].length) != NULL) {
+    if (memchr(fields[COLUMN_ID].text, '\0', fields[COLUMN_ID].length) != NULL) {
         return field_fault(cursor, &fields[COLUMN_ID], "remove it", "holds a NUL byte", fault);
     }
     return OK;
@@ -215,13 +217,13 @@ static enum status parse_row(struct cursor *cursor, const struct problem *proble
 
 static const char *copy_name(struct region *region, const struct field *field) {
     char *name = region_alloc(region, field->length + 1, 1);
-    memcpy(name, field->bytes, field->length);
+    memcpy(name, field->text, field->length);
     return name;
 }
 
 static int count_rows(struct cursor cursor) {
     int count = 0;
-    while (count <= PROBLEM_EXTENTS_MAX && next_line(&cursor)) {
+    while (count <= PROBLEM_EXTENTS_MAX && move_to_next_line(&cursor)) {
         cursor.position = cursor.line_end + 1;
         count++;
     }
@@ -231,22 +233,22 @@ static int count_rows(struct cursor cursor) {
 static enum status parse_rows(struct cursor *cursor, struct region *region, struct problem *problem,
                               struct fault *fault) {
     uint64_t total_bytes = 0;
-    struct field line_start_field = {.bytes = "", .column = 1};
+    struct field line_start_field = {.text = "", .column = 1};
     int row_count = count_rows(*cursor);
     if (row_count == 0 || row_count > PROBLEM_EXTENTS_MAX) {
         return field_fault(cursor, &line_start_field,
                            "write 1 to 100,000 rows after the first line",
                            row_count == 0 ? "is not a row: the file ends after the header"
-                                          : "begins the rows: there are too many",
+                                          : "starts a table with too many rows",
                            fault);
     }
     problem->extents = region_alloc(region, (size_t)row_count, sizeof(struct extent));
-    while (next_line(cursor)) {
+    while (move_to_next_line(cursor)) {
         struct row row;
         TRY(parse_row(cursor, problem, &row, fault));
         total_bytes += row.numbers[COLUMN_SIZE] + row.numbers[COLUMN_ALIGNMENT];
         if (total_bytes >= TOTAL_BYTES_MAX) {
-            return field_fault(cursor, &row.fields[COLUMN_SIZE], "rescale the sizes",
+            return field_fault(cursor, &row.fields[COLUMN_SIZE], "use a larger unit for the sizes",
                                "makes the sum of sizes and alignments exceed 2^62", fault);
         }
         problem->extents[problem->extent_count++] = (struct extent){
@@ -262,9 +264,9 @@ static enum status parse_rows(struct cursor *cursor, struct region *region, stru
     return OK;
 }
 
-enum status problem_parse(const char *bytes, size_t length, const char *path, struct region *region,
+enum status problem_parse(const char *text, size_t length, const char *path, struct region *region,
                           struct problem *problem, struct fault *fault) {
-    struct cursor cursor = {.bytes = bytes, .length = length, .path = path};
+    struct cursor cursor = {.text = text, .length = length, .path = path};
     struct problem parsed = {0};
     TRY(parse_header(&cursor, &parsed, fault));
     TRY(parse_rows(&cursor, region, &parsed, fault));
@@ -280,17 +282,17 @@ enum status problem_read(const char *path, struct region *region, struct problem
     if (status != OK) {
         return status;
     }
-    char *bytes = NULL;
+    char *text = NULL;
     if (length > PROBLEM_BYTES_MAX) {
         status = fault_set(fault, STATUS_INPUT, path, "split it",
-                           "the file has %lld bytes; at most %d are read", (long long)length,
+                           "the file is %lld bytes long; the limit is %d", (long long)length,
                            PROBLEM_BYTES_MAX);
     } else {
-        bytes = region_alloc(region, (size_t)length + 1, 1);
-        status = file_read_at(fd, path, bytes, (size_t)length, 0, fault);
+        text = region_alloc(region, (size_t)length + 1, 1);
+        status = file_read_at(fd, path, text, (size_t)length, 0, fault);
     }
     close(fd);
-    return status == OK ? problem_parse(bytes, (size_t)length, path, region, problem, fault)
+    return status == OK ? problem_parse(text, (size_t)length, path, region, problem, fault)
                         : status;
 }
 
@@ -310,7 +312,7 @@ static void write_field(struct writer *writer, const struct extent *extent, uint
 
 enum status problem_write(const struct problem *problem, const uint64_t *offsets, int fd,
                           const char *path, struct fault *fault) {
-    struct writer writer = writer_over(fd);
+    struct writer writer = writer_for_fd(fd);
     enum column columns[COLUMN_COUNT];
     int column_count = problem->column_count;
     bool has_offset = false;

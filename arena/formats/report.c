@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* A birth or death of an extent, by role. */
+/* The birth or death of an extent at a step. */
 struct change {
     uint32_t step;
     bool is_birth;
@@ -18,7 +18,7 @@ static int compare_changes(const void *left, const void *right) {
     return (int)a->is_birth - (int)b->is_birth;
 }
 
-static bool alive_at(const struct extent *extent, enum space space, uint32_t step) {
+static bool is_alive_at(const struct extent *extent, enum space space, uint32_t step) {
     return extent->space == space && extent->first <= step && step < extent->last;
 }
 
@@ -53,7 +53,7 @@ void report_role_totals(const struct plan *plan, enum space space, struct region
         }
         struct role_total *total = &totals[extent->role];
         total->extent_count++;
-        if (alive_at(extent, space, plan->peak_step[space])) {
+        if (is_alive_at(extent, space, plan->peak_step[space])) {
             total->peak_bytes += extent->bytes;
         }
         changes[change_count++] = (struct change){extent->first, true, extent->role, extent->bytes};
@@ -74,14 +74,14 @@ struct tenant_list report_tenant_list(const struct plan *plan, enum space space,
                                       struct region *region) {
     int count = 0;
     for (int i = 0; i < plan->problem.extent_count; i++) {
-        count += alive_at(&plan->problem.extents[i], space, plan->peak_step[space]);
+        count += is_alive_at(&plan->problem.extents[i], space, plan->peak_step[space]);
     }
     struct tenant_list list = {.tenants =
                                    region_alloc(region, (size_t)count + 1, sizeof(struct tenant))};
     uint64_t alive_bytes = 0;
     for (int i = 0; i < plan->problem.extent_count; i++) {
         const struct extent *extent = &plan->problem.extents[i];
-        if (alive_at(extent, space, plan->peak_step[space])) {
+        if (is_alive_at(extent, space, plan->peak_step[space])) {
             alive_bytes += extent->bytes;
             list.tenants[list.count++] =
                 (struct tenant){extent->name, extent_role_name(extent->role), extent->bytes, i};
@@ -95,7 +95,7 @@ struct tenant_list report_tenant_list(const struct plan *plan, enum space space,
     return list;
 }
 
-double report_gap_percent(const struct plan *plan, enum space space) {
+double peak_gap_percent(const struct plan *plan, enum space space) {
     if (plan->bound_bytes[space] == 0) {
         return 0;
     }
@@ -103,7 +103,7 @@ double report_gap_percent(const struct plan *plan, enum space space) {
     return 100 * (double)gap_bytes / (double)plan->bound_bytes[space];
 }
 
-static int extents_in(const struct plan *plan, enum space space) {
+static int count_extents(const struct plan *plan, enum space space) {
     int count = 0;
     for (int i = 0; i < plan->problem.extent_count; i++) {
         count += plan->problem.extents[i].space == space;
@@ -115,13 +115,13 @@ void report_spaces(const struct plan *plan, struct text *text) {
     text_add(text, "%-8s %12s %22s %10s %8s  %s\n", "space", "peak", "bytes", "gap", "extents",
              "laid out");
     for (enum space space = 0; space < SPACE_COUNT; space++) {
-        int count = extents_in(plan, space);
+        int count = count_extents(plan, space);
         char peak[24], grouped[32];
         if (count > 0) {
             text_add(text, "%-8s %12s %22s %8.2f %% %8d  %s\n", space_name(space),
                      text_bytes(plan->peak_bytes[space], peak),
-                     text_grouped(plan->peak_bytes[space], grouped),
-                     report_gap_percent(plan, space), count, plan->heuristic[space]);
+                     text_grouped(plan->peak_bytes[space], grouped), peak_gap_percent(plan, space),
+                     count, plan->heuristic[space]);
         }
     }
 }
@@ -154,7 +154,7 @@ static void report_roles_of_space(const struct plan *plan, enum space space, str
 
 void report_roles(const struct plan *plan, struct region *region, struct text *text) {
     for (enum space space = 0; space < SPACE_COUNT; space++) {
-        if (extents_in(plan, space) > 0) {
+        if (count_extents(plan, space) > 0) {
             report_roles_of_space(plan, space, region, text);
         }
     }

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-struct writer writer_over(int fd) {
+struct writer writer_for_fd(int fd) {
     return (struct writer){.fd = fd};
 }
 
-static void flush(struct writer *writer) {
+static void flush_buffer(struct writer *writer) {
     size_t written = 0;
     while (written < writer->length && writer->error == 0) {
         ssize_t count = write(writer->fd, writer->bytes + written, writer->length - written);
@@ -25,7 +25,7 @@ static void flush(struct writer *writer) {
 
 void writer_add(struct writer *writer, const char *format, ...) {
     if (WRITER_BYTES - writer->length < WRITER_PIECE_MAX) {
-        flush(writer);
+        flush_buffer(writer);
     }
     va_list arguments;
     va_start(arguments, format);
@@ -39,7 +39,7 @@ void writer_add_text(struct writer *writer, const char *text) {
     size_t left = strlen(text);
     while (left > 0) {
         if (writer->length == WRITER_BYTES) {
-            flush(writer);
+            flush_buffer(writer);
         }
         size_t room = WRITER_BYTES - writer->length;
         size_t count = left < room ? left : room;
@@ -51,7 +51,7 @@ void writer_add_text(struct writer *writer, const char *text) {
 }
 
 enum status writer_end(struct writer *writer, const char *path, struct fault *fault) {
-    flush(writer);
+    flush_buffer(writer);
     if (writer->error != 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot write", writer->error);
     }

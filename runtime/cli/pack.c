@@ -79,7 +79,7 @@ static enum status run_pack(struct invocation *invocation) {
 
 static const struct option OPTIONS[] = {
     {OPTION("--capacity", BYTES, pack.capacity_bytes)},
-    {OPTION("--seconds", NUMBER, pack.seconds), .initial = 10, .maximum = 1e6},
+    {OPTION("--seconds", NUMBER, pack.time_limit_s), .initial = 10, .maximum = 1e6},
     {OPTION("-o", TEXT, out_path)},
 };
 

@@ -117,7 +117,7 @@ static void pack_finds_the_least_peak_of_small_problems(void **state) {
         uint64_t least = least_peak(instance.extents, instance.count);
         instance_plan(&instance, &region, &plan);
         plans_at_least += plan.peak_bytes[SPACE_DEVICE] == least;
-        struct pack_request request = {.seconds = 2};
+        struct pack_request request = {.time_limit_s = 2};
         assert_packed(&instance, &request, &region, &plan, &outcome);
         if (with.align_max == 1) {
             assert_int_equal(plan.peak_bytes[SPACE_DEVICE], least);
@@ -142,7 +142,7 @@ static void pack_solves_tilings(void **state) {
         struct instance tiling = instance_tiling(seed, 60, 80, 1 << 20, &region);
         struct plan plan;
         struct pack_outcome outcome;
-        struct pack_request request = {.seconds = 10};
+        struct pack_request request = {.time_limit_s = 10};
         assert_packed(&tiling, &request, &region, &plan, &outcome);
         assert_int_equal(plan.bound_bytes[SPACE_DEVICE], 1 << 20);
         assert_int_equal(plan.peak_bytes[SPACE_DEVICE], 1 << 20);
@@ -156,7 +156,7 @@ static void pack_stops_at_the_capacity(void **state) {
     struct instance tiling = instance_tiling(2, 200, 100, 1 << 20, &region);
     struct plan plan;
     struct pack_outcome outcome;
-    struct pack_request request = {.capacity_bytes = 3 << 19, .seconds = 100};
+    struct pack_request request = {.capacity_bytes = 3 << 19, .time_limit_s = 100};
     assert_packed(&tiling, &request, &region, &plan, &outcome);
     assert_true(plan.peak_bytes[SPACE_DEVICE] <= 3 << 19);
     assert_true(outcome.seconds < 10);
@@ -169,7 +169,7 @@ static void pack_stops_when_the_capacity_is_out_of_reach(void **state) {
     struct instance tiling = instance_tiling(3, 200, 100, 1 << 20, &region);
     struct plan plan;
     struct pack_outcome outcome;
-    struct pack_request request = {.capacity_bytes = (1 << 20) - 1, .seconds = 100};
+    struct pack_request request = {.capacity_bytes = (1 << 20) - 1, .time_limit_s = 100};
     assert_packed(&tiling, &request, &region, &plan, &outcome);
     assert_int_equal(outcome.lowest_bytes, 1 << 20);
     assert_true(outcome.seconds < 10);
@@ -182,7 +182,7 @@ static void pack_lays_out_at_once_when_there_is_no_time(void **state) {
     struct instance tiling = instance_tiling(4, 300, 100, 1 << 20, &region);
     struct plan plan;
     struct pack_outcome outcome;
-    struct pack_request request = {.seconds = 0};
+    struct pack_request request = {.time_limit_s = 0};
     assert_packed(&tiling, &request, &region, &plan, &outcome);
     assert_true(outcome.seconds < 2);
     region_finish(&region);

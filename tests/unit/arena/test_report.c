@@ -149,7 +149,7 @@ static void an_empty_plan_prints_headings_only(void **state) {
     struct text text = text_over(buffer, sizeof buffer);
     report_roles(&plan, &region, &text);
     assert_string_equal(buffer, "");
-    assert_true(report_gap_percent(&plan, SPACE_DEVICE) == 0);
+    assert_true(peak_gap_percent(&plan, SPACE_DEVICE) == 0);
     region_finish(&region);
 }
 

@@ -1,5 +1,5 @@
 /* Tests of the sections: extents that are alive at a step are alive together in one section, and no
- * others are; crowding equals a count over every step. */
+ * others are; life peaks equal a count over every step. */
 #include "arena/sections.h"
 #include "instances.h"
 
@@ -52,13 +52,13 @@ static void items_meet_in_a_section_when_they_meet_in_time(void **state) {
     }
 }
 
-static void crowding_is_the_most_alive_at_one_step_of_the_life(void **state) {
+static void life_peak_is_the_most_bytes_alive_at_one_step_of_the_life(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct region region = {0};
         struct cluster cluster = drawn_cluster(seed, &region);
         struct sections sections = sections_of(&cluster, &region);
-        const uint64_t *crowding = sections_crowding(&sections, cluster.count, &region);
+        const uint64_t *life_peak_bytes = sections_life_peaks(&sections, cluster.count, &region);
         uint64_t alive[STEPS] = {0};
         for (int i = 0; i < cluster.count; i++) {
             for (uint32_t step = cluster.first[i]; step < cluster.last[i]; step++) {
@@ -70,7 +70,7 @@ static void crowding_is_the_most_alive_at_one_step_of_the_life(void **state) {
             for (uint32_t step = cluster.first[i]; step < cluster.last[i]; step++) {
                 most = alive[step] > most ? alive[step] : most;
             }
-            assert_int_equal(crowding[i], most);
+            assert_int_equal(life_peak_bytes[i], most);
         }
         region_finish(&region);
     }
@@ -79,7 +79,7 @@ static void crowding_is_the_most_alive_at_one_step_of_the_life(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_meet_in_a_section_when_they_meet_in_time),
-        cmocka_unit_test(crowding_is_the_most_alive_at_one_step_of_the_life),
+        cmocka_unit_test(life_peak_is_the_most_bytes_alive_at_one_step_of_the_life),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
