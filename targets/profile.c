@@ -299,10 +299,10 @@ static enum status read_capabilities(struct profile_reader *reader) {
     return OK;
 }
 
-enum status profile_read(const char *text, size_t length, const char *place, struct region *region,
-                         struct target *target, struct fault *fault) {
+enum status profile_read(const char *text, size_t length, const char *subject,
+                         struct region *region, struct target *target, struct fault *fault) {
     struct profile_reader reader = {.region = region, .fault = fault};
-    TRY(yaml_open(text, length, place, region, &reader.document, fault));
+    TRY(yaml_open(text, length, subject, region, &reader.document, fault));
     TRY(yaml_expect_known(&reader.document, KNOWN, ARRAY_COUNT(KNOWN), fault));
     TRY(read_head(&reader));
     for (int space = 0; space < SPACE_COUNT; space++) {
@@ -310,7 +310,7 @@ enum status profile_read(const char *text, size_t length, const char *place, str
     }
     TRY(read_figures(&reader));
     TRY(read_capabilities(&reader));
-    reader.target.place = reader.document.source_name;
+    reader.target.origin = reader.document.source_name;
     *target = reader.target;
     return OK;
 }

@@ -10,9 +10,9 @@
 /* profile_read: fill *target from `length` bytes of YAML. limits  those of yaml_open; at most
  * PROFILE_DECLARED_MAX declared uses for each space
  * memory  strings and tables live in `region`
- * errors  STATUS_INPUT with place:line:column for a missing or unknown key, a value out of its
+ * errors  STATUS_INPUT at "subject:line:column" for a missing or unknown key, a value out of its
  * range, or declared uses above the capacity; *target is then unchanged */
-MUST_CHECK enum status profile_read(const char *text, size_t length, const char *place,
+MUST_CHECK enum status profile_read(const char *text, size_t length, const char *subject,
                                     struct region *region, struct target *target,
                                     struct fault *fault);
 

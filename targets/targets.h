@@ -52,7 +52,7 @@ struct target_space {
 struct target {
     const char *name;        /* "rtx3060-12g"; "this machine" when detected */
     const char *description; /* one line of text, for reports */
-    const char *place;       /* the file it was read from, "built in" or "detected" */
+    const char *origin;      /* the file it was read from, "built in" or "detected" */
     enum target_kind kind;
     bool unified; /* one memory for CPU and device: pinned and host bytes count as SPACE_DEVICE */
     /* alignment of every buffer; a power of two, at least ARENA_ALIGN_BYTES */

@@ -57,7 +57,7 @@ static void print_lines(const struct probed *probed) {
     if (probed->products[0] != '\0') {
         printf("products %s\nranks    %s\n", probed->products, probed->gpu.nccl.library);
     }
-    printf("target   %s (%s): %s\n\n", target->name, target->place, target->description);
+    printf("target   %s (%s): %s\n\n", target->name, target->origin, target->description);
     printf("%-26s %14s %14s\n", "", "profile", "measured");
     for (int i = 0; i < probed->count; i++) {
         const struct probe_line *line = &probed->lines[i];

@@ -9,7 +9,7 @@
 
 enum { BATCHES = 7, CALLS_FIRST = 4 };
 
-static const int64_t BATCH_NS = 10000000;
+static const int64_t BATCH_NS = 10 * NS_PER_MS;
 
 static const struct comm_check ROWS[COMM_RATES] = {
     {"all-gather", COLLECTIVE_ALL_GATHER, DTYPE_F32},

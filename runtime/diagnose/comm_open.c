@@ -54,9 +54,12 @@ enum status comm_open(struct site *site, struct region *region, uint64_t bytes, 
                       struct fault *fault) {
     struct collective_group groups[COMM_GROUPS];
     int fd;
-    const struct launch_info *place = site_launch_info(site);
-    *comm = (struct comm){
-        .site = site, .region = region, .rank = place->rank, .world = place->world, .bytes = bytes};
+    const struct launch_info *launch = site_launch_info(site);
+    *comm = (struct comm){.site = site,
+                          .region = region,
+                          .rank = launch->rank,
+                          .world = launch->world,
+                          .bytes = bytes};
     TRY(reserve(comm, &fd, fault));
     list_groups(comm, groups);
     TRY(shm_open_site(site, groups, COMM_GROUPS, region, &comm->communicator, fault));

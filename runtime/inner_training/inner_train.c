@@ -2,6 +2,7 @@
  * contribution. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/statistics.h"
 #include "runtime/inner_training/lockstep.h"
 #include "runtime/inner_training/member_run_state.h"
 
@@ -22,17 +23,8 @@ static bool job_is_current(void *context) {
 /* ---- time ---- */
 
 static double median_step_s(const struct inner_state *inner) {
-    double sorted[STEP_TIMES_MAX];
     int count = inner->step_count < STEP_TIMES_MAX ? (int)inner->step_count : STEP_TIMES_MAX;
-    for (int i = 0; i < count; i++) {
-        double value = inner->step_seconds[i];
-        int at = i;
-        for (; at > 0 && sorted[at - 1] > value; at--) {
-            sorted[at] = sorted[at - 1];
-        }
-        sorted[at] = value;
-    }
-    return count == 0 ? 0 : sorted[count / 2];
+    return count == 0 ? 0 : median_f64(inner->step_seconds, count);
 }
 
 static void note_time(struct member_run *member, double seconds) {
@@ -113,7 +105,7 @@ static enum status take_step(struct training_window *period, struct member_run *
         return status == STATUS_STOPPED ? OK : status;
     }
     const struct step_result *result = &member->lockstep.step_result;
-    note_time(member, (double)(clock_monotonic_ns() - begin_ns) * 1e-9);
+    note_time(member, clock_seconds_since(begin_ns));
     assignment_mark_trained(&member->inner.assignment, &from, &to,
                             result->skipped ? 0 : result->tokens);
     *position = to;
@@ -142,7 +134,7 @@ static enum status encode(struct member_run *member, uint32_t round, uint64_t *t
     *tokens = 0;
     TRY(lockstep_do_plain(member, COMMAND_GATHER, fault));
     bool finite = replica_encode(&member->outer.replica, inner->hashes);
-    inner->encode_seconds = (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
+    inner->encode_seconds = clock_seconds_since(begin_ns);
     member->position.encoded_round = round;
     if (!finite) {
         return drop_weights(member, round, fault);
@@ -170,10 +162,10 @@ static enum status declare(struct member_run *member, const struct member_job *j
 enum status inner_train(struct member_run *member, const struct member_job *job,
                         struct fault *fault) {
     struct training_window period = {.member = member, .job = job};
-    period.limits = (struct step_limits){.should_continue = job_is_current,
-                                         .context = &period,
-                                         .deadline_ns = clock_monotonic_ns() +
-                                                        (int64_t)job->deadline_ms * 1000000};
+    period.limits =
+        (struct step_limits){.should_continue = job_is_current,
+                             .context = &period,
+                             .deadline_ns = clock_monotonic_ns() + job->deadline_ms * NS_PER_MS};
     struct assignment_position position = {0};
     bool continues = true;
     member->position.encoded_round = 0;

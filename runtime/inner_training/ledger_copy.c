@@ -16,7 +16,7 @@ enum {
     FILE_MODE = 0644,
 };
 
-static const int64_t RETRY_NS = 1000000000; /* between two attempts on a full disk */
+static const int64_t RETRY_NS = NS_PER_SECOND; /* between two attempts on a full disk */
 
 static const char REMEDY[] =
     "restore the file from a backup, or remove it to accept the tracker's ledger instead";
@@ -98,7 +98,7 @@ const struct entry *ledger_copy_first(const struct ledger_copy *ledger) {
     return ledger->has_first ? &ledger->past->entry : NULL;
 }
 
-enum status ledger_copy_read(void *context, const struct entry **entry, const char **place,
+enum status ledger_copy_read(void *context, const struct entry **entry, const char **location,
                              struct fault *fault) {
     struct ledger_copy *ledger = context;
     bool more = ledger->has_first;
@@ -108,7 +108,7 @@ enum status ledger_copy_read(void *context, const struct entry **entry, const ch
         TRY(read_line(ledger, &more, fault));
     }
     *entry = more ? &ledger->past->entry : NULL;
-    *place = ledger->past->location;
+    *location = ledger->past->location;
     if (!more) {
         close_past(ledger);
     }

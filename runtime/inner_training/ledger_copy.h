@@ -45,7 +45,7 @@ const struct entry *ledger_copy_first(const struct ledger_copy *ledger);
  * ledger_copy_sync: makes every added entry durable; may be called on any thread.
  * errors  STATUS_FAILED while the disk rejects a line */
 MUST_CHECK enum status ledger_copy_read(void *context, const struct entry **entry,
-                                        const char **place, struct fault *fault);
+                                        const char **location, struct fault *fault);
 bool ledger_copy_add(void *context, const struct entry *entry);
 MUST_CHECK enum status ledger_copy_sync(const struct ledger_copy *ledger, struct fault *fault);
 

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static const int64_t PLAIN_NS = 10000000000; /* cli.md: a plain line at most every 10 s */
+static const int64_t PLAIN_NS = 10 * NS_PER_SECOND; /* cli.md: a plain line at most every 10 s */
 static const int64_t ABSENT_NS = 5000000000;
 
 /* ---- rounds ---- */
@@ -103,7 +103,7 @@ static void log_absence(struct member_run *member) {
         log_line(LOG_WARNING,
                  "%s: no answer within %d s; is the tracker running, and its port open? Retrying "
                  "until it answers",
-                 member->swarm.manifest.tracker.address, (int)(ABSENT_NS / 1000000000));
+                 member->swarm.manifest.tracker.address, (int)(ABSENT_NS / NS_PER_SECOND));
         logged->tracker_absence_logged = true;
     }
 }
@@ -161,8 +161,8 @@ static struct step_limits evaluation_limits(struct member_run *member, bool is_l
         return (struct step_limits){0};
     }
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
-    return (struct step_limits){.deadline_ns = clock_monotonic_ns() +
-                                               (int64_t)view.timing.train_ms * 1000000 / 2};
+    return (struct step_limits){.deadline_ns =
+                                    clock_monotonic_ns() + view.timing.train_ms * NS_PER_MS / 2};
 }
 
 enum status member_evaluate(struct member_run *member, bool is_last, struct fault *fault) {

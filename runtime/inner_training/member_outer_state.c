@@ -83,7 +83,7 @@ enum status outer_state_save(struct member_run *member, struct fault *fault) {
     position->saved_round = position->round;
     position->saved_commits = position->commits;
     snprintf(moment, sizeof moment, "round %u", position->round);
-    trainer_log_saved(&member->trainer, moment, (double)(clock_monotonic_ns() - begin_ns) * 1e-9);
+    trainer_log_saved(&member->trainer, moment, clock_seconds_since(begin_ns));
     return member_store_discard_before(&member->outer.store, position->round, fault);
 }
 

@@ -153,7 +153,7 @@ static bool has_waited(const struct member_run *member) {
     bool is_idle = !view.tracker_is_there || view.round == 0;
     double limit_s = member->trainer.session.settings.stop_within_s +
                      (is_idle ? 0 : (double)view.timing.round_ms * 1e-3);
-    return (double)(clock_monotonic_ns() - stop_requested_ns()) * 1e-9 > limit_s;
+    return clock_seconds_since(stop_requested_ns()) > limit_s;
 }
 
 static void leave_if_requested(struct member_run *member) {

@@ -76,10 +76,10 @@ enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
                             const struct collective_group groups[static AXIS_COUNT],
                             struct region *region, struct communicator *communicator,
                             struct fault *fault) {
-    const struct launch_info *place = site_launch_info(site);
+    const struct launch_info *launch = site_launch_info(site);
     const struct schedule *schedule = &bound->program->schedule;
-    struct nccl_args args = {.rank = place->rank,
-                             .world = place->world,
+    struct nccl_args args = {.rank = launch->rank,
+                             .world = launch->world,
                              .groups = groups,
                              .group_count = AXIS_COUNT,
                              .exchange = groups_by_site,

@@ -66,9 +66,9 @@ struct disk_budget disk_budget_of(const struct session *session) {
     return disk;
 }
 
-/* A number of bytes that must fit in a place, and the text of its fault. */
+/* The bytes that are needed and available, and the text of the fault if they do not fit. */
 struct demand {
-    const char *place, *what, *remedy;
+    const char *subject, *what, *remedy;
     uint64_t need_bytes, have_bytes;
 };
 
@@ -78,7 +78,7 @@ static enum status check(const struct demand *demand, struct fault *fault) {
     if (demand->need_bytes <= demand->have_bytes) {
         return OK;
     }
-    return fault_set(fault, STATUS_FIT, demand->place, demand->remedy, "%s %s, has %s",
+    return fault_set(fault, STATUS_FIT, demand->subject, demand->remedy, "%s %s, has %s",
                      demand->what, text_bytes(demand->need_bytes, need),
                      text_bytes(demand->have_bytes, have));
 }

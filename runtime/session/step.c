@@ -53,7 +53,7 @@ struct step_result step_finish(struct session *session, const struct step_schedu
 
 /* Whether what is left can be done within the time that follows a request to stop. */
 static bool ends_in_time(const struct step_limits *limits, int64_t microbatches_left) {
-    double used_s = (double)(clock_monotonic_ns() - stop_requested_ns()) * 1e-9;
+    double used_s = clock_seconds_since(stop_requested_ns());
     double left_s = (double)microbatches_left * limits->microbatch_s + limits->final_s;
     return limits->stop_within_s > 0 && used_s + left_s <= limits->stop_within_s;
 }

@@ -40,8 +40,8 @@ static enum status read_units(const struct settings *settings, const struct blue
         .world = rank_count(settings),
         .wrap = settings->unit_policy,
         .frozen = settings->frozen,
-        .wrap_place = settings_key_location(settings, "strategy.units", region),
-        .frozen_place = settings_key_location(settings, "frozen", region)};
+        .wrap_subject = settings_key_location(settings, "strategy.units", region),
+        .frozen_subject = settings_key_location(settings, "frozen", region)};
     return unit_table_init(blueprint, &options, region, units, fault);
 }
 
@@ -52,7 +52,7 @@ static enum status read_strategies(const struct settings *settings, const struct
         .zero = (int)settings->zero_stage,
         .keep_gathered = settings->keep_gathered != 0,
         .overrides = settings->unit_overrides,
-        .place = settings_key_location(settings, "strategy.overrides", region)};
+        .subject = settings_key_location(settings, "strategy.overrides", region)};
     TRY(strategy_read(&keys, units, region, strategies, fault));
     if (rank_count(settings) / settings->replicas > 1) {
         TRY(strategy_check_reduction(*strategies, units, (enum reduce_at)settings->reduce_at,

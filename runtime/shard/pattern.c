@@ -70,7 +70,7 @@ static int list_names(const struct blueprint *blueprint, struct region *region,
     return count;
 }
 
-static enum status no_match_fault(const char *pattern, const char *place,
+static enum status no_match_fault(const char *pattern, const char *subject,
                                   const struct blueprint *blueprint, struct fault *fault) {
     struct region scratch = {0};
     const char **names;
@@ -78,7 +78,7 @@ static enum status no_match_fault(const char *pattern, const char *place,
     int nearest = text_nearest(pattern, names, count);
     const char *suggestion = nearest >= 0 ? names[nearest] : names[0];
     enum status status = fault_set(
-        fault, STATUS_INPUT, place, "`skep inspect MODEL` lists the names",
+        fault, STATUS_INPUT, subject, "`skep inspect MODEL` lists the names",
         "\"%s\" matches no parameter; a name of this model is \"%s\"", pattern, suggestion);
     region_finish(&scratch);
     return status;
@@ -106,7 +106,7 @@ static int count_patterns(const char *text) {
     return count;
 }
 
-enum status patterns_read(const char *text, const char *place, const struct blueprint *blueprint,
+enum status patterns_read(const char *text, const char *subject, const struct blueprint *blueprint,
                           struct region *region, struct name_patterns *patterns,
                           struct fault *fault) {
     if (text == NULL || text[0] == '\0') {
@@ -115,7 +115,7 @@ enum status patterns_read(const char *text, const char *place, const struct blue
     }
     int count = count_patterns(text);
     if (count > PATTERNS_MAX) {
-        return fault_set(fault, STATUS_INPUT, place,
+        return fault_set(fault, STATUS_INPUT, subject,
                          "use a pattern that ends in *; it matches many names",
                          "more than %d names", PATTERNS_MAX);
     }
@@ -125,11 +125,11 @@ enum status patterns_read(const char *text, const char *place, const struct blue
         texts[i] = trimmed(text, length, region);
         text += length + 1;
         if (texts[i][0] == '\0') {
-            return fault_set(fault, STATUS_INPUT, place, "names are separated by one comma",
+            return fault_set(fault, STATUS_INPUT, subject, "names are separated by one comma",
                              "name %d of the list is empty", i + 1);
         }
         if (strlen(texts[i]) >= NAME_BYTES || !matches_any(texts[i], blueprint)) {
-            return no_match_fault(texts[i], place, blueprint, fault);
+            return no_match_fault(texts[i], subject, blueprint, fault);
         }
     }
     *patterns = (struct name_patterns){.texts = texts, .count = count};

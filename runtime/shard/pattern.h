@@ -15,11 +15,11 @@ struct name_patterns {
 
 /* patterns_read: "A,B*,C", spaces around commas allowed; each must match a parameter.
  * text    NULL or "": no pattern
- * place   location of the key, for faults
+ * subject   location of the key, for faults
  * memory  in `region`
  * errors  STATUS_INPUT: an empty pattern, too many of them, one that matches no parameter (with the
  *         nearest name); *patterns untouched */
-MUST_CHECK enum status patterns_read(const char *text, const char *place,
+MUST_CHECK enum status patterns_read(const char *text, const char *subject,
                                      const struct blueprint *blueprint, struct region *region,
                                      struct name_patterns *patterns, struct fault *fault);
 

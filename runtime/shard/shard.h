@@ -55,9 +55,9 @@ struct unit_options {
      * (pattern.h): each is a unit of the parameters that it matches and no longer name does; the
      * rest is wrapped by block. */
     const char *wrap;
-    const char *frozen;       /* names (pattern.h) of parameters that do not train, or NULL */
-    const char *wrap_place;   /* location of the key, for faults; NULL: "strategy.units" */
-    const char *frozen_place; /* NULL: "frozen" */
+    const char *frozen;         /* names (pattern.h) of parameters that do not train, or NULL */
+    const char *wrap_subject;   /* location of the key, for faults; NULL: "strategy.units" */
+    const char *frozen_subject; /* NULL: "frozen" */
 };
 
 /* unit_table_init: assign every parameter to one unit. q, k and v of a layer are adjacent (as are
@@ -145,7 +145,7 @@ struct sharding {
  * overrides   NULL or "", or "NAME=KEY:VALUE[;KEY:VALUE],...": NAME a unit's name or a prefix
  *             ending in *; KEY zero or keep_gathered: "embed=zero:1,layers.*=keep_gathered:true";
  *             if several match a unit, the last one applies
- * place       location of the overrides' key, for faults; NULL: "strategy.overrides"
+ * subject     location of the overrides' key, for faults; NULL: "strategy.overrides"
  * limits      0 <= zero < ZERO_STAGES
  * memory      in `region`
  * errors      STATUS_INPUT: a name that matches no unit (with the nearest name), an unknown key, an
@@ -153,7 +153,7 @@ struct sharding {
 struct strategy_keys {
     int zero;
     bool keep_gathered;
-    const char *overrides, *place;
+    const char *overrides, *subject;
 };
 MUST_CHECK enum status strategy_read(const struct strategy_keys *keys,
                                      const struct unit_table *units, struct region *region,
@@ -161,11 +161,11 @@ MUST_CHECK enum status strategy_read(const struct strategy_keys *keys,
 
 /* strategy_check_reduction: check that no gradients are split that must stay whole over the
  * microbatches of a step.
- * place   location of the key, for faults; NULL: "strategy.reduce_at"
+ * subject location of the key, for faults; NULL: "strategy.reduce_at"
  * errors  STATUS_INPUT: REDUCE_AT_STEP with a unit that trains at ZeRO 2 or 3, naming it */
 MUST_CHECK enum status strategy_check_reduction(const struct unit_strategy *strategies,
                                                 const struct unit_table *units,
-                                                enum reduce_at reduce_at, const char *place,
+                                                enum reduce_at reduce_at, const char *subject,
                                                 struct fault *fault);
 
 #endif

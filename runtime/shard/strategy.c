@@ -21,7 +21,7 @@ struct part {
 };
 
 struct reading {
-    const char *place;
+    const char *subject;
     const struct unit_table *units;
     struct unit_strategy *strategies;
     struct fault *fault;
@@ -71,7 +71,7 @@ static enum status unknown_unit_fault(const struct reading *reading, struct part
     }
     int nearest = text_nearest(unknown, known, units->unit_count);
     enum status status =
-        fault_set(reading->fault, STATUS_INPUT, reading->place,
+        fault_set(reading->fault, STATUS_INPUT, reading->subject,
                   "write NAME=KEY:VALUE with a unit's name, or the beginning of several and *",
                   "no unit is named \"%s\"; a unit of this model is \"%s\"", unknown,
                   known[nearest >= 0 ? nearest : 0]);
@@ -80,7 +80,7 @@ static enum status unknown_unit_fault(const struct reading *reading, struct part
 }
 
 static enum status setting_fault(const struct reading *reading, struct part setting) {
-    return fault_set(reading->fault, STATUS_INPUT, reading->place,
+    return fault_set(reading->fault, STATUS_INPUT, reading->subject,
                      "write zero:0 to zero:3, keep_gathered:true or keep_gathered:false",
                      "\"%.*s\" is not a setting of a unit", (int)setting.length, setting.bytes);
 }
@@ -124,7 +124,7 @@ enum status strategy_read(const struct strategy_keys *keys, const struct unit_ta
                           struct fault *fault) {
     ASSERT(keys->zero >= 0 && keys->zero < ZERO_STAGES);
     const struct reading reading = {
-        .place = keys->place != NULL ? keys->place : "strategy.overrides",
+        .subject = keys->subject != NULL ? keys->subject : "strategy.overrides",
         .units = units,
         .strategies = region_alloc(region, (size_t)units->unit_count, sizeof(struct unit_strategy)),
         .fault = fault};
@@ -143,10 +143,10 @@ enum status strategy_read(const struct strategy_keys *keys, const struct unit_ta
 
 enum status strategy_check_reduction(const struct unit_strategy *strategies,
                                      const struct unit_table *units, enum reduce_at reduce_at,
-                                     const char *place, struct fault *fault) {
+                                     const char *subject, struct fault *fault) {
     for (int unit = 0; unit < units->unit_count && reduce_at == REDUCE_AT_STEP; unit++) {
         if (!units->units[unit].frozen && zero_row(strategies[unit].zero)->gradients) {
-            return fault_set(fault, STATUS_INPUT, place != NULL ? place : "strategy.reduce_at",
+            return fault_set(fault, STATUS_INPUT, subject != NULL ? subject : "strategy.reduce_at",
                              "take strategy.reduce_at=microbatch, or strategy.zero=0 or 1",
                              "step keeps gradients whole, but ZeRO %d splits those of %s",
                              strategies[unit].zero, units->units[unit].name);

@@ -20,8 +20,8 @@ static enum status read_frozen(const struct blueprint *blueprint,
                                const struct unit_options *options, struct region *region,
                                const bool **frozen, struct fault *fault) {
     struct name_patterns patterns;
-    const char *place = options->frozen_place != NULL ? options->frozen_place : "frozen";
-    TRY(patterns_read(options->frozen, place, blueprint, region, &patterns, fault));
+    const char *subject = options->frozen_subject != NULL ? options->frozen_subject : "frozen";
+    TRY(patterns_read(options->frozen, subject, blueprint, region, &patterns, fault));
     int training = 0;
     bool *flags = region_alloc(region, (size_t)blueprint->param_count, sizeof *flags);
     for (int i = 0; i < blueprint->param_count; i++) {
@@ -29,7 +29,7 @@ static enum status read_frozen(const struct blueprint *blueprint,
         training += !flags[i];
     }
     if (training == 0) {
-        return fault_set(fault, STATUS_INPUT, place, "freeze fewer parameters",
+        return fault_set(fault, STATUS_INPUT, subject, "freeze fewer parameters",
                          "this freezes every parameter");
     }
     *frozen = flags;
@@ -62,15 +62,15 @@ static enum status check_products(const struct layout *layout, const struct unit
         const struct param *first = blueprint_param(blueprint, kind, param->layer);
         int with = (int)(first - blueprint->params);
         if (layout->wrapping.group_of_param[i] != layout->wrapping.group_of_param[with]) {
-            const char *place = options->wrap_place;
-            return fault_set(fault, STATUS_INPUT, place != NULL ? place : "strategy.units",
+            const char *subject = options->wrap_subject;
+            return fault_set(fault, STATUS_INPUT, subject != NULL ? subject : "strategy.units",
                              "name a module that contains all three, such as self_attn",
                              "puts %s and %s in two units, but one product makes q, k and v",
                              first->name, param->name);
         }
         if (layout->frozen[i] != layout->frozen[with]) {
-            const char *place = options->frozen_place;
-            return fault_set(fault, STATUS_INPUT, place != NULL ? place : "frozen",
+            const char *subject = options->frozen_subject;
+            return fault_set(fault, STATUS_INPUT, subject != NULL ? subject : "frozen",
                              "freeze q, k and v of a layer together, or none of them",
                              "freezes one of %s and %s, but one product makes q, k and v",
                              first->name, param->name);
@@ -152,9 +152,9 @@ enum status unit_table_init(const struct blueprint *blueprint, const struct unit
                             struct region *region, struct unit_table *table, struct fault *fault) {
     ASSERT(options->world >= 1);
     size_t params = (size_t)blueprint->param_count;
-    const char *place = options->wrap_place != NULL ? options->wrap_place : "strategy.units";
+    const char *subject = options->wrap_subject != NULL ? options->wrap_subject : "strategy.units";
     struct layout layout = {.blueprint = blueprint};
-    TRY(wrap_params(blueprint, options->wrap, place, region, &layout.wrapping, fault));
+    TRY(wrap_params(blueprint, options->wrap, subject, region, &layout.wrapping, fault));
     TRY(read_frozen(blueprint, options, region, &layout.frozen, fault));
     TRY(check_products(&layout, options, fault));
     layout.unit_of_param = region_alloc(region, params, sizeof(int));

@@ -114,10 +114,10 @@ static struct wrapping wrap_sizes(const struct blueprint *blueprint, int64_t ele
 }
 
 static enum status wrap_names(const struct blueprint *blueprint, const char *list,
-                              const char *place, struct region *region, struct wrapping *wrapping,
+                              const char *subject, struct region *region, struct wrapping *wrapping,
                               struct fault *fault) {
     struct name_patterns patterns;
-    enum status status = patterns_read(list, place, blueprint, region, &patterns, fault);
+    enum status status = patterns_read(list, subject, blueprint, region, &patterns, fault);
     if (status != OK) {
         snprintf(fault->remedy, sizeof fault->remedy,
                  "write block, root, size:N, or names as `skep inspect MODEL` lists them");
@@ -137,7 +137,7 @@ static enum status wrap_names(const struct blueprint *blueprint, const char *lis
     return OK;
 }
 
-enum status wrap_params(const struct blueprint *blueprint, const char *policy, const char *place,
+enum status wrap_params(const struct blueprint *blueprint, const char *policy, const char *subject,
                         struct region *region, struct wrapping *wrapping, struct fault *fault) {
     if (policy == NULL || policy[0] == '\0' || strcmp(policy, "block") == 0) {
         *wrapping = wrap_blocks(blueprint, 0, region);
@@ -150,11 +150,11 @@ enum status wrap_params(const struct blueprint *blueprint, const char *policy, c
     if (strncmp(policy, "size:", strlen("size:")) == 0) {
         int64_t elements_min;
         if (!text_parse_i64(policy + strlen("size:"), &elements_min) || elements_min < 1) {
-            return fault_set(fault, STATUS_INPUT, place, "write size:N, such as size:10000000",
+            return fault_set(fault, STATUS_INPUT, subject, "write size:N, such as size:10000000",
                              "\"%s\" has no number of parameters above 0", policy);
         }
         *wrapping = wrap_sizes(blueprint, elements_min, region);
         return OK;
     }
-    return wrap_names(blueprint, policy, place, region, wrapping, fault);
+    return wrap_names(blueprint, policy, subject, region, wrapping, fault);
 }

@@ -17,7 +17,7 @@ struct wrapping {
  * errors  STATUS_INPUT: an unknown policy, a size below 1, or as patterns_read; *wrapping untouched
  */
 MUST_CHECK enum status wrap_params(const struct blueprint *blueprint, const char *policy,
-                                   const char *place, struct region *region,
+                                   const char *subject, struct region *region,
                                    struct wrapping *wrapping, struct fault *fault);
 
 #endif

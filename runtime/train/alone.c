@@ -6,10 +6,6 @@
 
 #include <stdio.h>
 
-static double seconds_since(int64_t begin_ns) {
-    return (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
-}
-
 /* ---- snapshots ---- */
 
 static enum status save(void *owner, struct fault *fault) {
@@ -25,7 +21,7 @@ static enum status save(void *owner, struct fault *fault) {
     int64_t begin_ns = clock_monotonic_ns();
     TRY(trainer_write_snapshot(trainer, training->step, values, ARRAY_COUNT(values), fault));
     training->saved_step = training->step;
-    training->save_seconds = seconds_since(begin_ns);
+    training->save_seconds = clock_seconds_since(begin_ns);
     snprintf(moment, sizeof moment, "step %lld", (long long)training->step);
     trainer_log_saved(trainer, moment, training->save_seconds);
     return OK;
@@ -94,7 +90,7 @@ static enum status take_step(struct training *training, struct fault *fault) {
     if (status != OK) {
         return fail_of_data(training, status, fault);
     }
-    double seconds = seconds_since(begin_ns);
+    double seconds = clock_seconds_since(begin_ns);
     training->microbatch_seconds = seconds / (double)microbatches;
     training->step++;
     metrics_step(&trainer->metrics, training->step, &result, seconds);

@@ -10,9 +10,9 @@ static struct cuda_device here;
 
 enum status cuda_device_fault(const struct cuda_device *device, CUresult result, enum status status,
                               const char *action, struct fault *fault) {
-    char place[192];
-    snprintf(place, sizeof place, "device %d, %s", device->ordinal, device->name);
-    return cuda_fault(&device->driver, result, status, place, action, fault);
+    char subject[192];
+    snprintf(subject, sizeof subject, "device %d, %s", device->ordinal, device->name);
+    return cuda_fault(&device->driver, result, status, subject, action, fault);
 }
 
 enum status cuda_device_check(const struct cuda_device *device, CUresult result, const char *action,

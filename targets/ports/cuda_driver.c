@@ -88,11 +88,11 @@ static const char *remedy_of(CUresult result) {
 }
 
 enum status cuda_fault(const struct cuda_driver *driver, CUresult result, enum status status,
-                       const char *place, const char *action, struct fault *fault) {
+                       const char *subject, const char *action, struct fault *fault) {
     const char *name = "an unknown error";
     const char *text = "";
     (void)driver->cuGetErrorName(result, &name);
     (void)driver->cuGetErrorString(result, &text);
-    return fault_set(fault, status, place, remedy_of(result), "cannot %s: %s, %s", action, name,
+    return fault_set(fault, status, subject, remedy_of(result), "cannot %s: %s, %s", action, name,
                      text);
 }

@@ -88,7 +88,7 @@ bool cuda_driver_is_present(void);
 /* cuda_fault: set the fault "cannot ACTION: NAME, TEXT" for `result`. action  a verb and its
  * object: "reserve 12 GiB of device memory" */
 enum status cuda_fault(const struct cuda_driver *driver, CUresult result, enum status status,
-                       const char *place, const char *action, struct fault *fault);
+                       const char *subject, const char *action, struct fault *fault);
 
 /* TRY_CUDA: return the result of `call` from this function unless it is CUDA_SUCCESS. */
 #define TRY_CUDA(call)                                                                             \

@@ -9,10 +9,10 @@
 
 enum { HOLDERS_NAMED = 3, SUBJECT_BYTES = 256 };
 
-static const char *place_of(const struct port *port, char place[static SUBJECT_BYTES]) {
-    snprintf(place, SUBJECT_BYTES, "target %.100s: device %d, %.80s", port->target->name,
+static const char *device_subject(const struct port *port, char subject[static SUBJECT_BYTES]) {
+    snprintf(subject, SUBJECT_BYTES, "target %.100s: device %d, %.80s", port->target->name,
              port->cuda->ordinal, port->cuda->name);
-    return place;
+    return subject;
 }
 
 /* ---- the device and the profile ---- */
@@ -26,7 +26,7 @@ static enum status check_promises(const struct port *port, struct fault *fault) 
     if (device->compute_major * 10 + device->compute_minor >= promised) {
         return OK;
     }
-    return fault_set(fault, STATUS_INPUT, place_of(port, subject),
+    return fault_set(fault, STATUS_INPUT, device_subject(port, subject),
                      "use another profile, or create one for this device with skep probe --write",
                      "has compute capability %d.%d, the profile promises %d.%d",
                      device->compute_major, device->compute_minor, target->compute_major,
@@ -59,7 +59,7 @@ static enum status refuse_device(const struct port *port, uint64_t need, uint64_
     if (nvml_open(&nvml)) {
         nvml_largest_processes(&nvml, port->cuda->bus, HOLDERS_NAMED, &list);
     }
-    return fault_set(fault, STATUS_FIT, place_of(port, subject),
+    return fault_set(fault, STATUS_FIT, device_subject(port, subject),
                      "free its memory, lower limits.device or use a smaller batch",
                      "device arena needs %s, %s are free now%s%s", text_bytes(need, needed),
                      text_bytes(have, left), list.length > 0 ? "; held by " : "", list.bytes);

@@ -58,7 +58,7 @@ static enum status open_name(const char *wanted, struct region *region, struct t
             snprintf(subject, sizeof subject, "targets/profiles/%.80s.yaml", wanted);
             enum status status =
                 profile_read(profile->text, profile->length, subject, region, target, fault);
-            target->place = "built in";
+            target->origin = "built in";
             return status;
         }
     }
@@ -130,7 +130,7 @@ const struct target *target_detect(struct region *region) {
     *target = (struct target){
         .name = "this machine",
         .description = region_copy_text(region, machine.cpu_name),
-        .place = "detected",
+        .origin = "detected",
         .kind = TARGET_CPU,
         .unified = true,
         .align_bytes = ARENA_ALIGN_BYTES,

@@ -84,7 +84,7 @@ const struct target *target_detect_cuda(struct region *region) {
     *target = (struct target){
         .name = "this machine",
         .description = region_copy_text(region, device.name),
-        .place = "detected",
+        .origin = "detected",
         .kind = TARGET_CUDA,
         .unified = device.integrated,
         .align_bytes = 256,

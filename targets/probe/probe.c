@@ -23,7 +23,7 @@ enum {
 /* Sixteen bytes at a time: enough for any machine to reach its memory bandwidth. */
 typedef float vector __attribute__((vector_size(VECTOR_FLOATS * sizeof(float))));
 
-static const int64_t FLOPS_TRY_NS = 1000000;
+static const int64_t FLOPS_TRY_NS = NS_PER_MS;
 static const double SPEED_TOLERANCE = 0.9;
 
 struct flops_work {
@@ -41,7 +41,7 @@ static void run_flops(void *context, int64_t item, int thread) {
 static double seconds_of(struct pool *pool, pool_task *task, void *context, int64_t items) {
     int64_t begin = clock_monotonic_ns();
     pool_run(pool, task, context, items);
-    return (double)(clock_monotonic_ns() - begin) * 1e-9;
+    return clock_seconds_since(begin);
 }
 
 /* Operations per second when the pool's threads run `items` copies of the loop. */
@@ -134,7 +134,7 @@ enum status probe_measure(int threads, struct probe_result *result, struct fault
 struct probe_line probe_line_of(const struct target *target, const char *name, enum probe_unit unit,
                                 double promised, double found) {
     bool speed = unit == PROBE_FLOPS || unit == PROBE_BANDWIDTH;
-    bool assumed = strcmp(target->place, "detected") == 0;
+    bool assumed = strcmp(target->origin, "detected") == 0;
     bool enough = found >= (speed ? SPEED_TOLERANCE * promised : promised);
     return (struct probe_line){name, unit, promised, found,
                                assumed  ? PROBE_ASSUMED
@@ -198,7 +198,7 @@ const struct target *probe_target(const struct probe_result *result, const char 
              result->machine.cpu_name, result->threads);
     const char *measured = region_copy_text(region, source);
     target->name = region_copy_text(region, name);
-    target->place = "measured";
+    target->origin = "measured";
     target->threads = result->threads;
     target->f32_flops = (struct target_figure){result->f32_flops, measured};
     target->bf16_flops = (struct target_figure){result->bf16_flops, measured};

@@ -281,7 +281,7 @@ const struct target *probe_gpu_target(const struct probe_gpu *result, const char
              result->driver);
     const char *measured = region_copy_text(region, source);
     target->name = region_copy_text(region, name);
-    target->place = "measured";
+    target->origin = "measured";
     set_declared(result, measured, target, region);
     set_figure(result->f32_flops, target->matmul_efficiency.value, measured, &target->f32_flops);
     set_figure(result->bf16_flops, target->matmul_efficiency.value, measured, &target->bf16_flops);

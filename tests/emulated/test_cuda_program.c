@@ -27,7 +27,7 @@ static struct target device_target(void) {
                                        .capacity_source = "the test"};
     return (struct target){.name = "emulated",
                            .description = "",
-                           .place = "the test",
+                           .origin = "the test",
                            .kind = TARGET_CUDA,
                            .align_bytes = ARENA_ALIGN_BYTES,
                            .threads = 1,

@@ -139,7 +139,7 @@ static const struct target_declared LINES[] = {{"CUDA context", 250, "x", PER_PR
 
 static struct target promises(void) {
     struct target target = {.name = "t",
-                            .place = "built in",
+                            .origin = "built in",
                             .kind = TARGET_CUDA,
                             .multiprocessor_count = 100,
                             .f32_flops = {100, "x"},

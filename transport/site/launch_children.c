@@ -170,7 +170,7 @@ bool launch_is_forwarded(const siginfo_t *signal) {
 
 static void set_kill_deadline(struct children *children, int grace_ms) {
     if (children->kill_ns == 0) {
-        children->kill_ns = clock_monotonic_ns() + (int64_t)grace_ms * 1000000;
+        children->kill_ns = clock_monotonic_ns() + grace_ms * NS_PER_MS;
         children->grace_ms = grace_ms;
     }
 }
@@ -233,7 +233,7 @@ static void check_stopped(struct children *children) {
     if (now_ns < children->next_check_ns) {
         return;
     }
-    children->next_check_ns = now_ns + (int64_t)STOPPED_CHECK_MS * 1000000;
+    children->next_check_ns = now_ns + STOPPED_CHECK_MS * NS_PER_MS;
     for (int rank = 0; rank < children->started_count; rank++) {
         if (children->pids[rank] == 0 || children->stopped_check_counts[rank] == 0 ||
             ++children->stopped_check_counts[rank] != STOPPED_CHECKS_MAX + 1) {
@@ -280,9 +280,9 @@ static void await_signal(struct children *children) {
         left_ns = children->kill_ns - clock_monotonic_ns();
         left_ns = left_ns < 0 ? 0 : left_ns;
     }
-    int64_t next_check_ns = (int64_t)STOPPED_CHECK_MS * 1000000;
+    int64_t next_check_ns = STOPPED_CHECK_MS * NS_PER_MS;
     left_ns = has_stopped_rank(children) && left_ns > next_check_ns ? next_check_ns : left_ns;
-    struct timespec wait = {.tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000};
+    struct timespec wait = {.tv_sec = left_ns / NS_PER_SECOND, .tv_nsec = left_ns % NS_PER_SECOND};
     int number = sigtimedwait(&children->awaited_signals, &signal, &wait);
     if (number > 0 && number != SIGCHLD) {
         forward_signal(children, &signal);

@@ -242,7 +242,7 @@ static void poll_all(struct gathering *gathering, int64_t deadline_ns) {
         *at++ = (struct pollfd){.fd = site->peers[i].exchange_fd, .events = POLLIN};
         *at++ = (struct pollfd){.fd = site->peers[i].health_fd, .events = POLLIN};
     }
-    int64_t left_ms = (deadline_ns - clock_monotonic_ns()) / 1000000 + 1;
+    int64_t left_ms = (deadline_ns - clock_monotonic_ns()) / NS_PER_MS + 1;
     int wait_ms = left_ms < 0 ? 0 : left_ms > PENDING_MS ? PENDING_MS : (int)left_ms;
     if (poll(gathering->polls, (nfds_t)(at - gathering->polls), wait_ms) < 0 && errno == EINVAL) {
         gathering->accept_errno = EMFILE; /* more poll entries than the limit of open files */
@@ -259,7 +259,7 @@ static void handle_connections(struct gathering *gathering) {
         int64_t age_ns = clock_monotonic_ns() - gathering->pending[i].accepted_ns;
         if (gathering->polls[1 + i].revents != 0) {
             receive_hello(gathering, i);
-        } else if (age_ns > (int64_t)PENDING_MS * 1000000) {
+        } else if (age_ns > PENDING_MS * NS_PER_MS) {
             drop_pending(gathering, i, "it sent no complete hello in time");
         }
     }
@@ -333,7 +333,7 @@ enum status site_gather(struct site *site, struct region *region, struct fault *
     struct gathering *gathering = region_alloc(region, 1, sizeof *gathering);
     int join_timeout_ms =
         site->launch.join_timeout_ms > 0 ? site->launch.join_timeout_ms : SITE_JOIN_S * 1000;
-    int64_t deadline_ns = clock_monotonic_ns() + (int64_t)join_timeout_ms * 1000000;
+    int64_t deadline_ns = clock_monotonic_ns() + join_timeout_ms * NS_PER_MS;
     char names[200];
     gathering->site = site;
     gathering->nonces = region_alloc(region, (size_t)site->peer_count, sizeof *gathering->nonces);

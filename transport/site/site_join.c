@@ -103,7 +103,7 @@ static enum status attempt_join(struct attempt *attempt, struct site_peer *rank_
 enum status site_join(struct site *site, struct fault *fault) {
     int join_timeout_ms =
         site->launch.join_timeout_ms > 0 ? site->launch.join_timeout_ms : SITE_JOIN_S * 1000;
-    int64_t deadline_ns = clock_monotonic_ns() + (int64_t)join_timeout_ms * 1000000;
+    int64_t deadline_ns = clock_monotonic_ns() + join_timeout_ms * NS_PER_MS;
     struct attempt attempt = {.site = site,
                               .answer_timeout_ms = join_timeout_ms + ANSWER_MARGIN_MS};
     if (getrandom(&attempt.nonce, sizeof attempt.nonce, 0) != (ssize_t)sizeof attempt.nonce) {

@@ -35,10 +35,10 @@ bool site_receive(int fd, void *bytes, size_t count) {
 }
 
 bool site_receive_within(int fd, void *bytes, size_t count, int timeout_ms) {
-    int64_t deadline_ns = clock_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    int64_t deadline_ns = clock_monotonic_ns() + timeout_ms * NS_PER_MS;
     uint8_t *at = bytes;
     while (count > 0) {
-        int64_t left_ms = (deadline_ns - clock_monotonic_ns()) / 1000000;
+        int64_t left_ms = (deadline_ns - clock_monotonic_ns()) / NS_PER_MS;
         struct pollfd poll_in = {.fd = fd, .events = POLLIN};
         if (left_ms <= 0) {
             return false;

@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "base/statistics.h"
 #include "runtime/swarm/client/client.h"
 
 #include <string.h>
@@ -29,7 +30,7 @@ static void handle_event(struct probe *probe, const struct messenger_event *even
                      event->frame.length == sizeof probe->sent_ns && probe->sent_ns != 0 &&
                      memcmp(event->payload, &probe->sent_ns, sizeof probe->sent_ns) == 0;
     if (is_answer) {
-        probe->seconds[probe->count++] = (double)(clock_monotonic_ns() - probe->sent_ns) / 1e9;
+        probe->seconds[probe->count++] = clock_seconds_since(probe->sent_ns);
         probe->sent_ns = 0;
     }
 }
@@ -47,23 +48,12 @@ static void run(struct probe *probe) {
     }
 }
 
-static double median(double *values, int count) {
-    for (int i = 1; i < count; i++) {
-        for (int k = i; k > 0 && values[k] < values[k - 1]; k--) {
-            double smaller = values[k];
-            values[k] = values[k - 1];
-            values[k - 1] = smaller;
-        }
-    }
-    return values[count / 2];
-}
-
 bool link_probe(const struct join_string *tracker, double *round_trip_s) {
     struct region scratch = {0};
     struct key_pairs keys;
     struct fault fault;
     struct probe probe = {.tracker = tracker,
-                          .until_ns = clock_monotonic_ns() + LINK_PROBE_MS * (int64_t)1000000};
+                          .until_ns = clock_monotonic_ns() + LINK_PROBE_MS * NS_PER_MS};
     struct messenger_options options = {
         .keys = &keys, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
     keys_generate(&keys);
@@ -79,6 +69,6 @@ bool link_probe(const struct join_string *tracker, double *round_trip_s) {
     if (probe.count < LINK_PROBE_PINGS) {
         return false;
     }
-    *round_trip_s = median(probe.seconds, probe.count);
+    *round_trip_s = median_f64(probe.seconds, probe.count);
     return true;
 }

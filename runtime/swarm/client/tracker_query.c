@@ -25,10 +25,6 @@ struct tracker_client {
     bool is_full; /* the tracker has no slot for this connection */
 };
 
-static int64_t now_ms(void) {
-    return clock_monotonic_ns() / 1000000;
-}
-
 static void sign_proof(struct tracker_client *client, const struct key_pairs *identity) {
     struct wire_proof proof;
     wire_sign_proof(identity, &client->tracker->keys, client->keys.public_keys.curve, &proof);
@@ -133,19 +129,19 @@ enum status tracker_query(struct tracker_client *client, const struct tracker_qu
     const struct frame frame = {.kind = (uint8_t)args->request,
                                 .offset = args->offset,
                                 .length = has_proof ? client->proof_bytes : 0};
-    const int64_t until_ms = now_ms() + args->timeout_ms;
+    const int64_t until_ms = clock_monotonic_ms() + args->timeout_ms;
     int64_t sent_ms = 0;
     client->has_answer = false;
     client->rejection[0] = '\0';
-    while (!client->has_answer && now_ms() < until_ms) {
+    while (!client->has_answer && clock_monotonic_ms() < until_ms) {
         if (args->should_continue != NULL && !args->should_continue(args->context)) {
             return fault_set(fault, STATUS_STOPPED, client->tracker->address, NULL,
                              "asked to stop");
         }
-        bool is_due = sent_ms == 0 || now_ms() - sent_ms >= RESEND_MS;
+        bool is_due = sent_ms == 0 || clock_monotonic_ms() - sent_ms >= RESEND_MS;
         if (is_due && messenger_send(client->messenger, client->tracker->keys.curve,
                                      CHANNEL_CONTROL, &frame, client->proof) == SEND_OK) {
-            sent_ms = now_ms();
+            sent_ms = clock_monotonic_ms();
         }
         messenger_wait(client->messenger, -1, RESEND_MS / 10);
         TRY(drain(client, args, answer, fault));

@@ -88,11 +88,11 @@ MUST_CHECK enum status manifest_write(const struct manifest *manifest, const str
  * expected  the keys in the join string; NULL: those in the manifest, so that the signature proves
  *           only that the text is unchanged
  * memory    everything in `region`
- * errors    STATUS_INPUT at "place:line:column" or `place`: longer than MANIFEST_BYTES_MAX, of a
+ * errors    STATUS_INPUT at "subject:line:column" or `subject`: above MANIFEST_BYTES_MAX, a
  *           newer format or protocol, a key that is unknown, given twice or missing, a value out of
  *           bounds, a tracker other than `expected`, a signature that is not the tracker's.
  *           *manifest is then untouched */
-MUST_CHECK enum status manifest_read(const char *text, size_t length, const char *place,
+MUST_CHECK enum status manifest_read(const char *text, size_t length, const char *subject,
                                      const struct public_keys *expected, struct region *region,
                                      struct manifest *manifest, struct fault *fault);
 

@@ -220,17 +220,17 @@ static enum status check_signature(struct manifest_reader *reader, const char *t
                      "the signature does not match: the manifest was changed after it was signed");
 }
 
-enum status manifest_read(const char *text, size_t length, const char *place,
+enum status manifest_read(const char *text, size_t length, const char *subject,
                           const struct public_keys *expected, struct region *region,
                           struct manifest *manifest, struct fault *fault) {
     struct manifest read = {.name = NULL};
     struct manifest_reader reader = {.manifest = &read, .fault = fault};
     const struct yaml_node *key = NULL;
     if (length > MANIFEST_BYTES_MAX) {
-        return fault_set(fault, STATUS_INPUT, place, NULL, "%zu bytes; a manifest has at most %d",
+        return fault_set(fault, STATUS_INPUT, subject, NULL, "%zu bytes; a manifest has at most %d",
                          length, MANIFEST_BYTES_MAX);
     }
-    TRY(yaml_open(text, length, place, region, &reader.document, fault));
+    TRY(yaml_open(text, length, subject, region, &reader.document, fault));
     TRY(check_keys(&reader));
     TRY(read_tracker(&reader, &key));
     TRY(check_tracker(&reader, key, expected));

@@ -2,6 +2,7 @@
 #include "runtime/swarm/protocol/protocol.h"
 
 #include "base/check.h"
+#include "base/statistics.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -11,19 +12,14 @@ enum {
     MEDIAN_MAX_MS = 24 * HOUR_MS, /* a longer one is not credible; no product below overflows */
 };
 
-/* The ceil(0.9 n)-th smallest value, by insertion: there are at most 64. */
+/* The ceil(0.9 * count)-th smallest value of the field at `offset`. */
 static uint32_t quantile(const struct timing_measured *members, uint32_t count, size_t offset) {
-    uint32_t sorted[SWARM_MEMBERS_MAX];
+    int64_t values[SWARM_MEMBERS_MAX];
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t value = *(const uint32_t *)((const char *)&members[i] + offset);
-        uint32_t at = i;
-        for (; at > 0 && sorted[at - 1] > value; at--) {
-            sorted[at] = sorted[at - 1];
-        }
-        sorted[at] = value;
+        values[i] = *(const uint32_t *)((const char *)&members[i] + offset);
     }
-    uint32_t value = sorted[(9 * count + 9) / 10 - 1];
-    return value < MEDIAN_MAX_MS ? value : MEDIAN_MAX_MS;
+    int64_t value = sorted_value_i64(values, (int)count, (int)((9 * count + 9) / 10 - 1));
+    return value < MEDIAN_MAX_MS ? (uint32_t)value : MEDIAN_MAX_MS;
 }
 
 static uint32_t clamp_ms(uint64_t value, uint32_t floor_ms, uint32_t ceiling_ms) {

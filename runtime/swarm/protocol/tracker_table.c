@@ -2,6 +2,8 @@
  * owners and hashes. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
+#include "base/statistics.h"
+
 /* Uses members that have trained and exchanged; the speed of the others is not known yet. */
 void tracker_derive_timing(struct tracker *tracker) {
     struct tracker_deadlines *deadlines = &tracker->deadlines;
@@ -30,22 +32,17 @@ static const struct timing_measured *measured_of_seat(const struct tracker *trac
     return row != NO_SEAT ? &tracker->members[row].report.measured : &unknown;
 }
 
-/* The lower median of the known upload rates, by insertion; 1 if none is known. */
+/* The lower median of the known upload rates; 1 if no rate is known. */
 static uint64_t median_upload_rate(const struct tracker *tracker, uint64_t seats) {
-    uint32_t sorted[SWARM_MEMBERS_MAX];
-    uint32_t count = 0;
+    int64_t rates[SWARM_MEMBERS_MAX];
+    int count = 0;
     SEATS_EACH(seat, seats) {
-        uint32_t up = measured_of_seat(tracker, (uint32_t)seat)->upload_kib_s;
-        if (up == TIMING_UNKNOWN || up == 0) {
-            continue;
+        uint32_t rate = measured_of_seat(tracker, (uint32_t)seat)->upload_kib_s;
+        if (rate != TIMING_UNKNOWN && rate != 0) {
+            rates[count++] = rate;
         }
-        uint32_t at = count++;
-        for (; at > 0 && sorted[at - 1] > up; at--) {
-            sorted[at] = sorted[at - 1];
-        }
-        sorted[at] = up;
     }
-    return count > 0 ? sorted[(count - 1) / 2] : 1;
+    return count > 0 ? (uint64_t)sorted_value_i64(rates, count, (count - 1) / 2) : 1;
 }
 
 /* Measurements of equal uplinks differ. An owner with more slices than its uplink can carry delays

@@ -1,5 +1,6 @@
 #include "runtime/swarm/tracker/allow_list.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -151,7 +152,7 @@ static struct file_stamp stamp_of(const char *path) {
     return (struct file_stamp){.device = info.st_dev,
                                .inode = info.st_ino,
                                .bytes = (uint64_t)info.st_size,
-                               .changed_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 +
+                               .changed_ns = (int64_t)info.st_mtim.tv_sec * NS_PER_SECOND +
                                              info.st_mtim.tv_nsec};
 }
 

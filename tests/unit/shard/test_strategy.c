@@ -89,7 +89,7 @@ static void bad_overrides_are_refused(void **state) {
     };
     for (size_t c = 0; c < ARRAY_COUNT(CASES); c++) {
         const struct strategy_keys keys = {
-            .zero = 3, .overrides = CASES[c].overrides, .place = "run.yaml:7:3"};
+            .zero = 3, .overrides = CASES[c].overrides, .subject = "run.yaml:7:3"};
         const struct unit_strategy *strategies = NULL;
         struct fault fault;
         assert_int_equal(strategy_read(&keys, &rig->table, &rig->region, &strategies, &fault),

@@ -189,7 +189,7 @@ static void freezing_part_of_a_product_or_everything_is_refused(void **state) {
         struct unit_table table = {.unit_count = 77};
         struct fault fault;
         const struct unit_options options = {
-            .world = 1, .frozen = CASES[c].frozen, .frozen_place = "run.yaml:3"};
+            .world = 1, .frozen = CASES[c].frozen, .frozen_subject = "run.yaml:3"};
         assert_int_equal(unit_table_init(&blueprint, &options, &region, &table, &fault),
                          STATUS_INPUT);
         assert_int_equal(table.unit_count, 77);

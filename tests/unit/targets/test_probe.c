@@ -17,7 +17,7 @@ static struct fault fault;
 
 static struct target promises(void) {
     struct target target = {.name = "t",
-                            .place = "built in",
+                            .origin = "built in",
                             .unified = true,
                             .threads = 4,
                             .f32_flops = {100, "x"},
@@ -102,7 +102,7 @@ static void compare_expects_nothing_of_a_detected_target(void **state) {
     struct target target = promises();
     struct probe_result nothing = {.machine = {.isa = "scalar"}};
     struct probe_line lines[PROBE_LINES];
-    target.place = "detected";
+    target.origin = "detected";
     assert_int_equal(probe_compare(&target, &nothing, lines), 0);
     assert_int_equal(lines[0].verdict, PROBE_ASSUMED);
 }

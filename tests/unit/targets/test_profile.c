@@ -55,7 +55,7 @@ static void read_fills_every_field_from_its_key(void **state) {
     struct target target;
     assert_int_equal(profile_read(GOOD, strlen(GOOD), "b.yaml", &region, &target, &fault), OK);
     assert_string_equal(target.name, "box");
-    assert_string_equal(target.place, "b.yaml");
+    assert_string_equal(target.origin, "b.yaml");
     assert_int_equal(target.kind, TARGET_CUDA);
     assert_int_equal(target.align_bytes, 256);
     assert_int_equal(target.threads, 8);
