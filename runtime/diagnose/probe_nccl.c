@@ -196,12 +196,12 @@ static enum status join_group(struct nccl_bench *bench, int index, struct fault 
                                    .world = bench->world,
                                    .groups = &group,
                                    .group_count = 1,
-                                   .exchange = groups_by_site,
+                                   .exchange = groups_exchange_on_site,
                                    .context = bench->site,
                                    .device = bench->device,
                                    .release_graphs = destroy_graphs,
-                                   .program = bench,
-                                   .ring = true,
+                                   .callback_context = bench,
+                                   .sum_in_rings = true,
                                    .staging = bench->arena,
                                    .staging_bytes = sizeof(float)};
     return nccl_open(&args, bench->region, &bench->groups[index], fault);

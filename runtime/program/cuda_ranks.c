@@ -30,7 +30,7 @@ void cuda_ranks_count(const struct cuda_program *program, enum segment_kind kind
     const struct segment *segment = &schedule->segments[kind];
     for (uint32_t i = segment->first; program->bound->calls != NULL && i < segment->end; i++) {
         if (call_is_collective(&schedule->instructions[i])) {
-            collective_count_bytes(program->bound->communicator, &program->bound->calls[i]);
+            collective_count_call(program->bound->communicator, &program->bound->calls[i]);
         }
     }
 }
@@ -82,13 +82,13 @@ enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
                              .world = launch->world,
                              .groups = groups,
                              .group_count = AXIS_COUNT,
-                             .exchange = groups_by_site,
+                             .exchange = groups_exchange_on_site,
                              .context = site,
                              .device = bound->port.cuda,
                              .add = sum_slots,
                              .release_graphs = disconnect_device,
-                             .program = bound->device,
-                             .ring = schedule->options.sharding.wire_sum == WIRE_SUM_RING};
+                             .callback_context = bound->device,
+                             .sum_in_rings = schedule->options.sharding.wire_sum == WIRE_SUM_RING};
     set_staging(bound, &args);
     TRY(cuda_device_enter(bound->port.cuda, fault));
     TRY(nccl_open(&args, region, communicator, fault));

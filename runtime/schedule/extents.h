@@ -12,7 +12,7 @@ struct device_inputs {
 
 enum {
     SUM_STAGING_MAX = 64 << 20, /* bytes: larger parts would not use a link better */
-    SUM_STAGING_MIN = 64 * 4,   /* bytes per rank, as nccl_staging_min requires */
+    SUM_STAGING_MIN = 64 * 4,   /* bytes per rank, as nccl_staging_bytes_min requires */
 };
 
 /* extents_add_sum_staging: add the staging for GPUs that sum in rank order, as

@@ -74,7 +74,7 @@ static void run_and_compare(struct member *member, struct model *model,
     const struct collective_group *group = &member->groups.groups[call->group];
     unsigned char *memory = member->memory[call->space];
     uint64_t received = communicator->received_bytes[call->kind];
-    uint64_t calls = communicator->calls[call->kind];
+    uint64_t calls = communicator->call_counts[call->kind];
     reference_fill(memory, used, key, member->rank);
     member_push(member, call->space, used);
     collective_run(communicator, call);
@@ -97,7 +97,7 @@ static void run_and_compare(struct member *member, struct model *model,
     }
     received = communicator->received_bytes[call->kind] - received;
     if (received != reference_received(group, call) ||
-        communicator->calls[call->kind] != calls + 1) {
+        communicator->call_counts[call->kind] != calls + 1) {
         outcome_fail(member->outcome, "%s of %d: %llu bytes counted, %llu moved",
                      collective_name(call->kind), group->size, (unsigned long long)received,
                      (unsigned long long)reference_received(group, call));

@@ -56,7 +56,7 @@ int __wrap_ppoll(struct pollfd *polls, nfds_t count, const struct timespec *wait
 static char one_comm; /* its address is all that is used of it */
 
 static unsigned get_version(int *version) {
-    *version = NCCL_VERSION_LEAST;
+    *version = NCCL_VERSION_MIN;
     return NCCL_SUCCESS;
 }
 

@@ -263,7 +263,7 @@ static void a_machine_without_nccl_is_told_so(void **state) {
 
 static void a_group_that_cannot_be_joined_is_told_so(void **state) {
     (void)state;
-    expect_refusal("refuse_joining", "cannot join the ranks of a group: system error: injected");
+    expect_refusal("refuse_joining", "cannot connect the ranks of a group: system error: injected");
 }
 
 int main(void) {

@@ -42,11 +42,11 @@ static void a_file_with_a_name_is_refused(void **state) {
     int fd = open("/proc/self/exe", O_RDONLY);
     assert_int_equal(shm_ticket_make(fd, 16, &ticket, &fault), STATUS_FAILED);
     assert_non_null(strstr(fault.reason, "unnamed memory file"));
-    assert_int_equal(ticket.process, 0);
+    assert_int_equal(ticket.pid, 0);
     struct stat stat;
     assert_int_equal(fstat(fd, &stat), 0);
     ticket = (struct shm_ticket){
-        .process = getpid(), .fd = fd, .bytes = 16, .device = stat.st_dev, .inode = stat.st_ino};
+        .pid = getpid(), .fd = fd, .bytes = 16, .device = stat.st_dev, .inode = stat.st_ino};
     void *seen = NULL;
     assert_int_equal(shm_ticket_map(&ticket, 1, 0, &seen, &fault), STATUS_FAILED);
     assert_non_null(strstr(fault.subject, "rank 1"));

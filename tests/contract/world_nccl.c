@@ -136,7 +136,7 @@ static enum status open_rank(struct processes_seat *seat, struct member *member,
                                    .device = own.device,
                                    .add = add,
                                    .release_graphs = forget,
-                                   .ring = world_nccl_in_rings,
+                                   .sum_in_rings = world_nccl_in_rings,
                                    .staging = (void *)(uintptr_t)staging,
                                    .staging_bytes = STAGING_BYTES};
     if (status == OK) {

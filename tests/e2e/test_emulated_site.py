@@ -113,7 +113,7 @@ class EmulatedSite(RunTest):
         result = self.train(folder, 2, code=2, SKEP_EMULATED_NCCL="absent")
         self.assertIn("libnccl.so.2", result.stderr)
         result = self.train(folder, 2, code=1, SKEP_EMULATED_NCCL="refuse_joining")
-        self.assertIn("cannot join the ranks of a group", result.stderr)
+        self.assertIn("cannot connect the ranks of a group", result.stderr)
         result = self.train(folder, 2, SKEP_EMULATED_NCCL="refuse_memory")
         self.assertIn("NCCL cannot register the arena", result.stderr)
 

@@ -1,12 +1,12 @@
-/* collectives: checks and counts that all implementations share. */
+/* collectives: checks and counts calls for all implementations. */
 #include "transport/collectives/collectives.h"
 
-/* Whether `count` slots at `offset` are inside a space of `bytes`. */
-static bool lies_within(uint64_t bytes, uint64_t offset, uint64_t slot, uint64_t count) {
+/* Whether `count` slots of `slot` bytes at `offset` are inside a space of `bytes`. */
+static bool are_slots_within(uint64_t bytes, uint64_t offset, uint64_t slot, uint64_t count) {
     return offset <= bytes && slot <= (bytes - offset) / count;
 }
 
-static bool lie_apart(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
+static bool are_disjoint(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
     return a + a_bytes <= b || b + b_bytes <= a;
 }
 
@@ -18,11 +18,11 @@ static void check_reduce_scatter(uint64_t space_bytes, const struct collective_g
     ASSERT(call->wire == DTYPE_F32 || call->wire == DTYPE_BF16);
     ASSERT(call->slot_bytes % element == 0 && call->from % element == 0);
     ASSERT(call->to % sizeof(float) == 0);
-    ASSERT(lies_within(space_bytes, call->from, call->slot_bytes, size));
-    ASSERT(lies_within(space_bytes, call->to, sum_bytes, size));
+    ASSERT(are_slots_within(space_bytes, call->from, call->slot_bytes, size));
+    ASSERT(are_slots_within(space_bytes, call->to, sum_bytes, size));
     bool in_place = call->to == call->from && call->wire == DTYPE_F32;
-    ASSERT(in_place || lie_apart(call->to + (uint64_t)group->index * sum_bytes, sum_bytes,
-                                 call->from, size * call->slot_bytes));
+    ASSERT(in_place || are_disjoint(call->to + (uint64_t)group->index * sum_bytes, sum_bytes,
+                                    call->from, size * call->slot_bytes));
 }
 
 static void check_buffers(uint64_t space_bytes, const struct collective_group *group,
@@ -37,16 +37,17 @@ static void check_buffers(uint64_t space_bytes, const struct collective_group *g
         check_reduce_scatter(space_bytes, group, call);
         break;
     case COLLECTIVE_ALL_GATHER:
-        ASSERT(lies_within(space_bytes, call->to, call->slot_bytes, size));
+        ASSERT(are_slots_within(space_bytes, call->to, call->slot_bytes, size));
         break;
     case COLLECTIVE_ALL_TO_ALL:
-        ASSERT(lies_within(space_bytes, call->from, call->slot_bytes, size));
-        ASSERT(lies_within(space_bytes, call->to, call->slot_bytes, size));
-        ASSERT(lie_apart(call->from, size * call->slot_bytes, call->to, size * call->slot_bytes));
+        ASSERT(are_slots_within(space_bytes, call->from, call->slot_bytes, size));
+        ASSERT(are_slots_within(space_bytes, call->to, call->slot_bytes, size));
+        ASSERT(
+            are_disjoint(call->from, size * call->slot_bytes, call->to, size * call->slot_bytes));
         break;
     case COLLECTIVE_BROADCAST:
         ASSERT(call->root >= 0 && call->root < group->size);
-        ASSERT(lies_within(space_bytes, call->to, call->slot_bytes, 1));
+        ASSERT(are_slots_within(space_bytes, call->to, call->slot_bytes, 1));
         break;
     case COLLECTIVE_BARRIER:
     case COLLECTIVE_KIND_COUNT:
@@ -60,12 +61,12 @@ void collective_run(struct communicator *communicator, const struct collective_c
     const struct collective_group *group = &communicator->groups[call->group];
     ASSERT(group->index >= 0 && group->index < group->size);
     check_buffers(communicator->space_bytes[call->space], group, call);
-    communicator->calls[call->kind]++;
+    communicator->call_counts[call->kind]++;
     communicator->methods->run(communicator->self, call);
 }
 
-uint64_t collective_received(const struct collective_group *group,
-                             const struct collective_call *call) {
+uint64_t collective_received_bytes(const struct collective_group *group,
+                                   const struct collective_call *call) {
     uint64_t others = (uint64_t)(group->size - 1) * call->slot_bytes;
     switch (call->kind) {
     case COLLECTIVE_ALL_GATHER:
@@ -83,10 +84,10 @@ uint64_t collective_received(const struct collective_group *group,
     return 0;
 }
 
-void collective_count_bytes(struct communicator *communicator, const struct collective_call *call) {
+void collective_count_call(struct communicator *communicator, const struct collective_call *call) {
     const struct collective_group *group = &communicator->groups[call->group];
-    communicator->calls[call->kind]++;
-    communicator->received_bytes[call->kind] += collective_received(group, call);
+    communicator->call_counts[call->kind]++;
+    communicator->received_bytes[call->kind] += collective_received_bytes(group, call);
 }
 
 void communicator_abort(struct communicator *communicator) {

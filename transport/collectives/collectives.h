@@ -21,12 +21,12 @@
 #include <stdint.h>
 
 enum collective_kind {
-    COLLECTIVE_ALL_GATHER,     /* every slot of `to`: from the rank that owns it */
-    COLLECTIVE_REDUCE_SCATTER, /* own slot of `to`: the sum of that slot of `from` of all ranks */
-    COLLECTIVE_ALL_REDUCE,     /* every slot of `to`: the sum over all ranks, f32 */
-    COLLECTIVE_ALL_TO_ALL,     /* slot i of `to`: rank i's slot [own index] of `from` */
-    COLLECTIVE_BROADCAST,      /* `to` of every rank: a copy of the root's */
-    COLLECTIVE_BARRIER,        /* wait until all ranks of the group make this call */
+    COLLECTIVE_ALL_GATHER,     /* copies each slot of `to` from its owner */
+    COLLECTIVE_REDUCE_SCATTER, /* sums a rank's slot of `from` over all ranks */
+    COLLECTIVE_ALL_REDUCE,     /* sums every slot over all ranks, in f32 */
+    COLLECTIVE_ALL_TO_ALL,     /* slot i of `to` comes from rank i, which sends each rank a slot */
+    COLLECTIVE_BROADCAST,      /* copies `to` of the root to all ranks */
+    COLLECTIVE_BARRIER,        /* waits until all ranks of the group make this call */
     COLLECTIVE_KIND_COUNT
 };
 
@@ -37,12 +37,13 @@ enum { COLLECTIVE_GROUPS_MAX = 8 };
 struct collective_call {
     enum collective_kind kind;
     int group;        /* index into the communicator's groups */
-    enum space space; /* of both buffers */
-    enum dtype wire;  /* sums: element type of `from`, f32 or bf16; unused otherwise */
+    enum space space; /* space of `from` and `to` */
+    enum dtype wire;  /* element type of `from` in sums, f32 or bf16 */
     uint64_t from;    /* offset of slot 0; unused by all-gather and broadcast, which work in `to` */
     uint64_t to;      /* offset of slot 0; sums always write f32 */
-    uint64_t slot_bytes; /* in `from` for sums and all-to-all, else in `to`; broadcast: all bytes */
-    int root;            /* broadcast: index in the group */
+    /* Slot size: in `from` for sums and all-to-all, else in `to`; for a broadcast, all of `to`. */
+    uint64_t slot_bytes;
+    int root; /* broadcast: group index of the sender */
 };
 
 /* Sums add elements in fp32 in group order, ((x0 + x1) + x2) + ..., with the value of each rank,
@@ -60,7 +61,7 @@ struct collective_call {
 struct collective_group {
     const int *ranks;
     int size;
-    int index; /* of this rank; -1: it is not in the group and makes no calls on it */
+    int index; /* index of this rank; -1: not in the group */
 };
 
 /* The functions of an implementation; `self` is its state. */
@@ -71,16 +72,16 @@ struct communicator_methods {
     void (*close)(void *self);
 };
 
-/* Must not move after it was opened, because `self` points to it. */
+/* An open communicator must not move, because its `self` points to it. */
 struct communicator {
     const struct communicator_methods *methods;
     void *self;
     int rank, world;
     struct collective_group groups[COLLECTIVE_GROUPS_MAX];
     int group_count;
-    uint64_t space_bytes[SPACE_COUNT];              /* registered; 0: not usable in calls */
-    uint64_t received_bytes[COLLECTIVE_KIND_COUNT]; /* so far */
-    uint64_t calls[COLLECTIVE_KIND_COUNT];
+    uint64_t space_bytes[SPACE_COUNT];              /* registered size; 0: not usable in calls */
+    uint64_t received_bytes[COLLECTIVE_KIND_COUNT]; /* since opening */
+    uint64_t call_counts[COLLECTIVE_KIND_COUNT];
 };
 
 /* collective_run: make one call and wait for its end. After communicator_abort it returns at once
@@ -89,13 +90,12 @@ struct communicator {
  *         stated above (asserted) */
 void collective_run(struct communicator *communicator, const struct collective_call *call);
 
-/* collective_received: bytes that this rank receives in a call, by the formulas above. */
-uint64_t collective_received(const struct collective_group *group,
-                             const struct collective_call *call);
+/* collective_received_bytes: bytes that this rank receives in a call, by the formulas above. */
+uint64_t collective_received_bytes(const struct collective_group *group,
+                                   const struct collective_call *call);
 
-/* collective_count_bytes: count a call that was not made by collective_run but as a part of a CUDA
- * graph. */
-void collective_count_bytes(struct communicator *communicator, const struct collective_call *call);
+/* collective_count_call: count a call that ran in a CUDA graph instead of collective_run. */
+void collective_count_call(struct communicator *communicator, const struct collective_call *call);
 
 /* communicator_abort: end all calls of this rank, now and later. A running call ends within 0.2 s,
  * on GPUs when the current kernel has ended. The other ranks wait until they are aborted too. May

@@ -25,7 +25,7 @@ void groups_copy(const struct collective_group *groups, int count, struct region
 void groups_hash(const struct communicator *communicator, struct group_hashes *hashes) {
     for (int g = 0; g < communicator->group_count; g++) {
         const struct collective_group *group = &communicator->groups[g];
-        hashes->of[g] = hash_of(group->ranks, (size_t)group->size * sizeof *group->ranks);
+        hashes->hashes[g] = hash_of(group->ranks, (size_t)group->size * sizeof *group->ranks);
     }
 }
 
@@ -41,24 +41,24 @@ enum status groups_compare(const struct communicator *communicator,
                 (const void *)((const char *)hashes + (size_t)rank * stride_bytes);
             const struct group_hashes *other =
                 (const void *)((const char *)hashes + (size_t)peer * stride_bytes);
-            if (!hash_equal(&own->of[g], &other->of[g])) {
-                return fault_set(fault, STATUS_INPUT, subject, "give all ranks the same strategy",
-                                 "rank %d and rank %d have different ranks in group %d", rank, peer,
-                                 g);
+            if (!hash_equal(&own->hashes[g], &other->hashes[g])) {
+                return fault_set(
+                    fault, STATUS_INPUT, subject, "start all ranks with the same strategy",
+                    "rank %d and rank %d have different ranks in group %d", rank, peer, g);
             }
         }
     }
     return OK;
 }
 
-enum status groups_by_site(void *site, const void *mine, size_t bytes, void *all,
-                           struct fault *fault) {
+enum status groups_exchange_on_site(void *site, const void *mine, size_t bytes, void *all,
+                                    struct fault *fault) {
     return site_exchange(site, mine, bytes, all, fault);
 }
 
-enum status groups_fault_for(const struct group_setup *setup, int rank, struct fault *fault) {
+enum status groups_fault_join(const struct group_setup *setup, int rank, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, setup->subject, NULL,
-                     "rank %d could not join; see its own message", rank);
+                     "rank %d could not join; see the message of that rank", rank);
 }
 
 enum status groups_agree(const struct group_setup *setup, enum status mine, struct fault *fault) {
@@ -76,7 +76,7 @@ enum status groups_agree(const struct group_setup *setup, enum status mine, stru
     }
     for (int rank = 0; rank < setup->world; rank++) {
         if (outcomes[rank] != OK) {
-            return groups_fault_for(setup, rank, fault);
+            return groups_fault_join(setup, rank, fault);
         }
     }
     return OK;

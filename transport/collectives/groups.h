@@ -1,5 +1,5 @@
 /* groups: what all implementations do with the groups of a new communicator: copy them, and check
- * that all ranks named the same ones. */
+ * that all ranks passed the same ones. */
 #ifndef SKEP_TRANSPORT_COLLECTIVES_GROUPS_H
 #define SKEP_TRANSPORT_COLLECTIVES_GROUPS_H
 
@@ -15,32 +15,33 @@ struct site;
 typedef enum status groups_exchange(void *context, const void *mine, size_t bytes, void *all,
                                     struct fault *fault);
 
-/* groups_by_site: site_exchange, with a struct site as the context. */
-MUST_CHECK enum status groups_by_site(void *site, const void *mine, size_t bytes, void *all,
-                                      struct fault *fault);
+/* groups_exchange_on_site: site_exchange as a groups_exchange; `site` is a struct site. */
+MUST_CHECK enum status groups_exchange_on_site(void *site, const void *mine, size_t bytes,
+                                               void *all, struct fault *fault);
 
 /* How the ranks communicate while they open a communicator. */
 struct group_setup {
     groups_exchange *exchange;
     void *context;
     int world;
-    struct region *region; /* for the exchanged data */
+    struct region *region; /* memory for the exchanged data */
     const char *subject;   /* subject of faults, such as "shared memory" */
 };
 
-/* groups_agree: exchange outcomes, and fail if any rank failed. One exchange.
+/* groups_agree: exchange the outcomes of all ranks, and fail if any rank failed. Makes one
+ * exchange.
  * mine    this rank's outcome; if it is not OK, *fault is its fault on entry
- * errors  this rank's own fault, else a fault of the exchange, else groups_fault_for the lowest
+ * errors  this rank's own fault, else a fault of the exchange, else groups_fault_join the lowest
  *         rank that failed */
 MUST_CHECK enum status groups_agree(const struct group_setup *setup, enum status mine,
                                     struct fault *fault);
 
-/* groups_fault_for: STATUS_FAILED with the fault that `rank` could not join. */
-enum status groups_fault_for(const struct group_setup *setup, int rank, struct fault *fault);
+/* groups_fault_join: STATUS_FAILED with the fault that `rank` could not join. */
+enum status groups_fault_join(const struct group_setup *setup, int rank, struct fault *fault);
 
 /* The hash of each group, which the ranks compare. */
 struct group_hashes {
-    struct hash of[COLLECTIVE_GROUPS_MAX];
+    struct hash hashes[COLLECTIVE_GROUPS_MAX];
 };
 
 /* groups_copy: copy `count` groups with their ranks to *communicator, whose rank and world are set.
@@ -51,8 +52,8 @@ void groups_copy(const struct collective_group *groups, int count, struct region
 
 void groups_hash(const struct communicator *communicator, struct group_hashes *hashes);
 
-/* groups_compare: check that all ranks of this rank's groups named the same groups.
- * hashes   [world], `stride_bytes` from each other
+/* groups_compare: check that all ranks in this rank's groups passed the same groups.
+ * hashes   [world], at intervals of `stride_bytes`
  * subject  of the fault
  * errors   STATUS_INPUT; the fault names both ranks */
 MUST_CHECK enum status groups_compare(const struct communicator *communicator,

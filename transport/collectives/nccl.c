@@ -4,8 +4,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 
-/* Sent by each rank when it opens the communicator, with ids for the groups whose first rank it
- * is. */
+/* The message that each rank sends when it opens the communicator. A group's first rank sends its
+ * id. */
 struct nccl_hello {
     int32_t outcome;
     struct group_hashes groups;
@@ -20,38 +20,38 @@ static bool has_same_ranks(const struct collective_group *a, const struct collec
     return same;
 }
 
-/* Groups of the same ranks in the same order share an NCCL communicator, because each uses device
- * memory. All ranks get the same result, because they have compared their groups. */
-static void share_rings(struct nccl *nccl) {
+/* Groups of the same ranks in the same order share an NCCL communicator, because each communicator
+ * uses device memory. All ranks share in the same way, because they have compared their groups. */
+static void share_comms(struct nccl *nccl) {
     const struct communicator *communicator = nccl->communicator;
     for (int g = 0; g < communicator->group_count; g++) {
         const struct collective_group *group = &communicator->groups[g];
-        nccl->ring_of[g] = -1;
+        nccl->comm_index[g] = -1;
         if (group->index < 0 || group->size == 1) {
             continue;
         }
-        for (int before = 0; before < g && nccl->ring_of[g] < 0; before++) {
-            if (nccl->ring_of[before] >= 0 &&
+        for (int before = 0; before < g && nccl->comm_index[g] < 0; before++) {
+            if (nccl->comm_index[before] >= 0 &&
                 has_same_ranks(group, &communicator->groups[before])) {
-                nccl->ring_of[g] = nccl->ring_of[before];
+                nccl->comm_index[g] = nccl->comm_index[before];
             }
         }
-        if (nccl->ring_of[g] < 0) {
-            nccl->ring_of[g] = nccl->ring_count++;
+        if (nccl->comm_index[g] < 0) {
+            nccl->comm_index[g] = nccl->comm_count++;
         }
     }
 }
 
-/* The first group that uses the ring. */
-static int group_of_ring(const struct nccl *nccl, int ring) {
+/* Find the first group that uses a communicator. */
+static int first_group_of(const struct nccl *nccl, int comm_index) {
     int group = 0;
-    while (nccl->ring_of[group] != ring) {
+    while (nccl->comm_index[group] != comm_index) {
         group++;
     }
     return group;
 }
 
-static enum status failure(const struct nccl *nccl, struct fault *fault) {
+static enum status copy_failure(const struct nccl *nccl, struct fault *fault) {
     return nccl_failure(nccl->communicator, fault);
 }
 
@@ -59,20 +59,20 @@ static enum status failure(const struct nccl *nccl, struct fault *fault) {
 static enum status prepare_hello(struct nccl *nccl, struct nccl_hello *hello, struct fault *fault) {
     TRY(nccl_library_find(&nccl->library, fault));
     TRY(cuda_device_stream(nccl->args.device, true, &nccl->stream, fault));
-    for (int ring = 0; ring < nccl->ring_count; ring++) {
-        int group = group_of_ring(nccl, ring);
+    for (int comm_index = 0; comm_index < nccl->comm_count; comm_index++) {
+        int group = first_group_of(nccl, comm_index);
         if (nccl->communicator->groups[group].index == 0 &&
             nccl_check(nccl, NULL, nccl->library.ncclGetUniqueId(&hello->ids[group]),
-                       "create the id of a group") != OK) {
-            return failure(nccl, fault);
+                       "create the NCCL id of a group") != OK) {
+            return copy_failure(nccl, fault);
         }
     }
     return OK;
 }
 
-static enum status join_ring(struct nccl *nccl, int ring, const struct nccl_hello *hellos,
+static enum status join_comm(struct nccl *nccl, int comm_index, const struct nccl_hello *hellos,
                              struct fault *fault) {
-    int index = group_of_ring(nccl, ring);
+    int index = first_group_of(nccl, comm_index);
     const struct collective_group *group = &nccl->communicator->groups[index];
     const struct nccl_id *id = &hellos[group->ranks[0]].ids[index];
     struct nccl_config config = {.size = sizeof config,
@@ -80,56 +80,58 @@ static enum status join_ring(struct nccl *nccl, int ring, const struct nccl_hell
                                  .version = NCCL_CONFIG_VERSION,
                                  .blocking = 0,
                                  .cga_cluster_size = NCCL_UNSET,
-                                 .ctas_least = NCCL_UNSET,
-                                 .ctas_most = NCCL_UNSET,
+                                 .ctas_min = NCCL_UNSET,
+                                 .ctas_max = NCCL_UNSET,
                                  .split_share = NCCL_UNSET,
                                  .unset = NCCL_UNSET};
-    struct ncclComm **comm = &nccl->rings[ring].comm;
+    struct ncclComm **comm = &nccl->comms[comm_index].comm;
     unsigned result =
         nccl->library.ncclCommInitRankConfig(comm, group->size, *id, group->index, &config);
-    return nccl_check(nccl, *comm, result, "join the ranks of a group") == OK
+    return nccl_check(nccl, *comm, result, "connect the ranks of a group") == OK
                ? OK
-               : failure(nccl, fault);
+               : copy_failure(nccl, fault);
 }
 
-static enum status join(struct nccl *nccl, const struct nccl_hello *mine, struct fault *fault) {
+static enum status join_comms(struct nccl *nccl, const struct nccl_hello *mine,
+                              struct fault *fault) {
     const struct communicator *communicator = nccl->communicator;
     struct nccl_hello *hellos =
         region_alloc(nccl->setup.region, (size_t)communicator->world, sizeof *hellos);
     TRY(nccl->setup.exchange(nccl->setup.context, mine, sizeof *mine, hellos, fault));
     for (int rank = 0; rank < communicator->world; rank++) {
-        TRY(hellos[rank].outcome == OK ? OK : groups_fault_for(&nccl->setup, rank, fault));
+        TRY(hellos[rank].outcome == OK ? OK : groups_fault_join(&nccl->setup, rank, fault));
     }
     TRY(groups_compare(communicator, &hellos[0].groups, sizeof *hellos, "NCCL", fault));
-    for (int ring = 0; ring < nccl->ring_count; ring++) {
-        TRY(join_ring(nccl, ring, hellos, fault));
+    for (int comm_index = 0; comm_index < nccl->comm_count; comm_index++) {
+        TRY(join_comm(nccl, comm_index, hellos, fault));
     }
     return OK;
 }
 
-/* Closing in order needs all ranks, so a communicator that failed is aborted instead. A rank may
- * also be lost now without detection, hence the timeout. */
-static void leave_ring(struct nccl *nccl, struct nccl_ring *ring) {
+/* Closing in order needs all ranks, so a communicator that failed is aborted instead. The loss of a
+ * rank may go undetected now, hence the timeout. */
+static void leave_comm(struct nccl *nccl, struct nccl_shared_comm *shared) {
     const struct nccl_library *library = &nccl->library;
-    struct ncclComm *comm = ring->comm;
-    if (ring->registered != NULL) {
-        (void)library->ncclCommDeregister(comm, ring->registered);
+    struct ncclComm *comm = shared->comm;
+    if (shared->registered != NULL) {
+        (void)library->ncclCommDeregister(comm, shared->registered);
     }
     if (nccl_check(nccl, comm, library->ncclCommFinalize(comm), "close a communicator") == OK) {
         (void)library->ncclCommDestroy(comm);
-        ring->comm = NULL;
+        shared->comm = NULL;
     }
 }
 
 static void nccl_close(void *self) {
     struct nccl *nccl = self;
-    nccl->settle_ms = NCCL_LEAVE_MS;
-    for (int i = 0; i < nccl->ring_count && !nccl->failed && !atomic_load(&nccl->ended); i++) {
-        if (nccl->rings[i].comm != NULL) {
-            leave_ring(nccl, &nccl->rings[i]);
+    nccl->operation_timeout_ms = NCCL_LEAVE_MS;
+    for (int i = 0; i < nccl->comm_count && !nccl->has_failed && !atomic_load(&nccl->is_aborted);
+         i++) {
+        if (nccl->comms[i].comm != NULL) {
+            leave_comm(nccl, &nccl->comms[i]);
         }
     }
-    nccl_abandon(nccl);
+    nccl_abort_calls(nccl);
     if (nccl->stream != NULL) {
         (void)nccl->args.device->driver.cuStreamDestroy(nccl->stream);
         nccl->stream = NULL;
@@ -137,7 +139,7 @@ static void nccl_close(void *self) {
 }
 
 static const struct communicator_methods METHODS = {
-    .name = "nccl", .run = nccl_run, .abort = nccl_end, .close = nccl_close};
+    .name = "nccl", .run = nccl_run, .abort = nccl_request_abort, .close = nccl_close};
 
 static struct nccl *new_state(const struct nccl_args *args, struct region *region,
                               struct communicator *communicator) {
@@ -149,8 +151,8 @@ static struct nccl *new_state(const struct nccl_args *args, struct region *regio
                                        .world = args->world,
                                        .region = region,
                                        .subject = "NCCL"};
-    nccl->settle_ms = NCCL_OPEN_S * 1000;
-    share_rings(nccl);
+    nccl->operation_timeout_ms = NCCL_OPEN_S * 1000;
+    share_comms(nccl);
     return nccl;
 }
 
@@ -167,10 +169,10 @@ enum status nccl_open(const struct nccl_args *args, struct region *region,
     enum status prepared = prepare_hello(nccl, hello, fault);
     hello->outcome = prepared;
     struct fault other;
-    enum status joined = join(nccl, hello, prepared == OK ? fault : &other);
+    enum status joined = join_comms(nccl, hello, prepared == OK ? fault : &other);
     enum status status = groups_agree(&nccl->setup, prepared == OK ? joined : prepared, fault);
     if (status != OK) {
-        nccl->failed = true;
+        nccl->has_failed = true;
         nccl_close(nccl);
         return status;
     }
@@ -179,19 +181,22 @@ enum status nccl_open(const struct nccl_args *args, struct region *region,
     return OK;
 }
 
-/* A rejection is not a failure: NCCL then copies through its own buffers. */
-static enum status register_with(struct nccl *nccl, struct nccl_ring *ring, void *address,
-                                 uint64_t bytes, struct fault *fault) {
-    unsigned result = nccl->library.ncclCommRegister(ring->comm, address, bytes, &ring->registered);
+/* If NCCL rejects the memory, it copies through its own buffers instead, so this is not a
+ * failure. */
+static enum status register_memory(struct nccl *nccl, struct nccl_shared_comm *shared,
+                                   void *address, uint64_t bytes, struct fault *fault) {
+    unsigned result =
+        nccl->library.ncclCommRegister(shared->comm, address, bytes, &shared->registered);
     if (result == NCCL_IN_PROGRESS) {
-        return nccl_settle(nccl, ring->comm, "register the arena") == OK ? OK
-                                                                         : failure(nccl, fault);
+        return nccl_await_operation(nccl, shared->comm, "register the arena") == OK
+                   ? OK
+                   : copy_failure(nccl, fault);
     }
     if (result != NCCL_SUCCESS) {
-        ring->registered = NULL;
+        shared->registered = NULL;
     }
     if (result != NCCL_SUCCESS &&
-        ring == &nccl->rings[0]) { /* the other rings have the same result */
+        shared == &nccl->comms[0]) { /* the other communicators give the same result */
         log_line(LOG_INFO, "NCCL cannot register the arena (%s): collectives are slower",
                  nccl->library.ncclGetErrorString(result));
     }
@@ -203,10 +208,10 @@ enum status nccl_register(struct communicator *communicator, enum space space, v
     struct nccl *nccl = communicator->self;
     ASSERT(communicator->methods == &METHODS && space < SPACE_COUNT);
     ASSERT(bytes > 0 && communicator->space_bytes[space] == 0);
-    for (int i = 0; space == SPACE_DEVICE && i < nccl->ring_count; i++) {
-        TRY(register_with(nccl, &nccl->rings[i], address, bytes, fault));
+    for (int i = 0; space == SPACE_DEVICE && i < nccl->comm_count; i++) {
+        TRY(register_memory(nccl, &nccl->comms[i], address, bytes, fault));
     }
-    nccl->spaces[space] = address;
+    nccl->space_addresses[space] = address;
     communicator->space_bytes[space] = bytes;
     return OK;
 }

@@ -20,28 +20,28 @@
 #include "transport/collectives/groups.h"
 
 enum {
-    NCCL_OPEN_S = 60,     /* for all ranks of a group to connect, and for a call to be enqueued */
-    NCCL_ABORT_MS = 500,  /* for running calls to end */
-    NCCL_LEAVE_MS = 2000, /* for all ranks to close in order */
+    NCCL_OPEN_S = 60,     /* timeout of connecting the ranks of a group, and of enqueueing a call */
+    NCCL_ABORT_MS = 500,  /* time for aborted calls to end */
+    NCCL_LEAVE_MS = 2000, /* timeout of all ranks closing in order */
 };
 
 /* The slots of all ranks for one sum, to be added in group order. */
 struct nccl_sum {
-    enum dtype wire;    /* of the slots: f32 or bf16 */
-    int size, index;    /* of the group */
-    const void *own;    /* this rank's */
-    const void *others; /* those of the other ranks, `stride_bytes` from each other */
+    enum dtype wire;    /* element type of the slots: f32 or bf16 */
+    int size, index;    /* ranks in the group, and index of this one */
+    const void *own;    /* slot of this rank */
+    const void *others; /* slots of the other ranks, at intervals of `stride_bytes` */
     uint64_t stride_bytes;
-    float *to; /* may be `own` if that is f32 */
+    float *to; /* receives the sum; may be `own` if that is f32 */
     uint64_t elements;
     CUstream stream;
 };
 
-/* Enqueue a sum. */
+/* Enqueue the kernel that adds the slots of *sum. */
 typedef CUresult nccl_add(void *context, const struct nccl_sum *sum);
 
-/* Destroy every graph that captured a call, even if it is running. NCCL's communicators can end
- * only after that. */
+/* Destroy every graph that captured a call, even if it is running. NCCL can destroy its
+ * communicators only after that. */
 typedef void nccl_release_graphs(void *context);
 
 struct nccl_args {
@@ -50,23 +50,24 @@ struct nccl_args {
     int group_count;                       /* equal on all ranks */
     groups_exchange *exchange;             /* used while opening */
     void *context;
-    const struct cuda_device *device; /* of the calling thread */
+    const struct cuda_device *device; /* device of the calling thread */
     nccl_add *add;
-    nccl_release_graphs *release_graphs; /* NULL: no graph exists after its last wait */
-    void *program;                       /* context of `add` and `release_graphs` */
-    bool ring;     /* let NCCL compute f32 sums; never bf16, which it would round at every hop */
-    void *staging; /* device memory of at least nccl_staging_min bytes */
+    nccl_release_graphs *release_graphs; /* NULL: no captured graph outlives its last wait */
+    void *callback_context;              /* context of `add` and `release_graphs` */
+    /* Let NCCL sum f32 in the order of its rings. Never for bf16, which it rounds at every hop. */
+    bool sum_in_rings;
+    void *staging;          /* device memory of at least nccl_staging_bytes_min bytes */
     uint64_t staging_bytes; /* 0: no exact sums and no barriers */
 };
 
-/* nccl_staging_min: bytes of staging that a group of `size` ranks needs at least. */
-uint64_t nccl_staging_min(int size);
+/* nccl_staging_bytes_min: minimum staging size for a group of `size` ranks. */
+uint64_t nccl_staging_bytes_min(int size);
 
 /* nccl_open: open a communicator together with all ranks. Two exchanges.
  * memory  in `region`, which must outlive the communicator; *communicator must not move. NCCL
  *         uses its own device memory and threads
  * limits  group_count <= COLLECTIVE_GROUPS_MAX, world <= RANKS_MAX; in a group each rank once
- * errors  STATUS_INPUT as nccl_library_find, or two ranks named different groups; STATUS_FAILED:
+ * errors  STATUS_INPUT as nccl_library_find, or two ranks passed different groups; STATUS_FAILED:
  *         NCCL failed or took longer than NCCL_OPEN_S; errors of `exchange`. If one rank fails, all
  *         do */
 MUST_CHECK enum status nccl_open(const struct nccl_args *args, struct region *region,
@@ -85,8 +86,8 @@ MUST_CHECK enum status nccl_register(struct communicator *communicator, enum spa
 
 /* nccl_enqueue: enqueue a call on `stream`, which may be capturing. All ranks of a group enqueue
  * calls, and launch captured graphs, in the same order. The call is not counted; see
- * collective_count_bytes.
- * errors  stored; see nccl_failure */
+ * collective_count_call.
+ * errors  stored, and returned by nccl_failure */
 void nccl_enqueue(struct communicator *communicator, const struct collective_call *call,
                   CUstream stream);
 

@@ -1,7 +1,7 @@
 /* nccl_calls: the calls of an nccl communicator, enqueued on a stream. */
 #include "transport/collectives/nccl_state.h"
 
-enum { PIECE_ELEMENTS = 64 }; /* pieces of a slot are multiples of this, except the last */
+enum { PIECE_GRANULE_ELEMENTS = 64 }; /* pieces of a slot are multiples of this, except the last */
 
 /* A call that is being enqueued. */
 struct transfer {
@@ -12,8 +12,8 @@ struct transfer {
     CUstream stream;
 };
 
-static char *at(const struct transfer *transfer, uint64_t offset) {
-    return transfer->nccl->spaces[transfer->call->space] + offset;
+static char *address_at(const struct transfer *transfer, uint64_t offset) {
+    return transfer->nccl->space_addresses[transfer->call->space] + offset;
 }
 
 static uint64_t element_bytes(const struct transfer *transfer) {
@@ -21,24 +21,25 @@ static uint64_t element_bytes(const struct transfer *transfer) {
 }
 
 static char *own_slot(const struct transfer *transfer, uint64_t slots) {
-    return at(transfer, slots + (uint64_t)transfer->group->index * transfer->call->slot_bytes);
+    return address_at(transfer,
+                      slots + (uint64_t)transfer->group->index * transfer->call->slot_bytes);
 }
 
-static bool check(const struct transfer *transfer, unsigned result, const char *action) {
+static bool check_nccl(const struct transfer *transfer, unsigned result, const char *action) {
     return nccl_check(transfer->nccl, transfer->comm, result, action) == OK;
 }
 
-/* The slot of this rank in the sums, which are f32. */
+/* Address of the sum that this rank stores, which is f32. */
 static float *own_sum(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
     uint64_t elements = call->slot_bytes / element_bytes(transfer);
-    return (float *)(void *)at(transfer,
-                               call->to + (uint64_t)transfer->group->index * elements * 4);
+    return (float *)(void *)address_at(transfer,
+                                       call->to + (uint64_t)transfer->group->index * elements * 4);
 }
 
-/* One slot to and from every peer. The peer's slot at from + peer * from_stride is sent to it; what
- * it sends is received at to + slot * to_stride. */
-struct exchange {
+/* Describes the exchange of one slot with every peer. The slot at from + peer * from_stride is sent
+ * to the peer; the slot from the peer is received at to + slot * to_stride. */
+struct slot_exchange {
     const char *from;
     uint64_t from_stride;
     char *to;
@@ -46,7 +47,8 @@ struct exchange {
     bool skips_own; /* `to` has no slot for this rank */
 };
 
-static bool send_and_receive(const struct transfer *transfer, const struct exchange *exchange) {
+static bool send_and_receive(const struct transfer *transfer,
+                             const struct slot_exchange *exchange) {
     const struct nccl_library *library = &transfer->nccl->library;
     const struct collective_group *group = transfer->group;
     unsigned result = library->ncclGroupStart();
@@ -65,11 +67,11 @@ static bool send_and_receive(const struct transfer *transfer, const struct excha
         result = result == NCCL_IN_PROGRESS ? NCCL_SUCCESS : result;
     }
     unsigned ended = library->ncclGroupEnd();
-    return check(transfer, result == NCCL_SUCCESS ? ended : result, "send and receive slots");
+    return check_nccl(transfer, result == NCCL_SUCCESS ? ended : result, "send and receive slots");
 }
 
-static CUresult add(const struct transfer *transfer, const void *others, uint64_t stride_bytes,
-                    uint64_t first, uint64_t elements) {
+static CUresult add_slots(const struct transfer *transfer, const void *others,
+                          uint64_t stride_bytes, uint64_t first, uint64_t elements) {
     const struct collective_call *call = transfer->call;
     const struct nccl_sum sum = {.wire = call->wire,
                                  .size = transfer->group->size,
@@ -81,23 +83,23 @@ static CUresult add(const struct transfer *transfer, const void *others, uint64_
                                  .to = own_sum(transfer) + first,
                                  .elements = elements,
                                  .stream = transfer->stream};
-    return transfer->nccl->args.add(transfer->nccl->args.program, &sum);
+    return transfer->nccl->args.add(transfer->nccl->args.callback_context, &sum);
 }
 
 static bool check_cuda(const struct transfer *transfer, CUresult result) {
     if (result == CUDA_SUCCESS) {
         return true;
     }
-    if (!transfer->nccl->failed) {
-        transfer->nccl->failed = true;
+    if (!transfer->nccl->has_failed) {
+        transfer->nccl->has_failed = true;
         (void)cuda_device_fault(transfer->nccl->args.device, result, STATUS_FAILED,
-                                "enqueue a part of a collective", &transfer->nccl->cause);
+                                "enqueue a part of a collective", &transfer->nccl->failure);
     }
     return false;
 }
 
-uint64_t nccl_staging_min(int size) {
-    return (uint64_t)size * PIECE_ELEMENTS * sizeof(float);
+uint64_t nccl_staging_bytes_min(int size) {
+    return (uint64_t)size * PIECE_GRANULE_ELEMENTS * sizeof(float);
 }
 
 /* Sum in pieces that fit the staging buffer. The stream orders the pieces, so one buffer is
@@ -108,73 +110,77 @@ static bool sum_in_order(const struct transfer *transfer) {
     uint64_t width = element_bytes(transfer);
     uint64_t elements = call->slot_bytes / width;
     uint64_t others = (uint64_t)transfer->group->size - 1;
-    ASSERT(others == 0 || nccl->args.staging_bytes >= nccl_staging_min(transfer->group->size));
+    ASSERT(others == 0 ||
+           nccl->args.staging_bytes >= nccl_staging_bytes_min(transfer->group->size));
     uint64_t piece_elements = others == 0 ? elements : nccl->args.staging_bytes / others / width;
-    piece_elements =
-        others == 0 ? piece_elements : piece_elements / PIECE_ELEMENTS * PIECE_ELEMENTS;
+    piece_elements = others == 0 ? piece_elements
+                                 : piece_elements / PIECE_GRANULE_ELEMENTS * PIECE_GRANULE_ELEMENTS;
     bool is_ok = true;
     for (uint64_t first = 0; first < elements && is_ok; first += piece_elements) {
         uint64_t count = elements - first < piece_elements ? elements - first : piece_elements;
-        const struct exchange exchange = {.from = at(transfer, call->from) + first * width,
-                                          .from_stride = call->slot_bytes,
-                                          .to = nccl->args.staging,
-                                          .to_stride = piece_elements * width,
-                                          .bytes = count * width,
-                                          .skips_own = true};
+        const struct slot_exchange exchange = {.from =
+                                                   address_at(transfer, call->from) + first * width,
+                                               .from_stride = call->slot_bytes,
+                                               .to = nccl->args.staging,
+                                               .to_stride = piece_elements * width,
+                                               .bytes = count * width,
+                                               .skips_own = true};
         is_ok = (others == 0 || send_and_receive(transfer, &exchange)) &&
-                check_cuda(transfer,
-                           add(transfer, nccl->args.staging, piece_elements * width, first, count));
+                check_cuda(transfer, add_slots(transfer, nccl->args.staging, piece_elements * width,
+                                               first, count));
     }
     return is_ok;
 }
 
-static bool sums_in_rings(const struct transfer *transfer) {
-    return transfer->nccl->args.ring && transfer->call->wire == DTYPE_F32 && transfer->comm != NULL;
+static bool can_sum_in_rings(const struct transfer *transfer) {
+    return transfer->nccl->args.sum_in_rings && transfer->call->wire == DTYPE_F32 &&
+           transfer->comm != NULL;
 }
 
 static bool reduce_scatter(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
-    if (!sums_in_rings(transfer)) {
+    if (!can_sum_in_rings(transfer)) {
         return sum_in_order(transfer);
     }
-    return check(transfer,
-                 transfer->nccl->library.ncclReduceScatter(
-                     at(transfer, call->from), own_sum(transfer), call->slot_bytes / sizeof(float),
-                     NCCL_FLOAT32, NCCL_SUM, transfer->comm, transfer->stream),
-                 "sum and scatter");
+    return check_nccl(transfer,
+                      transfer->nccl->library.ncclReduceScatter(
+                          address_at(transfer, call->from), own_sum(transfer),
+                          call->slot_bytes / sizeof(float), NCCL_FLOAT32, NCCL_SUM, transfer->comm,
+                          transfer->stream),
+                      "reduce and scatter slots");
 }
 
 static bool all_gather(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
     return transfer->comm == NULL ||
-           check(transfer,
-                 transfer->nccl->library.ncclAllGather(own_slot(transfer, call->to),
-                                                       at(transfer, call->to), call->slot_bytes,
-                                                       NCCL_INT8, transfer->comm, transfer->stream),
-                 "gather");
+           check_nccl(transfer,
+                      transfer->nccl->library.ncclAllGather(
+                          own_slot(transfer, call->to), address_at(transfer, call->to),
+                          call->slot_bytes, NCCL_INT8, transfer->comm, transfer->stream),
+                      "gather slots");
 }
 
 static bool all_reduce(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
-    if (!sums_in_rings(transfer)) {
+    if (!can_sum_in_rings(transfer)) {
         return sum_in_order(transfer) && all_gather(transfer);
     }
     uint64_t count = call->slot_bytes / sizeof(float) * (uint64_t)transfer->group->size;
-    return check(transfer,
-                 transfer->nccl->library.ncclAllReduce(at(transfer, call->from),
-                                                       at(transfer, call->to), count, NCCL_FLOAT32,
-                                                       NCCL_SUM, transfer->comm, transfer->stream),
-                 "sum");
+    return check_nccl(transfer,
+                      transfer->nccl->library.ncclAllReduce(
+                          address_at(transfer, call->from), address_at(transfer, call->to), count,
+                          NCCL_FLOAT32, NCCL_SUM, transfer->comm, transfer->stream),
+                      "sum slots");
 }
 
 static bool all_to_all(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
     const struct cuda_driver *driver = &transfer->nccl->args.device->driver;
-    const struct exchange exchange = {.from = at(transfer, call->from),
-                                      .from_stride = call->slot_bytes,
-                                      .to = at(transfer, call->to),
-                                      .to_stride = call->slot_bytes,
-                                      .bytes = call->slot_bytes};
+    const struct slot_exchange exchange = {.from = address_at(transfer, call->from),
+                                           .from_stride = call->slot_bytes,
+                                           .to = address_at(transfer, call->to),
+                                           .to_stride = call->slot_bytes,
+                                           .bytes = call->slot_bytes};
     CUresult result = driver->cuMemcpyAsync((CUdeviceptr)(uintptr_t)own_slot(transfer, call->to),
                                             (CUdeviceptr)(uintptr_t)own_slot(transfer, call->from),
                                             call->slot_bytes, transfer->stream);
@@ -185,11 +191,12 @@ static bool all_to_all(const struct transfer *transfer) {
 static bool broadcast(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
     return transfer->comm == NULL ||
-           check(transfer,
-                 transfer->nccl->library.ncclBroadcast(
-                     at(transfer, call->to), at(transfer, call->to), call->slot_bytes, NCCL_INT8,
-                     call->root, transfer->comm, transfer->stream),
-                 "broadcast");
+           check_nccl(transfer,
+                      transfer->nccl->library.ncclBroadcast(address_at(transfer, call->to),
+                                                            address_at(transfer, call->to),
+                                                            call->slot_bytes, NCCL_INT8, call->root,
+                                                            transfer->comm, transfer->stream),
+                      "broadcast");
 }
 
 /* A barrier is a sum of one unused number. */
@@ -197,14 +204,14 @@ static bool barrier(const struct transfer *transfer) {
     const struct nccl *nccl = transfer->nccl;
     ASSERT(nccl->args.staging_bytes >= sizeof(float));
     return transfer->comm == NULL ||
-           check(transfer,
-                 nccl->library.ncclAllReduce(nccl->args.staging, nccl->args.staging, 1,
-                                             NCCL_FLOAT32, NCCL_SUM, transfer->comm,
-                                             transfer->stream),
-                 "pass a barrier");
+           check_nccl(transfer,
+                      nccl->library.ncclAllReduce(nccl->args.staging, nccl->args.staging, 1,
+                                                  NCCL_FLOAT32, NCCL_SUM, transfer->comm,
+                                                  transfer->stream),
+                      "pass a barrier");
 }
 
-static bool enqueue(const struct transfer *transfer) {
+static bool enqueue_kind(const struct transfer *transfer) {
     if (transfer->call->slot_bytes == 0 && transfer->call->kind != COLLECTIVE_BARRIER) {
         return true;
     }
@@ -230,29 +237,29 @@ static bool enqueue(const struct transfer *transfer) {
 void nccl_enqueue(struct communicator *communicator, const struct collective_call *call,
                   CUstream stream) {
     struct nccl *nccl = communicator->self;
-    if (nccl->failed || atomic_load(&nccl->ended)) {
+    if (nccl->has_failed || atomic_load(&nccl->is_aborted)) {
         return;
     }
-    int ring = nccl->ring_of[call->group];
+    int comm_index = nccl->comm_index[call->group];
     const struct transfer transfer = {.nccl = nccl,
                                       .call = call,
                                       .group = &communicator->groups[call->group],
-                                      .comm = ring < 0 ? NULL : nccl->rings[ring].comm,
+                                      .comm = comm_index < 0 ? NULL : nccl->comms[comm_index].comm,
                                       .stream = stream};
-    (void)enqueue(&transfer); /* an error is stored; see nccl_failure */
+    (void)enqueue_kind(&transfer); /* nccl_failure returns a stored error */
 }
 
 void nccl_run(void *self, const struct collective_call *call) {
     struct nccl *nccl = self;
     struct communicator *communicator = nccl->communicator;
     CUresult result = CUDA_SUCCESS;
-    struct fault ignored; /* stored in the communicator */
-    if (nccl->failed || atomic_load(&nccl->ended)) {
+    struct fault ignored; /* the communicator stores the fault too */
+    if (nccl->has_failed || atomic_load(&nccl->is_aborted)) {
         return;
     }
     nccl_enqueue(communicator, call, nccl->stream);
     if (nccl_wait(communicator, nccl->stream, &result, &ignored) == OK && result == CUDA_SUCCESS) {
         communicator->received_bytes[call->kind] +=
-            collective_received(&communicator->groups[call->group], call);
+            collective_received_bytes(&communicator->groups[call->group], call);
     }
 }

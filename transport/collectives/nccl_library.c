@@ -25,22 +25,23 @@ static enum status check_version(const struct nccl_library *library, struct faul
     int version = 0;
     unsigned result = library->ncclGetVersion(&version);
     if (result != NCCL_SUCCESS) {
-        return fault_library("but the installed one does not report its version",
+        return fault_library("but the installed library does not report its version",
                              library->ncclGetErrorString(result), fault);
     }
-    if (version >= NCCL_VERSION_LEAST) {
+    if (version >= NCCL_VERSION_MIN) {
         return OK;
     }
     char found[64];
     struct text text = text_over(found, sizeof found);
     text_add(&text, "version %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
-    return fault_library("but the installed one is too old", found, fault);
+    return fault_library("but the installed version is too old", found, fault);
 }
 
 static enum status check(void *opened, struct nccl_library *library, struct fault *fault) {
     const char *missing = library_find(opened, SYMBOLS, ARRAY_COUNT(SYMBOLS), library);
-    return missing != NULL ? fault_library("but the installed one lacks a function", missing, fault)
-                           : check_version(library, fault);
+    return missing != NULL
+               ? fault_library("but the installed version lacks a function", missing, fault)
+               : check_version(library, fault);
 }
 
 enum status nccl_library_find(struct nccl_library *library, struct fault *fault) {

@@ -10,8 +10,8 @@
 #include <limits.h>
 #include <stddef.h>
 
-/* 2.19: buffers are registered with ncclCommRegister. */
-enum { NCCL_VERSION_LEAST = 21900, NCCL_ID_BYTES = 128, NCCL_UNSET = INT_MIN };
+/* Version 2.19 is the first with ncclCommRegister. */
+enum { NCCL_VERSION_MIN = 21900, NCCL_ID_BYTES = 128, NCCL_UNSET = INT_MIN };
 
 enum nccl_result { NCCL_SUCCESS = 0, NCCL_REMOTE_ERROR = 6, NCCL_IN_PROGRESS = 7 };
 enum nccl_type { NCCL_INT8 = 0, NCCL_FLOAT32 = 7 };
@@ -19,19 +19,19 @@ enum nccl_reduction { NCCL_SUM = 0 };
 
 struct ncclComm; /* NCCL's own */
 
-/* Created by the first rank of a group, used by all of its ranks to join. */
+/* Identifies a group. Its first rank creates the id, and all of its ranks join with it. */
 struct nccl_id {
     char bytes[NCCL_ID_BYTES];
 };
 
-/* The layout of version 2.18. `version` makes later versions read no further. */
+/* The layout of version 2.18. Because of `version`, later versions read no further. */
 struct nccl_config {
     size_t size;
     unsigned magic, version;
-    int blocking, cga_cluster_size, ctas_least, ctas_most;
+    int blocking, cga_cluster_size, ctas_min, ctas_max;
     const char *net_name;
     int split_share;
-    int unset; /* the first field of later versions */
+    int unset; /* first field that later versions added */
 };
 enum { NCCL_CONFIG_MAGIC = (int)0xcafebeef, NCCL_CONFIG_VERSION = 21800 };
 

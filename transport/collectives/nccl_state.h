@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* One of NCCL's communicators, used by all groups with the same ranks. */
-struct nccl_ring {
+/* An NCCL communicator, which all groups with the same ranks share. */
+struct nccl_shared_comm {
     struct ncclComm *comm; /* NULL: aborted, or not opened yet */
     void *registered;      /* handle of the registered device space; NULL: none */
 };
@@ -19,36 +19,36 @@ struct nccl {
     struct nccl_library library;
     struct nccl_args args;
     struct group_setup setup;
-    struct nccl_ring rings[COLLECTIVE_GROUPS_MAX];
-    int ring_count;
-    int ring_of
-        [COLLECTIVE_GROUPS_MAX]; /* by group; -1: a group of one rank, or without this rank */
-    char *spaces[SPACE_COUNT];
-    CUstream stream;   /* of calls by collective_run */
-    int64_t settle_ms; /* timeout of asynchronous operations of NCCL */
-    bool failed;
-    struct fault cause;
-    _Atomic bool ended;   /* communicator_abort was called */
-    _Atomic bool waiting; /* a thread is in nccl_wait and will abort running calls */
+    struct nccl_shared_comm comms[COLLECTIVE_GROUPS_MAX];
+    int comm_count;
+    int comm_index[COLLECTIVE_GROUPS_MAX]; /* [group]; -1: it has one rank, or lacks this one */
+    char *space_addresses[SPACE_COUNT];
+    CUstream stream;              /* used for calls of collective_run */
+    int64_t operation_timeout_ms; /* for asynchronous operations of NCCL */
+    bool has_failed;
+    struct fault failure;
+    _Atomic bool is_aborted; /* communicator_abort was called */
+    _Atomic bool is_waiting; /* a thread is in nccl_wait and will abort running calls */
 };
 
 /* nccl_run: make one call and wait for its end; `self` is a struct nccl. */
 void nccl_run(void *self, const struct collective_call *call);
 
-/* nccl_settle: wait until an asynchronous operation of NCCL has completed.
+/* nccl_await_operation: wait until an asynchronous operation of NCCL has completed.
  * errors  STATUS_FAILED, STATUS_LOST; stored as the failure of the communicator */
-MUST_CHECK enum status nccl_settle(struct nccl *nccl, struct ncclComm *comm, const char *action);
+MUST_CHECK enum status nccl_await_operation(struct nccl *nccl, struct ncclComm *comm,
+                                            const char *action);
 
 /* nccl_check: check the result of an NCCL function, and wait if it is still in progress. */
 MUST_CHECK enum status nccl_check(struct nccl *nccl, struct ncclComm *comm, unsigned result,
                                   const char *action);
 
-/* nccl_end: communicator_abort, from any thread. nccl_abandon: abort running calls, from the thread
- * that makes them. */
-void nccl_end(void *self);
-void nccl_abandon(struct nccl *nccl);
+/* nccl_request_abort: implement communicator_abort, from any thread. nccl_abort_calls: abort
+ * running calls, from the thread that makes them. */
+void nccl_request_abort(void *self);
+void nccl_abort_calls(struct nccl *nccl);
 
-/* nccl_pause: sleep between two polls, after the first polls. */
+/* nccl_pause: pause between two polls. The first POLLS_BEFORE_SLEEP polls do not sleep. */
 void nccl_pause(unsigned polls);
 
 #endif

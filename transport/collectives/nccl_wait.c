@@ -14,7 +14,7 @@ enum { POLLS_BEFORE_SLEEP = 200 };
  * for delayed threads. */
 _Static_assert(SITE_SILENCE_MS + SITE_HEARTBEAT_MS + SITE_LAST_MESSAGE_MS + NCCL_ABORT_MS + 500 <=
                    SITE_END_MS,
-               "ranks end in time");
+               "all ranks end within SITE_END_MS");
 
 /* Short segments end during the first polls. In long ones, polling without sleep would waste a
  * core. */
@@ -25,27 +25,28 @@ void nccl_pause(unsigned polls) {
     }
 }
 
-static enum status fail(struct nccl *nccl, const struct fault *cause) {
-    if (!nccl->failed) {
-        nccl->failed = true;
-        nccl->cause = *cause;
+static enum status fail_with(struct nccl *nccl, const struct fault *cause) {
+    if (!nccl->has_failed) {
+        nccl->has_failed = true;
+        nccl->failure = *cause;
     }
-    return nccl->cause.status;
+    return nccl->failure.status;
 }
 
-static enum status fail_ended(struct nccl *nccl) {
+static enum status fail_aborted(struct nccl *nccl) {
     struct fault fault;
     (void)fault_set(&fault, STATUS_LOST, "NCCL", NULL,
                     "a rank was lost, so running collectives were aborted");
-    return fail(nccl, &fault);
+    return fail_with(nccl, &fault);
 }
 
-static enum status fail_late(struct nccl *nccl, const char *action) {
+static enum status fail_timeout(struct nccl *nccl, const char *action) {
     struct fault fault;
     (void)fault_set(&fault, STATUS_FAILED, "NCCL",
-                    "restart with NCCL_DEBUG=INFO, which shows the connection it waits for",
-                    "cannot %s: no result within %d s", action, (int)(nccl->settle_ms / 1000));
-    return fail(nccl, &fault);
+                    "restart with NCCL_DEBUG=INFO, which logs the connection that NCCL waits for",
+                    "cannot %s: no result within %d s", action,
+                    (int)(nccl->operation_timeout_ms / 1000));
+    return fail_with(nccl, &fault);
 }
 
 static enum status fail_result(struct nccl *nccl, const struct ncclComm *comm, unsigned result,
@@ -58,11 +59,11 @@ static enum status fail_result(struct nccl *nccl, const struct ncclComm *comm, u
                     "details",
                     "cannot %s: %s%s%s", action, nccl->library.ncclGetErrorString(result),
                     has_detail ? ": " : "", has_detail ? detail : "");
-    return fail(nccl, &fault);
+    return fail_with(nccl, &fault);
 }
 
-enum status nccl_settle(struct nccl *nccl, struct ncclComm *comm, const char *action) {
-    int64_t deadline_ns = clock_monotonic_ns() + nccl->settle_ms * NS_PER_MS;
+enum status nccl_await_operation(struct nccl *nccl, struct ncclComm *comm, const char *action) {
+    int64_t deadline_ns = clock_monotonic_ns() + nccl->operation_timeout_ms * NS_PER_MS;
     for (unsigned polls = 0;; polls++) {
         unsigned state = NCCL_SUCCESS;
         unsigned result = nccl->library.ncclCommGetAsyncError(comm, &state);
@@ -73,11 +74,11 @@ enum status nccl_settle(struct nccl *nccl, struct ncclComm *comm, const char *ac
         if (result != NCCL_IN_PROGRESS) {
             return fail_result(nccl, comm, result, action);
         }
-        if (atomic_load(&nccl->ended)) {
-            return fail_ended(nccl);
+        if (atomic_load(&nccl->is_aborted)) {
+            return fail_aborted(nccl);
         }
         if (clock_monotonic_ns() > deadline_ns) {
-            return fail_late(nccl, action);
+            return fail_timeout(nccl, action);
         }
         nccl_pause(polls);
     }
@@ -86,15 +87,15 @@ enum status nccl_settle(struct nccl *nccl, struct ncclComm *comm, const char *ac
 enum status nccl_check(struct nccl *nccl, struct ncclComm *comm, unsigned result,
                        const char *action) {
     if (result == NCCL_IN_PROGRESS) {
-        return nccl_settle(nccl, comm, action);
+        return nccl_await_operation(nccl, comm, action);
     }
     return result == NCCL_SUCCESS ? OK : fail_result(nccl, comm, result, action);
 }
 
-static bool is_joined(const struct nccl *nccl) {
+static bool has_open_comm(const struct nccl *nccl) {
     bool joined = false;
-    for (int i = 0; i < nccl->ring_count; i++) {
-        joined = joined || nccl->rings[i].comm != NULL;
+    for (int i = 0; i < nccl->comm_count; i++) {
+        joined = joined || nccl->comms[i].comm != NULL;
     }
     return joined;
 }
@@ -104,22 +105,22 @@ static bool has_device_failed(const struct nccl *nccl) {
     return result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
 }
 
-/* All communicators are aborted together: each waits for the graphs that contain its calls, and
- * these may wait in kernels of another one. Graphs of a failed device cannot be destroyed, so NCCL
- * could wait for ever; its communicators then end with the process. */
-void nccl_abandon(struct nccl *nccl) {
-    if (!is_joined(nccl)) {
+/* All communicators are aborted together: each abort waits for the graphs that contain its calls,
+ * and these may wait in kernels of a different communicator. Graphs of a failed device cannot be
+ * destroyed, so NCCL could wait for ever; its communicators then end with the process. */
+void nccl_abort_calls(struct nccl *nccl) {
+    if (!has_open_comm(nccl)) {
         return;
     }
     bool can_abort = !has_device_failed(nccl);
     if (can_abort) {
         (void)nccl->library.ncclGroupStart();
     }
-    for (int i = 0; i < nccl->ring_count; i++) {
-        if (can_abort && nccl->rings[i].comm != NULL) {
-            (void)nccl->library.ncclCommAbort(nccl->rings[i].comm);
+    for (int i = 0; i < nccl->comm_count; i++) {
+        if (can_abort && nccl->comms[i].comm != NULL) {
+            (void)nccl->library.ncclCommAbort(nccl->comms[i].comm);
         }
-        nccl->rings[i].comm = NULL;
+        nccl->comms[i].comm = NULL;
     }
     if (can_abort) {
         (void)nccl->library.ncclGroupEnd();
@@ -127,33 +128,33 @@ void nccl_abandon(struct nccl *nccl) {
 }
 
 /* Only the thread in nccl_wait may use NCCL's communicators, so it aborts the calls. */
-void nccl_end(void *self) {
+void nccl_request_abort(void *self) {
     struct nccl *nccl = self;
     int64_t deadline_ns = clock_monotonic_ns() + NCCL_ABORT_MS * NS_PER_MS;
-    atomic_store(&nccl->ended, true);
-    for (unsigned polls = 0; atomic_load(&nccl->waiting) && clock_monotonic_ns() < deadline_ns;
+    atomic_store(&nccl->is_aborted, true);
+    for (unsigned polls = 0; atomic_load(&nccl->is_waiting) && clock_monotonic_ns() < deadline_ns;
          polls++) {
         nccl_pause(polls);
     }
 }
 
-/* Errors that NCCL detected. */
-static enum status check_rings(struct nccl *nccl) {
-    for (int i = 0; i < nccl->ring_count && !nccl->failed; i++) {
+/* Check for errors that NCCL detected asynchronously. */
+static enum status check_comms(struct nccl *nccl) {
+    for (int i = 0; i < nccl->comm_count && !nccl->has_failed; i++) {
         unsigned state = NCCL_SUCCESS;
-        struct ncclComm *comm = nccl->rings[i].comm;
+        struct ncclComm *comm = nccl->comms[i].comm;
         unsigned result = nccl->library.ncclCommGetAsyncError(comm, &state);
         result = result == NCCL_SUCCESS ? state : result;
         if (result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS) {
             return fail_result(nccl, comm, result, "finish the collectives of a segment");
         }
     }
-    return nccl->failed ? nccl->cause.status : OK;
+    return nccl->has_failed ? nccl->failure.status : OK;
 }
 
 /* Wait for the stream after an abort. Kernels that wait for a peer end, and the rest of the graph
- * runs with whatever data there is. */
-static CUresult drain(struct nccl *nccl, CUstream stream) {
+ * runs on undefined data. */
+static CUresult drain_stream(struct nccl *nccl, CUstream stream) {
     const struct cuda_driver *driver = &nccl->args.device->driver;
     int64_t deadline_ns = clock_monotonic_ns() + NCCL_ABORT_MS * NS_PER_MS;
     CUresult result = driver->cuStreamQuery(stream);
@@ -167,10 +168,10 @@ static CUresult drain(struct nccl *nccl, CUstream stream) {
 
 static enum status await_stream(struct nccl *nccl, CUstream stream, CUresult *result) {
     const struct cuda_driver *driver = &nccl->args.device->driver;
-    enum status status = nccl->failed ? nccl->cause.status : OK;
+    enum status status = nccl->has_failed ? nccl->failure.status : OK;
     *result = driver->cuStreamQuery(stream);
     for (unsigned polls = 0; *result == CUDA_ERROR_NOT_READY && status == OK; polls++) {
-        status = atomic_load(&nccl->ended) ? fail_ended(nccl) : check_rings(nccl);
+        status = atomic_load(&nccl->is_aborted) ? fail_aborted(nccl) : check_comms(nccl);
         if (status == OK) {
             nccl_pause(polls);
             *result = driver->cuStreamQuery(stream);
@@ -182,24 +183,24 @@ static enum status await_stream(struct nccl *nccl, CUstream stream, CUresult *re
 enum status nccl_wait(struct communicator *communicator, CUstream stream, CUresult *result,
                       struct fault *fault) {
     struct nccl *nccl = communicator->self;
-    atomic_store(&nccl->waiting, true);
+    atomic_store(&nccl->is_waiting, true);
     enum status status = await_stream(nccl, stream, result);
     if (status != OK) {
         if (nccl->args.release_graphs != NULL) {
-            nccl->args.release_graphs(nccl->args.program);
+            nccl->args.release_graphs(nccl->args.callback_context);
         }
-        nccl_abandon(nccl);
-        *result = drain(nccl, stream);
+        nccl_abort_calls(nccl);
+        *result = drain_stream(nccl, stream);
     }
-    atomic_store(&nccl->waiting, false);
+    atomic_store(&nccl->is_waiting, false);
     return status == OK ? OK : nccl_failure(communicator, fault);
 }
 
 enum status nccl_failure(const struct communicator *communicator, struct fault *fault) {
     const struct nccl *nccl = communicator->self;
-    if (nccl->failed) {
-        *fault = nccl->cause;
-        return nccl->cause.status;
+    if (nccl->has_failed) {
+        *fault = nccl->failure;
+        return nccl->failure.status;
     }
     return OK;
 }

@@ -9,25 +9,25 @@
 
 static const char SUBJECT[] = "shared memory";
 
-/* Sent by each rank when it opens the communicator. A process of 0: its memory could not be
- * created. */
+/* The message that each rank sends when it opens the communicator. control.pid is 0 if rank 0 could
+ * not create the memory. */
 struct shm_hello {
-    struct shm_ticket control; /* rank 0's */
+    struct shm_ticket control; /* valid from rank 0 */
     struct group_hashes groups;
 };
 
 static enum status map_ticket(const struct shm_ticket *ticket, int rank, int writable,
                               void **address, struct fault *fault) {
-    if (ticket->process == 0) {
+    if (ticket->pid == 0) {
         return fault_set(fault, STATUS_FAILED, SUBJECT, NULL,
-                         "rank %d has none to share; see its own message", rank);
+                         "rank %d has no memory to share; see the message of that rank", rank);
     }
     return shm_ticket_map(ticket, rank, writable, address, fault);
 }
 
 /* Create the zeroed memory of rank 0 for the signals. */
-static enum status make_control(uint64_t bytes, int *fd, struct shm_ticket *ticket,
-                                struct fault *fault) {
+static enum status create_control_memory(uint64_t bytes, int *fd, struct shm_ticket *ticket,
+                                         struct fault *fault) {
     int made = -1;
     int failure = mapping_make_file("skep control", bytes, &made);
     if (failure != 0) {
@@ -43,16 +43,16 @@ static enum status make_control(uint64_t bytes, int *fd, struct shm_ticket *tick
 }
 
 /* Exchange hellos, and map the control memory of rank 0. */
-static enum status join(struct shm *shm, const struct shm_hello *mine, struct fault *fault) {
+static enum status join_ranks(struct shm *shm, const struct shm_hello *mine, struct fault *fault) {
     struct communicator *communicator = shm->communicator;
     struct shm_hello *hellos =
         region_alloc(shm->setup.region, (size_t)communicator->world, sizeof *hellos);
     TRY(shm->setup.exchange(shm->setup.context, mine, sizeof *mine, hellos, fault));
     TRY(groups_compare(communicator, &hellos[0].groups, sizeof *hellos, SUBJECT, fault));
     if (hellos[0].control.bytes != shm_board_bytes(communicator->world) &&
-        hellos[0].control.process != 0) {
+        hellos[0].control.pid != 0) {
         return fault_set(fault, STATUS_INPUT, SUBJECT, NULL,
-                         "rank 0 created it for a different number of ranks than %d",
+                         "rank 0 created it for a number of ranks other than %d",
                          communicator->world);
     }
     return map_ticket(&hellos[0].control, 0, 1, &shm->control, fault);
@@ -69,7 +69,7 @@ static void unmap_space(struct shm *shm, enum space space, uint64_t bytes) {
 
 static void shm_abort(void *self) {
     struct shm *shm = self;
-    shm_board_end(&shm->board);
+    shm_board_abort(&shm->board);
 }
 
 static void shm_close(void *self) {
@@ -115,10 +115,10 @@ enum status shm_open_communicator(const struct shm_args *args, struct region *re
     enum status status = OK;
     int fd = -1;
     if (args->rank == 0) {
-        status = make_control(shm_board_bytes(args->world), &fd, &hello->control, fault);
+        status = create_control_memory(shm_board_bytes(args->world), &fd, &hello->control, fault);
     }
     struct fault other;
-    enum status joined = join(shm, hello, status == OK ? fault : &other);
+    enum status joined = join_ranks(shm, hello, status == OK ? fault : &other);
     status = groups_agree(&shm->setup, status == OK ? joined : status, fault);
     if (fd >= 0) {
         close(fd);
@@ -139,7 +139,7 @@ static enum status map_space(struct shm *shm, enum space space, const struct shm
                              struct fault *fault) {
     int own = shm->communicator->rank;
     for (int rank = 0; rank < shm->communicator->world; rank++) {
-        if (tickets[rank].process != 0 && tickets[rank].bytes != tickets[own].bytes) {
+        if (tickets[rank].pid != 0 && tickets[rank].bytes != tickets[own].bytes) {
             return fault_set(fault, STATUS_INPUT, SUBJECT, "start all ranks with the same plan",
                              "rank %d has %llu bytes, rank %d has %llu", rank,
                              (unsigned long long)tickets[rank].bytes, own,

@@ -27,13 +27,13 @@ struct shm_args {
 /* shm_open_communicator: open a communicator together with all ranks. Two exchanges.
  * memory  in `region`, which must outlive the communicator; *communicator must not move
  * limits  group_count <= COLLECTIVE_GROUPS_MAX, world <= RANKS_MAX; in a group each rank once
- * errors  STATUS_INPUT: two ranks named different groups; STATUS_FAILED: rank 0's memory cannot be
+ * errors  STATUS_INPUT: two ranks passed different groups; STATUS_FAILED: rank 0's memory cannot be
  *         created or mapped; errors of `exchange`. If one rank fails, all do */
 MUST_CHECK enum status shm_open_communicator(const struct shm_args *args, struct region *region,
                                              struct communicator *communicator,
                                              struct fault *fault);
 
-/* shm_open_site: the same for all ranks of a site. */
+/* shm_open_site: shm_open_communicator for all ranks of a site. */
 MUST_CHECK enum status shm_open_site(struct site *site, const struct collective_group *groups,
                                      int group_count, struct region *region,
                                      struct communicator *communicator, struct fault *fault);

@@ -6,11 +6,11 @@
 #include <sched.h>
 #include <time.h>
 
-/* About 300 ns, which avoids a system call if the peer is almost done. Longer spins would take the
- * processor from the compute thread of this rank. */
-enum { SPINS = 16 };
+/* About 300 ns, which avoids a system call if the peer is almost done. Longer spinning would take
+ * processor time from the compute thread of this rank. */
+enum { SPINS_BEFORE_SLEEP = 16 };
 
-/* Limits the delay of shm_board_end when its wake-up happens just before the sleep. */
+/* Limits the delay of shm_board_abort when its wake-up happens just before the sleep. */
 static const struct timespec SLEEP = {.tv_nsec = 100000000};
 
 uint64_t shm_board_bytes(int world) {
@@ -20,8 +20,10 @@ uint64_t shm_board_bytes(int world) {
 void shm_board_init(struct shm_board *board, struct shm_signal *signals, int rank, int world) {
     cpu_set_t cpus;
     bool crowded = sched_getaffinity(0, sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < world;
-    *board = (struct shm_board){
-        .signals = signals, .rank = rank, .world = world, .spins = crowded ? 0 : SPINS};
+    *board = (struct shm_board){.signals = signals,
+                                .rank = rank,
+                                .world = world,
+                                .spins = crowded ? 0 : SPINS_BEFORE_SLEEP};
 }
 
 static struct shm_signal *signal_of(struct shm_board *board, int group, int rank) {
@@ -37,8 +39,8 @@ static void wake_shared(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The publisher writes the phase and then reads the sleepers; a sleeper does the opposite. All
- * accesses are sequentially consistent, so one of the two sees the other. */
+/* The publisher writes the phase and then reads the number of sleepers; a sleeper does both in the
+ * opposite order. All accesses are sequentially consistent, so one of the two sees the other. */
 uint32_t shm_board_publish(struct shm_board *board, int group) {
     struct shm_signal *own = signal_of(board, group, board->rank);
     uint32_t phase = atomic_fetch_add(&own->phase, 1) + 1;
@@ -48,8 +50,8 @@ uint32_t shm_board_publish(struct shm_board *board, int group) {
     return phase;
 }
 
-/* Phases of ranks differ by less than 2^31, so the sign of the difference is right after a wrap
- * too. */
+/* Phases of ranks differ by less than 2^31, so the sign of the difference is correct even after a
+ * wrap. */
 static bool has_reached(uint32_t at, uint32_t phase) {
     return (int32_t)(at - phase) >= 0;
 }
@@ -58,22 +60,22 @@ bool shm_board_await(struct shm_board *board, int group, int rank, uint32_t phas
     struct shm_signal *signal = signal_of(board, group, rank);
     for (int spin = 0; spin < board->spins; spin++) {
         if (has_reached(atomic_load_explicit(&signal->phase, memory_order_acquire), phase)) {
-            return atomic_load(&board->ended) == 0;
+            return atomic_load(&board->is_aborted) == 0;
         }
         futex_pause();
     }
     atomic_fetch_add(&signal->sleepers, 1);
     uint32_t at = atomic_load(&signal->phase);
-    while (!has_reached(at, phase) && atomic_load(&board->ended) == 0) {
+    while (!has_reached(at, phase) && atomic_load(&board->is_aborted) == 0) {
         sleep_shared(&signal->phase, at);
         at = atomic_load(&signal->phase);
     }
     atomic_fetch_sub(&signal->sleepers, 1);
-    return atomic_load(&board->ended) == 0;
+    return atomic_load(&board->is_aborted) == 0;
 }
 
-void shm_board_end(struct shm_board *board) {
-    atomic_store(&board->ended, 1);
+void shm_board_abort(struct shm_board *board) {
+    atomic_store(&board->is_aborted, 1);
     for (int group = 0; group < COLLECTIVE_GROUPS_MAX; group++) {
         for (int rank = 0; rank < board->world; rank++) {
             wake_shared(&signal_of(board, group, rank)->phase);

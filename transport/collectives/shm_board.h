@@ -15,14 +15,14 @@
 struct shm_signal {
     _Alignas(64) _Atomic uint32_t phase;
     _Atomic uint32_t
-        sleepers; /* a rank killed in its sleep stays counted, which only costs wake-ups */
+        sleepers; /* a rank killed while it sleeps stays counted, which only costs wake-ups */
 };
 
 struct shm_board {
     struct shm_signal *signals; /* [COLLECTIVE_GROUPS_MAX][world], mapped by all ranks */
     int rank, world;
-    int spins;              /* polls of a signal before sleeping */
-    _Atomic uint32_t ended; /* all waits of this rank end */
+    int spins;                   /* polls of a signal before sleeping */
+    _Atomic uint32_t is_aborted; /* 1: all waits of this rank return false */
 };
 
 /* shm_board_bytes: size of the signals for `world` ranks. */
@@ -35,10 +35,10 @@ void shm_board_init(struct shm_board *board, struct shm_signal *signals, int ran
 uint32_t shm_board_publish(struct shm_board *board, int group);
 
 /* shm_board_await: wait until `rank`, counted in the world, has completed `phase`.
- * errors  false: shm_board_end was called, at most 0.2 s ago */
+ * errors  false: shm_board_abort was called, at most 0.2 s ago */
 bool shm_board_await(struct shm_board *board, int group, int rank, uint32_t phase);
 
-/* shm_board_end: end all waits of this rank, now and later. May be called from any thread. */
-void shm_board_end(struct shm_board *board);
+/* shm_board_abort: end all waits of this rank, now and later. May be called from any thread. */
+void shm_board_abort(struct shm_board *board);
 
 #endif

@@ -9,18 +9,18 @@ struct transfer {
     struct shm *shm;
     const struct collective_call *call;
     const struct collective_group *group;
-    unsigned char *own; /* the space's memory */
+    unsigned char *own; /* this rank's memory of the space */
 };
 
-static unsigned char *memory_of(const struct transfer *transfer, int member) {
+static unsigned char *member_memory(const struct transfer *transfer, int member) {
     return transfer->shm->arenas[transfer->call->space][transfer->group->ranks[member]];
 }
 
-static uint32_t publish(struct transfer *transfer) {
+static uint32_t publish_phase(struct transfer *transfer) {
     return shm_board_publish(&transfer->shm->board, transfer->call->group);
 }
 
-static bool await(struct transfer *transfer, int member, uint32_t phase) {
+static bool await_member(struct transfer *transfer, int member, uint32_t phase) {
     return shm_board_await(&transfer->shm->board, transfer->call->group,
                            transfer->group->ranks[member], phase);
 }
@@ -31,33 +31,33 @@ static int peer_after(const struct transfer *transfer, int step) {
 
 static bool await_all(struct transfer *transfer, uint32_t phase) {
     for (int step = 1; step < transfer->group->size; step++) {
-        if (!await(transfer, peer_after(transfer, step), phase)) {
+        if (!await_member(transfer, peer_after(transfer, step), phase)) {
             return false;
         }
     }
     return true;
 }
 
-static bool wait_for_all(struct transfer *transfer) {
-    return await_all(transfer, publish(transfer));
+static bool publish_and_await_all(struct transfer *transfer) {
+    return await_all(transfer, publish_phase(transfer));
 }
 
 /* Copy a slot from a peer's memory at `from` to this rank's memory at `to`. */
-static void copy_from(struct transfer *transfer, int member, uint64_t from, uint64_t to) {
+static void copy_slot(struct transfer *transfer, int member, uint64_t from, uint64_t to) {
     const struct collective_call *call = transfer->call;
-    memcpy(transfer->own + to, memory_of(transfer, member) + from, call->slot_bytes);
+    memcpy(transfer->own + to, member_memory(transfer, member) + from, call->slot_bytes);
     transfer->shm->communicator->received_bytes[call->kind] += call->slot_bytes;
 }
 
 /* Copy every slot from its owner, each as soon as the owner has completed `phase`. */
-static bool gather(struct transfer *transfer, uint32_t phase) {
+static bool gather_slots(struct transfer *transfer, uint32_t phase) {
     for (int step = 1; step < transfer->group->size; step++) {
         int peer = peer_after(transfer, step);
         uint64_t slot = transfer->call->to + (uint64_t)peer * transfer->call->slot_bytes;
-        if (!await(transfer, peer, phase)) {
+        if (!await_member(transfer, peer, phase)) {
             return false;
         }
-        copy_from(transfer, peer, slot, slot);
+        copy_slot(transfer, peer, slot, slot);
     }
     return true;
 }
@@ -70,10 +70,10 @@ static bool all_to_all(struct transfer *transfer, uint32_t phase) {
            call->slot_bytes);
     for (int step = 1; step < transfer->group->size; step++) {
         int peer = peer_after(transfer, step);
-        if (!await(transfer, peer, phase)) {
+        if (!await_member(transfer, peer, phase)) {
             return false;
         }
-        copy_from(transfer, peer, from, call->to + (uint64_t)peer * call->slot_bytes);
+        copy_slot(transfer, peer, from, call->to + (uint64_t)peer * call->slot_bytes);
     }
     return true;
 }
@@ -83,15 +83,15 @@ static bool broadcast(struct transfer *transfer, uint32_t phase) {
     if (call->root == transfer->group->index) {
         return true;
     }
-    if (!await(transfer, call->root, phase)) {
+    if (!await_member(transfer, call->root, phase)) {
         return false;
     }
-    copy_from(transfer, call->root, call->to, call->to);
+    copy_slot(transfer, call->root, call->to, call->to);
     return true;
 }
 
-/* Sum this rank's slot over all ranks, in group order. In place it overwrites only what no other
- * rank reads. */
+/* Sum this rank's slot over all ranks, in group order. In place, this overwrites only data that no
+ * other rank reads. */
 static bool sum_own_slot(struct transfer *transfer, uint32_t phase) {
     const struct collective_call *call = transfer->call;
     const struct collective_group *group = transfer->group;
@@ -101,8 +101,8 @@ static bool sum_own_slot(struct transfer *transfer, uint32_t phase) {
     }
     uint64_t elements = call->slot_bytes / (uint64_t)dtype_bytes(call->wire);
     for (int member = 0; member < group->size; member++) {
-        shm->sources[member] =
-            memory_of(transfer, member) + call->from + (uint64_t)group->index * call->slot_bytes;
+        shm->sources[member] = member_memory(transfer, member) + call->from +
+                               (uint64_t)group->index * call->slot_bytes;
         if (member != group->index) {
             shm->communicator->received_bytes[call->kind] += call->slot_bytes;
         }
@@ -114,13 +114,13 @@ static bool sum_own_slot(struct transfer *transfer, uint32_t phase) {
 }
 
 static bool all_reduce(struct transfer *transfer, uint32_t phase) {
-    return sum_own_slot(transfer, phase) && gather(transfer, publish(transfer));
+    return sum_own_slot(transfer, phase) && gather_slots(transfer, publish_phase(transfer));
 }
 
 static bool run_kind(struct transfer *transfer, uint32_t phase) {
     switch (transfer->call->kind) {
     case COLLECTIVE_ALL_GATHER:
-        return gather(transfer, phase);
+        return gather_slots(transfer, phase);
     case COLLECTIVE_REDUCE_SCATTER:
         return sum_own_slot(transfer, phase);
     case COLLECTIVE_ALL_REDUCE:
@@ -143,8 +143,8 @@ void shm_run(void *self, const struct collective_call *call) {
                                 .group = &shm->communicator->groups[call->group],
                                 .own = shm->own[call->space]};
     if (call->kind == COLLECTIVE_BARRIER) {
-        (void)wait_for_all(&transfer);
-    } else if (run_kind(&transfer, publish(&transfer))) {
-        (void)wait_for_all(&transfer);
+        (void)publish_and_await_all(&transfer);
+    } else if (run_kind(&transfer, publish_phase(&transfer))) {
+        (void)publish_and_await_all(&transfer);
     }
 }

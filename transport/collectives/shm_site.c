@@ -10,7 +10,7 @@ enum status shm_open_site(struct site *site, const struct collective_group *grou
                                   .world = place->world,
                                   .groups = groups,
                                   .group_count = group_count,
-                                  .exchange = groups_by_site,
+                                  .exchange = groups_exchange_on_site,
                                   .context = site};
     return shm_open_communicator(&args, region, communicator, fault);
 }

@@ -12,9 +12,10 @@ struct shm {
     void *control; /* mapping that contains the signals of the board */
     struct shm_board board;
     unsigned char *own[SPACE_COUNT];
-    unsigned char **arenas[SPACE_COUNT]; /* [world], by rank; that of this rank is own[] */
-    const void **sources;                /* [world]: the operands of one sum */
-    float *scratch;                      /* [SHM_SUM_BLOCK] */
+    unsigned char *
+        *arenas[SPACE_COUNT]; /* [world], memory of each rank; own[] is that of this rank */
+    const void **sources;     /* [world], operands of one sum */
+    float *scratch;           /* [SHM_SUM_BLOCK], partial sums */
 };
 
 /* shm_run: make one call; `self` is a struct shm. */

@@ -33,7 +33,7 @@ static void widen_bf16(float *out, const uint16_t *bits, size_t count) {
     }
 }
 
-/* The running sum is in `scratch`. Only the last addition writes `sum`, which may be a source. */
+/* The partial sum is in `scratch`. Only the last addition writes `sum`, which may be a source. */
 static void sum_block_f32(const void *const *sources, int count, size_t begin, float *scratch,
                           float *sum, size_t elements) {
     const float *running = (const float *)sources[0] + begin;

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { SHM_SUM_BLOCK = 4096 }; /* elements; a running sum of 16 KiB fits the L1 cache */
+enum { SHM_SUM_BLOCK = 4096 }; /* elements of a partial sum, which fits the L1 cache */
 
 /* shm_sum: sum[i] = ((sources[0][i] + sources[1][i]) + sources[2][i]) + ... in fp32.
  * shapes    each source, sum [elements]; scratch [SHM_SUM_BLOCK]

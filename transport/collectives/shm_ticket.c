@@ -19,8 +19,8 @@ static enum status fault_memory(const char *subject, const char *reason, struct 
 
 /* The file must have no link, so that it is freed with the last process; be sealed, so that its
  * owner cannot remove pages that others read; and be as long as announced. */
-static enum status inspect(int fd, const char *subject, uint64_t bytes, struct stat *stat,
-                           struct fault *fault) {
+static enum status check_memory_file(int fd, const char *subject, uint64_t bytes, struct stat *stat,
+                                     struct fault *fault) {
     if (fstat(fd, stat) != 0) {
         return fault_set_errno(fault, STATUS_FAILED, subject, "cannot be inspected", errno);
     }
@@ -41,16 +41,16 @@ static enum status inspect(int fd, const char *subject, uint64_t bytes, struct s
 enum status shm_ticket_make(int fd, uint64_t bytes, struct shm_ticket *ticket,
                             struct fault *fault) {
     struct stat stat;
-    TRY(inspect(fd, "own shared memory", bytes, &stat, fault));
+    TRY(check_memory_file(fd, "shared memory of this rank", bytes, &stat, fault));
     *ticket = (struct shm_ticket){
-        .process = getpid(), .fd = fd, .bytes = bytes, .device = stat.st_dev, .inode = stat.st_ino};
+        .pid = getpid(), .fd = fd, .bytes = bytes, .device = stat.st_dev, .inode = stat.st_ino};
     return OK;
 }
 
-static enum status map_inspected(int fd, const struct shm_ticket *ticket, const char *subject,
-                                 int protection, void **address, struct fault *fault) {
+static enum status map_checked_file(int fd, const struct shm_ticket *ticket, const char *subject,
+                                    int protection, void **address, struct fault *fault) {
     struct stat stat;
-    TRY(inspect(fd, subject, ticket->bytes, &stat, fault));
+    TRY(check_memory_file(fd, subject, ticket->bytes, &stat, fault));
     if (stat.st_dev != ticket->device || stat.st_ino != ticket->inode) {
         return fault_memory(subject, "is not the memory that this rank announced", fault);
     }
@@ -65,7 +65,7 @@ enum status shm_ticket_map(const struct shm_ticket *ticket, int rank, int writab
     char path[64];
     char subject[128];
     struct text text = text_over(path, sizeof path);
-    text_add(&text, "/proc/%d/fd/%d", ticket->process, ticket->fd);
+    text_add(&text, "/proc/%d/fd/%d", ticket->pid, ticket->fd);
     text = text_over(subject, sizeof subject);
     text_add(&text, "shared memory of rank %d (%s)", rank, path);
     int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
@@ -74,7 +74,7 @@ enum status shm_ticket_map(const struct shm_ticket *ticket, int rank, int writab
                          strerror(errno));
     }
     int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-    enum status status = map_inspected(fd, ticket, subject, protection, address, fault);
+    enum status status = map_checked_file(fd, ticket, subject, protection, address, fault);
     close(fd);
     return status;
 }

@@ -6,11 +6,11 @@
 
 #include <stdint.h>
 
-/* Process and descriptor locate the memory file, device and inode identify it. A process number
- * alone is not enough: it may be reused, or mean another process in another container. */
+/* `pid` and `fd` locate the memory file, `device` and `inode` identify it. A process id alone is
+ * not enough: it may be reused, or belong to a different process in another container. */
 struct shm_ticket {
-    int32_t process, fd;
-    uint64_t bytes; /* usable, from the start of the file */
+    int32_t pid, fd;
+    uint64_t bytes; /* usable bytes from the start of the file */
     uint64_t device, inode;
 };
 
@@ -27,7 +27,7 @@ MUST_CHECK enum status shm_ticket_make(int fd, uint64_t bytes, struct shm_ticket
 MUST_CHECK enum status shm_ticket_map(const struct shm_ticket *ticket, int rank, int writable,
                                       void **address, struct fault *fault);
 
-/* shm_ticket_unmap: NULL is allowed. */
+/* shm_ticket_unmap: unmap memory that shm_ticket_map returned; `address` may be NULL. */
 void shm_ticket_unmap(void *address, uint64_t bytes);
 
 #endif
