@@ -52,7 +52,7 @@ static enum status add_file(struct reading *reading, const struct settings *sett
     TRY(token_file_open(path, settings->data_format, &file, reading->fault));
     reading->paths[reading->count] = path;
     reading->files[reading->count] =
-        (struct manifest_file){.data = data,
+        (struct manifest_file){.kind = data,
                                .name = region_copy_text(reading->region, name_of(path)),
                                .bytes = (uint64_t)file.bytes,
                                .format = format_name(file.format)};
@@ -215,7 +215,7 @@ static void find_list(const struct manifest *manifest, enum manifest_file_kind d
     }
     found.paths = region_alloc(region, (size_t)manifest->file_count, sizeof *found.paths);
     for (int i = 0; i < manifest->file_count; i++) {
-        if (manifest->files[i].data != data) {
+        if (manifest->files[i].kind != data) {
             continue;
         }
         const char *path = find_file(&manifest->files[i], region);
@@ -238,7 +238,7 @@ void data_match_find(const struct manifest *manifest, struct region *region,
 static int train_count_of(const struct manifest *manifest) {
     int count = 0;
     for (int i = 0; i < manifest->file_count; i++) {
-        count += manifest->files[i].data == MANIFEST_TRAINING_FILE;
+        count += manifest->files[i].kind == MANIFEST_TRAINING_FILE;
     }
     return count;
 }
@@ -280,11 +280,11 @@ static enum status check_counts(const struct reading *reading, const struct mani
 
 static enum status file_fault(const struct reading *reading, int index,
                               const struct manifest_file *wanted, const char *difference) {
-    int number = index - (wanted->data == MANIFEST_TRAINING_FILE ? 0 : reading->train_count) + 1;
+    int number = index - (wanted->kind == MANIFEST_TRAINING_FILE ? 0 : reading->train_count) + 1;
     return fault_set(reading->fault, STATUS_INPUT, reading->paths[index],
                      "list the swarm's files in its order",
                      "is not file %d of the swarm's %s, %.80s: %s", number,
-                     manifest_file_kind_key(wanted->data), wanted->name, difference);
+                     manifest_file_kind_key(wanted->kind), wanted->name, difference);
 }
 
 static enum status check_form(const struct reading *reading, int index,

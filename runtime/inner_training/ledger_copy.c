@@ -49,8 +49,8 @@ static enum status read_line(struct ledger_copy *ledger, bool *more, struct faul
 
 /* The first entry identifies the swarm. */
 static enum status read_first(struct ledger_copy *ledger, struct fault *fault) {
-    TRY(find_end(ledger, ledger->past->bytes, &ledger->past->bytes, fault));
-    ledger->end = ledger->past->bytes;
+    TRY(find_end(ledger, ledger->past->file_bytes, &ledger->past->file_bytes, fault));
+    ledger->end = ledger->past->file_bytes;
     if (ftruncate(ledger->fd, ledger->end) != 0) {
         return fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
     }

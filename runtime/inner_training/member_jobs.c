@@ -33,8 +33,10 @@ static enum status store_results(struct outer_state *outer, const struct entry *
 /* The network thread assigns the job again later. */
 static void answer_failed(struct member_run *member, const struct member_job *job,
                           enum event_kind kind, const struct fault *rejected) {
-    struct event event = {
-        .kind = kind, .job = job->job, .written = WRITE_FAILED, .root = member->outer.replica.root};
+    struct event event = {.kind = kind,
+                          .job = job->job,
+                          .write_outcome = WRITE_FAILED,
+                          .root = member->outer.replica.root};
     member_log_disk(member, rejected);
     mailbox_answer(member_loop_mailbox(member->loop), &event);
 }

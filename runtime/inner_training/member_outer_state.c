@@ -108,7 +108,7 @@ static enum status reject_genesis(const struct member_run *member, struct fault 
     char local[HASH_HEX_BYTES];
     char swarm[HASH_HEX_BYTES];
     hash_hex(&member->outer.replica.root, local);
-    hash_hex(&member->swarm.manifest.genesis, swarm);
+    hash_hex(&member->swarm.manifest.genesis_root, swarm);
     return fault_set(fault, STATUS_INPUT, member->trainer.session.settings.model,
                      "name the folder of the weights that the swarm began with, or none",
                      "its weights have the root %.16s, the swarm began from %.16s", local, swarm);
@@ -132,7 +132,7 @@ static enum status load_first_weights(struct member_run *member, struct fault *f
                            "(model=FOLDER): they come from other members");
         return OK;
     }
-    return hash_equal(&replica->root, &member->swarm.manifest.genesis)
+    return hash_equal(&replica->root, &member->swarm.manifest.genesis_root)
                ? OK
                : reject_genesis(member, fault);
 }

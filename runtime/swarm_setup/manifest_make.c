@@ -60,7 +60,7 @@ enum status manifest_draft_sign(const struct manifest_draft *draft, const char *
     ASSERT(address_error(address) == NULL);
     memcpy(made.tracker.address, address, strlen(address) + 1);
     TRY(data_match_hash(settings, region, &made.files, &made.file_count, fault));
-    TRY(genesis_root(settings, &draft->blueprint, draft->model_folder, &made.genesis, fault));
+    TRY(genesis_root(settings, &draft->blueprint, draft->model_folder, &made.genesis_root, fault));
     TRY(manifest_write(&made, keys, &file, &made.hash, fault));
     *manifest = made;
     *text = file.bytes;

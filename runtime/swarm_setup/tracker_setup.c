@@ -307,7 +307,7 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
         .manifest = (const uint8_t *)setup->manifest_text,
         .manifest_bytes = strlen(setup->manifest_text),
         .manifest_hash = setup->manifest.hash,
-        .genesis_root = setup->manifest.genesis,
+        .genesis_root = setup->manifest.genesis_root,
         .settings = {.slice_count = terms->shape.slices.count,
                      .slice_elements = (uint64_t)terms->shape.slices.elements,
                      .parameter_count = (uint64_t)terms->shape.slices.parameter_count,

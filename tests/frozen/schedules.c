@@ -54,7 +54,7 @@ static void add_message(struct digest *digest, const struct world *world,
 
 static void add_declared(struct digest *digest, const struct round_table *table, uint32_t slices) {
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        if (table->version > 0 && (table->declared >> seat & 1) != 0) {
+        if (table->version > 0 && (table->declared_seats >> seat & 1) != 0) {
             hash_add(&digest->state, table->hashes[(size_t)seat * slices].bytes,
                      slices * sizeof(struct hash));
         }
@@ -74,7 +74,7 @@ static void add_record(struct digest *digest, const struct world *world,
     if ((action->parts & RECORD_HEAD) != 0) {
         add_entry(digest, &record->head);
         add_entry(digest, &record->commit);
-        hash_add(&digest->state, record->base.bytes, HASH_BYTES);
+        hash_add(&digest->state, record->base_root.bytes, HASH_BYTES);
     }
     add_entry(digest, action->entry);
 }

@@ -171,7 +171,7 @@ static void print_manifest(void) {
     keys_from_secrets(SECRETS, &keys);
     struct manifest manifest = {.name = "heather",
                                 .created = 1795276800,
-                                .genesis = {.bytes = {[31] = 7}},
+                                .genesis_root = {.bytes = {[31] = 7}},
                                 .run_text = "seed: 3\nswarm.name: \"heather\"\n",
                                 .config_text = "{\n\t\"model_type\": \"llama\"\n}",
                                 .files = files,

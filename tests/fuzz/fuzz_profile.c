@@ -17,7 +17,7 @@ static void check_accepted(const struct target *target, struct region *region) {
     uint64_t declared = 0;
     ASSERT(target->threads >= 1 && (target->align_bytes & (target->align_bytes - 1)) == 0);
     for (int i = 0; i < target->spaces[SPACE_DEVICE].declared_count; i++) {
-        declared += target->spaces[SPACE_DEVICE].declared[i].bytes;
+        declared += target->spaces[SPACE_DEVICE].declared_seats[i].bytes;
     }
     ASSERT(declared < target->spaces[SPACE_DEVICE].capacity_bytes);
     profile_write(target, &text);

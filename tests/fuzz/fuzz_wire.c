@@ -88,7 +88,7 @@ static void check_verified(struct message *message, const uint8_t *bulk, size_t 
     bool verified = wire_is_verified(&fixture.shape, key, &fixture.open, message, bulk, bulk_bytes);
     if (verified && message->kind == MESSAGE_TABLE) {
         ASSERT(message->table->round == fixture.open.round);
-        ASSERT(message->table->declared >> MEMBERS == 0);
+        ASSERT(message->table->declared_seats >> MEMBERS == 0);
     } else if (verified && message->kind == MESSAGE_ENTRY) {
         ASSERT(message->entry->round <= 1 && message->entry->incarnation == 1);
     }

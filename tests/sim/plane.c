@@ -279,8 +279,8 @@ static void root_or_apply(struct world *world, uint32_t index, const struct acti
     if (action->kind == ACTION_APPLY) {
         struct happening *done = add_done(world, index, action, EVENT_APPLIED);
         done->event.root = root;
-        done->event.written = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
-        if (done->event.written == WRITE_OK) {
+        done->event.write_outcome = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
+        if (done->event.write_outcome == WRITE_OK) {
             advance_feedback(world, index, action);
             node->outer = after;
             node->applied += 1;
@@ -300,8 +300,8 @@ static void root_or_apply(struct world *world, uint32_t index, const struct acti
 static void store(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
     struct happening *done = add_done(world, index, action, EVENT_STORED);
-    done->event.written = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
-    for (uint32_t s = 0; s < world->slice_count && done->event.written == WRITE_OK; s++) {
+    done->event.write_outcome = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
+    for (uint32_t s = 0; s < world->slice_count && done->event.write_outcome == WRITE_OK; s++) {
         struct stored *stored =
             plane_find(node, action->entry->round, s, &action->entry->slices[s].hash);
         ASSERT(stored != NULL);
@@ -332,8 +332,8 @@ static void end_adoption(struct world *world, uint32_t index, const struct outer
     node->adopting.job = 0;
     node->leaves = 0;
     done->event.root = node->adopt_root;
-    done->event.written = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
-    if (done->event.written == WRITE_OK) {
+    done->event.write_outcome = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
+    if (done->event.write_outcome == WRITE_OK) {
         node->outer = *outer;
         node->snapshot = *outer;
         memset(node->feedback, 0, sizeof(node->feedback));

@@ -86,7 +86,7 @@ static void keep(struct world *world, struct happening *happening, const struct 
     }
     if (happening->is_appending && has_state) {
         entry_copy(&written->commit, &written->head);
-        written->base = base;
+        written->base_root = base;
     }
     copy(&world->record, written, world->slice_count);
 }
@@ -95,7 +95,7 @@ void store_written(struct world *world, struct happening *happening) {
     struct node *node = &world->nodes[happening->node];
     struct tracker_record *written = happening->record;
     int is_alive = node->machine != NULL && node->start == happening->start;
-    struct event event = {.kind = EVENT_WRITTEN, .written = ends(world, happening, is_alive)};
+    struct event event = {.kind = EVENT_WRITTEN, .write_outcome = ends(world, happening, is_alive)};
     event.hash = written->head.hash;
     if (happening->is_appending && written->head.kind != ENTRY_COMMIT) {
         struct identity id = {{(uint8_t)happening->node}};
@@ -104,10 +104,10 @@ void store_written(struct world *world, struct happening *happening) {
         written->head.signature_count = 1;
         written->head.signatures[0].signature = event.signature;
     }
-    if (event.written == WRITE_OK) {
+    if (event.write_outcome == WRITE_OK) {
         keep(world, happening, &event.hash);
-    } else if (event.written == WRITE_FAILED && world->mistake == MISTAKE_UNDURABLE) {
-        event.written = WRITE_OK;
+    } else if (event.write_outcome == WRITE_FAILED && world->mistake == MISTAKE_UNDURABLE) {
+        event.write_outcome = WRITE_OK;
     }
     if (is_alive) {
         world_step(world, happening->node, &event, NULL);

@@ -57,8 +57,8 @@ static void fill_arrays(struct thrower_view *view, struct dice *dice) {
         struct slice_report *report = &view->arrays.reports[i];
         *report = (struct slice_report){.epoch = number(dice, 3) % SWARM_EPOCH_MAX,
                                         .has_result = dice_below(dice, 2),
-                                        .received = dice_below(dice, 8),
-                                        .rejected = dice_below(dice, 2)};
+                                        .received_seats = dice_below(dice, 8),
+                                        .rejected_seats = dice_below(dice, 2)};
         if (report->has_result != 0) {
             report->contributors = dice_below(dice, 8);
             fill(dice, &report->hash, sizeof report->hash);

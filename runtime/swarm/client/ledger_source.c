@@ -70,8 +70,8 @@ static enum status read_record(struct ledger_source *source, struct fault *fault
                          "use a member's copy of the ledger: this tracker's is invalid",
                          "the entry %s", error);
     }
-    source->answer.bytes += packer.at;
-    source->answer.count -= packer.at;
+    source->answer.bytes += packer.offset;
+    source->answer.count -= packer.offset;
     return OK;
 }
 
@@ -87,7 +87,7 @@ static enum status query_next(struct ledger_source *source, bool *more, struct f
 }
 
 static enum status read_next(struct ledger_source *source, bool *more, struct fault *fault) {
-    *more = source->index < source->store->count;
+    *more = source->index < source->store->entry_count;
     return *more ? ledger_store_read(source->store, source->index, source->entry->slices,
                                      SWARM_SLICES_MAX, source->entry, fault)
                  : OK;

@@ -99,13 +99,13 @@ struct hash entry_hash(const struct entry *entry) {
 size_t entry_record_bytes(const struct entry *entry) {
     struct packer packer = packer_begin_count();
     pack_entry(&packer, entry, true);
-    return packer.at;
+    return packer.offset;
 }
 
 size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity) {
     struct packer packer = packer_begin_write(bytes, capacity);
     pack_entry(&packer, entry, true);
-    return packer.at;
+    return packer.offset;
 }
 
 const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,

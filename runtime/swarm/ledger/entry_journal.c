@@ -29,7 +29,7 @@ static enum status truncate_file(struct entry_journal *journal, int64_t bytes,
     if (ftruncate(journal->fd, bytes) != 0) {
         return fault_set_errno(fault, STATUS_FAILED, journal->path, "cannot truncate", errno);
     }
-    journal->bytes = bytes;
+    journal->valid_bytes = bytes;
     return file_sync(journal->fd, journal->path, fault);
 }
 
@@ -83,7 +83,7 @@ static enum status find_end(struct entry_journal *journal, struct fault *fault) 
         count = read_record(journal, end, size);
         end += count > 0 ? (int64_t)framed_size(count) : 0;
     }
-    journal->bytes = end;
+    journal->valid_bytes = end;
     if (end == size) {
         return OK;
     }
@@ -130,33 +130,33 @@ enum status entry_journal_append(struct entry_journal *journal, const struct ent
     struct hash hash = hash_of(bytes, LENGTH_BYTES + count);
     memcpy(bytes + LENGTH_BYTES + count, hash.bytes, HASH_BYTES);
     enum status status =
-        journal->has_incomplete_record ? truncate_file(journal, journal->bytes, fault) : OK;
+        journal->has_incomplete_record ? truncate_file(journal, journal->valid_bytes, fault) : OK;
     if (status == OK) {
         journal->has_incomplete_record = false;
         status = file_write_at(journal->fd, journal->path, bytes, framed_size(count),
-                               journal->bytes, fault);
+                               journal->valid_bytes, fault);
     }
     if (status == OK) {
         status = file_sync(journal->fd, journal->path, fault);
     }
     if (status == OK) {
-        journal->bytes += (int64_t)framed_size(count);
+        journal->valid_bytes += (int64_t)framed_size(count);
         return OK;
     }
     /* If this fails too, the next append overwrites the incomplete record. */
     struct fault ignored;
-    (void)!truncate_file(journal, journal->bytes, &ignored);
+    (void)!truncate_file(journal, journal->valid_bytes, &ignored);
     return status;
 }
 
 enum status entry_journal_next(struct entry_journal *journal, int64_t *offset, struct entry *entry,
                                bool *found, struct fault *fault) {
     int64_t at = *offset == 0 ? MAGIC_BYTES : *offset;
-    if (at == journal->bytes) {
+    if (at == journal->valid_bytes) {
         *found = false;
         return OK;
     }
-    size_t count = read_record(journal, at, journal->bytes);
+    size_t count = read_record(journal, at, journal->valid_bytes);
     const char *error = count == 0 ? "the record is damaged"
                                    : entry_read(journal->record + LENGTH_BYTES, count,
                                                 entry->slices, journal->slice_max, entry);
@@ -171,7 +171,7 @@ enum status entry_journal_next(struct entry_journal *journal, int64_t *offset, s
 }
 
 bool entry_journal_is_empty(const struct entry_journal *journal) {
-    return journal->bytes == MAGIC_BYTES;
+    return journal->valid_bytes == MAGIC_BYTES;
 }
 
 enum status entry_journal_clear(struct entry_journal *journal, struct fault *fault) {

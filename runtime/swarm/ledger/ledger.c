@@ -38,14 +38,17 @@ static const char *round_error(const struct ledger_chain *chain, const struct en
     case ENTRY_GENESIS:
         return "is a second genesis";
     case ENTRY_OPEN:
-        return entry->round > chain->closed && entry->round >= chain->round
+        return entry->round > chain->last_ended_round && entry->round >= chain->last_opened_round
                    ? NULL
                    : "opens a round that has ended";
     case ENTRY_COMMIT:
     case ENTRY_ABORT:
-        return chain->open && entry->round == chain->round ? NULL : "ends a round that is not open";
+        return chain->is_round_open && entry->round == chain->last_opened_round
+                   ? NULL
+                   : "ends a round that is not open";
     case ENTRY_ROLLBACK:
-        return entry->round >= chain->closed ? NULL : "rolls back in a round that has ended";
+        return entry->round >= chain->last_ended_round ? NULL
+                                                       : "rolls back in a round that has ended";
     }
     return "has an unknown kind";
 }
@@ -101,18 +104,18 @@ const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
 
 static void advance_chain(struct ledger_chain *chain, const struct entry *entry) {
     ASSERT(entry->incarnation >= chain->incarnation && entry->commits >= chain->commits);
-    ASSERT(entry->kind == ENTRY_GENESIS || entry->round >= chain->closed);
+    ASSERT(entry->kind == ENTRY_GENESIS || entry->round >= chain->last_ended_round);
     chain->entry_count++;
     chain->head = entry->hash;
     chain->root = entry->root;
     chain->commits = entry->commits;
     chain->incarnation = entry->incarnation;
-    chain->open = entry->kind == ENTRY_OPEN;
-    if (chain->open) {
-        chain->round = entry->round;
+    chain->is_round_open = entry->kind == ENTRY_OPEN;
+    if (chain->is_round_open) {
+        chain->last_opened_round = entry->round;
         chain->roster = hash_roster(entry);
     } else if (entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ABORT) {
-        chain->closed = entry->round;
+        chain->last_ended_round = entry->round;
     }
 }
 

@@ -24,10 +24,10 @@ struct ledger_chain {
     struct hash head; /* of the last entry */
     struct hash root; /* of the outer state after it */
     uint32_t incarnation;
-    uint32_t closed;                /* the last round that was committed or aborted */
-    uint32_t round;                 /* the last round that was opened */
+    uint32_t last_ended_round;      /* the last round that was committed or aborted */
+    uint32_t last_opened_round;     /* the last round that was opened */
     uint32_t commits;               /* as counted by the last entry */
-    bool open;                      /* `round` is open */
+    bool is_round_open;             /* `round` is open */
     struct hash roster;             /* of `round` */
     bool has_tracker;               /* tracker_key is known: its signatures are verified too */
     uint8_t tracker_key[KEY_BYTES]; /* of the manifest or the join string */

@@ -43,12 +43,12 @@ MUST_CHECK enum status ledger_line_read(const char *line, size_t length, const c
 struct ledger_file {
     const char *path;
     int fd;
-    int64_t bytes, at;                    /* of the file: its size; what `buffer` was filled from */
+    int64_t file_bytes, read_offset;      /* of the file: its size; what `buffer` was filled from */
     char *buffer;                         /* [line_max] */
     size_t line_max;                      /* bytes, with the line feed */
     uint32_t slice_max;                   /* of an entry */
-    size_t from, until;                   /* of `buffer`: what is still to be parsed */
-    int64_t line;                         /* the number of the last line read, from 1 */
+    size_t parse_begin, parse_end;        /* of `buffer`: what is still to be parsed */
+    int64_t line_number;                  /* the number of the last line read, from 1 */
     char location[LEDGER_LOCATION_BYTES]; /* "FILE:LINE" of that line */
     struct entry entry;                   /* on that line */
 };
@@ -82,8 +82,8 @@ void ledger_file_close(struct ledger_file *file);
 struct entry_journal {
     const char *path;
     int fd;
-    int64_t bytes;              /* of complete records, with the mark */
-    bool has_incomplete_record; /* the file has more bytes after them */
+    int64_t valid_bytes;        /* Bytes of the magic and all complete records. */
+    bool has_incomplete_record; /* An incomplete record follows the valid bytes. */
     uint32_t slice_max;
     uint8_t *record; /* [record_max] */
     size_t record_bytes_max;
@@ -142,9 +142,9 @@ struct ledger_store {
     const char *path;
     struct sqlite3 *database;
     struct sqlite3_stmt *insert_entry, *select_entry, *insert_promise, *select_promise;
-    uint8_t *record;  /* ENTRY_RECORD_BYTES_MAX */
-    uint64_t count;   /* of entries */
-    struct hash head; /* hash of the last entry; zero without entries */
+    uint8_t *record;      /* ENTRY_RECORD_BYTES_MAX */
+    uint64_t entry_count; /* of entries */
+    struct hash head;     /* hash of the last entry; zero without entries */
 };
 
 /* ledger_store_open: open the file, or create it. An interrupted transaction is undone.
@@ -162,7 +162,7 @@ MUST_CHECK enum status ledger_store_append(struct ledger_store *store, const str
                                            struct fault *fault);
 
 /* ledger_store_read: the entry at index `number`, from 0.
- * limits  number < store->count
+ * limits  number < store->entry_count
  * memory  as entry_read's
  * errors  STATUS_INPUT when the record is damaged; chain and signatures are not verified */
 MUST_CHECK enum status ledger_store_read(struct ledger_store *store, uint64_t number,

@@ -109,7 +109,7 @@ static enum status read_head(struct ledger_store *store, struct fault *fault) {
                          "%lld entries, but the last has the number %lld: some are missing",
                          (long long)count, (long long)last);
     }
-    store->count = (uint64_t)count;
+    store->entry_count = (uint64_t)count;
     if (count == 0) {
         return OK;
     }
@@ -200,11 +200,11 @@ enum status ledger_store_append(struct ledger_store *store, const struct entry *
                                 struct fault *fault) {
     ASSERT(hash_equal(&entry->prev, &store->head));
     size_t bytes = entry_write(entry, store->record, ENTRY_RECORD_BYTES_MAX);
-    sqlite3_bind_int64(store->insert_entry, 1, (sqlite3_int64)store->count);
+    sqlite3_bind_int64(store->insert_entry, 1, (sqlite3_int64)store->entry_count);
     sqlite3_bind_blob(store->insert_entry, 2, entry->hash.bytes, HASH_BYTES, SQLITE_STATIC);
     sqlite3_bind_blob(store->insert_entry, 3, store->record, (int)bytes, SQLITE_STATIC);
     TRY(execute_bound(store, store->insert_entry, "append an entry", fault));
-    store->count++;
+    store->entry_count++;
     store->head = entry->hash;
     return OK;
 }
@@ -212,7 +212,7 @@ enum status ledger_store_append(struct ledger_store *store, const struct entry *
 enum status ledger_store_read(struct ledger_store *store, uint64_t number,
                               struct entry_slice *slices, uint32_t slice_max, struct entry *entry,
                               struct fault *fault) {
-    ASSERT(number < store->count);
+    ASSERT(number < store->entry_count);
     enum status status = OK;
     const char *error = "is missing";
     sqlite3_bind_int64(store->select_entry, 1, (sqlite3_int64)number);
@@ -335,7 +335,7 @@ static enum write_outcome write_entry_and_promises(struct ledger_store *store,
 
 enum write_outcome ledger_store_write(struct ledger_store *store,
                                       const struct store_transaction *write, struct fault *fault) {
-    const uint64_t count = store->count;
+    const uint64_t count = store->entry_count;
     const struct hash head = store->head;
     if (execute_sql(store, "BEGIN IMMEDIATE;", fault) != OK) {
         return WRITE_FAILED;
@@ -344,7 +344,7 @@ enum write_outcome ledger_store_write(struct ledger_store *store,
     if (outcome != WRITE_OK) {
         /* On a full disk SQLite has rolled back already: the result does not matter. */
         sqlite3_exec(store->database, "ROLLBACK;", NULL, NULL, NULL);
-        store->count = count;
+        store->entry_count = count;
         store->head = head;
     }
     return outcome;

@@ -47,7 +47,7 @@ enum {
 enum manifest_file_kind { MANIFEST_TRAINING_FILE, MANIFEST_VALIDATION_FILE };
 
 struct manifest_file {
-    enum manifest_file_kind data;
+    enum manifest_file_kind kind;
     const char *name;   /* without folders; only shown to people */
     uint64_t bytes;     /* 1 .. INT64_MAX */
     const char *format; /* of its tokens: letters, digits and '-' */
@@ -59,7 +59,7 @@ struct manifest {
     int64_t protocol;           /* SWARM_PROTOCOL_VERSION of the tracker that wrote it */
     int64_t created;            /* Unix seconds */
     struct join_string tracker; /* its address and public keys */
-    struct hash genesis;
+    struct hash genesis_root;
     const char *run_text;              /* shared run keys: a run file without paths */
     const char *config_text;           /* config.json */
     const struct manifest_file *files; /* [file_count]: training files first, in the order in which

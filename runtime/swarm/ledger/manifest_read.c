@@ -84,7 +84,7 @@ static enum status read_swarm_fields(struct manifest_reader *reader) {
         return value_fault(reader, node, swarm_name_error(manifest->name));
     }
     TRY(read_i64(reader, root, "created", 0, &manifest->created));
-    TRY(read_hash(reader, root, "genesis", &manifest->genesis));
+    TRY(read_hash(reader, root, "genesis", &manifest->genesis_root));
     TRY(read_text(reader, root, "run", &node, &manifest->run_text));
     return read_text(reader, root, "config", &node, &manifest->config_text);
 }
@@ -140,7 +140,7 @@ static enum status read_file(struct manifest_reader *reader, const struct yaml_n
                              struct manifest_file *file) {
     const struct yaml_node *node;
     int64_t bytes = 0;
-    TRY(read_file_kind(reader, item, &file->data));
+    TRY(read_file_kind(reader, item, &file->kind));
     TRY(read_text(reader, item, "name", &node, &file->name));
     TRY(read_i64(reader, item, "bytes", 1, &bytes));
     TRY(read_text(reader, item, "format", &node, &file->format));
@@ -161,9 +161,9 @@ static enum status read_files(struct manifest_reader *reader) {
     int count = 0;
     for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
         TRY(read_file(reader, item, &files[count]));
-        enum manifest_file_kind before = count > 0 ? files[count - 1].data : MANIFEST_TRAINING_FILE;
-        if (files[count].data < before ||
-            (count == 0 && files[count].data != MANIFEST_TRAINING_FILE)) {
+        enum manifest_file_kind before = count > 0 ? files[count - 1].kind : MANIFEST_TRAINING_FILE;
+        if (files[count].kind < before ||
+            (count == 0 && files[count].kind != MANIFEST_TRAINING_FILE)) {
             return value_fault(reader, item, "is out of order: data.train comes first");
         }
         count++;

@@ -79,7 +79,7 @@ static void add_files(struct text *text, const struct manifest *manifest) {
     text_add(text, "files:\n");
     for (int i = 0; i < manifest->file_count; i++) {
         const struct manifest_file *file = &manifest->files[i];
-        text_add(text, "  - key: %s\n    name: ", manifest_file_kind_key(file->data));
+        text_add(text, "  - key: %s\n    name: ", manifest_file_kind_key(file->kind));
         text_add_json(text, file->name);
         text_add(text, "\n    bytes: %llu\n    format: %s\n", (unsigned long long)file->bytes,
                  file->format);
@@ -94,7 +94,7 @@ static void add_manifest(struct text *text, const struct manifest *manifest) {
              (long long)manifest->created);
     text_add(text, "tracker:\n  address: %s\n  key: %s\n", manifest->tracker.address,
              public_keys_write(&manifest->tracker.keys, key));
-    add_hash(text, "genesis: ", &manifest->genesis);
+    add_hash(text, "genesis: ", &manifest->genesis_root);
     add_files(text, manifest);
     add_block(text, "run", manifest->run_text);
     add_block(text, "config", manifest->config_text);

@@ -18,7 +18,7 @@ struct packer packer_begin_read(const uint8_t *bytes, size_t count) {
 }
 
 struct packer packer_begin_hash(struct hash_state *state) {
-    return (struct packer){.mode = PACKER_HASH, .hashing = state};
+    return (struct packer){.mode = PACKER_HASH, .hash_state = state};
 }
 
 void packer_fail(struct packer *packer, const char *error) {
@@ -28,14 +28,14 @@ void packer_fail(struct packer *packer, const char *error) {
 }
 
 size_t packer_skip_rest(struct packer *packer) {
-    ASSERT(packer->mode == PACKER_READ && packer->at <= packer->capacity);
-    size_t rest = packer->capacity - packer->at;
-    packer->at = packer->capacity;
+    ASSERT(packer->mode == PACKER_READ && packer->offset <= packer->capacity);
+    size_t rest = packer->capacity - packer->offset;
+    packer->offset = packer->capacity;
     return rest;
 }
 
 const char *packer_end(struct packer *packer) {
-    if (packer->at != packer->capacity) {
+    if (packer->offset != packer->capacity) {
         packer_fail(packer, "is longer than its fields");
     }
     return packer->error;
@@ -43,19 +43,19 @@ const char *packer_end(struct packer *packer) {
 
 void pack_bytes(struct packer *packer, void *bytes, size_t count) {
     if (packer->mode == PACKER_HASH) {
-        hash_add(packer->hashing, bytes, count);
+        hash_add(packer->hash_state, bytes, count);
     } else if (packer->mode == PACKER_WRITE) {
-        ASSERT(count <= packer->capacity - packer->at);
-        memcpy(packer->bytes + packer->at, bytes, count);
+        ASSERT(count <= packer->capacity - packer->offset);
+        memcpy(packer->bytes + packer->offset, bytes, count);
     } else if (packer->mode == PACKER_READ) {
-        if (packer->error != NULL || count > packer->capacity - packer->at) {
+        if (packer->error != NULL || count > packer->capacity - packer->offset) {
             packer_fail(packer, "is truncated");
             memset(bytes, 0, count);
             return;
         }
-        memcpy(bytes, packer->bytes + packer->at, count);
+        memcpy(bytes, packer->bytes + packer->offset, count);
     }
-    packer->at += count;
+    packer->offset += count;
 }
 
 /* Returns the number in the bytes: the one that was read, else `value`. */

@@ -17,8 +17,8 @@ enum packer_mode { PACKER_COUNT, PACKER_WRITE, PACKER_READ, PACKER_HASH };
 struct packer {
     enum packer_mode mode;
     uint8_t *bytes;
-    size_t capacity, at; /* at: the bytes that were passed */
-    struct hash_state *hashing;
+    size_t capacity, offset; /* at: the bytes that were passed */
+    struct hash_state *hash_state;
     const char *error; /* the first one, in words; NULL: none */
 };
 

@@ -230,7 +230,7 @@ static bool read_record(struct ledger_follower *follower, const uint8_t *bytes, 
     entry->slices = slices;
     entry_pack_fields(&packer, entry, follower->slice_count);
     entry_pack_signatures(&packer, entry);
-    *used = packer.at;
+    *used = packer.offset;
     if (packer.error != NULL) {
         reject_entry(follower, packer.error);
         return false;

@@ -72,7 +72,7 @@ static void handle_job_end(struct member *member, const struct event *event,
         return; /* of an abandoned state fetch */
     }
     bool is_abandoned = job->is_abandoned;
-    job_end(job, event->kind, event->written != WRITE_OK);
+    job_end(job, event->kind, event->write_outcome != WRITE_OK);
     if (is_abandoned) {
         if (event->kind == EVENT_SUMMED) {
             member_handle_abandoned_sum(member);

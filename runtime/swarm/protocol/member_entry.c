@@ -5,7 +5,7 @@
 void member_entry_init(struct member *member, const struct hash *root) {
     ASSERT(!member->commit.is_pending && !member->proposal.is_current);
     member->outer.root = *root;
-    member->outer.durable = *root;
+    member->outer.durable_root = *root;
 }
 
 const struct entry *member_target_entry(const struct member *member) {
@@ -205,8 +205,8 @@ void member_handle_applied(struct member *member, const struct hash *root,
                            struct actions *actions) {
     ASSERT(member->commit.is_pending && !hash_is_zero(root));
     ASSERT(member->commit.entry.round >= member->outer.round);
-    member->outer =
-        (struct member_outer){.root = *root, .durable = *root, .round = member->commit.entry.round};
+    member->outer = (struct member_outer){
+        .root = *root, .durable_root = *root, .round = member->commit.entry.round};
     commit_clear(&member->commit);
     member_end_round(member);
     member_send_report(member, actions);

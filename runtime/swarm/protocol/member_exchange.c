@@ -9,7 +9,7 @@ static bool is_owner(const struct member *member, const struct slice_plan *plan)
 /* An owner always has its own contribution. */
 static uint64_t own_contribution_bit(const struct member *member, const struct slice_plan *plan) {
     bool has_own = is_owner(member, plan) && round_has_trained(&member->round);
-    return has_own ? plan->expected & seat_bit((uint32_t)member->round.seat) : 0;
+    return has_own ? plan->expected_seats & seat_bit((uint32_t)member->round.seat) : 0;
 }
 
 void member_clear_table(struct member *member) {
@@ -21,8 +21,8 @@ void member_clear_table(struct member *member) {
  * again. */
 static void drop_lost_contributions(struct member *member, uint32_t slice, uint64_t own) {
     const struct slice_report *report = &member->results.reports[slice];
-    ASSERT(report->has_result == 0 && (report->rejected & ~report->received) == 0);
-    SEATS_EACH(seat, report->received & ~report->rejected & ~own) {
+    ASSERT(report->has_result == 0 && (report->rejected_seats & ~report->received_seats) == 0);
+    SEATS_EACH(seat, report->received_seats & ~report->rejected_seats & ~own) {
         if (member_find_slot(&member->requests, (uint32_t)seat, slice) == NO_SLOT) {
             results_drop_contribution(&member->results, slice, (uint32_t)seat);
         }
@@ -54,7 +54,7 @@ static void copy_first_table(struct member *member, const struct round_table *ta
     size_t count = member->slice_count;
     memset(own_table->slices, 0, count * sizeof *own_table->slices);
     results_reset(&member->results, member->results.round, member->slice_count);
-    own_table->declared = table->declared;
+    own_table->declared_seats = table->declared_seats;
     memcpy(own_table->members, table->members, sizeof own_table->members);
     memcpy(own_table->hashes, table->hashes, SWARM_MEMBERS_MAX * count * sizeof(struct hash));
 }
@@ -91,7 +91,7 @@ void member_handle_contribution(struct member *member, const struct message *mes
     const struct slice_report *report = &member->results.reports[slice];
     int from = roster_find_seat(&member->round.open, &message->from);
     if (from == NO_SEAT || !is_owner(member, plan) || message->epoch != plan->epoch ||
-        report->has_result != 0 || seats_contain(report->received, (uint32_t)from)) {
+        report->has_result != 0 || seats_contain(report->received_seats, (uint32_t)from)) {
         return;
     }
     uint32_t seat = (uint32_t)from;
@@ -250,7 +250,8 @@ void member_handle_fetch(struct member *member, const struct message *message,
 
 static void start_sum(struct member *member, uint32_t slice, struct actions *actions) {
     const struct slice_report *report = &member->results.reports[slice];
-    struct member_job sum = {.slice = slice, .contributors = report->received & ~report->rejected};
+    struct member_job sum = {.slice = slice,
+                             .contributors = report->received_seats & ~report->rejected_seats};
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         sum.slots[seat] = (uint8_t)member_find_slot(&member->requests, seat, slice);
         ASSERT(!seats_contain(sum.contributors, seat) || (int)seat == member->round.seat ||
@@ -270,7 +271,7 @@ void member_start_next_sum(struct member *member, struct actions *actions) {
         const struct slice_plan *plan = &member->table.slices[s];
         const struct slice_report *report = &member->results.reports[s];
         if (is_owner(member, plan) && report->has_result == 0 &&
-            (plan->expected & ~report->received) == 0) {
+            (plan->expected_seats & ~report->received_seats) == 0) {
             start_sum(member, s, actions);
             return;
         }

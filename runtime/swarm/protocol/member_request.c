@@ -138,7 +138,7 @@ static bool is_contribution_awaited(const struct member *member, uint32_t seat, 
     uint32_t slice = member->requests.peers[seat].slots[slot] - 1;
     ASSERT(slice < member->slice_count);
     return !job_reads_slice(&member->job, slice) &&
-           !seats_contain(member->results.reports[slice].received, seat);
+           !seats_contain(member->results.reports[slice].received_seats, seat);
 }
 
 static bool has_open_request(const struct member *member, uint32_t seat) {
@@ -260,7 +260,7 @@ struct request_pass {
 static void request_contributions(struct member *member, struct request_pass *pass,
                                   uint32_t slice) {
     const struct slice_plan *plan = &member->table.slices[slice];
-    uint64_t missing = plan->expected & ~member->results.reports[slice].received;
+    uint64_t missing = plan->expected_seats & ~member->results.reports[slice].received_seats;
     ASSERT(member->round.is_open && pass->roster == &member->round.open);
     SEATS_EACH(left, missing & pass->ready & ~pass->full) {
         uint32_t seat = (uint32_t)left;

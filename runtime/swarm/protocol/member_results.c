@@ -59,24 +59,25 @@ void results_set_result(struct member_results *results, uint32_t slice,
 
 void results_add_contributions(struct member_results *results, uint32_t slice, uint64_t seats) {
     ASSERT(results->reports[slice].has_result == 0);
-    results->reports[slice].received |= seats;
+    results->reports[slice].received_seats |= seats;
 }
 
 void results_reject_contribution(struct member_results *results, uint32_t slice, uint32_t seat) {
     struct slice_report *report = &results->reports[slice];
-    ASSERT(seats_contain(report->received, seat) && !seats_contain(report->rejected, seat));
-    report->rejected |= seat_bit(seat);
+    ASSERT(seats_contain(report->received_seats, seat) &&
+           !seats_contain(report->rejected_seats, seat));
+    report->rejected_seats |= seat_bit(seat);
 }
 
 void results_drop_contribution(struct member_results *results, uint32_t slice, uint32_t seat) {
     ASSERT(results->reports[slice].has_result == 0);
-    results->reports[slice].received &= ~seat_bit(seat);
+    results->reports[slice].received_seats &= ~seat_bit(seat);
 }
 
 void results_keep_contributions(struct member_results *results, uint32_t slice, uint64_t seats) {
     ASSERT(results->reports[slice].has_result == 0);
-    results->reports[slice].received = seats;
-    results->reports[slice].rejected = 0;
+    results->reports[slice].received_seats = seats;
+    results->reports[slice].rejected_seats = 0;
 }
 
 void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat) {

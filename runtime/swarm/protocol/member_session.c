@@ -60,7 +60,7 @@ void member_send_report(struct member *member, struct actions *actions) {
         .number = ++session->report_number,
         .round = round_number(round),
         .root = member->outer.root,
-        .hash = member->outer.durable,
+        .hash = member->outer.durable_root,
         .version = member->table.version,
         .poll = session->poll,
         .unreachable = round->is_open ? member_unreachable_seats(session, &round->open) : 0,

@@ -57,10 +57,10 @@ struct member_results {           /* member_results.c */
     uint64_t *waiting_seats;      /* [slice_count]: seats that get the result once it is stored */
 };
 
-struct member_outer {    /* member_entry.c */
-    struct hash root;    /* current; zero during a state fetch */
-    struct hash durable; /* of the state on disk */
-    uint32_t round;      /* of the newest COMMIT applied or ROLLBACK accepted */
+struct member_outer {         /* member_entry.c */
+    struct hash root;         /* current; zero during a state fetch */
+    struct hash durable_root; /* of the state on disk */
+    uint32_t round;           /* of the newest COMMIT applied or ROLLBACK accepted */
 };
 
 struct member_vote { /* member_entry.c */

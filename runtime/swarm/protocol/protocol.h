@@ -65,14 +65,14 @@ struct timing_measured timing_quantiles(const struct timing_measured *members, u
 struct slice_plan {
     uint32_t owner; /* seat */
     uint32_t epoch;
-    uint64_t expected; /* seats */
+    uint64_t expected_seats; /* seats */
 };
 
 /* The tracker's assignment for the exchange of a round. */
 struct round_table {
     uint32_t round;
-    uint32_t version;  /* rises with every change; 0: no table yet */
-    uint64_t declared; /* seats whose declaration counts */
+    uint32_t version;        /* rises with every change; 0: no table yet */
+    uint64_t declared_seats; /* seats whose declaration counts */
     struct entry_member members[SWARM_MEMBERS_MAX];
     struct signature signatures[SWARM_MEMBERS_MAX]; /* of the declarations */
     struct slice_plan *slices;                      /* [slice_count] */
@@ -82,11 +82,11 @@ struct round_table {
 /* The progress of one member in one slice. */
 struct slice_report {
     uint32_t epoch;
-    uint32_t has_result;   /* 1: the member has the complete result of this epoch */
-    uint64_t received;     /* of an owner: seats whose contributions it has */
-    uint64_t rejected;     /* of an owner: seats of `received` whose bytes must not be added */
-    uint64_t contributors; /* to the result */
-    struct hash hash;      /* of the result */
+    uint32_t has_result;     /* 1: the member has the complete result of this epoch */
+    uint64_t received_seats; /* of an owner: seats whose contributions it has */
+    uint64_t rejected_seats; /* of an owner: seats of `received` whose bytes must not be added */
+    uint64_t contributors;   /* to the result */
+    struct hash hash;        /* of the result */
 };
 
 /* Every message repeats the sender's state, so that the next message replaces a lost one and a
@@ -158,9 +158,9 @@ struct tracker_record {
         struct identity id;
         uint32_t session;
     } members[SWARM_MEMBERS_MAX];
-    struct entry head;   /* the newest entry of any kind */
-    struct entry commit; /* the newest GENESIS, COMMIT or ROLLBACK: its root is current */
-    struct hash base;    /* the root that was current before `commit` */
+    struct entry head;     /* the newest entry of any kind */
+    struct entry commit;   /* the newest GENESIS, COMMIT or ROLLBACK: its root is current */
+    struct hash base_root; /* the root that was current before `commit` */
     struct round_table table;
 };
 
@@ -180,7 +180,7 @@ enum event_kind {
 
 struct event {
     enum event_kind kind;
-    enum write_outcome written;
+    enum write_outcome write_outcome;
     uint32_t round;
     uint32_t job;
     uint64_t tokens;
@@ -197,7 +197,7 @@ enum record_part {
     RECORD_SESSIONS = 1, /* next_session, members */
     RECORD_HEAD = 2,     /* head; also commit and base when head is a COMMIT or a ROLLBACK */
     RECORD_PLANS = 4,    /* table.round, version, slices */
-    RECORD_DECLARED = 8, /* table.declared, members, signatures, hashes */
+    RECORD_DECLARED = 8, /* table.declared_seats, members, signatures, hashes */
 };
 
 enum action_kind {

@@ -61,7 +61,7 @@ enum { VIEW_DERIVATION_BYTES = 512 };
 struct tracker_view_member {
     struct identity id;
     uint32_t session;
-    bool silent, leaving, has_declared, has_voted;
+    bool is_silent, is_leaving, has_declared, has_voted;
     bool is_current;      /* its outer state has the current root */
     int seat;             /* in the open round; -1: none */
     bool is_awaited;      /* the stage of the round cannot end before this member has answered */
@@ -70,10 +70,10 @@ struct tracker_view_member {
 };
 
 struct tracker_view {
-    const struct tracker_record *record; /* valid until the next step */
-    const char *stage;                   /* tracker_stage_name */
-    int64_t stage_ms, round_ms;          /* when they began */
-    int64_t last_progress_ms;            /* when the stage last made progress */
+    const struct tracker_record *record;    /* valid until the next step */
+    const char *stage;                      /* tracker_stage_name */
+    int64_t stage_began_ms, round_began_ms; /* when they began */
+    int64_t last_progress_ms;               /* when the stage last made progress */
     const char *awaited;      /* what the stage waits for, as "votes"; NULL between rounds */
     uint32_t present, needed; /* members that are ready or in the round, and the minimum of them */
     uint32_t slice_count;

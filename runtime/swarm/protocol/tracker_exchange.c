@@ -55,7 +55,7 @@ void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_m
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         tracker->exchange.holders[s] &= ~seat_bit((uint32_t)seat);
         tracker->exchange.holders[s] |= holder_bit(tracker, (uint32_t)seat, s);
-        reported += seats_count(report->slices[s].received) + report->slices[s].has_result;
+        reported += seats_count(report->slices[s].received_seats) + report->slices[s].has_result;
     }
     tracker_update_progress(report, reported, now_ms);
 }
@@ -105,7 +105,7 @@ static uint64_t received_contributions(const struct tracker *tracker, uint32_t o
     const struct slice_report *report = tracker_find_slice_report(tracker, owner, slice);
     uint32_t epoch = tracker->record.table.slices[slice].epoch;
     ASSERT(owner < tracker->record.head.seat_count && epoch <= SWARM_EPOCH_MAX);
-    return report != NULL && report->epoch == epoch ? report->received : 0;
+    return report != NULL && report->epoch == epoch ? report->received_seats : 0;
 }
 
 /* Decides about a live owner, at its lowest slice without a sum, if its exchange made no progress
@@ -117,13 +117,13 @@ static void check_owner_progress(struct tracker *tracker, struct recovery *recov
     ASSERT(seats_contain(recovery->live, plan->owner) &&
            !seats_contain(recovery->decided_owners, plan->owner));
     int64_t since_ms = tracker_member_in_seat(tracker, plan->owner)->report.progress_ms;
-    since_ms = since_ms > tracker->stage.begin_ms ? since_ms : tracker->stage.begin_ms;
+    since_ms = since_ms > tracker->stage.stage_began_ms ? since_ms : tracker->stage.stage_began_ms;
     recovery->decided_owners |= seat_bit(plan->owner);
     if (now_ms - since_ms < tracker->deadlines.timing.exchange_ms) {
         return;
     }
     uint64_t received = received_contributions(tracker, plan->owner, slice);
-    uint64_t missing = plan->expected & recovery->live & ~received;
+    uint64_t missing = plan->expected_seats & recovery->live & ~received;
     if (received == 0 || missing == 0) {
         recovery->replaced_owners |= seat_bit(plan->owner);
     } else {
@@ -177,14 +177,15 @@ static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *
     if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum the round is aborted */
         plan.owner = choose_owner(tracker, recovery, plan.owner);
         plan.epoch += 1;
-        plan.expected = tracker_weighted_seats(table, table->declared & recovery->live) &
-                        ~recovery->links.unreachable[plan.owner];
+        plan.expected_seats =
+            tracker_weighted_seats(table, table->declared_seats & recovery->live) &
+            ~recovery->links.unreachable[plan.owner];
     } else if (is_owner_live) {
         uint64_t received = received_contributions(tracker, plan.owner, slice);
         uint64_t lost = recovery->blocked[plan.owner] | recovery->links.unreachable[plan.owner];
-        plan.expected &= received | (recovery->live & ~lost);
+        plan.expected_seats &= received | (recovery->live & ~lost);
     }
-    ASSERT((plan.expected & ~table->declared) == 0);
+    ASSERT((plan.expected_seats & ~table->declared_seats) == 0);
     ASSERT(plan.epoch >= table->slices[slice].epoch && plan.epoch <= SWARM_EPOCH_MAX);
     return plan;
 }
@@ -218,7 +219,7 @@ static void send_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms
 /* No live seat made progress towards its vote for too long. */
 static bool is_vote_stalled(struct tracker *tracker, uint64_t live, int64_t now_ms) {
     ASSERT(tracker->stage.kind >= STAGE_EXCHANGE);
-    int64_t since_ms = tracker->stage.begin_ms;
+    int64_t since_ms = tracker->stage.stage_began_ms;
     SEATS_EACH(seat, live) {
         int64_t progress_ms = tracker_member_in_seat(tracker, (uint32_t)seat)->report.progress_ms;
         since_ms = progress_ms > since_ms ? progress_ms : since_ms;

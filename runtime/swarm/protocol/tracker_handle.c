@@ -20,7 +20,7 @@ void tracker_send(struct tracker *tracker, uint32_t row, struct message message,
 }
 
 void tracker_clear_last_sent(struct tracker_last_sent *last) {
-    last->wait_ms = 0;
+    last->resend_after_ms = 0;
 }
 
 /* Whether to send a message now: at once when it differs from the last one, otherwise again each
@@ -28,14 +28,15 @@ void tracker_clear_last_sent(struct tracker_last_sent *last) {
 static bool is_send_due(struct tracker_last_sent *last, const struct tracker_last_sent *next,
                         uint32_t first_wait_ms) {
     ASSERT(first_wait_ms > 0);
-    ASSERT(last->wait_ms <= RESEND_MAX_MS);
-    bool is_new = last->wait_ms == 0 || last->kind != next->kind || last->number != next->number;
-    if (!is_new && next->at_ms - last->at_ms < last->wait_ms) {
+    ASSERT(last->resend_after_ms <= RESEND_MAX_MS);
+    bool is_new =
+        last->resend_after_ms == 0 || last->kind != next->kind || last->number != next->number;
+    if (!is_new && next->sent_ms - last->sent_ms < last->resend_after_ms) {
         return false;
     }
-    uint32_t wait_ms = is_new ? first_wait_ms : 2 * last->wait_ms;
+    uint32_t wait_ms = is_new ? first_wait_ms : 2 * last->resend_after_ms;
     *last = *next;
-    last->wait_ms = wait_ms < RESEND_MAX_MS ? wait_ms : RESEND_MAX_MS;
+    last->resend_after_ms = wait_ms < RESEND_MAX_MS ? wait_ms : RESEND_MAX_MS;
     return true;
 }
 
@@ -102,7 +103,7 @@ static struct message next_message(const struct tracker *tracker, uint32_t row) 
     if (!hash_equal(&member->report.root, &record->commit.root)) {
         message.kind = MESSAGE_ENTRY;
         message.entry = &record->commit;
-        message.root = record->base;
+        message.root = record->base_root;
     } else if (record->head.kind == ENTRY_OPEN) {
         message = next_round_message(tracker, row);
     } else if (member->report.round == record->head.round) {
@@ -133,7 +134,7 @@ void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
     ASSERT(tracker->writer.parts == 0);
     struct message message = next_message(tracker, row);
     const struct tracker_last_sent next = {
-        .kind = message.kind, .number = message_number(&message), .at_ms = now_ms};
+        .kind = message.kind, .number = message_number(&message), .sent_ms = now_ms};
     if (message.kind != MESSAGE_KINDS && is_send_due(&tracker->members[row].last_sent, &next,
                                                      tracker->deadlines.timing.silence_ms)) {
         tracker_send(tracker, row, message, actions);
@@ -208,7 +209,7 @@ void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actio
     const struct tracker_stage *stage = &tracker->stage;
     int64_t timeout_ms = tracker->deadlines.timing.exchange_ms;
     ASSERT(tracker->record.head.kind != ENTRY_OPEN && !tracker->exchange.is_poll_open);
-    bool has_waited = now_ms - stage->begin_ms >= timeout_ms;
+    bool has_waited = now_ms - stage->stage_began_ms >= timeout_ms;
     bool is_state_lost = now_ms - stage->last_current_ms >= timeout_ms;
     uint32_t outdated = 0; /* connected members that still need the last state */
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {

@@ -87,7 +87,7 @@ void tracker_register_start(struct tracker *tracker, uint32_t row, const struct 
         .last_message_ms = now_ms,
         .is_silent = true, /* until its session is durable */
         .waited_ms = is_known ? member->waited_ms : 0,
-        .report = {.durable = hello->root, .slices = member->report.slices}};
+        .report = {.durable_root = hello->root, .slices = member->report.slices}};
     if (tracker->seats.seat_of_row[row] != NO_SEAT) {
         tracker_clear_holder(tracker, (uint32_t)tracker->seats.seat_of_row[row]);
     }
@@ -177,7 +177,7 @@ bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct me
     ASSERT(report->slices != message->reports);
     report->number = message->number;
     report->root = message->root;
-    report->durable = message->hash;
+    report->durable_root = message->hash;
     report->round = message->round;
     report->poll = message->poll;
     report->version = message->version;
@@ -191,8 +191,8 @@ bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct me
 }
 
 void tracker_update_progress(struct tracker_report *report, uint64_t reported, int64_t now_ms) {
-    if (reported != report->reported) {
-        report->reported = reported;
+    if (reported != report->report_count) {
+        report->report_count = reported;
         report->progress_ms = now_ms;
     }
 }

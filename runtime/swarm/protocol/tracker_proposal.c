@@ -29,7 +29,7 @@ void tracker_fill_proposal_slice(struct tracker *tracker, uint32_t slice, uint64
                                  .end = end,
                                  .owner = owner,
                                  .epoch = report->epoch,
-                                 .contributors = report->contributors & table->declared,
+                                 .contributors = report->contributors & table->declared_seats,
                                  .hash = report->hash};
     line->end = end < settings->parameter_count ? end : settings->parameter_count;
     SEATS_EACH(seat, line->contributors) {

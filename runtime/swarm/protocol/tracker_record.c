@@ -119,7 +119,7 @@ static void complete_head(struct tracker *tracker, const struct event *event) {
         next->head.signatures[0].signature = event->signature;
     }
     if (next->head.kind == ENTRY_COMMIT || next->head.kind == ENTRY_ROLLBACK) {
-        next->base = tracker->record.commit.root;
+        next->base_root = tracker->record.commit.root;
         next->commit = next->head;
         tracker_add_rollback_state(&tracker->rollback, &next->head);
     }
@@ -135,8 +135,8 @@ uint32_t tracker_end_write(struct tracker *tracker, const struct event *event) {
     ASSERT(parts != 0 && !writer->is_backing_off);
     writer->parts = 0;
     writer->pending_row = 0;
-    if (event->written != WRITE_OK) {
-        writer->is_fenced = event->written == WRITE_FENCED;
+    if (event->write_outcome != WRITE_OK) {
+        writer->is_fenced = event->write_outcome == WRITE_FENCED;
         writer->is_backing_off = true;
         if (pending_row > 0) {
             tracker_reject_start(tracker, pending_row - 1);

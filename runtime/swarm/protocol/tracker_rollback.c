@@ -38,7 +38,7 @@ static uint32_t find_available_state(const struct tracker *tracker) {
     uint32_t best = rollback->count;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
-        uint32_t at = find_state(rollback, &member->report.durable);
+        uint32_t at = find_state(rollback, &member->report.durable_root);
         if (!member->is_silent && at < rollback->count && (best == rollback->count || at > best)) {
             best = at;
         }

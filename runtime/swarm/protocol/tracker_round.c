@@ -26,7 +26,7 @@ static bool is_applying(const struct tracker *tracker, uint32_t row) {
 static bool is_fetching_results(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
     return tracker->seats.seat_of_row[row] == NO_SEAT && tracker_has_state(member) &&
-           hash_equal(&member->report.root, &tracker->record.base);
+           hash_equal(&member->report.root, &tracker->record.base_root);
 }
 
 /* How long a round waits for a joiner that fetches results. With few members the exchange can be
@@ -122,7 +122,7 @@ static struct readiness count_ready(const struct tracker *tracker) {
 static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct swarm_timing *timing = &tracker->deadlines.timing;
-    int64_t waited_ms = now_ms - tracker->stage.begin_ms;
+    int64_t waited_ms = now_ms - tracker->stage.stage_began_ms;
     uint32_t staying = count_staying_members(tracker);
     tracker_add_wait_times(tracker, now_ms);
     const struct readiness count = count_ready(tracker);
@@ -173,7 +173,7 @@ static void advance_train_stage(struct tracker *tracker, int64_t now_ms, struct 
         declared |= has_declared ? seat_bit(seat) : 0;
     }
     ASSERT((declared & ~live) == 0 && tracker->stage.kind == STAGE_TRAIN);
-    int64_t waited_ms = now_ms - tracker->stage.round_ms;
+    int64_t waited_ms = now_ms - tracker->stage.round_began_ms;
     bool is_late = waited_ms >= (int64_t)timing->train_ms + timing->silence_ms;
     if ((declared == live || is_late) && seats_count(declared) >= entry_quorum(seat_count)) {
         tracker_write_table(tracker, actions);
@@ -201,7 +201,7 @@ static bool is_round_lost(struct tracker *tracker, int64_t now_ms) {
     }
     if (seats_count(tracker_live_seats(tracker)) >= quorum) {
         stage_mark_quorum(&tracker->stage, now_ms);
-        return now_ms - stage->round_ms >= tracker->deadlines.timing.round_ms;
+        return now_ms - stage->round_began_ms >= tracker->deadlines.timing.round_ms;
     }
     return settings->shrink_after_ms > 0 &&
            now_ms - stage->last_quorum_ms >= settings->shrink_after_ms;

@@ -13,8 +13,8 @@ static const uint8_t NEXT_STAGES[] = {[STAGE_READY] = 1 << STAGE_READY | 1 << ST
 void stage_init(struct tracker_stage *stage, const struct tracker_record *record, int64_t now_ms) {
     *stage = (struct tracker_stage){.kind = STAGE_READY,
                                     .last_event_ms = now_ms,
-                                    .begin_ms = now_ms,
-                                    .round_ms = now_ms,
+                                    .stage_began_ms = now_ms,
+                                    .round_began_ms = now_ms,
                                     .last_quorum_ms = now_ms,
                                     .last_current_ms = now_ms,
                                     .joiner_wait_counted_ms = now_ms};
@@ -33,9 +33,9 @@ int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_
     if (gap_ms <= GAP_HEARTBEATS * heartbeat_ms) {
         return 0;
     }
-    stage->begin_ms += gap_ms;
+    stage->stage_began_ms += gap_ms;
     stage->joiner_wait_counted_ms += gap_ms;
-    stage->round_ms += gap_ms;
+    stage->round_began_ms += gap_ms;
     stage->last_quorum_ms += gap_ms;
     stage->last_current_ms += gap_ms;
     return gap_ms;
@@ -46,10 +46,10 @@ void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, 
     ASSERT((NEXT_STAGES[stage->kind] >> kind & 1) != 0);
     ASSERT((tracker->record.head.kind == ENTRY_OPEN) == (kind != STAGE_READY));
     stage->kind = kind;
-    stage->begin_ms = now_ms;
+    stage->stage_began_ms = now_ms;
     stage->joiner_wait_counted_ms = now_ms;
     if (kind == STAGE_TRAIN) {
-        stage->round_ms = now_ms;
+        stage->round_began_ms = now_ms;
         stage->last_quorum_ms = now_ms;
     } else if (kind == STAGE_READY) {
         stage->last_current_ms = now_ms;

@@ -19,8 +19,8 @@ enum tracker_stage_kind {
 struct tracker_stage { /* tracker_stage.c */
     enum tracker_stage_kind kind;
     int64_t last_event_ms;
-    int64_t begin_ms;               /* of the stage */
-    int64_t round_ms;               /* when the round was opened */
+    int64_t stage_began_ms;         /* of the stage */
+    int64_t round_began_ms;         /* when the round was opened */
     int64_t last_quorum_ms;         /* when a quorum was last connected */
     int64_t last_current_ms;        /* when a member was last known to have the current state */
     int64_t joiner_wait_counted_ms; /* the members' waited_ms are counted up to this time */
@@ -82,21 +82,21 @@ struct tracker_seats {                  /* tracker_members.c */
 struct tracker_last_sent { /* tracker_handle.c */
     enum message_kind kind;
     uint64_t number; /* of the entry's hash, the table's version, the poll or the proposal */
-    int64_t at_ms;
-    uint32_t wait_ms; /* 0: none was sent */
+    int64_t sent_ms;
+    uint32_t resend_after_ms; /* 0: none was sent */
 };
 
 /* The newest report of a member. */
 struct tracker_report { /* tracker_members.c */
     uint64_t number;
-    uint32_t poll;        /* the newest that it answered */
-    uint32_t round;       /* of `slices` */
-    uint32_t version;     /* of the table that it has */
-    uint64_t unreachable; /* rows that it could not connect to in its last round */
-    uint64_t reported;    /* results and contributions in its reports of the open round */
-    int64_t progress_ms;  /* when `reported` last changed */
-    struct hash root;     /* zero during a state fetch */
-    struct hash durable;  /* of the state on its disk */
+    uint32_t poll;            /* the newest that it answered */
+    uint32_t round;           /* of `slices` */
+    uint32_t version;         /* of the table that it has */
+    uint64_t unreachable;     /* rows that it could not connect to in its last round */
+    uint64_t report_count;    /* results and contributions in its reports of the open round */
+    int64_t progress_ms;      /* when `reported` last changed */
+    struct hash root;         /* zero during a state fetch */
+    struct hash durable_root; /* of the state on its disk */
     struct timing_measured measured;
     struct slice_report *slices; /* [slice_count] */
 };

@@ -133,7 +133,7 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
     SEATS_EACH(seat, seats) {
         weighted |= table->members[seat].weight > 0 ? seat_bit(seat) : 0;
     }
-    ASSERT((weighted & ~table->declared) == 0);
+    ASSERT((weighted & ~table->declared_seats) == 0);
     return weighted;
 }
 
@@ -153,13 +153,13 @@ static struct entry_member weight_of_seat(struct tracker *tracker, uint32_t seat
 
 /* The declarations of live seats. */
 static void fill_declarations(struct tracker *tracker, struct round_table *table) {
-    table->declared = 0;
+    table->declared_seats = 0;
     memset(table->members, 0, sizeof table->members);
     memset(table->signatures, 0, sizeof table->signatures);
     SEATS_EACH(seat, tracker_live_seats(tracker)) {
         const struct tracker_member *member = tracker_member_in_seat(tracker, (uint32_t)seat);
         if (member->has_declared) {
-            table->declared |= seat_bit(seat);
+            table->declared_seats |= seat_bit(seat);
             table->members[seat] = weight_of_seat(tracker, (uint32_t)seat);
             table->signatures[seat] = member->declaration;
         }
@@ -170,19 +170,19 @@ static void fill_plans(const struct tracker *tracker, struct round_table *table)
     uint64_t rates[SWARM_MEMBERS_MAX];
     uint32_t counts[SWARM_MEMBERS_MAX];
     struct tracker_links links;
-    tracker_links(tracker, table->declared, &links);
+    tracker_links(tracker, table->declared_seats, &links);
     tracker_upload_rates(tracker, links.owner_candidates, rates);
     divide_slices(tracker->settings.slice_count, rates, counts);
-    uint64_t expected = tracker_weighted_seats(table, table->declared);
+    uint64_t expected = tracker_weighted_seats(table, table->declared_seats);
     uint32_t owner = 0;
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         while (counts[owner] == 0) {
             owner++;
         }
         counts[owner] -= 1;
-        ASSERT(seats_contain(table->declared, owner));
-        table->slices[s] =
-            (struct slice_plan){.owner = owner, .expected = expected & ~links.unreachable[owner]};
+        ASSERT(seats_contain(table->declared_seats, owner));
+        table->slices[s] = (struct slice_plan){
+            .owner = owner, .expected_seats = expected & ~links.unreachable[owner]};
     }
 }
 

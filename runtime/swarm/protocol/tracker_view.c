@@ -82,7 +82,8 @@ static void fill_member(const struct tracker *tracker, uint32_t row,
                           [STAGE_TRAIN] = !member->has_declared,
                           [STAGE_EXCHANGE] = missing > 0,
                           [STAGE_VOTE] = !member->has_voted};
-    member->is_awaited = member->seat != NO_SEAT && !member->silent && lacks[tracker->stage.kind];
+    member->is_awaited =
+        member->seat != NO_SEAT && !member->is_silent && lacks[tracker->stage.kind];
 }
 
 /* The number of members that the stage has and needs, and the time of its last progress. */
@@ -95,12 +96,12 @@ static void fill_round(const struct tracker *tracker, struct tracker_view *view)
     uint32_t quorum = seats == 0 ? 1 : entry_quorum(seats);
     uint32_t members_min = tracker->settings.members_min;
     view->awaited = AWAITED[tracker->stage.kind];
-    view->last_progress_ms = tracker->stage.begin_ms;
+    view->last_progress_ms = tracker->stage.stage_began_ms;
     view->present = 0;
     for (uint32_t row = 0; row < view->member_count; row++) {
         const struct tracker_view_member *member = &view->members[row];
         int64_t progress_ms = tracker->members[row].report.progress_ms;
-        view->present += !member->silent && !member->leaving && member->is_current;
+        view->present += !member->is_silent && !member->is_leaving && member->is_current;
         view->last_progress_ms =
             has_table(tracker) && member->seat != NO_SEAT && progress_ms > view->last_progress_ms
                 ? progress_ms
@@ -119,8 +120,8 @@ void tracker_read_view(const struct tracker *tracker, struct tracker_view *view)
     ASSERT(record->member_count <= SWARM_MEMBERS_MAX);
     view->record = record;
     view->stage = tracker_stage_name(tracker);
-    view->stage_ms = tracker->stage.begin_ms;
-    view->round_ms = tracker->stage.round_ms;
+    view->stage_began_ms = tracker->stage.stage_began_ms;
+    view->round_began_ms = tracker->stage.round_began_ms;
     view->timing = *tracker_timing(tracker);
     struct text text = text_over(view->derivation, sizeof view->derivation);
     describe_deadlines(tracker, &view->timing, &text);
@@ -130,8 +131,8 @@ void tracker_read_view(const struct tracker *tracker, struct tracker_view *view)
         view->members[row] = (struct tracker_view_member){
             .id = record->members[row].id,
             .session = record->members[row].session,
-            .silent = member->is_silent,
-            .leaving = member->is_leaving,
+            .is_silent = member->is_silent,
+            .is_leaving = member->is_leaving,
             .has_declared = tracker->stage.kind != STAGE_READY && member->has_declared,
             .has_voted = tracker->stage.kind == STAGE_VOTE && member->vote.has_arrived,
             .is_current = hash_equal(&member->report.root, &record->commit.root),

@@ -46,7 +46,7 @@ static void write_head(const struct result_files *files, const struct entry *ent
         uint64_t bytes = slices_range(&files->slices, s).bytes;
         pack_line(&pack, &line, &bytes);
     }
-    struct hash hash = hash_of(files->head, pack.at);
+    struct hash hash = hash_of(files->head, pack.offset);
     pack_bytes(&pack, hash.bytes, HASH_BYTES);
 }
 

@@ -46,7 +46,7 @@ static void pack_table(struct packer *packer, struct member_table *table) {
 size_t address_book_write(const struct member_table *table, uint8_t *bytes) {
     struct packer packer = packer_begin_write(bytes, ADDRESS_BOOK_BYTES_MAX);
     pack_table(&packer, (struct member_table *)(uintptr_t)table); /* writing changes nothing */
-    return packer.at;
+    return packer.offset;
 }
 
 const char *address_book_read(const uint8_t *bytes, size_t count, struct member_table *table) {

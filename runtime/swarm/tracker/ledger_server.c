@@ -39,7 +39,7 @@ static bool send_records(struct tracker_loop *loop, const struct tracker_guest *
     const uint64_t first = guest->ledger.first;
     struct fault fault;
     size_t count = 0;
-    for (uint64_t index = first; index < store->count; index++) {
+    for (uint64_t index = first; index < store->entry_count; index++) {
         if (ledger_store_read(store, index, entry->slices, loop->shape.slice_count, entry,
                               &fault) != OK ||
             entry_record_bytes(entry) > FRAME_PAYLOAD_MAX - count) {

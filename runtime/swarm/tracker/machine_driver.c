@@ -109,15 +109,15 @@ static bool write_action(struct tracker_loop *loop, const struct action *action,
     ASSERT(!driver->is_retrying);
     crash_point(loop, CRASH_BEFORE, id);
     tracker_durable_write(&driver->durable, action, event, &driver->fault);
-    if (event->written == WRITE_FAILED) {
+    if (event->write_outcome == WRITE_FAILED) {
         log_failure(driver, tracker_now_ms());
         driver->is_retrying = true;
         driver->retry_ms = tracker_now_ms() + RETRY_MS;
         return false;
     }
-    driver->is_fenced |= event->written == WRITE_FENCED;
+    driver->is_fenced |= event->write_outcome == WRITE_FENCED;
     driver->logged_ms = 0;
-    if (event->written == WRITE_OK && action->entry != NULL) {
+    if (event->write_outcome == WRITE_OK && action->entry != NULL) {
         entry_copy(&driver->newest, &driver->durable.entry);
         log_entry(&driver->newest);
     }
@@ -162,7 +162,7 @@ void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
 }
 
 void machine_driver_retry(struct tracker_loop *loop, int64_t now_ms) {
-    const struct event failed = {.kind = EVENT_WRITTEN, .written = WRITE_FAILED};
+    const struct event failed = {.kind = EVENT_WRITTEN, .write_outcome = WRITE_FAILED};
     if (loop->driver->is_retrying && now_ms >= loop->driver->retry_ms) {
         loop->driver->is_retrying = false;
         machine_driver_step(loop, &failed);

@@ -58,7 +58,7 @@ static enum status recall_hashes(struct tracker_durable *durable, struct tracker
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         struct hash *hashes = record->table.hashes + (size_t)seat * durable->slice_count;
         size_t count = bytes;
-        if ((record->table.declared >> seat & 1) == 0) {
+        if ((record->table.declared_seats >> seat & 1) == 0) {
             continue;
         }
         TRY(ledger_store_read_promise(&durable->store, hashes_name(seat, name), hashes, bytes,
@@ -99,19 +99,19 @@ static enum status recall_commit(struct tracker_durable *durable, struct tracker
                                  struct fault *fault) {
     struct ledger_store *store = &durable->store;
     struct entry *commit = &record->commit;
-    uint64_t number = store->count;
+    uint64_t number = store->entry_count;
     enum status status = OK;
     do {
         status =
             ledger_store_read(store, --number, commit->slices, durable->slice_count, commit, fault);
-        if (status == OK && number == store->count - 1) {
+        if (status == OK && number == store->entry_count - 1) {
             entry_copy(&record->head, commit);
         }
     } while (status == OK && number > 0 && !has_new_root(commit));
     if (status == OK && number > 0) {
         status = ledger_store_read(store, number - 1, durable->entry.slices, durable->slice_count,
                                    &durable->entry, fault);
-        record->base = durable->entry.root;
+        record->base_root = durable->entry.root;
     }
     return status;
 }
@@ -122,7 +122,7 @@ enum status tracker_durable_replay(struct tracker_durable *durable, struct track
     struct entry *entry = &durable->entry;
     uint64_t numbers[ROLLBACK_STATES_MAX];
     uint32_t count = 0;
-    for (uint64_t number = store->count; number > 0 && count < ROLLBACK_STATES_MAX;) {
+    for (uint64_t number = store->entry_count; number > 0 && count < ROLLBACK_STATES_MAX;) {
         TRY(ledger_store_read(store, --number, entry->slices, durable->slice_count, entry, fault));
         if (has_new_root(entry)) {
             numbers[count++] = number;
@@ -175,7 +175,7 @@ static enum status write_genesis(struct tracker_durable *durable,
 static enum status recall(struct tracker_durable *durable, const struct durable_options *options,
                           struct tracker_record *record, struct fault *fault) {
     TRY(ledger_store_count_start(&durable->store, &durable->incarnation, fault));
-    if (durable->store.count == 0) {
+    if (durable->store.entry_count == 0) {
         TRY(write_genesis(durable, options, fault));
     }
     TRY(check_swarm(durable, options, fault));
@@ -253,7 +253,7 @@ static uint32_t list_promises(struct tracker_durable *durable, const struct trac
     }
     bool is_new = table->version > 0 && table->round != durable->hashes_round;
     for (uint32_t seat = 0; is_new && seat < SWARM_MEMBERS_MAX; seat++) {
-        if ((table->declared >> seat & 1) != 0) {
+        if ((table->declared_seats >> seat & 1) != 0) {
             promises[count++] = (struct store_promise){
                 hashes_name(seat, names[seat]), table->hashes + (size_t)seat * durable->slice_count,
                 durable->slice_count * sizeof(struct hash)};
@@ -267,7 +267,7 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
     struct store_promise promises[PROMISES_MAX];
     char names[SWARM_MEMBERS_MAX][HASHES_NAME_BYTES];
     const struct tracker_record *record = action->record;
-    *event = (struct event){.kind = EVENT_WRITTEN, .written = WRITE_FAILED};
+    *event = (struct event){.kind = EVENT_WRITTEN, .write_outcome = WRITE_FAILED};
     const char *error = action->entry == NULL ? NULL : complete(durable, action->entry);
     if (error != NULL) {
         fault_set(fault, STATUS_FAILED, durable->store.path, NULL, "the entry of round %u %s",
@@ -279,8 +279,8 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
                                             .promises = promises,
                                             .promise_count =
                                                 list_promises(durable, record, promises, names)};
-    event->written = ledger_store_write(&durable->store, &write, fault);
-    if (event->written != WRITE_OK) {
+    event->write_outcome = ledger_store_write(&durable->store, &write, fault);
+    if (event->write_outcome != WRITE_OK) {
         return;
     }
     mark_stored(&durable->members);

@@ -65,7 +65,7 @@ static enum status copy_entries(const struct tracker_import *import, struct regi
         }
     }
     ledger_source_close(source);
-    return status == OK && store->count == 0
+    return status == OK && store->entry_count == 0
                ? fault_set(fault, STATUS_INPUT, import->from, OTHER_COPY, "has no entries")
                : status;
 }
@@ -90,7 +90,7 @@ static enum status fill(const struct tracker_import *import, const char *path,
     if (status == OK) {
         status = set_counts(imported, region, &store, fault);
     }
-    *entry_count = store.count;
+    *entry_count = store.entry_count;
     ledger_store_close(&store);
     return status;
 }
@@ -101,10 +101,11 @@ static enum status check_empty(const char *path, struct fault *fault) {
     struct ledger_store store;
     enum status status = ledger_store_open(path, &region, &store, fault);
     if (status == OK) {
-        status = store.count == 0 ? OK
-                                  : fault_set(fault, STATUS_INPUT, path, "start without --ledger",
-                                              "already has a ledger of %llu entries",
-                                              (unsigned long long)store.count);
+        status = store.entry_count == 0
+                     ? OK
+                     : fault_set(fault, STATUS_INPUT, path, "start without --ledger",
+                                 "already has a ledger of %llu entries",
+                                 (unsigned long long)store.entry_count);
         ledger_store_close(&store);
     }
     region_finish(&region);
@@ -144,7 +145,7 @@ enum status tracker_store_has_entries(const char *path, bool *has, struct fault 
     }
     enum status status = ledger_store_open(path, &region, &store, fault);
     if (status == OK) {
-        *has = store.count > 0;
+        *has = store.entry_count > 0;
         ledger_store_close(&store);
     }
     region_finish(&region);

@@ -30,9 +30,9 @@ static void pack_members(struct packer *packer, struct tracker_record *record) {
 }
 
 static void pack_declared(struct packer *packer, struct round_table *table) {
-    pack_u64(packer, &table->declared);
+    pack_u64(packer, &table->declared_seats);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        if ((table->declared >> seat & 1) != 0) {
+        if ((table->declared_seats >> seat & 1) != 0) {
             pack_u64(packer, &table->members[seat].tokens);
             pack_u64(packer, &table->members[seat].weight);
             pack_bytes(packer, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
@@ -46,7 +46,7 @@ static void pack_plans(struct packer *packer, struct round_table *table, uint32_
         struct slice_plan *plan = &table->slices[s];
         pack_u32(packer, &plan->owner);
         pack_u32(packer, &plan->epoch);
-        pack_u64(packer, &plan->expected);
+        pack_u64(packer, &plan->expected_seats);
         if (plan->owner >= SWARM_MEMBERS_MAX) {
             packer_fail(packer, "has an owner that is not a seat");
         }
@@ -76,14 +76,14 @@ static struct tracker_record *unchanged(const struct tracker_record *record) {
 size_t record_write_members(const struct tracker_record *record, uint8_t *bytes) {
     struct packer packer = packer_begin_write(bytes, RECORD_MEMBERS_MAX);
     pack_members(&packer, unchanged(record));
-    return packer.at;
+    return packer.offset;
 }
 
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
                           uint8_t *bytes) {
     struct packer packer = packer_begin_write(bytes, record_table_max(slice_count));
     pack_table(&packer, unchanged(record), slice_count);
-    return packer.at;
+    return packer.offset;
 }
 
 const char *record_read_members(const uint8_t *bytes, size_t count, struct tracker_record *record) {
@@ -98,7 +98,7 @@ const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice
     struct packer packer = packer_begin_read(bytes, count);
     memset(record->table.members, 0, sizeof record->table.members);
     memset(record->table.signatures, 0, sizeof record->table.signatures);
-    record->table.declared = 0;
+    record->table.declared_seats = 0;
     pack_table(&packer, record, slice_count);
     return packer_end(&packer);
 }

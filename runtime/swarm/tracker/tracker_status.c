@@ -26,11 +26,11 @@ static void add_round(const struct tracker_loop *loop, const struct tracker_view
     const struct entry *head = &view->record->head;
     json_add_u64(json, "round", head->round);
     json_add_text(json, "stage", view->stage);
-    json_add_fixed(json, "stage_s", seconds_since(view->stage_ms), 3);
-    json_add_fixed(json, "round_s", seconds_since(view->round_ms), 3);
+    json_add_fixed(json, "stage_s", seconds_since(view->stage_began_ms), 3);
+    json_add_fixed(json, "round_s", seconds_since(view->round_began_ms), 3);
     json_add_u64(json, "commits", head->commits);
     json_add_u64(json, "commits_max", loop->options.settings.commits_max);
-    json_add_u64(json, "entries", loop->driver->durable.store.count);
+    json_add_u64(json, "entries", loop->driver->durable.store.entry_count);
     json_add_u64(json, "slices", view->slice_count);
     json_add_hex(json, "root", view->record->commit.root.bytes, HASH_BYTES);
     json_add_hex(json, "head", head->hash.bytes, HASH_BYTES);
@@ -110,7 +110,7 @@ static void add_measured(const struct timing_measured *measured, struct json_wri
 
 static void add_member(const struct tracker_view *view, const struct admitted_member *member,
                        struct json_writer *json) {
-    const struct tracker_view_member none = {.silent = 1, .seat = -1};
+    const struct tracker_view_member none = {.is_silent = 1, .seat = -1};
     const struct tracker_view_member *seen = view_of(view, member);
     seen = seen == NULL ? &none : seen;
     json_begin_object(json, NULL);
@@ -119,8 +119,8 @@ static void add_member(const struct tracker_view *view, const struct admitted_me
     json_add_text(json, "address", member->address);
     json_add_bool(json, "reached", member->is_reachable);
     json_add_u64(json, "session", seen->session);
-    json_add_bool(json, "silent", seen->silent);
-    json_add_bool(json, "leaving", seen->leaving);
+    json_add_bool(json, "silent", seen->is_silent);
+    json_add_bool(json, "leaving", seen->is_leaving);
     if (member->last_received_ms == 0) {
         json_add_null(json, "heard_s");
     } else {

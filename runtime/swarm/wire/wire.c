@@ -241,11 +241,11 @@ size_t wire_write_message(const struct wire_shape *shape, const struct message *
     struct packer counting = packer_begin_count();
     pack_message(&counting, shape, unconst, &parts, 0);
     struct packer writing = packer_begin_write(payload, capacity);
-    pack_message(&writing, shape, unconst, &parts, (uint32_t)counting.at);
-    ASSERT(writing.error == NULL && writing.at == counting.at);
+    pack_message(&writing, shape, unconst, &parts, (uint32_t)counting.offset);
+    ASSERT(writing.error == NULL && writing.offset == counting.offset);
     ASSERT(bulk_bytes <= FRAME_PAYLOAD_MAX);
-    *frame = make_header(message, writing.at + bulk_bytes);
-    return writing.at;
+    *frame = make_header(message, writing.offset + bulk_bytes);
+    return writing.offset;
 }
 
 static const char *read_header(const struct wire_shape *shape, const struct frame *frame,

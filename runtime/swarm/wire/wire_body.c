@@ -75,7 +75,7 @@ void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, str
 static void pack_seats(struct packer *pack, struct round_table *table) {
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         struct entry_member *member = &table->members[seat];
-        if ((table->declared >> seat & 1) == 0) {
+        if ((table->declared_seats >> seat & 1) == 0) {
             continue;
         }
         pack_u64(pack, &member->tokens);
@@ -92,9 +92,9 @@ static void pack_plans(struct packer *pack, const struct wire_shape *shape,
     for (uint32_t i = 0; i < shape->slice_count; i++) {
         pack_uint(pack, &plans[i].owner, 1);
         pack_uint(pack, &plans[i].epoch, 2);
-        pack_u64(pack, &plans[i].expected);
+        pack_u64(pack, &plans[i].expected_seats);
         if (plans[i].owner >= shape->members_max ||
-            wire_has_unknown_seats(shape, plans[i].expected)) {
+            wire_has_unknown_seats(shape, plans[i].expected_seats)) {
             packer_fail(pack, "has a slice with seats beyond the swarm's");
         }
     }
@@ -105,12 +105,12 @@ void wire_pack_table(struct packer *pack, const struct wire_shape *shape,
     bool reads = pack->mode == PACKER_READ;
     size_t bytes = shape->slice_count * sizeof(struct hash);
     pack_u32(pack, &table->version);
-    pack_u64(pack, &table->declared);
-    if (table->version == 0 || wire_has_unknown_seats(shape, table->declared)) {
+    pack_u64(pack, &table->declared_seats);
+    if (table->version == 0 || wire_has_unknown_seats(shape, table->declared_seats)) {
         packer_fail(pack, "has version 0, or declares seats beyond the swarm's");
     }
     if (reads) {
-        table->declared = pack->error == NULL ? table->declared : 0;
+        table->declared_seats = pack->error == NULL ? table->declared_seats : 0;
         memset(table->members, 0, sizeof table->members);
         memset(table->signatures, 0, sizeof table->signatures);
     }
@@ -118,7 +118,7 @@ void wire_pack_table(struct packer *pack, const struct wire_shape *shape,
     pack_plans(pack, shape, table->slices);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         struct hash *hashes = table->hashes + (size_t)seat * shape->slice_count;
-        if ((table->declared >> seat & 1) != 0) {
+        if ((table->declared_seats >> seat & 1) != 0) {
             pack_bytes(pack, hashes, bytes);
         } else if (reads) {
             memset(hashes, 0, bytes);
@@ -130,7 +130,7 @@ enum code { CODE_ZERO, CODE_REPEATED, CODE_FULL, CODE_MASK };
 
 /* The values that the rows of a report gave last. */
 struct last_values {
-    uint64_t epoch, received, contributors;
+    uint64_t epoch, received_seats, contributors;
 };
 
 enum mark {
@@ -151,10 +151,10 @@ static uint32_t value_code(uint64_t value, uint64_t last) {
 static uint32_t row_marks(const struct slice_report *row, const struct last_values *last) {
     uint32_t marks = row->has_result != 0 ? MARK_RESULT : 0;
     marks |= value_code(row->epoch, last->epoch) << MARK_EPOCH_SHIFT;
-    marks |= value_code(row->received, last->received) << MARK_RECEIVED_SHIFT;
+    marks |= value_code(row->received_seats, last->received_seats) << MARK_RECEIVED_SHIFT;
     marks |= value_code(row->has_result != 0 ? row->contributors : 0, last->contributors)
              << MARK_CONTRIBUTORS_SHIFT;
-    return marks | (row->rejected != 0 ? MARK_REJECTED : 0);
+    return marks | (row->rejected_seats != 0 ? MARK_REJECTED : 0);
 }
 
 /* Reads or writes a value of `bytes` bytes and returns it. */
@@ -195,20 +195,22 @@ static void pack_row(struct packer *pack, const struct wire_shape *shape, struct
     uint32_t contributors = marks >> MARK_CONTRIBUTORS_SHIFT & CODE_MASK;
     packed.has_result = marks & MARK_RESULT;
     packed.epoch = (uint32_t)pack_coded_value(pack, epoch, row->epoch, 2, &last->epoch);
-    packed.received = pack_coded_value(pack, received, row->received, 8, &last->received);
+    packed.received_seats =
+        pack_coded_value(pack, received, row->received_seats, 8, &last->received_seats);
     packed.contributors =
         pack_coded_value(pack, contributors, row->contributors, 8, &last->contributors);
     if ((marks & MARK_REJECTED) != 0) {
-        pack_u64(pack, &packed.rejected);
+        pack_u64(pack, &packed.rejected_seats);
     }
     if (packed.has_result != 0) {
         pack_bytes(pack, packed.hash.bytes, HASH_BYTES);
     }
-    if (marks == 0 || ((marks & MARK_REJECTED) != 0 && packed.rejected == 0) ||
+    if (marks == 0 || ((marks & MARK_REJECTED) != 0 && packed.rejected_seats == 0) ||
         (packed.has_result == 0 && contributors != CODE_ZERO)) {
         packer_fail(pack, "has a row whose marks announce an absent field");
     }
-    if (wire_has_unknown_seats(shape, packed.received | packed.rejected | packed.contributors)) {
+    if (wire_has_unknown_seats(shape, packed.received_seats | packed.rejected_seats |
+                                          packed.contributors)) {
         packer_fail(pack, "has seats beyond the swarm's");
     }
     if (pack->mode == PACKER_READ) {

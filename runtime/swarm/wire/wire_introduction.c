@@ -86,7 +86,7 @@ size_t wire_write_introduction(const struct wire_introduction *introduction, uin
     pack_introduction(&pack, unconst);
     pack_bytes(&pack, unconst->signature.bytes, SIGNATURE_BYTES);
     ASSERT(pack.error == NULL);
-    return pack.at;
+    return pack.offset;
 }
 
 const char *wire_read_introduction(const uint8_t *payload, size_t count,
@@ -145,7 +145,7 @@ size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
     struct packer pack = packer_begin_write(payload, WIRE_PROOF_BYTES);
     pack_proof(&pack, (struct wire_proof *)(uintptr_t)proof);
     ASSERT(pack.error == NULL);
-    return pack.at;
+    return pack.offset;
 }
 
 const char *wire_read_proof(const uint8_t *payload, size_t count, struct wire_proof *proof) {
@@ -208,7 +208,7 @@ size_t wire_write_address_book(const struct wire_address_book *book, uint8_t *pa
     ASSERT(address_book_error(book) == NULL);
     pack_address_book(&pack, (struct wire_address_book *)(uintptr_t)book);
     ASSERT(pack.error == NULL);
-    return pack.at;
+    return pack.offset;
 }
 
 const char *wire_read_address_book(const uint8_t *payload, size_t count,

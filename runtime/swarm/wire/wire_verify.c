@@ -82,18 +82,19 @@ static bool is_table_verified(const struct wire_shape *shape, const struct entry
     if (open == NULL || open->kind != ENTRY_OPEN || open->round != table->round) {
         return false;
     }
-    if (open->seat_count < SWARM_MEMBERS_MAX && table->declared >> open->seat_count != 0) {
+    if (open->seat_count < SWARM_MEMBERS_MAX && table->declared_seats >> open->seat_count != 0) {
         return false;
     }
     for (uint32_t i = 0; i < shape->slice_count; i++) {
         const struct slice_plan *plan = &table->slices[i];
-        if (plan->owner >= open->seat_count || (plan->expected & ~table->declared) != 0) {
+        if (plan->owner >= open->seat_count ||
+            (plan->expected_seats & ~table->declared_seats) != 0) {
             return false;
         }
     }
     bool verified = true;
     for (uint32_t seat = 0; seat < open->seat_count && verified; seat++) {
-        if ((table->declared >> seat & 1) != 0) {
+        if ((table->declared_seats >> seat & 1) != 0) {
             const struct hash hash = declaration_hash(
                 shape,
                 (struct declaration){.session = open->seats[seat].session,

@@ -161,7 +161,7 @@ static void hear_table(struct scripted_member *member, const struct round_table 
         const uint32_t words[] = {table->round, s};
         member->reports[s] = (struct slice_report){.epoch = table->slices[s].epoch,
                                                    .has_result = 1,
-                                                   .contributors = table->slices[s].expected,
+                                                   .contributors = table->slices[s].expected_seats,
                                                    .hash = hash_of(words, sizeof words)};
     }
     report(member);

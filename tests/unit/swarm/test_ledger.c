@@ -174,7 +174,7 @@ static void a_chain_takes_its_entries_in_order_only(void **state) {
         assert_true(hash_equal(&chain.head, &entry.hash));
         assert_int_equal(chain.entry_count, index + 1);
     }
-    assert_int_equal(chain.closed, 3);
+    assert_int_equal(chain.last_ended_round, 3);
 }
 
 static void a_chain_counts_its_commits(void **state) {

@@ -79,7 +79,7 @@ static void verify(struct ledger_store *store) {
     struct ledger_chain chain = {.has_tracker = true};
     struct fault fault;
     memcpy(chain.tracker_key, fixture.tracker.public_keys.sign, KEY_BYTES);
-    for (uint64_t number = 0; number < store->count; number++) {
+    for (uint64_t number = 0; number < store->entry_count; number++) {
         assert_int_equal(ledger_store_read(store, number, read_slices, SLICES, &read, &fault), OK);
         assert_null(ledger_append(&chain, &read));
     }
@@ -92,7 +92,7 @@ static void entries_and_promises_are_there_when_opened_again(void **state) {
     size_t count = 7;
     struct fault fault;
     struct ledger_store store = open_store();
-    assert_int_equal(store.count, 0);
+    assert_int_equal(store.entry_count, 0);
     assert_int_equal(ledger_store_read_promise(&store, "round", kept, sizeof kept, &count, &fault),
                      OK);
     assert_int_equal(count, 0);
@@ -104,7 +104,7 @@ static void entries_and_promises_are_there_when_opened_again(void **state) {
     assert_int_equal(ledger_store_write_promise(&store, "empty", NULL, 0, &fault), OK);
     ledger_store_close(&store);
     store = open_store();
-    assert_int_equal(store.count, 5);
+    assert_int_equal(store.entry_count, 5);
     verify(&store);
     append(&store, 5);
     assert_int_equal(ledger_store_read_promise(&store, "round", kept, sizeof kept, &count, &fault),
@@ -137,7 +137,7 @@ static void append_in_child(int out) {
     if (ledger_store_open(path, &region, &store, &fault) != OK) {
         _exit(1);
     }
-    for (uint64_t number = store.count;; number++) {
+    for (uint64_t number = store.entry_count;; number++) {
         make_entry(number);
         if (ledger_store_append(&store, &entry, &fault) != OK ||
             ledger_store_write_promise(&store, "last", &number, sizeof number, &fault) != OK ||
@@ -189,12 +189,12 @@ static void nothing_promised_is_lost_by_a_kill(void **state) {
         size_t bytes = 0;
         struct fault fault;
         struct ledger_store store = open_store();
-        assert_true(store.count == least || store.count == least + 1);
+        assert_true(store.entry_count == least || store.entry_count == least + 1);
         verify(&store);
         assert_int_equal(
             ledger_store_read_promise(&store, "last", &last, sizeof last, &bytes, &fault), OK);
-        assert_true(bytes == 0 ? told == 0 : last + 1 >= told && last < store.count);
-        count = store.count;
+        assert_true(bytes == 0 ? told == 0 : last + 1 >= told && last < store.entry_count);
+        count = store.entry_count;
         ledger_store_close(&store);
         region_finish(&region);
     }
@@ -239,10 +239,10 @@ static void a_log_that_is_cut_anywhere_gives_whole_entries(void **state) {
         write_whole(log_path, log, cut);
         log[cut - 1] ^= 1;
         store = open_store();
-        assert_true(store.count < ENTRIES && (most == 0 || store.count <= most));
-        most = store.count;
+        assert_true(store.entry_count < ENTRIES && (most == 0 || store.entry_count <= most));
+        most = store.entry_count;
         verify(&store);
-        append(&store, store.count);
+        append(&store, store.entry_count);
         ledger_store_close(&store);
         region_finish(&region);
     }
@@ -252,12 +252,12 @@ static void a_log_that_is_cut_anywhere_gives_whole_entries(void **state) {
 static void a_second_tracker_is_refused(void **state) {
     (void)state;
     struct ledger_store first = open_store();
-    struct ledger_store second = {.count = 77};
+    struct ledger_store second = {.entry_count = 77};
     struct fault fault;
     append(&first, 0);
     assert_int_equal(ledger_store_open(path, &region, &second, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.reason, "another process"));
-    assert_int_equal(second.count, 77);
+    assert_int_equal(second.entry_count, 77);
     append(&first, 1);
     ledger_store_close(&first);
 }
@@ -280,19 +280,19 @@ static void a_full_disk_keeps_what_was_there(void **state) {
     }
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_true(status == STATUS_FIT || status == STATUS_FAILED);
-    assert_int_equal(store.count, number);
+    assert_int_equal(store.entry_count, number);
     verify(&store);
     append(&store, number);
     ledger_store_close(&store);
     store = open_store();
-    assert_int_equal(store.count, number + 1);
+    assert_int_equal(store.entry_count, number + 1);
     verify(&store);
     ledger_store_close(&store);
 }
 
 static void what_is_no_ledger_is_refused_and_left_alone(void **state) {
     (void)state;
-    struct ledger_store store = {.count = 77};
+    struct ledger_store store = {.entry_count = 77};
     struct fault fault;
     static char text[4096], found[FILE_MAX];
     memset(text, 'x', sizeof text);
@@ -302,7 +302,7 @@ static void what_is_no_ledger_is_refused_and_left_alone(void **state) {
     assert_memory_equal(found, text, sizeof text);
     assert_int_equal(ledger_store_open(folder, &region, &store, &fault), STATUS_INPUT);
     assert_int_equal(ledger_store_open("/nowhere/x/y", &region, &store, &fault), STATUS_INPUT);
-    assert_int_equal(store.count, 77);
+    assert_int_equal(store.entry_count, 77);
 }
 
 int main(void) {

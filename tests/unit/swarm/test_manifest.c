@@ -71,7 +71,7 @@ static struct manifest example(void) {
         .name = "heather",
         .created = 1795276800,
         .tracker = {.address = "tcp://203.0.113.7:7700", .keys = keys.public_keys},
-        .genesis = {.bytes = {[31] = 7}},
+        .genesis_root = {.bytes = {[31] = 7}},
         .run_text = RUN_TEXT,
         .config_text = CONFIG_TEXT,
         .files = files,
@@ -143,16 +143,16 @@ static void reading_gives_every_field(void **state) {
     assert_int_equal(manifest.created, 1795276800);
     assert_string_equal(manifest.tracker.address, "tcp://203.0.113.7:7700");
     assert_memory_equal(&manifest.tracker.keys, &keys.public_keys, sizeof keys.public_keys);
-    assert_int_equal(manifest.genesis.bytes[31], 7);
+    assert_int_equal(manifest.genesis_root.bytes[31], 7);
     assert_string_equal(manifest.run_text, RUN_TEXT);
     assert_string_equal(manifest.config_text, CONFIG_TEXT);
     assert_int_equal(manifest.file_count, 2);
-    assert_int_equal(manifest.files[0].data, MANIFEST_TRAINING_FILE);
+    assert_int_equal(manifest.files[0].kind, MANIFEST_TRAINING_FILE);
     assert_string_equal(manifest.files[0].name, "a \"b\".u16");
     assert_int_equal(manifest.files[0].bytes, 1048577);
     assert_string_equal(manifest.files[0].format, "u16");
     assert_int_equal(manifest.files[0].root.bytes[0], 0xab);
-    assert_int_equal(manifest.files[1].data, MANIFEST_VALIDATION_FILE);
+    assert_int_equal(manifest.files[1].kind, MANIFEST_VALIDATION_FILE);
     assert_int_equal(manifest.files[1].root.bytes[31], 0xcd);
     assert_string_equal(hash_hex(&manifest.hash, hex), GOLDEN_HASH);
     region_finish(&region);

@@ -117,10 +117,10 @@ static void begin(void) {
         }
     }
     for (uint32_t s = 0; s < SLICES; s++) {
-        scene.plans[s] = (struct slice_plan){.owner = s / OWN, .expected = ALL};
+        scene.plans[s] = (struct slice_plan){.owner = s / OWN, .expected_seats = ALL};
     }
     scene.table.round = 1;
-    scene.table.declared = ALL;
+    scene.table.declared_seats = ALL;
     scene.table.slices = scene.plans;
     scene.table.hashes = scene.hashes;
     hear((struct message){.kind = MESSAGE_ENTRY, .session = 7, .entry = &scene.open});
@@ -201,7 +201,7 @@ static void what_is_refused_is_not_waited_for_and_not_added(void **state) {
     beat(1);
     const struct slice_report *report = reported();
     assert_non_null(report);
-    assert_int_equal(report[0].rejected, 2);
+    assert_int_equal(report[0].rejected_seats, 2);
 }
 
 static void make_commit(uint32_t round, uint8_t root) {
@@ -396,7 +396,7 @@ static void an_adoption_begins_again_with_a_newer_commit(void **state) {
     take(&(struct event){.kind = EVENT_APPLIED, .job = job, .root = {{50}}});
     assert_true(
         hash_equal(member_current_root(scene.member), &zero)); /* of one that no longer matters */
-    struct event full = {.kind = EVENT_APPLIED, .job = job_newer, .written = WRITE_FAILED};
+    struct event full = {.kind = EVENT_APPLIED, .job = job_newer, .write_outcome = WRITE_FAILED};
     take(&full);
     assert_null(find(ACTION_ADOPT));
     beat(1);

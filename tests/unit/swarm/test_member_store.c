@@ -284,10 +284,10 @@ static void a_truncated_journal_keeps_its_complete_entries(void **state) {
     struct fault fault;
     int64_t ends[3] = {0};
     struct member_store store = open_store();
-    ends[0] = store.journal.bytes;
+    ends[0] = store.journal.valid_bytes;
     for (uint32_t round = 1; round <= 2; round++) {
         assert_int_equal(apply(&store, round, &fault), OK);
-        ends[round] = store.journal.bytes;
+        ends[round] = store.journal.valid_bytes;
     }
     member_store_close(&store);
     size_t size = read_all("journal", whole);
@@ -299,7 +299,7 @@ static void a_truncated_journal_keeps_its_complete_entries(void **state) {
         }
         write_all("journal", whole, length);
         store = open_store();
-        assert_int_equal(store.journal.bytes, ends[left]);
+        assert_int_equal(store.journal.valid_bytes, ends[left]);
         if (length % 64 == 0) {
             assert_int_equal(check_journal(&store, 1), left);
             assert_int_equal(apply(&store, left + 1, &fault), OK);
@@ -319,7 +319,7 @@ static void a_changed_entry_is_not_read(void **state) {
     static uint8_t whole[FILE_MAX];
     struct fault fault;
     struct member_store store = open_store();
-    int64_t begin = store.journal.bytes;
+    int64_t begin = store.journal.valid_bytes;
     assert_int_equal(apply(&store, 1, &fault), OK);
     member_store_close(&store);
     size_t size = read_all("journal", whole);
@@ -328,7 +328,7 @@ static void a_changed_entry_is_not_read(void **state) {
         write_all("journal", whole, size);
         whole[at] ^= 0x10;
         store = open_store();
-        assert_int_equal(store.journal.bytes, begin);
+        assert_int_equal(store.journal.valid_bytes, begin);
         member_store_close(&store);
         region_finish(&region);
     }
@@ -389,7 +389,7 @@ static void a_full_disk_loses_nothing(void **state) {
     assert_int_equal(keep(&store, 1, &fault), OK);
     assert_int_equal(apply(&store, 1, &fault), OK);
     signal(SIGXFSZ, SIG_IGN);
-    limit_files((uint64_t)store.journal.bytes + 100);
+    limit_files((uint64_t)store.journal.valid_bytes + 100);
     assert_int_equal(keep(&store, 1, &fault), STATUS_FIT);
     assert_int_equal(keep(&store, 2, &fault), STATUS_FIT);
     assert_false(file_exists(path_of("results.new")));

@@ -54,7 +54,7 @@ static void four_directions_meet_the_same_bytes(void **state) {
     struct fields fields = FIELDS;
     struct packer pack = packer_begin_count();
     walk(&pack, &fields);
-    assert_int_equal(pack.at, sizeof BYTES);
+    assert_int_equal(pack.offset, sizeof BYTES);
     uint8_t bytes[sizeof BYTES];
     pack = packer_begin_write(bytes, sizeof bytes);
     walk(&pack, &fields);
@@ -82,7 +82,7 @@ static void what_is_cut_reads_as_zeros_and_is_refused(void **state) {
         struct packer pack = packer_begin_read(BYTES, cut);
         walk(&pack, &fields);
         assert_string_equal(packer_end(&pack), "is truncated");
-        assert_true(pack.at <= cut);
+        assert_true(pack.offset <= cut);
         assert_int_equal(fields.wide, cut < 8 ? 0 : FIELDS.wide);
         assert_int_equal(fields.number, cut < 12 ? 0 : FIELDS.number);
         assert_int_equal(fields.two, cut < 15 ? 0 : FIELDS.two);

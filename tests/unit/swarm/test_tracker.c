@@ -66,7 +66,7 @@ static void orphans_go_to_whoever_is_done_soonest(void **state) {
         int is_last = s == SLICES - 1 || scene.table[s + 1].owner != owner;
         if ((owner == 1 || owner == 2) && !is_last) {
             scene.reports[owner][s] = (struct slice_report){
-                .has_result = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
+                .has_result = 1, .received_seats = SEATS_ALL, .contributors = SEATS_ALL};
         }
     }
     scene_beat(round, 0);
@@ -82,7 +82,7 @@ static void orphans_go_to_whoever_is_done_soonest(void **state) {
     assert_int_equal(counts[4], 0);
     for (int s = 0; s < 4; s++) {
         assert_int_equal(scene.table[s].epoch, 1);
-        assert_int_equal(scene.table[s].expected, SEATS_ALL & ~1);
+        assert_int_equal(scene.table[s].expected_seats, SEATS_ALL & ~1);
     }
 }
 
@@ -106,7 +106,8 @@ static void results_that_nobody_can_have_are_not_proposed(void **state) {
     uint32_t owner = scene.table[0].owner;
     uint32_t liar = scene.table[SLICES - 1].owner;
     assert_int_not_equal(owner, liar);
-    struct slice_report held = {.has_result = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
+    struct slice_report held = {
+        .has_result = 1, .received_seats = SEATS_ALL, .contributors = SEATS_ALL};
     for (int s = 1; s < SLICES; s++) {
         scene.reports[scene.table[s].owner][s] = held;
     }
@@ -132,7 +133,8 @@ static void a_start_that_is_not_durable_takes_results_with_it(void **state) {
     uint32_t round = scene.head.round;
     uint32_t starts = scene.table[SLICES - 1].owner;
     assert_int_not_equal(scene.table[0].owner, starts);
-    struct slice_report held = {.has_result = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
+    struct slice_report held = {
+        .has_result = 1, .received_seats = SEATS_ALL, .contributors = SEATS_ALL};
     for (int s = 1; s < SLICES; s++) {
         scene.reports[scene.table[s].owner][s] = held;
     }
@@ -196,7 +198,7 @@ static void the_run_ends_with_its_last_commit(void **state) {
     uint32_t round = scene.head.round;
     for (int s = 0; s < SLICES; s++) {
         scene.reports[scene.table[s].owner][s] = (struct slice_report){
-            .has_result = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
+            .has_result = 1, .received_seats = SEATS_ALL, .contributors = SEATS_ALL};
     }
     scene_beat(round, 0);
     uint64_t number = 0;

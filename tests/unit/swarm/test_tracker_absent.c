@@ -24,13 +24,13 @@ static void a_pair_that_is_cut_waits_for_nobody(void **state) {
         uint32_t owner = scene.table[s].owner;
         uint64_t cut = owner == 1 ? 1 << 3 : owner == 3 ? 1 << 1 : 0;
         assert_int_equal(scene.table[s].epoch, 0);
-        assert_int_equal(scene.table[s].expected, SEATS_ALL & ~cut);
+        assert_int_equal(scene.table[s].expected_seats, SEATS_ALL & ~cut);
     }
     scene_end_round();
     scene_open_and_declare();
     for (int s = 0; s < SLICES; s++) {
         assert_true(scene.table[s].owner != 1 && scene.table[s].owner != 3);
-        assert_int_equal(scene.table[s].expected, SEATS_ALL);
+        assert_int_equal(scene.table[s].expected_seats, SEATS_ALL);
     }
 }
 
@@ -42,7 +42,7 @@ static void who_reaches_nobody_owns_nothing(void **state) {
     scene_report(2, scene.head.round);
     for (int s = 0; s < SLICES; s++) {
         assert_int_not_equal(scene.table[s].owner, 2);
-        assert_int_equal(scene.table[s].expected, SEATS_ALL & ~(1 << 2));
+        assert_int_equal(scene.table[s].expected_seats, SEATS_ALL & ~(1 << 2));
     }
     uint32_t version = scene.table_version;
     scene_beat(scene.head.round, 0);
@@ -57,7 +57,7 @@ static void each_death_is_asked_about(void **state) {
     scene_open_and_declare();
     uint32_t round = scene.head.round;
     for (int s = 0; s < SLICES; s++) {
-        scene.reports[scene.table[s].owner][s].received = SEATS_ALL;
+        scene.reports[scene.table[s].owner][s].received_seats = SEATS_ALL;
     }
     scene_beat(round, 0);
     scene_close(0);
@@ -90,7 +90,7 @@ static void who_starts_anew_is_reached(void **state) {
     scene_start_anew(4);
     scene_open_and_declare();
     for (int s = 0; s < SLICES; s++) {
-        assert_int_equal(scene.plans_first[s].expected, SEATS_ALL);
+        assert_int_equal(scene.plans_first[s].expected_seats, SEATS_ALL);
     }
 }
 

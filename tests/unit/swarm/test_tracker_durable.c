@@ -82,14 +82,14 @@ static enum write_outcome write_record(struct rig *rig, bool appends) {
         .kind = ACTION_WRITE, .record = &rig->record, .entry = appends ? &rig->record.head : NULL};
     tracker_durable_write(&durable, &action, &event, &fault);
     assert_int_equal(event.kind, EVENT_WRITTEN);
-    if (event.written == WRITE_OK && appends) {
+    if (event.write_outcome == WRITE_OK && appends) {
         rig->record.head.hash = event.hash;
         if (rig->record.head.kind != ENTRY_COMMIT) {
             rig->record.head.signature_count = 1;
             rig->record.head.signatures[0].signature = event.signature;
         }
     }
-    return event.written;
+    return event.write_outcome;
 }
 
 static void add_member(struct tracker_record *record, uint8_t number) {
@@ -130,7 +130,7 @@ static void open_round(struct tracker_record *record) {
 static void make_table(struct tracker_record *record) {
     struct round_table *table = &record->table;
     table->version = 1;
-    table->declared = DECLARED;
+    table->declared_seats = DECLARED;
     memset(table->members, 0, sizeof table->members);
     memset(table->signatures, 0, sizeof table->signatures);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
@@ -144,7 +144,8 @@ static void make_table(struct tracker_record *record) {
         }
     }
     for (uint32_t s = 0; s < SLICES; s++) {
-        table->slices[s] = (struct slice_plan){.owner = s % 3, .epoch = 0, .expected = DECLARED};
+        table->slices[s] =
+            (struct slice_plan){.owner = s % 3, .epoch = 0, .expected_seats = DECLARED};
     }
 }
 
@@ -167,18 +168,18 @@ static void compare(const struct tracker_record *a, const struct tracker_record 
     assert_memory_equal(a->members, b->members, sizeof a->members);
     assert_memory_equal(&a->head.hash, &b->head.hash, sizeof a->head.hash);
     assert_memory_equal(&a->commit.hash, &b->commit.hash, sizeof a->commit.hash);
-    assert_memory_equal(&a->base, &b->base, sizeof a->base);
+    assert_memory_equal(&a->base_root, &b->base_root, sizeof a->base_root);
     assert_int_equal(a->table.round, b->table.round);
     assert_int_equal(a->table.version, b->table.version);
     if (a->table.version == 0) {
         return;
     }
-    assert_int_equal(a->table.declared, b->table.declared);
+    assert_int_equal(a->table.declared_seats, b->table.declared_seats);
     assert_memory_equal(a->table.members, b->table.members, sizeof a->table.members);
     assert_memory_equal(a->table.signatures, b->table.signatures, sizeof a->table.signatures);
     assert_memory_equal(a->table.slices, b->table.slices, SLICES * sizeof a->table.slices[0]);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        if ((a->table.declared >> seat & 1) != 0) {
+        if ((a->table.declared_seats >> seat & 1) != 0) {
             assert_memory_equal(&a->table.hashes[seat * SLICES], &b->table.hashes[seat * SLICES],
                                 SLICES * sizeof a->table.hashes[0]);
         }
@@ -206,7 +207,7 @@ static void a_new_swarm_begins_with_its_genesis(void **state) {
     assert_int_equal(first.record.next_session, 1);
     restart(&first);
     assert_int_equal(durable.incarnation, 2);
-    assert_int_equal(durable.store.count, 1);
+    assert_int_equal(durable.store.entry_count, 1);
     tracker_durable_close(&durable);
 }
 
@@ -235,7 +236,7 @@ static void every_step_of_a_round_is_recalled(void **state) {
     restart(&first);
     commit_round(record);
     assert_int_equal(write_record(&first, true), WRITE_OK);
-    record->base = record->commit.root;
+    record->base_root = record->commit.root;
     entry_copy(&record->commit, &record->head);
     restart(&first);
     begin_entry(record, ENTRY_OPEN);
@@ -257,7 +258,7 @@ static void a_commit_whose_hash_is_not_its_own_is_not_written(void **state) {
     commit_round(&first.record);
     first.record.head.hash.bytes[0] ^= 1;
     assert_int_equal(write_record(&first, true), WRITE_FAILED);
-    assert_int_equal(durable.store.count, 2);
+    assert_int_equal(durable.store.entry_count, 2);
     first.record.head.hash.bytes[0] ^= 1;
     assert_int_equal(write_record(&first, true), WRITE_OK);
     tracker_durable_close(&durable);

@@ -86,7 +86,7 @@ static void the_store_has_the_ledger_and_counts_on(void **state) {
     assert_true(has);
     assert_int_equal(ledger_store_open(store_path, &region, &store, &fault), OK);
     uint32_t sessions = 0;
-    for (uint64_t i = 0; i < store.count; i++) {
+    for (uint64_t i = 0; i < store.entry_count; i++) {
         assert_int_equal(ledger_store_read(&store, i, lines, SLICES, &entry, &fault), OK);
         assert_null(ledger_append(&chain, &entry));
         for (uint32_t seat = 0; seat < entry.seat_count; seat++) {

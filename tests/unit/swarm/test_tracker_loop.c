@@ -206,7 +206,7 @@ static void verify_ledger(uint32_t commits) {
     struct ledger_chain chain = {.has_tracker = true};
     memcpy(chain.tracker_key, tracker_keys.public_keys.sign, KEY_BYTES);
     assert_int_equal(ledger_store_open(store_path, &region, &store, &fault), OK);
-    for (uint64_t number = 0; number < store.count; number++) {
+    for (uint64_t number = 0; number < store.entry_count; number++) {
         assert_int_equal(ledger_store_read(&store, number, slices, SCRIPTED_SLICES, &entry, &fault),
                          OK);
         const char *wrong = ledger_append(&chain, &entry);

@@ -57,7 +57,7 @@ static void assert_same_table(void) {
     size_t slices = fixture.shape.slice_count;
     assert_int_equal(table->round, fixture.table.round);
     assert_int_equal(table->version, fixture.table.version);
-    assert_int_equal(table->declared, fixture.table.declared);
+    assert_int_equal(table->declared_seats, fixture.table.declared_seats);
     assert_memory_equal(table->members, fixture.table.members, sizeof table->members);
     assert_memory_equal(table->signatures, fixture.table.signatures, sizeof table->signatures);
     assert_memory_equal(table->slices, fixture.plans, slices * sizeof *table->slices);
@@ -223,8 +223,10 @@ static void a_report_has_the_bytes_that_are_drawn(void **state) {
     fixture.reports[1] = (struct slice_report){.epoch = 7, .has_result = 1, .contributors = 5};
     fixture.reports[1].hash.bytes[2] = 0xaa;
     fixture.reports[1].hash.bytes[31] = 0xab;
-    fixture.reports[2] = (struct slice_report){.epoch = 7, .received = 4, .rejected = 2};
-    fixture.reports[4] = (struct slice_report){.has_result = 1, .received = 4, .contributors = 5};
+    fixture.reports[2] =
+        (struct slice_report){.epoch = 7, .received_seats = 4, .rejected_seats = 2};
+    fixture.reports[4] =
+        (struct slice_report){.has_result = 1, .received_seats = 4, .contributors = 5};
     size_t count = write_fixture();
     assert_int_equal(count, FRAME_HEADER_BYTES + 8 + 4 + 4 + 32 + 32 + 8 + 16 + sizeof ROWS);
     assert_memory_equal(bytes + count - sizeof ROWS, ROWS, sizeof ROWS);

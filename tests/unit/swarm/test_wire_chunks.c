@@ -162,9 +162,10 @@ static void the_longest_table_goes_in_pieces(void **state) {
     size_t bulk_bytes = 0;
     arrays[0].table.round = 3;
     arrays[0].table.version = 1;
-    arrays[0].table.declared = UINT64_MAX;
+    arrays[0].table.declared_seats = UINT64_MAX;
     for (uint32_t i = 0; i < SWARM_SLICES_MAX; i++) {
-        arrays[0].table.slices[i] = (struct slice_plan){.owner = i % 64, .expected = UINT64_MAX};
+        arrays[0].table.slices[i] =
+            (struct slice_plan){.owner = i % 64, .expected_seats = UINT64_MAX};
     }
     size_t count = wire_write_message(&shape, &message, 0, &frame, payload, most);
     assert_true(count <= most && count > most - 256);

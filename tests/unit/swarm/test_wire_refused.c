@@ -67,14 +67,14 @@ static void assert_bound(uint64_t *word, uint64_t bit) {
 static void seats_beyond_the_swarm_are_refused_wherever_they_stand(void **state) {
     (void)state;
     make(MESSAGE_TABLE, WIRE_FULL);
-    assert_bound(&fixture.table.declared, BEYOND);
-    assert_bound(&fixture.plans[SLICES - 1].expected, BEYOND);
+    assert_bound(&fixture.table.declared_seats, BEYOND);
+    assert_bound(&fixture.plans[SLICES - 1].expected_seats, BEYOND);
     fixture.plans[2].owner = MEMBERS;
     write_fixture();
     assert_false(taken());
     make(MESSAGE_REPORT, WIRE_FULL);
-    assert_bound(&fixture.reports[0].received, BEYOND);
-    assert_bound(&fixture.reports[SLICES - 1].rejected, BEYOND);
+    assert_bound(&fixture.reports[0].received_seats, BEYOND);
+    assert_bound(&fixture.reports[SLICES - 1].rejected_seats, BEYOND);
     assert_bound(&fixture.reports[SLICES - 1].contributors, BEYOND);
     make(MESSAGE_PROPOSE, WIRE_FULL);
     assert_bound(&fixture.holders[SLICES - 1], BEYOND);

@@ -211,14 +211,14 @@ static void a_table_names_seats_of_its_open_only(void **state) {
     table->slices[SLICES - 1].owner = MEMBERS;
     assert_false(verified());
     table->slices[SLICES - 1] = plan;
-    table->slices[SLICES - 1].expected |= 8;
+    table->slices[SLICES - 1].expected_seats |= 8;
     assert_false(verified());
     table->slices[SLICES - 1] = plan;
     assert_true(verified());
-    table->declared |= 8;
+    table->declared_seats |= 8;
     assert_false(verified());
-    table->declared ^= 8 | 4; /* one seat fewer: what was expected of it is not declared */
-    assert_int_equal(verified(), (plan.expected & 4) == 0);
+    table->declared_seats ^= 8 | 4; /* one seat fewer: what was expected of it is not declared */
+    assert_int_equal(verified(), (plan.expected_seats & 4) == 0);
     fixture.open.kind = ENTRY_ABORT;
     assert_false(verified());
     fixture.open.kind = ENTRY_OPEN;

@@ -117,7 +117,7 @@ static bool act(struct tiny_tracker *tracker, struct event *written) {
         }
         ASSERT(action->kind == ACTION_WRITE && !has_written);
         has_written = true;
-        *written = (struct event){.kind = EVENT_WRITTEN, .written = WRITE_OK};
+        *written = (struct event){.kind = EVENT_WRITTEN, .write_outcome = WRITE_OK};
         if (action->entry != NULL) {
             static struct entry entry;
             entry = *action->entry;

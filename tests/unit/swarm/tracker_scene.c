@@ -15,7 +15,7 @@ struct scene scene;
 
 static void do_action(const struct action *action) {
     if (action->kind == ACTION_WRITE && scene.disk_is_full) {
-        scene_take(&(struct event){.kind = EVENT_WRITTEN, .written = WRITE_FAILED});
+        scene_take(&(struct event){.kind = EVENT_WRITTEN, .write_outcome = WRITE_FAILED});
         return;
     }
     if (action->kind == ACTION_WRITE) {

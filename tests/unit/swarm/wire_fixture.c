@@ -111,9 +111,9 @@ static void make_table(struct wire_fixture *fixture, enum wire_fill fill) {
     memset(fixture->declared, 0, sizeof fixture->declared);
     table->round = fixture->open.round;
     table->version = 1 + (uint32_t)(number(fixture, fill) >> 33);
-    table->declared = seats(fixture, fill);
+    table->declared_seats = seats(fixture, fill);
     for (uint32_t seat = 0; seat < fixture->shape.members_max; seat++) {
-        if ((table->declared >> seat & 1) != 0) {
+        if ((table->declared_seats >> seat & 1) != 0) {
             declare(fixture, seat, fill);
         }
     }
@@ -121,7 +121,7 @@ static void make_table(struct wire_fixture *fixture, enum wire_fill fill) {
         fixture->plans[i] =
             (struct slice_plan){.owner = (uint32_t)draw(fixture) % fixture->shape.members_max,
                                 .epoch = (uint32_t)(number(fixture, fill) & SWARM_EPOCH_MAX),
-                                .expected = table->declared & number(fixture, fill)};
+                                .expected_seats = table->declared_seats & number(fixture, fill)};
     }
     fixture->message.round = table->round;
     fixture->message.table = table;
@@ -135,8 +135,8 @@ static void make_reports(struct wire_fixture *fixture, enum wire_fill fill) {
         bool held = is_there(fixture, fill);
         report->has_result = held;
         report->epoch = is_there(fixture, fill) ? (uint32_t)draw(fixture) & SWARM_EPOCH_MAX : 0;
-        report->received = is_there(fixture, fill) ? usual : 0;
-        report->rejected = is_there(fixture, fill) ? seats(fixture, WIRE_SOME) : 0;
+        report->received_seats = is_there(fixture, fill) ? usual : 0;
+        report->rejected_seats = is_there(fixture, fill) ? seats(fixture, WIRE_SOME) : 0;
         if (held) {
             report->contributors = draw(fixture) % 4 != 0 ? usual : seats(fixture, WIRE_SOME);
             report->hash = draw_hash(fixture);

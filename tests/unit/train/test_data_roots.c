@@ -70,12 +70,12 @@ static void files_have_their_known_roots_in_order(void **state) {
     assert_int_equal(manifest.file_count, 3);
     assert_string_equal(manifest.files[0].name, "one.bytes");
     assert_string_equal(hash_hex(&manifest.files[0].root, hex), ONE_ROOT);
-    assert_int_equal(manifest.files[0].data, MANIFEST_TRAINING_FILE);
+    assert_int_equal(manifest.files[0].kind, MANIFEST_TRAINING_FILE);
     assert_string_equal(manifest.files[1].name, "long.txt");
     assert_int_equal(manifest.files[1].bytes, LONG_BYTES);
     assert_string_equal(manifest.files[1].format, "bytes");
     assert_string_equal(hash_hex(&manifest.files[1].root, hex), LONG_ROOT);
-    assert_int_equal(manifest.files[2].data, MANIFEST_VALIDATION_FILE);
+    assert_int_equal(manifest.files[2].kind, MANIFEST_VALIDATION_FILE);
     assert_string_equal(manifest.files[2].format, "u16");
     region_finish(&region);
 }

@@ -332,7 +332,7 @@ static void a_members_first_weights_have_the_genesis_root(void **state) {
     expect_ok(session_bind(session, &fault));
     expect_ok(session_weights(session, &fault));
     struct hash root = root_of_weights(session);
-    assert_true(hash_equal(&root, &terms.manifest->genesis));
+    assert_true(hash_equal(&root, &terms.manifest->genesis_root));
     finish_session(session);
 }
 
