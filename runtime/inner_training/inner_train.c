@@ -1,5 +1,4 @@
-/* inner_train: a member's own steps of a round, from the assigned samples to an encoded
- * contribution. */
+/* inner_train: trains a member on its assigned samples in a round, and encodes the contribution. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/statistics.h"
@@ -8,15 +7,15 @@
 
 #include <stdio.h>
 
-/* The training of one round. */
-struct training_window {
+/* The limits under which a member trains in one round. */
+struct training_period {
     const struct member_run *member;
     const struct member_job *job;
     struct step_limits limits;
 };
 
 static bool job_is_current(void *context) {
-    const struct training_window *period = context;
+    const struct training_period *period = context;
     return !mailbox_is_stale(member_loop_mailbox(period->member->loop), period->job->kind);
 }
 
@@ -27,7 +26,7 @@ static double median_step_s(const struct inner_state *inner) {
     return count == 0 ? 0 : median_f64(inner->step_seconds, count);
 }
 
-static void note_time(struct member_run *member, double seconds) {
+static void record_step_time(struct member_run *member, double seconds) {
     struct inner_state *inner = &member->inner;
     inner->step_seconds[inner->step_count++ % STEP_TIMES_MAX] = seconds;
     double ms = 1e3 * median_step_s(inner);
@@ -35,9 +34,9 @@ static void note_time(struct member_run *member, double seconds) {
     mailbox_set_measured(member_loop_mailbox(member->loop), &measured);
 }
 
-/* Whether one more step and the encoding can be done in time. The first step is always tried,
- * because its time is not known. */
-static bool has_time_left(const struct training_window *period) {
+/* Whether the time left is enough for one more step and the encoding. The first step is always
+ * tried, because its duration is not known. */
+static bool has_time_left(const struct training_period *period) {
     const struct inner_state *inner = &period->member->inner;
     double left_s = (double)(period->limits.deadline_ns - clock_monotonic_ns()) * 1e-9;
     return left_s > median_step_s(inner) + inner->encode_seconds;
@@ -45,10 +44,10 @@ static bool has_time_left(const struct training_window *period) {
 
 /* ---- steps ---- */
 
-/* The ledger determines how far the run is; the moments have seen this member's steps only. After
- * an aborted round a member may take more than inner_steps. */
-static struct step_schedule schedule_of(const struct member_run *member,
-                                        const struct member_job *job) {
+/* The position of the run comes from the ledger, but the number of updates counts only this
+ * member's steps. After an aborted round a member may take more than inner_steps. */
+static struct step_schedule step_schedule_of_job(const struct member_run *member,
+                                                 const struct member_job *job) {
     const struct settings *settings = &member->trainer.session.settings;
     int64_t inner = member->position.inner_steps;
     int64_t last = settings->swarm_inner_steps - 1;
@@ -60,7 +59,8 @@ static struct step_schedule schedule_of(const struct member_run *member,
         .updates = member->position.updates};
 }
 
-static int64_t next_windows(struct member_run *member, struct assignment_position *position) {
+static int64_t select_next_windows(struct member_run *member,
+                                   struct assignment_position *position) {
     const struct settings *settings = &member->trainer.session.settings;
     struct inner_state *inner = &member->inner;
     int64_t rows = settings->batch_tokens / settings->sequence_tokens;
@@ -72,8 +72,8 @@ static int64_t next_windows(struct member_run *member, struct assignment_positio
     return count;
 }
 
-static enum status note_step(struct member_run *member, const struct step_result *result,
-                             struct fault *fault) {
+static enum status record_step(struct member_run *member, const struct step_result *result,
+                               struct fault *fault) {
     struct training_position *position = &member->position;
     char step[NAME_BYTES];
     position->inner_steps++;
@@ -86,15 +86,15 @@ static enum status note_step(struct member_run *member, const struct step_result
                              "ask the swarm's operator for a lower optimizer.lr", fault);
 }
 
-/* The step after *position. *continues becomes false when no samples or no time was left. */
-static enum status take_step(struct training_window *period, struct member_run *member,
-                             struct assignment_position *position, bool *continues,
-                             struct fault *fault) {
+/* Executes the step at *position. Sets *continues to false when no samples or no time was left. */
+static enum status train_step(struct training_period *period, struct member_run *member,
+                              struct assignment_position *position, bool *continues,
+                              struct fault *fault) {
     const struct assignment_position from = *position;
     struct assignment_position to = *position;
     const struct lockstep_command command = {.kind = COMMAND_STEP,
-                                             .windows = next_windows(member, &to),
-                                             .schedule = schedule_of(member, period->job)};
+                                             .windows = select_next_windows(member, &to),
+                                             .schedule = step_schedule_of_job(member, period->job)};
     *continues = false;
     if (command.windows == 0) {
         return OK;
@@ -105,20 +105,21 @@ static enum status take_step(struct training_window *period, struct member_run *
         return status == STATUS_STOPPED ? OK : status;
     }
     const struct step_result *result = &member->lockstep.step_result;
-    note_time(member, clock_seconds_since(begin_ns));
+    record_step_time(member, clock_seconds_since(begin_ns));
     assignment_mark_trained(&member->inner.assignment, &from, &to,
                             result->skipped ? 0 : result->tokens);
     *position = to;
     *continues = true;
-    return note_step(member, result, fault);
+    return record_step(member, result, fault);
 }
 
 /* ---- the contribution ---- */
 
-/* Drops weights that are not finite, and the moments that led to them. */
-static enum status drop_weights(struct member_run *member, uint32_t round, struct fault *fault) {
+/* Discards weights that are not finite, and resets the moments that led to them. */
+static enum status discard_weights(struct member_run *member, uint32_t round, struct fault *fault) {
     log_line(LOG_WARNING,
-             "round %u: weights are not finite; they are dropped, and nothing is contributed",
+             "round %u: the weights are not finite; they are discarded, and this member makes no "
+             "contribution",
              round);
     TRY(inner_reset(member, fault));
     TRY(lockstep_do_plain(member, COMMAND_RESET_MOMENTS, fault));
@@ -126,9 +127,9 @@ static enum status drop_weights(struct member_run *member, uint32_t round, struc
     return OK;
 }
 
-/* Encodes the contribution; *tokens is the number of tokens that it counts for. */
-static enum status encode(struct member_run *member, uint32_t round, uint64_t *tokens,
-                          struct fault *fault) {
+/* Encodes the contribution; *tokens is the number of tokens that it was trained on, or 0. */
+static enum status encode_contribution(struct member_run *member, uint32_t round, uint64_t *tokens,
+                                       struct fault *fault) {
     struct inner_state *inner = &member->inner;
     int64_t begin_ns = clock_monotonic_ns();
     *tokens = 0;
@@ -137,22 +138,23 @@ static enum status encode(struct member_run *member, uint32_t round, uint64_t *t
     inner->encode_seconds = clock_seconds_since(begin_ns);
     member->position.encoded_round = round;
     if (!finite) {
-        return drop_weights(member, round, fault);
+        return discard_weights(member, round, fault);
     }
     *tokens = (uint64_t)inner->assignment.tokens;
     return OK;
 }
 
-/* Weights of a device that failed meanwhile are not declared. */
-static enum status declare(struct member_run *member, const struct member_job *job,
-                           struct fault *fault) {
+/* If the device has failed, its weights are not declared. */
+static enum status declare_contribution(struct member_run *member, const struct member_job *job,
+                                        struct fault *fault) {
     struct staging staging = session_staging(&member->trainer.session);
     struct fault unwritten;
     struct event event = {
         .kind = EVENT_TRAINED, .round = job->round, .hashes = member->inner.hashes};
-    TRY(encode(member, job->round, &event.tokens, fault));
+    TRY(encode_contribution(member, job->round, &event.tokens, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
-    if (round_record_declared(&member->outer.record, job->round, &staging, &unwritten) != OK) {
+    if (round_record_write_contribution(&member->outer.record, job->round, &staging, &unwritten) !=
+        OK) {
         member_log_disk(member, &unwritten);
     }
     mailbox_answer(member_loop_mailbox(member->loop), &event);
@@ -161,7 +163,7 @@ static enum status declare(struct member_run *member, const struct member_job *j
 
 enum status inner_train(struct member_run *member, const struct member_job *job,
                         struct fault *fault) {
-    struct training_window period = {.member = member, .job = job};
+    struct training_period period = {.member = member, .job = job};
     period.limits =
         (struct step_limits){.should_continue = job_is_current,
                              .context = &period,
@@ -171,12 +173,12 @@ enum status inner_train(struct member_run *member, const struct member_job *job,
     member->position.encoded_round = 0;
     if (!assignment_set(&member->inner.assignment, job->ranges, job->range_count)) {
         TRY(inner_reset(member,
-                        fault)); /* other members now train samples that were trained here */
+                        fault)); /* other members now train samples that this member has trained */
     }
     while (continues && step_should_continue(&period.limits) && has_time_left(&period)) {
-        TRY(take_step(&period, member, &position, &continues, fault));
+        TRY(train_step(&period, member, &position, &continues, fault));
     }
     return mailbox_is_stale(member_loop_mailbox(member->loop), job->kind)
                ? OK
-               : declare(member, job, fault);
+               : declare_contribution(member, job, fault);
 }

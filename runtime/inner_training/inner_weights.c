@@ -5,9 +5,10 @@
 
 /* ---- plan ---- */
 
-/* The span of a parameter, which begins at `begin` of the flat space, that shard `owner` owns. */
-static bool span_of(const struct session *session, int index, int owner, int64_t begin,
-                    struct inner_span *span) {
+/* Sets the span that shard `owner` owns of a parameter. The parameter starts at element `begin` of
+ * the flat space. */
+static bool find_owned_span(const struct session *session, int index, int owner, int64_t begin,
+                            struct inner_span *span) {
     const struct rank_indices *ranks = &session->bound.ranks;
     struct tensor_piece piece;
     int64_t first;
@@ -25,7 +26,7 @@ static bool span_of(const struct session *session, int index, int owner, int64_t
     return true;
 }
 
-/* Returns the number of spans; lists them unless `spans` is NULL. */
+/* Returns the number of spans, and lists them in `spans` unless it is NULL. */
 static int list_spans(const struct session *session, struct inner_span *spans) {
     const struct blueprint *blueprint = &session->blueprint;
     struct inner_span span;
@@ -33,7 +34,7 @@ static int list_spans(const struct session *session, struct inner_span *spans) {
     for (int owner = 0; owner < session->bound.ranks.size[AXIS_SHARD]; owner++) {
         int64_t begin = 0;
         for (int i = 0; i < blueprint->param_count; i++) {
-            if (span_of(session, i, owner, begin, &span)) {
+            if (find_owned_span(session, i, owner, begin, &span)) {
                 if (spans != NULL) {
                     spans[count] = span;
                 }
@@ -45,7 +46,7 @@ static int list_spans(const struct session *session, struct inner_span *spans) {
     return count;
 }
 
-static int64_t begin_of(const struct blueprint *blueprint, const char *name) {
+static int64_t param_begin(const struct blueprint *blueprint, const char *name) {
     int64_t begin = 0;
     int index = 0;
     while (index < blueprint->param_count && blueprint->params[index].name != name) {
@@ -63,7 +64,7 @@ static void list_pieces(struct session *session, struct inner_weights *weights) 
     for (int i = 0; i < weights->piece_count; i++) {
         weights->pieces[i] = (struct inner_piece){
             .piece = pieces[i],
-            .begin = begin_of(&session->blueprint, pieces[i].name) + pieces[i].first};
+            .begin = param_begin(&session->blueprint, pieces[i].name) + pieces[i].first};
     }
 }
 
@@ -79,23 +80,24 @@ void inner_weights_plan(struct session *session, float *flat, struct inner_weigh
 
 /* ---- move ---- */
 
-/* One half of the staging buffer holds the weights that are broadcast; the other half is for
- * conversions. */
-struct passage {
+/* The two halves of the staging buffer: `values` contains the weights of a broadcast, `rest` is
+ * scratch memory for conversions. */
+struct staging_transfer {
     float *values;
     int64_t values_max;
     struct staging rest;
 };
 
-static struct passage passage_of(const struct session *session) {
+static struct staging_transfer make_staging_transfer(const struct session *session) {
     const struct staging staging = session_staging(session);
     size_t half = staging.bytes / 2;
-    return (struct passage){.values = staging.memory,
-                            .values_max = (int64_t)(half / sizeof(float)),
-                            .rest = {.memory = (char *)staging.memory + half, .bytes = half}};
+    return (struct staging_transfer){
+        .values = staging.memory,
+        .values_max = (int64_t)(half / sizeof(float)),
+        .rest = {.memory = (char *)staging.memory + half, .bytes = half}};
 }
 
-/* Copies the first `count` values of the root to all ranks. */
+/* Broadcasts the first `count` staged values of rank `root` to all ranks. */
 static void broadcast(struct session *session, int root, int64_t count) {
     const struct program *program = &session->program;
     int staging = program->schedule.host.staging;
@@ -110,78 +112,81 @@ static void broadcast(struct session *session, int root, int64_t count) {
 }
 
 /* A position in the list of spans. */
-struct walk {
+struct span_position {
     int span;
-    int64_t done; /* elements of the span */
+    int64_t done; /* number of elements of the span that are already copied */
 };
 
 enum direction { SKIP, INTO_STAGING, INTO_FLAT };
 
-/* Copies or skips the elements of one owner that follow *walk, as many as fit into staging, and
- * advances *walk. Returns their number. */
-static int64_t pass(const struct inner_weights *weights, const struct passage *passage,
-                    enum direction direction, struct walk *walk) {
-    int owner = weights->spans[walk->span].owner;
+/* Copies or skips the next elements of one owner from *position, up to the capacity of the staging,
+ * and advances *position. Returns the number of elements. */
+static int64_t copy_owner_elements(const struct inner_weights *weights,
+                                   const struct staging_transfer *transfer,
+                                   enum direction direction, struct span_position *position) {
+    int owner = weights->spans[position->span].owner;
     int64_t count = 0;
-    while (count < passage->values_max && walk->span < weights->span_count &&
-           weights->spans[walk->span].owner == owner) {
-        const struct inner_span *span = &weights->spans[walk->span];
-        int64_t part = min_i64(span->count - walk->done, passage->values_max - count);
+    while (count < transfer->values_max && position->span < weights->span_count &&
+           weights->spans[position->span].owner == owner) {
+        const struct inner_span *span = &weights->spans[position->span];
+        int64_t part = min_i64(span->count - position->done, transfer->values_max - count);
         size_t bytes = (size_t)part * sizeof(float);
         if (direction == INTO_STAGING) {
-            memcpy(passage->values + count, span->values + walk->done, bytes);
+            memcpy(transfer->values + count, span->values + position->done, bytes);
         } else if (direction == INTO_FLAT) {
-            memcpy(weights->flat + span->begin + walk->done, passage->values + count, bytes);
+            memcpy(weights->flat + span->begin + position->done, transfer->values + count, bytes);
         }
         count += part;
-        walk->done += part;
-        if (walk->done == span->count) {
-            *walk = (struct walk){.span = walk->span + 1};
+        position->done += part;
+        if (position->done == span->count) {
+            *position = (struct span_position){.span = position->span + 1};
         }
     }
     return count;
 }
 
 void inner_weights_gather(struct session *session, const struct inner_weights *weights) {
-    const struct passage passage = passage_of(session);
+    const struct staging_transfer transfer = make_staging_transfer(session);
     int rank = session->bound.ranks.index[AXIS_WORLD];
-    struct walk walk = {0};
-    while (walk.span < weights->span_count) {
+    struct span_position position = {0};
+    while (position.span < weights->span_count) {
         int owner =
-            weights->spans[walk.span].owner; /* its world rank too: it is in the first replica */
-        struct walk ahead = walk;
-        int64_t count = pass(weights, &passage, rank == owner ? INTO_STAGING : SKIP, &ahead);
+            /* also its world rank, because it is in the first replica */
+            weights->spans[position.span].owner;
+        struct span_position owner_position = position;
+        int64_t count = copy_owner_elements(weights, &transfer, rank == owner ? INTO_STAGING : SKIP,
+                                            &owner_position);
         if (owner != 0) {
             broadcast(session, owner, count);
         }
-        (void)pass(weights, &passage, rank == 0 ? INTO_FLAT : SKIP, &walk);
+        (void)copy_owner_elements(weights, &transfer, rank == 0 ? INTO_FLAT : SKIP, &position);
     }
 }
 
-/* Stores the part of the staged values, which begin at `begin` of the flat space, that belongs to a
- * piece. */
-static void put(const struct inner_piece *piece, const struct passage *passage, int64_t begin,
-                int64_t count) {
-    struct fault never; /* host memory cannot fail */
+/* Stores the staged values that belong to `piece`. The staged values start at element `begin` of
+ * the flat space. */
+static void store_piece(const struct inner_piece *piece, const struct staging_transfer *transfer,
+                        int64_t begin, int64_t count) {
+    struct fault never; /* unused: access to host memory cannot fail */
     int64_t first = piece->begin > begin ? piece->begin : begin;
     int64_t end = min_i64(piece->begin + piece_count(&piece->piece), begin + count);
     if (first < end) {
         enum status status = piece_put(&piece->piece, first - piece->begin, end - first,
-                                       passage->values + (first - begin), &passage->rest, &never);
+                                       transfer->values + (first - begin), &transfer->rest, &never);
         ASSERT(status == OK);
     }
 }
 
 void inner_weights_scatter(struct session *session, const struct inner_weights *weights) {
-    const struct passage passage = passage_of(session);
-    for (int64_t begin = 0; begin < weights->count; begin += passage.values_max) {
-        int64_t count = min_i64(weights->count - begin, passage.values_max);
+    const struct staging_transfer transfer = make_staging_transfer(session);
+    for (int64_t begin = 0; begin < weights->count; begin += transfer.values_max) {
+        int64_t count = min_i64(weights->count - begin, transfer.values_max);
         if (weights->flat != NULL) {
-            memcpy(passage.values, weights->flat + begin, (size_t)count * sizeof(float));
+            memcpy(transfer.values, weights->flat + begin, (size_t)count * sizeof(float));
         }
         broadcast(session, 0, count);
         for (int i = 0; i < weights->piece_count; i++) {
-            put(&weights->pieces[i], &passage, begin, count);
+            store_piece(&weights->pieces[i], &transfer, begin, count);
         }
     }
 }

@@ -11,19 +11,19 @@
 #include <unistd.h>
 
 enum {
-    FIXED_BYTES = 96 << 10, /* full rosters, signatures and cursor */
-    SLICE_BYTES = 512,      /* of a line, with every seat a contributor */
+    FIXED_BYTES = 96 << 10, /* bytes for full rosters, signatures and cursor */
+    SLICE_BYTES = 512,      /* bytes per slice of a line in which every seat is a contributor */
     FILE_MODE = 0644,
 };
 
-static const int64_t RETRY_NS = NS_PER_SECOND; /* between two attempts on a full disk */
+static const int64_t RETRY_NS = NS_PER_SECOND; /* time between two attempts on a full disk */
 
 static const char REMEDY[] =
     "restore the file from a backup, or remove it to accept the tracker's ledger instead";
 
 /* Finds the end of the last complete line. */
-static enum status find_end(const struct ledger_copy *ledger, int64_t size, int64_t *end,
-                            struct fault *fault) {
+static enum status find_last_line_end(const struct ledger_copy *ledger, int64_t size, int64_t *end,
+                                      struct fault *fault) {
     for (int64_t until = size; until > 0;) {
         int64_t length = until < (int64_t)ledger->line_bytes ? until : (int64_t)ledger->line_bytes;
         TRY(file_read_at(ledger->fd, ledger->path, ledger->line, (size_t)length, until - length,
@@ -47,9 +47,9 @@ static enum status read_line(struct ledger_copy *ledger, bool *more, struct faul
     return status;
 }
 
-/* The first entry identifies the swarm. */
+/* Reads the first entry, which identifies the swarm. */
 static enum status read_first(struct ledger_copy *ledger, struct fault *fault) {
-    TRY(find_end(ledger, ledger->past->file_bytes, &ledger->past->file_bytes, fault));
+    TRY(find_last_line_end(ledger, ledger->past->file_bytes, &ledger->past->file_bytes, fault));
     ledger->end = ledger->past->file_bytes;
     if (ftruncate(ledger->fd, ledger->end) != 0) {
         return fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
@@ -57,7 +57,7 @@ static enum status read_first(struct ledger_copy *ledger, struct fault *fault) {
     return read_line(ledger, &ledger->has_first, fault);
 }
 
-static void close_past(struct ledger_copy *ledger) {
+static void close_past_entries(struct ledger_copy *ledger) {
     if (ledger->past != NULL) {
         ledger_file_close(ledger->past);
         ledger->past = NULL;
@@ -87,7 +87,7 @@ enum status ledger_copy_open(const char *path, uint32_t slice_count, struct regi
 }
 
 void ledger_copy_close(struct ledger_copy *ledger) {
-    close_past(ledger);
+    close_past_entries(ledger);
     if (ledger->fd >= 0) {
         close(ledger->fd);
         ledger->fd = -1;
@@ -110,32 +110,33 @@ enum status ledger_copy_read(void *context, const struct entry **entry, const ch
     *entry = more ? &ledger->past->entry : NULL;
     *location = ledger->past->location;
     if (!more) {
-        close_past(ledger);
+        close_past_entries(ledger);
     }
     return OK;
 }
 
-/* Removes the part of a line that a full disk accepted, so that readers find complete lines
- * only. */
-static bool reject_write(struct ledger_copy *ledger, ssize_t written) {
+/* Removes the partial line that a full disk has accepted, so that readers find only complete
+ * lines. */
+static bool handle_failed_write(struct ledger_copy *ledger, ssize_t written) {
     ledger->error = written < 0 ? errno : ENOSPC;
     bool is_whole = ftruncate(ledger->fd, ledger->end) == 0;
     if (!ledger->is_behind) {
-        log_line(LOG_WARNING, "%s: cannot write: %s; until there is space it ends %s", ledger->path,
-                 strerror(ledger->error), is_whole ? "before this entry" : "within an entry");
+        log_line(LOG_WARNING, "%s: cannot write: %s; until the disk has space, the file ends %s",
+                 ledger->path, strerror(ledger->error),
+                 is_whole ? "before this entry" : "within an entry");
     }
     ledger->is_behind = true;
     return false;
 }
 
-static bool write_waiting(struct ledger_copy *ledger) {
-    ledger->tried_ns = clock_monotonic_ns();
-    ssize_t written = pwrite(ledger->fd, ledger->line, ledger->waiting, ledger->end);
-    if (written != (ssize_t)ledger->waiting) {
-        return reject_write(ledger, written);
+static bool write_pending_line(struct ledger_copy *ledger) {
+    ledger->last_attempt_ns = clock_monotonic_ns();
+    ssize_t written = pwrite(ledger->fd, ledger->line, ledger->pending_bytes, ledger->end);
+    if (written != (ssize_t)ledger->pending_bytes) {
+        return handle_failed_write(ledger, written);
     }
     ledger->end += written;
-    ledger->waiting = 0;
+    ledger->pending_bytes = 0;
     ledger->is_behind = false;
     return true;
 }
@@ -143,16 +144,16 @@ static bool write_waiting(struct ledger_copy *ledger) {
 bool ledger_copy_add(void *context, const struct entry *entry) {
     struct ledger_copy *ledger = context;
     if (entry == NULL) {
-        bool is_due = clock_monotonic_ns() - ledger->tried_ns >= RETRY_NS;
-        return ledger->waiting == 0 || (is_due && write_waiting(ledger));
+        bool is_due = clock_monotonic_ns() - ledger->last_attempt_ns >= RETRY_NS;
+        return ledger->pending_bytes == 0 || (is_due && write_pending_line(ledger));
     }
-    ASSERT(ledger->waiting == 0);
+    ASSERT(ledger->pending_bytes == 0);
     struct text line = text_over(ledger->line, ledger->line_bytes);
     ledger_line_write(entry, &line);
     text_add(&line, "\n");
     ASSERT(!line.truncated);
-    ledger->waiting = line.length;
-    return write_waiting(ledger);
+    ledger->pending_bytes = line.length;
+    return write_pending_line(ledger);
 }
 
 enum status ledger_copy_sync(const struct ledger_copy *ledger, struct fault *fault) {

@@ -3,7 +3,7 @@
  *
  *     entry received ──► line ──► synced ──► applied: journal, snapshot
  *
- * So the copy on disk is at least as new as the state beside it. */
+ * Therefore the copy on disk is at least as new as the stored state. */
 #ifndef SKEP_INNER_TRAINING_LEDGER_COPY_H
 #define SKEP_INNER_TRAINING_LEDGER_COPY_H
 
@@ -14,32 +14,33 @@
 struct ledger_copy {
     const char *path;
     int fd;
-    int64_t end;              /* of the last complete line */
-    size_t waiting;           /* bytes of `line` that are not written yet */
-    int64_t tried_ns;         /* when they were last tried */
-    _Atomic bool is_behind;   /* the disk has rejected them */
-    int error;                /* of that write */
-    struct ledger_file *past; /* entries of earlier starts; NULL: all read */
-    bool has_first;           /* past->entry is the first and has not been returned */
+    int64_t end;              /* end of the last complete line, in bytes */
+    size_t pending_bytes;     /* number of bytes of `line` that are not yet written */
+    int64_t last_attempt_ns;  /* time of the last attempt to write them */
+    _Atomic bool is_behind;   /* the last attempt to write them failed */
+    int error;                /* errno of that attempt */
+    struct ledger_file *past; /* reader of the entries of earlier starts; NULL: all are read */
+    bool has_first;           /* past->entry is the first entry and is not yet returned */
     char *line;
     size_t line_bytes;
 };
 
 /* ledger_copy_open: opens the file or creates it, and removes an incomplete last line.
- * memory  `path` is kept; one line and one entry in `region`; after ledger_copy_read has returned
- *         the last entry nothing allocates
- * errors  STATUS_INPUT when its first line is not an entry; STATUS_FAILED of the disk */
+ * memory  `path` is not copied; one line and one entry in `region`; after ledger_copy_read has
+ *         returned the last entry nothing allocates
+ * errors  STATUS_INPUT when its first line is not an entry; STATUS_FAILED for disk errors */
 MUST_CHECK enum status ledger_copy_open(const char *path, uint32_t slice_count,
                                         struct region *region, struct ledger_copy *ledger,
                                         struct fault *fault);
 void ledger_copy_close(struct ledger_copy *ledger);
 
-/* ledger_copy_first: the first entry of the copy, or NULL; only before ledger_copy_read. */
+/* ledger_copy_first: returns the first entry of the copy, or NULL. Call it before
+ * ledger_copy_read. */
 const struct entry *ledger_copy_first(const struct ledger_copy *ledger);
 
-/* ledger_copy_read: the entries of earlier starts, one per call, for member_loop_options; `context`
- * is the ledger_copy. An invalid line is an error: a copy that was changed proves nothing, and the
- * part before it alone would silently lack rounds.
+/* ledger_copy_read: returns the entries of earlier starts, one per call, for member_loop_options;
+ * `context` is the ledger_copy. An invalid line is an error: a modified copy proves nothing, and
+ * reading only the lines before it would silently omit rounds.
  * ledger_copy_add: writes a new entry, for member_loop_options. A write that a full disk rejects is
  * logged once and retried every second; meanwhile no further entry is accepted.
  * ledger_copy_sync: makes every added entry durable; may be called on any thread.

@@ -5,12 +5,13 @@
 #include "runtime/inner_training/member_run_state.h"
 #include "transport/site/stop.h"
 
-enum { PIECE_BYTES = 4096 }; /* a rank's part of one exchange */
+enum { PIECE_BYTES = 4096 }; /* size of the part of one rank in an exchange */
 
 static const int64_t IDLE_NS = 200000000;
 
-_Static_assert(sizeof(struct lockstep_command) <= PIECE_BYTES, "a command is one exchange");
-_Static_assert((int)PIECE_BYTES <= (int)SITE_BLOB_BYTES_MAX, "a piece is one exchange");
+_Static_assert(sizeof(struct lockstep_command) <= PIECE_BYTES, "a command must fit in PIECE_BYTES");
+_Static_assert((int)PIECE_BYTES <= (int)SITE_BLOB_BYTES_MAX,
+               "a piece must fit in one exchange of the site");
 
 static bool has_one_rank(const struct member_run *member) {
     return member->trainer.session.site == NULL;
@@ -23,7 +24,7 @@ void lockstep_plan(struct member_run *member) {
     member->lockstep.gathered = region_alloc(&session->region, ranks, PIECE_BYTES);
 }
 
-/* Copies rank 0's bytes to all ranks. */
+/* Copies `count` bytes of rank 0 to all ranks. */
 static enum status broadcast_bytes(struct member_run *member, void *bytes, size_t count,
                                    struct fault *fault) {
     for (size_t done = 0; done < count && !has_one_rank(member);) {
@@ -49,8 +50,8 @@ static enum status receive_manifest(struct member_run *member,
     return broadcast_bytes(member, member->swarm.text, command->bytes, fault);
 }
 
-static enum status load(struct member_run *member, const struct lockstep_command *command,
-                        struct fault *fault) {
+static enum status load_snapshot(struct member_run *member, const struct lockstep_command *command,
+                                 struct fault *fault) {
     struct trainer *trainer = &member->trainer;
     struct session *session = &trainer->session;
     struct snapshot snapshot;
@@ -63,8 +64,8 @@ static enum status load(struct member_run *member, const struct lockstep_command
     return session_agree(session, status, fault);
 }
 
-static enum status step(struct member_run *member, const struct lockstep_command *command,
-                        struct fault *fault) {
+static enum status execute_step(struct member_run *member, const struct lockstep_command *command,
+                                struct fault *fault) {
     int64_t *list = member->inner.windows;
     const struct step_windows windows = {.data = &member->trainer.train,
                                          .windows = list,
@@ -100,14 +101,14 @@ static void move_weights(struct member_run *member, bool into_flat) {
     }
 }
 
-static enum status execute(struct member_run *member, const struct lockstep_command *command,
-                           struct fault *fault) {
+static enum status execute_command(struct member_run *member,
+                                   const struct lockstep_command *command, struct fault *fault) {
     struct trainer *trainer = &member->trainer;
     switch (command->kind) {
     case COMMAND_MANIFEST:
         return receive_manifest(member, command, fault);
     case COMMAND_LOAD:
-        return load(member, command, fault);
+        return load_snapshot(member, command, fault);
     case COMMAND_WEIGHTS:
         return session_agree(&trainer->session, session_weights(&trainer->session, fault), fault);
     case COMMAND_GATHER:
@@ -115,7 +116,7 @@ static enum status execute(struct member_run *member, const struct lockstep_comm
         move_weights(member, command->kind == COMMAND_GATHER);
         return OK;
     case COMMAND_STEP:
-        return step(member, command, fault);
+        return execute_step(member, command, fault);
     case COMMAND_RESET_MOMENTS:
         reset_moments(trainer);
         return OK;
@@ -158,10 +159,11 @@ enum status lockstep_do_within(struct member_run *member, const struct lockstep_
     }
     ASSERT(member->lockstep.limits == NULL);
     member->lockstep.limits = limits;
-    enum status status = execute(member, command, fault);
+    enum status status = execute_command(member, command, fault);
     member->lockstep.limits = NULL;
     if (status == STATUS_STOPPED && !has_one_rank(member)) {
-        /* Another rank may have been asked to stop: the caller must know before it judges. */
+        /* Another rank may have been asked to stop. This exchange lets the caller see it before it
+         * decides. */
         const struct lockstep_command idle = {.kind = COMMAND_IDLE};
         TRY(send_command(member, &idle, fault));
     }
@@ -189,22 +191,22 @@ enum status lockstep_idle(struct member_run *member, struct fault *fault) {
 static enum status follow_rank0(struct member_run *member, struct fault *fault) {
     const struct lockstep_command *received = member->lockstep.gathered;
     struct lockstep_command command = {.kind = COMMAND_IDLE};
-    struct fault local; /* rank 0 has the same one, and decides what follows from it */
-    struct step_limits until_stop = {0}; /* a step or an evaluation may take long */
+    struct fault local; /* rank 0 gets the same fault and decides how to handle it */
+    struct step_limits until_stop = {0}; /* limits a step or an evaluation, which may take long */
     member->lockstep.limits = &until_stop;
     while (command.kind != COMMAND_QUIT) {
         const struct lockstep_command own = {.stop_requested = stop_requested()};
         TRY(site_exchange(member->trainer.session.site, &own, sizeof own, member->lockstep.gathered,
                           fault));
         command = received[0];
-        enum status outcome = execute(member, &command, &local);
+        enum status outcome = execute_command(member, &command, &local);
         (void)outcome;
     }
     member->lockstep.limits = NULL;
     return OK;
 }
 
-/* The other ranks are released even if rank 0 has failed: they learn its fault afterwards. */
+/* Rank 0 releases the other ranks even if it has failed. They receive its fault afterwards. */
 enum status lockstep_run(struct member_run *member,
                          enum status (*lead)(struct member_run *, struct fault *),
                          struct fault *fault) {

@@ -1,4 +1,4 @@
-/* lockstep: what the ranks of a member do together. Rank 0 alone acts for the member: it has the
+/* lockstep: synchronizes the ranks of a member. Rank 0 alone acts for the member: it has the
  * identity, the sockets, the store, the outer state, metrics and log. The other ranks execute its
  * commands.
  *
@@ -13,39 +13,41 @@
 #include "runtime/inner_training/inner_training.h"
 
 enum lockstep_command_kind {
-    COMMAND_IDLE,          /* nothing: the other ranks report whether they were asked to stop */
-    COMMAND_MANIFEST,      /* rank 0's text of the manifest, `bytes` long, to all ranks */
-    COMMAND_LOAD,          /* the part of snapshot `step` that each rank holds */
-    COMMAND_WEIGHTS,       /* the first weights, from a folder or random */
-    COMMAND_GATHER,        /* the masters of all ranks into the replica's inner weights */
-    COMMAND_SCATTER,       /* the reverse, and the compute copies */
-    COMMAND_STEP,          /* an optimizer step on `windows` windows at `schedule` */
-    COMMAND_RESET_MOMENTS, /* the moments become zero */
-    COMMAND_EVALUATE,      /* the loss on held-out text */
-    COMMAND_SAVE,          /* a snapshot of `position` */
-    COMMAND_EXPORT,        /* the model folder */
-    COMMAND_MEMORY,        /* the memory use of all ranks */
-    COMMAND_QUIT,          /* the last command */
+    COMMAND_IDLE,          /* no action; the other ranks report whether they were asked to stop */
+    COMMAND_MANIFEST,      /* send the manifest text of rank 0, `bytes` long, to all ranks */
+    COMMAND_LOAD,          /* each rank loads its part of snapshot `step` */
+    COMMAND_WEIGHTS,       /* load the initial weights from a folder, or draw them at random */
+    COMMAND_GATHER,        /* copy the masters of all ranks to the inner weights of the replica */
+    COMMAND_SCATTER,       /* copy the inner weights to all masters and compute copies */
+    COMMAND_STEP,          /* execute an optimizer step on `windows` windows at `schedule` */
+    COMMAND_RESET_MOMENTS, /* set the moments to zero */
+    COMMAND_EVALUATE,      /* compute the loss on held-out text */
+    COMMAND_SAVE,          /* write a snapshot of `position` */
+    COMMAND_EXPORT,        /* export the model folder */
+    COMMAND_MEMORY,        /* collect the memory use of all ranks */
+    COMMAND_QUIT,          /* end the lockstep; this is the last command */
     COMMAND_KINDS
 };
 
 struct lockstep_command {
     enum lockstep_command_kind kind;
-    bool stop_requested; /* of the rank that sends this */
+    bool stop_requested; /* the sending rank was asked to stop */
     uint64_t bytes;
     int64_t step, windows;
     struct step_schedule schedule;
     struct training_position position;
 };
 
-/* lockstep_plan: memory for what the ranks exchange, in the session's region. Called first. */
+/* lockstep_plan: allocates the memory of the exchanges in the session's region. Called before all
+ * others. */
 void lockstep_plan(struct member_run *member);
 
-/* lockstep_do: rank 0 sends a command and executes it with the other ranks. When one of them was
- * asked to stop, so is rank 0 from then on. lockstep_do_plain: a command without arguments.
- * lockstep_do_within: a step or an evaluation, which all ranks abandon when the limits end it.
- * errors  those of the command, the same on all ranks; STATUS_STOPPED when abandoned; of several
- *         ranks those of site_exchange */
+/* lockstep_do: rank 0 sends a command and executes it with the other ranks. When any rank was asked
+ * to stop, rank 0 is also asked to stop. lockstep_do_plain: executes a command without arguments.
+ * lockstep_do_within: executes a step or an evaluation, which all ranks abandon when the limits end
+ * it.
+ * errors  faults of the command, the same on all ranks; STATUS_STOPPED when abandoned; with several
+ *         ranks also faults of site_exchange */
 MUST_CHECK enum status lockstep_do(struct member_run *member,
                                    const struct lockstep_command *command, struct fault *fault);
 MUST_CHECK enum status lockstep_do_plain(struct member_run *member, enum lockstep_command_kind kind,
@@ -54,12 +56,13 @@ MUST_CHECK enum status lockstep_do_within(struct member_run *member,
                                           const struct lockstep_command *command,
                                           struct step_limits *limits, struct fault *fault);
 
-/* lockstep_idle: COMMAND_IDLE, unless a command was sent just before; nothing with one rank. */
+/* lockstep_idle: sends COMMAND_IDLE, unless rank 0 has just sent another command. With one rank it
+ * does nothing. */
 MUST_CHECK enum status lockstep_idle(struct member_run *member, struct fault *fault);
 
-/* lockstep_run: `lead` on rank 0, whose commands the other ranks execute until it returns; then one
- * outcome for all ranks.
- * errors  those of lead and of site_exchange */
+/* lockstep_run: calls `lead` on rank 0, whose commands the other ranks execute until it returns.
+ * Then all ranks agree on one outcome.
+ * errors  faults of `lead` and of site_exchange */
 MUST_CHECK enum status lockstep_run(struct member_run *member,
                                     enum status (*lead)(struct member_run *, struct fault *),
                                     struct fault *fault);

@@ -1,12 +1,14 @@
-/* member_jobs: the jobs that the network thread assigns to a member's compute thread. */
+/* member_jobs: executes the jobs that the network thread assigns to the compute thread of a
+ * member. */
 #include "runtime/inner_training/member_run_state.h"
 
 #include <math.h>
 
 /* ---- stored results ---- */
 
-/* Identifies the results of an entry: equal slices and sums have equal hashes. */
-static struct hash hash_of_results(const struct entry *entry) {
+/* Returns a hash that identifies the results of an entry. Equal slices and sums have equal
+ * hashes. */
+static struct hash hash_results(const struct entry *entry) {
     struct hash_state state;
     hash_begin(&state);
     hash_add(&state, &entry->round, sizeof entry->round);
@@ -21,7 +23,7 @@ static struct hash hash_of_results(const struct entry *entry) {
 
 static enum status store_results(struct outer_state *outer, const struct entry *entry,
                                  struct fault *fault) {
-    struct hash results = hash_of_results(entry);
+    struct hash results = hash_results(entry);
     if (hash_equal(&results, &outer->stored_results)) {
         return OK;
     }
@@ -30,7 +32,7 @@ static enum status store_results(struct outer_state *outer, const struct entry *
     return OK;
 }
 
-/* The network thread assigns the job again later. */
+/* Answers that the job failed. The network thread assigns the job again later. */
 static void answer_failed(struct member_run *member, const struct member_job *job,
                           enum event_kind kind, const struct fault *rejected) {
     struct event event = {.kind = kind,
@@ -41,7 +43,7 @@ static void answer_failed(struct member_run *member, const struct member_job *jo
     mailbox_answer(member_loop_mailbox(member->loop), &event);
 }
 
-static void store(struct member_run *member, const struct member_job *job) {
+static void store_job(struct member_run *member, const struct member_job *job) {
     struct event event = {.kind = EVENT_STORED, .job = job->job};
     struct fault rejected;
     if (store_results(&member->outer, job->entry, &rejected) != OK) {
@@ -54,7 +56,7 @@ static void store(struct member_run *member, const struct member_job *job) {
 
 /* ---- apply ---- */
 
-static uint32_t contributors_of(const struct entry *entry) {
+static uint32_t contributor_count(const struct entry *entry) {
     uint64_t seats = 0;
     for (uint32_t s = 0; s < entry->slice_count; s++) {
         seats |= entry->slices[s].contributors;
@@ -64,7 +66,7 @@ static uint32_t contributors_of(const struct entry *entry) {
 
 /* The seat whose error feedback can advance: this member's, if its contribution and the weights
  * that it was encoded from are still present. Otherwise, and also when an earlier start
- * contributed, the error that is owed is unknown. */
+ * contributed, the error of the encoding is unknown. */
 static int seat_with_feedback(struct member_run *member, const struct member_job *job) {
     if (job->seat < 0 || member->position.encoded_round != job->entry->round) {
         inner_forget_sent(member, job->entry);
@@ -80,7 +82,7 @@ static enum status apply_results(struct member_run *member, const struct member_
     *applied = (struct applied_round){
         .round = entry->round,
         .members = entry->seat_count,
-        .contributors = contributors_of(entry),
+        .contributors = contributor_count(entry),
         .loss = position->loss_tokens == 0 ? (double)NAN
                                            : position->loss_sum / (double)position->loss_tokens};
     ASSERT(entry->round > position->round && entry->commits >= position->commits);
@@ -90,14 +92,15 @@ static enum status apply_results(struct member_run *member, const struct member_
     return inner_reset_done(member, fault);
 }
 
-/* Done after the answer, so that the swarm need not wait for it. */
+/* Work that follows the answer, so that the swarm need not wait for it. */
 static enum status finish_round(struct member_run *member, const struct applied_round *round,
                                 struct fault *fault) {
     const struct settings *settings = &member->trainer.session.settings;
     const struct training_position *position = &member->position;
     struct staging staging = session_staging(&member->trainer.session);
     struct fault rejected;
-    if (round_record_outer(&member->outer.record, round->round, &staging, &rejected) != OK) {
+    if (round_record_write_outer_state(&member->outer.record, round->round, &staging, &rejected) !=
+        OK) {
         member_log_disk(member, &rejected);
     }
     member_log_round(member, round);
@@ -115,7 +118,7 @@ static enum status finish_round(struct member_run *member, const struct applied_
     return OK;
 }
 
-/* The results are durable before the round is applied: a restart replays them. */
+/* Makes the results durable before the round is applied, so that a restart can replay them. */
 static enum status make_durable(struct outer_state *outer, const struct entry *entry,
                                 struct fault *fault) {
     TRY(store_results(outer, entry, fault));
@@ -123,8 +126,8 @@ static enum status make_durable(struct outer_state *outer, const struct entry *e
     return member_store_applied(&outer->store, entry, fault);
 }
 
-static enum status apply(struct member_run *member, const struct member_job *job,
-                         struct fault *fault) {
+static enum status apply_job(struct member_run *member, const struct member_job *job,
+                             struct fault *fault) {
     struct applied_round round;
     struct fault rejected;
     if (make_durable(&member->outer, job->entry, &rejected) != OK) {
@@ -147,8 +150,8 @@ static enum status save_adopted(struct member_run *member, struct fault *fault) 
 }
 
 /* A state that came from other members is saved at once, because no stored results lead to it. */
-static enum status adopt(struct member_run *member, const struct member_job *job,
-                         struct fault *fault) {
+static enum status adopt_job(struct member_run *member, const struct member_job *job,
+                             struct fault *fault) {
     struct replica *replica = &member->outer.replica;
     struct training_position *position = &member->position;
     struct fault rejected;
@@ -176,7 +179,7 @@ static enum status adopt(struct member_run *member, const struct member_job *job
 
 /* ---- sum, root ---- */
 
-static void sum(struct member_run *member, const struct member_job *job) {
+static void sum_job(struct member_run *member, const struct member_job *job) {
     struct event event = {.kind = EVENT_SUMMED,
                           .job = job->job,
                           .hash = replica_sum(&member->outer.replica, job->round, job->slice,
@@ -184,12 +187,12 @@ static void sum(struct member_run *member, const struct member_job *job) {
     mailbox_answer(member_loop_mailbox(member->loop), &event);
 }
 
-/* A commit usually has the results of the proposal before it, whose root is known then. A root that
- * a failed device has computed is not sent. */
-static enum status root(struct member_run *member, const struct member_job *job,
-                        struct fault *fault) {
+/* A commit usually has the same results as its proposal, whose root is already known. A root that a
+ * failed device has computed is not sent. */
+static enum status root_job(struct member_run *member, const struct member_job *job,
+                            struct fault *fault) {
     struct replica *replica = &member->outer.replica;
-    struct hash results = hash_of_results(job->entry);
+    struct hash results = hash_results(job->entry);
     bool is_known = replica->voted_round == job->entry->round &&
                     hash_equal(&results, &member->outer.rooted_results);
     member->outer.rooted_results = results;
@@ -206,17 +209,17 @@ enum status member_job_execute(struct member_run *member, const struct member_jo
     case ACTION_TRAIN:
         return inner_train(member, job, fault);
     case ACTION_SUM:
-        sum(member, job);
+        sum_job(member, job);
         return OK;
     case ACTION_ROOT:
-        return root(member, job, fault);
+        return root_job(member, job, fault);
     case ACTION_STORE:
-        store(member, job);
+        store_job(member, job);
         return OK;
     case ACTION_APPLY:
-        return apply(member, job, fault);
+        return apply_job(member, job, fault);
     case ACTION_ADOPT:
-        return adopt(member, job, fault);
+        return adopt_job(member, job, fault);
     default:
         ASSERT(job->kind == ACTION_LEFT);
         member->has_left = true;

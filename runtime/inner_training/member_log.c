@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static const int64_t PLAIN_NS = 10 * NS_PER_SECOND; /* cli.md: a plain line at most every 10 s */
+static const int64_t PLAIN_NS = 10 * NS_PER_SECOND; /* at most one plain line every 10 s (cli.md) */
 static const int64_t ABSENT_NS = 5000000000;
 
 /* ---- rounds ---- */
@@ -27,7 +27,7 @@ static void show_round(struct trainer *trainer, const struct metrics_round *roun
     char root[HASH_HEX_BYTES];
     char words[32];
     struct text loss = text_over(words, sizeof words);
-    if (!isnan(round->loss)) { /* NaN: this member did not train in the round */
+    if (!isnan(round->loss)) { /* NaN if this member did not train in the round */
         text_add(&loss, "  loss %.4f", round->loss);
     }
     progress_line(&trainer->progress,
@@ -94,12 +94,13 @@ static void log_admission(struct member_run *member, const struct member_loop_vi
     logged->was_admitted = view->is_admitted;
 }
 
-/* A member that has its manifest as a file may start before the tracker. */
+/* Logs that the tracker does not answer. A member that has the manifest as a file may start before
+ * the tracker. */
 static void log_absence(struct member_run *member) {
     struct last_logged *logged = &member->logged;
     int64_t now_ns = clock_monotonic_ns();
-    logged->begun_ns = logged->begun_ns == 0 ? now_ns : logged->begun_ns;
-    if (!logged->tracker_absence_logged && now_ns - logged->begun_ns >= ABSENT_NS) {
+    logged->connect_begun_ns = logged->connect_begun_ns == 0 ? now_ns : logged->connect_begun_ns;
+    if (!logged->tracker_absence_logged && now_ns - logged->connect_begun_ns >= ABSENT_NS) {
         log_line(LOG_WARNING,
                  "%s: no answer within %d s; is the tracker running, and its port open? Retrying "
                  "until it answers",
@@ -153,8 +154,8 @@ void member_log_swarm(struct member_run *member) {
 
 /* ---- evaluation ---- */
 
-/* The other members wait for this member's contribution to the next round: between rounds an
- * evaluation may take half of the training time. */
+/* The other members wait for this member's contribution to the next round. Therefore an evaluation
+ * between rounds may take at most half of the training time of a round. */
 static struct step_limits evaluation_limits(struct member_run *member, bool is_last) {
     struct member_loop_view view;
     if (is_last) {

@@ -9,8 +9,8 @@
 
 /* ---- what snapshots hold ---- */
 
-/* The flat space as tensors with the names of the parameters. `flat` is NULL on other ranks than 0,
- * which hold no part of it. */
+/* The flat space as tensors with the names of the parameters. `flat` is NULL on all ranks except
+ * rank 0, which store no part of it. */
 static struct tensor_set flat_set(struct session *session, float *flat) {
     size_t count = (size_t)session->blueprint.param_count;
     struct tensor_spec *tensors = region_alloc(&session->region, count, sizeof *tensors);
@@ -52,7 +52,8 @@ void outer_state_plan(struct member_run *member) {
 
 /* ---- save ---- */
 
-/* The values of a snapshot have 64 bits: the first eight bytes of a hash identify a swarm. */
+/* Values in a snapshot have 64 bits. Therefore the first eight bytes of a hash identify the
+ * swarm. */
 static uint64_t swarm_value(const struct manifest *manifest) {
     uint64_t value;
     memcpy(&value, manifest->hash.bytes, sizeof value);
@@ -109,9 +110,11 @@ static enum status reject_genesis(const struct member_run *member, struct fault 
     char swarm[HASH_HEX_BYTES];
     hash_hex(&member->outer.replica.root, local);
     hash_hex(&member->swarm.manifest.genesis_root, swarm);
-    return fault_set(fault, STATUS_INPUT, member->trainer.session.settings.model,
-                     "name the folder of the weights that the swarm began with, or none",
-                     "its weights have the root %.16s, the swarm began from %.16s", local, swarm);
+    return fault_set(
+        fault, STATUS_INPUT, member->trainer.session.settings.model,
+        "set model to the folder of the weights that the swarm was started with, or leave it out",
+        "its weights have the root %.16s, but the swarm was started from the root %.16s", local,
+        swarm);
 }
 
 /* A member that does not have the first weights receives the state from other members, once there
@@ -128,8 +131,9 @@ static enum status load_first_weights(struct member_run *member, struct fault *f
     replica_begin(replica);
     TRY(program_failure(&session->bound, fault));
     if (is_absent) {
-        log_line(LOG_INFO, "the swarm began from the weights of a folder, and none was named "
-                           "(model=FOLDER): they come from other members");
+        log_line(LOG_INFO,
+                 "the swarm was started from the weights of a folder, and no folder was given "
+                 "(model=FOLDER): they come from other members");
         return OK;
     }
     return hash_equal(&replica->root, &member->swarm.manifest.genesis_root)
@@ -162,8 +166,8 @@ static enum status resume_from(struct member_run *member, const struct snapshot 
     const struct manifest *manifest = &member->swarm.manifest;
     if (!find_values(manifest, snapshot, &member->position)) {
         return fault_set(fault, STATUS_INPUT, snapshot->path,
-                         "set XDG_STATE_HOME to another folder, or remove this one",
-                         "the snapshot is of another swarm than %s", manifest->name);
+                         "set XDG_STATE_HOME to a different folder, or remove this snapshot",
+                         "the snapshot belongs to a different swarm than %s", manifest->name);
     }
     const struct lockstep_command command = {.kind = COMMAND_LOAD, .step = snapshot->step};
     TRY(lockstep_do(member, &command, fault));
@@ -178,24 +182,25 @@ void inner_forget_sent(struct member_run *member, const struct entry *entry) {
     replica_clear_sent_feedback(&member->outer.replica, entry, &own);
 }
 
-/* Results are applied only if they lead to the entry's root: a file of another history ends the
- * replay. The feedback of a round to which this member contributed is lost with the
- * contribution. */
+/* Applies the results of one entry if they produce the root of the entry. A file of a different
+ * history ends the replay. The feedback of a round to which this member contributed is lost with
+ * the contribution. */
 static bool replay_one(struct member_run *member, const struct entry *entry) {
     struct outer_state *outer = &member->outer;
     struct replica *replica = &outer->replica;
     struct fault fault;
     if (member_store_fetch(&outer->store, entry->round, replica, outer->reports, &fault) != OK) {
-        log_line(LOG_WARNING, "%s: %s; later rounds come from other members", fault.subject,
-                 fault.reason);
+        log_line(LOG_WARNING, "%s: %s; later rounds will be fetched from other members",
+                 fault.subject, fault.reason);
         return false;
     }
     struct hash root = replica_root_after(replica, entry->round);
     if (!hash_equal(&root, &entry->root)) {
-        log_line(LOG_WARNING,
-                 "round %u: the stored results do not lead to the committed root; its state comes "
-                 "from other members",
-                 entry->round);
+        log_line(
+            LOG_WARNING,
+            "round %u: the stored results do not produce the committed root; the state will be "
+            "fetched from other members",
+            entry->round);
         return false;
     }
     (void)replica_apply(replica, entry, -1);
@@ -205,7 +210,8 @@ static bool replay_one(struct member_run *member, const struct entry *entry) {
     return true;
 }
 
-/* Applies the rounds that were committed after the snapshot, as far as their results are stored. */
+/* Applies the rounds that were committed after the snapshot, up to the first round whose results
+ * are not stored. */
 static enum status replay(struct member_run *member, struct fault *fault) {
     struct entry_journal *journal = &member->outer.store.journal;
     struct entry *entry = member->outer.entry;
@@ -221,7 +227,7 @@ static enum status replay(struct member_run *member, struct fault *fault) {
     return OK;
 }
 
-/* Results that were stored for a round whose commit this member has not seen. */
+/* Finds results that were stored for a round whose commit this member has not received. */
 static void find_stored(struct outer_state *outer, uint32_t applied_round) {
     struct fault ignored;
     uint32_t round = outer->store.newest;

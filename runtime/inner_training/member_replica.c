@@ -11,7 +11,7 @@ void *swarm_extent_at(const struct session *session, enum swarm_extent line) {
     return extent == EXTENT_NONE ? NULL : program_extent(&session->bound, extent);
 }
 
-/* With several ranks the masters are shards: they are gathered into a flat copy. */
+/* With several ranks the masters are shards: they are gathered in a flat copy on rank 0. */
 static void use_copy(struct session *session, float *copy, struct replica *replica) {
     struct flat_span *part = region_alloc(&session->region, 1, sizeof *part);
     *part = (struct flat_span){0, replica->shape.slices.parameter_count, copy, NULL};
@@ -19,7 +19,7 @@ static void use_copy(struct session *session, float *copy, struct replica *repli
     replica->part_count = 1;
 }
 
-/* The masters in blueprint order are the flat space. */
+/* Uses the masters in blueprint order as the flat space. */
 static void use_masters(struct session *session, struct replica *replica) {
     int count = session->blueprint.param_count;
     struct flat_span *parts = region_alloc(&session->region, (size_t)count, sizeof *parts);
@@ -35,7 +35,7 @@ static void use_masters(struct session *session, struct replica *replica) {
     replica->part_count = count;
 }
 
-/* A build without CUDA has already rejected the target, when the program was bound. */
+/* A build without CUDA has already rejected a GPU target when the program was bound. */
 static enum status bind_device(struct session *session, struct replica *replica,
                                struct fault *fault) {
 #if SKEP_CUDA

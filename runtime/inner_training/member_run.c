@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { JOB_WAIT_MS = 200 }; /* between two tests for a request to stop */
+enum { JOB_WAIT_MS = 200 }; /* wait between two tests for a request to stop */
 
 static const char LISTEN_ANYWHERE[] = "tcp://*:*";
 
@@ -26,7 +26,7 @@ static enum status check_data(struct member_run *member, struct fault *fault) {
                : OK;
 }
 
-/* The outer state, and the way between it and the weights that are trained. */
+/* Binds the outer state and the transfer between it and the weights that are trained. */
 static enum status bind_state(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
     if (is_rank0(member)) {
@@ -148,7 +148,7 @@ static bool has_waited(const struct member_run *member) {
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
     if (!view.tracker_is_there && view.round == 0) {
-        return true; /* it never had a part in any round */
+        return true; /* the member has not taken part in any round */
     }
     bool is_idle = !view.tracker_is_there || view.round == 0;
     double limit_s = member->trainer.session.settings.stop_within_s +
@@ -164,14 +164,15 @@ static void leave_if_requested(struct member_run *member) {
     }
 }
 
-/* Two processes with one identity would take each other's connections without end. */
+/* Two processes with the same identity would replace each other's connections repeatedly. */
 static enum status check_identity(const struct member_run *member, struct fault *fault) {
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
-    return view.is_replaced ? fault_set(fault, STATUS_FAILED, member->swarm.manifest.name,
-                                        "give each process an identity of its own: --identity FILE",
-                                        "another process has joined with this identity")
-                            : OK;
+    return view.is_replaced
+               ? fault_set(fault, STATUS_FAILED, member->swarm.manifest.name,
+                           "give each process a separate identity with --identity FILE",
+                           "another process has joined with this identity")
+               : OK;
 }
 
 static enum status execute_jobs(struct member_run *member, struct fault *fault) {
@@ -189,8 +190,9 @@ static enum status execute_jobs(struct member_run *member, struct fault *fault) 
     return OK;
 }
 
-/* The network thread ends first, or it could receive leaves of a newer state into the one that is
- * saved, evaluated and exported. An incomplete state is not saved: the snapshot before it stays. */
+/* The network thread ends first; otherwise it could write leaves of a newer state into the state
+ * that is being saved, evaluated and exported. An incomplete state is not saved, and the earlier
+ * snapshot is kept. */
 static enum status save(void *owner, struct fault *fault) {
     struct member_run *member = owner;
     struct member_loop_view last;
@@ -207,9 +209,10 @@ static enum status export_model(void *owner, struct fault *fault) {
     return lockstep_do_plain(owner, COMMAND_EXPORT, fault);
 }
 
-/* The state of a device that failed is lost, but every applied round is on the disk. */
-static enum status name_resumed_round(const struct member_run *member, enum status status,
-                                      struct fault *fault) {
+/* Sets the remedy after a failure of the device. Its state is lost, but every applied round is on
+ * disk. */
+static enum status set_resume_remedy(const struct member_run *member, enum status status,
+                                     struct fault *fault) {
     struct fault failure;
     if (program_failure(&member->trainer.session.bound, &failure) != OK) {
         snprintf(fault->remedy, sizeof fault->remedy,
@@ -225,21 +228,22 @@ static enum status work_to_end(struct member_run *member, struct fault *fault) {
                                              .exchange_memory = member_exchange_memory};
     enum status status = execute_jobs(member, fault);
     if (status != OK) {
-        return name_resumed_round(member, status, fault);
+        return set_resume_remedy(member, status, fault);
     }
     bool finished = member->position.commits >= member->swarm.terms.commits_max;
     if (member->has_left && !finished && !stop_requested()) {
-        log_line(LOG_WARNING,
-                 "the run has ended, but this member has reached round %u only: copy the model "
-                 "from another member",
-                 member->position.round);
+        log_line(
+            LOG_WARNING,
+            "the run has ended, but this member has only applied rounds up to %u: copy the model "
+            "from another member",
+            member->position.round);
     }
     TRY(trainer_conclude(&member->trainer, &ACTS, member, finished, finished, fault));
     return finished ? OK : fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop");
 }
 
-/* Data that were readable when this start began and are not any more are a failure, not bad input:
- * bad input changes nothing. */
+/* Data that became unreadable after this start began are a failure, not invalid input, because
+ * invalid input must change nothing. */
 static enum status work(struct member_run *member, struct fault *fault) {
     enum status status = work_to_end(member, fault);
     if (status == STATUS_INPUT) {

@@ -1,4 +1,4 @@
-/* member_settings: what a member reads first: its identity, the swarm's manifest, its settings. */
+/* member_settings: reads the identity of a member, the manifest of the swarm and the settings. */
 #include "base/log.h"
 #include "runtime/inner_training/lockstep.h"
 #include "runtime/swarm/client/client.h"
@@ -6,7 +6,7 @@
 #include "transport/site/stop.h"
 
 static const int FIRST_TIMEOUT_MS = 5000;
-static const int LONGEST_TIMEOUT_MS = 60000; /* cli.md: retries at least every 60 s */
+static const int LONGEST_TIMEOUT_MS = 60000; /* retries are at most 60 s apart (cli.md) */
 
 static enum status read_identity(struct member_run *member, struct fault *fault) {
     char path[PATH_BYTES];
@@ -20,11 +20,12 @@ static enum status read_identity(struct member_run *member, struct fault *fault)
 }
 
 static bool is_not_stopped(void *context) {
-    struct fault lost; /* every later exchange reports it too */
+    struct fault lost; /* unused: every later exchange reports the same fault */
     return lockstep_idle(context, &lost) == OK && !stop_requested();
 }
 
-/* The tracker may start later, even days later: one log line reports that it does not answer. */
+/* Retries until the tracker answers, because it may start much later. One log line reports that it
+ * does not answer. */
 static enum status fetch(struct member_run *member, const struct join_string *tracker,
                          struct tracker_answer *manifest, struct fault *fault) {
     struct region *region = &member->trainer.session.region;
@@ -67,8 +68,8 @@ static enum status read_as_rank0(struct member_run *member, struct fault *fault)
     return get_manifest(member, fault);
 }
 
-/* The tracker may have another address than when the manifest was written: the join string's is the
- * one that answered. */
+/* The address of the tracker may have changed since the manifest was written. The address in the
+ * join string is the one that answered. */
 static enum status read_manifest(struct member_swarm *swarm, struct region *region,
                                  struct fault *fault) {
     struct join_string tracker;

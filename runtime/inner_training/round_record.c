@@ -38,8 +38,8 @@ void round_record_plan(struct session *session, const struct replica *replica,
     const struct named_vector declared = {"contribution", record->decoded};
     const struct named_vector outer[] = {{"params", replica->params},
                                          {"momentum", replica->momentum}};
-    plan_file(session, "declared.safetensors", &declared, 1, &record->declared);
-    plan_file(session, "outer.safetensors", outer, ARRAY_COUNT(outer), &record->outer);
+    plan_file(session, "declared.safetensors", &declared, 1, &record->contribution);
+    plan_file(session, "outer.safetensors", outer, ARRAY_COUNT(outer), &record->outer_state);
 }
 
 static enum status write_file(const struct round_record *record, uint32_t round,
@@ -52,8 +52,8 @@ static enum status write_file(const struct round_record *record, uint32_t round,
     return tensor_file_fill(file, record->path, staging, fault);
 }
 
-enum status round_record_declared(const struct round_record *record, uint32_t round,
-                                  const struct staging *staging, struct fault *fault) {
+enum status round_record_write_contribution(const struct round_record *record, uint32_t round,
+                                            const struct staging *staging, struct fault *fault) {
     if (record->folder == NULL) {
         return OK;
     }
@@ -61,10 +61,11 @@ enum status round_record_declared(const struct round_record *record, uint32_t ro
     const struct slices *slices = &replica->shape.slices;
     codec_decode(replica->compute, slices->codec, slices->parameter_count, replica->contribution,
                  record->decoded);
-    return write_file(record, round, &record->declared, staging, fault);
+    return write_file(record, round, &record->contribution, staging, fault);
 }
 
-enum status round_record_outer(const struct round_record *record, uint32_t round,
-                               const struct staging *staging, struct fault *fault) {
-    return record->folder == NULL ? OK : write_file(record, round, &record->outer, staging, fault);
+enum status round_record_write_outer_state(const struct round_record *record, uint32_t round,
+                                           const struct staging *staging, struct fault *fault) {
+    return record->folder == NULL ? OK
+                                  : write_file(record, round, &record->outer_state, staging, fault);
 }

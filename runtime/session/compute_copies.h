@@ -1,5 +1,5 @@
-/* compute_copies: the parameters in the compute type, which must be converted again when anything
- * other than the optimizer has changed their masters. */
+/* compute_copies: copies of the parameters in the compute dtype, which must be converted again
+ * after any code other than the optimizer has changed the masters. */
 #ifndef SKEP_SESSION_COMPUTE_COPIES_H
 #define SKEP_SESSION_COMPUTE_COPIES_H
 
@@ -7,10 +7,11 @@
 
 struct compute_copies {
     struct program_cast *rows;
-    int count; /* 0 where masters compute */
+    int count; /* number of rows; 0 if kernels read the masters */
 };
 
-/* compute_copies_of: the copies of a bound session of one rank; memory in its region. */
+/* compute_copies_of: lists the copies of a bound session of one rank. Allocates in the region of
+ * the session. */
 void compute_copies_of(struct session *session, struct compute_copies *copies);
 
 /* compute_copies_refresh: rounds each master once into its copy, as the optimizer does. */

@@ -1,5 +1,5 @@
-/* connect: a session as one rank of several: agreement with the other ranks, and collectives with
- * their arenas. */
+/* connect: connects a session with the other ranks of its site: agreement on outcomes, and
+ * collectives over their arenas. */
 #include "base/log.h"
 #include "build_config.h"
 #include "runtime/session/session.h"
@@ -18,8 +18,8 @@ bool session_is_rank0(const struct session *session) {
     return session->site == NULL || site_launch_info(session->site)->rank == 0;
 }
 
-/* A failed device is this rank's outcome, whatever it was about to agree to. It does not ask the
- * other ranks, because they may be in a collective that waits for this one: site_fail notifies
+/* If the device has failed, that failure replaces `mine`. This rank then does not wait for the
+ * other ranks, because they may be in a collective that waits for this rank; site_fail notifies
  * them. */
 enum status session_agree(const struct session *session, enum status mine, struct fault *fault) {
     struct fault failure;
@@ -88,7 +88,7 @@ static enum status open_ranks(struct session *session, struct fault *fault) {
     return open_shared(session, groups, fault);
 }
 
-/* The memory that the driver counts for all processes, for comparison with the plan. */
+/* Logs the device memory that the driver counts for all processes, to compare it with the plan. */
 static void log_memory(const struct session *session) {
 #if SKEP_CUDA
     const struct cuda_device *device = session->bound.port.cuda;
@@ -105,7 +105,8 @@ static void log_memory(const struct session *session) {
 #endif
 }
 
-/* No rank starts its rehearsal before all have connected, since it executes collectives. */
+/* No rank starts its rehearsal before all ranks have connected, because a rehearsal executes
+ * collectives. */
 enum status session_connect(struct session *session, struct fault *fault) {
     if (session->site == NULL) {
         return OK;

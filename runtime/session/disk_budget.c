@@ -5,14 +5,14 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-enum { FIXED_BYTES = 1 << 20 }; /* headers, snapshot.json, copies of small files */
+enum { FIXED_BYTES = 1 << 20 }; /* size of headers, snapshot.json and copies of small files */
 
 struct file_system {
     dev_t device;
     uint64_t free_bytes;
 };
 
-/* The file system of a folder that need not exist yet. */
+/* Returns the file system of a folder. The folder may not exist yet. */
 static struct file_system file_system_at(const char *wanted) {
     char path[PATH_BYTES];
     struct statvfs space;
@@ -36,7 +36,7 @@ static uint64_t capacity_of(const struct settings *settings, const struct file_s
     return limited ? settings->limit_disk : system->free_bytes;
 }
 
-/* Of another machine only one disk is assumed. */
+/* A plan for another machine assumes that it has a single disk. */
 static void find_capacity(const struct settings *settings, struct disk_budget *disk) {
     struct file_system snapshots = file_system_at(settings->snapshot_folder);
     struct file_system export = file_system_at(settings->export_folder);
@@ -66,21 +66,21 @@ struct disk_budget disk_budget_of(const struct session *session) {
     return disk;
 }
 
-/* The bytes that are needed and available, and the text of the fault if they do not fit. */
+/* A size that must not exceed the available bytes, and the text of the fault if it does. */
 struct demand {
-    const char *subject, *what, *remedy;
+    const char *subject, *use, *remedy;
     uint64_t need_bytes, have_bytes;
 };
 
-static enum status check(const struct demand *demand, struct fault *fault) {
+static enum status check_demand(const struct demand *demand, struct fault *fault) {
     char need[24];
     char have[24];
     if (demand->need_bytes <= demand->have_bytes) {
         return OK;
     }
-    return fault_set(fault, STATUS_FIT, demand->subject, demand->remedy, "%s %s, has %s",
-                     demand->what, text_bytes(demand->need_bytes, need),
-                     text_bytes(demand->have_bytes, have));
+    return fault_set(fault, STATUS_FIT, demand->subject, demand->remedy,
+                     "%s %s, but only %s are available", demand->use,
+                     text_bytes(demand->need_bytes, need), text_bytes(demand->have_bytes, have));
 }
 
 enum status disk_fits(const struct session *session, struct fault *fault) {
@@ -91,14 +91,14 @@ enum status disk_fits(const struct session *session, struct fault *fault) {
     const struct demand demands[] = {
         {settings->snapshot_folder,
          disk.export_apart ? "snapshots need" : "snapshots and export need",
-         "lower snapshot.keep or name a larger disk in snapshot.folder", disk.peak_bytes,
+         "lower snapshot.keep or set snapshot.folder to a folder on a larger disk", disk.peak_bytes,
          disk.capacity_bytes},
-        {settings->export_folder, "the export needs", "name a larger disk in export", export_bytes,
-         disk.export_capacity_bytes},
+        {settings->export_folder, "the export needs", "set export to a folder on a larger disk",
+         export_bytes, disk.export_capacity_bytes},
         {"limits.disk", "snapshots and export need", "lower snapshot.keep or raise limits.disk",
          disk.peak_bytes + export_bytes, limit}};
     for (size_t i = 0; i < ARRAY_COUNT(demands) && disk.capacity_known; i++) {
-        TRY(check(&demands[i], fault));
+        TRY(check_demand(&demands[i], fault));
     }
     return OK;
 }

@@ -5,25 +5,27 @@
 #include "runtime/session/session.h"
 
 struct disk_budget {
-    uint64_t snapshot_bytes; /* one snapshot: master weights and two moments; of a member also
-                                momentum and error feedback */
-    uint64_t snapshot_count; /* snapshot.keep, and one being written */
-    uint64_t export_bytes;   /* a Hugging Face folder in f32, or bf16 when that computes */
-    uint64_t results_bytes;  /* of a member: rounds since the newest snapshot */
-    uint64_t ledger_bytes;   /* of a member: every round of the run */
-    uint64_t peak_bytes;     /* of everything on the file system of the snapshots */
-    uint64_t capacity_bytes; /* free on it, or limits.disk when that is less */
-    bool capacity_known;     /* false when planning for a named target, whose disk is elsewhere */
-    bool export_apart;       /* on another file system: not part of peak_bytes */
-    uint64_t export_capacity_bytes; /* free there, if it is another; or limits.disk, as above */
+    /* size of one snapshot: masters and two moments; for a member also outer momentum and error
+     * feedback */
+    uint64_t snapshot_bytes;
+    uint64_t snapshot_count; /* snapshot.keep, plus one that is being written */
+    uint64_t export_bytes;   /* size of the exported model folder in the compute dtype */
+    uint64_t results_bytes;  /* for a member: results of the rounds since the newest snapshot */
+    uint64_t ledger_bytes;   /* for a member: ledger entries of every round of the run */
+    uint64_t peak_bytes;     /* total on the file system of the snapshots */
+    uint64_t capacity_bytes; /* free bytes of that file system, or limits.disk when less */
+    bool capacity_known;     /* false when planning for another machine, whose disk is unknown */
+    bool export_apart;       /* the export has its own file system and is not part of peak_bytes */
+    /* free bytes of the file system of the export, or limits.disk when less */
+    uint64_t export_capacity_bytes;
 };
 
 /* disk_budget_of: reads the free space of the file systems of the snapshot folder and the export,
  * or of the nearest folder above each that exists. */
 struct disk_budget disk_budget_of(const struct session *session);
 
-/* disk_fits: errors STATUS_FIT naming the folder or limits.disk, with need and have, unless the
- * capacity is unknown. */
+/* disk_fits: checks that the disk has space for snapshots and export. Returns STATUS_FIT with the
+ * folder or limits.disk and both sizes, or OK if the capacity is unknown. */
 MUST_CHECK enum status disk_fits(const struct session *session, struct fault *fault);
 
 #endif

@@ -4,29 +4,30 @@
 
 #include <math.h>
 
-static enum status check(const struct session *session, const struct generation *generation,
-                         struct fault *fault) {
+static enum status check_prompt(const struct session *session, const struct generation *generation,
+                                struct fault *fault) {
     int64_t context = session->settings.context_tokens;
     int64_t vocab = session->blueprint.vocab;
     if (generation->prompt_tokens < 1 || generation->prompt_tokens >= context) {
-        return fault_set(fault, STATUS_INPUT, "prompt", "raise generate.context or shorten it",
-                         "%lld tokens; 1 to %lld fit the context of %lld",
-                         (long long)generation->prompt_tokens, (long long)context - 1,
-                         (long long)context);
+        return fault_set(
+            fault, STATUS_INPUT, "prompt", "raise generate.context or shorten the prompt",
+            "has %lld tokens, but must have 1 to %lld in a context of %lld",
+            (long long)generation->prompt_tokens, (long long)context - 1, (long long)context);
     }
     for (int64_t i = 0; i < generation->prompt_tokens; i++) {
         if (generation->prompt[i] < 0 || generation->prompt[i] >= vocab) {
             return fault_set(fault, STATUS_INPUT, "prompt", "use this model's tokenizer",
-                             "token %lld is %d, the vocabulary has %lld", (long long)i,
-                             generation->prompt[i], (long long)vocab);
+                             "token %lld has id %d, but the vocabulary has only %lld ids",
+                             (long long)i, generation->prompt[i], (long long)vocab);
         }
     }
     return OK;
 }
 
-/* Processes `count` tokens after the `past` ones; the logits of the next token are then ready. */
-static void feed(struct session *session, const int32_t *tokens, int64_t count, int64_t past,
-                 enum segment_kind segment) {
+/* Processes `count` tokens that follow `past` earlier ones. Afterwards the logits of the next token
+ * are available. */
+static void process_tokens(struct session *session, const int32_t *tokens, int64_t count,
+                           int64_t past, enum segment_kind segment) {
     const struct schedule *schedule = &session->program.schedule;
     int32_t *ids = program_extent(&session->bound, schedule->host.ids);
     int32_t *positions = program_extent(&session->bound, schedule->host.positions);
@@ -42,7 +43,7 @@ static void feed(struct session *session, const int32_t *tokens, int64_t count, 
     program_run(&session->bound, segment);
 }
 
-static int32_t most_likely(const float *logits, int64_t vocab) {
+static int32_t most_likely_token(const float *logits, int64_t vocab) {
     int64_t best = 0;
     for (int64_t i = 1; i < vocab; i++) {
         best = logits[i] > logits[best] ? i : best;
@@ -50,10 +51,11 @@ static int32_t most_likely(const float *logits, int64_t vocab) {
     return (int32_t)best;
 }
 
-/* The token at which the running sum of exp((logit - max) / temperature) exceeds a uniform share of
- * the total. Two passes need no memory for the distribution. */
-static int32_t sample(const float *logits, int64_t vocab, double temperature, double uniform) {
-    double top = (double)logits[most_likely(logits, vocab)];
+/* Returns the token at which the running sum of exp((logit - max) / temperature) exceeds `uniform`
+ * times the total. Two passes need no memory for the distribution. */
+static int32_t sample_token(const float *logits, int64_t vocab, double temperature,
+                            double uniform) {
+    double top = (double)logits[most_likely_token(logits, vocab)];
     double total = 0;
     for (int64_t i = 0; i < vocab; i++) {
         total += exp(((double)logits[i] - top) / temperature);
@@ -74,21 +76,21 @@ static int32_t next_token(const struct session *session, const struct generation
         program_extent(&session->bound, session->program.schedule.host.next_logits);
     int64_t vocab = session->blueprint.vocab;
     if (generation->temperature <= 0) {
-        return most_likely(logits, vocab);
+        return most_likely_token(logits, vocab);
     }
     double uniform = random_uniform(random_key(generation->seed, "sample"), (uint64_t)index);
-    return sample(logits, vocab, generation->temperature, uniform);
+    return sample_token(logits, vocab, generation->temperature, uniform);
 }
 
 enum status generate_run(struct session *session, const struct generation *generation,
                          generate_sink *sink, void *context, struct fault *fault) {
-    TRY(check(session, generation, fault));
+    TRY(check_prompt(session, generation, fault));
     int64_t piece = session->program.schedule.options.prefill;
     int64_t past = 0;
     while (past < generation->prompt_tokens) {
         int64_t left = generation->prompt_tokens - past;
         int64_t count = left < piece ? left : piece;
-        feed(session, generation->prompt + past, count, past, SEGMENT_PREFILL);
+        process_tokens(session, generation->prompt + past, count, past, SEGMENT_PREFILL);
         past += count;
     }
     TRY(program_failure(&session->bound, fault));
@@ -98,7 +100,7 @@ enum status generate_run(struct session *session, const struct generation *gener
             past == session->settings.context_tokens) {
             return OK;
         }
-        feed(session, &token, 1, past++, SEGMENT_DECODE);
+        process_tokens(session, &token, 1, past++, SEGMENT_DECODE);
         TRY(program_failure(&session->bound, fault));
     }
     return OK;

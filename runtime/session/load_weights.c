@@ -1,4 +1,5 @@
-/* load_weights: parameters into the arena, from a model's folder, a snapshot, or random. */
+/* load_weights: loads parameters into the arena from a model folder or a snapshot, or initializes
+ * them at random. */
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/checkpoint/snapshot.h"
@@ -13,7 +14,7 @@ struct staging session_staging(const struct session *session) {
                             .bytes = session->program.schedule.extents[extent].bytes};
 }
 
-static const struct param *param_named(const struct session *session, const char *name) {
+static const struct param *find_param(const struct session *session, const char *name) {
     const struct blueprint *blueprint = &session->blueprint;
     int index = 0;
     while (index < blueprint->param_count && blueprint->params[index].name != name) {
@@ -23,7 +24,8 @@ static const struct param *param_named(const struct session *session, const char
     return &blueprint->params[index];
 }
 
-/* Random elements: each depends on its index alone, so all threads share the work. */
+/* A range of random elements to draw. Each element depends only on its index, so all threads can
+ * share the work. */
 struct drawing {
     const struct param *param;
     uint64_t seed;
@@ -31,7 +33,7 @@ struct drawing {
     float *values;
 };
 
-static void draw_share(void *context, int64_t item, int thread) {
+static void draw_random_share(void *context, int64_t item, int thread) {
     const struct drawing *drawing = context;
     (void)thread;
     int64_t begin = item * INIT_SHARE_ELEMENTS;
@@ -41,10 +43,11 @@ static void draw_share(void *context, int64_t item, int thread) {
                     drawing->values + begin);
 }
 
-/* Every copy of an element has the same value, rounded once from fp32, on every rank. */
-static enum status init_piece(struct session *session, const struct tensor_piece *piece,
+/* Initializes every copy of an element with the same value on every rank, rounded once from
+ * fp32. */
+static enum status draw_piece(struct session *session, const struct tensor_piece *piece,
                               struct fault *fault) {
-    const struct param *param = param_named(session, piece->name);
+    const struct param *param = find_param(session, piece->name);
     const struct staging whole = session_staging(session);
     float *values = whole.memory;
     const size_t drawn = INIT_PIECE_ELEMENTS * sizeof *values;
@@ -58,17 +61,17 @@ static enum status init_piece(struct session *session, const struct tensor_piece
         int64_t some = left < INIT_PIECE_ELEMENTS ? left : INIT_PIECE_ELEMENTS;
         struct drawing drawing = {param, (uint64_t)session->settings.seed, piece->first + done,
                                   some, values};
-        pool_run(&session->bound.pool, draw_share, &drawing,
+        pool_run(&session->bound.pool, draw_random_share, &drawing,
                  (some + INIT_SHARE_ELEMENTS - 1) / INIT_SHARE_ELEMENTS);
         status = piece_put(piece, done, some, values, &rest, fault);
     }
     return status;
 }
 
-static enum status init_pieces(struct session *session, const struct tensor_piece *pieces,
+static enum status draw_pieces(struct session *session, const struct tensor_piece *pieces,
                                int count, struct fault *fault) {
     for (int i = 0; i < count; i++) {
-        TRY(init_piece(session, &pieces[i], fault));
+        TRY(draw_piece(session, &pieces[i], fault));
     }
     return OK;
 }
@@ -77,11 +80,11 @@ enum status session_weights(struct session *session, struct fault *fault) {
     struct tensor_piece *pieces;
     int count = rank_parts_of_weights(session, &pieces);
     if (session->settings.init_kind == INIT_RANDOM) {
-        return init_pieces(session, pieces, count, fault);
+        return draw_pieces(session, pieces, count, fault);
     }
     if (session->model_folder[0] == '\0') {
         return fault_set(fault, STATUS_INPUT, session->settings.model,
-                         "set init: random, or name a folder that holds safetensors",
+                         "set init: random, or set model to a folder with safetensors files",
                          "a bare config.json has no weights");
     }
     struct weights_load_args args = {.folder = session->model_folder,
@@ -99,15 +102,15 @@ static enum status load_piece(const struct session *session, const struct safete
     if (entry == NULL || entry->elements != piece_elements(piece) ||
         !safetensors_dtype_loads(entry->dtype, &span.dtype)) {
         return fault_set(fault, STATUS_INPUT, file->path,
-                         "restore the config.json that the run began with", "%s: %s", piece->name,
-                         entry == NULL ? "missing" : "another shape");
+                         "restore the config.json that the run was started with", "%s: %s",
+                         piece->name, entry == NULL ? "missing" : "another shape");
     }
     struct staging staging = session_staging(session);
     span.at = file->data_at + entry->begin;
     return piece_read(&span, piece, true, &staging, fault);
 }
 
-/* A snapshot's weights are fp32; they are rounded once if the compute type is smaller. */
+/* The weights of a snapshot are fp32. They are rounded once if the compute dtype is smaller. */
 static enum status load_pieces(struct session *session, const struct snapshot *snapshot,
                                const struct tensor_piece *pieces, int count, struct fault *fault) {
     struct safetensors file;

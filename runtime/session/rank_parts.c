@@ -1,31 +1,33 @@
 #include "runtime/session/rank_parts.h"
 
-static const struct unit_param *slot_of(const struct session *session, int index) {
+static const struct unit_param *unit_param_at(const struct session *session, int index) {
     const struct unit_table *units = session->program.schedule.units;
     return &units->params[units->index_of_param[index]];
 }
 
-static struct unit_view view_of(const struct session *session, int index, enum param_view view) {
-    return schedule_unit_view(&session->program.schedule, slot_of(session, index)->unit, view);
+static struct unit_view unit_view_of_param(const struct session *session, int index,
+                                           enum param_view view) {
+    return schedule_unit_view(&session->program.schedule, unit_param_at(session, index)->unit,
+                              view);
 }
 
 bool rank_parts_has(const struct session *session, int index, enum param_view view) {
-    return view_of(session, index, view).extent != EXTENT_NONE;
+    return unit_view_of_param(session, index, view).extent != EXTENT_NONE;
 }
 
 struct tensor_spec rank_parts_tensor(const struct session *session, int index,
                                      enum param_view view) {
     const struct param *param = &session->blueprint.params[index];
     return (struct tensor_spec){.name = param->name,
-                                .dtype = view_of(session, index, view).dtype,
+                                .dtype = unit_view_of_param(session, index, view).dtype,
                                 .rank = param->rank,
                                 .shape = {param->shape[0], param->shape[1]}};
 }
 
 bool rank_parts_range(const struct session *session, int index, enum param_view view, int shard,
                       int64_t *first, int64_t *count) {
-    const struct unit_param *of = slot_of(session, index);
-    int64_t slot = view_of(session, index, view).shard_elements;
+    const struct unit_param *of = unit_param_at(session, index);
+    int64_t slot = unit_view_of_param(session, index, view).shard_elements;
     int64_t begin = slot * shard - of->offset;
     int64_t end = begin + slot;
     begin = begin > 0 ? begin : 0;
@@ -38,9 +40,9 @@ bool rank_parts_range(const struct session *session, int index, enum param_view 
     return true;
 }
 
-/* The elements of `part` that this rank saves; ranks of other replicas save none. */
-static struct param_part saved_of(const struct session *session, int index, enum param_view view,
-                                  struct param_part part) {
+/* Returns the elements of `part` that this rank saves. Only ranks of the first replica save any. */
+static struct param_part saved_part(const struct session *session, int index, enum param_view view,
+                                    struct param_part part) {
     const struct rank_indices *ranks = &session->bound.ranks;
     int64_t first;
     int64_t count;
@@ -61,7 +63,7 @@ bool rank_parts_piece(const struct session *session, int index, enum param_view 
                       enum part_kind kind, struct tensor_piece *piece) {
     struct param_part part = program_param_part(&session->bound, index, view);
     if (part.count > 0 && kind == PART_SAVED) {
-        part = saved_of(session, index, view, part);
+        part = saved_part(session, index, view, part);
     }
     if (part.count == 0) {
         return false;
@@ -91,8 +93,8 @@ struct tensor_set rank_parts_of_copy(struct session *session, enum param_view vi
 
 /* Without a separate master, the optimizer updates the compute copy itself. */
 static bool has_separate_master(const struct session *session, int index) {
-    return view_of(session, index, VIEW_MASTER).extent !=
-           view_of(session, index, VIEW_PARAMS).extent;
+    return unit_view_of_param(session, index, VIEW_MASTER).extent !=
+           unit_view_of_param(session, index, VIEW_PARAMS).extent;
 }
 
 static int list_parts(struct session *session, bool copies_only, struct tensor_piece **pieces) {

@@ -10,41 +10,43 @@
 #include "runtime/session/session.h"
 
 enum part_kind {
-    PART_STORED, /* everything that this rank stores */
-    PART_SAVED   /* its own shard: over all ranks, every element once */
+    PART_STORED, /* all elements that this rank stores */
+    PART_SAVED   /* the shard that this rank saves; all ranks together save every element once */
 };
 
 /* rank_parts_has: whether the program has this view of parameter `index`; a frozen parameter has no
  * moments. */
 bool rank_parts_has(const struct session *session, int index, enum param_view view);
 
-/* rank_parts_tensor: parameter `index` as a file describes it, in the type of this view. */
+/* rank_parts_tensor: returns name, shape and dtype of parameter `index` in this view, as a tensor
+ * file describes them. */
 struct tensor_spec rank_parts_tensor(const struct session *session, int index,
                                      enum param_view view);
 
-/* rank_parts_range: the elements [*first, *first + *count) of parameter `index` that rank `shard`
- * of the shard group owns; false, with both untouched, when there are none. The ranges of all
- * shards cover every element once. */
+/* rank_parts_range: sets the elements [*first, *first + *count) of parameter `index` that rank
+ * `shard` of the shard group owns. Returns false, with both unchanged, when there are none. The
+ * ranges of all shards cover every element once. */
 bool rank_parts_range(const struct session *session, int index, enum param_view view, int shard,
                       int64_t *first, int64_t *count);
 
-/* rank_parts_piece: this rank's part of a view of parameter `index`; false, with *piece untouched,
- * when there is none. */
+/* rank_parts_piece: sets *piece to this rank's part of a view of parameter `index`. Returns false,
+ * with *piece unchanged, when there is none. */
 bool rank_parts_piece(const struct session *session, int index, enum param_view view,
                       enum part_kind kind, struct tensor_piece *piece);
 
-/* rank_parts_of_copy: the parts of one view of every parameter.
- * tensors  [param_count]; pieces [param_count]: fewer when the program or this rank has none
+/* rank_parts_of_copy: returns the parts of one view of every parameter, as copied to a file.
+ * tensors  at most [param_count], pieces at most [param_count]
  * memory   arrays in the session's region */
 struct tensor_set rank_parts_of_copy(struct session *session, enum param_view view,
                                      enum part_kind kind);
 
-/* rank_parts_of_weights: the compute copies and masters that this rank stores; returns their
+/* rank_parts_of_weights: lists the compute copies and masters that this rank stores; returns their
  * number.
  * memory  array in the session's region */
 int rank_parts_of_weights(struct session *session, struct tensor_piece **pieces);
 
-/* rank_parts_of_compute_copies: the compute copies of parameters that also have a master. */
+/* rank_parts_of_compute_copies: lists the compute copies of parameters that also have a master;
+ * returns their number. */
 int rank_parts_of_compute_copies(struct session *session, struct tensor_piece **pieces);
 
 #endif

@@ -8,7 +8,7 @@
 
 enum { VERSION_BYTES = 32, HOST_BYTES = 64, SHOWN_BYTES = 200 };
 
-/* One rank's part of the first exchange. */
+/* The values of one rank that must be equal on all ranks. */
 struct rank_report {
     char host[HOST_BYTES];
     char version[VERSION_BYTES];
@@ -16,10 +16,10 @@ struct rank_report {
     struct hash keys[RUN_KEYS_MAX];
 };
 
-/* The first rank that differs from rank 0, and in what. */
+/* The first rank that differs from rank 0, and the item that differs. */
 struct difference {
     int rank; /* 0: no rank differs */
-    int key;  /* index, or -1: something else */
+    int key;  /* index of the setting that differs, or -1: another item */
     const char *what;
 };
 
@@ -28,12 +28,12 @@ static bool may_differ(const struct setting_key *key) {
            strncmp(key->name, "limits.", strlen("limits.")) == 0;
 }
 
-static void describe(const struct session *session, int index, struct text *text) {
+static void describe_setting(const struct session *session, int index, struct text *text) {
     settings_describe_key(&session->settings, setting_key_at(index), text);
 }
 
-static void fill(const struct session *session, const struct hash *data, struct region *region,
-                 struct rank_report *report) {
+static void fill_report(const struct session *session, const struct hash *data,
+                        struct region *region, struct rank_report *report) {
     size_t bytes = settings_describe_bytes_max(&session->settings);
     char *buffer = region_alloc(region, bytes, 1);
     (void)gethostname(report->host, sizeof report->host - 1);
@@ -43,7 +43,7 @@ static void fill(const struct session *session, const struct hash *data, struct 
     for (int i = 0; i < setting_key_count(); i++) {
         struct text text = text_over(buffer, bytes);
         if (!may_differ(setting_key_at(i))) {
-            describe(session, i, &text);
+            describe_setting(session, i, &text);
         }
         report->keys[i] = hash_of(text.bytes, text.length);
     }
@@ -59,7 +59,7 @@ static bool same_key(const struct rank_report *a, const struct rank_report *b, i
     return true;
 }
 
-/* Keys are compared before the plan, which follows from them. */
+/* Settings are compared before the plan, because the plan depends on them. */
 static struct difference find_difference(const struct rank_report *all, int ranks) {
     for (int rank = 1; rank < ranks; rank++) {
         struct difference found = {.rank = rank, .key = -1};
@@ -81,13 +81,13 @@ static struct difference find_difference(const struct rank_report *all, int rank
     return (struct difference){.rank = 0};
 }
 
-/* This rank's value of the item that differs, as text for the fault. */
-static void show_value(const struct session *session, const struct hash *data,
-                       const struct difference *found, char shown[static SHOWN_BYTES]) {
+/* Writes this rank's value of the differing item as text for the fault. */
+static void format_value(const struct session *session, const struct hash *data,
+                         const struct difference *found, char shown[static SHOWN_BYTES]) {
     char hex[HASH_HEX_BYTES];
     struct text text = text_over(shown, SHOWN_BYTES);
     if (found->key >= 0) {
-        describe(session, found->key, &text);
+        describe_setting(session, found->key, &text);
     } else if (strcmp(found->what, "version") == 0) {
         text_add(&text, "%s", SKEP_VERSION);
     } else {
@@ -96,23 +96,25 @@ static void show_value(const struct session *session, const struct hash *data,
     }
 }
 
-static enum status fault_of_host(const struct rank_report *all, int rank, struct fault *fault) {
+static enum status reject_other_machine(const struct rank_report *all, int rank,
+                                        struct fault *fault) {
     char subject[NAME_BYTES];
     snprintf(subject, sizeof subject, "rank %d", rank);
-    return fault_set(fault, STATUS_INPUT, subject, "start all ranks on one machine",
-                     "runs on %s, rank 0 on %s, but tensors move through the memory of one machine",
-                     all[rank].host, all[0].host);
+    return fault_set(
+        fault, STATUS_INPUT, subject, "start all ranks on the same machine",
+        "runs on %s and rank 0 on %s, but ranks exchange tensors through the memory of one machine",
+        all[rank].host, all[0].host);
 }
 
-static enum status name_difference(const struct session *session, const struct hash *data,
-                                   const struct difference *found, struct region *region,
-                                   struct fault *fault) {
+static enum status report_difference(const struct session *session, const struct hash *data,
+                                     const struct difference *found, struct region *region,
+                                     struct fault *fault) {
     char mine[SHOWN_BYTES];
     char subject[NAME_BYTES];
     char(*all)[SHOWN_BYTES] =
         region_alloc(region, (size_t)session_rank_count(session), sizeof *all);
     memset(mine, 0, sizeof mine);
-    show_value(session, data, found, mine);
+    format_value(session, data, found, mine);
     TRY(site_exchange(session->site, mine, sizeof mine, all, fault));
     snprintf(subject, sizeof subject, "rank %d", found->rank);
     return fault_set(fault, STATUS_INPUT, subject,
@@ -127,10 +129,10 @@ static enum status compare_all(const struct session *session, const struct rank_
         return OK;
     }
     if (strcmp(found.what, "host") == 0) {
-        return fault_of_host(all, found.rank, fault);
+        return reject_other_machine(all, found.rank, fault);
     }
     const struct rank_report *own = &all[site_launch_info(session->site)->rank];
-    return name_difference(session, &own->data, &found, region, fault);
+    return report_difference(session, &own->data, &found, region, fault);
 }
 
 enum status ranks_check_equal(struct session *session, const struct hash *data,
@@ -142,7 +144,7 @@ enum status ranks_check_equal(struct session *session, const struct hash *data,
     struct region scratch = {0};
     struct rank_report *mine = region_alloc(&scratch, 1, sizeof *mine);
     struct rank_report *all = region_alloc(&scratch, (size_t)ranks, sizeof *all);
-    fill(session, data, &scratch, mine);
+    fill_report(session, data, &scratch, mine);
     enum status status = site_exchange(session->site, mine, sizeof *mine, all, fault);
     if (status == OK) {
         status = compare_all(session, all, &scratch, fault);

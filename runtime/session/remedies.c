@@ -29,13 +29,13 @@ static bool lower_microbatch(struct session *session, struct remedy_change *chan
     return set_number(change, "batch.microbatch", settings->microbatch);
 }
 
-static bool splits(const struct settings *settings) {
+static bool has_shards(const struct settings *settings) {
     return settings->ranks / settings->replicas > 1;
 }
 
 static bool free_gathered(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
-    if (!splits(settings) || !settings->keep_gathered) {
+    if (!has_shards(settings) || !settings->keep_gathered) {
         return false;
     }
     settings->keep_gathered = false;
@@ -45,7 +45,7 @@ static bool free_gathered(struct session *session, struct remedy_change *change)
 static bool raise_zero(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
     int64_t highest = settings->reduce_at == REDUCE_AT_STEP ? 1 : ZERO_STAGES - 1;
-    if (!splits(settings) || settings->zero_stage >= highest) {
+    if (!has_shards(settings) || settings->zero_stage >= highest) {
         return false;
     }
     settings->zero_stage++;
@@ -54,16 +54,16 @@ static bool raise_zero(struct session *session, struct remedy_change *change) {
 
 static bool lower_prefetch(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
-    if (!splits(settings) || settings->prefetch_units == 0) {
+    if (!has_shards(settings) || settings->prefetch_units == 0) {
         return false;
     }
     settings->prefetch_units /= 2;
     return set_number(change, "strategy.prefetch", settings->prefetch_units);
 }
 
-static bool lower_live(struct session *session, struct remedy_change *change) {
+static bool lower_live_units(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
-    if (!splits(settings) || settings->gathered_units_max == 1) {
+    if (!has_shards(settings) || settings->gathered_units_max == 1) {
         return false;
     }
     settings->gathered_units_max =
@@ -96,7 +96,7 @@ static const char *offload_text(unsigned kinds) {
     return TEXTS[kinds];
 }
 
-/* A target with unified memory gains nothing. */
+/* Offload saves no memory on a target with unified memory. */
 static bool offload(struct session *session, unsigned kinds, struct remedy_change *change) {
     struct settings *settings = &session->settings;
     if (session->target->unified || (settings->offload_kinds & kinds) == kinds) {
@@ -106,14 +106,14 @@ static bool offload(struct session *session, unsigned kinds, struct remedy_chang
     return set_change(change, "strategy.offload", offload_text(settings->offload_kinds));
 }
 
-/* Costs copies once per step. */
+/* Offload of the optimizer costs copies once per step. */
 static bool offload_optimizer(struct session *session, struct remedy_change *change) {
     return offload(session, OFFLOAD_OPTIMIZER, change);
 }
 
-/* Costs copies with every gather. */
+/* Offload of params costs copies with every gather. */
 static bool offload_params(struct session *session, struct remedy_change *change) {
-    return splits(&session->settings) && session->settings.zero_stage == ZERO_STAGES - 1 &&
+    return has_shards(&session->settings) && session->settings.zero_stage == ZERO_STAGES - 1 &&
            offload(session, OFFLOAD_OPTIMIZER | OFFLOAD_PARAMS, change);
 }
 
@@ -130,7 +130,7 @@ static bool lower_moments(struct session *session, struct remedy_change *change)
     return set_change(change, "precision.moments", "bf16");
 }
 
-/* A shorter row keeps the step's tokens: there are more rows. */
+/* The number of tokens per step is unchanged: with shorter rows, a step has more rows. */
 static bool lower_sequence(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
     if (session->shared_settings_fixed || settings->sequence_tokens % 2 != 0 ||
@@ -144,18 +144,19 @@ static bool lower_sequence(struct session *session, struct remedy_change *change
     return set_number(change, "batch.sequence", settings->sequence_tokens);
 }
 
-/* In the order of their cost: first time only, then the precision of the moments, then the length
- * of rows. */
+/* Reductions in the order of their cost: first those that cost only time, then the precision of
+ * moments, then the length of rows. */
 static reduction *const REDUCTIONS[] = {lower_microbatch,  free_gathered,  raise_zero,
-                                        lower_live,        lower_prefetch, raise_recompute,
+                                        lower_live_units,  lower_prefetch, raise_recompute,
                                         offload_optimizer, offload_params, offload_activations,
                                         lower_moments,     lower_sequence};
 _Static_assert(ARRAY_COUNT(REDUCTIONS) <= REMEDIES_MAX &&
                    ARRAY_COUNT(REDUCTIONS) <= REMEDY_CHANGES_MAX,
-               "each reduction is a remedy by itself, or one change of a remedy");
+               "REMEDIES_MAX or REMEDY_CHANGES_MAX is smaller than the number of reductions");
 
 /* Repeats one reduction until the program fits or the setting cannot be changed further; *times is
- * how often. *outcome is that of the last plan; untouched without a plan. */
+ * the number of repetitions. *outcome is the outcome of the last plan, or unchanged without a
+ * plan. */
 static enum status repeat_until_fits(struct what_if *trial, reduction *reduce,
                                      struct remedy_change *change, struct what_if_outcome *outcome,
                                      int *times, struct fault *fault) {
@@ -168,9 +169,9 @@ static enum status repeat_until_fits(struct what_if *trial, reduction *reduce,
     return status;
 }
 
-static enum status try_single(const struct session *session, enum purpose purpose,
-                              reduction *reduce, struct remedy *remedy, bool *found,
-                              struct fault *fault) {
+static enum status try_single_remedy(const struct session *session, enum purpose purpose,
+                                     reduction *reduce, struct remedy *remedy, bool *found,
+                                     struct fault *fault) {
     struct what_if trial;
     struct what_if_outcome outcome = {.fits = false};
     *remedy = (struct remedy){.change_count = 1};
@@ -184,7 +185,7 @@ static enum status try_single(const struct session *session, enum purpose purpos
     return status;
 }
 
-/* A run's settings with the array that they point to, to undo a reduction. */
+/* A copy of the settings and of the array that they point to, to undo a reduction. */
 struct saved_settings {
     struct settings settings;
     enum recompute *kinds; /* [layers] */
@@ -210,8 +211,8 @@ static bool host_fits(const struct session *session, const struct what_if_outcom
             outcome->peak_bytes[SPACE_HOST] <= target_available_bytes(target, SPACE_HOST));
 }
 
-/* Adds the newest change; one of the same key as the change before replaces that. */
-static void add_newest(struct remedy *remedy) {
+/* Adds the newest change. It replaces the preceding change if both have the same key. */
+static void add_newest_change(struct remedy *remedy) {
     struct remedy_change *newest = &remedy->changes[remedy->change_count];
     if (remedy->change_count > 0 && strcmp(newest[-1].key, newest->key) == 0) {
         newest[-1] = *newest;
@@ -220,7 +221,7 @@ static void add_newest(struct remedy *remedy) {
     }
 }
 
-/* How often each reduction is applied. */
+/* The number of times that each reduction is applied. */
 struct combination {
     int times[ARRAY_COUNT(REDUCTIONS)];
 };
@@ -240,7 +241,7 @@ static enum status plan_combination(const struct session *session, enum purpose 
             done++;
         }
         if (done > 0) {
-            add_newest(remedy);
+            add_newest_change(remedy);
         }
     }
     enum status status = what_if_plan(trial, &outcome, fault);
@@ -251,7 +252,8 @@ static enum status plan_combination(const struct session *session, enum purpose 
     return status;
 }
 
-/* Removes reductions that are not needed beside the last one, which made the program fit. */
+/* Removes reductions that are not needed in addition to the last one, which made the program
+ * fit. */
 static enum status remove_unneeded(const struct session *session, enum purpose purpose,
                                    struct combination *combination, struct remedy *remedy,
                                    struct fault *fault) {
@@ -272,10 +274,10 @@ static enum status remove_unneeded(const struct session *session, enum purpose p
     return OK;
 }
 
-/* Adds reductions in order until the program fits. One that does not lower the peak, or for which
- * host memory has no space, is undone. */
-static enum status try_together(const struct session *session, enum purpose purpose,
-                                struct remedy *remedy, bool *found, struct fault *fault) {
+/* Adds reductions in order until the program fits. A reduction that does not lower the peak, or for
+ * which host memory has no space, is undone. */
+static enum status try_combined_remedy(const struct session *session, enum purpose purpose,
+                                       struct remedy *remedy, bool *found, struct fault *fault) {
     struct combination combination = {{0}};
     struct what_if trial;
     struct saved_settings before;
@@ -296,7 +298,7 @@ static enum status try_together(const struct session *session, enum purpose purp
         if (peak > 0 && (peak < lowest || reached.fits) && host_fits(session, &reached)) {
             outcome = reached;
             lowest = peak;
-            add_newest(remedy);
+            add_newest_change(remedy);
         } else {
             restore_settings(&before, &trial.session);
             combination.times[i] = 0;
@@ -310,7 +312,8 @@ static enum status try_together(const struct session *session, enum purpose purp
                : status;
 }
 
-/* Applies every reduction as often as possible: if the program does not fit then, nothing helps. */
+/* Applies every reduction as often as possible: if the program does not fit then, no combination
+ * fits. */
 static enum status plan_minimum(const struct session *session, enum purpose purpose, bool *fits,
                                 struct fault *fault) {
     struct what_if trial;
@@ -325,7 +328,7 @@ static enum status plan_minimum(const struct session *session, enum purpose purp
     unsigned all = trial.session.settings.offload_kinds;
     unsigned set = session->settings.offload_kinds;
     for (unsigned excluded = 0; excluded <= all && status == OK && !outcome.fits; excluded++) {
-        unsigned kinds = all & ~excluded; /* host memory may be too small for some */
+        unsigned kinds = all & ~excluded; /* host memory may be too small for some kinds */
         bool possible = (kinds & OFFLOAD_PARAMS) == 0 || (kinds & OFFLOAD_OPTIMIZER) != 0;
         if (possible && (excluded & ~all) == 0 && (excluded & set) == 0) {
             trial.session.settings.offload_kinds = kinds;
@@ -342,21 +345,21 @@ struct found_remedies {
     int count;
 };
 
-/* Appends the remedies that are a single one of the reductions [first, end). */
+/* Appends the remedies that consist of a single reduction of [first, end). */
 static enum status find_singles(const struct session *session, enum purpose purpose, size_t first,
                                 size_t end, struct found_remedies *found, struct fault *fault) {
     for (size_t i = first; i < end; i++) {
         bool fits = false;
-        TRY(try_single(session, purpose, REDUCTIONS[i], &found->remedies[found->count], &fits,
-                       fault));
+        TRY(try_single_remedy(session, purpose, REDUCTIONS[i], &found->remedies[found->count],
+                              &fits, fault));
         found->count += fits;
     }
     return OK;
 }
 
 /* A shorter sequence is the last resort: all other reductions together are tried before it. */
-static enum status find(const struct session *session, enum purpose purpose,
-                        struct found_remedies *found, struct fault *fault) {
+static enum status find_remedies(const struct session *session, enum purpose purpose,
+                                 struct found_remedies *found, struct fault *fault) {
     const size_t last = ARRAY_COUNT(REDUCTIONS) - 1;
     bool fits = false;
     TRY(plan_minimum(session, purpose, &fits, fault));
@@ -365,7 +368,7 @@ static enum status find(const struct session *session, enum purpose purpose,
     }
     TRY(find_singles(session, purpose, 0, last, found, fault));
     if (found->count == 0) {
-        TRY(try_together(session, purpose, &found->remedies[0], &fits, fault));
+        TRY(try_combined_remedy(session, purpose, &found->remedies[0], &fits, fault));
         found->count += fits;
     }
     return find_singles(session, purpose, last, last + 1, found, fault);
@@ -374,7 +377,7 @@ static enum status find(const struct session *session, enum purpose purpose,
 enum status remedies_find(const struct session *session, enum purpose purpose,
                           struct remedy *remedies, int *count, struct fault *fault) {
     struct found_remedies found = {.remedies = remedies};
-    TRY(find(session, purpose, &found, fault));
+    TRY(find_remedies(session, purpose, &found, fault));
     *count = found.count;
     return OK;
 }

@@ -1,4 +1,5 @@
-/* remedies: settings that would make a program fit, each planned before it is suggested. */
+/* remedies: finds changed settings that make a program fit. Each is planned before it is
+ * suggested. */
 #ifndef SKEP_SESSION_REMEDIES_H
 #define SKEP_SESSION_REMEDIES_H
 
@@ -7,7 +8,7 @@
 
 enum { REMEDIES_MAX = 12, REMEDY_CHANGES_MAX = 12 };
 
-/* One key with the value that it should have. */
+/* A key and its new value. */
 struct remedy_change {
     const char *key;
     char value[32];
@@ -16,21 +17,22 @@ struct remedy_change {
 struct remedy {
     struct remedy_change changes[REMEDY_CHANGES_MAX];
     int change_count;
-    uint64_t peak_bytes; /* of the space that was short, with the changes made */
+    uint64_t peak_bytes; /* peak of the space that was too small, after the changes */
 };
 
-/* remedies_find: the single changes that make the program fit, of: microbatch; with several ranks
- * keep_gathered, zero, live, prefetch; recompute, offload (unless memory is unified), moments,
- * sequence. If none of them does, except perhaps a shorter sequence, then also one combination: the
- * changes are added in this order until the program fits; afterwards those that are not needed are
- * removed. An offload that host memory has no space for is not used.
- * memory  scratch in a region of its own; `remedies` is the caller's, [REMEDIES_MAX]
- * result  *count: how many were found; 0: no combination of settings fits
+/* remedies_find: finds the single changes that make the program fit. It tries microbatch; with
+ * several ranks keep_gathered, zero, live, prefetch; recompute, offload (unless memory is unified),
+ * moments, sequence. If no single change other than a shorter sequence is enough, it also searches
+ * one combination: it adds changes in this order until the program fits, and then removes those
+ * that are not needed. It never suggests an offload for which host memory has no space.
+ * memory  scratch memory in a separate region; `remedies` is the caller's, [REMEDIES_MAX]
+ * result  *count: number of remedies found; 0: no combination of settings fits
  * errors  STATUS_FAILED when a proof of a plan fails */
 MUST_CHECK enum status remedies_find(const struct session *session, enum purpose purpose,
                                      struct remedy *remedies, int *count, struct fault *fault);
 
-/* remedies_write: the remedies for people, one on each line, or that there are none. */
+/* remedies_write: writes the remedies as text for people, one per line, or a line that there are
+ * none. */
 void remedies_write(const struct remedy *remedies, int count, struct text *text);
 
 #endif

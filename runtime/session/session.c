@@ -13,11 +13,11 @@ static bool has_suffix(const char *what, const char *suffix) {
     return dot != NULL && strcmp(dot, suffix) == 0;
 }
 
-static const char *shared_by(const char *source, int ranks, struct region *region) {
+static const char *describe_shared_source(const char *source, int ranks, struct region *region) {
     return region_format(region, "%.200s, shared by %d ranks", source, ranks);
 }
 
-static void share_space(struct target_space *space, int ranks, struct region *region) {
+static void divide_space(struct target_space *space, int ranks, struct region *region) {
     size_t count = (size_t)space->declared_count;
     struct target_declared *declared = region_alloc(region, count + 1, sizeof *declared);
     for (size_t i = 0; i < count; i++) {
@@ -26,33 +26,32 @@ static void share_space(struct target_space *space, int ranks, struct region *re
     }
     space->declared = declared;
     space->capacity_bytes /= (uint64_t)ranks;
-    space->capacity_source = shared_by(space->capacity_source, ranks, region);
+    space->capacity_source = describe_shared_source(space->capacity_source, ranks, region);
 }
 
-/* The ranks of one machine have equal parts of its memory, its declared use, its threads and its
- * speed. */
-static const struct target *share_of(const struct target *machine, int ranks,
-                                     struct region *region) {
+/* Each rank of a machine gets an equal share of its memory, declared use, threads and speed. */
+static const struct target *rank_share_of_target(const struct target *machine, int ranks,
+                                                 struct region *region) {
     struct target *share = region_alloc(region, 1, sizeof *share);
     *share = *machine;
     share->threads = machine->threads / ranks > 1 ? machine->threads / ranks : 1;
     for (int i = 0; i < SPACE_COUNT; i++) {
         if (share->spaces[i].capacity_bytes > 0) {
-            share_space(&share->spaces[i], ranks, region);
+            divide_space(&share->spaces[i], ranks, region);
         }
     }
     struct target_figure *const figures[] = {&share->f32_flops, &share->bf16_flops,
                                              &share->memory_bandwidth};
     for (size_t i = 0; i < ARRAY_COUNT(figures); i++) {
         figures[i]->value /= ranks;
-        figures[i]->source = shared_by(figures[i]->source, ranks, region);
+        figures[i]->source = describe_shared_source(figures[i]->source, ranks, region);
     }
     return share;
 }
 
-/* Number of communicators that a rank joins: those of its shard group, of its replicas and of the
- * whole site. Without replicas the first and the last are the same. */
-static int communicators_of(const struct session *session) {
+/* Number of communicators that a rank joins: one for its shard group, one for its replica group and
+ * one for the whole site. Without replicas, the shard group is the whole site. */
+static int communicator_count(const struct session *session) {
     const struct sharding *sharding = &session->sharding_settings.sharding;
     bool both = sharding->shard > 1 && sharding->replicate > 1;
     return session_rank_count(session) == 1 ? 0 : both ? 3 : 1;
@@ -66,7 +65,7 @@ static enum status read_target(struct session *session, struct fault *fault) {
     const struct settings *settings = &session->settings;
     struct region *region = &session->region;
     TRY(target_open(settings->target, region, &session->target, fault));
-    session->target = target_with_groups(session->target, communicators_of(session), region);
+    session->target = target_with_groups(session->target, communicator_count(session), region);
     struct target *own = region_alloc(region, 1, sizeof *own);
     if (settings->limit_device > 0 &&
         target_lower_capacity(session->target, settings->limit_device, region, &session->target,
@@ -77,7 +76,8 @@ static enum status read_target(struct session *session, struct fault *fault) {
         session->target = own;
     }
     if (session_local_rank_count(session) > 1 && session->target->kind == TARGET_CPU) {
-        session->target = share_of(session->target, session_local_rank_count(session), region);
+        session->target =
+            rank_share_of_target(session->target, session_local_rank_count(session), region);
     }
     if (settings->threads > 0) {
         own = region_alloc(region, 1, sizeof *own);
@@ -110,7 +110,8 @@ enum status session_read(struct session *session, const char *what, const char *
     }
     if (settings->model == NULL) {
         return fault_set(fault, STATUS_INPUT, settings->run_file,
-                         "add a line such as model: ./my-model", "the key \"model\" is missing");
+                         "add a line to the run file, for example model: ./my-model",
+                         "the key \"model\" is missing");
     }
     TRY(blueprint_open(settings->model, region, &session->blueprint, session->model_folder, fault));
     return session_build(session, fault);
@@ -168,7 +169,7 @@ enum status session_compile(struct session *session, enum purpose purpose, struc
                            &session->program, fault);
 }
 
-/* The mesh that `skep mesh replicate=R,shard=S` prints: rank r is cell [r / S][r % S]. */
+/* Makes the mesh that `skep mesh replicate=R,shard=S` prints: rank r is cell [r / S][r % S]. */
 static enum status make_mesh(struct session *session, struct fault *fault) {
     int ranks = session_rank_count(session);
     int shard = ranks > 1 ? session->sharding_settings.sharding.shard : 1;

@@ -1,8 +1,8 @@
-/* session: everything that a process builds from a run file: settings, model, target, program, and
- * the arenas and communicator that it runs in. Every command that computes or plans has one
- * session. The room also has what is done with it: steps and evaluations, generation, loading
- * weights, the check that all ranks agree, and the search for settings that fit. It knows nothing
- * of swarms: a member hands it config text, resident extents and disk needs.
+/* session: everything that a process builds from a run file: settings, model, target, program, the
+ * arenas and the communicator. Every command that computes or plans has one session. The room also
+ * contains the operations on a session: steps and evaluations, generation, loading weights, the
+ * check that all ranks agree, and the search for settings that fit. It does not depend on swarms: a
+ * member passes it config text, resident extents and disk needs.
  *
  * public   batch.h compute_copies.h disk_budget.h generate.h rank_parts.h ranks_check.h remedies.h
  *          step.h what_if.h */
@@ -18,19 +18,19 @@
 #include "runtime/shard/mesh.h"
 #include "transport/site/site.h"
 
-/* What the program must be able to do. Less of it needs a smaller arena. */
+/* The purpose of a program. A program for fewer operations needs a smaller arena. */
 enum purpose {
-    PURPOSE_TRAIN,    /* everything: steps, evaluation, sampling, snapshots */
-    PURPOSE_EVALUATE, /* loss of given text */
+    PURPOSE_TRAIN,    /* all operations: steps, evaluation, sampling, snapshots */
+    PURPOSE_EVALUATE, /* loss of a given text */
     PURPOSE_GENERATE, /* sampling */
-    PURPOSE_LOGITS,   /* whole logits of one batch */
-    PURPOSE_COMPARE   /* whole logits, gradients and steps of one batch */
+    PURPOSE_LOGITS,   /* all logits of one batch */
+    PURPOSE_COMPARE   /* all logits, gradients and optimizer steps of one batch */
 };
 
 /* The dimensions of a session's mesh. */
 enum { MESH_REPLICATE, MESH_SHARD, MESH_DIMS };
 
-/* Disk space that the caller needs beside the run's own files, in bytes. */
+/* Disk space in bytes that the caller needs in addition to the files of the run. */
 struct disk_addition {
     uint64_t snapshot_bytes; /* in every snapshot */
     uint64_t results_bytes;
@@ -42,69 +42,73 @@ struct session {
     struct settings settings;
     struct blueprint blueprint;
     char model_folder[PATH_BYTES]; /* "" for a bare config.json */
-    const char *config_text;       /* replaces the model's config.json; NULL: read that file */
-    bool shared_settings_fixed;    /* a swarm's manifest sets them: no remedy may change one */
+    /* used instead of the model's config.json; NULL: read the file */
+    const char *config_text;
+    /* the manifest of a swarm sets them, so no remedy may change them */
+    bool shared_settings_fixed;
     const struct target *target;
-    struct fault misfit;      /* status not OK: limits.device leaves an arena no space at all */
-    int64_t longest_document; /* set before session_read when rows hold several documents */
-    int ranks;                /* of the site, set before session_read; 0: one, without a launcher */
-    int local_ranks;          /* those on this machine, which they share; 0: all */
+    struct fault misfit; /* status is not OK if limits.device leaves no space for an arena */
+    /* in tokens; set before session_read when a row contains several documents */
+    int64_t longest_document;
+    /* ranks of the site, set before session_read; 0: one rank, without a launcher */
+    int ranks;
+    int local_ranks; /* ranks that share this machine; 0: all ranks */
     struct sharding_settings sharding_settings;
-    const struct resident_extent *resident; /* planned beside a program that trains */
+    const struct resident_extent *resident; /* resident extents of a program that trains */
     int resident_count;
     struct disk_addition disk;
-    struct site *site; /* of the ranks, set before session_bind; NULL: one rank */
-    struct mesh mesh;  /* of the ranks, made by session_bind */
+    struct site *site; /* the site of the ranks, set before session_bind; NULL: one rank */
+    struct mesh mesh;  /* the mesh of the ranks; session_bind makes it */
     struct communicator communicator;
     struct program program;
     struct bound_program bound;
 };
 
-/* session_read: `what` is a run file (*.yaml, *.yml) or a model; then overrides, the model's config
- * and session_build. Zero-initialise *session first; after any outcome session_finish frees what
- * was taken.
- * errors  STATUS_INPUT, STATUS_USAGE from the file or override at fault; those of session_build */
+/* session_read: reads a run file (*.yaml, *.yml) or a model given as `what`, then overrides and the
+ * model's config, and calls session_build. *session must be zero-initialised; after any outcome,
+ * session_finish frees its memory.
+ * errors  STATUS_INPUT, STATUS_USAGE for an invalid file or override; faults of session_build */
 MUST_CHECK enum status session_read(struct session *session, const char *what,
                                     const char *const *overrides, int override_count,
                                     struct fault *fault);
 
-/* session_build: checks session->run and session->blueprint, which the caller has filled in,
- * against each other, and opens the target. A target without space for any arena is no error here:
- * session_bind reports it, so that `skep plan` can show what is missing.
- * errors  STATUS_INPUT from the setting or profile at fault */
+/* session_build: checks session->run and session->blueprint, both set by the caller, for
+ * consistency, and opens the target. A target without space for an arena is not an error here:
+ * session_bind reports it, so that `skep plan` can still show the need.
+ * errors  STATUS_INPUT for an invalid setting or profile */
 MUST_CHECK enum status session_build(struct session *session, struct fault *fault);
 
-/* session_config: the text of config.json: session->config_text or the model's file.
+/* session_config: returns the text of config.json: session->config_text, or the file of the model.
  * memory  in the session's region
  * errors  those of model_config_read */
 MUST_CHECK enum status session_config(struct session *session, const char **text, size_t *length,
                                       struct fault *fault);
 
-/* session_options: the options of the schedule that follow from the settings. */
+/* session_options: returns the schedule options that follow from the settings. */
 struct schedule_options session_options(const struct session *session, enum purpose purpose);
 
-/* session_compile: the program for `purpose`, with its proofs. program_fits tests whether it
+/* session_compile: compiles the program for `purpose` and proves it. program_fits tests whether it
  * fits. */
 MUST_CHECK enum status session_compile(struct session *session, enum purpose purpose,
                                        struct fault *fault);
 
 /* session_bind: rejects a program that does not fit, reserves the arenas, and turns operands into
- * addresses. Fills the constants too, unless the program waits for session_connect. */
+ * addresses. Also fills the constants, unless the program must wait for session_connect. */
 MUST_CHECK enum status session_bind(struct session *session, struct fault *fault);
 
 /* session_connect: connects the collectives of the bound program: the arenas of all ranks in shared
- * memory, or NCCL on GPUs, where the program is then rehearsed. Every rank calls it when all are
- * bound; nothing to do with one rank.
+ * memory, or NCCL on GPUs, where the program is then rehearsed. Every rank calls it after all ranks
+ * are bound. With one rank it does nothing.
  * errors  as shm_open_communicator and shm_register, or cuda_ranks_open, on all ranks alike */
 MUST_CHECK enum status session_connect(struct session *session, struct fault *fault);
 
-/* session_load_constants: fills the constants that segments read. session_bind or session_connect
- * calls it, whichever makes the program ready to execute. */
+/* session_load_constants: fills the constants that segments read. The call that makes the program
+ * ready to execute, session_bind or session_connect, calls it. */
 void session_load_constants(struct session *session);
 
-/* session_agree: site_agree among the session's ranks, which all call it in the same order before
- * an act that no rank may do alone. With one rank the outcome is `mine`; if the device has failed,
- * it is that failure. Never allocates. */
+/* session_agree: agrees on one outcome with all ranks of the session (site_agree). All ranks call
+ * it in the same order before each action that no rank may do alone. With one rank the outcome is
+ * `mine`. If the device has failed, the outcome is its failure. Never allocates. */
 MUST_CHECK enum status session_agree(const struct session *session, enum status mine,
                                      struct fault *fault);
 
@@ -112,32 +116,33 @@ MUST_CHECK enum status session_agree(const struct session *session, enum status 
  * files. */
 bool session_is_rank0(const struct session *session);
 
-/* session_rank_count: the number of ranks of the site; 1 without a launcher.
- * session_local_rank_count: of these, the ranks on this machine. */
+/* session_rank_count: returns the number of ranks of the site; 1 without a launcher.
+ * session_local_rank_count: returns the number of those ranks on this machine. */
 int session_rank_count(const struct session *session);
 int session_local_rank_count(const struct session *session);
 
-/* session_checkpoint_site: the ranks, as runtime/checkpoint needs them to save together. */
+/* session_checkpoint_site: returns the description of the ranks that runtime/checkpoint needs to
+ * save a common snapshot. */
 struct checkpoint_ranks session_checkpoint_site(struct session *session);
 
-/* session_weights: this rank's part of the first parameters, from the model's folder or random, as
- * the key `init` states; moments zero.
+/* session_weights: loads this rank's part of the initial parameters from the model folder, or draws
+ * them at random, as the key `init` states. Moments become zero.
  * errors  those of weights_load */
 MUST_CHECK enum status session_weights(struct session *session, struct fault *fault);
 
-/* session_trained_weights: the parameters of the run's newest valid snapshot, which the log names;
- * without one, or for a model without a run file, as session_weights.
- * limits  a program without training
- * errors  STATUS_INPUT also when there is no snapshot and the run begins from random weights */
+/* session_trained_weights: loads the parameters of the newest valid snapshot of the run, and logs
+ * its name. Without a snapshot, or for a model without a run file, it calls session_weights.
+ * limits  the program must not train
+ * errors  STATUS_INPUT also when there is no snapshot and the run starts from random weights */
 MUST_CHECK enum status session_trained_weights(struct session *session, struct fault *fault);
 
-/* session_compute_copies: the compute copies of parameters whose masters were loaded from the same
- * snapshot: the same values, rounded once. */
+/* session_compute_copies: loads the compute copies of parameters whose masters were loaded from the
+ * same snapshot: the same values, rounded once. */
 struct snapshot;
 MUST_CHECK enum status session_compute_copies(struct session *session,
                                               const struct snapshot *snapshot, struct fault *fault);
 
-/* session_staging: the buffer through which files pass. */
+/* session_staging: returns the buffer through which files are read and written. */
 struct staging session_staging(const struct session *session);
 
 void session_finish(struct session *session);

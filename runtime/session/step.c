@@ -13,8 +13,8 @@ struct step_schedule step_schedule_at(const struct session *session, int64_t ste
                                   .updates = step};
 }
 
-/* The same on every rank, and again when a run resumes from a snapshot. */
-static uint32_t noise_of(const struct settings *settings, int64_t updates) {
+/* The value is the same on every rank, and is reproduced when a run resumes from a snapshot. */
+static uint32_t rounding_seed(const struct settings *settings, int64_t updates) {
     uint32_t words[4];
     random_block(random_key((uint64_t)settings->seed, "stochastic rounding"), (uint64_t)updates,
                  words);
@@ -31,11 +31,11 @@ int64_t step_begin(struct session *session, const struct step_schedule *schedule
     scalars->learning_rate = (float)schedule->learning_rate;
     scalars->bias_correction_1 = (float)(1 - pow(settings->betas.first, count));
     scalars->bias_correction_2 = (float)(1 - pow(settings->betas.second, count));
-    scalars->noise = noise_of(settings, schedule->updates);
+    scalars->noise = rounding_seed(settings, schedule->updates);
     scalars->valid_tokens = own_valid;
     scalars->loss_scale = own_valid > 0 ? (float)(1.0 / (double)own_valid) : 0;
     program_run(&session->bound, SEGMENT_BEGIN);
-    return scalars->valid_tokens; /* of all ranks, when the segment has summed them */
+    return scalars->valid_tokens; /* sum over all ranks, computed by the begin segment */
 }
 
 struct step_result step_finish(struct session *session, const struct step_schedule *schedule,
@@ -51,7 +51,7 @@ struct step_result step_finish(struct session *session, const struct step_schedu
 
 /* ---- limits ---- */
 
-/* Whether what is left can be done within the time that follows a request to stop. */
+/* Whether the remaining work can be done within stop_within_s of the request to stop. */
 static bool ends_in_time(const struct step_limits *limits, int64_t microbatches_left) {
     double used_s = clock_seconds_since(stop_requested_ns());
     double left_s = (double)microbatches_left * limits->microbatch_s + limits->final_s;
@@ -72,18 +72,19 @@ bool step_should_continue(struct step_limits *limits) {
     return !stop_requested() || ends_in_time(limits, left);
 }
 
-static enum status stopped(struct fault *fault) {
+static enum status stopped_fault(struct fault *fault) {
     return fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
 }
 
 /* ---- rows ---- */
 
-/* The rows of a step: windows that the caller has chosen, or of the shuffled stream. */
+/* The rows of a step: either windows that the caller has chosen, or windows of the shuffled
+ * stream. */
 struct step_rows {
     const struct token_data *data;
-    const int64_t *windows; /* [count]; NULL: the stream */
+    const int64_t *windows; /* [count]: chosen windows; NULL: rows come from the shuffled stream */
     uint64_t seed;
-    int64_t cursor; /* of the stream, at the next row */
+    int64_t cursor; /* position of the next row in the shuffled stream */
     int64_t count;
 };
 
@@ -93,13 +94,14 @@ static int64_t window_of_row(struct step_rows *rows, int64_t row) {
                                  : data_next(rows->data, rows->seed, &rows->cursor);
 }
 
-static void *raw_tokens(const struct session *session) {
+static void *raw_tokens_buffer(const struct session *session) {
     return program_extent(&session->bound, session->program.schedule.host.raw_tokens);
 }
 
-static enum status no_labels(struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, "data.documents", "name the token that ends a document",
-                     "every token read is a separator");
+static enum status no_labels_fault(struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, "data.documents",
+                     "set data.documents to the token that ends a document",
+                     "every token of the step is a separator");
 }
 
 int64_t step_rows_at_once(const struct session *session) {
@@ -111,8 +113,9 @@ bool step_row_is_own(const struct session *session, int64_t row) {
     return part % session->bound.ranks.size[AXIS_WORLD] == session->bound.ranks.index[AXIS_WORLD];
 }
 
-/* This rank's rows among the `count` rows from `first`; the rest of its microbatch has no labels.
- */
+/* Loads this rank's rows among the `count` rows from `first`. The other rows of its microbatch have
+ * no labels.
+ * */
 static enum status load_rows(struct session *session, struct step_rows *rows, int64_t first,
                              int64_t count, struct fault *fault) {
     int64_t loaded = 0;
@@ -122,27 +125,28 @@ static enum status load_rows(struct session *session, struct step_rows *rows, in
             continue;
         }
         struct token_row into = batch_row(session, loaded++);
-        TRY(data_window(rows->data, window, raw_tokens(session), &into, fault));
+        TRY(data_window(rows->data, window, raw_tokens_buffer(session), &into, fault));
     }
     batch_empty_rows(session, loaded);
     return OK;
 }
 
-enum { ROWS_PER_STOP_TEST = 1 << 16 }; /* some milliseconds of counting */
+enum { ROWS_PER_STOP_TEST = 1 << 16 }; /* rows that are counted in a few milliseconds */
 
-/* Valid labels of this rank's rows. They are read twice, because the loss of the first microbatch
- * is already divided by their number. `rows` is a copy: the stream continues where it was. */
+/* Counts the valid labels of this rank's rows. The rows are read once more later, because the loss
+ * of the first microbatch is already divided by the number of labels. `rows` is passed by value, so
+ * the position in the stream does not change. */
 static enum status count_valid(struct session *session, struct step_rows rows, int64_t *valid,
                                struct fault *fault) {
     int64_t sum = 0;
     for (int64_t row = 0; row < rows.count; row++) {
         if (row % ROWS_PER_STOP_TEST == ROWS_PER_STOP_TEST - 1 && stop_requested()) {
-            return stopped(fault);
+            return stopped_fault(fault);
         }
         int64_t window = window_of_row(&rows, row);
         int64_t labels = 0;
         if (step_row_is_own(session, row)) {
-            TRY(data_valid_labels(rows.data, window, raw_tokens(session), &labels, fault));
+            TRY(data_valid_labels(rows.data, window, raw_tokens_buffer(session), &labels, fault));
         }
         sum += labels;
     }
@@ -150,8 +154,9 @@ static enum status count_valid(struct session *session, struct step_rows rows, i
     return OK;
 }
 
-/* Counting in the stream reads files only if there is a separator, and stops early only in many
- * rows: otherwise it cannot fail, and the ranks need not agree on its outcome. */
+/* Counting rows of the stream reads files only if there is a separator token, and tests for a stop
+ * only in many rows. In all other cases it cannot fail, and the ranks need not agree on its
+ * outcome. */
 static enum status begin_step(struct session *session, const struct step_rows *rows,
                               const struct step_schedule *schedule, int64_t *valid,
                               struct fault *fault) {
@@ -163,7 +168,7 @@ static enum status begin_step(struct session *session, const struct step_rows *r
     }
     TRY(status);
     *valid = step_begin(session, schedule, own_valid);
-    return *valid > 0 ? OK : session_agree(session, no_labels(fault), fault);
+    return *valid > 0 ? OK : session_agree(session, no_labels_fault(fault), fault);
 }
 
 /* ---- steps ---- */
@@ -177,7 +182,7 @@ static uint64_t received_bytes(const struct session *session) {
     return sum;
 }
 
-/* *rows advances even when the step fails. */
+/* *The position of `rows` advances even when the step fails. */
 static enum status execute_step(struct session *session, struct step_rows *rows,
                                 const struct step_schedule *schedule, struct step_limits *limits,
                                 struct step_result *result, struct fault *fault) {
@@ -188,7 +193,7 @@ static enum status execute_step(struct session *session, struct step_rows *rows,
         int64_t count = min_i64(rows->count - done, step_rows_at_once(session));
         enum status status = step_should_continue(limits)
                                  ? load_rows(session, rows, done, count, fault)
-                                 : stopped(fault);
+                                 : stopped_fault(fault);
         TRY(session_agree(session, status, fault));
         program_run(&session->bound, SEGMENT_MICROBATCH);
     }
@@ -230,8 +235,8 @@ double evaluate_batch(struct session *session, int64_t own_valid, int64_t *valid
     return scalars->loss_sum;
 }
 
-/* This rank's windows among the `count` windows from `first`, in the order of the files; their
- * labels are added to *valid. */
+/* Loads this rank's windows among the `count` windows from `first`, in the order of the files, and
+ * adds the number of their valid labels to *valid. */
 static enum status load_in_order(struct session *session, const struct token_data *data,
                                  int64_t first, int64_t count, int64_t *valid,
                                  struct fault *fault) {
@@ -241,7 +246,7 @@ static enum status load_in_order(struct session *session, const struct token_dat
             continue;
         }
         struct token_row into = batch_row(session, loaded++);
-        TRY(data_window(data, row, raw_tokens(session), &into, fault));
+        TRY(data_window(data, row, raw_tokens_buffer(session), &into, fault));
         for (int64_t t = 0; t < data->sequence; t++) {
             *valid += into.labels[t] != LABEL_IGNORED;
         }
@@ -262,13 +267,13 @@ enum status evaluate_data(struct session *session, const struct step_source *sou
         enum status status =
             step_should_continue(source->limits)
                 ? load_in_order(session, source->data, done, count, &own_valid, fault)
-                : stopped(fault);
+                : stopped_fault(fault);
         TRY(session_agree(session, status, fault));
         sum += evaluate_batch(session, own_valid, &valid);
     }
     TRY(program_failure(&session->bound, fault));
     if (valid == 0) {
-        return session_agree(session, no_labels(fault), fault);
+        return session_agree(session, no_labels_fault(fault), fault);
     }
     *result = (struct evaluation_result){.loss = sum / (double)valid, .tokens = valid};
     return OK;

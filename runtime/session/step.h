@@ -1,4 +1,4 @@
-/* step: one optimizer step and one evaluation, in terms of the program's segments. */
+/* step: executes optimizer steps and evaluations as segments of the program. */
 #ifndef SKEP_SESSION_STEP_H
 #define SKEP_SESSION_STEP_H
 
@@ -6,22 +6,22 @@
 
 /* The result of a step: the same on every rank except for received_bytes. */
 struct step_result {
-    double loss; /* mean over the step's valid tokens */
+    double loss; /* mean loss over the valid tokens of the step */
     double gradient_norm;
     double learning_rate;
-    int64_t tokens;          /* valid tokens of all ranks */
-    uint64_t received_bytes; /* by this rank's transport */
+    int64_t tokens;          /* number of valid tokens of all ranks */
+    uint64_t received_bytes; /* bytes that the transport of this rank received */
     bool skipped;            /* a gradient was not finite: no parameter was updated */
 };
 
 /* The position of a step in the run's schedules. */
 struct step_schedule {
     double learning_rate;
-    int64_t updates; /* that the moments have seen before, for their bias correction */
+    int64_t updates; /* number of earlier updates of the moments, for their bias correction */
 };
 
 /* step_schedule_at: the schedule of optimizer step `step`, counted from 0, of a run that trains
- * alone. A member of a swarm takes it from the ledger. */
+ * alone. A member of a swarm derives its schedule from the ledger. */
 struct step_schedule step_schedule_at(const struct session *session, int64_t step);
 
 /* step_begin: fills the scalars of a step in which this rank has `own_valid` labels, and executes
@@ -32,40 +32,41 @@ int64_t step_begin(struct session *session, const struct step_schedule *schedule
 struct step_result step_finish(struct session *session, const struct step_schedule *schedule,
                                int64_t valid_tokens);
 
-/* When a step or an evaluation must be abandoned. All zero: when the process is asked to stop. */
+/* Conditions that end a step or an evaluation early. All zero: only a request to stop. */
 struct step_limits {
-    bool (*should_continue)(void *context); /* a further test; NULL: none */
+    bool (*should_continue)(void *context); /* an additional test; NULL: none */
     void *context;
-    int64_t deadline_ns; /* of clock_monotonic_ns; 0: none */
-    /* After a request to stop, work continues while the estimated time of all that is left ends
-     * within stop_within_s of the request. */
+    int64_t deadline_ns; /* deadline on clock_monotonic_ns; 0: none */
+    /* After a request to stop, work continues if all remaining work is expected to end within
+     * stop_within_s of the request. */
     double stop_within_s;
     double microbatch_s;
-    double final_s; /* of what follows the last microbatch */
+    double final_s; /* seconds of the work after the last microbatch */
     int64_t microbatches_left;
 };
 
-/* step_should_continue: whether the limits permit one more microbatch, which then counts as done.
- * `limits` may be NULL: always. */
+/* step_should_continue: whether the limits permit one more microbatch. It then counts that
+ * microbatch as done. Always true if `limits` is NULL. */
 bool step_should_continue(struct step_limits *limits);
 
 /* The ranks share the rows of a step or an evaluation. step_rows_at_once: the number of rows that
- * all ranks compute at a time. step_row_is_own: whether this rank computes row `row`. */
+ * all ranks compute in one microbatch. step_row_is_own: whether this rank computes row `row`. */
 int64_t step_rows_at_once(const struct session *session);
 bool step_row_is_own(const struct session *session, int64_t row);
 
-/* step_from_data: a whole step, with rows from the shuffled stream; *cursor advances only when the
- * step is complete. The step's valid labels are counted before its first backward pass.
+/* step_from_data: executes a whole step on rows of the shuffled stream. *cursor advances only when
+ * the step is complete. The step's valid labels are counted before its first backward pass.
  *
  *     rows of a step   | microbatch 0          | microbatch 1          | ...
  *                      | rank 0 | rank 1 | ... | rank 0 | rank 1 | ...     batch.microbatch each
  *
- * Rows after the step's last row carry no labels, so that all ranks execute as many microbatches.
+ * Rows after the step's last row carry no labels, so that all ranks execute the same number of
+ * microbatches.
  * limits  tested before each microbatch; when they end the step on any rank, all ranks abandon it:
  *         STATUS_STOPPED, and neither parameters nor *cursor have changed
  * errors  those of data_window on any rank; STATUS_INPUT when every token of the step is a
  *         separator; parameters and *cursor have not changed then either; those of
- *         program_failure */
+ * program_failure */
 struct step_source {
     const struct token_data *data;
     uint64_t seed;
@@ -75,8 +76,8 @@ MUST_CHECK enum status step_from_data(struct session *session, const struct step
                                       int64_t step, int64_t *cursor, struct step_result *result,
                                       struct fault *fault);
 
-/* step_on_windows: the same with rows that the caller has chosen, as many as there are windows. All
- * ranks call it with the same windows and schedule.
+/* step_on_windows: executes a whole step on the windows that the caller has chosen, one per row.
+ * All ranks call it with the same windows and schedule.
  * errors  those of step_from_data */
 struct step_windows {
     const struct token_data *data;
@@ -88,18 +89,19 @@ struct step_windows {
 MUST_CHECK enum status step_on_windows(struct session *session, const struct step_windows *step,
                                        struct step_result *result, struct fault *fault);
 
-/* evaluate_batch: the sum of losses over the labels that are now in all ranks' batches, of which
- * this rank's batch has `own_valid`; their number is added to *valid. */
+/* evaluate_batch: returns the sum of losses over the valid labels in the batches of all ranks, and
+ * adds their number to *valid. The batch of this rank has `own_valid` of them. */
 double evaluate_batch(struct session *session, int64_t own_valid, int64_t *valid);
 
 struct evaluation_result {
-    double loss;    /* mean over the valid labels */
+    double loss;    /* mean loss over the valid labels */
     int64_t tokens; /* valid labels */
 };
 
-/* evaluate_data: mean loss over the first `rows` windows of `data` (0: all of them), which the
- * ranks share like the rows of a step.
- * errors  STATUS_STOPPED as above, those of data_window, STATUS_INPUT when no label is valid */
+/* evaluate_data: computes the mean loss over the first `rows` windows of `data` (0: all of them),
+ * which the ranks share like the rows of a step.
+ * errors  STATUS_STOPPED when the limits end it; faults of data_window; STATUS_INPUT when no label
+ *         is valid */
 MUST_CHECK enum status evaluate_data(struct session *session, const struct step_source *source,
                                      int64_t rows, struct evaluation_result *result,
                                      struct fault *fault);

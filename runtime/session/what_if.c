@@ -18,7 +18,7 @@ void what_if_init(struct what_if *what_if, const struct session *session, enum p
     what_if->session.settings.layer_recompute = kinds;
 }
 
-/* In both kinds a rank receives one slot from every other rank of its group. */
+/* In both kinds of collective, a rank receives one slot from every other rank of its group. */
 static void count_received(const struct schedule *schedule, enum segment_kind kind,
                            struct what_if_outcome *outcome) {
     const struct segment *segment = &schedule->segments[kind];

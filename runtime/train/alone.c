@@ -1,4 +1,5 @@
-/* alone: the steps of a training run, what happens between them, and its end. */
+/* alone: executes the steps of a run that trains alone, the work between steps, and the end of the
+ * run. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/train/train.h"
@@ -27,11 +28,12 @@ static enum status save(void *owner, struct fault *fault) {
     return OK;
 }
 
-/* The state of a device that failed is not worth saving. */
-static enum status name_saved_step(const struct training *training, enum status status,
-                                   struct fault *fault) {
+/* Sets the remedy after a failure of the device. The state of a failed device is not saved. */
+static enum status set_resume_remedy(const struct training *training, enum status status,
+                                     struct fault *fault) {
     if (training->saved_step < 0) {
-        snprintf(fault->remedy, sizeof fault->remedy, "start again: there is no snapshot yet");
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "start the run again from the beginning: there is no snapshot yet");
     } else {
         snprintf(fault->remedy, sizeof fault->remedy,
                  "start again: the run resumes from the snapshot of step %lld",
@@ -40,14 +42,14 @@ static enum status name_saved_step(const struct training *training, enum status 
     return status;
 }
 
-/* Data that were readable when this start began and are not any more are a failure, not bad input,
- * once a step has been done: bad input changes nothing. The last step is saved. */
-static enum status fail_of_data(struct training *training, enum status status,
-                                struct fault *fault) {
+/* Data that became unreadable after the first step of this start are a failure, not invalid input,
+ * because invalid input must change nothing. The last completed step is saved. */
+static enum status handle_data_failure(struct training *training, enum status status,
+                                       struct fault *fault) {
     struct session *session = &training->trainer.session;
     struct fault unsaved;
     if (program_failure(&session->bound, &unsaved) != OK) {
-        return name_saved_step(training, status, fault);
+        return set_resume_remedy(training, status, fault);
     }
     bool of_data = status == STATUS_INPUT || status == STATUS_FAILED;
     if (!of_data || training->step == training->first_step) {
@@ -57,22 +59,22 @@ static enum status fail_of_data(struct training *training, enum status status,
         log_line(LOG_ERROR, "%s: %s", unsaved.subject, unsaved.reason);
     }
     fault->status = STATUS_FAILED;
-    return session_agree(session, STATUS_FAILED, fault); /* no rank has to learn it */
+    return session_agree(session, STATUS_FAILED, fault); /* all ranks have the same status */
 }
 
 /* ---- steps ---- */
 
-static enum status note_step(struct training *training, bool skipped, struct fault *fault) {
+static enum status record_step(struct training *training, bool skipped, struct fault *fault) {
     char step[NAME_BYTES];
     snprintf(step, sizeof step, "step %lld", (long long)training->step);
     enum status status =
         trainer_note_step(&training->trainer, skipped, step, step,
                           "lower optimizer.lr and start with --fresh, or check data.train", fault);
-    /* All ranks have counted the same steps. */
+    /* All ranks have the same status, because they have counted the same steps. */
     return status == OK ? OK : session_agree(&training->trainer.session, status, fault);
 }
 
-static enum status take_step(struct training *training, struct fault *fault) {
+static enum status execute_step(struct training *training, struct fault *fault) {
     struct trainer *trainer = &training->trainer;
     struct session *session = &trainer->session;
     int64_t microbatches = session->program.schedule.options.accumulation;
@@ -88,7 +90,7 @@ static enum status take_step(struct training *training, struct fault *fault) {
     enum status status =
         step_from_data(session, &source, training->step, &training->cursor, &result, fault);
     if (status != OK) {
-        return fail_of_data(training, status, fault);
+        return handle_data_failure(training, status, fault);
     }
     double seconds = clock_seconds_since(begin_ns);
     training->microbatch_seconds = seconds / (double)microbatches;
@@ -97,7 +99,7 @@ static enum status take_step(struct training *training, struct fault *fault) {
     const struct progress_at at = {
         .step = training->step, .until = training->until, .steps = session->settings.steps};
     progress_step(&trainer->progress, &at, &result, seconds);
-    return note_step(training, result.skipped, fault);
+    return record_step(training, result.skipped, fault);
 }
 
 static enum status exchange_memory(void *owner, struct fault *fault) {
@@ -115,7 +117,7 @@ static enum status evaluate(void *owner, struct fault *fault) {
     struct evaluation_result result;
     enum status status = trainer_evaluate(trainer, &limits, &result, fault);
     if (status != OK) {
-        return fail_of_data(training, status, fault);
+        return handle_data_failure(training, status, fault);
     }
     training->evaluated_step = training->step;
     trainer_log_evaluation(trainer, training->step, result.loss);
@@ -141,14 +143,15 @@ static enum status work_after_step(struct training *training, struct fault *faul
     if (stop_requested()) {
         status = fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
     }
-    /* A signal may reach the ranks at different times: all stop after the same step. */
+    /* The ranks may receive a signal at different times. By agreement they all stop after the same
+     * step. */
     return session_agree(&trainer->session, status, fault);
 }
 
 static enum status run_steps(struct training *training, struct fault *fault) {
     enum status status = OK;
     while (training->step < training->until && status == OK) {
-        status = take_step(training, fault);
+        status = execute_step(training, fault);
         step_trace_after(&training->trainer.session, &training->trace, training->step,
                          status != OK || training->step == training->until);
         if (status == OK) {

@@ -1,4 +1,4 @@
-/* prepare: everything that a training run needs before it is sealed. */
+/* alone_prepare: prepares everything that a training run needs before the seal. */
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/session/disk_budget.h"
@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const double DISK_BYTES_PER_S = 200e6; /* of a slow SATA disk, until a save is measured */
+/* speed of a slow SATA disk, assumed before a save is measured */
+static const double DISK_BYTES_PER_S = 200e6;
 
 static enum status fingerprint_data(struct training *training, struct fault *fault) {
     const struct trainer *trainer = &training->trainer;
@@ -25,8 +26,8 @@ static enum status fingerprint_data(struct training *training, struct fault *fau
 static enum status open_data(struct training *training, struct fault *fault) {
     const struct settings *settings = &training->trainer.session.settings;
     if (settings->train_files.count == 0) {
-        return fault_set(fault, STATUS_INPUT, settings->run_file, "name token files in data.train",
-                         "there is no data");
+        return fault_set(fault, STATUS_INPUT, settings->run_file,
+                         "set data.train to the token files", "no training data is given");
     }
     TRY(trainer_open_data(&training->trainer, fault));
     return fingerprint_data(training, fault);
@@ -43,8 +44,8 @@ static enum status same_model(const struct trainer *trainer, const struct snapsh
     if (status == OK && (length != trainer->outputs.config_length ||
                          memcmp(config, trainer->outputs.config_text, length) != 0)) {
         status = fault_set(fault, STATUS_INPUT, trainer->session.settings.model,
-                           "put the old config.json back, or start anew with --fresh",
-                           "config.json is not the one of %s", path);
+                           "restore the old config.json, or start a new run with --fresh",
+                           "config.json differs from the one in %s", path);
     }
     region_finish(&region);
     return status;
@@ -61,7 +62,7 @@ static enum status resume_from(struct training *training, const struct snapshot 
     TRY(snapshot_load(snapshot, trainer->resident, trainer->group_count, fault));
     TRY(session_compute_copies(session, snapshot, fault));
     if (!snapshot_find_value(snapshot, "cursor", &cursor) || cursor > DATA_CURSOR_MAX) {
-        return fault_set(fault, STATUS_INPUT, snapshot->path, "start anew with --fresh",
+        return fault_set(fault, STATUS_INPUT, snapshot->path, "start a new run with --fresh",
                          "the snapshot has no usable data cursor");
     }
     training->step = training->saved_step = snapshot->step;
@@ -70,7 +71,8 @@ static enum status resume_from(struct training *training, const struct snapshot 
     return OK;
 }
 
-/* The newest snapshot. Rank 0 alone searches for it, as this reads every snapshot completely. */
+/* The newest snapshot. Only rank 0 searches for it, because the search reads every snapshot
+ * completely. */
 struct newest {
     bool found;
     char path[PATH_BYTES];
@@ -117,7 +119,7 @@ static enum status load_state(struct training *training, struct fault *fault) {
     return resume_from(training, &snapshot, fault);
 }
 
-/* An old run is set aside only when no later stage can reject the new one. */
+/* Renames the folder of an old run, when no later stage can reject the new run. */
 static enum status set_aside(struct training *training, struct fault *fault) {
     struct session *session = &training->trainer.session;
     if (!session_is_rank0(session)) {

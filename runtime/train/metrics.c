@@ -32,7 +32,7 @@ enum status metrics_check(const char *path, const char *key, struct fault *fault
         memcpy(above, next, sizeof above);
     }
     if (!file_is_folder(above)) {
-        snprintf(remedy, sizeof remedy, "name another file in %s", key);
+        snprintf(remedy, sizeof remedy, "set %s to a different file", key);
         return fault_set(fault, STATUS_INPUT, above, remedy, "is not a folder");
     }
     return access(above, W_OK | X_OK) == 0
@@ -67,7 +67,7 @@ void metrics_close(struct metrics *metrics) {
     }
 }
 
-/* JSON has no infinities and no NaN: these become null. */
+/* JSON has no infinities and no NaN. They are written as null. */
 static void add_number(struct text *line, const char *name, double value) {
     if (isfinite(value)) {
         text_add(line, ", \"%s\": %.9g", name, value);
@@ -176,7 +176,7 @@ void metrics_round(struct metrics *metrics, const struct metrics_round *round) {
     end(metrics, &line);
 }
 
-/* The bytes in use of each space, without the holes that only other ranks of a member fill. */
+/* The bytes of a space that this rank uses, without the holes that only rank 0 of a member uses. */
 static uint64_t held_bytes(const struct bound_program *bound, enum space space) {
     const struct port_block *block = &bound->port.blocks[space];
     uint64_t highest = bound->high_water[space];

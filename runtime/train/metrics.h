@@ -1,12 +1,13 @@
-/* metrics: one JSON object per line (cli.md, metrics). Opened before seal. The start line, whose
- * length depends on the lists of files, must be written before seal; the others never allocate. */
+/* metrics: writes metrics as one JSON object per line (cli.md, metrics). Must be opened before the
+ * seal. The start line, whose length depends on the lists of files, must be written before seal;
+ * the others never allocate. */
 #ifndef SKEP_TRAIN_METRICS_H
 #define SKEP_TRAIN_METRICS_H
 
 #include "runtime/session/step.h"
 
 struct metrics {
-    int fd; /* -1: nothing is written, as on every rank except 0 */
+    int fd; /* -1: no metrics are written, as on all ranks except rank 0 */
     const char *path;
     struct region *region; /* the session's */
     char *line;            /* [line_bytes] */
@@ -20,7 +21,7 @@ struct rank_memory {
     uint64_t process_bytes;
 };
 
-/* metrics_check: tests that lines can be written to `path`, the value of `key`. Changes nothing.
+/* metrics_check: checks that `path`, the value of `key`, is writable. Changes nothing.
  * errors  STATUS_INPUT when `path` is not a file, or none can be created there */
 MUST_CHECK enum status metrics_check(const char *path, const char *key, struct fault *fault);
 
@@ -29,20 +30,21 @@ MUST_CHECK enum status metrics_check(const char *path, const char *key, struct f
 MUST_CHECK enum status metrics_open(struct session *session, struct metrics *metrics,
                                     struct fault *fault);
 
-/* metrics_own_memory: the memory use of this rank. */
+/* metrics_own_memory: returns the memory use of this rank. */
 struct rank_memory metrics_own_memory(const struct session *session);
 
 /* A committed round of a swarm, as one of its members saw it. */
 struct metrics_round {
     uint32_t round, members, contributors;
-    int64_t step;                        /* inner steps of the run up to this round */
-    uint64_t sent_bytes, received_bytes; /* since the last round line */
+    int64_t step;                        /* number of inner steps of the run up to this round */
+    uint64_t sent_bytes, received_bytes; /* bytes since the last round line */
     uint32_t exchange_ms;
     struct hash root;
-    double loss; /* of this member's steps; null if not finite */
+    double loss; /* mean loss of this member's steps; written as null if not finite */
 };
 
-/* Each writes one line. A full disk is reported once and then ignored: metrics never end a run. */
+/* Each function writes one line. A failed write is logged once and closes the metrics. It never
+ * ends the run. */
 void metrics_start(struct metrics *metrics, const struct session *session, const char *version);
 void metrics_step(struct metrics *metrics, int64_t step, const struct step_result *result,
                   double seconds);
