@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CARVE_ALIGN = 64 }; /* bytes of a cache line; vector loads need it too */
+enum { CARVE_ALIGN = 64 }; /* the size of a cache line; vector loads need this alignment */
 
 static inline int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -31,7 +31,8 @@ static inline int64_t div_ceil(int64_t value, int64_t divisor) {
     return (value + divisor - 1) / divisor;
 }
 
-/* round_up: the first multiple of `multiple` at or above `value`. limits: as div_ceil */
+/* round_up: the first multiple of `multiple` at or above `value`. limits: value >= 0, multiple > 0
+ * */
 static inline int64_t round_up(int64_t value, int64_t multiple) {
     return div_ceil(value, multiple) * multiple;
 }
@@ -41,13 +42,14 @@ static inline uint64_t align_up(uint64_t value, uint64_t align) {
     return (value + align - 1) & ~(align - 1);
 }
 
-/* carve_bytes: the bytes that carve uses for a part of `bytes`. */
+/* carve_bytes: the size of a part of `bytes` bytes, rounded up to CARVE_ALIGN. */
 static inline size_t carve_bytes(size_t bytes) {
     return align_up(bytes, CARVE_ALIGN);
 }
 
-/* carve: the next aligned part of a block, of `bytes` bytes; advances *memory past it.
- * limits  the block has a size that the caller summed with carve_bytes */
+/* carve: returns the part of `bytes` bytes at *memory and advances *memory to the next aligned
+ * part.
+ * limits  the size of the whole block is a sum of carve_bytes() */
 static inline void *carve(char **memory, size_t bytes) {
     void *part = *memory;
     ASSERT((uintptr_t)part % CARVE_ALIGN == 0);

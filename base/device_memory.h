@@ -7,9 +7,10 @@
 
 #include <string.h>
 
+/* The functions that access one device's memory. */
 struct device_memory {
-    /* read, write: copy `bytes` bytes between `device` and `host`; return when the copy is
-     * complete. Neither allocates.
+    /* read, write: copy `bytes` bytes between device memory and host memory, and return when the
+     * copy is complete. Neither function allocates.
      * errors  STATUS_FAILED when the device fails; the destination is then undefined */
     MUST_CHECK enum status (*read)(void *context, const void *device, void *host, size_t bytes,
                                    struct fault *fault);

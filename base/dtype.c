@@ -61,10 +61,10 @@ uint16_t f16_from_f32(float value) {
     if (magnitude > 0x7f800000u) {
         return (uint16_t)(sign | 0x7e00u);
     }
-    if (magnitude >= 0x477ff000u) { /* 65520, half-way between the largest f16 and 2^16 */
+    if (magnitude >= 0x477ff000u) { /* at least 65520, which rounds to infinity */
         return (uint16_t)(sign | 0x7c00u);
     }
-    if (magnitude < 0x38800000u) { /* below the smallest normal f16, 2^-14 */
+    if (magnitude < 0x38800000u) { /* below 2^-14, the smallest normal f16 */
         float scaled = rintf(ldexpf(fabsf(value), 24));
         return (uint16_t)(sign | (uint16_t)scaled);
     }

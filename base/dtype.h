@@ -8,14 +8,14 @@
 
 enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I32, DTYPE_COUNT };
 
-/* dtype_bytes: bytes of one element. */
+/* dtype_bytes: the size of one element in bytes. */
 int64_t dtype_bytes(enum dtype dtype);
 
 /* dtype_name: the short name: "f32", "bf16", "f16" or "i32". */
 const char *dtype_name(enum dtype dtype);
 
-/* dtype_parse: the type named by `text`, in any case: a short name as in safetensors ("F32") or a
- * long one as in Hugging Face's configurations ("float32").
+/* dtype_parse: find the type with the name `text`, ignoring case: a short name as in safetensors
+ * ("F32") or a long one as in Hugging Face's configurations ("float32").
  * returns  false when `text` names no type; *dtype is then unchanged */
 bool dtype_parse(const char *text, enum dtype *dtype);
 

@@ -9,7 +9,7 @@
 
 void check_failed(const char *file, int line, const char *condition) {
     char message[512];
-    int length = snprintf(message, sizeof message, "skep: bug: %s:%d: %s does not hold\n", file,
+    int length = snprintf(message, sizeof message, "skep: bug: %s:%d: assertion failed: %s\n", file,
                           line, condition);
     if (length > (int)sizeof message - 1) {
         length = (int)sizeof message - 1;

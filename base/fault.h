@@ -43,7 +43,8 @@ struct fault {
 enum status fault_set(struct fault *fault, enum status status, const char *subject,
                       const char *remedy, const char *reason_format, ...) PRINTF_LIKE(5, 6);
 
-/* fault_set_errno: the same; the reason is `action` ("cannot open") and strerror(errno_value). */
+/* fault_set_errno: like fault_set; the reason is `action` ("cannot open") and
+ * strerror(errno_value). */
 enum status fault_set_errno(struct fault *fault, enum status status, const char *subject,
                             const char *action, int errno_value);
 
@@ -51,7 +52,7 @@ enum status fault_set_errno(struct fault *fault, enum status status, const char 
 int fault_exit_code(enum status status);
 
 /* fault_print: write "skep: subject: reason; remedy\n" to file descriptor `fd`. Under systemd's
- * journal (JOURNAL_STREAM is set) the priority of an error, "<3>", comes first. */
+ * journal (JOURNAL_STREAM is set) the text starts with "<3>", the priority of an error. */
 void fault_print(const struct fault *fault, int fd);
 
 #endif

@@ -25,7 +25,7 @@ enum status file_open_read(const char *path, int *fd, int64_t *bytes, struct fau
     return OK;
 }
 
-/* An exhausted disk, quota or file size limit is STATUS_FIT in every call that writes. */
+/* Every call that writes returns STATUS_FIT when a disk, quota or file size limit is exhausted. */
 static enum status write_fault(const char *path, const char *action, int errno_value,
                                struct fault *fault) {
     bool full = errno_value == ENOSPC || errno_value == EDQUOT || errno_value == EFBIG;
@@ -68,8 +68,8 @@ enum status file_read_at(int fd, const char *path, void *buffer, size_t count, i
             return fault_set_errno(fault, STATUS_FAILED, path, "cannot read", errno);
         }
         if (bytes_read == 0) {
-            return fault_set(fault, STATUS_INPUT, path, "the file is truncated: fetch it again",
-                             "ends %zu bytes before byte %lld", count - done,
+            return fault_set(fault, STATUS_INPUT, path, "the file is truncated: download it again",
+                             "lacks the last %zu of the bytes before byte %lld", count - done,
                              (long long)(offset + (int64_t)count));
         }
         done += (size_t)bytes_read;
@@ -133,14 +133,14 @@ enum status file_replace(const char *path, const char *temporary, const void *by
     return status;
 }
 
-/* Opens a text that is to be read whole. */
+/* Opens a file to read its whole text. */
 static enum status open_text(const char *path, size_t bytes_max, int *fd, size_t *length,
                              struct fault *fault) {
     int64_t bytes;
     TRY(file_open_read(path, fd, &bytes, fault));
     if (bytes > (int64_t)bytes_max) {
         close(*fd);
-        return fault_set(fault, STATUS_INPUT, path, NULL, "has %lld bytes, at most %zu are allowed",
+        return fault_set(fault, STATUS_INPUT, path, NULL, "is %lld bytes long; the limit is %zu",
                          (long long)bytes, bytes_max);
     }
     *length = (size_t)bytes;
@@ -211,7 +211,8 @@ enum status file_make_folders(const char *path, struct fault *fault) {
         }
     }
     if (!file_is_folder(path)) {
-        return fault_set(fault, STATUS_FAILED, path, "name another folder", "is not a folder");
+        return fault_set(fault, STATUS_FAILED, path, "choose a different folder",
+                         "is not a folder");
     }
     return OK;
 }

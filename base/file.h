@@ -1,7 +1,7 @@
 /* file: complete reads and writes, and the atomic publication of files and folders. Nothing here
  * allocates. Interrupted system calls are repeated.
  * errors  STATUS_FIT when a disk, quota or file size limit is exhausted; STATUS_FAILED for any
- *         other error of a write */
+ *         other write error */
 #ifndef SKEP_BASE_FILE_H
 #define SKEP_BASE_FILE_H
 
@@ -17,11 +17,11 @@ MUST_CHECK enum status file_open_read(const char *path, int *fd, int64_t *bytes,
                                       struct fault *fault);
 /* file_open_write: create `path` with mode 0644, or truncate it to length 0. */
 MUST_CHECK enum status file_open_write(const char *path, int *fd, struct fault *fault);
-/* file_open_append: open an existing file for appending; *bytes is its size, where writes begin. */
+/* file_open_append: open an existing file for appending; *bytes is its size. */
 MUST_CHECK enum status file_open_append(const char *path, int *fd, int64_t *bytes,
                                         struct fault *fault);
 /* file_read_at: read exactly `count` bytes from `offset`.
- * errors  STATUS_INPUT when the file ends before */
+ * errors  STATUS_INPUT when the file is shorter than offset + count */
 MUST_CHECK enum status file_read_at(int fd, const char *path, void *buffer, size_t count,
                                     int64_t offset, struct fault *fault);
 MUST_CHECK enum status file_write_at(int fd, const char *path, const void *bytes, size_t count,
@@ -30,15 +30,15 @@ MUST_CHECK enum status file_write_at(int fd, const char *path, const void *bytes
 MUST_CHECK enum status file_sync(int fd, const char *path, struct fault *fault);
 /* file_close_synced: fsync, then close. The descriptor is closed after a failure too. */
 MUST_CHECK enum status file_close_synced(int fd, const char *path, struct fault *fault);
-/* file_end_write: the end of a function that writes a file: file_close_synced when `status` is OK,
- * else close alone. Returns `status`, or the status of file_close_synced. */
+/* file_end_write: close a file after writing: by file_close_synced when `status` is OK,
+ * else by close alone. Returns `status` if it is not OK, else the status of file_close_synced. */
 MUST_CHECK enum status file_end_write(int fd, const char *path, enum status status,
                                       struct fault *fault);
-/* file_write_new: create or empty `path` and write these bytes to it, durable. */
+/* file_write_new: create `path`, or truncate it, write `count` bytes to it, and sync it. */
 MUST_CHECK enum status file_write_new(const char *path, const void *bytes, size_t count,
                                       struct fault *fault);
-/* file_replace: `path` has either its old bytes or these, durable, at every instant. They are first
- * written to `temporary`, in the same folder, which is removed on an error. */
+/* file_replace: replace the contents of `path` atomically and durably: write the bytes to
+ * `temporary`, a path in the same folder, and rename it. `temporary` is removed on an error. */
 MUST_CHECK enum status file_replace(const char *path, const char *temporary, const void *bytes,
                                     size_t count, struct fault *fault);
 /* file_read_text: read the whole file into `buffer` and append a NUL.
@@ -46,18 +46,18 @@ MUST_CHECK enum status file_replace(const char *path, const char *temporary, con
 MUST_CHECK enum status file_read_text(const char *path, char *buffer, size_t capacity,
                                       size_t *length, struct fault *fault);
 /* file_read_region: read the whole file into memory in `region` and append a NUL.
- * errors  STATUS_INPUT for a file above `bytes_max`; outputs untouched */
+ * errors  STATUS_INPUT when the file is larger than `bytes_max`; *text and *length are unchanged */
 MUST_CHECK enum status file_read_region(const char *path, size_t bytes_max, struct region *region,
                                         char **text, size_t *length, struct fault *fault);
 /* file_publish: rename `from`, a file that the caller has synced, to `to`, and fsync its folder. */
 MUST_CHECK enum status file_publish(const char *from, const char *to, struct fault *fault);
 /* file_sync_folder: make the directory entries of a folder durable. */
 MUST_CHECK enum status file_sync_folder(const char *path, struct fault *fault);
-/* file_make_folders: create the folder `path` and its missing parents, as mkdir -p. */
+/* file_make_folders: create the folder `path` and its missing parents, like mkdir -p. */
 MUST_CHECK enum status file_make_folders(const char *path, struct fault *fault);
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
-/* file_join: write folder + "/" + name to `out`, or only `name` when it is absolute.
+/* file_join: write folder + "/" + name to `out`, or only `name` when `name` is absolute.
  * limits  the result and its NUL fit in `capacity` bytes */
 void file_join(const char *folder, const char *name, char *out, size_t capacity);
 /* file_folder_of: the folder that contains `path`: the part before the last '/', or ".". */

@@ -11,7 +11,7 @@ struct hash {
     uint8_t bytes[HASH_BYTES];
 };
 
-/* The state of an unfinished hash, with libsodium's alignment of 64 bytes. */
+/* The state of an unfinished hash: libsodium's structure, which is aligned to 64 bytes. */
 struct hash_state {
     _Alignas(64) unsigned char opaque[384];
 };

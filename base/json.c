@@ -8,18 +8,22 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIELD_BYTES = 256, SHOWN_TEXT_MAX = 60, SUBJECT_BYTES = sizeof((struct fault *)0)->subject };
-
-/* The state of check_bounds, which counts brackets and commas of the raw text. */
-struct bounds_scan {
-    size_t depth;
-    size_t values;
-    bool in_string;
-    bool escaped;
+enum {
+    FIELD_PATH_BYTES = 256,
+    SHOWN_TEXT_MAX = 60,
+    SUBJECT_BYTES = sizeof((struct fault *)0)->subject
 };
 
-static enum status fault_at(const char *source_name, const char *text, size_t offset,
-                            struct fault *fault, const char *reason) {
+/* The state of check_limits, which counts brackets and commas of the raw text. */
+struct limits_scan {
+    size_t depth;
+    size_t value_count;
+    bool is_in_string;
+    bool is_escaped;
+};
+
+static enum status fault_at_offset(const char *source_name, const char *text, size_t offset,
+                                   struct fault *fault, const char *reason) {
     size_t line = 1;
     size_t column = 1;
     for (size_t i = 0; i < offset; i++) {
@@ -31,48 +35,48 @@ static enum status fault_at(const char *source_name, const char *text, size_t of
     return fault_set(fault, STATUS_INPUT, location, NULL, "%s", reason);
 }
 
-static void scan_step(struct bounds_scan *scan, char c) {
-    if (scan->in_string) {
-        scan->in_string = scan->escaped || c != '"';
-        scan->escaped = !scan->escaped && c == '\\';
+static void scan_character(struct limits_scan *scan, char c) {
+    if (scan->is_in_string) {
+        scan->is_in_string = scan->is_escaped || c != '"';
+        scan->is_escaped = !scan->is_escaped && c == '\\';
         return;
     }
     switch (c) {
     case '"':
-        scan->in_string = true;
+        scan->is_in_string = true;
         break;
     case '{':
     case '[':
         scan->depth++;
-        scan->values++;
+        scan->value_count++;
         break;
     case '}':
     case ']':
         scan->depth -= scan->depth > 0;
         break;
     case ',':
-        scan->values++;
+        scan->value_count++;
         break;
     default:
         break;
     }
 }
 
-/* jansson recurses to a depth of 2048 and allocates some hundred bytes for each value, however
- * short it is in the text, so both are bounded before jansson parses it. */
-static enum status check_bounds(const char *text, size_t length, const char *source_name,
+/* jansson recurses to a depth of 2048 and allocates about 100 bytes for each value, so the
+ * depth and the number of values are checked before jansson parses the text. */
+static enum status check_limits(const char *text, size_t length, const char *source_name,
                                 struct fault *fault) {
-    struct bounds_scan scan = {0};
+    struct limits_scan scan = {0};
     char reason[96];
     for (size_t i = 0; i < length; i++) {
-        scan_step(&scan, text[i]);
+        scan_character(&scan, text[i]);
         if (scan.depth > JSON_DEPTH_MAX) {
-            snprintf(reason, sizeof reason, "JSON nested deeper than %d levels", JSON_DEPTH_MAX);
-            return fault_at(source_name, text, i, fault, reason);
+            snprintf(reason, sizeof reason, "JSON is nested deeper than %d levels", JSON_DEPTH_MAX);
+            return fault_at_offset(source_name, text, i, fault, reason);
         }
-        if (scan.values > JSON_VALUES_MAX) {
+        if (scan.value_count > JSON_VALUES_MAX) {
             snprintf(reason, sizeof reason, "more than %d JSON values", JSON_VALUES_MAX);
-            return fault_at(source_name, text, i, fault, reason);
+            return fault_at_offset(source_name, text, i, fault, reason);
         }
     }
     return OK;
@@ -82,9 +86,9 @@ enum status json_parse(const char *text, size_t length, size_t length_max, const
                        struct json_document *document, struct fault *fault) {
     if (length > length_max) {
         return fault_set(fault, STATUS_INPUT, source_name, NULL,
-                         "has %zu bytes of JSON, at most %zu are allowed", length, length_max);
+                         "is %zu bytes long; the limit is %zu", length, length_max);
     }
-    TRY(check_bounds(text, length, source_name, fault));
+    TRY(check_limits(text, length, source_name, fault));
     json_error_t error;
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL) {
@@ -146,7 +150,7 @@ static void field_path(const struct json_node *node, char *out, size_t capacity)
 
 static enum status field_fault(const struct json_node *node, struct fault *fault,
                                const char *remedy, const char *format, va_list arguments) {
-    char field[FIELD_BYTES];
+    char field[FIELD_PATH_BYTES];
     char problem[sizeof fault->reason];
     field_path(node, field, sizeof field);
     vsnprintf(problem, sizeof problem, format, arguments);
@@ -247,7 +251,7 @@ enum status json_as_array(const struct json_node *node, struct fault *fault) {
     return json_is_array(node->value) ? OK : type_fault(node, "an array", fault);
 }
 
-/* json_find that also fills *present, unless `present` is NULL. */
+/* Calls json_find, and stores its result in *present unless `present` is NULL. */
 static bool find_member(const struct json_node *object, const char *key, struct json_node *node,
                         bool *present) {
     bool is_found = json_find(object, key, node);
@@ -330,7 +334,8 @@ struct json_walk json_walk_over(const struct json_node *object) {
     return (struct json_walk){.object = object};
 }
 
-/* jansson's iterators return the members in the order of insertion, which is the file's. */
+/* jansson's iterators return the members in the order of insertion, which is the order of the
+ * file. */
 bool json_walk_next(struct json_walk *walk) {
     json_t *object = walk->object->value;
     walk->position = walk->position == NULL ? json_object_iter(object)

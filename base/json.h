@@ -12,13 +12,14 @@
 struct json_t; /* a value of jansson */
 
 /* A value of a document with its path from the root, which faults print: `rope_scaling.factor`.
- * Callers keep nodes on their stack. A node is valid while its document and its parents are. */
+ * Callers keep nodes on their stack. A node is valid while its document and its parent nodes are
+ * valid. */
 struct json_node {
     struct json_t *value;
-    const char *source_name;        /* the file's name, for faults */
-    const char *key;                /* NULL at the root and for elements of an array */
-    size_t index;                   /* of an element of an array */
-    const struct json_node *parent; /* NULL at the root */
+    const char *source_name;        /* name of the file, for faults */
+    const char *key;                /* NULL for the root and for elements of an array */
+    size_t index;                   /* position in an array; unused otherwise */
+    const struct json_node *parent; /* NULL for the root */
 };
 
 /* A parsed text. `root` is an object. */
@@ -31,7 +32,7 @@ struct json_document {
  * limits  length <= length_max; nesting <= JSON_DEPTH_MAX; values <= JSON_VALUES_MAX; no
  *         duplicate keys, NaN, infinities, integers beyond int64, invalid UTF-8, NUL or text
  *         after the root
- * memory  jansson allocates, so only before the seal; json_finish frees
+ * memory  jansson allocates, so call it before process_seal; json_finish frees the memory
  * errors  STATUS_INPUT at `source_name:line:column`; *document is then unchanged */
 MUST_CHECK enum status json_parse(const char *text, size_t length, size_t length_max,
                                   const char *source_name, struct json_document *document,
@@ -45,12 +46,12 @@ bool json_find(const struct json_node *object, const char *key, struct json_node
 /* json_has: true if `object` has a member `key`, even when it is null. */
 bool json_has(const struct json_node *object, const char *key);
 
-/* json_need: member `key` of `object`, for json_as_X.
+/* json_need: find the required member `key` of `object`, whose value json_as_X reads.
  * errors  STATUS_INPUT naming the field when it is missing or null; *node untouched */
 MUST_CHECK enum status json_need(const struct json_node *object, const char *key,
                                  struct json_node *node, struct fault *fault);
 
-/* json_get_X: member `key` of `object` as an X.
+/* json_get_X: read the member `key` of `object` as a value of type X.
  * absent  a missing or null member is OK: *value is unchanged, and *present is false. `present` may
  *         be NULL
  * errors  STATUS_INPUT naming the field, its type and the expected type; *value is then unchanged
@@ -68,7 +69,8 @@ MUST_CHECK enum status json_get_object(const struct json_node *object, const cha
 MUST_CHECK enum status json_get_array(const struct json_node *object, const char *key,
                                       struct json_node *value, bool *present, struct fault *fault);
 
-/* json_as_X: the value of `node` as an X. Errors as json_get_X; null is an error too. */
+/* json_as_X: read the value of `node` as type X. Errors are those of json_get_X; null is one too.
+ * */
 MUST_CHECK enum status json_as_i64(const struct json_node *node, int64_t *value,
                                    struct fault *fault);
 MUST_CHECK enum status json_as_f64(const struct json_node *node, double *value,
@@ -87,7 +89,7 @@ bool json_node_is_object(const struct json_node *node);
 /* json_count: the number of members of an object or of elements of an array. */
 size_t json_count(const struct json_node *node);
 
-/* json_element: element `index` of an array, in constant time.
+/* json_element: element `index` of an array; it takes constant time.
  * limits  index < json_count(array) */
 struct json_node json_element(const struct json_node *array, size_t index);
 
@@ -108,7 +110,7 @@ bool json_walk_next(struct json_walk *walk);
 enum status json_fault(const struct json_node *node, struct fault *fault, const char *remedy,
                        const char *format, ...) PRINTF_LIKE(4, 5);
 
-/* json_fault_member: the same for member `key` of `object`, which may be missing. */
+/* json_fault_member: json_fault for the member `key` of `object`, which may be missing. */
 enum status json_fault_member(const struct json_node *object, const char *key, struct fault *fault,
                               const char *format, ...) PRINTF_LIKE(4, 5);
 

@@ -7,15 +7,15 @@
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 64,      /* input bytes of a string that are escaped at once */
-    TOKEN_BYTES_MAX = 400, /* of a number, or of an escaped piece: 6 for each input byte */
+    PIECE_BYTES = 64,      /* bytes of a string that one call escapes */
+    TOKEN_BYTES_MAX = 400, /* a number, or an escaped piece with 6 bytes for each input byte */
     SEPARATOR_BYTES_MAX = 64,
     INDENT_MAX = 48
 };
 
-_Static_assert(6 * PIECE_BYTES < TOKEN_BYTES_MAX, "an escaped piece is one token");
-_Static_assert(TOKEN_BYTES_MAX < (int)JSON_DRAIN_BYTES_MIN, "a drained text has room for a token");
-_Static_assert(INDENT_MAX + 2 < SEPARATOR_BYTES_MAX, "a separator has room for an indent");
+_Static_assert(6 * PIECE_BYTES < TOKEN_BYTES_MAX, "an escaped piece fits in a token");
+_Static_assert(TOKEN_BYTES_MAX < (int)JSON_DRAIN_BYTES_MIN, "a token fits in an empty text");
+_Static_assert(INDENT_MAX + 2 < SEPARATOR_BYTES_MAX, "the largest indent fits in a separator");
 
 struct json_writer json_writer_over(struct text *text) {
     return (struct json_writer){.text = text, .indent = -1};
@@ -41,7 +41,7 @@ static struct text *text_with_space(struct json_writer *json, size_t bytes) {
     return text;
 }
 
-static void add_break(struct json_writer *json, const char *separator) {
+static void add_separator(struct json_writer *json, const char *separator) {
     struct text *text = text_with_space(json, SEPARATOR_BYTES_MAX);
     if (json->indent >= 0) {
         text_add(text, "\n%*s", json->indent, "");
@@ -71,7 +71,7 @@ static void begin_item(struct json_writer *json, const char *name) {
     if (!is_first) {
         text_add_bytes(text_with_space(json, SEPARATOR_BYTES_MAX), ",", 1);
     }
-    add_break(json, is_first || json->is_compact ? "" : " ");
+    add_separator(json, is_first || json->is_compact ? "" : " ");
     json->nonempty_depths |= bit;
     if (name != NULL) {
         add_escaped(json, name, strlen(name));
@@ -99,7 +99,7 @@ void json_begin_array(struct json_writer *json, const char *name) {
 void json_end(struct json_writer *json) {
     ASSERT(json->depth > 0);
     bool is_array = (json->array_depths >> json->depth & 1) != 0;
-    add_break(json, "");
+    add_separator(json, "");
     text_add(text_with_space(json, TOKEN_BYTES_MAX), is_array ? "]" : "}");
     json->depth--;
 }

@@ -21,12 +21,13 @@ enum { JSON_WRITE_DEPTH_MAX = 32, JSON_DRAIN_BYTES_MIN = 512 };
 
 struct json_writer {
     struct text *text;
-    void (*drain)(void *context, struct text *text); /* NULL: a full text is truncated */
+    void (*drain)(void *context,
+                  struct text *text); /* empties a full text; NULL: the text is truncated */
     void *context;
     uint32_t array_depths;    /* bit d: the open value at depth d is an array */
-    uint32_t nonempty_depths; /* bit d: the open value at depth d has an item */
+    uint32_t nonempty_depths; /* bit d: the open value at depth d is not empty */
     int depth;
-    int indent; /* blanks after the line break before the next item; -1: no line break */
+    int indent; /* spaces after the next line break; -1: no line break before the next item */
     bool is_compact;
 };
 
@@ -34,7 +35,7 @@ struct json_writer {
  * set. */
 struct json_writer json_writer_over(struct text *text);
 
-/* json_writer_compact: the same without blanks between items: {"a":1,"b":2}. */
+/* json_writer_compact: like json_writer_over, without spaces between items: {"a":1,"b":2}. */
 struct json_writer json_writer_compact(struct text *text);
 
 /* json_writer_draining: write a document of any length. Before an item that might not fit, the
@@ -50,7 +51,7 @@ void json_begin_array(struct json_writer *json, const char *name);
 /* json_end: close the innermost object or array. */
 void json_end(struct json_writer *json);
 
-/* json_newline: start a new line, indented by `indent` blanks, before the next item or bracket.
+/* json_newline: start a new line, indented by `indent` spaces, before the next item or bracket.
  * Returns `json`, so that the item can be added in the same statement. */
 struct json_writer *json_newline(struct json_writer *json, int indent);
 
@@ -62,7 +63,7 @@ void json_add_bool(struct json_writer *json, const char *name, bool value);
 void json_add_null(struct json_writer *json, const char *name);
 void json_add_i64(struct json_writer *json, const char *name, int64_t value);
 void json_add_u64(struct json_writer *json, const char *name, uint64_t value);
-/* json_add_u64_text: a number in quotes, for readers that store numbers with 53 bits. */
+/* json_add_u64_text: a number in quotes, for readers whose numbers have only 53 bits. */
 void json_add_u64_text(struct json_writer *json, const char *name, uint64_t value);
 /* json_add_f64: `digits` significant digits (%.*g), or null for infinities and NaN.
  * json_add_fixed: `decimals` digits after the decimal point (%.*f). */

@@ -30,7 +30,7 @@ void log_set_prefix(const char *prefix) {
     max_level = max_level < LOG_WARNING ? max_level : LOG_WARNING;
 }
 
-int log_enabled(enum log_level level) {
+int log_is_enabled(enum log_level level) {
     return (int)level <= max_level;
 }
 
@@ -40,7 +40,7 @@ const char *log_priority(enum log_level level) {
 }
 
 void log_line(enum log_level level, const char *format, ...) {
-    if (!log_enabled(level)) {
+    if (!log_is_enabled(level)) {
         return;
     }
     char buffer[1024];

@@ -11,12 +11,12 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
  * (JOURNAL_STREAM is set) each line begins with its priority, as in "<6>". */
 void log_init(int verbosity);
 /* log_set_prefix: begin each line with `prefix` ("rank 3: "), which must live until the process
- * ends, and write only errors and warnings from now on. */
+ * ends, and from then on write only errors and warnings. */
 void log_set_prefix(const char *prefix);
-/* log_priority: the start of a line of `level`: a priority such as "<6>" under systemd's journal,
- * else "". */
+/* log_priority: the prefix of a line of `level`: "<6>" for LOG_INFO under systemd's journal, and ""
+ * without it. */
 const char *log_priority(enum log_level level);
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
-int log_enabled(enum log_level level);
+int log_is_enabled(enum log_level level);
 
 #endif

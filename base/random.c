@@ -65,7 +65,7 @@ float random_normal(uint64_t key, uint64_t index) {
     return (float)((double)(sum - 6 * (int64_t)0x1fffff) * 0x1p-21);
 }
 
-static uint64_t feistel(uint64_t key, uint64_t value, int half_bits) {
+static uint64_t feistel_permute(uint64_t key, uint64_t value, int half_bits) {
     uint64_t mask = ((uint64_t)1 << half_bits) - 1;
     uint64_t left = value >> half_bits;
     uint64_t right = value & mask;
@@ -89,11 +89,11 @@ uint64_t random_permute(uint64_t key, uint64_t index, uint64_t count) {
     /* The network's domain is below 4 * count, so 256 results in a row are outside [0, count) with
      * a probability below (3/4)^256 = 2^-106. */
     for (int walk = 0; walk < CYCLE_WALK_MAX; walk++) {
-        index = feistel(key, index, half_bits);
+        index = feistel_permute(key, index, half_bits);
         if (index < count) {
             return index;
         }
     }
-    ASSERT(false && "the cycle walk ends");
+    ASSERT(false && "the cycle walk is longer than CYCLE_WALK_MAX");
     return 0;
 }

@@ -6,10 +6,10 @@
 
 #include <stdint.h>
 
-/* random_block: the four 32-bit words of counter `index` under `key`. */
+/* random_block: compute the four random 32-bit words for the counter `index` and `key`. */
 void random_block(uint64_t key, uint64_t index, uint32_t words[static 4]);
 
-/* random_key: a key from a seed and a name, such as a parameter's, by BLAKE2b. */
+/* random_key: derive a key from a seed and a name, such as a parameter's name, with BLAKE2b. */
 uint64_t random_key(uint64_t seed, const char *name);
 
 /* random_uniform: value `index` of the stream `key`, uniform in [0, 1), with 53 bits. */

@@ -30,14 +30,13 @@ int process_is_sealed(void) {
     return sealed;
 }
 
-static struct region_block *block_add(struct region *region, size_t bytes) {
+static struct region_block *add_block(struct region *region, size_t bytes) {
     ASSERT(!sealed);
     size_t capacity = max_u64(bytes, BLOCK_BYTES);
     size_t total = align_up(sizeof(struct region_block) + capacity, ALIGN_BYTES);
     struct region_block *block = aligned_alloc(ALIGN_BYTES, total);
     if (block == NULL) {
-        fprintf(stderr, "skep: host memory: cannot allocate %zu bytes to build the program\n",
-                total);
+        fprintf(stderr, "skep: host memory: cannot allocate %zu bytes\n", total);
         exit(1);
     }
     block->older = region->newest;
@@ -53,7 +52,7 @@ void *region_alloc(struct region *region, size_t count, size_t size) {
     size_t bytes = align_up(count * size, ALIGN_BYTES);
     struct region_block *block = region->newest;
     if (block == NULL || block->capacity - block->used < bytes) {
-        block = block_add(region, bytes);
+        block = add_block(region, bytes);
     }
     void *memory = block->bytes + block->used;
     block->used += bytes;

@@ -14,7 +14,7 @@ struct region_block;
 /* An empty region is all zeros. */
 struct region {
     struct region_block *newest;
-    size_t bytes_total; /* allocated from the C library, with the headers of blocks */
+    size_t bytes_total; /* allocated from the C library, including block headers */
 };
 
 /* region_alloc: zeroed memory for `count` objects of `size` bytes, 64-byte aligned. When the system
@@ -28,8 +28,8 @@ const char *region_copy_text(struct region *region, const char *text);
 /* region_format: the formatted text, which lives as long as the region. */
 const char *region_format(struct region *region, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* region_grow: twice the room for an array of `count` objects of `size` bytes, with copies of those
- * that it holds. *capacity is the old capacity in objects, then the new one; 0: no array yet. */
+/* region_grow: copy an array of `count` objects of `size` bytes to a new one with twice the
+ * capacity. *capacity, in objects, is updated; 0 on entry: there is no array yet. */
 void *region_grow(struct region *region, const void *array, int count, int *capacity, size_t size);
 
 /* region_finish: free all memory. The region is then empty and can be used again. */

@@ -1,11 +1,11 @@
 /* statistics: order statistics of small arrays, without sorting or scratch memory. The cost grows
- * with the square of the count, so arrays should have at most some hundred values. */
+ * with the square of the count, so arrays should have at most a few hundred values. */
 #ifndef SKEP_BASE_STATISTICS_H
 #define SKEP_BASE_STATISTICS_H
 
 #include <stdint.h>
 
-/* ranked_X: the value at index `rank` if the values were sorted in ascending order.
+/* sorted_value_X: the value that would be at `index` if the values were in ascending order.
  * limits  0 <= index < count; no NaN */
 int64_t sorted_value_i64(const int64_t *values, int count, int index);
 double sorted_value_f64(const double *values, int count, int index);

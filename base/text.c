@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { NEAREST_NAME_MAX = 64 };
+enum { NEAREST_NAME_BYTES_MAX = 64 };
 
 struct text text_over(char *buffer, size_t capacity) {
     ASSERT(capacity > 0);
@@ -173,12 +173,12 @@ bool text_parse_bytes(const char *text, uint64_t *bytes) {
 }
 
 static int edit_distance(const char *a, const char *b) {
-    int row[NEAREST_NAME_MAX + 1];
-    int length = (int)strnlen(b, NEAREST_NAME_MAX);
+    int row[NEAREST_NAME_BYTES_MAX + 1];
+    int length = (int)strnlen(b, NEAREST_NAME_BYTES_MAX);
     for (int j = 0; j <= length; j++) {
         row[j] = j;
     }
-    for (int i = 1; a[i - 1] != '\0' && i <= NEAREST_NAME_MAX; i++) {
+    for (int i = 1; a[i - 1] != '\0' && i <= NEAREST_NAME_BYTES_MAX; i++) {
         int diagonal = row[0];
         row[0] = i;
         for (int j = 1; j <= length; j++) {

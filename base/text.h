@@ -27,8 +27,8 @@ void text_add_bytes(struct text *text, const char *bytes, size_t count);
 void text_add_json(struct text *text, const char *value);
 void text_add_escaped(struct text *text, const char *bytes, size_t count);
 
-/* text_hide_control_characters: replace each with '?', for text from outside that a terminal will
- * show. */
+/* text_hide_control_characters: replace each control character with '?', for text from outside
+ * that a terminal will show. */
 void text_hide_control_characters(char *text);
 
 /* text_bytes: a size such as "13.1 GiB" or "512 B", with three significant digits. This and the
@@ -42,11 +42,11 @@ const char *text_grouped(uint64_t value, char buffer[static 32]);
 /* nan_without_sign: `value`, or a positive NaN for any NaN, so that printf never writes "-nan". */
 double nan_without_sign(double value);
 
-/* text_parse_bytes: a size such as "9GiB", "512 MiB", "1.5GB" or "4096".
+/* text_parse_bytes: parse a size such as "9GiB", "512 MiB", "1.5GB" or "4096".
  * returns  false when `text` is not a size or exceeds 2^62; *bytes is then unchanged */
 bool text_parse_bytes(const char *text, uint64_t *bytes);
 /* text_parse_i64, text_parse_u64, text_parse_f64: return false, with *value unchanged, unless the
- * whole string is a number. Of a u64 only digits are accepted. */
+ * whole string is a number. text_parse_u64 accepts only digits. */
 bool text_parse_i64(const char *text, int64_t *value);
 bool text_parse_u64(const char *text, uint64_t *value);
 bool text_parse_f64(const char *text, double *value);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A map or list of which the end has not been read. */
+/* A map or list whose end has not been read yet. */
 struct open_node {
     struct yaml_node *node;
     struct yaml_node *last_child;
@@ -90,7 +90,7 @@ static enum status check_characters(struct yaml_reader *reader, const char *text
     return OK;
 }
 
-static enum status node_add(struct yaml_reader *reader, struct fy_event *event, const char *key,
+static enum status add_node(struct yaml_reader *reader, struct fy_event *event, const char *key,
                             struct yaml_node **added) {
     struct open_node *parent = &reader->open[reader->depth - 1];
     char path[YAML_PATH_BYTES];
@@ -127,16 +127,15 @@ static enum status node_add(struct yaml_reader *reader, struct fy_event *event, 
     return OK;
 }
 
-static enum status check_repeated(struct yaml_reader *reader, struct fy_event *event,
-                                  const char *key) {
+static enum status check_repeated_key(struct yaml_reader *reader, struct fy_event *event,
+                                      const char *key) {
     char path[2 * YAML_PATH_BYTES];
     const char *parent_path = reader->open[reader->depth - 1].node->path;
     snprintf(path, sizeof path, "%s%s%s", parent_path, parent_path[0] != '\0' ? "." : "", key);
     for (const struct yaml_node *node = reader->root->next; node != NULL; node = node->next) {
         if (strcmp(node->path, path) == 0) {
             char reason[3 * YAML_PATH_BYTES];
-            snprintf(reason, sizeof reason, "%s is given twice, first in line %d", path,
-                     node->line);
+            snprintf(reason, sizeof reason, "%s appears twice, first on line %d", path, node->line);
             return event_fault(reader, event, "keep one of them", reason);
         }
     }
@@ -159,11 +158,11 @@ static enum status read_key(struct yaml_reader *reader, struct fy_event *event) 
         return event_fault(reader, event, NULL, "a key must be a plain name");
     }
     if (strcmp(key, "<<") == 0) {
-        return event_fault(reader, event, "write the merged keys instead",
+        return event_fault(reader, event, "write out the merged keys",
                            "merge keys are not supported");
     }
-    TRY(check_repeated(reader, event, key));
-    return node_add(reader, event, key, &reader->open[reader->depth - 1].pending_key);
+    TRY(check_repeated_key(reader, event, key));
+    return add_node(reader, event, key, &reader->open[reader->depth - 1].pending_key);
 }
 
 static enum status read_scalar(struct yaml_reader *reader, struct fy_event *event,
@@ -194,7 +193,7 @@ static enum status read_value(struct yaml_reader *reader, struct fy_event *event
                            "the file must be a map of keys");
     }
     if (parent != NULL && parent->node->kind == YAML_LIST) {
-        TRY(node_add(reader, event, "", &node));
+        TRY(add_node(reader, event, "", &node));
     } else if (parent != NULL) {
         node = parent->pending_key;
         parent->pending_key = NULL;
@@ -214,12 +213,13 @@ static enum status read_value(struct yaml_reader *reader, struct fy_event *event
 static enum status read_document_start(struct yaml_reader *reader, struct fy_event *event) {
     reader->document_count++;
     if (reader->document_count > 1) {
-        return event_fault(reader, event, "split the file", "has more than one document");
+        return event_fault(reader, event, "split the file", "contains more than one document");
     }
     struct fy_document_state *state = event->document_start.document_state;
     if (state != NULL &&
         (fy_document_state_version_explicit(state) || fy_document_state_tags_explicit(state))) {
-        return event_fault(reader, event, "remove the % lines", "directives are not supported");
+        return event_fault(reader, event, "remove the % lines",
+                           "YAML directives are not supported");
     }
     return OK;
 }
@@ -266,7 +266,7 @@ static enum status syntax_fault(struct yaml_reader *reader) {
     void *position = NULL;
     struct fy_diag_error *error = fy_diag_errors_iterate(reader->diag, &position);
     if (error == NULL || error->msg == NULL) {
-        return fault_at(reader, 1, 1, NULL, "is not YAML");
+        return fault_at(reader, 1, 1, NULL, "is not valid YAML");
     }
     char reason[256];
     snprintf(reason, sizeof reason, "%.*s", (int)strcspn(error->msg, "\n"), error->msg);
@@ -320,7 +320,7 @@ enum status yaml_open(const char *text, size_t length, const char *source_name,
                       struct region *region, struct yaml_document *document, struct fault *fault) {
     if (length > YAML_BYTES_MAX) {
         return fault_set(fault, STATUS_INPUT, source_name, NULL,
-                         "has %zu bytes, at most %d are allowed", length, YAML_BYTES_MAX);
+                         "is %zu bytes long; the limit is %d", length, YAML_BYTES_MAX);
     }
     struct yaml_reader reader = {.region = region, .fault = fault, .source_name = source_name};
     reader.root = region_alloc(region, 1, sizeof *reader.root);

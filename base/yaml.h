@@ -21,11 +21,11 @@ enum yaml_kind { YAML_SCALAR, YAML_MAP, YAML_LIST };
 /* One key with its value, or one item of a list. */
 struct yaml_node {
     const char *path; /* "a.b[2].c"; the root's is "" */
-    const char *key;  /* last part of the path; "" for list items and the root */
+    const char *key;  /* the last part of `path`; "" for list items and the root */
     const char *text; /* a scalar's characters, without quotes; "" for maps and lists */
     enum yaml_kind kind;
     bool is_plain;    /* a scalar without quotes; if it is empty too, the key has no value */
-    int line, column; /* of the key, or of the item's value; from 1 */
+    int line, column; /* position of the key, or of a list item's value, from 1 */
     int child_count;
     const struct yaml_node *parent;  /* NULL for the root */
     const struct yaml_node *child;   /* first child, in the order of the file */
@@ -34,11 +34,12 @@ struct yaml_node {
 };
 
 struct yaml_document {
-    const char *source_name;       /* the file's name, for faults */
-    const struct yaml_node *root;  /* a YAML_MAP */
-    const struct yaml_node *first; /* after the root, or NULL: for (n = first; n; n = n->next) */
-    int node_count;                /* without the root */
-    struct region *region;         /* contains all nodes and texts */
+    const char *source_name;      /* name of the file, for faults */
+    const struct yaml_node *root; /* a YAML_MAP */
+    const struct yaml_node
+        *first;            /* first node below the root; loop: for (n = first; n; n = n->next) */
+    int node_count;        /* number of nodes, without the root */
+    struct region *region; /* contains all nodes and texts */
 };
 
 /* yaml_open: parse `length` bytes of `text`, one document whose root is a map.
@@ -52,11 +53,11 @@ MUST_CHECK enum status yaml_open(const char *text, size_t length, const char *so
                                  struct region *region, struct yaml_document *document,
                                  struct fault *fault);
 
-/* yaml_open_file: the same for the file at `path`. */
+/* yaml_open_file: yaml_open for the contents of the file at `path`. */
 MUST_CHECK enum status yaml_open_file(const char *path, struct region *region,
                                       struct yaml_document *document, struct fault *fault);
 
-/* yaml_find: the node with that path, or NULL. */
+/* yaml_find: the node with the path `path`, or NULL. */
 const struct yaml_node *yaml_find(const struct yaml_document *document, const char *path);
 
 /* yaml_fault: fill *fault with STATUS_INPUT at the node's file:line:column; the reason starts with
@@ -73,7 +74,7 @@ MUST_CHECK enum status yaml_expect_known(const struct yaml_document *document,
                                          const char *const *names, int name_count,
                                          struct fault *fault);
 
-/* yaml_X: the value of a scalar node as an X.
+/* yaml_X: read the value of a scalar node as type X.
  * errors      STATUS_INPUT for a map, a list, or a scalar that is not an X; *value is then
  *             unchanged
  * yaml_text   not empty

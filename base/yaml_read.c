@@ -64,8 +64,8 @@ static bool name_covers(const char *name, const char *path, const struct yaml_no
                     : is_map_above || is_list_above;
 }
 
-/* The first parts of `name`, as many as `path` has, so that a misspelt "memry" is compared with
- * "memory" and not with "memory.device". */
+/* Shortens `name` to the number of parts of `path`, so that the misspelt path "memry" is compared
+ * with "memory" and not with "memory.device". */
 static const char *name_prefix(struct region *region, const char *name, const char *path) {
     char prefix[YAML_PATH_BYTES];
     int parts = 0;
@@ -102,7 +102,7 @@ static enum status unknown_key_fault(const struct yaml_document *document,
     for (int i = 0; i < name_count; i++) {
         prefixes[i] = name_prefix(document->region, names[i], path);
         if (strcmp(prefixes[i], path) == 0) {
-            return yaml_fault(document, node, fault, NULL, "has keys of its own, not a value");
+            return yaml_fault(document, node, fault, NULL, "is a map of keys, not a value");
         }
         if (strncmp(prefixes[i], path, strlen(path)) == 0 &&
             strcmp(prefixes[i] + strlen(path), "[]") == 0) {
@@ -199,7 +199,7 @@ enum status yaml_bytes(const struct yaml_document *document, const struct yaml_n
                        uint64_t *value, struct fault *fault) {
     uint64_t parsed;
     if (node->kind != YAML_SCALAR || !text_parse_bytes(node->text, &parsed)) {
-        return type_fault(document, node, "a size as in 11.5 GiB, 512MB or 4096", fault);
+        return type_fault(document, node, "a size such as 11.5 GiB, 512MB or 4096", fault);
     }
     *value = parsed;
     return OK;

@@ -43,7 +43,7 @@ static enum status run_inspect(struct invocation *invocation) {
         .units = &units,
         .sequence = blueprint.max_positions < SEQUENCE_MAX ? blueprint.max_positions : SEQUENCE_MAX,
         .shards = request->shards,
-        .is_full = log_enabled(LOG_DEBUG) != 0,
+        .is_full = log_is_enabled(LOG_DEBUG) != 0,
         .parts = region_alloc(region, (size_t)units.param_count, sizeof *report.parts)};
     (request->json ? inspect_print_json : inspect_print_text)(&report);
     return OK;

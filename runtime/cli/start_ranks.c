@@ -22,8 +22,8 @@ static enum status start_ranks(const struct ranks_request *request, struct invoc
                          "more than %d arguments", ARGUMENTS_MAX - 3);
     }
     arguments[next++] = "skep";
-    if (!log_enabled(LOG_INFO) || log_enabled(LOG_DEBUG)) {
-        arguments[next++] = log_enabled(LOG_DEBUG) ? "-v" : "-q";
+    if (!log_is_enabled(LOG_INFO) || log_is_enabled(LOG_DEBUG)) {
+        arguments[next++] = log_is_enabled(LOG_DEBUG) ? "-v" : "-q";
     }
     for (int i = 0; i < invocation->argc; i++) {
         arguments[next++] = invocation->argv[i];

@@ -450,7 +450,7 @@ static enum status prepare_segments(struct cuda_program *program, struct region 
     TRY(create_streams(program, fault));
     TRY(create_events(program, region, fault));
     choose_product_algorithms(program, region);
-    if (log_enabled(LOG_DEBUG)) {
+    if (log_is_enabled(LOG_DEBUG)) {
         warm_up_instructions(program);
     }
     zero_arenas(program);

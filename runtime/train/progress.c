@@ -21,7 +21,7 @@ void progress_init(struct progress *progress, const struct session *session) {
     bool bf16 = session->settings.compute_dtype == DTYPE_BF16;
     *progress = (struct progress){
         .terminal = isatty(STDERR_FILENO) != 0,
-        .quiet = !log_enabled(LOG_INFO) || !session_is_rank0(session),
+        .quiet = !log_is_enabled(LOG_INFO) || !session_is_rank0(session),
         .flops = estimate_step(&session->program.schedule, session->target).flops,
         .peak_flops = (bf16 ? session->target->bf16_flops : session->target->f32_flops).value};
     progress->colour = progress->terminal && getenv("NO_COLOR") == NULL;

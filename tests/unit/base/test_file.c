@@ -90,7 +90,7 @@ static void read_at_refuses_a_truncated_file_by_name(void **state) {
     assert_int_equal(file_open_read(in_folder("a"), &fd, &bytes, &fault), OK);
     assert_int_equal(file_read_at(fd, "a", buffer, 8, 0, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, "a");
-    assert_non_null(strstr(fault.reason, "ends 3 bytes before byte 8"));
+    assert_non_null(strstr(fault.reason, "lacks the last 3 of the bytes before byte 8"));
     close(fd);
 }
 
@@ -117,7 +117,7 @@ static void read_text_wants_room_for_the_end(void **state) {
     assert_int_equal(length, 5);
     length = 99;
     assert_int_equal(file_read_text(in_folder("a"), buffer, 5, &length, &fault), STATUS_INPUT);
-    assert_non_null(strstr(fault.reason, "5 bytes, at most 4"));
+    assert_non_null(strstr(fault.reason, "is 5 bytes long; the limit is 4"));
     assert_int_equal(length, 99);
 }
 

@@ -69,14 +69,14 @@ static void verbosity_chooses_the_level(void **state) {
     assert_string_equal(log_at_every_level(-1), "e1\nw\n");
     assert_string_equal(log_at_every_level(0), "e1\nw\ni\n");
     assert_string_equal(log_at_every_level(1), "e1\nw\ni\nd\n");
-    assert_true(log_enabled(LOG_DEBUG));
+    assert_true(log_is_enabled(LOG_DEBUG));
 }
 
 static void environment_overrides_the_verbosity(void **state) {
     (void)state;
     setenv("SKEP_LOG", "error", 1);
     assert_string_equal(log_at_every_level(1), "e1\n");
-    assert_false(log_enabled(LOG_WARNING));
+    assert_false(log_is_enabled(LOG_WARNING));
     setenv("SKEP_LOG", "debug", 1);
     assert_string_equal(log_at_every_level(-1), "e1\nw\ni\nd\n");
     setenv("SKEP_LOG", "loud", 1);

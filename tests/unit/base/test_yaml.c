@@ -125,9 +125,9 @@ static void open_refuses_what_is_outside_the_subset(void **state) {
         {"a: !!int 1\n", "f.yaml:1:10", "tags"},
         {"a: !mine {b: 1}\n", "f.yaml:1", "tags"},
         {"a: 1\n<<: {b: 1}\n", "f.yaml:2:1", "merge"},
-        {"a: 1\nb: 2\na: 3\n", "f.yaml:3:1", "a is given twice, first in line 1"},
-        {"a:\n  b: 1\na.b: 2\n", "f.yaml:3:1", "a.b is given twice, first in line 2"},
-        {"a.b: 2\na: {b: 1}\n", "f.yaml:2:5", "a.b is given twice, first in line 1"},
+        {"a: 1\nb: 2\na: 3\n", "f.yaml:3:1", "a appears twice, first on line 1"},
+        {"a:\n  b: 1\na.b: 2\n", "f.yaml:3:1", "a.b appears twice, first on line 2"},
+        {"a.b: 2\na: {b: 1}\n", "f.yaml:2:5", "a.b appears twice, first on line 1"},
         {"a: 1\n---\nb: 2\n", "f.yaml:2:1", "more than one document"},
         {"%YAML 1.2\n---\na: 1\n", "f.yaml:", "directives"},
         {"{a: 1}: 2\n", "f.yaml:1:1", "plain name"},
@@ -205,8 +205,8 @@ static void expect_known_names_the_nearest_key(void **state) {
          "memory.device.declared[0].byte is not", "memory.device.declared[].bytes?"},
         {"tokens: 3\n", "f.yaml:1:1", "tokens is not", "did you mean batch.tokens?"},
         {"zzzzqqqq: 3\n", "f.yaml:1:1", "zzzzqqqq is not", ""},
-        {"batch: 3\n", "f.yaml:1:1", "batch has keys of its own", ""},
-        {"memory: [1]\n", "f.yaml:1:1", "memory has keys of its own", ""},
+        {"batch: 3\n", "f.yaml:1:1", "batch is a map of keys", ""},
+        {"memory: [1]\n", "f.yaml:1:1", "memory is a map of keys", ""},
         {"name: {a: 1}\n", "f.yaml:1:8", "name.a is not", ""},
     };
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {

@@ -217,7 +217,7 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
         {"created:", "creatd:", "it:4:1", "creatd is not a known key"},
         {"created: 1795276800\n", "", "it:1:1", "lacks the key created"},
         {"    bytes: 12\n", "", "it:15:5", "files[1] lacks the key bytes"},
-        {"created: 1", "name: x\ncreated: 1", "it:4:1", "name is given twice, first in line 2"},
+        {"created: 1", "name: x\ncreated: 1", "it:4:1", "name appears twice, first on line 2"},
         {"created: 1", "created: -1", "it:4:1",
          "created is \"-1795276800\", not a whole number from 0 to 9007199254740992"},
         {"heather\"\np", "../x\"\np", "it:2:1",
