@@ -40,7 +40,7 @@ static const char *const KNOWN[] = {"name",
                                     "capabilities.compute_capability",
                                     "capabilities.multiprocessors"};
 
-/* The figures: the key of each in the file, its field in the struct, and its possible range. */
+/* For each figure: its key in the file, its field in the struct, and its valid range. */
 struct figure_row {
     const char *path;
     size_t offset;
@@ -67,7 +67,7 @@ static const struct figure_row FIGURES[] = {
 enum {
     ALIGN_BYTES_MAX = 1 << 20,
     COMPUTE_MAJOR_MAX = 99,
-    MULTIPROCESSORS_MAX = 4096, /* ten times as many as the largest device has */
+    MULTIPROCESSORS_MAX = 4096, /* ten times the number of the largest device */
 };
 
 /* The state of reading one profile. */
@@ -89,8 +89,8 @@ static struct path path_of(const char *parent, const char *key) {
     return path;
 }
 
-static enum status find(struct profile_reader *reader, const char *path,
-                        const struct yaml_node **node) {
+static enum status find_node(struct profile_reader *reader, const char *path,
+                             const struct yaml_node **node) {
     const struct yaml_node *found = yaml_find(&reader->document, path);
     if (found != NULL) {
         *node = found;
@@ -113,21 +113,21 @@ static enum status find(struct profile_reader *reader, const char *path,
 
 static enum status read_text(struct profile_reader *reader, const char *path, const char **value) {
     const struct yaml_node *node;
-    TRY(find(reader, path, &node));
+    TRY(find_node(reader, path, &node));
     return yaml_text(&reader->document, node, value, reader->fault);
 }
 
-static enum status read_whole(struct profile_reader *reader, const char *path,
-                              struct yaml_range range, int *value) {
+static enum status read_integer(struct profile_reader *reader, const char *path,
+                                struct yaml_range range, int *value) {
     const struct yaml_node *node;
     int64_t wide;
-    TRY(find(reader, path, &node));
+    TRY(find_node(reader, path, &node));
     TRY(yaml_i64(&reader->document, node, range, &wide, reader->fault));
     *value = (int)wide;
     return OK;
 }
 
-/* Sets *value to the index of the key's text in `names`. */
+/* Set *value to the index of the key's text in `names`. */
 static enum status read_choice(struct profile_reader *reader, const char *path,
                                const char *const *names, int name_count, int *value) {
     const char *text;
@@ -151,14 +151,14 @@ static enum status read_figures(struct profile_reader *reader) {
         struct target_figure *figure =
             (struct target_figure *)(void *)((char *)&reader->target + FIGURES[i].offset);
         const struct yaml_node *node;
-        TRY(find(reader, path_of(FIGURES[i].path, "value").text, &node));
+        TRY(find_node(reader, path_of(FIGURES[i].path, "value").text, &node));
         TRY(yaml_f64(&reader->document, node, FIGURES[i].range, &figure->value, reader->fault));
         TRY(read_text(reader, path_of(FIGURES[i].path, "source").text, &figure->source));
     }
     return OK;
 }
 
-/* Without the key, it is per process. */
+/* Read the key `per`; if it is missing, the use counts once per process. */
 static enum status read_per(struct profile_reader *reader, const struct yaml_node *item,
                             enum target_per *per) {
     const struct path path = path_of(item->path, "per");
@@ -170,8 +170,8 @@ static enum status read_per(struct profile_reader *reader, const struct yaml_nod
     return OK;
 }
 
-static enum status read_declared_line(struct profile_reader *reader, const struct yaml_node *item,
-                                      struct target_declared *line) {
+static enum status read_declared_use(struct profile_reader *reader, const struct yaml_node *item,
+                                     struct target_declared_use *line) {
     const struct yaml_node *bytes;
     if (item->kind != YAML_MAP) {
         return yaml_fault(&reader->document, item, reader->fault, NULL,
@@ -180,31 +180,31 @@ static enum status read_declared_line(struct profile_reader *reader, const struc
     TRY(read_text(reader, path_of(item->path, "name").text, &line->name));
     TRY(read_per(reader, item, &line->per));
     TRY(read_text(reader, path_of(item->path, "source").text, &line->source));
-    TRY(find(reader, path_of(item->path, "bytes").text, &bytes));
+    TRY(find_node(reader, path_of(item->path, "bytes").text, &bytes));
     return yaml_bytes(&reader->document, bytes, &line->bytes, reader->fault);
 }
 
-static enum status read_declared(struct profile_reader *reader, const struct yaml_node *list,
-                                 struct target_space *space) {
+static enum status read_declared_uses(struct profile_reader *reader, const struct yaml_node *list,
+                                      struct target_space *space) {
     if (list->kind != YAML_LIST) {
-        return yaml_fault(&reader->document, list, reader->fault, "write [] for none",
+        return yaml_fault(&reader->document, list, reader->fault, "write [] if there are none",
                           "must be a list");
     }
-    struct target_declared *lines =
+    struct target_declared_use *lines =
         region_alloc(reader->region, (size_t)list->child_count + 1, sizeof *lines);
     uint64_t left = space->capacity_bytes;
     int count = 0;
     for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
-        TRY(read_declared_line(reader, item, &lines[count]));
+        TRY(read_declared_use(reader, item, &lines[count]));
         if (lines[count].bytes >= left) {
             return yaml_fault(&reader->document, item, reader->fault, NULL,
-                              "leaves nothing of the space's capacity");
+                              "leaves no memory of the space for the arena");
         }
         left -= lines[count].bytes;
         count++;
     }
     space->declared = lines;
-    space->declared_count = count;
+    space->declared_use_count = count;
     return OK;
 }
 
@@ -220,20 +220,20 @@ static enum status read_space(struct profile_reader *reader, enum space index) {
                    : yaml_fault(&reader->document, node, reader->fault, "add it to memory.device",
                                 "is the same memory as memory.device on a unified target");
     }
-    TRY(find(reader, path_of(path.text, "capacity").text, &node));
+    TRY(find_node(reader, path_of(path.text, "capacity").text, &node));
     TRY(yaml_bytes(&reader->document, node, &space->capacity_bytes, reader->fault));
     if (space->capacity_bytes == 0) {
         return yaml_fault(&reader->document, node, reader->fault, NULL, "must not be 0");
     }
     TRY(read_text(reader, path_of(path.text, "source").text, &space->capacity_source));
-    TRY(find(reader, path_of(path.text, "declared").text, &node));
-    return read_declared(reader, node, space);
+    TRY(find_node(reader, path_of(path.text, "declared").text, &node));
+    return read_declared_uses(reader, node, space);
 }
 
 static enum status read_alignment(struct profile_reader *reader) {
     int bytes = 0;
-    TRY(read_whole(reader, "alignment", (struct yaml_range){ARENA_ALIGN_BYTES, ALIGN_BYTES_MAX},
-                   &bytes));
+    TRY(read_integer(reader, "alignment", (struct yaml_range){ARENA_ALIGN_BYTES, ALIGN_BYTES_MAX},
+                     &bytes));
     reader->target.align_bytes = (uint32_t)bytes;
     return (bytes & (bytes - 1)) == 0
                ? OK
@@ -241,7 +241,7 @@ static enum status read_alignment(struct profile_reader *reader) {
                             reader->fault, NULL, "is %d, not a power of two", bytes);
 }
 
-static enum status read_head(struct profile_reader *reader) {
+static enum status read_general_keys(struct profile_reader *reader) {
     struct target *target = &reader->target;
     const struct yaml_node *unified;
     int kind = 0;
@@ -249,10 +249,10 @@ static enum status read_head(struct profile_reader *reader) {
     TRY(read_text(reader, "description", &target->description));
     TRY(read_choice(reader, "kind", KIND_KEYS, ARRAY_COUNT(KIND_KEYS), &kind));
     target->kind = (enum target_kind)kind;
-    TRY(find(reader, "unified", &unified));
+    TRY(find_node(reader, "unified", &unified));
     TRY(yaml_bool(&reader->document, unified, &target->unified, reader->fault));
     TRY(read_alignment(reader));
-    return read_whole(reader, "threads", (struct yaml_range){1, THREADS_MAX}, &target->threads);
+    return read_integer(reader, "threads", (struct yaml_range){1, THREADS_MAX}, &target->threads);
 }
 
 static enum status read_compute_capability(struct profile_reader *reader) {
@@ -289,9 +289,9 @@ static enum status read_capabilities(struct profile_reader *reader) {
     if (cuda) {
         reader->target.isa = "";
         TRY(read_compute_capability(reader));
-        return read_whole(reader, "capabilities.multiprocessors",
-                          (struct yaml_range){1, MULTIPROCESSORS_MAX},
-                          &reader->target.multiprocessor_count);
+        return read_integer(reader, "capabilities.multiprocessors",
+                            (struct yaml_range){1, MULTIPROCESSORS_MAX},
+                            &reader->target.multiprocessor_count);
     }
     int isa = 0;
     TRY(read_choice(reader, "capabilities.isa", ISA_KEYS, ARRAY_COUNT(ISA_KEYS), &isa));
@@ -304,7 +304,7 @@ enum status profile_read(const char *text, size_t length, const char *subject,
     struct profile_reader reader = {.region = region, .fault = fault};
     TRY(yaml_open(text, length, subject, region, &reader.document, fault));
     TRY(yaml_expect_known(&reader.document, KNOWN, ARRAY_COUNT(KNOWN), fault));
-    TRY(read_head(&reader));
+    TRY(read_general_keys(&reader));
     for (int space = 0; space < SPACE_COUNT; space++) {
         TRY(read_space(&reader, (enum space)space));
     }
@@ -320,8 +320,8 @@ static void write_space(const struct target_space *space, const char *key, struc
     text_add(text, "  %s:\n    capacity: %llu\n    source: ", key,
              (unsigned long long)space->capacity_bytes);
     text_add_json(text, space->capacity_source);
-    text_add(text, "\n    declared:%s\n", space->declared_count == 0 ? " []" : "");
-    for (int i = 0; i < space->declared_count; i++) {
+    text_add(text, "\n    declared:%s\n", space->declared_use_count == 0 ? " []" : "");
+    for (int i = 0; i < space->declared_use_count; i++) {
         text_add(text, "      - name: ");
         text_add_json(text, space->declared[i].name);
         text_add(text, "\n        bytes: %llu\n        source: ",

@@ -7,7 +7,7 @@
 
 uint64_t target_declared_bytes(const struct target *target, enum space space) {
     uint64_t sum = 0;
-    for (int i = 0; i < target->spaces[space].declared_count; i++) {
+    for (int i = 0; i < target->spaces[space].declared_use_count; i++) {
         sum += target->spaces[space].declared[i].bytes;
     }
     return sum;
@@ -39,28 +39,28 @@ uint64_t target_shortage(const struct target *target, const uint64_t peak_bytes[
 }
 
 const struct target *target_with_declared(const struct target *target, enum space space,
-                                          const struct target_declared *line,
+                                          const struct target_declared_use *line,
                                           struct region *region) {
     struct target *copy = region_alloc(region, 1, sizeof *copy);
     *copy = *target;
     struct target_space *of = &copy->spaces[target->unified ? SPACE_DEVICE : space];
-    size_t count = (size_t)of->declared_count;
-    struct target_declared *lines = region_alloc(region, count + 1, sizeof *lines);
+    size_t count = (size_t)of->declared_use_count;
+    struct target_declared_use *lines = region_alloc(region, count + 1, sizeof *lines);
     for (size_t i = 0; i < count; i++) {
         lines[i] = of->declared[i];
     }
     lines[count] = *line;
     of->declared = lines;
-    of->declared_count += 1;
+    of->declared_use_count += 1;
     return copy;
 }
 
-static void keep_lines(struct target_space *space, int groups, struct region *region) {
-    struct target_declared *lines =
-        region_alloc(region, (size_t)space->declared_count + 1, sizeof *lines);
+static void apply_groups(struct target_space *space, int groups, struct region *region) {
+    struct target_declared_use *lines =
+        region_alloc(region, (size_t)space->declared_use_count + 1, sizeof *lines);
     int count = 0;
-    for (int i = 0; i < space->declared_count; i++) {
-        struct target_declared line = space->declared[i];
+    for (int i = 0; i < space->declared_use_count; i++) {
+        struct target_declared_use line = space->declared[i];
         int times = line.per == PER_PROCESS ? 1 : line.per == PER_SITE ? groups > 0 : groups - 1;
         if (times > 0) {
             line.bytes *= (uint64_t)times;
@@ -69,7 +69,7 @@ static void keep_lines(struct target_space *space, int groups, struct region *re
         }
     }
     space->declared = lines;
-    space->declared_count = count;
+    space->declared_use_count = count;
 }
 
 const struct target *target_with_groups(const struct target *target, int groups,
@@ -77,7 +77,7 @@ const struct target *target_with_groups(const struct target *target, int groups,
     struct target *copy = region_alloc(region, 1, sizeof *copy);
     *copy = *target;
     for (int space = 0; space < SPACE_COUNT; space++) {
-        keep_lines(&copy->spaces[space], groups, region);
+        apply_groups(&copy->spaces[space], groups, region);
     }
     return copy;
 }

@@ -25,13 +25,13 @@ struct target_figure {
 
 /* How many times a process takes the bytes of a declared use. */
 enum target_per {
-    PER_PROCESS, /* once */
+    PER_PROCESS, /* once for each process */
     PER_SITE,    /* once, for the first group of several ranks that a rank communicates in */
-    PER_GROUP,   /* for each further group */
+    PER_GROUP,   /* once for each further group */
 };
 
 /* A declared use: memory of a space that drivers, libraries or other programs take. */
-struct target_declared {
+struct target_declared_use {
     const char *name;
     uint64_t bytes;
     const char *source; /* how the figure was found, such as "measured by skep probe" */
@@ -42,27 +42,29 @@ struct target_declared {
  *  |<------------------------------------------------------------>|
  *  [ declared[0] | declared[1] | ...  |      room for the arena    ] */
 struct target_space {
-    uint64_t capacity_bytes;     /* what the driver offers on an idle device; 0: no such space */
-    const char *capacity_source; /* "" without such a space */
-    const struct target_declared *declared;
-    int declared_count;
+    /* Memory that the driver reports on an idle device; 0: no such space. */
+    uint64_t capacity_bytes;
+    const char *capacity_source; /* how capacity_bytes was found; "" without such a space */
+    const struct target_declared_use *declared;
+    int declared_use_count;
 };
 
 /* Immutable once opened; valid as long as the region it was opened in. */
 struct target {
     const char *name;        /* "rtx3060-12g"; "this machine" when detected */
     const char *description; /* one line of text, for reports */
-    const char *origin;      /* the file it was read from, "built in" or "detected" */
+    const char *origin;      /* the file it was read from, "built in", "detected" or "measured" */
     enum target_kind kind;
     bool unified; /* one memory for CPU and device: pinned and host bytes count as SPACE_DEVICE */
     /* alignment of every buffer; a power of two, at least ARENA_ALIGN_BYTES */
     uint32_t align_bytes;
-    int threads; /* of the thread pool on the CPU; workspaces, and so plans, depend on it */
+    int threads; /* threads of the CPU pool; workspaces, and therefore plans, depend on it */
     struct target_space spaces[SPACE_COUNT];
 
-    struct target_figure f32_flops;        /* per second, all threads or SMs; FMA counts as 2 */
+    /* Operations per second of all threads or SMs; an FMA counts as 2. */
+    struct target_figure f32_flops;
     struct target_figure bf16_flops;       /* products of bf16 with sums in f32, dense */
-    struct target_figure memory_bandwidth; /* device memory, bytes per second */
+    struct target_figure memory_bandwidth; /* bytes per second of device memory */
     struct target_figure
         host_link_bandwidth; /* device <-> pinned, one direction, bytes per second */
     struct target_figure peer_link_bandwidth; /* between two ranks of a site, one direction */
@@ -73,22 +75,22 @@ struct target {
     /* fraction of a link's rate that collectives and copies reach */
     struct target_figure link_efficiency;
 
-    const char *isa;   /* CPU: the level that its figures apply to (cpu_level_name); else "" */
+    const char *isa; /* CPU: instruction set that the figures apply to (cpu_level_name); else "" */
     int compute_major; /* CUDA: 8.6 is major 8, minor 6; else 0 */
     int compute_minor;
-    int multiprocessor_count; /* cuda; else 0 */
+    int multiprocessor_count; /* CUDA; else 0 */
 };
 
 /* target_with_declared: a copy of the target with one more declared use in a space (SPACE_DEVICE if
  * memory is unified). memory  the copy in `region`; `line` is copied, but its texts must outlive
  * the copy */
 const struct target *target_with_declared(const struct target *target, enum space space,
-                                          const struct target_declared *line,
+                                          const struct target_declared_use *line,
                                           struct region *region);
 
 /* target_with_groups: the target for a rank that communicates in `groups` groups of ranks, with one
- * communicator for each; 0: for a rank without others. Declared uses per site and per group are
- * replaced by as many per process as apply.
+ * communicator for each; 0: the rank is the only one. Declared uses per site and per group become
+ * uses per process, multiplied by the number that applies.
  * memory  the copy in `region` */
 const struct target *target_with_groups(const struct target *target, int groups,
                                         struct region *region);

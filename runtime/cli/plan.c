@@ -60,8 +60,8 @@ static void print_space(const struct session *session, enum space space) {
     }
     printf("%-7s  capacity %s", space_name(space),
            text_bytes(target->spaces[space].capacity_bytes, capacity));
-    for (int i = 0; i < target->spaces[space].declared_count; i++) {
-        const struct target_declared *use = &target->spaces[space].declared[i];
+    for (int i = 0; i < target->spaces[space].declared_use_count; i++) {
+        const struct target_declared_use *use = &target->spaces[space].declared[i];
         printf(", %s %s", use->name, text_bytes(use->bytes, capacity));
     }
     printf("\n         arena %s of %s, %s %s\n", text_bytes(peak, arena),

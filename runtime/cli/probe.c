@@ -62,9 +62,9 @@ static void print_lines(const struct probed *probed) {
     for (int i = 0; i < probed->count; i++) {
         const struct probe_line *line = &probed->lines[i];
         printf("%-26s %14s %14s %5.0f %%  %s\n", line->name,
-               value_text(line->unit, line->promised, promised),
-               value_text(line->unit, line->found, found), 100 * line->found / line->promised,
-               VERDICTS[line->verdict]);
+               value_text(line->unit, line->profile_value, promised),
+               value_text(line->unit, line->measured_value, found),
+               100 * line->measured_value / line->profile_value, VERDICTS[line->verdict]);
     }
 }
 
@@ -90,8 +90,8 @@ static void add_gpu(struct json_writer *json, const struct probe_gpu *gpu) {
     if (gpu->has_health && gpu->health.temperature_c >= 0) {
         json_add_i64(json, "temperature_c", gpu->health.temperature_c);
     }
-    if (gpu->has_health && gpu->health.slowed) {
-        json_add_text(json, "slowed_by", gpu->health.slowed_by);
+    if (gpu->has_health && gpu->health.is_throttled) {
+        json_add_text(json, "slowed_by", gpu->health.throttle_reasons);
     }
     if (gpu->has_health && gpu->health.ecc_errors > 0) {
         json_add_i64(json, "ecc_errors", gpu->health.ecc_errors);
@@ -130,8 +130,8 @@ static void print_json(const struct probed *probed, const struct probe_result *c
         json_begin_object(json, NULL);
         json_add_text(json, "name", line->name);
         json_add_text(json, "unit", UNITS[line->unit]);
-        json_add_f64(json, "promised", line->promised, 12);
-        json_add_f64(json, "found", line->found, 12);
+        json_add_f64(json, "promised", line->profile_value, 12);
+        json_add_f64(json, "found", line->measured_value, 12);
         json_add_text(json, "verdict", VERDICTS[line->verdict]);
         json_end(json);
     }
@@ -171,8 +171,8 @@ static enum status lower_fault(const struct probed *probed, const char *isa, str
         const struct probe_line *line = &probed->lines[i];
         if (line->verdict == PROBE_LOWER) {
             text_add(&text, "%s %s %s of %s", separator, line->name,
-                     value_text(line->unit, line->found, found),
-                     value_text(line->unit, line->promised, promised));
+                     value_text(line->unit, line->measured_value, found),
+                     value_text(line->unit, line->profile_value, promised));
             separator = ",";
         }
     }

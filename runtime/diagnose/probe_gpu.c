@@ -66,8 +66,8 @@ static void describe(struct probed *probed) {
     if (gpu->has_health && gpu->health.temperature_c >= 0) {
         text_add(&machine, ", %d C", gpu->health.temperature_c);
     }
-    if (gpu->has_health && gpu->health.slowed) {
-        text_add(&machine, ", slowed by %s", gpu->health.slowed_by);
+    if (gpu->has_health && gpu->health.is_throttled) {
+        text_add(&machine, ", slowed by %s", gpu->health.throttle_reasons);
     }
     if (gpu->has_health && gpu->health.ecc_errors > 0) {
         text_add(&machine, ", %lld ECC errors", (long long)gpu->health.ecc_errors);

@@ -108,7 +108,7 @@ static enum status read_held(const struct nccl_bench *bench, uint64_t *bytes, st
     if (status == OK) {
         status = cuda_device_free(bench->device, &free_bytes, fault);
     }
-    int64_t own = nvml_open(&nvml) ? nvml_own_bytes(&nvml, bench->device->bus) : -1;
+    int64_t own = nvml_open(&nvml) ? nvml_process_bytes(&nvml, bench->device->bus) : -1;
     *bytes = own > 0 ? (uint64_t)own
                      : (bench->device->memory_bytes - free_bytes) / (uint64_t)bench->sharing;
     return site_agree(bench->site, status, fault);

@@ -112,7 +112,7 @@ static void exclude_resident_extents(struct bound_program *bound, struct region 
             }
         }
         if (count > 0) {
-            port_exclude(&bound->port, (enum space)space, holes, count);
+            port_set_holes(&bound->port, (enum space)space, holes, count);
         }
     }
 }

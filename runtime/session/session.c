@@ -18,8 +18,8 @@ static const char *describe_shared_source(const char *source, int ranks, struct 
 }
 
 static void divide_space(struct target_space *space, int ranks, struct region *region) {
-    size_t count = (size_t)space->declared_count;
-    struct target_declared *declared = region_alloc(region, count + 1, sizeof *declared);
+    size_t count = (size_t)space->declared_use_count;
+    struct target_declared_use *declared = region_alloc(region, count + 1, sizeof *declared);
     for (size_t i = 0; i < count; i++) {
         declared[i] = space->declared[i];
         declared[i].bytes = (declared[i].bytes + (uint64_t)ranks - 1) / (uint64_t)ranks;

@@ -13,7 +13,7 @@ const struct target *swarm_memory_declare_queues(const struct swarm_terms *terms
                                                  struct region *region) {
     struct replica replica = {.shape = terms->shape};
     const struct member_loop_options options = swarm_loop_options(terms, &replica);
-    const struct target_declared queues = {
+    const struct target_declared_use queues = {
         .name = "ZeroMQ",
         .bytes = member_loop_declared(&options),
         .source = "full queues of all connections, and one message of the maximum length"};

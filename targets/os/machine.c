@@ -11,21 +11,21 @@
 
 enum {
     PROC_TEXT_BYTES = 4096, /* /proc/PID/cgroup or status */
-    /* meminfo, cpuinfo, memory.stat: the lines that are read come first */
+    /* the lines used of meminfo, cpuinfo and memory.stat come first */
     STAT_TEXT_BYTES = 2048,
-    SYSTEM_PATH_BYTES = 512, /* paths in /proc and /sys */
-    CGROUP_LEVELS_MAX = 32,  /* nested containers have fewer than ten */
-    LARGEST_MAX = 8,
+    SYSTEM_PATH_BYTES = 512, /* size of a path in /proc or /sys */
+    CGROUP_LEVELS_MAX = 32,  /* depth; nested containers have fewer than ten */
+    LARGEST_PROCESSES_MAX = 8,
     PROCESS_NAME_BYTES = 32,
 };
 
 /* The files of one version of cgroups. */
 struct cgroup_files {
-    const char *controller; /* of its line in /proc/self/cgroup; "" for version 2 */
-    const char *mount;
-    const char *limit, *usage;     /* memory */
-    const char *active, *inactive; /* page cache in memory.stat, which the kernel can drop */
-    const char *quota, *period;    /* of the CPU; version 2 has both in one file */
+    const char *controller; /* as named in /proc/self/cgroup; "" for version 2 */
+    const char *mount_point;
+    const char *limit, *usage;     /* names of memory files */
+    const char *active, *inactive; /* lines of memory.stat with reclaimable page cache */
+    const char *quota, *period;    /* names of CPU files; version 2 has both in one */
 };
 
 static const struct cgroup_files CGROUPS[] = {
@@ -59,8 +59,8 @@ static bool read_text(const char *root, const char *path, char *buffer, size_t c
     return got >= 0;
 }
 
-/* The number after `name` at the start of a line; false when there is no such line. */
-static bool line_value(const char *text, const char *name, uint64_t *value) {
+/* Find the number after `name` at the start of a line; false when there is no such line. */
+static bool find_line_value(const char *text, const char *name, uint64_t *value) {
     size_t length = strlen(name);
     const char *line = text;
     while (line != NULL && strncmp(line, name, length) != 0) {
@@ -74,7 +74,8 @@ static bool line_value(const char *text, const char *name, uint64_t *value) {
     return true;
 }
 
-/* This process's folder under a controller: the path of its line "4:memory:/a/b". */
+/* Find the cgroup folder of this process: the path in the controller's line, as in
+ * "4:memory:/a/b". */
 static bool cgroup_folder(const char *text, const char *controller, char *folder, size_t capacity) {
     const char *line = text;
     while (line != NULL && *line != '\0') {
@@ -99,7 +100,7 @@ static bool cgroup_folder(const char *text, const char *controller, char *folder
     return false;
 }
 
-/* The only number of a file. "max", or any other text, means no limit. */
+/* Read a file that contains one number; false if it contains "max" or other text: no limit. */
 static bool read_number(const char *root, const char *folder, const char *file, uint64_t *value) {
     char path[SYSTEM_PATH_BYTES];
     char text[64];
@@ -112,8 +113,8 @@ static bool read_number(const char *root, const char *folder, const char *file, 
     return true;
 }
 
-static uint64_t droppable_bytes(const char *root, const char *folder,
-                                const struct cgroup_files *files) {
+static uint64_t reclaimable_bytes(const char *root, const char *folder,
+                                  const struct cgroup_files *files) {
     char path[SYSTEM_PATH_BYTES];
     char text[STAT_TEXT_BYTES];
     uint64_t active = 0;
@@ -122,8 +123,8 @@ static uint64_t droppable_bytes(const char *root, const char *folder,
     if (length >= (int)sizeof path || !read_text(root, path, text, sizeof text)) {
         return 0;
     }
-    bool known =
-        line_value(text, files->active, &active) && line_value(text, files->inactive, &inactive);
+    bool known = find_line_value(text, files->active, &active) &&
+                 find_line_value(text, files->inactive, &inactive);
     return known ? active + inactive : 0;
 }
 
@@ -136,12 +137,12 @@ static void apply_memory_limit(const char *root, const char *folder,
     }
     if (limit < machine->memory_total_bytes) {
         machine->memory_total_bytes = limit;
-        machine->memory_limited = true;
+        machine->is_memory_limited = true;
     }
     if (!read_number(root, folder, files->usage, &usage)) {
         return;
     }
-    uint64_t droppable = droppable_bytes(root, folder, files);
+    uint64_t droppable = reclaimable_bytes(root, folder, files);
     uint64_t held = usage > droppable ? usage - droppable : 0;
     uint64_t available = limit > held ? limit - held : 0;
     if (available < machine->memory_available_bytes) {
@@ -189,7 +190,7 @@ static void apply_cgroups(const char *root, struct machine *machine) {
         }
         for (int level = 0; level < CGROUP_LEVELS_MAX; level++) {
             bool top = below[0] == '\0' || strcmp(below, "/") == 0;
-            snprintf(folder, sizeof folder, "%s%s", CGROUPS[i].mount, top ? "" : below);
+            snprintf(folder, sizeof folder, "%s%s", CGROUPS[i].mount_point, top ? "" : below);
             apply_memory_limit(root, folder, &CGROUPS[i], machine);
             apply_cpu_quota(root, folder, &CGROUPS[i], machine);
             char *slash = strrchr(below, '/');
@@ -254,8 +255,8 @@ void machine_read(const char *root, struct machine *machine) {
     uint64_t available_kib = 0;
     *machine = (struct machine){.cpu_count = affinity_count(), .isa = strongest_isa()};
     if (read_text(root, "/proc/meminfo", text, sizeof text) &&
-        line_value(text, "MemTotal:", &total_kib)) {
-        (void)line_value(text, "MemAvailable:", &available_kib);
+        find_line_value(text, "MemTotal:", &total_kib)) {
+        (void)find_line_value(text, "MemAvailable:", &available_kib);
     }
     machine->memory_total_bytes = total_kib * 1024;
     machine->memory_available_bytes = available_kib * 1024;
@@ -263,28 +264,28 @@ void machine_read(const char *root, struct machine *machine) {
     apply_cgroups(root, machine);
 }
 
-struct holder {
-    uint64_t bytes;
+struct process_usage {
+    uint64_t resident_bytes;
     int pid;
     char name[PROCESS_NAME_BYTES];
 };
 
-static bool read_holder(const char *root, const char *pid, struct holder *holder) {
+static bool read_process_usage(const char *root, const char *pid, struct process_usage *holder) {
     char path[64];
     char text[PROC_TEXT_BYTES];
     uint64_t anonymous_kib;
     uint64_t shared_kib = 0;
     snprintf(path, sizeof path, "/proc/%.20s/status", pid);
     if (!read_text(root, path, text, sizeof text) ||
-        !line_value(text, "RssAnon:", &anonymous_kib)) {
+        !find_line_value(text, "RssAnon:", &anonymous_kib)) {
         return false;
     }
-    (void)line_value(text, "RssShmem:", &shared_kib);
+    (void)find_line_value(text, "RssShmem:", &shared_kib);
     const char *name = text + strcspn(text, "\t");
     snprintf(holder->name, sizeof holder->name, "%.*s", (int)strcspn(name + 1, "\n"),
              name[0] != '\0' ? name + 1 : "");
     holder->pid = atoi(pid);
-    holder->bytes = (anonymous_kib + shared_kib) * 1024;
+    holder->resident_bytes = (anonymous_kib + shared_kib) * 1024;
     return true;
 }
 
@@ -297,25 +298,25 @@ void machine_process_name(const char *root, int pid, char name[static MACHINE_NA
              known ? text : "a process");
 }
 
-/* Keep `holders` sorted, largest first, with at most `capacity` entries. */
-static int insert_holder(struct holder *holders, int count, int capacity,
-                         const struct holder *holder) {
+/* Insert an entry, and keep the list sorted, largest first, with at most `capacity` entries. */
+static int insert_by_usage(struct process_usage *largest, int count, int capacity,
+                           const struct process_usage *holder) {
     int at = count;
-    while (at > 0 && holders[at - 1].bytes < holder->bytes) {
+    while (at > 0 && largest[at - 1].resident_bytes < holder->resident_bytes) {
         at--;
     }
     if (at == capacity) {
         return count;
     }
     int kept = count < capacity ? count : capacity - 1;
-    memmove(&holders[at + 1], &holders[at], (size_t)(kept - at) * sizeof *holders);
-    holders[at] = *holder;
+    memmove(&largest[at + 1], &largest[at], (size_t)(kept - at) * sizeof *largest);
+    largest[at] = *holder;
     return kept + 1;
 }
 
 void machine_largest_processes(const char *root, int count, struct text *text) {
-    ASSERT(count >= 1 && count <= LARGEST_MAX);
-    struct holder holders[LARGEST_MAX];
+    ASSERT(count >= 1 && count <= LARGEST_PROCESSES_MAX);
+    struct process_usage largest[LARGEST_PROCESSES_MAX];
     int held = 0;
     char path[SYSTEM_PATH_BYTES];
     snprintf(path, sizeof path, "%.400s/proc", root);
@@ -324,16 +325,16 @@ void machine_largest_processes(const char *root, int count, struct text *text) {
         return;
     }
     for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        struct holder holder;
+        struct process_usage holder;
         if (isdigit((unsigned char)entry->d_name[0]) && atoi(entry->d_name) != (int)getpid() &&
-            read_holder(root, entry->d_name, &holder)) {
-            held = insert_holder(holders, held, count, &holder);
+            read_process_usage(root, entry->d_name, &holder)) {
+            held = insert_by_usage(largest, held, count, &holder);
         }
     }
     closedir(folder);
     for (int i = 0; i < held; i++) {
         char bytes[24];
-        text_add(text, "%s%s (pid %d) %s", i > 0 ? ", " : "", holders[i].name, holders[i].pid,
-                 text_bytes(holders[i].bytes, bytes));
+        text_add(text, "%s%s (pid %d) %s", i > 0 ? ", " : "", largest[i].name, largest[i].pid,
+                 text_bytes(largest[i].resident_bytes, bytes));
     }
 }

@@ -12,11 +12,11 @@
 enum { MACHINE_NAME_BYTES = 64 };
 
 struct machine {
-    uint64_t memory_total_bytes;     /* of the machine, or of the tightest cgroup limit */
-    uint64_t memory_available_bytes; /* that a process could take now without swapping */
-    bool memory_limited;             /* memory_total_bytes is a cgroup's limit */
-    int cpu_count;   /* that this process may use, by affinity and cgroup quota; at least 1 */
-    double clock_hz; /* the highest known; 0: unknown */
+    uint64_t memory_total_bytes;     /* memory of the machine, or its lowest cgroup limit */
+    uint64_t memory_available_bytes; /* memory that a process could use now without swapping */
+    bool is_memory_limited;          /* memory_total_bytes is a cgroup limit */
+    int cpu_count;   /* CPUs this process may use, by affinity and cgroup quota; at least 1 */
+    double clock_hz; /* the highest known clock rate; 0: unknown */
     char cpu_name[MACHINE_NAME_BYTES];
     /* the best instruction set that kernels support: "scalar" ... "avx512_bf16" */
     const char *isa;
@@ -28,11 +28,11 @@ void machine_read(const char *root, struct machine *machine);
 
 /* machine_largest_processes: add "firefox (pid 1234) 3.1 GiB, ..." for the `count` processes with
  * the most resident anonymous and shared memory, except this one.
- * memory  opens a folder: before seal only */
+ * memory  opens a folder: call it before the seal */
 void machine_largest_processes(const char *root, int count, struct text *text);
 
 /* machine_process_name: the name of a process, or "a process" when it is not visible to this one.
- * memory  opens a file: before seal only */
+ * memory  opens a file: call it before the seal */
 void machine_process_name(const char *root, int pid, char name[static MACHINE_NAME_BYTES]);
 
 #endif

@@ -20,7 +20,7 @@ int mapping_make_file(const char *name, uint64_t bytes, int *fd) {
     return 0;
 }
 
-/* Reserve more, map the block over the aligned part, and unmap both ends. */
+/* Reserve more addresses than needed, map the block over the aligned part, and unmap the rest. */
 int mapping_map(int fd, uint64_t bytes, int protection, void **address) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t whole = (bytes + page - 1) / page * page;

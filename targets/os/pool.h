@@ -10,12 +10,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* One item of work. `thread` in [0, pool->thread_count) names private scratch; results must not
- * depend on it. */
+/* One item of work. `thread` in [0, pool->thread_count) selects private scratch memory; results
+ * must not depend on it. */
 typedef void pool_task(void *context, int64_t item, int thread);
 
 struct pool {
-    int thread_count; /* with the caller, which is thread 0 */
+    int thread_count; /* including the caller, which is thread 0 */
     pthread_t threads[THREADS_MAX];
     pool_task *task;
     void *context;
@@ -26,14 +26,14 @@ struct pool {
     _Alignas(64) _Atomic uint32_t generation;
     _Alignas(64) _Atomic uint32_t busy;     /* workers that have not finished this generation */
     _Alignas(64) _Atomic uint32_t sleepers; /* workers that may sleep on `generation` */
-    _Atomic uint32_t caller_sleeps;         /* the caller may sleep on `busy` */
+    _Atomic uint32_t caller_sleeps;         /* 1: the caller may sleep on `busy` */
     _Atomic int stopping;
 };
 
 /* pool_init: start thread_count - 1 workers. Only the calling thread receives signals.
  * limits  1 <= thread_count <= THREADS_MAX
- * memory  caller's struct; the C library's thread stacks (64 KiB each is touched at most)
- * errors  STATUS_FAILED when a thread cannot be started; none is left running then */
+ * memory  caller's struct, and a stack for each worker, of which at most 64 KiB are touched
+ * errors  STATUS_FAILED when a thread cannot be started; no worker is left running then */
 MUST_CHECK enum status pool_init(struct pool *pool, int thread_count, struct fault *fault);
 
 /* pool_run: call task(context, i, thread) once for every i in [0, item_count), in any order, and

@@ -7,8 +7,8 @@
 
 enum { STATUS_TEXT_BYTES = 4096 };
 
-/* "RssAnon:         112 kB" -> bytes; false when the line is missing. */
-static bool line_bytes(const char *text, const char *name, uint64_t *bytes) {
+/* Convert a line such as "RssAnon: 112 kB" to bytes; false when the line is missing. */
+static bool read_line_bytes(const char *text, const char *name, uint64_t *bytes) {
     const char *at = strstr(text, name);
     if (at == NULL) {
         return false;
@@ -30,9 +30,9 @@ bool process_memory_read(struct process_memory *memory) {
     }
     text[length] = '\0';
     struct process_memory now;
-    if (!line_bytes(text, "\nRssAnon:", &now.anonymous_bytes) ||
-        !line_bytes(text, "\nRssFile:", &now.file_bytes) ||
-        !line_bytes(text, "\nRssShmem:", &now.shared_bytes)) {
+    if (!read_line_bytes(text, "\nRssAnon:", &now.anonymous_bytes) ||
+        !read_line_bytes(text, "\nRssFile:", &now.file_bytes) ||
+        !read_line_bytes(text, "\nRssShmem:", &now.shared_bytes)) {
         return false;
     }
     *memory = now;

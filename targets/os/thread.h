@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /* thread_start: run body(argument) on a new thread. Only the first thread of the process handles
- * signals. Before the seal only.
- * limits  stack_bytes whole pages
+ * signals. Call it before the seal.
+ * limits  stack_bytes is a multiple of the page size
  * errors  0, or the error number of pthread_create */
 int thread_start(pthread_t *thread, size_t stack_bytes, void *(*body)(void *), void *argument);
 

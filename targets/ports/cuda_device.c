@@ -33,7 +33,7 @@ enum status cuda_device_choose(const struct cuda_launcher *launcher, int count, 
         if (variables[i].value == NULL || !text_parse_i64(variables[i].value, &rank)) {
             continue;
         }
-        if (count == 1) { /* the launcher shows each rank one device, or all ranks share it */
+        if (count == 1) { /* each rank sees one device, or all ranks share it */
             break;
         }
         if (rank < 0 || rank >= count) {
@@ -49,7 +49,7 @@ enum status cuda_device_choose(const struct cuda_launcher *launcher, int count, 
     return OK;
 }
 
-static enum status choose(struct cuda_device *device, struct fault *fault) {
+static enum status choose_device(struct cuda_device *device, struct fault *fault) {
     const struct cuda_launcher launcher = {
         getenv("LOCAL_RANK"), getenv("OMPI_COMM_WORLD_LOCAL_RANK"), getenv("SLURM_LOCALID")};
     const struct cuda_driver *driver = &device->driver;
@@ -67,14 +67,15 @@ static enum status choose(struct cuda_device *device, struct fault *fault) {
     return cuda_device_check(device, result, "open the device", fault);
 }
 
-static int attribute(const struct cuda_device *device, CUdevice_attribute which, CUresult *result) {
+static int read_attribute(const struct cuda_device *device, CUdevice_attribute which,
+                          CUresult *result) {
     int value = 0;
     CUresult asked = device->driver.cuDeviceGetAttribute(&value, which, device->device);
     *result = *result == CUDA_SUCCESS ? asked : *result;
     return value;
 }
 
-static CUresult describe(struct cuda_device *device) {
+static CUresult read_properties(struct cuda_device *device) {
     const struct cuda_driver *driver = &device->driver;
     size_t bytes = 0;
     TRY_CUDA(driver->cuDriverGetVersion(&device->driver_version));
@@ -83,33 +84,36 @@ static CUresult describe(struct cuda_device *device) {
     CUresult result = CUDA_SUCCESS;
     device->memory_bytes = bytes;
     device->compute_major =
-        attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &result);
+        read_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &result);
     device->compute_minor =
-        attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &result);
+        read_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &result);
     device->multiprocessor_count =
-        attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &result);
+        read_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &result);
     device->can_map =
-        attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &result) != 0;
-    device->can_export =
-        attribute(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-                  &result) != 0;
-    device->has_rdma =
-        attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, &result) !=
+        read_attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &result) !=
         0;
-    device->integrated = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED, &result) != 0;
-    CUresult ignored = CUDA_SUCCESS; /* optional: only estimates use the clocks */
-    device->clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &ignored);
-    device->memory_clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &ignored);
+    device->can_export =
+        read_attribute(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                       &result) != 0;
+    device->has_rdma =
+        read_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+                       &result) != 0;
+    device->integrated = read_attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED, &result) != 0;
+    CUresult ignored = CUDA_SUCCESS; /* only estimates use the clocks, so ignore errors */
+    device->clock_khz = read_attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &ignored);
+    device->memory_clock_khz =
+        read_attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &ignored);
     device->memory_bus_bits =
-        attribute(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &ignored);
+        read_attribute(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &ignored);
     return result;
 }
 
 enum status cuda_device_query(struct cuda_device *device, struct fault *fault) {
-    struct cuda_device seen = {.users = 0};
+    struct cuda_device seen = {.acquire_count = 0};
     TRY(cuda_driver_open(&seen.driver, fault));
-    TRY(choose(&seen, fault));
-    TRY(cuda_device_check(&seen, describe(&seen), "describe the device", fault));
+    TRY(choose_device(&seen, fault));
+    TRY(cuda_device_check(&seen, read_properties(&seen), "read the properties of the device",
+                          fault));
     *device = seen;
     return OK;
 }
@@ -129,7 +133,7 @@ static enum status make_context(struct cuda_device *device, struct fault *fault)
 }
 
 enum status cuda_device_acquire(struct cuda_device **device, struct fault *fault) {
-    if (here.users == 0) {
+    if (here.acquire_count == 0) {
         struct cuda_device opened;
         TRY(cuda_device_query(&opened, fault));
         TRY(make_context(&opened, fault));
@@ -137,14 +141,14 @@ enum status cuda_device_acquire(struct cuda_device **device, struct fault *fault
     } else {
         TRY(cuda_device_enter(&here, fault));
     }
-    here.users++;
+    here.acquire_count++;
     *device = &here;
     return OK;
 }
 
 void cuda_device_release(struct cuda_device *device) {
-    ASSERT(device == &here && here.users > 0);
-    if (--here.users == 0) {
+    ASSERT(device == &here && here.acquire_count > 0);
+    if (--here.acquire_count == 0) {
         (void)here.driver.cuCtxSetCurrent(NULL);
         (void)here.driver.cuDevicePrimaryCtxRelease(here.device);
     }
@@ -152,7 +156,7 @@ void cuda_device_release(struct cuda_device *device) {
 
 enum status cuda_device_enter(const struct cuda_device *device, struct fault *fault) {
     return cuda_device_check(device, device->driver.cuCtxSetCurrent(device->context),
-                             "enter its context", fault);
+                             "enter the context of the device", fault);
 }
 
 enum status cuda_device_stream(const struct cuda_device *device, bool urgent, CUstream *stream,
@@ -171,7 +175,7 @@ enum status cuda_device_stream(const struct cuda_device *device, bool urgent, CU
 enum status cuda_device_event(const struct cuda_device *device, bool timed, CUevent *event,
                               struct fault *fault) {
     unsigned flags = timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
-    return cuda_device_check(device, device->driver.cuEventCreate(event, flags), "make an event",
+    return cuda_device_check(device, device->driver.cuEventCreate(event, flags), "create an event",
                              fault);
 }
 

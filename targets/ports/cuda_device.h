@@ -1,7 +1,7 @@
 /* cuda_device: the GPU that this process computes on, and its context. A process is one rank and a
  * rank has one device, opened by its first port and closed with its last one. CUDA_VISIBLE_DEVICES
- * determines which devices are visible, and in which order. A process takes the one whose index is
- * its local rank (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, SLURM_LOCALID), or the only visible
+ * determines which devices are visible, and in which order. A process uses the device whose index
+ * is its local rank (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, SLURM_LOCALID), or the only visible
  * one. */
 #ifndef SKEP_TARGETS_PORTS_CUDA_DEVICE_H
 #define SKEP_TARGETS_PORTS_CUDA_DEVICE_H
@@ -16,21 +16,21 @@ struct cuda_device {
     struct cuda_driver driver;
     int driver_version; /* 13000: CUDA 13.0 */
     int visible_count;  /* devices visible to this process */
-    int ordinal;        /* among them */
+    int ordinal;        /* index among the visible devices */
     CUdevice device;
-    CUcontext context; /* the primary one */
+    CUcontext context; /* the device's primary context */
     char name[CUDA_DEVICE_NAME_BYTES];
-    char bus[CUDA_BUS_BYTES]; /* "0000:17:00.0": its key in NVML */
+    char bus[CUDA_BUS_BYTES]; /* PCI bus id, such as "0000:17:00.0" */
     int compute_major, compute_minor;
     int multiprocessor_count;
     uint64_t memory_bytes;
-    int clock_khz; /* 0: not told */
+    int clock_khz; /* 0: unknown */
     int memory_clock_khz, memory_bus_bits;
     bool integrated; /* shares its memory with the CPU */
-    bool can_map;    /* virtual memory management */
+    bool can_map;    /* supports virtual memory management */
     bool can_export; /* mapped memory can be exported as a file descriptor */
     bool has_rdma;   /* network adapters can access mapped memory */
-    int users;
+    int acquire_count;
 };
 
 /* cuda_device_acquire: the device of this process. The first call opens it; every call makes its
@@ -40,8 +40,9 @@ struct cuda_device {
 MUST_CHECK enum status cuda_device_acquire(struct cuda_device **device, struct fault *fault);
 void cuda_device_release(struct cuda_device *device);
 
-/* cuda_device_query: the properties of that device without opening it; `context` stays NULL. errors
- * as cuda_device_acquire, without STATUS_FIT */
+/* cuda_device_query: read the properties of the device of this process without opening it;
+ * `context` stays NULL.
+ * errors  those of cuda_device_acquire, except STATUS_FIT */
 MUST_CHECK enum status cuda_device_query(struct cuda_device *device, struct fault *fault);
 
 /* cuda_device_enter: make the device's context this thread's. Every thread that calls the driver
@@ -72,9 +73,9 @@ MUST_CHECK enum status cuda_device_event(const struct cuda_device *device, bool 
 MUST_CHECK enum status cuda_device_free(const struct cuda_device *device, uint64_t *bytes,
                                         struct fault *fault);
 
-/* cuda_device_choose: the index of the device that a process takes among `count` visible ones, by
- * the values of its launcher's variables (NULL: not set). errors  STATUS_INPUT when there are
- * several and the local rank is not the index of one */
+/* cuda_device_choose: choose the index of the device that a process uses among `count` visible
+ * ones, by the values of its launcher's variables (NULL: not set). errors STATUS_INPUT when there
+ * are several and the local rank is not the index of one */
 struct cuda_launcher {
     const char *local_rank, *openmpi_local_rank, *slurm_local_id;
 };

@@ -11,13 +11,13 @@ static const char *const LIBRARY = "libcuda.so.1";
 #define CUDA_DRIVER_SYMBOL(name) {NAME_OF(name), offsetof(struct cuda_driver, name)},
 static const struct library_symbol SYMBOLS[] = {CUDA_DRIVER_FUNCTIONS(CUDA_DRIVER_SYMBOL)};
 
-static enum status refuse(const char *reason, const char *detail, struct fault *fault) {
+static enum status fault_driver(const char *reason, const char *detail, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, LIBRARY,
                      "install NVIDIA's driver, 580 or newer, or use a cpu target", "%s%s%s", reason,
                      detail[0] != 0 ? ": " : "", detail);
 }
 
-static enum status wake_driver(const struct cuda_driver *driver, struct fault *fault) {
+static enum status initialize_driver(const struct cuda_driver *driver, struct fault *fault) {
     int devices = 0;
     CUresult result = driver->cuInit(0);
     if (result == CUDA_SUCCESS) {
@@ -27,19 +27,19 @@ static enum status wake_driver(const struct cuda_driver *driver, struct fault *f
         return cuda_fault(driver, result, STATUS_INPUT, LIBRARY, "initialize NVIDIA's driver",
                           fault);
     }
-    return devices > 0 ? OK : refuse("the driver finds no device", "", fault);
+    return devices > 0 ? OK : fault_driver("the driver found no device", "", fault);
 }
 
 static enum status check(void *library, struct cuda_driver *driver, struct fault *fault) {
     const char *missing = library_find(library, SYMBOLS, ARRAY_COUNT(SYMBOLS), driver);
-    return missing != NULL ? refuse("this driver is too old, it lacks", missing, fault)
-                           : wake_driver(driver, fault);
+    return missing != NULL ? fault_driver("this driver is too old, it lacks", missing, fault)
+                           : initialize_driver(driver, fault);
 }
 
 enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
-        return refuse("NVIDIA's driver is not installed", dlerror(), fault);
+        return fault_driver("NVIDIA's driver is not installed", dlerror(), fault);
     }
     enum status status = check(library, driver, fault);
     if (status != OK) {
@@ -56,16 +56,16 @@ bool cuda_driver_is_present(void) {
     return library != NULL;
 }
 
-/* What the operator can do; NULL when the code alone does not determine it. */
-static const char *remedy_of(CUresult result) {
+/* The remedy for an error code; NULL when the code alone does not determine one. */
+static const char *remedy_for(CUresult result) {
     switch ((int)result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
         return "free device memory, lower limits.device or use a smaller batch";
     case CUDA_ERROR_NO_DEVICE:
         return "check nvidia-smi and CUDA_VISIBLE_DEVICES, or use a cpu target";
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
-        return "another process uses the device exclusively (compute mode): end it, or use another "
-               "device";
+        return "another process uses the device exclusively (compute mode): end that process, or "
+               "use a different device";
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
         return "the driver's library and kernel module have different versions: restart the "
                "machine";
@@ -93,6 +93,6 @@ enum status cuda_fault(const struct cuda_driver *driver, CUresult result, enum s
     const char *text = "";
     (void)driver->cuGetErrorName(result, &name);
     (void)driver->cuGetErrorString(result, &text);
-    return fault_set(fault, status, subject, remedy_of(result), "cannot %s: %s, %s", action, name,
+    return fault_set(fault, status, subject, remedy_for(result), "cannot %s: %s, %s", action, name,
                      text);
 }

@@ -10,8 +10,8 @@
 #include <cuda.h>
 #include <stdbool.h>
 
-/* Macros of cuda.h replace some of these names by their newest version (cuMemAlloc_v2), so that
- * members and looked-up symbols have that name. */
+/* Macros of cuda.h replace some of these names by their newest version (cuMemAlloc_v2), so the
+ * members of the struct and the symbols to look up have the newest names. */
 #define CUDA_DRIVER_FUNCTIONS(X)                                                                   \
     X(cuInit)                                                                                      \
     X(cuDriverGetVersion)                                                                          \
@@ -82,7 +82,7 @@ struct cuda_driver {
  *         version), or one that finds no device; *driver is then unchanged */
 MUST_CHECK enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault);
 
-/* cuda_driver_is_present: whether this machine has a driver installed, working or not. */
+/* cuda_driver_is_present: whether a driver is installed, even if it does not work. */
 bool cuda_driver_is_present(void);
 
 /* cuda_fault: set the fault "cannot ACTION: NAME, TEXT" for `result`. action  a verb and its

@@ -10,7 +10,7 @@
 enum {
     SENSOR_GPU = 0,
     ECC_UNCORRECTED = 1,
-    ECC_SINCE_LOADED = 0,
+    ECC_SINCE_DRIVER_LOAD = 0,
     PROCESSES_MAX = 64,
 };
 
@@ -53,7 +53,7 @@ bool nvml_open(struct nvml *nvml) {
 
 /* ---- health ---- */
 
-static void read_slowed(const struct nvml *nvml, void *device, struct nvml_health *health) {
+static void read_throttling(const struct nvml *nvml, void *device, struct nvml_health *health) {
     static const struct {
         unsigned long long bits;
         const char *name;
@@ -63,14 +63,14 @@ static void read_slowed(const struct nvml *nvml, void *device, struct nvml_healt
                    {0x80, "power brake"},
                    {0x2, "configured clock limits"}};
     unsigned long long reasons = 0;
-    struct text text = text_over(health->slowed_by, sizeof health->slowed_by);
+    struct text text = text_over(health->throttle_reasons, sizeof health->throttle_reasons);
     if (nvml->throttle == NULL || nvml->throttle(device, &reasons) != 0) {
         return;
     }
     for (size_t i = 0; i < ARRAY_COUNT(REASONS); i++) {
         if ((reasons & REASONS[i].bits) != 0) {
-            text_add(&text, "%s%s", health->slowed ? ", " : "", REASONS[i].name);
-            health->slowed = true;
+            text_add(&text, "%s%s", health->is_throttled ? ", " : "", REASONS[i].name);
+            health->is_throttled = true;
         }
     }
 }
@@ -98,10 +98,11 @@ bool nvml_read(const struct nvml *nvml, const char *bus, struct nvml_health *hea
     if (nvml->power != NULL && nvml->power(device, &number) == 0) {
         health->power_w = (int)(number / 1000);
     }
-    if (nvml->ecc != NULL && nvml->ecc(device, ECC_UNCORRECTED, ECC_SINCE_LOADED, &errors) == 0) {
+    if (nvml->ecc != NULL &&
+        nvml->ecc(device, ECC_UNCORRECTED, ECC_SINCE_DRIVER_LOAD, &errors) == 0) {
         health->ecc_errors = (int64_t)errors;
     }
-    read_slowed(nvml, device, health);
+    read_throttling(nvml, device, health);
     return true;
 }
 
@@ -109,8 +110,8 @@ bool nvml_read(const struct nvml *nvml, const char *bus, struct nvml_health *hea
 
 typedef int list_processes(void *device, unsigned *count, struct nvml_process *processes);
 
-static unsigned read_list(list_processes *list, void *device,
-                          struct nvml_process listed[static PROCESSES_MAX]) {
+static unsigned read_process_list(list_processes *list, void *device,
+                                  struct nvml_process listed[static PROCESSES_MAX]) {
     unsigned count = PROCESSES_MAX;
     if (list == NULL || list(device, &count, listed) != 0) {
         return 0;
@@ -121,7 +122,7 @@ static unsigned read_list(list_processes *list, void *device,
 /* A process that uses compute and graphics is in both lists. */
 static int add_processes(list_processes *list, void *device, struct nvml_process *found, int held) {
     struct nvml_process listed[PROCESSES_MAX];
-    unsigned count = read_list(list, device, listed);
+    unsigned count = read_process_list(list, device, listed);
     for (unsigned i = 0; i < count && held < 2 * PROCESSES_MAX; i++) {
         bool known = listed[i].pid == (unsigned)getpid() || listed[i].bytes == ~0ull;
         for (int k = 0; k < held; k++) {
@@ -134,7 +135,7 @@ static int add_processes(list_processes *list, void *device, struct nvml_process
     return held;
 }
 
-static int take_largest(struct nvml_process *found, int held) {
+static int find_largest(struct nvml_process *found, int held) {
     int largest = 0;
     for (int i = 1; i < held; i++) {
         largest = found[i].bytes > found[largest].bytes ? i : largest;
@@ -154,7 +155,7 @@ void nvml_largest_processes(const struct nvml *nvml, const char *bus, int count,
     for (int i = 0; i < count && held > 0; i++) {
         char name[MACHINE_NAME_BYTES];
         char bytes[24];
-        int largest = take_largest(found, held);
+        int largest = find_largest(found, held);
         machine_process_name("", (int)found[largest].pid, name);
         text_add(text, "%s%s (pid %u) %s", i > 0 ? ", " : "", name, found[largest].pid,
                  text_bytes(found[largest].bytes, bytes));
@@ -162,13 +163,13 @@ void nvml_largest_processes(const struct nvml *nvml, const char *bus, int count,
     }
 }
 
-int64_t nvml_own_bytes(const struct nvml *nvml, const char *bus) {
+int64_t nvml_process_bytes(const struct nvml *nvml, const char *bus) {
     struct nvml_process listed[PROCESSES_MAX];
     void *device;
     if (nvml->device_by_bus(bus, &device) != 0) {
         return -1;
     }
-    unsigned count = read_list(nvml->compute_processes, device, listed);
+    unsigned count = read_process_list(nvml->compute_processes, device, listed);
     for (unsigned i = 0; i < count; i++) {
         if (listed[i].pid == (unsigned)getpid() && listed[i].bytes != ~0ull) {
             return (int64_t)listed[i].bytes;

@@ -17,7 +17,7 @@ struct nvml_memory {
 
 struct nvml_process {
     unsigned pid;
-    unsigned long long bytes; /* all ones: unknown */
+    unsigned long long bytes; /* all bits set: unknown */
     unsigned instance, compute_instance;
 };
 
@@ -34,17 +34,17 @@ struct nvml {
     int (*graphics_processes)(void *device, unsigned *count, struct nvml_process *processes);
 };
 
-/* nvml_open: load the library; it stays loaded until the process ends. False if there is none that
- * works; *nvml is then unchanged. */
+/* nvml_open: load the library; it stays loaded until the process ends. False if no working library
+ * is installed; *nvml is then unchanged. */
 bool nvml_open(struct nvml *nvml);
 
 /* The health of a device. An unknown number is -1. */
 struct nvml_health {
     int64_t memory_total_bytes, memory_used_bytes;
     int temperature_c, power_w;
-    int64_t ecc_errors; /* uncorrected errors since the driver was loaded; -1 also without ECC */
-    bool slowed;        /* its clock is reduced, for another reason than idleness */
-    char slowed_by[96]; /* "power limit, heat" */
+    int64_t ecc_errors;        /* uncorrected errors since driver load; -1: unknown or no ECC */
+    bool is_throttled;         /* the clock is reduced for a reason other than idleness */
+    char throttle_reasons[96]; /* "power limit, heat" */
 };
 
 /* nvml_read: read the health of the device at `bus` ("0000:17:00.0"). False when the library does
@@ -54,12 +54,13 @@ bool nvml_read(const struct nvml *nvml, const char *bus, struct nvml_health *hea
 /* nvml_driver_version: "580.65.06"; "" when unknown. */
 void nvml_driver_version(const struct nvml *nvml, char version[static 32]);
 
-/* nvml_own_bytes: device memory of this process; -1 when the library does not see the process. */
-int64_t nvml_own_bytes(const struct nvml *nvml, const char *bus);
+/* nvml_process_bytes: device memory that this process uses; -1 when the library does not report
+ * it. */
+int64_t nvml_process_bytes(const struct nvml *nvml, const char *bus);
 
 /* nvml_largest_processes: add "python3 (pid 1234) 3.1 GiB, ..." for the `count` processes with the
  * most device memory, except this one. Adds nothing when the library sees none.
- * memory  opens files: before seal only */
+ * memory  opens files: call it before the seal */
 void nvml_largest_processes(const struct nvml *nvml, const char *bus, int count, struct text *text);
 
 #endif

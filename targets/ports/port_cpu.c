@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum {
-    HOLDERS_NAMED = 3,
+    PROCESSES_LISTED = 3,
     POPULATE_STEP_BYTES = 256 << 20, /* free memory is checked before each step */
 };
 
@@ -21,7 +21,7 @@ enum {
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
-/* Memory that must stay free besides the block: its page tables and the kernel's reserve. */
+/* Memory that must stay free in addition to the block: its page tables and the kernel's reserve. */
 static const uint64_t SPARE_BYTES = 32 << 20;
 
 enum status port_host_fault(const struct port *port, enum space space, uint64_t bytes,
@@ -31,13 +31,13 @@ enum status port_host_fault(const struct port *port, enum space space, uint64_t 
     char need[24];
     char have[24];
     struct text list = text_over(holders, sizeof holders);
-    machine_largest_processes("", HOLDERS_NAMED, &list);
+    machine_largest_processes("", PROCESSES_LISTED, &list);
     snprintf(subject, sizeof subject, "target %.200s", port->target->name);
     return fault_set(fault, STATUS_FIT, subject,
                      "free memory, lower limits.device or use a smaller batch",
                      "%s arena needs %s, %s are free now%s%s%s", port_space_name(space),
                      text_bytes(bytes, need), text_bytes(machine->memory_available_bytes, have),
-                     machine->memory_limited ? " within the cgroup's limit" : "",
+                     machine->is_memory_limited ? " within the cgroup's limit" : "",
                      list.length > 0 ? "; held by " : "", list.bytes);
 }
 
@@ -45,7 +45,7 @@ static uint64_t page_bytes(void) {
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static int populate(char *address, uint64_t bytes) {
+static int populate_pages(char *address, uint64_t bytes) {
     if (madvise(address, bytes, MADV_POPULATE_WRITE) == 0) {
         return 0;
     }
@@ -60,8 +60,8 @@ static int populate(char *address, uint64_t bytes) {
 }
 
 /* Shared memory gets huge pages only on request (MADV_COLLAPSE), and only in a range that has at
- * least one page already. On failure the small pages remain. */
-static void collapse(char *address, uint64_t bytes) {
+ * least one page already. If that fails, the small pages remain. */
+static void collapse_to_huge_pages(char *address, uint64_t bytes) {
     uint64_t whole = bytes / MAPPING_HUGE_BYTES * MAPPING_HUGE_BYTES;
     for (uint64_t offset = 0; offset < whole; offset += MAPPING_HUGE_BYTES) {
         ((volatile char *)address)[offset] = 0;
@@ -76,17 +76,17 @@ bool port_host_has_free(uint64_t bytes, struct machine *machine) {
     return machine->memory_available_bytes >= bytes + SPARE_BYTES;
 }
 
-/* The whole pages inside a hole. */
-static struct port_hole pages_of(const struct port_hole *hole) {
+/* The range of whole pages inside a hole. */
+static struct port_hole whole_pages_of(const struct port_hole *hole) {
     uint64_t page = page_bytes();
     return (struct port_hole){(hole->begin + page - 1) / page * page, hole->end / page * page};
 }
 
-/* A range of the block whose pages must be present. */
-static uint64_t present_bytes(const struct port_block *block, uint64_t from) {
+/* Bytes of the block from `from` to its end, without holes. */
+static uint64_t bytes_to_populate(const struct port_block *block, uint64_t from) {
     uint64_t bytes = block->mapped_bytes - from;
     for (int i = 0; i < block->hole_count; i++) {
-        struct port_hole hole = pages_of(&block->holes[i]);
+        struct port_hole hole = whole_pages_of(&block->holes[i]);
         uint64_t begin = hole.begin > from ? hole.begin : from;
         bytes -= hole.end > begin ? hole.end - begin : 0;
     }
@@ -95,56 +95,56 @@ static uint64_t present_bytes(const struct port_block *block, uint64_t from) {
 
 /* The first range at or after `from` that contains no hole, at most one step long; empty at the
  * block's end. */
-static struct port_hole next_stretch(const struct port_block *block, uint64_t from) {
-    struct port_hole stretch = {from, block->mapped_bytes};
-    for (int looks = 0; looks <= block->hole_count; looks++) { /* holes may lie side by side */
+static struct port_hole next_range(const struct port_block *block, uint64_t from) {
+    struct port_hole range = {from, block->mapped_bytes};
+    for (int pass = 0; pass <= block->hole_count; pass++) { /* holes may be adjacent */
         for (int i = 0; i < block->hole_count; i++) {
-            struct port_hole hole = pages_of(&block->holes[i]);
-            if (hole.begin <= stretch.begin && stretch.begin < hole.end) {
-                stretch.begin = hole.end;
+            struct port_hole hole = whole_pages_of(&block->holes[i]);
+            if (hole.begin <= range.begin && range.begin < hole.end) {
+                range.begin = hole.end;
             }
         }
     }
     for (int i = 0; i < block->hole_count; i++) {
-        struct port_hole hole = pages_of(&block->holes[i]);
-        bool cuts = hole.begin < hole.end && hole.begin > stretch.begin;
-        stretch.end = cuts && hole.begin < stretch.end ? hole.begin : stretch.end;
+        struct port_hole hole = whole_pages_of(&block->holes[i]);
+        bool cuts = hole.begin < hole.end && hole.begin > range.begin;
+        range.end = cuts && hole.begin < range.end ? hole.begin : range.end;
     }
-    uint64_t longest = stretch.begin + POPULATE_STEP_BYTES;
-    stretch.end = stretch.end < longest ? stretch.end : longest;
-    return stretch;
+    uint64_t longest = range.begin + POPULATE_STEP_BYTES;
+    range.end = range.end < longest ? range.end : longest;
+    return range;
 }
 
-/* In steps, so that it fails before the kernel kills a process when others take memory
- * meanwhile. */
-static enum status populate_all(const struct port *port, enum space space,
-                                const struct port_block *block, struct fault *fault) {
-    struct port_hole step = next_stretch(block, 0);
-    for (; step.begin < step.end; step = next_stretch(block, step.end)) {
+/* Populate in steps. If other processes use memory meanwhile, a step fails before the kernel has to
+ * kill a process. */
+static enum status populate_block(const struct port *port, enum space space,
+                                  const struct port_block *block, struct fault *fault) {
+    struct port_hole step = next_range(block, 0);
+    for (; step.begin < step.end; step = next_range(block, step.end)) {
         struct machine machine;
-        uint64_t left = present_bytes(block, step.begin);
+        uint64_t left = bytes_to_populate(block, step.begin);
         if (!port_host_has_free(left, &machine)) {
             return port_host_fault(port, space, left, &machine, fault);
         }
         char *address = (char *)block->address + step.begin;
         if (block->shared) {
-            collapse(address, step.end - step.begin);
+            collapse_to_huge_pages(address, step.end - step.begin);
         }
-        int failure = populate(address, step.end - step.begin);
+        int failure = populate_pages(address, step.end - step.begin);
         if (failure != 0) {
             return fault_set_errno(fault, STATUS_FIT, port->target->name,
-                                   "cannot make the arena's pages present", failure);
+                                   "cannot populate the pages of the arena", failure);
         }
     }
     return OK;
 }
 
-static enum status make_shared(const struct port *port, uint64_t bytes, int *fd,
-                               struct fault *fault) {
+static enum status create_shared_file(const struct port *port, uint64_t bytes, int *fd,
+                                      struct fault *fault) {
     int failure = mapping_make_file("skep arena", bytes, fd);
     return failure == 0 ? OK
                         : fault_set_errno(fault, STATUS_FAILED, port->target->name,
-                                          "cannot create memory that ranks share", failure);
+                                          "cannot create memory shared between ranks", failure);
 }
 
 static enum status map_block(const struct port *port, struct port_block *block,
@@ -153,10 +153,10 @@ static enum status map_block(const struct port *port, struct port_block *block,
                               PROT_READ | PROT_WRITE, &block->address);
     if (failure != 0) {
         return fault_set_errno(fault, STATUS_FIT, port->target->name,
-                               "cannot map the arena (ulimit -v?)", failure);
+                               "cannot map the arena (check ulimit -v)", failure);
     }
     if (block->mapped_bytes >= MAPPING_HUGE_BYTES && !block->shared) {
-        (void)madvise(block->address, block->mapped_bytes, MADV_HUGEPAGE); /* else pages do */
+        (void)madvise(block->address, block->mapped_bytes, MADV_HUGEPAGE); /* small pages do too */
     }
     return OK;
 }
@@ -164,7 +164,7 @@ static enum status map_block(const struct port *port, struct port_block *block,
 static enum status map_and_populate(const struct port *port, enum space space,
                                     struct port_block *block, struct fault *fault) {
     TRY(map_block(port, block, fault));
-    return populate_all(port, space, block, fault);
+    return populate_block(port, space, block, fault);
 }
 
 enum status port_cpu_reserve(struct port *port, enum space space, struct port_block *block,
@@ -172,11 +172,11 @@ enum status port_cpu_reserve(struct port *port, enum space space, struct port_bl
     struct machine machine;
     uint64_t page = page_bytes();
     block->mapped_bytes = (block->bytes + page - 1) / page * page;
-    uint64_t present = present_bytes(block, 0);
+    uint64_t present = bytes_to_populate(block, 0);
     if (!port_host_has_free(present, &machine)) {
         return port_host_fault(port, space, present, &machine, fault);
     }
-    TRY(block->shared ? make_shared(port, block->mapped_bytes, &block->fd, fault) : OK);
+    TRY(block->shared ? create_shared_file(port, block->mapped_bytes, &block->fd, fault) : OK);
     enum status status = map_and_populate(port, space, block, fault);
     if (status != OK && block->address != NULL) {
         munmap(block->address, block->mapped_bytes);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HOLDERS_NAMED = 3, SUBJECT_BYTES = 256 };
+enum { PROCESSES_LISTED = 3, SUBJECT_BYTES = 256 };
 
 static const char *device_subject(const struct port *port, char subject[static SUBJECT_BYTES]) {
     snprintf(subject, SUBJECT_BYTES, "target %.100s: device %d, %.80s", port->target->name,
@@ -15,10 +15,10 @@ static const char *device_subject(const struct port *port, char subject[static S
     return subject;
 }
 
-/* ---- the device and the profile ---- */
+/* ---- checks of the device against the profile ---- */
 
 /* Plans and kernels work on the profile's architecture and every later one. */
-static enum status check_promises(const struct port *port, struct fault *fault) {
+static enum status check_capability(const struct port *port, struct fault *fault) {
     const struct target *target = port->target;
     const struct cuda_device *device = port->cuda;
     char subject[SUBJECT_BYTES];
@@ -26,16 +26,16 @@ static enum status check_promises(const struct port *port, struct fault *fault) 
     if (device->compute_major * 10 + device->compute_minor >= promised) {
         return OK;
     }
-    return fault_set(fault, STATUS_INPUT, device_subject(port, subject),
-                     "use another profile, or create one for this device with skep probe --write",
-                     "has compute capability %d.%d, the profile promises %d.%d",
-                     device->compute_major, device->compute_minor, target->compute_major,
-                     target->compute_minor);
+    return fault_set(
+        fault, STATUS_INPUT, device_subject(port, subject),
+        "use a different profile, or create one for this device with skep probe --write",
+        "has compute capability %d.%d, but the profile requires %d.%d", device->compute_major,
+        device->compute_minor, target->compute_major, target->compute_minor);
 }
 
 enum status port_cuda_init(struct port *port, struct fault *fault) {
     TRY(cuda_device_acquire(&port->cuda, fault));
-    enum status status = check_promises(port, fault);
+    enum status status = check_capability(port, fault);
     if (status != OK) {
         cuda_device_release(port->cuda);
     }
@@ -48,8 +48,8 @@ void port_cuda_finish(struct port *port) {
 
 /* ---- device memory ---- */
 
-static enum status refuse_device(const struct port *port, uint64_t need, uint64_t have,
-                                 struct fault *fault) {
+static enum status fault_device_memory(const struct port *port, uint64_t need, uint64_t have,
+                                       struct fault *fault) {
     struct nvml nvml;
     char subject[SUBJECT_BYTES];
     char needed[24];
@@ -57,17 +57,17 @@ static enum status refuse_device(const struct port *port, uint64_t need, uint64_
     char holders[256];
     struct text list = text_over(holders, sizeof holders);
     if (nvml_open(&nvml)) {
-        nvml_largest_processes(&nvml, port->cuda->bus, HOLDERS_NAMED, &list);
+        nvml_largest_processes(&nvml, port->cuda->bus, PROCESSES_LISTED, &list);
     }
     return fault_set(fault, STATUS_FIT, device_subject(port, subject),
-                     "free its memory, lower limits.device or use a smaller batch",
+                     "free device memory, lower limits.device or use a smaller batch",
                      "device arena needs %s, %s are free now%s%s", text_bytes(need, needed),
                      text_bytes(have, left), list.length > 0 ? "; held by " : "", list.bytes);
 }
 
 /* NCCL registers memory for collectives only if it consists of whole granules of one allocation
  * that other processes can import and network adapters can access. */
-static CUmemAllocationProp wanted_memory(const struct cuda_device *device, bool exported) {
+static CUmemAllocationProp allocation_properties(const struct cuda_device *device, bool exported) {
     CUmemAllocationProp wanted = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->device}};
@@ -78,8 +78,8 @@ static CUmemAllocationProp wanted_memory(const struct cuda_device *device, bool 
     return wanted;
 }
 
-static CUresult map(const struct cuda_device *device, struct port_block *block,
-                    const CUmemAllocationProp *wanted) {
+static CUresult map_block(const struct cuda_device *device, struct port_block *block,
+                          const CUmemAllocationProp *wanted) {
     const struct cuda_driver *driver = &device->driver;
     const CUmemAccessDesc access = {.location = wanted->location,
                                     .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -113,18 +113,18 @@ static CUresult map(const struct cuda_device *device, struct port_block *block,
 }
 
 /* If the system forbids exportable memory, map memory that cannot be exported; if it forbids
- * mapping, allocate plainly. */
-static CUresult take_device(const struct cuda_device *device, struct port_block *block) {
+ * mapping, use cuMemAlloc. */
+static CUresult allocate_device(const struct cuda_device *device, struct port_block *block) {
     const struct cuda_driver *driver = &device->driver;
     CUresult result = device->can_map ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
     for (int exported = 1; device->can_map && exported >= 0; exported--) {
-        CUmemAllocationProp wanted = wanted_memory(device, exported);
+        CUmemAllocationProp wanted = allocation_properties(device, exported);
         size_t unit = 0;
         result = driver->cuMemGetAllocationGranularity(&unit, &wanted,
                                                        CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
         if (result == CUDA_SUCCESS) {
             block->mapped_bytes = (uint64_t)round_up((int64_t)block->bytes, (int64_t)unit);
-            result = map(device, block, &wanted);
+            result = map_block(device, block, &wanted);
         }
         if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {
             return result;
@@ -140,7 +140,7 @@ static CUresult take_device(const struct cuda_device *device, struct port_block 
     return result;
 }
 
-static void give_device(const struct cuda_device *device, const struct port_block *block) {
+static void free_device(const struct cuda_device *device, const struct port_block *block) {
     const struct cuda_driver *driver = &device->driver;
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)block->address;
     (void)driver->cuCtxSynchronize();
@@ -159,11 +159,11 @@ static enum status reserve_device(struct port *port, struct port_block *block,
     uint64_t have;
     TRY(cuda_device_free(device, &have, fault));
     if (have < block->bytes) {
-        return refuse_device(port, block->bytes, have, fault);
+        return fault_device_memory(port, block->bytes, have, fault);
     }
-    CUresult result = take_device(device, block);
+    CUresult result = allocate_device(device, block);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        return refuse_device(port, block->bytes, have, fault);
+        return fault_device_memory(port, block->bytes, have, fault);
     }
     TRY(cuda_device_check(device, result, "reserve the arena", fault));
     result = device->driver.cuMemsetD8Async((CUdeviceptr)(uintptr_t)block->address, 0,
@@ -172,7 +172,7 @@ static enum status reserve_device(struct port *port, struct port_block *block,
         result = device->driver.cuStreamSynchronize(NULL);
     }
     if (result != CUDA_SUCCESS) {
-        give_device(device, block);
+        free_device(device, block);
     }
     return cuda_device_check(device, result, "zero the arena", fault);
 }
@@ -190,7 +190,7 @@ static enum status reserve_pinned(struct port *port, struct port_block *block,
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         return port_host_fault(port, SPACE_PINNED, block->bytes, &machine, fault);
     }
-    TRY(cuda_device_check(port->cuda, result, "pin memory (ulimit -l?)", fault));
+    TRY(cuda_device_check(port->cuda, result, "pin memory (check ulimit -l)", fault));
     block->mapped_bytes = block->bytes;
     memset(block->address, 0, block->bytes);
     return OK;
@@ -213,7 +213,7 @@ void port_cuda_release(struct port *port, enum space space) {
     const struct port_block *block = &port->blocks[space];
     switch (space) {
     case SPACE_DEVICE:
-        give_device(port->cuda, block);
+        free_device(port->cuda, block);
         break;
     case SPACE_PINNED:
         (void)port->cuda->driver.cuMemFreeHost(block->address);

@@ -19,7 +19,7 @@ enum status port_cuda_init(struct port *port, struct fault *fault) {
     snprintf(subject, sizeof subject, "target %.200s", port->target->name);
     return fault_set(fault, STATUS_INPUT, subject,
                      "skep plan works for it; to run, use a cpu target",
-                     "is a CUDA device, and this build has no CUDA support");
+                     "is a CUDA target, but this build has no CUDA support");
 }
 
 /* Unreachable: port_cuda_init always fails in this build. */
@@ -47,8 +47,8 @@ enum status port_init(struct port *port, const struct target *target, struct fau
     return OK;
 }
 
-static enum status reserve(struct port *port, enum space space, struct port_block *block,
-                           struct fault *fault) {
+static enum status reserve_block(struct port *port, enum space space, struct port_block *block,
+                                 struct fault *fault) {
     ASSERT(block->bytes > 0 && block->bytes < (uint64_t)1 << 46);
     ASSERT(port->blocks[space].address == NULL);
     block->holes = port->blocks[space].holes;
@@ -59,7 +59,7 @@ static enum status reserve(struct port *port, enum space space, struct port_bloc
     return OK;
 }
 
-void port_exclude(struct port *port, enum space space, const struct port_hole *holes, int count) {
+void port_set_holes(struct port *port, enum space space, const struct port_hole *holes, int count) {
     struct port_block *block = &port->blocks[space];
     ASSERT(block->address == NULL && port->cuda == NULL);
     block->holes = holes;
@@ -69,7 +69,7 @@ void port_exclude(struct port *port, enum space space, const struct port_hole *h
 enum status port_reserve(struct port *port, enum space space, uint64_t bytes, void **address,
                          struct fault *fault) {
     struct port_block block = {.bytes = bytes, .fd = -1};
-    TRY(reserve(port, space, &block, fault));
+    TRY(reserve_block(port, space, &block, fault));
     *address = block.address;
     return OK;
 }
@@ -77,7 +77,7 @@ enum status port_reserve(struct port *port, enum space space, uint64_t bytes, vo
 enum status port_reserve_shared(struct port *port, enum space space, uint64_t bytes, void **address,
                                 int *fd, struct fault *fault) {
     struct port_block block = {.bytes = bytes, .shared = true, .fd = -1};
-    TRY(reserve(port, space, &block, fault));
+    TRY(reserve_block(port, space, &block, fault));
     *address = block.address;
     *fd = block.fd;
     return OK;

@@ -27,13 +27,13 @@ struct port_hole {
 /* The block of one space. */
 struct port_block {
     void *address;                 /* NULL when nothing is reserved */
-    uint64_t bytes;                /* asked for */
+    uint64_t bytes;                /* requested size */
     uint64_t mapped_bytes;         /* rounded up to whole pages */
     bool shared;                   /* from port_reserve_shared: other processes can map it */
     int fd;                        /* the memory's descriptor if shared */
-    const struct port_hole *holes; /* [hole_count], disjoint; set by port_exclude */
+    const struct port_hole *holes; /* [hole_count], disjoint; set by port_set_holes */
     int hole_count;
-    uint64_t handle; /* CUDA: of mapped device memory; 0: allocated with cuMemAlloc */
+    uint64_t handle; /* CUDA: handle of mapped memory; 0: allocated with cuMemAlloc */
 };
 
 struct port {
@@ -55,8 +55,8 @@ MUST_CHECK enum status port_init(struct port *port, const struct target *target,
  * has them; smaller blocks are aligned to a page. CUDA device memory is aligned to 2 MiB if the
  * device can map memory, else to 256 bytes. May take seconds; before the seal only.
  * limits  once per space until port_release; bytes > 0
- * errors  STATUS_FIT with need and have, naming the processes that hold the most memory; *address
- *         is then unchanged and nothing is reserved */
+ * errors  STATUS_FIT with the bytes needed and free, and the processes that use the most memory;
+ *         *address is then unchanged and nothing is reserved */
 MUST_CHECK enum status port_reserve(struct port *port, enum space space, uint64_t bytes,
                                     void **address, struct fault *fault);
 
@@ -70,10 +70,10 @@ MUST_CHECK enum status port_reserve(struct port *port, enum space space, uint64_
 MUST_CHECK enum status port_reserve_shared(struct port *port, enum space space, uint64_t bytes,
                                            void **address, int *fd, struct fault *fault);
 
-/* port_exclude: give the block of a space that is reserved next holes, whose whole pages are not
- * made present. Not on the CUDA port. holes  [count], disjoint, in any order; must stay valid until
- * the space is released */
-void port_exclude(struct port *port, enum space space, const struct port_hole *holes, int count);
+/* port_set_holes: set the holes of the next block that is reserved in a space. Whole pages inside a
+ * hole are not populated. CPU port only. holes [count], disjoint, in any order; must stay valid
+ * until the space is released */
+void port_set_holes(struct port *port, enum space space, const struct port_hole *holes, int count);
 
 /* port_release: release a space's block, if there is one. */
 void port_release(struct port *port, enum space space);

@@ -29,7 +29,7 @@ static enum status open_path(const char *path, struct region *region, struct tar
     return profile_read(text, length, path, region, target, fault);
 }
 
-static enum status refuse_name(const char *wanted, struct fault *fault) {
+static enum status fault_unknown_profile(const char *wanted, struct fault *fault) {
     const char *names[PROFILES_MAX];
     char list[sizeof fault->reason];
     char subject[sizeof fault->subject];
@@ -49,8 +49,8 @@ static enum status refuse_name(const char *wanted, struct fault *fault) {
                      "no such profile; the built-in ones are %s", all.bytes);
 }
 
-static enum status open_name(const char *wanted, struct region *region, struct target *target,
-                             struct fault *fault) {
+static enum status open_by_name(const char *wanted, struct region *region, struct target *target,
+                                struct fault *fault) {
     for (int i = 0; i < EMBEDDED_PROFILE_COUNT; i++) {
         const struct embedded_profile *profile = &EMBEDDED_PROFILES[i];
         if (strcmp(profile->name, wanted) == 0) {
@@ -62,7 +62,7 @@ static enum status open_name(const char *wanted, struct region *region, struct t
             return status;
         }
     }
-    return refuse_name(wanted, fault);
+    return fault_unknown_profile(wanted, fault);
 }
 
 enum status target_open(const char *wanted, struct region *region, const struct target **target,
@@ -74,7 +74,7 @@ enum status target_open(const char *wanted, struct region *region, const struct 
     }
     struct target *opened = region_alloc(region, 1, sizeof *opened);
     TRY(is_path(wanted) ? open_path(wanted, region, opened, fault)
-                        : open_name(wanted, region, opened, fault));
+                        : open_by_name(wanted, region, opened, fault));
     *target = opened;
     return OK;
 }
@@ -102,19 +102,21 @@ static double flops_per_clock(const char *isa) {
     return 4;
 }
 
-static const struct target_declared *detected_lines(const struct machine *machine,
-                                                    struct region *region, int *count) {
-    struct target_declared *lines = region_alloc(region, 2, sizeof *lines);
+static const struct target_declared_use *detected_uses(const struct machine *machine,
+                                                       struct region *region, int *count) {
+    struct target_declared_use *lines = region_alloc(region, 2, sizeof *lines);
     uint64_t system = machine->memory_total_bytes / 16;
     system = system < 256 * MIB ? 256 * MIB : system > 2048 * MIB ? 2048 * MIB : system;
-    lines[0] = (struct target_declared){
-        .name = "program, libraries and thread stacks",
-        .bytes = 64 * MIB,
-        .source = "estimate: code and heap before seal, 64 KiB of stack touched by each thread"};
-    lines[1] = (struct target_declared){.name = "operating system and other programs",
-                                        .bytes = system,
-                                        .source = "estimate: a sixteenth, from 256 MiB to 2 GiB"};
-    *count = machine->memory_limited ? 1 : 2; /* a cgroup's limit counts only this process */
+    lines[0] =
+        (struct target_declared_use){.name = "program, libraries and thread stacks",
+                                     .bytes = 64 * MIB,
+                                     .source = "estimate: code, heap allocated before the arena is "
+                                               "sealed, 64 KiB of stack per thread"};
+    lines[1] =
+        (struct target_declared_use){.name = "operating system and other programs",
+                                     .bytes = system,
+                                     .source = "estimate: a sixteenth, from 256 MiB to 2 GiB"};
+    *count = machine->is_memory_limited ? 1 : 2; /* a cgroup limit excludes other programs */
     return lines;
 }
 
@@ -147,8 +149,8 @@ const struct target *target_detect(struct region *region) {
     struct target_space *device = &target->spaces[SPACE_DEVICE];
     device->capacity_bytes = machine.memory_total_bytes;
     device->capacity_source =
-        machine.memory_limited ? "the tightest cgroup memory limit" : "MemTotal of /proc/meminfo";
-    device->declared = detected_lines(&machine, region, &device->declared_count);
+        machine.is_memory_limited ? "the lowest cgroup memory limit" : "MemTotal of /proc/meminfo";
+    device->declared = detected_uses(&machine, region, &device->declared_use_count);
     target->spaces[SPACE_PINNED].capacity_source = "";
     target->spaces[SPACE_HOST].capacity_source = "";
     return target;

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { MIB = 1 << 20, DECLARED_LINES = 4 };
+enum { MIB = 1 << 20, DECLARED_USES_MAX = 4 };
 
 static const char ESTIMATE[] = "estimate until skep probe measures it";
 static const char ASSUMED[] = "assumed from clock and multiprocessors; skep probe measures it";
@@ -32,7 +32,7 @@ static struct throughput throughput_of(const struct cuda_device *device) {
     return found;
 }
 
-/* Two transfers per clock as the driver reports it. */
+/* Memory makes two transfers per clock cycle that the driver reports. */
 static double memory_bandwidth_of(const struct cuda_device *device) {
     double measured = 2e3 * device->memory_clock_khz * device->memory_bus_bits / 8;
     return measured >= 1e9 ? measured : 200e9;
@@ -40,26 +40,27 @@ static double memory_bandwidth_of(const struct cuda_device *device) {
 
 static void set_device_space(const struct cuda_device *device, struct target_space *space,
                              struct region *region) {
-    struct target_declared *lines = region_alloc(region, DECLARED_LINES, sizeof *lines);
-    lines[0] = (struct target_declared){"CUDA context", 520ull * MIB, ESTIMATE, PER_PROCESS};
-    lines[1] = (struct target_declared){"cuBLAS handle and loaded kernels", 96ull * MIB, ESTIMATE,
-                                        PER_PROCESS};
+    struct target_declared_use *lines = region_alloc(region, DECLARED_USES_MAX, sizeof *lines);
+    lines[0] = (struct target_declared_use){"CUDA context", 520ull * MIB, ESTIMATE, PER_PROCESS};
+    lines[1] = (struct target_declared_use){"cuBLAS handle and loaded kernels", 96ull * MIB,
+                                            ESTIMATE, PER_PROCESS};
     lines[2] =
-        (struct target_declared){"NCCL channels and proxies", 256ull * MIB, ESTIMATE, PER_SITE};
-    lines[3] = (struct target_declared){"NCCL, further groups", 128ull * MIB, ESTIMATE, PER_GROUP};
+        (struct target_declared_use){"NCCL channels and proxies", 256ull * MIB, ESTIMATE, PER_SITE};
+    lines[3] =
+        (struct target_declared_use){"NCCL, further groups", 128ull * MIB, ESTIMATE, PER_GROUP};
     *space = (struct target_space){device->memory_bytes, "reported by the driver", lines,
-                                   DECLARED_LINES};
+                                   DECLARED_USES_MAX};
 }
 
-/* Half of the host memory may be pinned; the driver rejects much more. */
+/* Half of the host memory may be pinned. The driver rejects requests for much more. */
 static void set_host_spaces(struct target *target, struct region *region) {
     struct machine machine;
     machine_read("", &machine);
-    struct target_declared *lines = region_alloc(region, 2, sizeof *lines);
+    struct target_declared_use *lines = region_alloc(region, 2, sizeof *lines);
     lines[0] =
-        (struct target_declared){"NCCL and copy staging", 64ull * MIB, ESTIMATE, PER_PROCESS};
-    lines[1] = (struct target_declared){"program, driver libraries and operating system",
-                                        2048ull * MIB, ESTIMATE, PER_PROCESS};
+        (struct target_declared_use){"NCCL and copy staging", 64ull * MIB, ESTIMATE, PER_PROCESS};
+    lines[1] = (struct target_declared_use){"program, driver libraries and operating system",
+                                            2048ull * MIB, ESTIMATE, PER_PROCESS};
     uint64_t half = machine.memory_total_bytes / 2;
     target->spaces[SPACE_PINNED] = (struct target_space){half, "half of host memory", &lines[0], 1};
     target->spaces[SPACE_HOST] = (struct target_space){

@@ -10,13 +10,13 @@
 #include <string.h>
 
 enum {
-    FLOPS_TRIES = 200, /* short tries; the best one counts, because other programs run too */
-    MEMORY_TRIES = 12, /* each takes about 50 ms */
-    ARRAY_BYTES_MAX = 128 << 20, /* larger than the last cache of most machines */
+    FLOPS_TRY_COUNT = 200, /* short tries; the best one counts, because other programs run too */
+    MEMORY_TRY_COUNT = 12, /* each takes about 50 ms */
+    ARRAY_BYTES_MAX = 128 << 20, /* larger than the last-level cache of most machines */
     ARRAY_BYTES_MIN = 4 << 20,
     PIECES_PER_THREAD = 4, /* so that one slow thread does not delay the others */
     VECTOR_FLOATS = 4,
-    /* about 20 us; later tries use the best rate so far to choose the number */
+    /* takes about 20 us; later tries derive the number from the best rate so far */
     FIRST_ROUNDS = 4096,
 };
 
@@ -38,7 +38,7 @@ static void run_flops(void *context, int64_t item, int thread) {
     work->sums[item] = work->loop.run(work->rounds);
 }
 
-static double seconds_of(struct pool *pool, pool_task *task, void *context, int64_t items) {
+static double time_task(struct pool *pool, pool_task *task, void *context, int64_t items) {
     int64_t begin = clock_monotonic_ns();
     pool_run(pool, task, context, items);
     return clock_seconds_since(begin);
@@ -47,18 +47,18 @@ static double seconds_of(struct pool *pool, pool_task *task, void *context, int6
 /* Operations per second when the pool's threads run `items` copies of the loop. */
 static double measure_flops(struct pool *pool, struct probe_loop loop, int items) {
     struct flops_work work = {.loop = loop, .rounds = FIRST_ROUNDS};
-    double seconds_per_turn = 1;
-    for (int i = 0; i < FLOPS_TRIES; i++) {
-        double seconds = seconds_of(pool, run_flops, &work, items) / (double)work.rounds;
-        seconds_per_turn = seconds < seconds_per_turn ? seconds : seconds_per_turn;
-        double wanted = (double)FLOPS_TRY_NS * 1e-9 / seconds_per_turn;
+    double seconds_per_round = 1;
+    for (int i = 0; i < FLOPS_TRY_COUNT; i++) {
+        double seconds = time_task(pool, run_flops, &work, items) / (double)work.rounds;
+        seconds_per_round = seconds < seconds_per_round ? seconds : seconds_per_round;
+        double wanted = (double)FLOPS_TRY_NS * 1e-9 / seconds_per_round;
         work.rounds = (int64_t)wanted > FIRST_ROUNDS ? (int64_t)wanted : FIRST_ROUNDS;
     }
-    return loop.operations_per_turn * items / seconds_per_turn;
+    return loop.operations_per_round * items / seconds_per_round;
 }
 
 struct memory_work {
-    vector *a;
+    vector *a; /* destination; b and c are the sources */
     const vector *b, *c;
     int64_t vectors_per_piece;
 };
@@ -85,8 +85,8 @@ static double measure_memory(struct pool *pool, pool_task *task, struct memory_w
                              double bytes) {
     int items = pool->thread_count * PIECES_PER_THREAD;
     double best = 0;
-    for (int i = 0; i < MEMORY_TRIES; i++) {
-        double rate = bytes / seconds_of(pool, task, work, items);
+    for (int i = 0; i < MEMORY_TRY_COUNT; i++) {
+        double rate = bytes / time_task(pool, task, work, items);
         best = rate > best ? rate : best;
     }
     return best;
@@ -131,8 +131,8 @@ enum status probe_measure(int threads, struct probe_result *result, struct fault
     return status;
 }
 
-struct probe_line probe_line_of(const struct target *target, const char *name, enum probe_unit unit,
-                                double promised, double found) {
+struct probe_line probe_make_line(const struct target *target, const char *name,
+                                  enum probe_unit unit, double promised, double found) {
     bool speed = unit == PROBE_FLOPS || unit == PROBE_BANDWIDTH;
     bool assumed = strcmp(target->origin, "detected") == 0;
     bool enough = found >= (speed ? SPEED_TOLERANCE * promised : promised);
@@ -146,22 +146,22 @@ int probe_compare(const struct target *target, const struct probe_result *result
                   struct probe_line lines[static PROBE_LINES]) {
     const struct machine *machine = &result->machine;
     int count = 0;
-    lines[count++] = probe_line_of(target, "memory", PROBE_BYTES,
-                                   (double)target->spaces[SPACE_DEVICE].capacity_bytes,
-                                   (double)machine->memory_total_bytes);
-    lines[count++] = probe_line_of(target, "memory free for the arena", PROBE_BYTES,
-                                   (double)target_available_bytes(target, SPACE_DEVICE),
-                                   (double)machine->memory_available_bytes);
+    lines[count++] = probe_make_line(target, "memory", PROBE_BYTES,
+                                     (double)target->spaces[SPACE_DEVICE].capacity_bytes,
+                                     (double)machine->memory_total_bytes);
+    lines[count++] = probe_make_line(target, "memory free for the arena", PROBE_BYTES,
+                                     (double)target_available_bytes(target, SPACE_DEVICE),
+                                     (double)machine->memory_available_bytes);
     lines[count++] =
-        probe_line_of(target, "threads", PROBE_COUNT, target->threads, machine->cpu_count);
-    lines[count++] =
-        probe_line_of(target, "f32 peak", PROBE_FLOPS, target->f32_flops.value, result->f32_flops);
-    lines[count++] = probe_line_of(target, "bf16 peak", PROBE_FLOPS, target->bf16_flops.value,
-                                   result->bf16_flops);
-    lines[count++] = probe_line_of(target, "memory bandwidth", PROBE_BANDWIDTH,
-                                   target->memory_bandwidth.value, result->memory_bandwidth);
-    lines[count++] = probe_line_of(target, "copy bandwidth", PROBE_BANDWIDTH,
-                                   target->host_link_bandwidth.value, result->copy_bandwidth);
+        probe_make_line(target, "threads", PROBE_COUNT, target->threads, machine->cpu_count);
+    lines[count++] = probe_make_line(target, "f32 peak", PROBE_FLOPS, target->f32_flops.value,
+                                     result->f32_flops);
+    lines[count++] = probe_make_line(target, "bf16 peak", PROBE_FLOPS, target->bf16_flops.value,
+                                     result->bf16_flops);
+    lines[count++] = probe_make_line(target, "memory bandwidth", PROBE_BANDWIDTH,
+                                     target->memory_bandwidth.value, result->memory_bandwidth);
+    lines[count++] = probe_make_line(target, "copy bandwidth", PROBE_BANDWIDTH,
+                                     target->host_link_bandwidth.value, result->copy_bandwidth);
     ASSERT(count == PROBE_LINES);
     int lower = 0;
     for (int i = 0; i < count; i++) {
@@ -177,7 +177,7 @@ static int isa_rank(const char *isa) {
             return i;
         }
     }
-    return -1; /* NEON is another architecture's level: only comparable with itself and scalar */
+    return -1; /* NEON, of another architecture, is comparable only with itself and scalar */
 }
 
 bool probe_isa_lower(const struct target *target, const struct probe_result *result) {

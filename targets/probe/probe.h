@@ -12,11 +12,11 @@
 
 struct probe_result {
     struct machine machine;
-    int threads;             /* used for all figures but the next */
-    double f32_flops_thread; /* one thread, FMA from registers, operations per second */
+    int threads;             /* threads used for all figures except f32_flops_thread */
+    double f32_flops_thread; /* operations per second of one thread, FMA from registers */
     double f32_flops;        /* all threads */
     double bf16_flops;       /* products of bf16 with sums in f32, all threads */
-    double memory_bandwidth; /* of a = b + s c: bytes read and written per second */
+    double memory_bandwidth; /* bytes read and written per second by a = b + s c */
     double copy_bandwidth;   /* bytes copied per second */
 };
 
@@ -29,23 +29,24 @@ MUST_CHECK enum status probe_measure(int threads, struct probe_result *result, s
 enum probe_unit { PROBE_BYTES, PROBE_FLOPS, PROBE_BANDWIDTH, PROBE_COUNT };
 
 enum probe_verdict {
-    PROBE_OK,      /* at least the profile's figure; of a speed, at least nine tenths of it */
-    PROBE_LOWER,   /* less than the profile's figure; of memory that others take, more */
+    PROBE_OK,      /* at least the profile's figure, or nine tenths of it for a speed */
+    PROBE_LOWER,   /* below the profile's figure; for memory used by others, above it */
     PROBE_ASSUMED, /* the profile's figure was itself detected on this machine */
 };
 
 struct probe_line {
     const char *name; /* "memory", "f32 peak" */
     enum probe_unit unit;
-    double promised, found;
+    double profile_value, measured_value;
     enum probe_verdict verdict;
 };
 
 enum { PROBE_LINES = 7, PROBE_GPU_LINES = 11 };
 
-/* probe_line_of: one line of the comparison with its verdict. Of a speed, nine tenths suffice. */
-struct probe_line probe_line_of(const struct target *target, const char *name, enum probe_unit unit,
-                                double promised, double found);
+/* probe_make_line: one line of the comparison with its verdict. For a speed, nine tenths of the
+ * profile's figure suffice. */
+struct probe_line probe_make_line(const struct target *target, const char *name,
+                                  enum probe_unit unit, double promised, double found);
 
 /* probe_compare: compare the profile's figures with the measured ones, one line for each. returns
  * the number of PROBE_LOWER lines */

@@ -7,15 +7,15 @@
 #include <string.h>
 
 enum {
-    TRIES = 8,
-    ARRAY_BYTES_MAX = 256 << 20, /* larger than the last cache */
+    COPY_TRIES = 8,
+    ARRAY_BYTES_MAX = 256 << 20, /* larger than the last-level cache */
     ARRAY_BYTES_MIN = 1 << 20,
 };
 
 /* ---- memory ---- */
 
-static void name_driver(const struct cuda_device *device, const struct nvml *nvml,
-                        struct probe_gpu *result) {
+static void describe_driver(const struct cuda_device *device, const struct nvml *nvml,
+                            struct probe_gpu *result) {
     char version[32] = "";
     if (nvml != NULL) {
         nvml_driver_version(nvml, version);
@@ -38,12 +38,12 @@ enum status probe_gpu_begin(const struct cuda_device *device, struct probe_gpu *
                                  .context_bytes = device->memory_bytes - free_bytes};
     snprintf(result->name, sizeof result->name, "%s", device->name);
     bool has_nvml = nvml_open(&nvml);
-    int64_t own = has_nvml ? nvml_own_bytes(&nvml, device->bus) : -1;
+    int64_t own = has_nvml ? nvml_process_bytes(&nvml, device->bus) : -1;
     if (own > 0) {
         result->context_bytes = (uint64_t)own;
-        result->context_alone = true;
+        result->is_context_exact = true;
     }
-    name_driver(device, has_nvml ? &nvml : NULL, result);
+    describe_driver(device, has_nvml ? &nvml : NULL, result);
     return OK;
 }
 
@@ -74,7 +74,7 @@ static CUresult time_copy(const struct copy_bench *bench, void *to, const void *
 static CUresult best_copy(const struct copy_bench *bench, void *to, const void *from, size_t bytes,
                           double *rate) {
     double best = 0;
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < COPY_TRIES; i++) {
         float ms = 0;
         TRY_CUDA(time_copy(bench, to, from, bytes, &ms));
         double seconds = ms > 0 ? (double)ms * 1e-3 : 1e-9;
@@ -140,42 +140,42 @@ enum status probe_gpu_copies(const struct cuda_device *device, struct probe_gpu 
 
 /* ---- the profile ---- */
 
-static double slower_path(const struct probe_gpu *result) {
+static double slower_copy_rate(const struct probe_gpu *result) {
     return result->host_to_device < result->device_to_host ? result->host_to_device
                                                            : result->device_to_host;
 }
 
-static uint64_t declared_per(const struct target *target, enum target_per per) {
+static uint64_t declared_bytes_per(const struct target *target, enum target_per per) {
     const struct target_space *space = &target->spaces[SPACE_DEVICE];
     uint64_t sum = 0;
-    for (int i = 0; i < space->declared_count; i++) {
+    for (int i = 0; i < space->declared_use_count; i++) {
         sum += space->declared[i].per == per ? space->declared[i].bytes : 0;
     }
     return sum;
 }
 
-/* For memory that others take, less is better. */
-static struct probe_line reserved_line(const struct target *target, const char *name,
+/* For memory used outside the arena, less is better. */
+static struct probe_line make_use_line(const struct target *target, const char *name,
                                        enum target_per per, uint64_t found) {
-    uint64_t promised = declared_per(target, per);
+    uint64_t promised = declared_bytes_per(target, per);
     struct probe_line line =
-        probe_line_of(target, name, PROBE_BYTES, (double)promised, (double)found);
+        probe_make_line(target, name, PROBE_BYTES, (double)promised, (double)found);
     if (line.verdict != PROBE_ASSUMED) {
         line.verdict = found <= promised ? PROBE_OK : PROBE_LOWER;
     }
     return line;
 }
 
-static int add_reserved(const struct target *target, const struct probe_gpu *result,
-                        struct probe_line *lines) {
+static int add_use_lines(const struct target *target, const struct probe_gpu *result,
+                         struct probe_line *lines) {
     lines[0] =
-        reserved_line(target, "used outside the arena", PER_PROCESS,
+        make_use_line(target, "used outside the arena", PER_PROCESS,
                       result->context_bytes + result->kernels_bytes + result->products_bytes);
     if (result->nccl.ranks == 0) {
         return 1;
     }
-    lines[1] = reserved_line(target, "used by NCCL", PER_SITE, result->nccl.bytes);
-    lines[2] = reserved_line(target, "by each further group", PER_GROUP, result->nccl.group_bytes);
+    lines[1] = make_use_line(target, "used by NCCL", PER_SITE, result->nccl.bytes);
+    lines[2] = make_use_line(target, "by each further group", PER_GROUP, result->nccl.group_bytes);
     return 3;
 }
 
@@ -184,7 +184,7 @@ int probe_gpu_compare(const struct target *target, const struct probe_gpu *resul
     const struct {
         const char *name;
         enum probe_unit unit;
-        double promised, found;
+        double profile_value, measured_value;
     } rows[] = {
         {"memory", PROBE_BYTES, (double)target->spaces[SPACE_DEVICE].capacity_bytes,
          (double)result->memory_total_bytes},
@@ -206,12 +206,12 @@ int probe_gpu_compare(const struct target *target, const struct probe_gpu *resul
     };
     int count = 0;
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        if (rows[i].found > 0) {
-            lines[count++] =
-                probe_line_of(target, rows[i].name, rows[i].unit, rows[i].promised, rows[i].found);
+        if (rows[i].measured_value > 0) {
+            lines[count++] = probe_make_line(target, rows[i].name, rows[i].unit,
+                                             rows[i].profile_value, rows[i].measured_value);
         }
     }
-    count += add_reserved(target, result, &lines[count]);
+    count += add_use_lines(target, result, &lines[count]);
     *lower = 0;
     for (int i = 0; i < count; i++) {
         *lower += lines[i].verdict == PROBE_LOWER;
@@ -220,8 +220,8 @@ int probe_gpu_compare(const struct target *target, const struct probe_gpu *resul
 }
 
 /* Declared uses that were not measured keep their bytes and give the reason as their source. */
-static void set_nccl(const struct probe_gpu *result, const char *measured,
-                     struct target_declared *line, struct region *region) {
+static void set_nccl_use(const struct probe_gpu *result, const char *measured,
+                         struct target_declared_use *line, struct region *region) {
     char source[2 * PROBE_LIBRARY_BYTES + 64];
     bool done = result->nccl.ranks > 0;
     snprintf(source, sizeof source, done ? "%s: %s" : "estimate, not measured by skep probe: %s%s",
@@ -232,11 +232,11 @@ static void set_nccl(const struct probe_gpu *result, const char *measured,
     }
 }
 
-static void set_declared(const struct probe_gpu *result, const char *measured,
-                         struct target *target, struct region *region) {
+static void set_declared_uses(const struct probe_gpu *result, const char *measured,
+                              struct target *target, struct region *region) {
     struct target_space *space = &target->spaces[SPACE_DEVICE];
-    size_t count = (size_t)space->declared_count;
-    struct target_declared *lines = region_alloc(region, count, sizeof *lines);
+    size_t count = (size_t)space->declared_use_count;
+    struct target_declared_use *lines = region_alloc(region, count, sizeof *lines);
     char shared[224];
     snprintf(shared, sizeof shared, "%s, including other programs' memory", measured);
     for (size_t i = 0; i < count; i++) {
@@ -245,12 +245,13 @@ static void set_declared(const struct probe_gpu *result, const char *measured,
         bool loaded = strncmp(lines[i].name, "cuBLAS", 6) == 0;
         if (context) {
             lines[i].bytes = result->context_bytes;
-            lines[i].source = result->context_alone ? measured : region_copy_text(region, shared);
+            lines[i].source =
+                result->is_context_exact ? measured : region_copy_text(region, shared);
         } else if (loaded && result->kernels_bytes + result->products_bytes > 0) {
             lines[i].bytes = result->kernels_bytes + result->products_bytes;
             lines[i].source = measured;
         } else if (lines[i].per != PER_PROCESS) {
-            set_nccl(result, measured, &lines[i], region);
+            set_nccl_use(result, measured, &lines[i], region);
         }
     }
     space->declared = lines;
@@ -259,13 +260,13 @@ static void set_declared(const struct probe_gpu *result, const char *measured,
 }
 
 /* A profile cannot state a lower rate, and no GPU has one. */
-static const double RATE_LEAST = 1e6;
+static const double RATE_MIN = 1e6;
 
 /* A profile states a rate and an efficiency. They are set so that their product is the measured
  * rate. */
 static void set_figure(double measured, double share, const char *source,
                        struct target_figure *figure) {
-    if (measured >= RATE_LEAST) {
+    if (measured >= RATE_MIN) {
         *figure = (struct target_figure){measured / share, source};
     }
 }
@@ -275,19 +276,19 @@ const struct target *probe_gpu_target(const struct probe_gpu *result, const char
     char source[192];
     struct target *target = region_alloc(region, 1, sizeof *target);
     const struct target *detected = target_detect_cuda(region);
-    ASSERT(detected != NULL); /* it was measured before */
+    ASSERT(detected != NULL); /* the caller has measured this GPU */
     *target = *detected;
     snprintf(source, sizeof source, "measured by skep probe on %s, driver %s", result->name,
              result->driver);
     const char *measured = region_copy_text(region, source);
     target->name = region_copy_text(region, name);
     target->origin = "measured";
-    set_declared(result, measured, target, region);
+    set_declared_uses(result, measured, target, region);
     set_figure(result->f32_flops, target->matmul_efficiency.value, measured, &target->f32_flops);
     set_figure(result->bf16_flops, target->matmul_efficiency.value, measured, &target->bf16_flops);
     set_figure(result->memory_bandwidth, target->memory_efficiency.value, measured,
                &target->memory_bandwidth);
-    set_figure(slower_path(result), target->link_efficiency.value, measured,
+    set_figure(slower_copy_rate(result), target->link_efficiency.value, measured,
                &target->host_link_bandwidth);
     return target;
 }

@@ -8,11 +8,11 @@
 
 enum { PROBE_LIBRARY_BYTES = 192 };
 
-/* What NCCL takes of the memory of each GPU of a site. */
+/* The memory that NCCL uses on each GPU of a site. */
 struct probe_nccl_result {
-    int ranks, devices;   /* of the measurement; ranks 0: not measured */
-    uint64_t bytes;       /* with its first group of ranks */
-    uint64_t group_bytes; /* more with each further group of the same ranks */
+    int ranks, devices;   /* used in the measurement; ranks 0: not measured */
+    uint64_t bytes;       /* memory with the first group of ranks */
+    uint64_t group_bytes; /* additional memory for each further group of the same ranks */
     /* "NCCL 2.28.9 between 2 ranks on 2 GPUs"; or why it was not measured */
     char library[PROBE_LIBRARY_BYTES];
 };
@@ -23,19 +23,19 @@ struct probe_gpu {
     char driver[48]; /* "580.65.06 (CUDA 13.0)" */
     int compute_major, compute_minor, multiprocessor_count;
     uint64_t memory_total_bytes;
-    uint64_t memory_free_bytes; /* while this process has its context and nothing else there */
+    uint64_t memory_free_bytes; /* with only the context of this process on the device */
     uint64_t context_bytes;
-    bool context_alone;      /* NVML reported our share; else other processes' memory is included */
-    uint64_t kernels_bytes;  /* all kernels of this program, loaded */
-    uint64_t products_bytes; /* the library of matrix products, without its workspace */
+    bool is_context_exact;   /* context_bytes excludes memory of other processes */
+    uint64_t kernels_bytes;  /* memory of all loaded kernels of this program */
+    uint64_t products_bytes; /* memory of the matrix product library, without workspace */
     char products[PROBE_LIBRARY_BYTES]; /* "cuBLASLt 13.0.2"; or why there is none */
     struct probe_nccl_result nccl;
-    double f32_flops, bf16_flops;          /* of large products: the library's, else our own */
-    double own_f32_flops, own_bf16_flops;  /* by our own kernels */
-    double memory_bandwidth;               /* of a copy: bytes read and written per second */
-    double host_to_device, device_to_host; /* pinned memory, bytes per second */
+    double f32_flops, bf16_flops; /* large matrix products, by a library or else by our kernels */
+    double own_f32_flops, own_bf16_flops;  /* large matrix products by our own kernels */
+    double memory_bandwidth;               /* bytes read and written per second by a copy */
+    double host_to_device, device_to_host; /* copies of pinned memory, bytes per second */
     bool has_health;                       /* NVML reported `health` */
-    struct nvml_health health;             /* after everything was measured */
+    struct nvml_health health;             /* read after all measurements */
 };
 
 /* probe_gpu_begin: fill in the device's properties and the memory that its context takes. `device`

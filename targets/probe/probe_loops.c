@@ -11,7 +11,8 @@
 #endif
 
 /* Twelve accumulators cover a latency of 4 to 6 clocks on two units, and leave registers for the
- * two factors even with only sixteen. The values stay near one for any number of rounds. */
+ * two factors even where there are only sixteen. The values stay near one for any number of
+ * rounds. */
 enum { ACCUMULATORS = 12, SCALAR_ACCUMULATORS = 8 };
 
 static const float FACTOR = 0.999999f;

@@ -96,7 +96,7 @@ static void a_second_run_gives_the_same_bits(void **state) {
 static uint64_t held_bytes(void) {
     struct nvml nvml;
     uint64_t left;
-    int64_t own = nvml_open(&nvml) ? nvml_own_bytes(&nvml, device->bus) : -1;
+    int64_t own = nvml_open(&nvml) ? nvml_process_bytes(&nvml, device->bus) : -1;
     assert_int_equal(cuda_device_free(device, &left, &fault), OK);
     return own > 0 ? (uint64_t)own : device->memory_bytes - left;
 }
@@ -104,8 +104,8 @@ static uint64_t held_bytes(void) {
 static uint64_t declared_without_context(const struct target *target) {
     const struct target_space *space = &target->spaces[SPACE_DEVICE];
     uint64_t sum = 0;
-    for (int i = 0; i < space->declared_count; i++) {
-        const struct target_declared *line = &space->declared[i];
+    for (int i = 0; i < space->declared_use_count; i++) {
+        const struct target_declared_use *line = &space->declared[i];
         bool other = strcmp(line->name, "CUDA context") == 0 || line->per != PER_PROCESS;
         sum += other ? 0 : line->bytes;
     }

@@ -221,7 +221,7 @@ static void a_weaker_device_than_promised_is_refused(void **state) {
     struct port port;
     open_driver(&(struct emulated_options){.compute_capability = 80});
     assert_int_equal(port_init(&port, &TARGET, &fault), STATUS_INPUT);
-    assert_string_equal(fault.reason, "has compute capability 8.0, the profile promises 8.6");
+    assert_string_equal(fault.reason, "has compute capability 8.0, but the profile requires 8.6");
     close_driver();
     open_driver(&(struct emulated_options){.compute_capability = 120});
     assert_int_equal(port_init(&port, &TARGET, &fault), OK);

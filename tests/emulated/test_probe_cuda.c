@@ -71,8 +71,8 @@ static void measure(struct probed *probed) {
     assert_int_equal(probe_gpu_run("box", NULL, &region, probed, &fault), OK);
 }
 
-static const struct target_declared *declared(const struct target *target, const char *name) {
-    for (int i = 0; i < target->spaces[SPACE_DEVICE].declared_count; i++) {
+static const struct target_declared_use *declared(const struct target *target, const char *name) {
+    for (int i = 0; i < target->spaces[SPACE_DEVICE].declared_use_count; i++) {
         if (strcmp(target->spaces[SPACE_DEVICE].declared[i].name, name) == 0) {
             return &target->spaces[SPACE_DEVICE].declared[i];
         }
@@ -133,9 +133,9 @@ static struct probe_gpu exactly_enough(void) {
                               .device_to_host = 0.9 * 0.5 * 20};
 }
 
-static const struct target_declared LINES[] = {{"CUDA context", 250, "x", PER_PROCESS},
-                                               {"cuBLAS handle", 50, "x", PER_PROCESS},
-                                               {"NCCL", 100, "x", PER_SITE}};
+static const struct target_declared_use LINES[] = {{"CUDA context", 250, "x", PER_PROCESS},
+                                                   {"cuBLAS handle", 50, "x", PER_PROCESS},
+                                                   {"NCCL", 100, "x", PER_SITE}};
 
 static struct target promises(void) {
     struct target target = {.name = "t",

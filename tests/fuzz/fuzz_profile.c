@@ -16,8 +16,8 @@ static void check_accepted(const struct target *target, struct region *region) {
     struct fault fault;
     uint64_t declared = 0;
     ASSERT(target->threads >= 1 && (target->align_bytes & (target->align_bytes - 1)) == 0);
-    for (int i = 0; i < target->spaces[SPACE_DEVICE].declared_count; i++) {
-        declared += target->spaces[SPACE_DEVICE].declared_seats[i].bytes;
+    for (int i = 0; i < target->spaces[SPACE_DEVICE].declared_use_count; i++) {
+        declared += target->spaces[SPACE_DEVICE].declared[i].bytes;
     }
     ASSERT(declared < target->spaces[SPACE_DEVICE].capacity_bytes);
     profile_write(target, &text);

@@ -57,7 +57,7 @@ static void add_space(struct json_writer *json, const struct session *session, e
     json_add_text(json, "name", space_name(space));
     json_add_u64(json, "capacity_bytes", of->capacity_bytes);
     json_begin_array(json, "declared");
-    for (int i = 0; i < of->declared_count; i++) {
+    for (int i = 0; i < of->declared_use_count; i++) {
         add_named_bytes(json, of->declared[i].name, of->declared[i].bytes);
     }
     json_end(json);

@@ -132,10 +132,10 @@ static void read_applies_the_tightest_limit_of_each_tree(void **state) {
                                              : machine.cpu_count == TREES[i].cpus;
         if (machine.memory_total_bytes != TREES[i].total ||
             machine.memory_available_bytes != TREES[i].available ||
-            machine.memory_limited != TREES[i].limited || !cpus_right) {
+            machine.is_memory_limited != TREES[i].limited || !cpus_right) {
             fail_msg("%s: total %llu, available %llu, limited %d, cpus %d", TREES[i].name,
                      (unsigned long long)machine.memory_total_bytes,
-                     (unsigned long long)machine.memory_available_bytes, machine.memory_limited,
+                     (unsigned long long)machine.memory_available_bytes, machine.is_memory_limited,
                      machine.cpu_count);
         }
         assert_int_equal(remove_root(NULL), 0);
@@ -170,7 +170,7 @@ static void read_sees_this_machine(void **state) {
     machine_read("", &machine);
     uint64_t physical = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     assert_true(machine.memory_total_bytes > 0 && machine.memory_total_bytes <= physical);
-    assert_true(machine.memory_limited || machine.memory_total_bytes == physical);
+    assert_true(machine.is_memory_limited || machine.memory_total_bytes == physical);
     assert_true(machine.memory_available_bytes <= machine.memory_total_bytes);
     assert_true(machine.cpu_count <= sysconf(_SC_NPROCESSORS_CONF));
 }

@@ -87,12 +87,12 @@ static void health_is_what_the_library_says(void **state) {
     assert_int_equal(health.temperature_c, 71);
     assert_int_equal(health.power_w, 123);
     assert_int_equal(health.ecc_errors, -1);
-    assert_true(health.slowed);
-    assert_string_equal(health.slowed_by, "power limit, heat");
+    assert_true(health.is_throttled);
+    assert_string_equal(health.throttle_reasons, "power limit, heat");
     throttle_bits = 0x1; /* idle */
     assert_true(nvml_read(&NVML, BUS, &health));
-    assert_false(health.slowed);
-    assert_string_equal(health.slowed_by, "");
+    assert_false(health.is_throttled);
+    assert_string_equal(health.throttle_reasons, "");
 }
 
 static void what_is_not_known_is_left_out(void **state) {
@@ -105,7 +105,7 @@ static void what_is_not_known_is_left_out(void **state) {
     assert_int_equal(health.memory_total_bytes, -1);
     assert_int_equal(health.temperature_c, -1);
     assert_int_equal(health.power_w, -1);
-    assert_false(health.slowed);
+    assert_false(health.is_throttled);
     assert_false(nvml_read(&bare, "0000:18:00.0", &health));
     nvml_largest_processes(&bare, BUS, 3, &text);
     assert_string_equal(list, "");
@@ -128,9 +128,9 @@ static void the_largest_processes_are_named_once_and_without_us(void **state) {
 static void our_own_share_is_told_where_it_is_seen(void **state) {
     (void)state;
     const struct nvml bare = {.device_by_bus = find};
-    assert_int_equal(nvml_own_bytes(&NVML, BUS), 9ll << 30);
-    assert_int_equal(nvml_own_bytes(&NVML, "0000:18:00.0"), -1);
-    assert_int_equal(nvml_own_bytes(&bare, BUS), -1);
+    assert_int_equal(nvml_process_bytes(&NVML, BUS), 9ll << 30);
+    assert_int_equal(nvml_process_bytes(&NVML, "0000:18:00.0"), -1);
+    assert_int_equal(nvml_process_bytes(&bare, BUS), -1);
 }
 
 static void a_machine_without_the_library_has_no_health(void **state) {

@@ -183,7 +183,7 @@ static void what_is_left_out_has_no_pages(void **state) {
         void *address = NULL;
         int fd = -1;
         assert_int_equal(port_init(&port, &TARGET, &fault), OK);
-        port_exclude(&port, SPACE_DEVICE, HOLES, count);
+        port_set_holes(&port, SPACE_DEVICE, HOLES, count);
         assert_int_equal(port_reserve_shared(&port, SPACE_DEVICE, BYTES, &address, &fd, &fault),
                          OK);
         assert_int_equal(mincore(address, BYTES, present), 0);

@@ -25,7 +25,7 @@ static struct target promises(void) {
                             .memory_bandwidth = {50, "x"},
                             .host_link_bandwidth = {20, "x"},
                             .isa = "avx2"};
-    static const struct target_declared SYSTEM = {"system", 300, "x", PER_PROCESS};
+    static const struct target_declared_use SYSTEM = {"system", 300, "x", PER_PROCESS};
     target.spaces[SPACE_DEVICE] = (struct target_space){1000, "x", &SYSTEM, 1};
     return target;
 }
@@ -58,7 +58,7 @@ static void compare_accepts_full_memory_and_nine_tenths_of_a_speed(void **state)
     struct probe_result result = exactly_enough();
     struct probe_line lines[PROBE_LINES];
     assert_int_equal(probe_compare(&target, &result, lines), 0);
-    assert_true(line_named(lines, "memory free for the arena")->promised == 700.0);
+    assert_true(line_named(lines, "memory free for the arena")->profile_value == 700.0);
     assert_false(probe_isa_lower(&target, &result));
 }
 
@@ -135,7 +135,7 @@ static void loops_converge_to_the_fixed_point_of_their_factors(void **state) {
     float native = probe_loop_f32(machine.isa).run(100000);
     double accumulators = strcmp(machine.isa, "scalar") == 0 ? 8 : 12;
     assert_true(fabs((double)native - accumulators) < 0.3);
-    assert_true(probe_loop_f32("scalar").operations_per_turn == 16.0);
+    assert_true(probe_loop_f32("scalar").operations_per_round == 16.0);
 }
 
 static void measured_profile_is_read_back_with_the_same_figures(void **state) {

@@ -62,7 +62,7 @@ static void read_fills_every_field_from_its_key(void **state) {
     assert_int_equal(target.spaces[SPACE_DEVICE].capacity_bytes, 10737418240);
     assert_int_equal(target.spaces[SPACE_PINNED].capacity_bytes, 1073741824);
     assert_int_equal(target.spaces[SPACE_HOST].capacity_bytes, 2147483648);
-    assert_int_equal(target.spaces[SPACE_DEVICE].declared_count, 2);
+    assert_int_equal(target.spaces[SPACE_DEVICE].declared_use_count, 2);
     assert_string_equal(target.spaces[SPACE_DEVICE].declared[0].name, "context");
     assert_int_equal(target.spaces[SPACE_DEVICE].declared[0].bytes, 314572800);
     assert_string_equal(target.spaces[SPACE_DEVICE].declared[1].source, "guess");
@@ -109,8 +109,8 @@ static void read_refuses_a_broken_profile_where_and_why(void **state) {
         {"capacity: 10 GiB", "capacity: 0", "b.yaml:9:5", "must not be 0", ""},
         {"    capacity: 10 GiB\n", "", "b.yaml:8:3", "memory.device.capacity is missing", ""},
         {"    source: sheet\n", "", "b.yaml:8:3", "memory.device.source is missing", ""},
-        {"bytes: 300 MiB", "bytes: 10 GiB", "b.yaml:12:9", "leaves nothing", ""},
-        {"bytes: 1 GiB", "bytes: 9.8 GiB", "b.yaml:13:9", "leaves nothing", ""},
+        {"bytes: 300 MiB", "bytes: 10 GiB", "b.yaml:12:9", "leaves no memory", ""},
+        {"bytes: 1 GiB", "bytes: 9.8 GiB", "b.yaml:13:9", "leaves no memory", ""},
         {"bytes: 300 MiB", "bytes: -1", "b.yaml:12:25", "not a size", ""},
         {"bytes: 300 MiB, source: seen", "bytes: 300 MiB", "b.yaml:12:9", "source is missing", ""},
         {"bytes: 300 MiB", "byts: 300 MiB", "b.yaml:12:25", "declared[0].byts is not",
@@ -161,8 +161,8 @@ static void read_refuses_a_broken_profile_where_and_why(void **state) {
 static void assert_same_space(const struct target_space *a, const struct target_space *b) {
     assert_int_equal(a->capacity_bytes, b->capacity_bytes);
     assert_string_equal(a->capacity_source, b->capacity_source);
-    assert_int_equal(a->declared_count, b->declared_count);
-    for (int i = 0; i < a->declared_count; i++) {
+    assert_int_equal(a->declared_use_count, b->declared_use_count);
+    for (int i = 0; i < a->declared_use_count; i++) {
         assert_string_equal(a->declared[i].name, b->declared[i].name);
         assert_int_equal(a->declared[i].bytes, b->declared[i].bytes);
         assert_string_equal(a->declared[i].source, b->declared[i].source);

@@ -39,7 +39,7 @@ static void every_shipped_profile_opens_and_is_plausible(void **state) {
         bool cuda = target->kind == TARGET_CUDA;
         bool plausible = strcmp(target->name, EMBEDDED_PROFILES[i].name) == 0 &&
                          target->align_bytes >= ARENA_ALIGN_BYTES &&
-                         device->capacity_bytes > 1u << 30 && device->declared_count > 0 &&
+                         device->capacity_bytes > 1u << 30 && device->declared_use_count > 0 &&
                          target_declared_bytes(target, SPACE_DEVICE) < device->capacity_bytes / 2 &&
                          target->bf16_flops.value >= target->f32_flops.value &&
                          target->bf16_flops.value <= 20 * target->f32_flops.value &&
@@ -88,8 +88,8 @@ static void detect_agrees_with_the_machine(void **state) {
 
 static void short_of_sums_the_spaces_of_a_unified_target(void **state) {
     (void)state;
-    static const struct target_declared LINES[] = {{"a", 10, "x", PER_PROCESS},
-                                                   {"b", 20, "x", PER_PROCESS}};
+    static const struct target_declared_use LINES[] = {{"a", 10, "x", PER_PROCESS},
+                                                       {"b", 20, "x", PER_PROCESS}};
     struct target target = {.unified = true};
     target.spaces[SPACE_DEVICE] = (struct target_space){100, "x", LINES, 2};
     enum space space = SPACE_COUNT;
@@ -107,8 +107,8 @@ static void short_of_sums_the_spaces_of_a_unified_target(void **state) {
 
 static void a_declared_line_more_leaves_as_much_less_room(void **state) {
     (void)state;
-    static const struct target_declared LINES[] = {{"a", 10, "x", PER_PROCESS}};
-    static const struct target_declared MORE = {"messages", 30, "x", PER_PROCESS};
+    static const struct target_declared_use LINES[] = {{"a", 10, "x", PER_PROCESS}};
+    static const struct target_declared_use MORE = {"messages", 30, "x", PER_PROCESS};
     struct target target = {.unified = true};
     target.spaces[SPACE_DEVICE] = (struct target_space){100, "x", LINES, 1};
     const struct target *with = target_with_declared(&target, SPACE_HOST, &MORE, &region);
@@ -124,7 +124,7 @@ static void a_declared_line_more_leaves_as_much_less_room(void **state) {
 
 static void lines_of_groups_are_there_as_often_as_they_count(void **state) {
     (void)state;
-    static const struct target_declared LINES[] = {
+    static const struct target_declared_use LINES[] = {
         {"always", 1, "x", PER_PROCESS}, {"first", 10, "x", PER_SITE}, {"more", 7, "x", PER_GROUP}};
     static const struct {
         int groups, lines;
@@ -134,7 +134,7 @@ static void lines_of_groups_are_there_as_often_as_they_count(void **state) {
     target.spaces[SPACE_DEVICE] = (struct target_space){100, "x", LINES, 3};
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         const struct target *of = target_with_groups(&target, CASES[i].groups, &region);
-        assert_int_equal(of->spaces[SPACE_DEVICE].declared_count, CASES[i].lines);
+        assert_int_equal(of->spaces[SPACE_DEVICE].declared_use_count, CASES[i].lines);
         assert_int_equal(target_declared_bytes(of, SPACE_DEVICE), CASES[i].bytes);
         const struct target *again = target_with_groups(of, 0, &region);
         assert_int_equal(target_declared_bytes(again, SPACE_DEVICE), CASES[i].bytes);

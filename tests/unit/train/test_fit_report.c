@@ -115,7 +115,7 @@ static void a_site_takes_what_rank_0_keeps_once(void **state) {
         const struct fit_space *space = &report->spaces[0];
         /* ZeroMQ's line, of the last one declared, is rank 0's too */
         const struct target_space *of = &session.target->spaces[SPACE_DEVICE];
-        uint64_t zeromq = of->declared[of->declared_count - 1].bytes;
+        uint64_t zeromq = of->declared[of->declared_use_count - 1].bytes;
         uint64_t once = space->swarm_bytes + zeromq;
         uint64_t each = space->capacity_bytes - once;
         uint64_t together = each * (uint64_t)ranks + once;

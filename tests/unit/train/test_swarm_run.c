@@ -250,7 +250,7 @@ static void a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps(void **s
     struct replica replica = {.shape = terms.shape};
     const struct member_loop_options loop = swarm_loop_options(&terms, &replica);
     const struct target_space *device = &session->target->spaces[SPACE_DEVICE];
-    const struct target_declared *last = &device->declared[device->declared_count - 1];
+    const struct target_declared_use *last = &device->declared[device->declared_use_count - 1];
     uint64_t kept = 0;
     uint64_t planned = 0;
     expect_ok(session_compile(session, PURPOSE_TRAIN, &fault));
