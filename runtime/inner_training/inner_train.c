@@ -82,8 +82,8 @@ static enum status record_step(struct member_run *member, const struct step_resu
     position->loss_tokens += result->tokens;
     snprintf(step, sizeof step, "step %lld of round %u", (long long)position->inner_steps,
              position->round + 1);
-    return trainer_note_step(&member->trainer, result->skipped, step, member->swarm.manifest.name,
-                             "ask the swarm's operator for a lower optimizer.lr", fault);
+    return trainer_record_step(&member->trainer, result->skipped, step, member->swarm.manifest.name,
+                               "ask the swarm's operator for a lower optimizer.lr", fault);
 }
 
 /* Executes the step at *position. Sets *continues to false when no samples or no time was left. */

@@ -67,9 +67,9 @@ static enum status handle_data_failure(struct training *training, enum status st
 static enum status record_step(struct training *training, bool skipped, struct fault *fault) {
     char step[NAME_BYTES];
     snprintf(step, sizeof step, "step %lld", (long long)training->step);
-    enum status status =
-        trainer_note_step(&training->trainer, skipped, step, step,
-                          "lower optimizer.lr and start with --fresh, or check data.train", fault);
+    enum status status = trainer_record_step(
+        &training->trainer, skipped, step, step,
+        "lower optimizer.lr and start with --fresh, or check data.train", fault);
     /* All ranks have the same status, because they have counted the same steps. */
     return status == OK ? OK : session_agree(&training->trainer.session, status, fault);
 }

@@ -12,8 +12,8 @@
 
 enum { LINE_BYTES = 512 };
 
-static const int64_t TERMINAL_NS = 100 * NS_PER_MS; /* a person cannot read more often */
-static const int64_t PLAIN_NS = 10 * NS_PER_SECOND; /* cli.md: at most every 10 s */
+static const int64_t TERMINAL_NS = 100 * NS_PER_MS; /* a person cannot read faster updates */
+static const int64_t PLAIN_NS = 10 * NS_PER_SECOND; /* at most one line every 10 s (cli.md) */
 static const double SMOOTHING = 0.1;
 
 void progress_init(struct progress *progress, const struct session *session) {

@@ -1,5 +1,5 @@
-/* progress: the lines about a running run on standard error: on a terminal one line that is updated
- * in place, elsewhere a plain line every 10 s. Never allocates. */
+/* progress: writes the progress of a run to standard error: on a terminal one line that is updated
+ * in place, otherwise a plain line every 10 s. Never allocates. */
 #ifndef SKEP_TRAIN_PROGRESS_H
 #define SKEP_TRAIN_PROGRESS_H
 
@@ -7,11 +7,11 @@
 
 struct progress {
     bool terminal, colour, quiet;
-    int64_t shown_ns;    /* when a line was last written */
-    double smooth_s;     /* seconds of a step, smoothed */
-    double flops;        /* of a step */
-    double peak_flops;   /* of the target, per second */
-    uint64_t plan_bytes; /* of the arenas */
+    int64_t shown_ns;    /* time at which a line was last written */
+    double smooth_s;     /* smoothed seconds per step */
+    double flops;        /* operations of a step */
+    double peak_flops;   /* peak of the target per second */
+    uint64_t plan_bytes; /* size of the arenas */
 };
 
 void progress_init(struct progress *progress, const struct session *session);
@@ -21,11 +21,11 @@ struct progress_at {
     int64_t step, until, steps;
 };
 
-/* progress_step: after a step that took `seconds`. The time left is the time to at->until. */
+/* progress_step: shows a step that took `seconds`. The remaining time is the time to at->until. */
 void progress_step(struct progress *progress, const struct progress_at *at,
                    const struct step_result *result, double seconds);
 
-/* progress_line: a line that stays, such as for an evaluation or a snapshot. */
+/* progress_line: writes a permanent line, for example about an evaluation or a snapshot. */
 void progress_line(struct progress *progress, const char *format, ...) PRINTF_LIKE(2, 3);
 
 #endif

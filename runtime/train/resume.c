@@ -11,7 +11,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { SAME_SECOND_MAX = 100 }; /* runs set aside within one second */
+enum { SAME_SECOND_MAX = 100 }; /* maximum number of runs that are renamed within one second */
 enum { SHOWN_BYTES = 200 };
 
 enum status resume_lock(const struct settings *settings, int *fd, struct fault *fault) {
@@ -27,8 +27,8 @@ enum status resume_lock(const struct settings *settings, int *fd, struct fault *
         ssize_t got = pread(opened, holder, sizeof holder - 1, 0);
         (void)got;
         close(opened);
-        return fault_set(fault, STATUS_INPUT, settings->stem, "wait for it or stop it",
-                         "another run is using this folder, process %s", holder);
+        return fault_set(fault, STATUS_INPUT, settings->stem, "wait for that run or stop it",
+                         "another run is using this folder (process %s)", holder);
     }
     int length = snprintf(holder, sizeof holder, "%d", (int)getpid());
     enum status status = ftruncate(opened, 0) == 0
@@ -57,7 +57,8 @@ enum status resume_set_aside(const struct settings *settings, struct fault *faul
     return OK;
 }
 
-/* A key's value in lines of "name: value"; not NUL-terminated, NULL when there is no such line. */
+/* The value of a key in lines of "name: value". It is not NUL-terminated, and NULL if the key is
+ * missing. */
 struct line_value {
     const char *text;
     size_t length;
@@ -86,7 +87,7 @@ static enum status log_new_length(const struct settings *settings, const struct 
                                   struct line_value old_steps, struct fault *fault) {
     if (settings->steps < snapshot->step) {
         return fault_set(fault, STATUS_INPUT, snapshot->path,
-                         "raise steps, or start anew with --fresh",
+                         "raise steps, or start a new run with --fresh",
                          "steps is %lld now, the snapshot is of step %lld",
                          (long long)settings->steps, (long long)snapshot->step);
     }
@@ -118,9 +119,9 @@ enum status resume_check(const struct settings *settings, const struct snapshot 
             continue;
         }
         return fault_set(fault, STATUS_INPUT, snapshot->path,
-                         "put the old value back, or start anew with --fresh",
-                         "%s is %.*s now, the snapshot's run had %.*s", key->name, shown(new_value),
-                         new_value.text, shown(old_value), old_value.text);
+                         "restore the old value, or start a new run with --fresh",
+                         "%s is now %.*s, but %.*s in the run of the snapshot", key->name,
+                         shown(new_value), new_value.text, shown(old_value), old_value.text);
     }
     return OK;
 }

@@ -14,9 +14,9 @@ MUST_CHECK enum status resume_lock(const struct settings *settings, int *fd, str
  * FOLDER.before-TIME-2 and so on if that exists too. */
 MUST_CHECK enum status resume_set_aside(const struct settings *settings, struct fault *fault);
 
-/* resume_check: tests that every shared key of the snapshot's run equals this run's. `steps` may
+/* resume_check: checks that every shared key of the snapshot's run equals this run's. `steps` may
  * differ if the snapshot has not passed it; the log then has both values.
- * errors  STATUS_INPUT naming the first that differs, with both values */
+ * errors  STATUS_INPUT with the first key that differs and both values */
 MUST_CHECK enum status resume_check(const struct settings *settings,
                                     const struct snapshot *snapshot, struct region *region,
                                     struct fault *fault);

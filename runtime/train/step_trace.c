@@ -38,7 +38,7 @@ enum status step_trace_plan(struct session *session, struct step_trace *trace,
     }
     if (session->bound.device != NULL) {
         return fault_set(fault, STATUS_INPUT, settings_location(settings, "trace"),
-                         "leave trace out, or take a cpu target",
+                         "remove the key trace, or use a CPU target",
                          "a device runs each segment as a whole; only a CPU's instructions are "
                          "traced one by one");
     }
@@ -46,7 +46,7 @@ enum status step_trace_plan(struct session *session, struct step_trace *trace,
     int64_t last;
     if (!parse_steps(settings->trace_steps, &first, &last)) {
         return fault_set(fault, STATUS_INPUT, settings_location(settings, "trace_steps"),
-                         "write trace_steps: 3:5, the first and the last step",
+                         "set trace_steps to the first and the last step, for example 3:5",
                          "trace_steps is \"%.80s\", not FIRST:LAST of at most %d steps",
                          settings->trace_steps, STEPS_MAX);
     }

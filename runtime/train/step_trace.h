@@ -6,8 +6,8 @@
 #include "runtime/session/session.h"
 
 struct step_trace {
-    int64_t first, last; /* steps, counted from 1; none when last is 0 */
-    bool begun;          /* at least one of them was recorded */
+    int64_t first, last; /* steps to record, counted from 1; none when last is 0 */
+    bool begun;          /* at least one step was recorded */
     struct trace trace;
     struct trace_overlap *overlaps; /* [ranks] */
 };
@@ -19,13 +19,14 @@ struct step_trace {
 MUST_CHECK enum status step_trace_plan(struct session *session, struct step_trace *trace,
                                        struct fault *fault);
 
-/* step_trace_before: starts recording if step `step`, counted from 1, is one of them. */
+/* step_trace_before: starts recording if step `step`, counted from 1, is one of the steps to
+ * record. */
 void step_trace_before(struct session *session, struct step_trace *trace, int64_t step);
 
 /* step_trace_after: called on every rank after each step; `ends` means that no step follows. After
  * the last recorded step the ranks append their recordings to the file in turn, and rank 0 logs how
- * much of the communication compute has hidden, and how long each rank waited. A file that cannot
- * be written is logged and ends no run. Never allocates. */
+ * much communication time overlapped with compute, and how long each rank waited. A failed write is
+ * logged and does not end the run. Never allocates. */
 void step_trace_after(struct session *session, struct step_trace *trace, int64_t step, bool ends);
 
 #endif

@@ -12,18 +12,18 @@
 
 struct training {
     struct trainer trainer;
-    struct fingerprint fingerprint; /* of the training data */
-    struct hash data_hash;          /* of all data: the ranks compare it */
+    struct fingerprint fingerprint; /* fingerprint of the training data */
+    struct hash data_hash;          /* hash of all data, which the ranks compare */
     struct step_trace trace;
-    bool fresh;                /* an earlier run is set aside */
+    bool fresh;                /* an earlier run in the folder is renamed */
     int lock_fd;               /* 0: not locked */
     int64_t step;              /* completed */
-    int64_t first_step;        /* completed when this start began */
-    int64_t until;             /* this start ends here: settings.steps or .pause_at */
-    int64_t saved_step;        /* of the newest snapshot; -1: none */
-    int64_t evaluated_step;    /* the last one evaluated; -1: none */
-    int64_t cursor;            /* of the sample stream */
-    double save_seconds;       /* of the last snapshot; before one, estimated for a slow disk */
+    int64_t first_step;        /* step that was completed before this start */
+    int64_t until;             /* last step of this start: settings.steps or .pause_at */
+    int64_t saved_step;        /* step of the newest snapshot; -1: none */
+    int64_t evaluated_step;    /* last evaluated step; -1: none */
+    int64_t cursor;            /* position in the sample stream */
+    double save_seconds;       /* time to save; before the first snapshot, an estimate */
     double microbatch_seconds; /* of the last step */
 };
 

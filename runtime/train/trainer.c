@@ -128,8 +128,8 @@ static bool is_power_of_ten(int64_t count) {
     return count == 1;
 }
 
-enum status trainer_note_step(struct trainer *trainer, bool skipped, const char *step,
-                              const char *subject, const char *remedy, struct fault *fault) {
+enum status trainer_record_step(struct trainer *trainer, bool skipped, const char *step,
+                                const char *subject, const char *remedy, struct fault *fault) {
     trainer->skipped_in_row = skipped ? trainer->skipped_in_row + 1 : 0;
     trainer->skipped += skipped;
     if (skipped && session_is_rank0(&trainer->session) && is_power_of_ten(trainer->skipped)) {

@@ -27,27 +27,30 @@ struct outputs {
 
 struct trainer {
     struct session session;
-    struct token_data train, validation; /* validation.file_count 0: none */
+    struct token_data train, validation; /* validation.file_count is 0 without validation data */
     struct outputs outputs;
     struct metrics metrics;
     struct progress progress;
-    struct rank_memory *memories;                     /* [ranks]: as last reported */
-    struct snapshot_group saved[SNAPSHOT_GROUPS_MAX]; /* the part of each that this rank saves, */
-    struct snapshot_group resident[SNAPSHOT_GROUPS_MAX]; /* and the part that it loads */
+    struct rank_memory *memories; /* [ranks]: memory use as last reported */
+    /* the part of each group that this rank saves */
+    struct snapshot_group saved[SNAPSHOT_GROUPS_MAX];
+    /* the part of each group that this rank loads */
+    struct snapshot_group resident[SNAPSHOT_GROUPS_MAX];
     int group_count;
-    int64_t skipped;        /* steps of this start without an update */
-    int64_t skipped_in_row; /* of these, the last ones without one between */
+    int64_t skipped;        /* number of skipped steps in this start */
+    int64_t skipped_in_row; /* number of steps skipped in a row */
 };
 
 /* ---- before seal ---- */
 
-/* trainer_end_stage: the outcome of a stage, given this rank's: the same on all ranks. Stages in
- * which ranks communicate must be stages of their own, so that every rank reaches them.
+/* trainer_end_stage: returns the outcome of a stage, which is the same on all ranks; `mine` is the
+ * outcome of this rank. Stages in which ranks communicate must be stages of their own, so that
+ * every rank reaches them.
  * errors  `mine`; STATUS_STOPPED when the process was asked to stop */
 MUST_CHECK enum status trainer_end_stage(const struct trainer *trainer, enum status mine,
                                          struct fault *fault);
 
-/* trainer_open_data: the token files of data.train and data.validation.
+/* trainer_open_data: opens the token files of data.train and data.validation.
  * errors  those of data_open_run */
 MUST_CHECK enum status trainer_open_data(struct trainer *trainer, struct fault *fault);
 
@@ -55,7 +58,8 @@ MUST_CHECK enum status trainer_open_data(struct trainer *trainer, struct fault *
 MUST_CHECK enum status trainer_compare_ranks(struct trainer *trainer, const struct hash *data,
                                              struct fault *fault);
 
-/* trainer_add_group: a tensor group of the snapshots, with its two parts. */
+/* trainer_add_group: adds a tensor group of the snapshots: the part to save and the part to
+ * load. */
 void trainer_add_group(struct trainer *trainer, const struct snapshot_group *saved,
                        const struct tensor_set *resident);
 void trainer_add_copy(struct trainer *trainer, const char *file, const char *prefix,
@@ -75,7 +79,7 @@ MUST_CHECK enum status trainer_plan_export(struct trainer *trainer, struct fault
  * errors  those of snapshot_writer_init */
 MUST_CHECK enum status trainer_make_writer(struct trainer *trainer, struct fault *fault);
 
-/* trainer_plan_memories: memory for the reports of all ranks. */
+/* trainer_plan_memories: allocates memory for the reports of all ranks. */
 void trainer_plan_memories(struct trainer *trainer);
 
 /* ---- after seal ---- */
@@ -83,37 +87,39 @@ void trainer_plan_memories(struct trainer *trainer);
 /* trainer_seal: starts progress and metrics, then seals the program. */
 void trainer_seal(struct trainer *trainer);
 
-/* trainer_note_step: counts a step by whether it was skipped, because a gradient was not finite,
- * and warns of it now and then. This happens, rarely, to healthy runs; many in a row mean that the
- * run has diverged.
+/* trainer_record_step: counts a step by whether it was skipped, because a gradient was not finite,
+ * and logs some of the skipped steps. A skipped step is rare in a normal run; many in a row mean
+ * that the run has diverged.
  * step     its name in messages
  * subject  of the fault when the run has diverged; remedy: for that
  * errors  STATUS_FAILED after SKIPPED_IN_ROW_MAX in a row */
-MUST_CHECK enum status trainer_note_step(struct trainer *trainer, bool skipped, const char *step,
-                                         const char *subject, const char *remedy,
-                                         struct fault *fault);
+MUST_CHECK enum status trainer_record_step(struct trainer *trainer, bool skipped, const char *step,
+                                           const char *subject, const char *remedy,
+                                           struct fault *fault);
 
 /* trainer_write_snapshot: on every rank; named values are the owner's. */
 MUST_CHECK enum status trainer_write_snapshot(struct trainer *trainer, int64_t step,
                                               const struct snapshot_value *values, int value_count,
                                               struct fault *fault);
 
-/* trainer_log_saved: a progress line. `moment` is the step or round, `seconds` the time taken. */
+/* trainer_log_saved: logs a saved snapshot. `moment` is the step or round, `seconds` the time
+ * taken. */
 void trainer_log_saved(struct trainer *trainer, const char *moment, double seconds);
 
-/* trainer_evaluate: the loss on held-out text, on every rank. trainer_log_evaluation: its lines in
- * metrics and progress. */
+/* trainer_evaluate: computes the loss on held-out text; called on every rank.
+ * trainer_log_evaluation: writes it to metrics and progress. */
 MUST_CHECK enum status trainer_evaluate(struct trainer *trainer, struct step_limits *limits,
                                         struct evaluation_result *result, struct fault *fault);
 void trainer_log_evaluation(struct trainer *trainer, int64_t step, double loss);
 
-/* trainer_export: the model folder, on every rank. */
+/* trainer_export: writes the model folder; called on every rank. */
 MUST_CHECK enum status trainer_export(struct trainer *trainer, struct fault *fault);
 
-/* trainer_exchange_memory: the memory use of every rank into trainer->memories, on every rank. */
+/* trainer_exchange_memory: collects the memory use of every rank in trainer->memories; called on
+ * every rank. */
 MUST_CHECK enum status trainer_exchange_memory(struct trainer *trainer, struct fault *fault);
 
-/* How an owner does what all ranks do together. */
+/* The actions of an owner in which all ranks take part. */
 struct trainer_acts {
     enum status (*save)(void *owner, struct fault *fault);
     enum status (*evaluate)(void *owner, struct fault *fault);
