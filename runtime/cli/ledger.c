@@ -138,7 +138,7 @@ static enum status open_source(const char *identity, struct region *region,
     struct join_string *tracker = region_alloc(region, 1, sizeof *tracker);
     struct key_pairs *keys = region_alloc(region, 1, sizeof *keys);
     TRY(swarm_reference_read(report->path, region, tracker, fault));
-    TRY(swarm_identity(identity, keys, fault));
+    TRY(swarm_load_identity(identity, keys, fault));
     ledger_set_tracker_key(&report->chain, tracker->keys.sign);
     return ledger_source_open_remote(keys, tracker, region, source, fault);
 }

@@ -21,7 +21,7 @@ static void print_rows(const char *path, const struct allow_list *list) {
         printf("%s  %s\n", public_keys_write(&row->keys, key),
                row->name[0] != '\0' ? row->name : "-");
     }
-    if (list->open) {
+    if (list->is_open) {
         printf("open: processes with other keys are admitted too\n");
     }
 }
@@ -31,7 +31,7 @@ static void print_json(const char *path, const struct allow_list *list) {
     struct json_stdout out;
     struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_text(json, "file", path);
-    json_add_bool(json, "open", list->open);
+    json_add_bool(json, "open", list->is_open);
     json_begin_array(json, "members");
     for (uint32_t i = 0; i < list->count; i++) {
         json_begin_object(json, NULL);

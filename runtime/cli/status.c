@@ -228,7 +228,7 @@ static enum status query_swarm(struct invocation *invocation, const struct key_p
 static enum status run_status(struct invocation *invocation) {
     const struct request *request = invocation->request;
     struct key_pairs keys = {0};
-    TRY(swarm_identity(request->identity, &keys, &invocation->fault));
+    TRY(swarm_load_identity(request->identity, &keys, &invocation->fault));
     enum status status = query_swarm(invocation, &keys);
     keys_wipe(&keys);
     return status;

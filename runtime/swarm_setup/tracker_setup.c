@@ -231,8 +231,8 @@ static enum status check_store(const struct tracker_setup *setup, const char *co
         TRY(tracker_store_has_entries(setup->store_path, &has_entries, fault));
         return has_entries ? OK : lost_store_fault(setup, fault);
     }
-    const struct tracker_import import = {.from = copy,
-                                          .store = setup->store_path,
+    const struct tracker_import import = {.source_path = copy,
+                                          .store_path = setup->store_path,
                                           .tracker_key = setup->keys.public_keys.sign,
                                           .manifest = setup->manifest.hash};
     uint64_t count = 0;

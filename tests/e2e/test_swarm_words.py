@@ -84,7 +84,7 @@ class BadInput(WordsTest):
         listen = self.join_string.partition("#")[0]
         other = self.site.run("keys", "--identity", "other").stdout.strip()
         for command in (["status"], ["ledger"], ["join", *DATA]):
-            self.say(2, [listen, "another key", "ask for the join string again"],
+            self.say(2, [listen, "a different key", "get the current join string"],
                      command[0], f"{listen}#{other}", *command[1:])
             self.say(2, ["join string", "112 characters", "skep track"],
                      command[0], self.join_string[:-1], *command[1:])
@@ -131,7 +131,8 @@ class NobodyThere(WordsTest):
         self.swarm()
         listen = self.join_string.partition("#")[0]
         self.tracker.kill()
-        self.say(1, [listen, "no answer", "is the tracker running"], "status", self.join_string)
+        self.say(1, [listen, "no answer", "check that the tracker is running"],
+                 "status", self.join_string)
         by_key, by_file = self.member("anna"), self.member("bert")
         by_file.command[2] = str(self.site.path / "heather.skep")
         for member in (by_key.start(), by_file.start()):

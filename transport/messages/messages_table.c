@@ -53,7 +53,7 @@ static struct peer *find_slot(const struct messenger *messenger,
     return peer;
 }
 
-static uint32_t guest_class_of(const struct messenger *messenger,
+static uint32_t classify_guest(const struct messenger *messenger,
                                const uint8_t curve[static KEY_BYTES]) {
     const struct messenger_guests *guests = &messenger->options.guests;
     const uint32_t class = guests->class_of == NULL ? 0 : guests->class_of(guests->context, curve);
@@ -62,7 +62,7 @@ static uint32_t guest_class_of(const struct messenger *messenger,
 }
 
 bool peer_may_be_guest(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    return messenger->options.guests.slots[guest_class_of(messenger, curve)] > 0;
+    return messenger->options.guests.slots[classify_guest(messenger, curve)] > 0;
 }
 
 bool peer_has_slot(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
@@ -70,7 +70,7 @@ bool peer_has_slot(const struct messenger *messenger, const uint8_t curve[static
     if (slot == NULL || !is_free(messenger, slot)) {
         return slot != NULL;
     }
-    const uint32_t class = guest_class_of(messenger, curve);
+    const uint32_t class = classify_guest(messenger, curve);
     uint32_t guests = 0;
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         const struct peer *peer = &messenger->peers[i];
@@ -97,7 +97,7 @@ struct peer *peer_add_guest(struct messenger *messenger, const uint8_t curve[sta
     const bool may = peer_may_be_guest(messenger, curve) && peer_has_slot(messenger, curve);
     struct peer *peer = may ? peer_add(messenger, curve) : NULL;
     if (peer != NULL) {
-        peer->guest_class = guest_class_of(messenger, curve);
+        peer->guest_class = classify_guest(messenger, curve);
     }
     return peer;
 }
@@ -106,7 +106,7 @@ void messenger_reclassify(struct messenger *messenger) {
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         struct peer *peer = &messenger->peers[i];
         if (!peer->is_registered && !is_free(messenger, peer)) {
-            peer->guest_class = guest_class_of(messenger, messenger->curves[i]);
+            peer->guest_class = classify_guest(messenger, messenger->curves[i]);
         }
     }
 }

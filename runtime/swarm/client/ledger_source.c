@@ -9,22 +9,22 @@
 #include <unistd.h>
 
 /* The first bytes of every SQLite file. */
-static const char STORE_MARK[] = "SQLite format 3";
-enum { ANSWER_MS = 20000 };
+static const char SQLITE_SIGNATURE[] = "SQLite format 3";
+enum { ANSWER_TIMEOUT_MS = 20000 };
 
-static enum status is_store(const char *path, bool *store, struct fault *fault) {
-    char head[sizeof STORE_MARK] = {0};
+static enum status check_is_store(const char *path, bool *is_store, struct fault *fault) {
+    char head[sizeof SQLITE_SIGNATURE] = {0};
     int fd;
     int64_t bytes;
     TRY(file_open_read(path, &fd, &bytes, fault));
     const size_t count = bytes < (int64_t)sizeof head ? (size_t)bytes : sizeof head;
     enum status status = file_read_at(fd, path, head, count, 0, fault);
     close(fd);
-    *store = count == sizeof head && memcmp(head, STORE_MARK, sizeof head) == 0;
+    *is_store = count == sizeof head && memcmp(head, SQLITE_SIGNATURE, sizeof head) == 0;
     return status;
 }
 
-static struct ledger_source *make(const char *path, struct region *region) {
+static struct ledger_source *alloc_source(const char *path, struct region *region) {
     struct ledger_source *made = region_alloc(region, 1, sizeof *made);
     made->path = path;
     made->entry = region_alloc(region, 1, sizeof *made->entry);
@@ -34,10 +34,10 @@ static struct ledger_source *make(const char *path, struct region *region) {
 
 enum status ledger_source_open(const char *path, struct region *region,
                                struct ledger_source **source, struct fault *fault) {
-    bool store = false;
-    TRY(is_store(path, &store, fault));
-    struct ledger_source *opened = make(path, region);
-    if (store) {
+    bool is_store = false;
+    TRY(check_is_store(path, &is_store, fault));
+    struct ledger_source *opened = alloc_source(path, region);
+    if (is_store) {
         opened->store = region_alloc(region, 1, sizeof *opened->store);
         TRY(ledger_store_open(path, region, opened->store, fault));
     } else {
@@ -50,13 +50,13 @@ enum status ledger_source_open(const char *path, struct region *region,
 enum status ledger_source_open_remote(const struct key_pairs *keys,
                                       const struct join_string *tracker, struct region *region,
                                       struct ledger_source **source, struct fault *fault) {
-    struct ledger_source *opened = make(tracker->address, region);
+    struct ledger_source *opened = alloc_source(tracker->address, region);
     TRY(tracker_client_open(keys, tracker, region, &opened->client, fault));
     *source = opened;
     return OK;
 }
 
-/* Reads one record of the last answer. */
+/* Reads the next record of the last answer into source->entry. */
 static enum status read_record(struct ledger_source *source, struct fault *fault) {
     struct entry_slice *slices = source->entry->slices;
     struct packer packer = packer_begin_read(source->answer.bytes, source->answer.count);
@@ -67,7 +67,7 @@ static enum status read_record(struct ledger_source *source, struct fault *fault
     const char *error = packer.error != NULL ? packer.error : entry_error(source->entry);
     if (error != NULL) {
         return fault_set(fault, STATUS_INPUT, source->location,
-                         "use a member's copy of the ledger: this tracker's is invalid",
+                         "use a member's copy of the ledger: the tracker's ledger is invalid",
                          "the entry %s", error);
     }
     source->answer.bytes += packer.offset;
@@ -76,8 +76,9 @@ static enum status read_record(struct ledger_source *source, struct fault *fault
 }
 
 static enum status query_next(struct ledger_source *source, bool *more, struct fault *fault) {
-    const struct tracker_query_args args = {
-        .request = WIRE_LEDGER_REQUEST, .offset = source->index, .timeout_ms = ANSWER_MS};
+    const struct tracker_query_args args = {.request = WIRE_LEDGER_REQUEST,
+                                            .first_entry = source->index,
+                                            .timeout_ms = ANSWER_TIMEOUT_MS};
     *more = false;
     if (source->answer.count == 0) {
         TRY(tracker_query(source->client, &args, &source->answer, fault));
@@ -86,7 +87,7 @@ static enum status query_next(struct ledger_source *source, bool *more, struct f
     return *more ? read_record(source, fault) : OK;
 }
 
-static enum status read_next(struct ledger_source *source, bool *more, struct fault *fault) {
+static enum status read_next_stored(struct ledger_source *source, bool *more, struct fault *fault) {
     *more = source->index < source->store->entry_count;
     return *more ? ledger_store_read(source->store, source->index, source->entry->slices,
                                      SWARM_SLICES_MAX, source->entry, fault)
@@ -100,7 +101,7 @@ enum status ledger_source_next(struct ledger_source *source, bool *more, struct 
         TRY(ledger_file_next(source->file, more, fault));
         source->entry = &source->file->entry;
     } else if (source->store != NULL) {
-        TRY(read_next(source, more, fault));
+        TRY(read_next_stored(source, more, fault));
     } else {
         TRY(query_next(source, more, fault));
     }

@@ -9,13 +9,14 @@ enum { QUEUED_FRAMES = 2, WAIT_MS = 50 };
 struct probe {
     const struct join_string *tracker;
     struct messenger *messenger;
-    int64_t until_ns;
-    int64_t sent_ns; /* of the ping that is not answered yet; 0: none */
-    double seconds[LINK_PROBE_PINGS];
-    int count;
+    int64_t deadline_ns;
+    int64_t sent_ns; /* when the unanswered ping was sent; 0: none */
+    double round_trips_s[LINK_PROBE_PINGS];
+    int round_trip_count;
 };
 
-/* The payload is the time of sending. It returns in the pong, which identifies the ping. */
+/* Sends a ping whose payload is the time. The pong contains the same payload, which identifies the
+ * ping. */
 static void send_ping(struct probe *probe) {
     const int64_t now_ns = clock_monotonic_ns();
     const struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
@@ -30,19 +31,21 @@ static void handle_event(struct probe *probe, const struct messenger_event *even
                      event->frame.length == sizeof probe->sent_ns && probe->sent_ns != 0 &&
                      memcmp(event->payload, &probe->sent_ns, sizeof probe->sent_ns) == 0;
     if (is_answer) {
-        probe->seconds[probe->count++] = clock_seconds_since(probe->sent_ns);
+        probe->round_trips_s[probe->round_trip_count++] = clock_seconds_since(probe->sent_ns);
         probe->sent_ns = 0;
     }
 }
 
-static void run(struct probe *probe) {
+static void run_probe(struct probe *probe) {
     struct messenger_event event;
-    while (probe->count < LINK_PROBE_PINGS && clock_monotonic_ns() < probe->until_ns) {
+    while (probe->round_trip_count < LINK_PROBE_PINGS &&
+           clock_monotonic_ns() < probe->deadline_ns) {
         if (probe->sent_ns == 0) {
             send_ping(probe);
         }
         messenger_wait(probe->messenger, -1, WAIT_MS);
-        while (probe->count < LINK_PROBE_PINGS && messenger_next(probe->messenger, &event)) {
+        while (probe->round_trip_count < LINK_PROBE_PINGS &&
+               messenger_next(probe->messenger, &event)) {
             handle_event(probe, &event);
         }
     }
@@ -53,22 +56,22 @@ bool link_probe(const struct join_string *tracker, double *round_trip_s) {
     struct key_pairs keys;
     struct fault fault;
     struct probe probe = {.tracker = tracker,
-                          .until_ns = clock_monotonic_ns() + LINK_PROBE_MS * NS_PER_MS};
+                          .deadline_ns = clock_monotonic_ns() + LINK_PROBE_MS * NS_PER_MS};
     struct messenger_options options = {
         .keys = &keys, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
     keys_generate(&keys);
     wire_allowed_kinds(WIRE_MEMBER, options.accepted_kinds);
     if (messenger_open(&options, &scratch, &probe.messenger, &fault) == OK) {
         if (messenger_peer(probe.messenger, tracker->keys.curve, tracker->address, &fault) == OK) {
-            run(&probe);
+            run_probe(&probe);
         }
         messenger_close(probe.messenger, 0);
     }
     keys_wipe(&keys);
     region_finish(&scratch);
-    if (probe.count < LINK_PROBE_PINGS) {
+    if (probe.round_trip_count < LINK_PROBE_PINGS) {
         return false;
     }
-    *round_trip_s = median_f64(probe.seconds, probe.count);
+    *round_trip_s = median_f64(probe.round_trips_s, probe.round_trip_count);
     return true;
 }

@@ -23,7 +23,7 @@ enum status swarm_reference_read(const char *swarm, struct region *region,
     return OK;
 }
 
-enum status swarm_identity(const char *path, struct key_pairs *keys, struct fault *fault) {
+enum status swarm_load_identity(const char *path, struct key_pairs *keys, struct fault *fault) {
     char file[PATH_BYTES];
     bool is_new = false;
     TRY(identity_path(path, file, fault));

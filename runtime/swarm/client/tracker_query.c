@@ -4,23 +4,23 @@
 #include <string.h>
 
 enum {
-    CAPACITY = WIRE_LENGTH_BYTES + (WIRE_MANIFEST_BYTES_MAX > WIRE_STATUS_BYTES_MAX
-                                        ? WIRE_MANIFEST_BYTES_MAX
-                                        : WIRE_STATUS_BYTES_MAX),
+    ANSWER_BYTES_MAX = WIRE_LENGTH_BYTES + (WIRE_MANIFEST_BYTES_MAX > WIRE_STATUS_BYTES_MAX
+                                                ? WIRE_MANIFEST_BYTES_MAX
+                                                : WIRE_STATUS_BYTES_MAX),
     QUEUED_FRAMES = 4,
-    RESEND_MS = 1000, /* a query can be lost with its connection */
+    RESEND_MS = 1000, /* a query is lost if its connection is */
     LINGER_MS = 100,
-    FETCH_MS = 10000, /* a tracker answers within a few round trips */
+    MANIFEST_TIMEOUT_MS = 10000, /* a tracker usually answers within a few round trips */
 };
 
 struct tracker_client {
     const struct join_string *tracker;
-    struct key_pairs keys; /* of this connection */
+    struct key_pairs keys; /* temporary keys of this connection */
     uint8_t proof[WIRE_PROOF_BYTES];
-    uint32_t proof_bytes; /* 0: without an identity */
+    uint32_t proof_bytes; /* 0: the client has no identity */
     struct messenger *messenger;
     struct wire_chunks chunks;
-    char rejection[WIRE_REJECT_REASON_BYTES]; /* "" for none */
+    char rejection[WIRE_REJECT_REASON_BYTES]; /* reason of a rejected query; "" for none */
     bool has_answer;
     bool is_full; /* the tracker has no slot for this connection */
 };
@@ -43,8 +43,8 @@ enum status tracker_client_open(const struct key_pairs *identity, const struct j
     if (identity != NULL) {
         sign_proof(opened, identity);
     }
-    opened->chunks =
-        (struct wire_chunks){.bytes = region_alloc(region, CAPACITY, 1), .capacity = CAPACITY};
+    opened->chunks = (struct wire_chunks){.bytes = region_alloc(region, ANSWER_BYTES_MAX, 1),
+                                          .capacity = ANSWER_BYTES_MAX};
     TRY(messenger_open(&options, region, &opened->messenger, fault));
     enum status status =
         messenger_peer(opened->messenger, tracker->keys.curve, tracker->address, fault);
@@ -56,7 +56,7 @@ enum status tracker_client_open(const struct key_pairs *identity, const struct j
     return OK;
 }
 
-static enum wire_kind answer_to(enum wire_kind request) {
+static enum wire_kind answer_kind(enum wire_kind request) {
     switch (request) {
     case WIRE_MANIFEST_REQUEST:
         return WIRE_MANIFEST;
@@ -78,12 +78,12 @@ static void handle_frame(struct tracker_client *client, const struct tracker_que
             frame->length < WIRE_REJECT_REASON_BYTES ? frame->length : WIRE_REJECT_REASON_BYTES - 1;
         memcpy(client->rejection, payload, length);
         client->rejection[length] = '\0';
-    } else if (frame->kind != answer_to(args->request)) {
+    } else if (frame->kind != answer_kind(args->request)) {
         return;
     } else if (!wire_is_chunked(frame->kind)) {
         memcpy(chunks->bytes, payload, frame->length);
         *answer = (struct tracker_answer){chunks->bytes, frame->length};
-        client->has_answer = frame->offset == args->offset;
+        client->has_answer = frame->offset == args->first_entry;
     } else if (wire_chunks_add(chunks, frame, payload, &payload) == WIRE_COMPLETE) {
         memmove(chunks->bytes, payload, chunks->payload_bytes);
         *answer = (struct tracker_answer){chunks->bytes + WIRE_LENGTH_BYTES,
@@ -92,15 +92,17 @@ static void handle_frame(struct tracker_client *client, const struct tracker_que
     }
 }
 
-/* Handles what has arrived. */
-static enum status drain(struct tracker_client *client, const struct tracker_query_args *args,
-                         struct tracker_answer *answer, struct fault *fault) {
+/* Handles the events that have arrived. */
+static enum status handle_events(struct tracker_client *client,
+                                 const struct tracker_query_args *args,
+                                 struct tracker_answer *answer, struct fault *fault) {
     struct messenger_event event;
     while (!client->has_answer && messenger_next(client->messenger, &event)) {
         if (event.kind == MESSENGER_REJECTED) {
-            return fault_set(fault, STATUS_INPUT, client->tracker->address,
-                             "ask for the join string again",
-                             "another key than the join string's answers at this address");
+            return fault_set(
+                fault, STATUS_INPUT, client->tracker->address,
+                "get the current join string from the swarm's operator",
+                "the process at this address has a different key than the join string");
         }
         client->is_full =
             event.kind == MESSENGER_FULL || (client->is_full && event.kind != MESSENGER_OPENED);
@@ -111,23 +113,24 @@ static enum status drain(struct tracker_client *client, const struct tracker_que
     return client->rejection[0] == '\0'
                ? OK
                : fault_set(fault, STATUS_INPUT, client->tracker->address, NULL,
-                           "the tracker rejects this: %s", client->rejection);
+                           "the tracker rejected the query: %s", client->rejection);
 }
 
-static enum status no_answer(const struct tracker_client *client,
-                             const struct tracker_query_args *args, struct fault *fault) {
-    return fault_set(fault, STATUS_FAILED, client->tracker->address,
-                     client->is_full ? NULL : "is the tracker running, and its port open?",
-                     "no answer within %d s%s", args->timeout_ms / 1000,
-                     client->is_full ? ": all its slots for guests are in use" : "");
+static enum status no_answer_fault(const struct tracker_client *client,
+                                   const struct tracker_query_args *args, struct fault *fault) {
+    return fault_set(
+        fault, STATUS_FAILED, client->tracker->address,
+        client->is_full ? NULL : "check that the tracker is running and that its port is open",
+        "no answer within %d s%s", args->timeout_ms / 1000,
+        client->is_full ? ": all slots of the tracker for guests are in use" : "");
 }
 
 enum status tracker_query(struct tracker_client *client, const struct tracker_query_args *args,
                           struct tracker_answer *answer, struct fault *fault) {
-    /* The manifest is public: a query for it discloses no identity. */
+    /* The manifest is public, so that a query for it needs no proof of an identity. */
     const bool has_proof = args->request != WIRE_MANIFEST_REQUEST;
     const struct frame frame = {.kind = (uint8_t)args->request,
-                                .offset = args->offset,
+                                .offset = args->first_entry,
                                 .length = has_proof ? client->proof_bytes : 0};
     const int64_t until_ms = clock_monotonic_ms() + args->timeout_ms;
     int64_t sent_ms = 0;
@@ -136,7 +139,7 @@ enum status tracker_query(struct tracker_client *client, const struct tracker_qu
     while (!client->has_answer && clock_monotonic_ms() < until_ms) {
         if (args->should_continue != NULL && !args->should_continue(args->context)) {
             return fault_set(fault, STATUS_STOPPED, client->tracker->address, NULL,
-                             "asked to stop");
+                             "stopped by request");
         }
         bool is_due = sent_ms == 0 || clock_monotonic_ms() - sent_ms >= RESEND_MS;
         if (is_due && messenger_send(client->messenger, client->tracker->keys.curve,
@@ -144,9 +147,9 @@ enum status tracker_query(struct tracker_client *client, const struct tracker_qu
             sent_ms = clock_monotonic_ms();
         }
         messenger_wait(client->messenger, -1, RESEND_MS / 10);
-        TRY(drain(client, args, answer, fault));
+        TRY(handle_events(client, args, answer, fault));
     }
-    return client->has_answer ? OK : no_answer(client, args, fault);
+    return client->has_answer ? OK : no_answer_fault(client, args, fault);
 }
 
 void tracker_client_close(struct tracker_client *client) {
@@ -177,7 +180,7 @@ enum status tracker_query_once(const struct join_string *tracker,
 enum status manifest_fetch(const char *join_string, struct region *region,
                            struct manifest *manifest, const char **address, struct fault *fault) {
     const struct tracker_query_args args = {.request = WIRE_MANIFEST_REQUEST,
-                                            .timeout_ms = FETCH_MS};
+                                            .timeout_ms = MANIFEST_TIMEOUT_MS};
     struct join_string tracker;
     struct tracker_answer answer;
     TRY(join_string_read(join_string, &tracker, fault));

@@ -5,13 +5,13 @@
 
 #include <string.h>
 
-/* The name under which the store has the bytes. */
+/* The name of the promise that contains the member table. */
 static const char PROMISE_NAME[] = "announced";
 
-enum { VERSION = 1 };
+enum { FORMAT_VERSION = 1 };
 
-void address_book_announce(const struct member_table *table, const struct swarm_timing *timing,
-                           struct wire_address_book *message) {
+void address_book_make_message(const struct member_table *table, const struct swarm_timing *timing,
+                               struct wire_address_book *message) {
     memset(message, 0, sizeof *message);
     message->version = table->version;
     message->count = table->count;
@@ -26,9 +26,9 @@ void address_book_announce(const struct member_table *table, const struct swarm_
 }
 
 static void pack_table(struct packer *packer, struct member_table *table) {
-    uint32_t form = VERSION;
+    uint32_t form = FORMAT_VERSION;
     pack_u32(packer, &form);
-    if (form != VERSION) {
+    if (form != FORMAT_VERSION) {
         packer_fail(packer, "has an unknown version");
     }
     pack_u32(packer, &table->version);
@@ -61,8 +61,8 @@ const char *address_book_read(const uint8_t *bytes, size_t count, struct member_
 
 enum status address_book_restore(struct tracker_loop *loop, struct fault *fault) {
     size_t count = 0;
-    TRY(machine_driver_recall(loop->driver, PROMISE_NAME, loop->scratch, ADDRESS_BOOK_BYTES_MAX,
-                              &count, fault));
+    TRY(machine_driver_load_promise(loop->driver, PROMISE_NAME, loop->scratch,
+                                    ADDRESS_BOOK_BYTES_MAX, &count, fault));
     if (count == 0) {
         return OK;
     }
@@ -73,23 +73,23 @@ enum status address_book_restore(struct tracker_loop *loop, struct fault *fault)
                          PROMISE_NAME, error);
     }
     for (uint32_t row = 0; row < loop->members->count; row++) {
-        /* Members need time to reconnect before they count as unresponsive. */
-        member_note_received(&loop->members->rows[row], tracker_now_ms());
+        /* Members have time to reconnect before they count as unresponsive. */
+        member_record_received(&loop->members->rows[row], tracker_now_ms());
     }
     return OK;
 }
 
-static void save(struct tracker_loop *loop) {
+static void save_table(struct tracker_loop *loop) {
     const struct store_promise promise = {PROMISE_NAME, loop->scratch,
                                           address_book_write(loop->members, loop->scratch)};
     crash_point(loop, CRASH_BEFORE, CRASH_WRITE_ADDRESS_BOOK);
-    if (machine_driver_promise(loop->driver, &promise)) {
+    if (machine_driver_store_promise(loop->driver, &promise)) {
         member_table_mark_saved(loop->members);
     }
     crash_point(loop, CRASH_AFTER, CRASH_WRITE_ADDRESS_BOOK);
 }
 
-static void announce(struct tracker_loop *loop) {
+static void send_to_outdated_members(struct tracker_loop *loop) {
     struct wire_address_book message;
     size_t count = 0;
     for (uint32_t i = 0; i < loop->guests->capacity; i++) {
@@ -100,12 +100,12 @@ static void announce(struct tracker_loop *loop) {
             continue;
         }
         if (count == 0) {
-            address_book_announce(loop->members, &loop->timing, &message);
+            address_book_make_message(loop->members, &loop->timing, &message);
             count = wire_write_address_book(&message, loop->scratch);
         }
         crash_point(loop, CRASH_BEFORE, CRASH_SEND_ADDRESS_BOOK);
         if (tracker_loop_send(loop, guest, WIRE_ADDRESS_BOOK, 0, loop->scratch, count)) {
-            guest_set_announced(guest, loop->members->version);
+            guest_set_announced_version(guest, loop->members->version);
         }
         crash_point(loop, CRASH_AFTER, CRASH_SEND_ADDRESS_BOOK);
     }
@@ -113,9 +113,9 @@ static void announce(struct tracker_loop *loop) {
 
 void address_book_run_due(struct tracker_loop *loop) {
     if (loop->members->is_unsaved) {
-        save(loop);
+        save_table(loop);
     }
     if (!loop->members->is_unsaved) {
-        announce(loop);
+        send_to_outdated_members(loop);
     }
 }

@@ -1,5 +1,6 @@
-/* address_book: the member table as it is announced and as it is stored. A change is durable before
- * it is announced, so that a restarted tracker does not tell members to disconnect from peers. */
+/* address_book: stores the member table, and sends it to the members as the address book. A change
+ * is durable before it is sent. Otherwise a restarted tracker could send an older table, and
+ * members would disconnect from peers that it lacks. */
 #ifndef SKEP_SWARM_TRACKER_ADDRESS_BOOK_H
 #define SKEP_SWARM_TRACKER_ADDRESS_BOOK_H
 
@@ -11,26 +12,27 @@ enum {
                                                        MESSAGE_ADDRESS_BYTES + 4),
 };
 
-/* address_book_announce: the message that all members receive. It contains the address of a member
- * only when that address is reachable. */
-void address_book_announce(const struct member_table *table, const struct swarm_timing *timing,
-                           struct wire_address_book *message);
+/* address_book_make_message: fills in the address book message for all members. It contains the
+ * address of a member only if that address is reachable. */
+void address_book_make_message(const struct member_table *table, const struct swarm_timing *timing,
+                               struct wire_address_book *message);
 
-/* address_book_write, address_book_read: the stored form. `bytes` has room for
- * ADDRESS_BOOK_BYTES_MAX. address_book_write returns the length.
- * errors  what is wrong with the bytes, else NULL; *table is undefined after an error */
+/* address_book_write, address_book_read: write and read the stored form of the table. `bytes` has
+ * room for ADDRESS_BOOK_BYTES_MAX. address_book_write returns the length.
+ * errors  address_book_read returns a description of the error, else NULL; *table is undefined
+ *         after an error */
 size_t address_book_write(const struct member_table *table, uint8_t *bytes);
 MUST_CHECK const char *address_book_read(const uint8_t *bytes, size_t count,
                                          struct member_table *table);
 
 struct tracker_loop;
 
-/* address_book_restore: the table as an earlier start of the tracker stored it.
+/* address_book_restore: loads the table that an earlier start of the tracker stored.
  * errors  those of ledger_store_read_promise; STATUS_INPUT when the stored bytes are damaged */
 MUST_CHECK enum status address_book_restore(struct tracker_loop *loop, struct fault *fault);
 
-/* address_book_run_due: save a changed table; once it is durable, send it to each member that has
- * an older version. */
+/* address_book_run_due: saves the table if it has changed. When it is durable, sends it to each
+ * member that has an older version. */
 void address_book_run_due(struct tracker_loop *loop);
 
 #endif

@@ -10,34 +10,34 @@
 #include <string.h>
 
 enum {
-    UNRESPONSIVE_SILENCES = 6, /* a member that sent nothing for so many times `silence` does not
-                                  keep a joiner out */
-    NAMELESS_BYTES = 6,        /* of an identity, as the name of a member that has none */
+    UNRESPONSIVE_SILENCES =
+        6,                /* a member that is silent this many times silence_ms may be evicted */
+    KEY_PREFIX_BYTES = 6, /* shown in hex for a member without a name */
 };
 
-uint32_t guest_class_of(const void *context, const uint8_t curve[static KEY_BYTES]) {
+uint32_t classify_guest(const void *context, const uint8_t curve[static KEY_BYTES]) {
     const struct tracker_loop *loop = context;
     if (member_table_find_curve(loop->members, curve) != MEMBER_NONE) {
         return GUEST_MEMBER;
     }
-    const bool is_own = memcmp(curve, loop->options.keys->public_keys.curve, KEY_BYTES) == 0;
-    return is_own || allow_list_has_curve(&loop->watch->list, curve) ? GUEST_LISTED
-                                                                     : GUEST_STRANGER;
+    const bool is_tracker = memcmp(curve, loop->options.keys->public_keys.curve, KEY_BYTES) == 0;
+    return is_tracker || allow_list_has_channel_key(&loop->watch->list, curve) ? GUEST_LISTED
+                                                                               : GUEST_STRANGER;
 }
 
-/* Addresses are no limit: many members may connect from the same one. */
+/* Disconnects idle guests. There is no limit per IP address, because many members may share one. */
 void admission_disconnect_idle(struct tracker_loop *loop, int64_t now_ms) {
     for (uint32_t i = 0; i < loop->guests->capacity; i++) {
         struct tracker_guest *guest = &loop->guests->rows[i];
         if (guest->is_used && now_ms - guest->last_active_ms >= (int64_t)loop->options.idle_ms &&
             member_table_find_curve(loop->members, guest->curve) == MEMBER_NONE) {
-            guest_set_active(guest, now_ms);
+            guest_record_activity(guest, now_ms);
             messenger_disconnect(loop->messenger, guest->curve);
         }
     }
 }
 
-/* To the state machine, a removed member is one that disconnected. */
+/* Notifies the state machine, which handles a removed member like one that disconnected. */
 static void report_disconnect(struct tracker_loop *loop, struct identity id) {
     const struct event event = {.kind = EVENT_CLOSED, .peer = id};
     machine_driver_step(loop, &event);
@@ -71,7 +71,7 @@ static void remove_member(struct tracker_loop *loop, int row) {
 }
 
 static bool has_seat(const struct tracker_loop *loop, const struct admitted_member *member) {
-    const struct entry *open = &loop->driver->newest;
+    const struct entry *open = &loop->driver->newest_entry;
     for (uint32_t seat = 0; open->kind == ENTRY_OPEN && seat < open->seat_count; seat++) {
         if (memcmp(open->seats[seat].id.bytes, member->keys.sign, KEY_BYTES) == 0) {
             return true;
@@ -85,9 +85,9 @@ static bool is_unresponsive(const struct tracker_loop *loop, const struct admitt
     return silent_ms >= UNRESPONSIVE_SILENCES * (int64_t)loop->timing.silence_ms;
 }
 
-/* In a full swarm, removes unresponsive members without a seat in the open round until one more can
- * join. */
-static bool make_room(struct tracker_loop *loop) {
+/* If the swarm is full, removes unresponsive members that have no seat in the open round, until one
+ * more can join. Returns whether one can. */
+static bool evict_unresponsive(struct tracker_loop *loop) {
     struct member_table *members = loop->members;
     for (uint32_t row = 0; members->count >= loop->options.members_max && row < members->count;
          row++) {
@@ -117,18 +117,23 @@ void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *gues
     const char *flag = name[0] != '\0' ? " --name " : "";
     struct text text = text_over(reason, sizeof reason);
     public_keys_write(keys, key);
-    text_add(&text, "its key is not on the allow-list: `skep roster add %s%s%s --roster %s`", key,
-             flag, name, path);
+    text_add(&text,
+             "its key is not on the allow-list; add it with `skep roster add %s%s%s --roster %s`",
+             key, flag, name, path);
     if (!guest->was_rejected) {
-        log_line(LOG_INFO, "%s (%s) asks to %s; to allow it: skep roster add %s%s%s --roster %s",
-                 name[0] != '\0' ? name : "a process without a name", guest->ip,
-                 guest->has_introduced ? "join" : "query", key, flag, name, path);
+        log_line(
+            LOG_INFO,
+            "%s (%s) tried to %s, but its key is not on the allow-list; to add it: skep roster "
+            "add %s%s%s --roster %s",
+            name[0] != '\0' ? name : "a process without a name", guest->ip,
+            guest->has_introduced ? "join" : "query", key, flag, name, path);
     }
     guest_reject(loop, guest, reason);
 }
 
-/* The address for other members. "tcp://:PORT" is completed with the IP address that the process
- * connects from. An address that is not numeric is dropped. */
+/* Sets `address` to the address that other members connect to. If the guest advertised
+ * "tcp://:PORT", the IP address that it connects from is inserted. An address that is not numeric
+ * becomes "". */
 static void complete_address(const struct tracker_guest *guest,
                              char address[static MESSAGE_ADDRESS_BYTES]) {
     static const char HOSTLESS[] = "tcp://:";
@@ -147,17 +152,17 @@ static void complete_address(const struct tracker_guest *guest,
     }
 }
 
-/* A member is shown by its name on the allow-list, else by the name that it gives itself, else by
- * the first digits of its identity. */
-static void name_member(const struct tracker_loop *loop,
-                        const struct wire_introduction *introduction,
-                        struct admitted_member *member) {
+/* Sets the name shown for a member: that on the allow-list, else that in its introduction, else the
+ * first digits of its identity. */
+static void set_display_name(const struct tracker_loop *loop,
+                             const struct wire_introduction *introduction,
+                             struct admitted_member *member) {
     const struct allow_list_row *row = allow_list_find(&loop->watch->list, &introduction->keys);
     const char *name = row != NULL && row->name[0] != '\0' ? row->name : introduction->name;
-    char digits[2 * NAMELESS_BYTES + 1];
+    char digits[2 * KEY_PREFIX_BYTES + 1];
     struct text text = text_over(digits, sizeof digits);
     if (name[0] == '\0') {
-        hex_add(&text, introduction->keys.sign, NAMELESS_BYTES);
+        hex_add(&text, introduction->keys.sign, KEY_PREFIX_BYTES);
         name = digits;
     }
     member_set_name(member, name);
@@ -165,23 +170,23 @@ static void name_member(const struct tracker_loop *loop,
 
 static void reject_replaced(struct tracker_loop *loop, struct tracker_guest *guest,
                             const struct admitted_member *member) {
-    guest_withdraw(guest);
+    guest_withdraw_introduction(guest);
     log_line(LOG_INFO, "an older process of %s reconnected; asking it to exit", member->name);
     (void)tracker_loop_send(loop, guest, WIRE_REPLACED, 0, NULL, 0);
 }
 
-static void admit(struct tracker_loop *loop, const struct tracker_guest *guest) {
+static void admit_guest(struct tracker_loop *loop, const struct tracker_guest *guest) {
     const struct wire_introduction *introduction = &guest->introduction;
     char address[MESSAGE_ADDRESS_BYTES] = "";
     const uint32_t count = loop->members->count;
     struct admitted_member *member = member_table_add(loop->members, &introduction->keys);
     const bool is_new = loop->members->count > count;
     complete_address(guest, address);
-    name_member(loop, introduction, member);
-    if (member_add_start(member, introduction->start_id)) {
+    set_display_name(loop, introduction, member);
+    if (member_record_start(member, introduction->start_id)) {
         log_line(LOG_INFO, "%s has restarted", member->name);
     }
-    member_note_received(member, tracker_now_ms());
+    member_record_received(member, tracker_now_ms());
     const bool has_moved = strcmp(member->address, address) != 0;
     if (has_moved) {
         member_set_address(member, address);
@@ -194,10 +199,10 @@ static void admit(struct tracker_loop *loop, const struct tracker_guest *guest) 
     }
 }
 
-/* Decides on the newest introduction of a guest: admit it, or send the reason why not. Two
- * processes with one identity would end each other's connections in turn, so the one that started
- * last is the member, and the other one is asked to exit. */
-static void review(struct tracker_loop *loop, struct tracker_guest *guest) {
+/* Admits a guest on its newest introduction, or sends the reason why not. Two processes with the
+ * same identity would end each other's connections in turn, so only the one that started last is
+ * admitted, and the other is asked to exit. */
+static void review_introduction(struct tracker_loop *loop, struct tracker_guest *guest) {
     const struct wire_introduction *introduction = &guest->introduction;
     const struct member_table *members = loop->members;
     struct identity id;
@@ -207,15 +212,17 @@ static void review(struct tracker_loop *loop, struct tracker_guest *guest) {
     if (!allow_list_permits(&loop->watch->list, &introduction->keys)) {
         guest_reject_stranger(loop, guest, &introduction->keys, introduction->name);
     } else if (row != same) {
-        guest_reject(loop, guest, "another process of this identity has another channel key");
+        guest_reject(
+            loop, guest,
+            "a process with the same identity but a different channel key is already a member");
     } else if (row != MEMBER_NONE &&
                member_was_replaced(&members->rows[row], introduction->start_id)) {
         reject_replaced(loop, guest, &members->rows[row]);
-    } else if (row == MEMBER_NONE && !make_room(loop)) {
-        guest_reject(loop, guest, "the swarm is full: it has swarm.members_max members");
+    } else if (row == MEMBER_NONE && !evict_unresponsive(loop)) {
+        guest_reject(loop, guest, "the swarm is full: it already has swarm.members_max members");
     } else {
         guest_set_rejected(guest, false);
-        admit(loop, guest);
+        admit_guest(loop, guest);
     }
 }
 
@@ -233,8 +240,8 @@ void guest_on_introduction(struct tracker_loop *loop, struct tracker_guest *gues
     } else if (!hash_equal(&introduction.manifest, &loop->options.manifest_hash)) {
         guest_reject(loop, guest, "its manifest differs from the tracker's: fetch it again");
     } else {
-        guest_introduce(guest, &introduction, tracker_now_ms());
-        review(loop, guest);
+        guest_store_introduction(guest, &introduction, tracker_now_ms());
+        review_introduction(loop, guest);
     }
 }
 
@@ -249,7 +256,7 @@ void admission_review_all(struct tracker_loop *loop) {
     for (uint32_t i = 0; i < loop->guests->capacity; i++) {
         struct tracker_guest *guest = &loop->guests->rows[i];
         if (guest->is_used && guest->has_introduced) {
-            review(loop, guest);
+            review_introduction(loop, guest);
         }
     }
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-_Static_assert(3 * ALLOW_LIST_MAX + 2 <= YAML_NODES_MAX, "a full list can be read");
+_Static_assert(3 * ALLOW_LIST_MAX + 2 <= YAML_NODES_MAX, "base/yaml.h can parse a full list");
 
 const char *member_name_error(const char *name) {
     static const char LETTERS[] =
@@ -35,7 +35,8 @@ const struct allow_list_row *allow_list_find(const struct allow_list *list,
     return NULL;
 }
 
-bool allow_list_has_curve(const struct allow_list *list, const uint8_t curve[static KEY_BYTES]) {
+bool allow_list_has_channel_key(const struct allow_list *list,
+                                const uint8_t curve[static KEY_BYTES]) {
     for (uint32_t i = 0; i < list->count; i++) {
         if (memcmp(list->rows[i].keys.curve, curve, KEY_BYTES) == 0) {
             return true;
@@ -45,10 +46,10 @@ bool allow_list_has_curve(const struct allow_list *list, const uint8_t curve[sta
 }
 
 bool allow_list_permits(const struct allow_list *list, const struct public_keys *keys) {
-    return list->open || allow_list_find(list, keys) != NULL;
+    return list->is_open || allow_list_find(list, keys) != NULL;
 }
 
-static const struct yaml_node *child_of(const struct yaml_node *map, const char *key) {
+static const struct yaml_node *find_child(const struct yaml_node *map, const char *key) {
     const struct yaml_node *child = map->child;
     while (child != NULL && strcmp(child->key, key) != 0) {
         child = child->sibling;
@@ -58,7 +59,7 @@ static const struct yaml_node *child_of(const struct yaml_node *map, const char 
 
 static enum status read_key(const struct yaml_document *document, const struct yaml_node *item,
                             struct allow_list *list, struct fault *fault) {
-    const struct yaml_node *node = child_of(item, "key");
+    const struct yaml_node *node = find_child(item, "key");
     struct public_keys *keys = &list->rows[list->count].keys;
     const char *text = NULL;
     if (node == NULL) {
@@ -67,18 +68,19 @@ static enum status read_key(const struct yaml_document *document, const struct y
     TRY(yaml_text(document, node, &text, fault));
     const char *error = public_keys_read(text, keys);
     if (error != NULL) {
-        return yaml_fault(document, node, fault, "write it as `skep keys` prints it", "%s", error);
+        return yaml_fault(document, node, fault, "copy the key as `skep keys` prints it", "%s",
+                          error);
     }
     if (allow_list_find(list, keys) != NULL) {
-        return yaml_fault(document, node, fault, "remove one of the two",
-                          "is the key of an earlier row too");
+        return yaml_fault(document, node, fault, "remove one of the two rows",
+                          "is also the key of an earlier row");
     }
     return OK;
 }
 
 static enum status read_name(const struct yaml_document *document, const struct yaml_node *item,
                              struct allow_list_row *row, struct fault *fault) {
-    const struct yaml_node *node = child_of(item, "name");
+    const struct yaml_node *node = find_child(item, "name");
     const char *text = "";
     if (node != NULL) {
         TRY(yaml_text(document, node, &text, fault));
@@ -94,12 +96,12 @@ static enum status read_name(const struct yaml_document *document, const struct 
 static enum status read_row(const struct yaml_document *document, const struct yaml_node *item,
                             struct allow_list *list, struct fault *fault) {
     if (list->count == ALLOW_LIST_MAX) {
-        return yaml_fault(document, item, fault, NULL, "is above the limit of %d keys",
+        return yaml_fault(document, item, fault, NULL, "exceeds the limit of %d keys",
                           ALLOW_LIST_MAX);
     }
     if (item->kind != YAML_MAP) {
         return yaml_fault(document, item, fault, "write it as `- key: ...`",
-                          "is not a row with a key");
+                          "is not a map with a key");
     }
     TRY(read_key(document, item, list, fault));
     TRY(read_name(document, item, &list->rows[list->count], fault));
@@ -107,22 +109,22 @@ static enum status read_row(const struct yaml_document *document, const struct y
     return OK;
 }
 
-enum status allow_list_rows(const struct yaml_document *document, struct allow_list *list,
-                            struct fault *fault) {
+enum status allow_list_parse_rows(const struct yaml_document *document, struct allow_list *list,
+                                  struct fault *fault) {
     static const char *const NAMES[] = {"open", "members", "members[].key", "members[].name"};
     const struct yaml_node *open = yaml_find(document, "open");
     const struct yaml_node *members = yaml_find(document, "members");
-    list->open = false;
+    list->is_open = false;
     list->count = 0;
     TRY(yaml_expect_known(document, NAMES, ARRAY_COUNT(NAMES), fault));
     if (open != NULL) {
-        TRY(yaml_bool(document, open, &list->open, fault));
+        TRY(yaml_bool(document, open, &list->is_open, fault));
     }
     bool is_empty = members == NULL ||
                     (members->kind == YAML_SCALAR && members->is_plain && members->text[0] == '\0');
     if (!is_empty && members->kind != YAML_LIST) {
         return yaml_fault(document, members, fault,
-                          "write each member as `- key: ...` on its own line",
+                          "write each member on a separate line as `- key: ...`",
                           "is not a list of members");
     }
     const struct yaml_node *item = is_empty ? NULL : members->child;
@@ -144,42 +146,43 @@ void allow_list_erase(struct allow_list *list, uint32_t index) {
             (list->count - index) * sizeof list->rows[0]);
 }
 
-static struct file_stamp stamp_of(const char *path) {
+static struct file_stamp read_stamp(const char *path) {
     struct stat info;
     if (stat(path, &info) != 0) {
         return (struct file_stamp){0};
     }
     return (struct file_stamp){.device = info.st_dev,
                                .inode = info.st_ino,
-                               .bytes = (uint64_t)info.st_size,
+                               .size = (uint64_t)info.st_size,
                                .changed_ns = (int64_t)info.st_mtim.tv_sec * NS_PER_SECOND +
                                              info.st_mtim.tv_nsec};
 }
 
 bool allow_list_is_stale(const char *path, const struct allow_list *list) {
-    const struct file_stamp now = stamp_of(path);
+    const struct file_stamp now = read_stamp(path);
     return now.device != list->stamp.device || now.inode != list->stamp.inode ||
-           now.bytes != list->stamp.bytes || now.changed_ns != list->stamp.changed_ns;
+           now.size != list->stamp.size || now.changed_ns != list->stamp.changed_ns;
 }
 
 bool allow_list_is_missing(const char *path, const struct allow_list *list) {
-    return list->stamp.inode != 0 && stamp_of(path).inode == 0;
+    return list->stamp.inode != 0 && read_stamp(path).inode == 0;
 }
 
-/* The stamp is taken first, so that a file that changes during the reading is read again. */
+/* Reads the stamp before the file, so that a file that changes during the reading will be read
+ * again. */
 enum status allow_list_read(const char *path, struct allow_list *list, struct fault *fault) {
     struct region region = {0};
     struct yaml_document document;
-    list->stamp = stamp_of(path);
+    list->stamp = read_stamp(path);
     if (list->stamp.inode == 0) {
-        list->open = false;
+        list->is_open = false;
         list->count = 0;
         return OK;
     }
     struct allow_list *read = region_alloc(&region, 1, sizeof *read);
     enum status status = yaml_open_file(path, &region, &document, fault);
     if (status == OK) {
-        status = allow_list_rows(&document, read, fault);
+        status = allow_list_parse_rows(&document, read, fault);
     }
     if (status == OK) {
         read->stamp = list->stamp;
@@ -209,18 +212,19 @@ bool allow_list_watch_poll(struct allow_list_watch *watch, int64_t now_ms) {
     watch->poll_ms = now_ms + POLL_MS;
     watch->is_missing = allow_list_is_missing(watch->path, &watch->list);
     if (watch->is_missing && !was_missing) {
-        log_line(LOG_WARNING, "allow-list %s: the file is missing; keeping the keys read before",
+        log_line(LOG_WARNING,
+                 "allow-list %s: the file is missing; keeping the keys that were read earlier",
                  watch->path);
     }
     if (watch->is_missing || !allow_list_is_stale(watch->path, &watch->list)) {
         return false;
     }
     if (allow_list_read(watch->path, &watch->list, &fault) != OK) {
-        log_line(LOG_WARNING, "%s: %s; keeping the allow-list as it was", fault.subject,
+        log_line(LOG_WARNING, "%s: %s; keeping the previous allow-list", fault.subject,
                  fault.reason);
         return false;
     }
     log_line(LOG_INFO, "allow-list %s: %u keys%s", watch->path, watch->list.count,
-             watch->list.open ? ", open to all" : "");
+             watch->list.is_open ? ", open: every key may join" : "");
     return true;
 }

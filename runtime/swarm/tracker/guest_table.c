@@ -31,7 +31,7 @@ struct tracker_guest *guest_find_or_add(struct guest_table *table,
         if (!table->rows[i].is_used) {
             guest = &table->rows[i];
             *guest = (struct tracker_guest){
-                .is_used = true, .last_active_ms = now_ms, .stream = document_stream_empty()};
+                .is_used = true, .last_active_ms = now_ms, .stream = document_stream_idle()};
             memcpy(guest->curve, curve, KEY_BYTES);
         }
     }
@@ -47,12 +47,12 @@ void guest_set_ip(struct tracker_guest *guest, const char ip[static MESSAGE_ADDR
     memcpy(guest->ip, ip, sizeof guest->ip);
 }
 
-void guest_set_active(struct tracker_guest *guest, int64_t now_ms) {
+void guest_record_activity(struct tracker_guest *guest, int64_t now_ms) {
     ASSERT(now_ms >= guest->last_active_ms);
     guest->last_active_ms = now_ms;
 }
 
-void guest_set_announced(struct tracker_guest *guest, uint32_t version) {
+void guest_set_announced_version(struct tracker_guest *guest, uint32_t version) {
     guest->announced_version = version;
 }
 
@@ -60,15 +60,15 @@ void guest_set_rejected(struct tracker_guest *guest, bool was_rejected) {
     guest->was_rejected = was_rejected;
 }
 
-void guest_introduce(struct tracker_guest *guest, const struct wire_introduction *introduction,
-                     int64_t now_ms) {
+void guest_store_introduction(struct tracker_guest *guest,
+                              const struct wire_introduction *introduction, int64_t now_ms) {
     guest->introduction = *introduction;
     guest->has_introduced = true;
     guest->announced_version = 0;
-    guest_set_active(guest, now_ms);
+    guest_record_activity(guest, now_ms);
 }
 
-void guest_withdraw(struct tracker_guest *guest) {
+void guest_withdraw_introduction(struct tracker_guest *guest) {
     guest->has_introduced = false;
 }
 
@@ -77,6 +77,6 @@ void guest_add_strike(struct tracker_guest *guest) {
     guest->strikes++;
 }
 
-void guest_table_count_refused(struct guest_table *table) {
-    table->refused_messages++;
+void guest_table_count_rejected_message(struct guest_table *table) {
+    table->rejected_messages++;
 }

@@ -14,30 +14,30 @@
 
 struct tracker_guest {
     bool is_used;
-    bool has_introduced; /* with a valid introduction that no later start has replaced */
-    bool was_rejected;   /* and has received the reason, for its newest introduction */
+    bool has_introduced; /* its introduction is valid, and no later start has replaced it */
+    bool was_rejected;   /* its newest introduction was rejected, and it received the reason */
     uint32_t strikes;
-    uint32_t announced_version; /* of the address book that was sent to it; 0: none */
-    int64_t last_active_ms;     /* when it connected, introduced itself or sent a query last */
-    uint8_t curve[KEY_BYTES];
-    char ip[MESSAGE_ADDRESS_BYTES]; /* that it connects from */
+    uint32_t announced_version;     /* version of the address book it received; 0: none */
+    int64_t last_active_ms;         /* when it last connected, introduced itself or sent a query */
+    uint8_t curve[KEY_BYTES];       /* channel key of the connection */
+    char ip[MESSAGE_ADDRESS_BYTES]; /* IP address that it connects from */
     struct wire_introduction introduction;
     struct document_stream stream;
-    struct ledger_request ledger;
+    struct ledger_request ledger_request;
 };
 
 struct guest_table {
     struct tracker_guest *rows; /* [capacity] */
     uint32_t capacity;
-    uint64_t refused_messages; /* that failed their checks, since the start */
+    uint64_t rejected_messages; /* messages that failed their checks, since the tracker started */
 };
 
-/* guest_table_bytes: what guest_table_init takes of the region. */
+/* guest_table_bytes: size of the memory that guest_table_init allocates from the region. */
 uint64_t guest_table_bytes(uint32_t capacity);
 struct guest_table *guest_table_init(uint32_t capacity, struct region *region);
 
-/* guest_find: the guest with this channel key, or NULL.
- * guest_find_or_add: a new one when there is none, NULL when all slots are in use. */
+/* guest_find: returns the guest with this channel key, or NULL.
+ * guest_find_or_add: adds the guest if there is none. Returns NULL when all slots are in use. */
 struct tracker_guest *guest_find(const struct guest_table *table,
                                  const uint8_t curve[static KEY_BYTES]);
 struct tracker_guest *guest_find_or_add(struct guest_table *table,
@@ -45,21 +45,23 @@ struct tracker_guest *guest_find_or_add(struct guest_table *table,
 void guest_remove(struct tracker_guest *guest);
 
 void guest_set_ip(struct tracker_guest *guest, const char ip[static MESSAGE_ADDRESS_BYTES]);
-void guest_set_active(struct tracker_guest *guest, int64_t now_ms);
-void guest_set_announced(struct tracker_guest *guest, uint32_t version);
+void guest_record_activity(struct tracker_guest *guest, int64_t now_ms);
+void guest_set_announced_version(struct tracker_guest *guest, uint32_t version);
 
-/* guest_set_rejected: whether the newest introduction was answered with a reason. */
+/* guest_set_rejected: records whether the newest introduction was rejected. */
 void guest_set_rejected(struct tracker_guest *guest, bool was_rejected);
 
-/* guest_introduce: store a valid introduction; the address book is due again.
- * guest_withdraw: it is no longer valid, because a later start has replaced this process. */
-void guest_introduce(struct tracker_guest *guest, const struct wire_introduction *introduction,
-                     int64_t now_ms);
-void guest_withdraw(struct tracker_guest *guest);
+/* guest_store_introduction: stores a valid introduction. The address book will be sent to the guest
+ * again.
+ * guest_withdraw_introduction: marks the introduction as invalid, because a later start has
+ * replaced this process. */
+void guest_store_introduction(struct tracker_guest *guest,
+                              const struct wire_introduction *introduction, int64_t now_ms);
+void guest_withdraw_introduction(struct tracker_guest *guest);
 
-/* guest_add_strike: count a frame that no correct process sends.
- * guest_table_count_refused: count it in the swarm status too. */
+/* guest_add_strike: counts a protocol violation of one guest.
+ * guest_table_count_rejected_message: counts it for the swarm status. */
 void guest_add_strike(struct tracker_guest *guest);
-void guest_table_count_refused(struct guest_table *table);
+void guest_table_count_rejected_message(struct guest_table *table);
 
 #endif

@@ -1,5 +1,6 @@
-/* ledger_server: answers queries for the ledger. An answer can be a megabyte to read and to decode,
- * so that queries are only noted as they arrive, and answered one at a time beside other work. */
+/* ledger_server: answers queries for the ledger. Reading and decoding an answer can take long (up
+ * to 1 MiB), so queries are stored when they arrive, and answered one at a time between other
+ * work. */
 #ifndef SKEP_SWARM_TRACKER_LEDGER_SERVER_H
 #define SKEP_SWARM_TRACKER_LEDGER_SERVER_H
 
@@ -9,17 +10,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The newest query of one guest. */
+/* The newest ledger query of one guest. */
 struct ledger_request {
-    bool is_due;
-    uint64_t first;        /* index of the first entry to send */
-    int64_t not_before_ms; /* there was no room for the answer */
+    bool is_due;          /* not answered yet */
+    uint64_t first_index; /* index of the first entry to send */
+    int64_t retry_ms;     /* when to retry after the send queue was full */
 };
 
 struct ledger_server {
-    struct entry entry; /* that is being sent */
-    int64_t next_ms;    /* no answer before this time */
-    uint32_t next_guest;
+    struct entry entry;     /* the entry that is being encoded */
+    int64_t next_answer_ms; /* earliest time of the next answer */
+    uint32_t next_guest;    /* guest slot that is checked first */
 };
 
 uint64_t ledger_server_bytes(uint32_t slice_count);
@@ -27,11 +28,11 @@ struct ledger_server *ledger_server_init(uint32_t slice_count, struct region *re
 
 struct tracker_loop;
 
-/* ledger_request_set: note a query; it replaces an earlier one that was not answered. */
-void ledger_request_set(struct ledger_request *request, uint64_t first);
+/* ledger_request_store: stores a query. It replaces an earlier query that was not answered yet. */
+void ledger_request_store(struct ledger_request *request, uint64_t first_index);
 
-/* ledger_server_is_busy: a query waits for its answer. ledger_server_run: answer one of them, if
- * the time for it has come. */
+/* ledger_server_is_busy: whether a stored query has not been answered yet.
+ * ledger_server_run: answers one stored query if its time has come. */
 bool ledger_server_is_busy(const struct tracker_loop *loop);
 void ledger_server_run(struct tracker_loop *loop);
 

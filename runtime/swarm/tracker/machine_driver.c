@@ -5,20 +5,21 @@
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 
 enum {
-    RETRY_MS = 1000,          /* after a failed write */
-    LOG_AGAIN_MS = 60 * 1000, /* between two lines about a store that cannot be written */
+    WRITE_RETRY_MS = 1000,               /* delay after a failed write */
+    FAILURE_LOG_INTERVAL_MS = 60 * 1000, /* between two log lines about failed writes */
 };
 
-/* The arrays of a record. */
-static uint64_t record_bytes(uint64_t slices) {
+/* Size of the arrays that make_record allocates. */
+static uint64_t record_arrays_bytes(uint64_t slices) {
     return slices * (2 * sizeof(struct entry_slice) + sizeof(struct slice_plan) +
                      SWARM_MEMBERS_MAX * sizeof(struct hash));
 }
 
 uint64_t machine_driver_bytes(const struct tracker_settings *settings) {
     const uint64_t slices = settings->slice_count;
-    return sizeof(struct machine_driver) + tracker_memory_bytes(settings) + record_bytes(slices) +
-           ACTIONS_MAX * sizeof(struct action) + slices * sizeof(struct entry_slice);
+    return sizeof(struct machine_driver) + tracker_memory_bytes(settings) +
+           record_arrays_bytes(slices) + ACTIONS_MAX * sizeof(struct action) +
+           slices * sizeof(struct entry_slice);
 }
 
 static struct tracker_record *make_record(uint32_t slices, struct region *region) {
@@ -36,11 +37,11 @@ enum status machine_driver_open(const struct durable_options *options,
                                 struct machine_driver **driver, struct fault *fault) {
     struct machine_driver *opened = region_alloc(region, 1, sizeof *opened);
     struct tracker_record *record = make_record(settings->slice_count, region);
-    opened->newest.slices =
-        region_alloc(region, settings->slice_count, sizeof *opened->newest.slices);
+    opened->newest_entry.slices =
+        region_alloc(region, settings->slice_count, sizeof *opened->newest_entry.slices);
     opened->action_rows = region_alloc(region, ACTIONS_MAX, sizeof *opened->action_rows);
     TRY(tracker_durable_open(options, region, &opened->durable, record, fault));
-    entry_copy(&opened->newest, &record->head);
+    entry_copy(&opened->newest_entry, &record->head);
     void *memory = region_alloc(region, tracker_memory_bytes(settings), 1);
     opened->tracker = tracker_init(memory, settings, record, tracker_now_ms());
     enum status status = tracker_durable_replay(&opened->durable, opened->tracker, fault);
@@ -56,7 +57,7 @@ void machine_driver_close(struct machine_driver *driver) {
     tracker_durable_close(&driver->durable);
 }
 
-static enum crash_point_id crash_point_of(const struct action *action) {
+static enum crash_point_id find_crash_point(const struct action *action) {
     if (action->entry == NULL) {
         return (action->parts & RECORD_SESSIONS) != 0 ? CRASH_WRITE_SESSION : CRASH_WRITE_TABLE;
     }
@@ -83,7 +84,8 @@ static void log_entry(const struct entry *entry) {
                  entry->round, entry->signature_count, entry->seat_count, entry->commits, root);
         break;
     case ENTRY_ABORT:
-        log_line(LOG_WARNING, "round %u aborted without a result; its samples are used later",
+        log_line(LOG_WARNING,
+                 "round %u aborted without a result; its samples will be used in later rounds",
                  entry->round);
         break;
     default:
@@ -91,41 +93,43 @@ static void log_entry(const struct entry *entry) {
     }
 }
 
-static void log_failure(struct machine_driver *driver, int64_t now_ms) {
+static void log_write_failure(struct machine_driver *driver, int64_t now_ms) {
     const struct fault *fault = &driver->fault;
-    if (driver->logged_ms == 0 || now_ms - driver->logged_ms >= LOG_AGAIN_MS) {
-        driver->logged_ms = now_ms;
+    if (driver->failure_logged_ms == 0 ||
+        now_ms - driver->failure_logged_ms >= FAILURE_LOG_INTERVAL_MS) {
+        driver->failure_logged_ms = now_ms;
         log_line(LOG_ERROR, "%s: %s; %s; retrying every %d s", fault->subject, fault->reason,
-                 fault->remedy[0] != '\0' ? fault->remedy : "nothing is lost", RETRY_MS / 1000);
+                 fault->remedy[0] != '\0' ? fault->remedy : "no data is lost",
+                 WRITE_RETRY_MS / 1000);
     }
 }
 
-/* Makes an action durable. Returns false when the state machine must not be notified yet: it would
- * repeat a failed write at once, and without end. */
+/* Makes an action durable. Returns false after a failed write: the state machine is notified only
+ * after a delay, because it repeats a failed write immediately. */
 static bool write_action(struct tracker_loop *loop, const struct action *action,
                          struct event *event) {
     struct machine_driver *driver = loop->driver;
-    const enum crash_point_id id = crash_point_of(action);
+    const enum crash_point_id id = find_crash_point(action);
     ASSERT(!driver->is_retrying);
     crash_point(loop, CRASH_BEFORE, id);
     tracker_durable_write(&driver->durable, action, event, &driver->fault);
     if (event->write_outcome == WRITE_FAILED) {
-        log_failure(driver, tracker_now_ms());
+        log_write_failure(driver, tracker_now_ms());
         driver->is_retrying = true;
-        driver->retry_ms = tracker_now_ms() + RETRY_MS;
+        driver->retry_ms = tracker_now_ms() + WRITE_RETRY_MS;
         return false;
     }
     driver->is_fenced |= event->write_outcome == WRITE_FENCED;
-    driver->logged_ms = 0;
+    driver->failure_logged_ms = 0;
     if (event->write_outcome == WRITE_OK && action->entry != NULL) {
-        entry_copy(&driver->newest, &driver->durable.entry);
-        log_entry(&driver->newest);
+        entry_copy(&driver->newest_entry, &driver->durable.entry);
+        log_entry(&driver->newest_entry);
     }
     crash_point(loop, CRASH_AFTER, id);
     return true;
 }
 
-/* The time of each stage, for a reader who looks for the slow one. */
+/* Logs the duration of each stage, so that a slow stage can be found. */
 static void log_stage(struct machine_driver *driver) {
     const char *stage = tracker_stage_name(driver->tracker);
     if (stage == driver->stage) {
@@ -133,11 +137,12 @@ static void log_stage(struct machine_driver *driver) {
     }
     int64_t now_ms = tracker_now_ms();
     if (driver->stage != NULL) {
-        log_line(LOG_DEBUG, "round %u: stage %s took %lld ms, next is %s", driver->newest.round,
-                 driver->stage, (long long)(now_ms - driver->stage_ms), stage);
+        log_line(LOG_DEBUG, "round %u: stage %s took %lld ms, next is %s",
+                 driver->newest_entry.round, driver->stage,
+                 (long long)(now_ms - driver->stage_since_ms), stage);
     }
     driver->stage = stage;
-    driver->stage_ms = now_ms;
+    driver->stage_since_ms = now_ms;
 }
 
 void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
@@ -169,7 +174,8 @@ void machine_driver_retry(struct tracker_loop *loop, int64_t now_ms) {
     }
 }
 
-bool machine_driver_promise(struct machine_driver *driver, const struct store_promise *promise) {
+bool machine_driver_store_promise(struct machine_driver *driver,
+                                  const struct store_promise *promise) {
     struct fault fault;
     const struct store_transaction write = {
         .incarnation = driver->durable.incarnation, .promises = promise, .promise_count = 1};
@@ -181,7 +187,8 @@ bool machine_driver_promise(struct machine_driver *driver, const struct store_pr
     return outcome == WRITE_OK;
 }
 
-enum status machine_driver_recall(struct machine_driver *driver, const char *name, void *bytes,
-                                  size_t capacity, size_t *count, struct fault *fault) {
+enum status machine_driver_load_promise(struct machine_driver *driver, const char *name,
+                                        void *bytes, size_t capacity, size_t *count,
+                                        struct fault *fault) {
     return ledger_store_read_promise(&driver->durable.store, name, bytes, capacity, count, fault);
 }

@@ -1,6 +1,6 @@
-/* machine_driver: runs the tracker's state machine. Each event goes through it together with all
- * events that follow from it: what the state machine promises is written to the store, and only
- * then are its messages sent. Owns the state machine and the store. */
+/* machine_driver: runs the tracker's state machine and owns it and the store. Passes an event to
+ * the state machine and performs the actions that it returns, until no action causes a further
+ * event. A promise is durable in the store before a message about it is sent. */
 #ifndef SKEP_SWARM_TRACKER_MACHINE_DRIVER_H
 #define SKEP_SWARM_TRACKER_MACHINE_DRIVER_H
 
@@ -13,21 +13,22 @@ struct tracker_loop;
 struct machine_driver {
     struct tracker *tracker;
     struct tracker_durable durable;
-    struct entry newest;        /* entry of the ledger: its seats verify signed messages */
+    struct entry newest_entry;  /* newest entry of the ledger; its seats verify signed messages */
     struct action *action_rows; /* [ACTIONS_MAX] */
     bool is_retrying;           /* a write failed; the state machine is notified at retry_ms */
     int64_t retry_ms;
-    int64_t logged_ms;  /* when a failed write was last logged; 0: the last write succeeded */
-    struct fault fault; /* of the last failed write */
-    bool is_fenced;     /* another process has started with the same store */
-    const char *stage;  /* of the round, and since when */
-    int64_t stage_ms;
+    int64_t failure_logged_ms; /* last log of a failed write; 0: the last write succeeded */
+    struct fault fault;        /* the last failed write */
+    bool is_fenced;            /* another process has started with the same store */
+    const char *stage;         /* stage of the round, which began at stage_since_ms */
+    int64_t stage_since_ms;
 };
 
-/* machine_driver_bytes: what machine_driver_open takes of the region, without the store's part. */
+/* machine_driver_bytes: size of the memory that machine_driver_open allocates from the region,
+ * without that of the store. */
 uint64_t machine_driver_bytes(const struct tracker_settings *settings);
 
-/* machine_driver_open: open the store, and start the state machine from what it recalls.
+/* machine_driver_open: opens the store, and starts the state machine from the stored record.
  * errors  those of tracker_durable_open and tracker_durable_replay */
 MUST_CHECK enum status machine_driver_open(const struct durable_options *options,
                                            const struct tracker_settings *settings,
@@ -35,21 +36,26 @@ MUST_CHECK enum status machine_driver_open(const struct durable_options *options
                                            struct fault *fault);
 void machine_driver_close(struct machine_driver *driver);
 
-/* machine_driver_step: handle one event and all that follows from it. Does nothing once fenced. */
+/* machine_driver_step: handles one event and all events that its actions cause. Does nothing if the
+ * tracker is fenced. */
 void machine_driver_step(struct tracker_loop *loop, const struct event *event);
 
-/* machine_driver_retry: notify the state machine of a failed write, once its delay is over. */
+/* machine_driver_retry: notifies the state machine of a failed write when the retry delay has
+ * passed. */
 void machine_driver_retry(struct tracker_loop *loop, int64_t now_ms);
 
-/* machine_driver_promise: make something durable that the state machine does not own.
- * errors  false: it is not durable; the driver is fenced if that is the reason */
-MUST_CHECK bool machine_driver_promise(struct machine_driver *driver,
-                                       const struct store_promise *promise);
+/* machine_driver_store_promise: makes a promise durable that is not part of the state machine's
+ * record.
+ * errors  false: the promise is not durable. If another tracker has started, the driver is then
+ *         fenced */
+MUST_CHECK bool machine_driver_store_promise(struct machine_driver *driver,
+                                             const struct store_promise *promise);
 
-/* machine_driver_recall: the bytes of an earlier promise; *count is 0 when there are none.
+/* machine_driver_load_promise: loads the bytes of an earlier promise. *count is 0 when there is
+ * none.
  * errors  those of ledger_store_read_promise */
-MUST_CHECK enum status machine_driver_recall(struct machine_driver *driver, const char *name,
-                                             void *bytes, size_t capacity, size_t *count,
-                                             struct fault *fault);
+MUST_CHECK enum status machine_driver_load_promise(struct machine_driver *driver, const char *name,
+                                                   void *bytes, size_t capacity, size_t *count,
+                                                   struct fault *fault);
 
 #endif

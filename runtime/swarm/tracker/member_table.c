@@ -75,24 +75,24 @@ void member_set_reachable(struct admitted_member *member, bool is_reachable) {
     member->is_reachable = is_reachable;
 }
 
-void member_note_received(struct admitted_member *member, int64_t now_ms) {
+void member_record_received(struct admitted_member *member, int64_t now_ms) {
     ASSERT(now_ms >= 0);
     member->last_received_ms = now_ms;
 }
 
-void member_note_report(struct admitted_member *member, const struct message *report) {
+void member_record_report(struct admitted_member *member, const struct message *report) {
     ASSERT(report->kind == MESSAGE_REPORT);
     member->measured = report->measured;
-    member->round = report->round;
+    member->report_round = report->round;
 }
 
-void member_table_forgive(struct member_table *table, int64_t gap_ms) {
+void member_table_shift_received_times(struct member_table *table, int64_t gap_ms) {
     for (uint32_t row = 0; row < table->count; row++) {
         table->rows[row].last_received_ms += gap_ms;
     }
 }
 
-bool member_add_start(struct admitted_member *member, uint64_t start_id) {
+bool member_record_start(struct admitted_member *member, uint64_t start_id) {
     const bool is_known = member->start_count > 0;
     if (is_known && member->start_ids[0] == start_id) {
         return false;

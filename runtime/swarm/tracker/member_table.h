@@ -15,69 +15,73 @@
 
 enum {
     MEMBER_NONE = -1,
-    START_IDS_MAX = 8, /* recent starts of one identity that the tracker can tell apart */
+    START_IDS_MAX = 8, /* recent starts of one identity that are stored */
 };
 
 struct admitted_member {
     struct public_keys keys;
     char name[WIRE_MEMBER_NAME_BYTES];
-    char address[MESSAGE_ADDRESS_BYTES]; /* that the member advertises; "" for none */
-    uint32_t is_reachable;               /* 1: the tracker connected to `address` */
-    /* The rest is not durable. */
+    char address[MESSAGE_ADDRESS_BYTES]; /* advertised address; "" for none */
+    uint32_t is_reachable;               /* 1: the tracker has connected to `address` */
+    /* The fields below are not stored on disk. */
     struct member_probe probe;
-    struct timing_measured measured; /* as in its last REPORT, and that report's round */
-    uint32_t round;
-    int64_t last_received_ms;          /* after a restart of the tracker: the restart */
-    uint64_t start_ids[START_IDS_MAX]; /* newest first: that process is the member */
+    struct timing_measured measured;   /* from its last REPORT */
+    uint32_t report_round;             /* round of that REPORT */
+    int64_t last_received_ms;          /* initially when the tracker started */
+    uint64_t start_ids[START_IDS_MAX]; /* newest first; only the newest process is the member */
     uint32_t start_count;
 };
 
-/* Zero it before the first call. */
+/* Zero-initialise it before the first call. */
 struct member_table {
-    uint32_t version; /* of the address book; rises with every change of it */
+    uint32_t version; /* version of the address book; increases with every change */
     uint32_t count;
-    bool is_unsaved; /* the address book has changed since it was last durable */
+    bool is_unsaved; /* the address book has changed since it was last saved */
     struct admitted_member rows[SWARM_MEMBERS_MAX];
 };
 
-/* member_table_find_curve, member_table_find_identity: the row's index, or MEMBER_NONE. */
+/* member_table_find_curve, member_table_find_identity: return the index of the row with this key,
+ * or MEMBER_NONE. */
 int member_table_find_curve(const struct member_table *table,
                             const uint8_t curve[static KEY_BYTES]);
 int member_table_find_identity(const struct member_table *table, const struct identity *id);
 
-/* member_identity: the signing key of a row as the state machine names the member. */
+/* member_identity: returns the signing key of a row as the identity that the state machine uses. */
 struct identity member_identity(const struct admitted_member *member);
 
-/* member_table_add: the row of these keys; a new one at the end if there is none.
- * limits  the keys have a row, or fewer than SWARM_MEMBERS_MAX rows are in use */
+/* member_table_add: returns the row of these keys. If there is none, adds one at the end.
+ * limits  if the keys have no row, fewer than SWARM_MEMBERS_MAX rows are in use */
 struct admitted_member *member_table_add(struct member_table *table,
                                          const struct public_keys *keys);
 
-/* member_table_remove: end the row's probe, and move the rows after it up. */
+/* member_table_remove: ends the row's probe, and moves the following rows up by one. */
 void member_table_remove(struct member_table *table, int row);
 
-/* member_table_mark_changed: raise the version; what is announced must be saved first.
- * member_table_mark_saved: the current version is durable. */
+/* member_table_mark_changed: increments the version. The table must be saved before it is
+ * announced.
+ * member_table_mark_saved: records that the current version is durable. */
 void member_table_mark_changed(struct member_table *table);
 void member_table_mark_saved(struct member_table *table);
 
-/* member_set_name, member_set_address, member_set_reachable: change one field. A new address is not
- * reachable until a probe says so. The caller marks the table as changed. */
+/* member_set_name, member_set_address, member_set_reachable: set one field. A new address counts as
+ * unreachable until a probe succeeds. The caller must call member_table_mark_changed. */
 void member_set_name(struct admitted_member *member, const char *name);
 void member_set_address(struct admitted_member *member, const char *address);
 void member_set_reachable(struct admitted_member *member, bool is_reachable);
 
-/* member_note_received: the member sent something. member_note_report: what its REPORT measured. */
-void member_note_received(struct admitted_member *member, int64_t now_ms);
-void member_note_report(struct admitted_member *member, const struct message *report);
+/* member_record_received: records that a message of the member was received.
+ * member_record_report: stores the measurements of its REPORT. */
+void member_record_received(struct admitted_member *member, int64_t now_ms);
+void member_record_report(struct admitted_member *member, const struct message *report);
 
-/* member_table_forgive: shift the time of every member's last message by `gap_ms`, during which the
- * tracker's process did not run. */
-void member_table_forgive(struct member_table *table, int64_t gap_ms);
+/* member_table_shift_received_times: adds `gap_ms` to the time of every member's last message,
+ * because the tracker's process did not run during that time. */
+void member_table_shift_received_times(struct member_table *table, int64_t gap_ms);
 
-/* member_add_start: a process of this identity introduced itself. True when it replaces another.
- * member_was_replaced: whether a later start has introduced itself since this one. */
-bool member_add_start(struct admitted_member *member, uint64_t start_id);
+/* member_record_start: records the start id of a process of this identity. Returns true when it
+ * replaces an earlier process.
+ * member_was_replaced: whether a later start has replaced the process with this start id. */
+bool member_record_start(struct admitted_member *member, uint64_t start_id);
 bool member_was_replaced(const struct admitted_member *member, uint64_t start_id);
 
 #endif

@@ -36,8 +36,8 @@ static void continue_probe(struct tracker_loop *loop, struct admitted_member *me
     }
 }
 
-/* A member that is not connected is likely to be down: a failed probe would say nothing about its
- * address. */
+/* Whether a member's address should be probed now. A member that is not connected is not probed: it
+ * is probably down, so that a failed probe would not show whether its address is reachable. */
 static bool is_due(const struct tracker_loop *loop, const struct admitted_member *member,
                    int64_t now_ms) {
     const int64_t started_ms = member->probe.started_ms;
@@ -54,7 +54,7 @@ void reachability_run_due(struct tracker_loop *loop, int64_t now_ms) {
         } else if (is_due(loop, member, now_ms)) {
             member->probe.started_ms = now_ms;
             if (!connect_probe_start(member->address, &member->probe.connection)) {
-                log_line(LOG_WARNING, "%s: cannot create a socket to test %s", member->name,
+                log_line(LOG_WARNING, "%s: cannot create a socket to probe %s", member->name,
                          member->address);
             }
         }

@@ -1,5 +1,5 @@
-/* reachability: whether other processes can connect to the address that a member advertises. The
- * tracker tries it with a bare TCP connection of its own, one attempt at a time for each member. */
+/* reachability: tests whether other processes can connect to the address that a member advertises.
+ * The tracker opens a plain TCP connection to it, one at a time for each member. */
 #ifndef SKEP_SWARM_TRACKER_REACHABILITY_H
 #define SKEP_SWARM_TRACKER_REACHABILITY_H
 
@@ -14,18 +14,18 @@ enum {
 
 struct member_probe {
     struct connect_probe connection;
-    int64_t started_ms; /* of the last attempt; 0: none for this address yet */
+    int64_t started_ms; /* start of the last attempt; 0: none for this address */
 };
 
-/* member_probe_idle: no attempt is in progress, and none was made. member_probe_end: back to that;
- * harmless when the probe is idle. */
+/* member_probe_idle: returns a probe without an attempt.
+ * member_probe_end: ends an attempt in progress, and resets the probe to idle. */
 struct member_probe member_probe_idle(void);
 void member_probe_end(struct member_probe *probe);
 
 struct tracker_loop;
 
-/* reachability_run_due: continue the attempts in progress, and start those that are due: for
- * connected members with an address that has not been reached. Never waits. */
+/* reachability_run_due: continues the attempts in progress, and starts those that are due: for
+ * connected members whose address is not known to be reachable. Does not block. */
 void reachability_run_due(struct tracker_loop *loop, int64_t now_ms);
 
 #endif

@@ -21,7 +21,7 @@ static size_t document_capacity(const struct tracker_loop_options *options,
 
 uint64_t document_table_bytes(const struct tracker_loop_options *options) {
     uint64_t bytes = sizeof(struct document_table);
-    for (int document = 0; document < DOCUMENTS; document++) {
+    for (int document = 0; document < DOCUMENT_COUNT; document++) {
         bytes += document_capacity(options, (enum document)document);
     }
     return bytes;
@@ -30,7 +30,7 @@ uint64_t document_table_bytes(const struct tracker_loop_options *options) {
 struct document_table *document_table_init(const struct tracker_loop_options *options,
                                            struct region *region) {
     struct document_table *table = region_alloc(region, 1, sizeof *table);
-    for (int i = 0; i < DOCUMENTS; i++) {
+    for (int i = 0; i < DOCUMENT_COUNT; i++) {
         struct document_buffer *buffer = &table->buffers[i];
         buffer->capacity = document_capacity(options, (enum document)i);
         buffer->bytes = region_alloc(region, buffer->capacity, 1);
@@ -43,11 +43,11 @@ struct document_table *document_table_init(const struct tracker_loop_options *op
     return table;
 }
 
-struct document_stream document_stream_empty(void) {
-    return (struct document_stream){.current = NO_DOCUMENT};
+struct document_stream document_stream_idle(void) {
+    return (struct document_stream){.current_document = NO_DOCUMENT};
 }
 
-static enum crash_point_id crash_point_of(enum message_kind kind) {
+static enum crash_point_id find_crash_point(enum message_kind kind) {
     switch (kind) {
     case MESSAGE_WELCOME:
         return CRASH_SEND_WELCOME;
@@ -64,7 +64,7 @@ static enum crash_point_id crash_point_of(enum message_kind kind) {
     }
 }
 
-static int document_of(enum message_kind kind) {
+static int find_document(enum message_kind kind) {
     switch (kind) {
     case MESSAGE_ENTRY:
         return DOCUMENT_ENTRY;
@@ -77,8 +77,9 @@ static int document_of(enum message_kind kind) {
     }
 }
 
-/* Messages of one kind with equal keys have equal payloads: the session is in the header. */
-static struct hash key_of(const struct message *message) {
+/* Returns a key such that messages with equal keys have equal payloads. The session, which differs
+ * per member, is in the frame header. */
+static struct hash message_key(const struct message *message) {
     const uint64_t numbers[] = {message->kind, message->incarnation, message->number,
                                 message->round,
                                 message->table == NULL ? 0 : message->table->version};
@@ -93,8 +94,9 @@ static struct hash key_of(const struct message *message) {
     return hash_end(&state);
 }
 
-/* A long document that was sent whole is not sent again at each heartbeat: it may still be on its
- * way. After a lost connection the guest is a new one, which received nothing yet. */
+/* Whether a long document was sent completely a short time ago. It is then not sent again at each
+ * heartbeat, because it may still be in transit. After a lost connection, the guest has a new row
+ * without sent documents. */
 static bool was_just_sent(const struct tracker_loop *loop, const struct document_stream *stream,
                           enum document document, int64_t now_ms) {
     const struct document_buffer *buffer = &loop->documents->buffers[document];
@@ -103,68 +105,69 @@ static bool was_just_sent(const struct tracker_loop *loop, const struct document
            now_ms - stream->sent_ms[document] < loop->timing.silence_ms;
 }
 
-/* Sends pieces of the current document while there is room. True when it is complete. */
-static bool pump_document(struct tracker_loop *loop, struct tracker_guest *guest) {
+/* Sends pieces of the current document until it is complete or the connection's queue is full.
+ * Returns whether it is complete. */
+static bool send_pieces(struct tracker_loop *loop, struct tracker_guest *guest) {
     struct document_stream *stream = &guest->stream;
-    const struct document_buffer *buffer = &loop->documents->buffers[stream->current];
-    struct frame whole = stream->whole[stream->current];
+    const struct document_buffer *buffer = &loop->documents->buffers[stream->current_document];
+    struct frame header = stream->header[stream->current_document];
     enum send_result sent = SEND_OK;
-    while (sent == SEND_OK && stream->at < buffer->count) {
-        const struct frame piece = wire_chunk_header(&whole, buffer->count, stream->at);
+    while (sent == SEND_OK && stream->sent_bytes < buffer->count) {
+        const struct frame piece = wire_chunk_header(&header, buffer->count, stream->sent_bytes);
         sent = messenger_send(loop->messenger, guest->curve, CHANNEL_CONTROL, &piece,
-                              buffer->bytes + stream->at);
-        stream->at += sent == SEND_OK ? piece.length : 0;
+                              buffer->bytes + stream->sent_bytes);
+        stream->sent_bytes += sent == SEND_OK ? piece.length : 0;
     }
-    ASSERT(stream->at <= buffer->count);
+    ASSERT(stream->sent_bytes <= buffer->count);
     return sent != SEND_WOULD_BLOCK;
 }
 
-static void pump_guest(struct tracker_loop *loop, struct tracker_guest *guest) {
+static void send_due_documents(struct tracker_loop *loop, struct tracker_guest *guest) {
     struct document_stream *stream = &guest->stream;
-    while (stream->due != 0) {
-        if (stream->current == NO_DOCUMENT) {
-            stream->current = __builtin_ctz(stream->due);
-            stream->at = 0;
+    while (stream->due_mask != 0) {
+        if (stream->current_document == NO_DOCUMENT) {
+            stream->current_document = __builtin_ctz(stream->due_mask);
+            stream->sent_bytes = 0;
         }
-        const int which = stream->current;
-        const uint32_t generation = loop->documents->buffers[which].generation;
-        ASSERT((stream->due >> which & 1) != 0);
-        if (stream->at == 0 || stream->generation[which] != generation) {
-            stream->at = 0; /* the buffer has new content: start again */
-            stream->generation[which] = generation;
+        const int document = stream->current_document;
+        const uint32_t generation = loop->documents->buffers[document].generation;
+        ASSERT((stream->due_mask >> document & 1) != 0);
+        if (stream->sent_bytes == 0 || stream->generation[document] != generation) {
+            stream->sent_bytes = 0; /* the content has changed */
+            stream->generation[document] = generation;
         }
-        if (!pump_document(loop, guest)) {
+        if (!send_pieces(loop, guest)) {
             return;
         }
-        stream->due &= ~(1U << which);
-        stream->sent_ms[which] = tracker_now_ms();
-        stream->current = NO_DOCUMENT;
+        stream->due_mask &= ~(1U << document);
+        stream->sent_ms[document] = tracker_now_ms();
+        stream->current_document = NO_DOCUMENT;
     }
 }
 
 static void send_document(struct tracker_loop *loop, struct tracker_guest *guest,
-                          enum document document, const struct frame *whole) {
+                          enum document document, const struct frame *header) {
     struct document_stream *stream = &guest->stream;
-    const bool is_due = (stream->due >> document & 1) != 0;
+    const bool is_due = (stream->due_mask >> document & 1) != 0;
     if (!is_due && was_just_sent(loop, stream, document, tracker_now_ms())) {
         return;
     }
-    stream->due |= 1U << document;
-    stream->whole[document] = *whole;
-    pump_guest(loop, guest);
+    stream->due_mask |= 1U << document;
+    stream->header[document] = *header;
+    send_due_documents(loop, guest);
 }
 
 static void send_message_document(struct tracker_loop *loop, struct tracker_guest *guest,
                                   enum document document, const struct message *message) {
     struct document_buffer *buffer = &loop->documents->buffers[document];
-    const struct hash key = key_of(message);
+    const struct hash key = message_key(message);
     if (buffer->count == 0 || !hash_equal(&key, &buffer->key)) {
-        buffer->count = wire_write_message(&loop->shape, message, 0, &buffer->whole, buffer->bytes,
+        buffer->count = wire_write_message(&loop->shape, message, 0, &buffer->header, buffer->bytes,
                                            buffer->capacity);
         buffer->key = key;
         buffer->generation++;
     }
-    struct frame frame = buffer->whole;
+    struct frame frame = buffer->header;
     frame.session = message->session;
     send_document(loop, guest, document, &frame);
 }
@@ -174,11 +177,11 @@ void tracker_loop_send_action(struct tracker_loop *loop, const struct action *ac
     const int row = member_table_find_identity(loop->members, &action->to);
     struct tracker_guest *guest =
         row == MEMBER_NONE ? NULL : guest_find(loop->guests, loop->members->rows[row].keys.curve);
-    const int document = document_of(message->kind);
+    const int document = find_document(message->kind);
     if (guest == NULL) {
         return;
     }
-    crash_point(loop, CRASH_BEFORE, crash_point_of(message->kind));
+    crash_point(loop, CRASH_BEFORE, find_crash_point(message->kind));
     if (document == NO_DOCUMENT) {
         struct frame frame;
         (void)wire_write_message(&loop->shape, message, 0, &frame, loop->scratch,
@@ -187,7 +190,7 @@ void tracker_loop_send_action(struct tracker_loop *loop, const struct action *ac
     } else {
         send_message_document(loop, guest, (enum document)document, message);
     }
-    crash_point(loop, CRASH_AFTER, crash_point_of(message->kind));
+    crash_point(loop, CRASH_AFTER, find_crash_point(message->kind));
 }
 
 bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *guest,
@@ -198,13 +201,13 @@ bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *gu
 }
 
 void tracker_loop_send_manifest(struct tracker_loop *loop, struct tracker_guest *guest) {
-    const struct frame whole = {.kind = WIRE_MANIFEST};
-    send_document(loop, guest, DOCUMENT_MANIFEST, &whole);
+    const struct frame header = {.kind = WIRE_MANIFEST};
+    send_document(loop, guest, DOCUMENT_MANIFEST, &header);
 }
 
 void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *guest) {
     struct document_buffer *buffer = &loop->documents->buffers[DOCUMENT_STATUS];
-    const struct frame whole = {.kind = WIRE_STATUS};
+    const struct frame header = {.kind = WIRE_STATUS};
     struct text text =
         text_over((char *)buffer->bytes + WIRE_LENGTH_BYTES, buffer->capacity - WIRE_LENGTH_BYTES);
     tracker_status_write(loop, &text);
@@ -212,13 +215,13 @@ void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *g
     buffer->count = WIRE_LENGTH_BYTES + text.length;
     wire_write_length(buffer->bytes, buffer->count);
     buffer->generation++;
-    send_document(loop, guest, DOCUMENT_STATUS, &whole);
+    send_document(loop, guest, DOCUMENT_STATUS, &header);
 }
 
-void tracker_loop_pump_documents(struct tracker_loop *loop) {
+void tracker_loop_continue_documents(struct tracker_loop *loop) {
     for (uint32_t i = 0; i < loop->guests->capacity; i++) {
-        if (loop->guests->rows[i].is_used && loop->guests->rows[i].stream.due != 0) {
-            pump_guest(loop, &loop->guests->rows[i]);
+        if (loop->guests->rows[i].is_used && loop->guests->rows[i].stream.due_mask != 0) {
+            send_due_documents(loop, &loop->guests->rows[i]);
         }
     }
 }

@@ -7,52 +7,52 @@
 #include <string.h>
 
 static const char MEMBERS[] = TRACKER_MEMBERS, TABLE[] = "table";
-static const char DAMAGED[] =
-    "restore a copy of the store, or move it away and import a member's ledger: --ledger FILE";
+static const char DAMAGED_REMEDY[] =
+    "restore a copy of the store, or move it away and import a member's ledger with --ledger FILE";
 
 enum {
     HASHES_NAME_BYTES = 16,
     PROMISES_MAX = 2 + SWARM_MEMBERS_MAX, /* members, table, hashes of each seat */
 };
 
-/* "hashes 7": of seat 7. */
+/* Writes the name of the promise with the hashes of a seat, such as "hashes 7". */
 static const char *hashes_name(uint32_t seat, char name[static HASHES_NAME_BYTES]) {
     struct text text = text_over(name, HASHES_NAME_BYTES);
     text_add(&text, "hashes %u", seat);
     return name;
 }
 
-static void bind_part(struct durable_part *part, size_t capacity, struct region *region) {
+static void alloc_part(struct durable_part *part, size_t capacity, struct region *region) {
     part->stored = region_alloc(region, capacity, 1);
     part->next = region_alloc(region, capacity, 1);
 }
 
-static enum status damaged(const struct tracker_durable *durable, const char *what,
-                           const char *error, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, durable->store.path, DAMAGED,
+static enum status damaged_promise_fault(const struct tracker_durable *durable, const char *what,
+                                         const char *error, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, durable->store.path, DAMAGED_REMEDY,
                      "the stored value \"%s\" %s", what, error);
 }
 
-static enum status recall_part(struct tracker_durable *durable, const char *name,
-                               struct durable_part *part, size_t capacity, struct fault *fault) {
+static enum status load_part(struct tracker_durable *durable, const char *name,
+                             struct durable_part *part, size_t capacity, struct fault *fault) {
     return ledger_store_read_promise(&durable->store, name, part->stored, capacity,
                                      &part->stored_count, fault);
 }
 
-static enum status recall_members(struct tracker_durable *durable, struct tracker_record *record,
-                                  struct fault *fault) {
+static enum status load_members(struct tracker_durable *durable, struct tracker_record *record,
+                                struct fault *fault) {
     struct durable_part *part = &durable->members;
-    enum status status = recall_part(durable, MEMBERS, part, RECORD_MEMBERS_MAX, fault);
+    enum status status = load_part(durable, MEMBERS, part, RECORD_MEMBERS_MAX, fault);
     record->next_session = 1;
     if (status != OK || part->stored_count == 0) {
         return status;
     }
     const char *error = record_read_members(part->stored, part->stored_count, record);
-    return error == NULL ? OK : damaged(durable, MEMBERS, error, fault);
+    return error == NULL ? OK : damaged_promise_fault(durable, MEMBERS, error, fault);
 }
 
-static enum status recall_hashes(struct tracker_durable *durable, struct tracker_record *record,
-                                 struct fault *fault) {
+static enum status load_hashes(struct tracker_durable *durable, struct tracker_record *record,
+                               struct fault *fault) {
     char name[HASHES_NAME_BYTES];
     const size_t bytes = durable->slice_count * sizeof(struct hash);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
@@ -64,39 +64,39 @@ static enum status recall_hashes(struct tracker_durable *durable, struct tracker
         TRY(ledger_store_read_promise(&durable->store, hashes_name(seat, name), hashes, bytes,
                                       &count, fault));
         if (count != bytes) {
-            return damaged(durable, name, "has a different number of slices", fault);
+            return damaged_promise_fault(durable, name, "has a different number of slices", fault);
         }
     }
     durable->hashes_round = record->table.round;
     return OK;
 }
 
-static enum status recall_table(struct tracker_durable *durable, struct tracker_record *record,
-                                struct fault *fault) {
+static enum status load_table(struct tracker_durable *durable, struct tracker_record *record,
+                              struct fault *fault) {
     struct durable_part *part = &durable->table;
     size_t capacity = record_table_max(durable->slice_count);
-    enum status status = recall_part(durable, TABLE, part, capacity, fault);
+    enum status status = load_part(durable, TABLE, part, capacity, fault);
     if (status != OK || part->stored_count == 0) {
         return status;
     }
     const char *error =
         record_read_table(part->stored, part->stored_count, durable->slice_count, record);
     if (error != NULL) {
-        return damaged(durable, TABLE, error, fault);
+        return damaged_promise_fault(durable, TABLE, error, fault);
     }
-    return record->table.version > 0 ? recall_hashes(durable, record, fault) : OK;
+    return record->table.version > 0 ? load_hashes(durable, record, fault) : OK;
 }
 
-/* Whether an entry makes a root current. */
+/* Whether the root of this entry became the current root. */
 static bool has_new_root(const struct entry *entry) {
     return entry->kind == ENTRY_GENESIS || entry->kind == ENTRY_COMMIT ||
            entry->kind == ENTRY_ROLLBACK;
 }
 
-/* Reads the newest entry with a root of its own. Entries of rounds without a result come after
+/* Reads the newest entry that made a root current. Entries of open or aborted rounds may follow
  * it. */
-static enum status recall_commit(struct tracker_durable *durable, struct tracker_record *record,
-                                 struct fault *fault) {
+static enum status load_commit(struct tracker_durable *durable, struct tracker_record *record,
+                               struct fault *fault) {
     struct ledger_store *store = &durable->store;
     struct entry *commit = &record->commit;
     uint64_t number = store->entry_count;
@@ -148,13 +148,13 @@ static enum status check_swarm(struct tracker_durable *durable,
     const struct hash *stored = same_manifest ? &first->root : &first->manifest;
     const struct hash *given = same_manifest ? &options->root : &options->manifest;
     return fault_set(fault, STATUS_INPUT, durable->store.path,
-                     "use another state folder for this swarm",
-                     "is the ledger of another swarm: its %s is %.16s, expected %.16s",
+                     "use a different --state folder for this swarm",
+                     "contains the ledger of a different swarm: its %s is %.16s, not %.16s",
                      same_manifest ? "first root" : "manifest", hash_hex(stored, found),
                      hash_hex(given, expected));
 }
 
-static void sign(struct tracker_durable *durable) {
+static void sign_entry(struct tracker_durable *durable) {
     struct entry *entry = &durable->entry;
     entry->hash = entry_hash(entry);
     entry->signature_count = 1;
@@ -168,20 +168,21 @@ static enum status write_genesis(struct tracker_durable *durable,
     durable->entry.incarnation = durable->incarnation;
     durable->entry.manifest = options->manifest;
     durable->entry.root = options->root;
-    sign(durable);
+    sign_entry(durable);
     return ledger_store_append(&durable->store, &durable->entry, fault);
 }
 
-static enum status recall(struct tracker_durable *durable, const struct durable_options *options,
-                          struct tracker_record *record, struct fault *fault) {
+static enum status load_state(struct tracker_durable *durable,
+                              const struct durable_options *options, struct tracker_record *record,
+                              struct fault *fault) {
     TRY(ledger_store_count_start(&durable->store, &durable->incarnation, fault));
     if (durable->store.entry_count == 0) {
         TRY(write_genesis(durable, options, fault));
     }
     TRY(check_swarm(durable, options, fault));
-    TRY(recall_commit(durable, record, fault));
-    TRY(recall_members(durable, record, fault));
-    TRY(recall_table(durable, record, fault));
+    TRY(load_commit(durable, record, fault));
+    TRY(load_members(durable, record, fault));
+    TRY(load_table(durable, record, fault));
     record->incarnation = durable->incarnation;
     return OK;
 }
@@ -195,9 +196,9 @@ enum status tracker_durable_open(const struct durable_options *options, struct r
     TRY(ledger_store_open(options->path, region, &durable->store, fault));
     durable->entry.slices =
         region_alloc(region, options->slice_count, sizeof *durable->entry.slices);
-    bind_part(&durable->members, RECORD_MEMBERS_MAX, region);
-    bind_part(&durable->table, record_table_max(options->slice_count), region);
-    enum status status = recall(durable, options, record, fault);
+    alloc_part(&durable->members, RECORD_MEMBERS_MAX, region);
+    alloc_part(&durable->table, record_table_max(options->slice_count), region);
+    enum status status = load_state(durable, options, record, fault);
     if (status != OK) {
         ledger_store_close(&durable->store);
     }
@@ -208,18 +209,18 @@ void tracker_durable_close(struct tracker_durable *durable) {
     ledger_store_close(&durable->store);
 }
 
-/* Completes the entry for the ledger. An invalid entry, or a commit whose fields do not have the
- * hash that its voters signed, would make the chain impossible to verify: it is not written. */
-static const char *complete(struct tracker_durable *durable, const struct entry *entry) {
+/* Adds hash and signature to an entry. Returns an error for an invalid entry, and for a commit
+ * whose hash is not the one that its voters signed: such an entry must not be written, because the
+ * chain could not be verified. */
+static const char *complete_entry(struct tracker_durable *durable, const struct entry *entry) {
     entry_copy(&durable->entry, entry);
     if (entry->kind != ENTRY_COMMIT) {
-        sign(durable);
+        sign_entry(durable);
         return entry_error(&durable->entry);
     }
     const struct hash hash = entry_hash(&durable->entry);
-    return hash_equal(&hash, &entry->hash)
-               ? entry_error(&durable->entry)
-               : "has a hash that differs from the one its quorum signed";
+    return hash_equal(&hash, &entry->hash) ? entry_error(&durable->entry)
+                                           : "has a hash that its quorum did not sign";
 }
 
 static bool is_changed(const struct durable_part *part) {
@@ -234,7 +235,7 @@ static void mark_stored(struct durable_part *part) {
     part->next = old;
 }
 
-/* Lists the parts of the record that differ from those in the store. */
+/* Lists the parts of the record that differ from those in the store. Returns their number. */
 static uint32_t list_promises(struct tracker_durable *durable, const struct tracker_record *record,
                               struct store_promise promises[static PROMISES_MAX],
                               char names[static SWARM_MEMBERS_MAX][HASHES_NAME_BYTES]) {
@@ -268,7 +269,7 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
     char names[SWARM_MEMBERS_MAX][HASHES_NAME_BYTES];
     const struct tracker_record *record = action->record;
     *event = (struct event){.kind = EVENT_WRITTEN, .write_outcome = WRITE_FAILED};
-    const char *error = action->entry == NULL ? NULL : complete(durable, action->entry);
+    const char *error = action->entry == NULL ? NULL : complete_entry(durable, action->entry);
     if (error != NULL) {
         fault_set(fault, STATUS_FAILED, durable->store.path, NULL, "the entry of round %u %s",
                   action->entry->round, error);

@@ -1,5 +1,5 @@
-/* tracker_durable: performs the writes of the tracker's state machine, and recalls from the
- * store what the state machine starts from. */
+/* tracker_durable: writes the record of the tracker's state machine to the store, and loads it when
+ * the tracker starts. */
 #ifndef SKEP_SWARM_TRACKER_TRACKER_DURABLE_H
 #define SKEP_SWARM_TRACKER_TRACKER_DURABLE_H
 
@@ -25,29 +25,31 @@
 
 enum { RECORD_MEMBERS_MAX = 12 + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 4) };
 
-/* record_table_max: the bytes of the longest table with this number of slices. */
+/* record_table_max: size of the longest stored table with this number of slices. */
 size_t record_table_max(uint32_t slice_count);
 
-/* record_write_members, record_write_table: write one part into `bytes`, which has room for the
- * longest form. Return its length. */
+/* record_write_members, record_write_table: write one part of the record into `bytes`, which has
+ * room for the longest form. Return the length. */
 size_t record_write_members(const struct tracker_record *record, uint8_t *bytes);
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
                           uint8_t *bytes);
 
-/* record_read_members, record_read_table: read one part.
+/* record_read_members, record_read_table: read one part of the record.
  * memory  record->table.slices has room for slice_count; members and signatures of seats without a
  *         declaration become zero
- * errors  the error (truncated, too long, an unknown version, a count above its limit, a different
- *         number of slices, an owner that is not a seat), else NULL; the part is then undefined */
+ * errors  describe the error (truncated, too long, an unknown version, a count above its limit, a
+ *         different number of slices, an owner that is not a seat), else NULL; the part is then
+ *         undefined */
 MUST_CHECK const char *record_read_members(const uint8_t *bytes, size_t count,
                                            struct tracker_record *record);
 MUST_CHECK const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice_count,
                                          struct tracker_record *record);
 
-/* The name under which the store has the sessions (tracker_record_bytes.h). */
+/* The name of the promise that contains the members and their sessions. */
 #define TRACKER_MEMBERS "members"
 
-/* The bytes of one part of the record: those in the store, and those of the write in progress. */
+/* One part of the record in its stored form: as it is in the store, and as the write in progress
+ * will store it. */
 struct durable_part {
     uint8_t *stored, *next;
     size_t stored_count, next_count;
@@ -58,23 +60,23 @@ struct tracker_durable {
     const struct key_pairs *keys;
     uint32_t slice_count;
     uint32_t incarnation;
-    uint32_t hashes_round; /* the round whose declared hashes are in the store; 0: none */
-    struct entry entry;    /* that was appended last, with hash and signature */
+    uint32_t hashes_round; /* round whose declared hashes are stored; 0: none */
+    struct entry entry;    /* the last appended entry, with hash and signature */
     struct durable_part members, table;
 };
 
 struct durable_options {
-    const char *path;             /* of the store; kept */
-    const struct key_pairs *keys; /* the tracker's; kept */
+    const char *path;             /* path of the store; kept by reference */
+    const struct key_pairs *keys; /* keys of the tracker; kept by reference */
     uint32_t slice_count;
-    struct hash manifest; /* of the genesis, and the root of its state */
-    struct hash root;
+    struct hash manifest; /* manifest hash in the GENESIS entry */
+    struct hash root;     /* root in the GENESIS entry */
 };
 
-/* tracker_durable_open: open the store, or create one with a genesis; count this start, and recall
- * the promises of earlier ones.
- * record  filled; its arrays, of slice_count, belong to the caller
- * memory  some 2 MiB in `region`
+/* tracker_durable_open: opens the store, or creates one with a GENESIS entry. Increments the
+ * incarnation, and loads the promises of earlier starts.
+ * record  is filled in; the caller has set its arrays, of slice_count elements
+ * memory  about 2 MiB in `region`
  * errors  those of ledger_store_open; STATUS_INPUT for the ledger of another swarm, or when a
  *         promise is damaged */
 MUST_CHECK enum status tracker_durable_open(const struct durable_options *options,
@@ -82,15 +84,16 @@ MUST_CHECK enum status tracker_durable_open(const struct durable_options *option
                                             struct tracker_record *record, struct fault *fault);
 void tracker_durable_close(struct tracker_durable *durable);
 
-/* tracker_durable_replay: pass the newest genesis, commits and rollbacks to the state machine.
+/* tracker_durable_replay: passes the newest GENESIS, COMMIT and ROLLBACK entries to the state
+ * machine.
  * errors  STATUS_INPUT, STATUS_FAILED: an entry cannot be read */
 MUST_CHECK enum status tracker_durable_replay(struct tracker_durable *durable,
                                               struct tracker *tracker, struct fault *fault);
 
-/* tracker_durable_write: perform an ACTION_WRITE: sign the entry unless it is a commit, which its
- * voters signed, and make it and the record durable in one transaction. *event becomes the
- * EVENT_WRITTEN that answers the action; if its outcome is not WRITE_OK, *fault has the reason.
- * notes   durable->entry is then the entry as it was written */
+/* tracker_durable_write: performs an ACTION_WRITE: signs the entry unless it is a COMMIT, which its
+ * voters signed, and makes it and the record durable in one transaction. *event becomes the
+ * EVENT_WRITTEN that reports the outcome. If that is not WRITE_OK, *fault states the reason.
+ * Afterwards, durable->entry is the written entry. */
 void tracker_durable_write(struct tracker_durable *durable, const struct action *action,
                            struct event *event, struct fault *fault);
 

@@ -12,28 +12,31 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NUMBERS_SKIPPED = 1 << 10 }; /* more starts and sessions than the lost store used unseen */
+enum {
+    NUMBERS_SKIPPED = 1 << 10
+}; /* more than the lost store can have used after its last entry */
 
-static const char OTHER_COPY[] = "use the copy of another member";
+static const char OTHER_COPY[] = "use a different member's copy";
 
-/* The highest numbers in the ledger, which must not be used again. */
-struct imported {
+/* The highest incarnation (in `chain`) and member session in the copied ledger, which must not be
+ * used again. */
+struct highest_numbers {
     struct ledger_chain chain;
     uint32_t session;
 };
 
-static uint32_t skip_from(uint32_t number) {
+static uint32_t skip_numbers(uint32_t number) {
     return number < UINT32_MAX - NUMBERS_SKIPPED ? number + NUMBERS_SKIPPED : UINT32_MAX - 1;
 }
 
 static enum status check_entry(const struct tracker_import *import,
-                               const struct ledger_source *source, struct imported *imported,
+                               const struct ledger_source *source, struct highest_numbers *imported,
                                struct fault *fault) {
     const struct entry *entry = source->entry;
     bool is_other =
         entry->kind == ENTRY_GENESIS && !hash_equal(&entry->manifest, &import->manifest);
     const char *error =
-        is_other ? "is the genesis of another swarm" : ledger_append(&imported->chain, entry);
+        is_other ? "is the genesis of a different swarm" : ledger_append(&imported->chain, entry);
     for (uint32_t seat = 0; error == NULL && seat < entry->seat_count; seat++) {
         uint32_t session = entry->seats[seat].session;
         imported->session = session > imported->session ? session : imported->session;
@@ -44,11 +47,11 @@ static enum status check_entry(const struct tracker_import *import,
 }
 
 static enum status copy_entries(const struct tracker_import *import, struct region *region,
-                                struct ledger_store *store, struct imported *imported,
+                                struct ledger_store *store, struct highest_numbers *imported,
                                 struct fault *fault) {
     struct ledger_source *source = NULL;
     bool more = true;
-    enum status status = ledger_source_open(import->from, region, &source, fault);
+    enum status status = ledger_source_open(import->source_path, region, &source, fault);
     if (status != OK) {
         return status;
     }
@@ -66,24 +69,24 @@ static enum status copy_entries(const struct tracker_import *import, struct regi
     }
     ledger_source_close(source);
     return status == OK && store->entry_count == 0
-               ? fault_set(fault, STATUS_INPUT, import->from, OTHER_COPY, "has no entries")
+               ? fault_set(fault, STATUS_INPUT, import->source_path, OTHER_COPY, "has no entries")
                : status;
 }
 
-static enum status set_counts(const struct imported *imported, struct region *region,
+static enum status set_counts(const struct highest_numbers *imported, struct region *region,
                               struct ledger_store *store, struct fault *fault) {
     struct tracker_record *record = region_alloc(region, 1, sizeof *record);
     uint8_t *bytes = region_alloc(region, RECORD_MEMBERS_MAX, 1);
-    record->next_session = skip_from(imported->session);
+    record->next_session = skip_numbers(imported->session);
     size_t count = record_write_members(record, bytes);
     TRY(ledger_store_write_promise(store, TRACKER_MEMBERS, bytes, count, fault));
-    return ledger_store_set_start_count(store, skip_from(imported->chain.incarnation), fault);
+    return ledger_store_set_start_count(store, skip_numbers(imported->chain.incarnation), fault);
 }
 
-static enum status fill(const struct tracker_import *import, const char *path,
-                        struct region *region, uint64_t *entry_count, struct fault *fault) {
+static enum status fill_store(const struct tracker_import *import, const char *path,
+                              struct region *region, uint64_t *entry_count, struct fault *fault) {
     struct ledger_store store;
-    struct imported *imported = region_alloc(region, 1, sizeof *imported);
+    struct highest_numbers *imported = region_alloc(region, 1, sizeof *imported);
     ledger_set_tracker_key(&imported->chain, import->tracker_key);
     TRY(ledger_store_open(path, region, &store, fault));
     enum status status = copy_entries(import, region, &store, imported, fault);
@@ -95,7 +98,8 @@ static enum status fill(const struct tracker_import *import, const char *path,
     return status;
 }
 
-/* Opening the store lets SQLite remove the log files that a lost store has left. */
+/* Fails if the store contains entries. Opening it also makes SQLite remove the log files that a
+ * lost store has left. */
 static enum status check_empty(const char *path, struct fault *fault) {
     struct region region = {0};
     struct ledger_store store;
@@ -104,7 +108,7 @@ static enum status check_empty(const char *path, struct fault *fault) {
         status = store.entry_count == 0
                      ? OK
                      : fault_set(fault, STATUS_INPUT, path, "start without --ledger",
-                                 "already has a ledger of %llu entries",
+                                 "already contains a ledger of %llu entries",
                                  (unsigned long long)store.entry_count);
         ledger_store_close(&store);
     }
@@ -118,15 +122,15 @@ enum status tracker_import(const struct tracker_import *import, uint64_t *entry_
     char new_path[PATH_BYTES + 8];
     uint64_t count = 0;
     struct text name = text_over(new_path, sizeof new_path);
-    text_add(&name, "%s.new", import->store);
+    text_add(&name, "%s.new", import->store_path);
     (void)unlink(new_path);
-    enum status status = check_empty(import->store, fault);
+    enum status status = check_empty(import->store_path, fault);
     if (status == OK) {
-        status = fill(import, new_path, &region, &count, fault);
+        status = fill_store(import, new_path, &region, &count, fault);
     }
     region_finish(&region);
     if (status == OK) {
-        status = file_publish(new_path, import->store, fault);
+        status = file_publish(new_path, import->store_path, fault);
     }
     if (status != OK) {
         (void)unlink(new_path);

@@ -8,33 +8,34 @@
 #include <string.h>
 
 enum {
-    TICK_MS = 50,     /* at most between two polls of the allow-list and of the probes ... */
-    BUSY_TICK_MS = 5, /* ... and while an answer from the ledger is due */
-    DRAIN_FRAMES_MAX =
-        65536,       /* frames between two ticks: a flood delays deadlines no further ... */
-    DRAIN_MS = 1000, /* ... nor does the time that they cost */
+    WAIT_MAX_MS = 50, /* longest wait for frames; allow-list and probes are polled between waits */
+    BUSY_WAIT_MAX_MS = 5,        /* longest wait while a ledger query is not answered */
+    INCOMING_FRAMES_MAX = 65536, /* frames handled before deadlines are checked again */
+    INCOMING_MAX_MS = 1000, /* longest time to handle frames before deadlines are checked again */
     LINGER_MS = 500,
-    GUESTS_MAX = 128,            /* connections besides those of a full swarm's members, ... */
-    STRANGERS_MAX = 96,          /* ... and of those, from keys that are not on the allow-list */
-    STRANGER_SLOT_MS = 5 * 1000, /* a stranger has its slot for so long, then others may take it */
-    GUEST_IDLE_MS = 20 * 1000,   /* until a guest is disconnected that sends nothing useful */
+    GUESTS_MAX = 128,            /* connections of guests that are not members */
+    STRANGERS_MAX = 96,          /* default for strangers_max */
+    STRANGER_SLOT_MS = 5 * 1000, /* after this time, another guest may evict a stranger */
+    GUEST_IDLE_MS = 20 * 1000,   /* default for idle_ms */
 };
 
 int64_t tracker_now_ms(void) {
     return clock_monotonic_ms();
 }
 
-#define BOTH(name) "before " name, "after " name
+#define BEFORE_AND_AFTER(name) "before " name, "after " name
 
-/* Two of each enum crash_point_id, in its order. Tests pass these names. */
-static const char *const CRASH_POINT_NAMES[] = {BOTH("write session"), BOTH("write known"),
-                                                BOTH("write open"),    BOTH("write table"),
-                                                BOTH("write commit"),  BOTH("write abort"),
-                                                BOTH("send welcome"),  BOTH("send entry"),
-                                                BOTH("send table"),    BOTH("send ask"),
-                                                BOTH("send propose"),  BOTH("send goodbye"),
-                                                BOTH("send roster"),   NULL};
-_Static_assert(ARRAY_COUNT(CRASH_POINT_NAMES) == 2 * CRASH_POINTS + 1,
+/* Two names for each enum crash_point_id, in its order. Tests select a crash point by these
+ * names. */
+static const char *const CRASH_POINT_NAMES[] = {
+    BEFORE_AND_AFTER("write session"), BEFORE_AND_AFTER("write known"),
+    BEFORE_AND_AFTER("write open"),    BEFORE_AND_AFTER("write table"),
+    BEFORE_AND_AFTER("write commit"),  BEFORE_AND_AFTER("write abort"),
+    BEFORE_AND_AFTER("send welcome"),  BEFORE_AND_AFTER("send entry"),
+    BEFORE_AND_AFTER("send table"),    BEFORE_AND_AFTER("send ask"),
+    BEFORE_AND_AFTER("send propose"),  BEFORE_AND_AFTER("send goodbye"),
+    BEFORE_AND_AFTER("send roster"),   NULL};
+_Static_assert(ARRAY_COUNT(CRASH_POINT_NAMES) == 2 * CRASH_POINT_COUNT + 1,
                "each crash point has two names");
 
 const char *const *tracker_crash_points(void) {
@@ -54,7 +55,7 @@ struct wire_shape tracker_wire_shape(const struct tracker_loop_options *options)
                                .swarm = options->manifest_hash};
 }
 
-static struct messenger_options messenger_options_of(struct tracker_loop *loop) {
+static struct messenger_options make_messenger_options(struct tracker_loop *loop) {
     const struct tracker_loop_options *options = &loop->options;
     const uint32_t peers = options->members_max + GUESTS_MAX;
     struct messenger_options made = {.keys = options->keys,
@@ -66,7 +67,7 @@ static struct messenger_options messenger_options_of(struct tracker_loop *loop) 
                                                           [GUEST_LISTED] = GUESTS_MAX,
                                                           [GUEST_MEMBER] = peers},
                                                 .evict_after_ms = STRANGER_SLOT_MS,
-                                                .class_of = guest_class_of,
+                                                .class_of = classify_guest,
                                                 .context = loop}};
     wire_allowed_kinds(WIRE_TRACKER, made.accepted_kinds);
     return made;
@@ -80,11 +81,11 @@ uint64_t tracker_loop_bytes(const struct tracker_loop_options *options) {
            ledger_server_bytes(shape.slice_count) + wire_arrays_size(&shape) + FRAME_PAYLOAD_MAX;
 }
 
-static void bind_tables(struct tracker_loop *loop, struct region *region) {
+static void alloc_tables(struct tracker_loop *loop, struct region *region) {
     loop->members = region_alloc(region, 1, sizeof *loop->members);
     loop->guests = guest_table_init(loop->options.members_max + GUESTS_MAX, region);
     loop->documents = document_table_init(&loop->options, region);
-    loop->ledger = ledger_server_init(loop->shape.slice_count, region);
+    loop->ledger_server = ledger_server_init(loop->shape.slice_count, region);
     loop->scratch = region_alloc(region, FRAME_PAYLOAD_MAX, 1);
     wire_arrays_bind(&loop->shape, region_alloc(region, wire_arrays_size(&loop->shape), 1),
                      &loop->arrays);
@@ -120,9 +121,9 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
     ASSERT(options->manifest_bytes <= MANIFEST_BYTES_MAX);
     ASSERT(options->members_max >= 1 && options->members_max <= SWARM_MEMBERS_MAX);
     struct tracker_loop *opened = make_loop(options, region);
-    const struct messenger_options channels = messenger_options_of(opened);
+    const struct messenger_options channels = make_messenger_options(opened);
     TRY(allow_list_watch_open(options->allow_list_path, region, &opened->watch, fault));
-    bind_tables(opened, region);
+    alloc_tables(opened, region);
     TRY(open_driver(opened, region, fault));
     enum status status = address_book_restore(opened, fault);
     if (status == OK) {
@@ -141,7 +142,8 @@ uint16_t tracker_loop_port(const struct tracker_loop *loop) {
     return messenger_port(loop->messenger);
 }
 
-/* Sends changed deadlines to all members, and logs what they were derived from. */
+/* If the deadlines have changed, sends them to all members with the address book, and logs how they
+ * were derived. */
 static void announce_timing(struct tracker_loop *loop) {
     struct tracker_view view;
     const struct swarm_timing *timing = tracker_timing(loop->driver->tracker);
@@ -162,14 +164,14 @@ static void tick(struct tracker_loop *loop, int64_t now_ms) {
     announce_timing(loop);
 }
 
-/* A process that did not run for a while received nothing during that time: members are not to
- * blame for it. */
-static void forgive_gap(struct tracker_loop *loop) {
+/* If this process did not run for a while, excludes that time from the members' silence, because it
+ * could not receive their messages. */
+static void exclude_pause(struct tracker_loop *loop) {
     const int64_t now_ms = tracker_now_ms();
     const int64_t gap_ms = now_ms - loop->received_ms;
     ASSERT(gap_ms >= 0);
-    if (gap_ms > DRAIN_MS) {
-        member_table_forgive(loop->members, gap_ms);
+    if (gap_ms > INCOMING_MAX_MS) {
+        member_table_shift_received_times(loop->members, gap_ms);
     }
     loop->received_ms = now_ms;
 }
@@ -190,33 +192,33 @@ static void handle_event(struct tracker_loop *loop, const struct messenger_event
         }
         break;
     default:
-        break; /* the others concern processes that open connections; a tracker opens none */
+        break; /* the other events concern outgoing connections, which a tracker never opens */
     }
 }
 
-/* Handles all that has arrived, before any deadline is checked. */
-static void drain(struct tracker_loop *loop) {
+/* Handles all frames that have arrived, before any deadline is checked. */
+static void handle_incoming(struct tracker_loop *loop) {
     struct messenger_event event;
-    const int64_t until_ms = tracker_now_ms() + DRAIN_MS;
-    for (int i = 0; i < DRAIN_FRAMES_MAX && tracker_now_ms() < until_ms &&
+    const int64_t until_ms = tracker_now_ms() + INCOMING_MAX_MS;
+    for (int i = 0; i < INCOMING_FRAMES_MAX && tracker_now_ms() < until_ms &&
                     !loop->driver->is_fenced && messenger_next(loop->messenger, &event);
          i++) {
         handle_event(loop, &event);
     }
 }
 
-static bool is_asked_to_stop(const struct tracker_loop *loop) {
+static bool is_stop_requested(const struct tracker_loop *loop) {
     struct pollfd stop = {.fd = loop->options.stop_fd, .events = POLLIN};
     return loop->options.stop_fd >= 0 && poll(&stop, 1, 0) > 0;
 }
 
-static int wait_ms(const struct tracker_loop *loop) {
+static int next_wait_ms(const struct tracker_loop *loop) {
     const int64_t left_ms = loop->tick_ms - tracker_now_ms();
-    const int max_ms = ledger_server_is_busy(loop) ? BUSY_TICK_MS : TICK_MS;
+    const int max_ms = ledger_server_is_busy(loop) ? BUSY_WAIT_MAX_MS : WAIT_MAX_MS;
     return left_ms < 0 ? 0 : left_ms > max_ms ? max_ms : (int)left_ms;
 }
 
-static void run_due(struct tracker_loop *loop) {
+static void run_due_work(struct tracker_loop *loop) {
     const int64_t now_ms = tracker_now_ms();
     if (allow_list_watch_poll(loop->watch, now_ms)) {
         messenger_reclassify(loop->messenger);
@@ -231,17 +233,17 @@ static void run_due(struct tracker_loop *loop) {
 }
 
 enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault) {
-    while (!is_asked_to_stop(loop) && !loop->driver->is_fenced) {
-        messenger_wait(loop->messenger, loop->options.stop_fd, wait_ms(loop));
-        forgive_gap(loop);
-        drain(loop);
-        tracker_loop_pump_documents(loop);
+    while (!is_stop_requested(loop) && !loop->driver->is_fenced) {
+        messenger_wait(loop->messenger, loop->options.stop_fd, next_wait_ms(loop));
+        exclude_pause(loop);
+        handle_incoming(loop);
+        tracker_loop_continue_documents(loop);
         ledger_server_run(loop);
-        run_due(loop);
+        run_due_work(loop);
     }
     if (loop->driver->is_fenced) {
         return fault_set(fault, STATUS_FAILED, loop->options.store_path,
-                         "leave that one running, or stop it and start this one again",
+                         "keep the other tracker running, or stop it and restart this one",
                          "another tracker of this swarm has taken over: %s",
                          loop->driver->fault.reason);
     }

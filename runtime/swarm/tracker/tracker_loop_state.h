@@ -1,4 +1,4 @@
-/* tracker_loop_state: what the files of the tracker's process share.
+/* tracker_loop_state: the state that the files of the tracker's loop share.
  *
  *   tracker_loop         opens, waits, receives, ticks
  *   machine_driver       runs the state machine, and makes durable what it promises
@@ -26,12 +26,12 @@ struct tracker_loop {
     struct member_table *members;
     struct guest_table *guests;
     struct document_table *documents;
-    struct ledger_server *ledger;
+    struct ledger_server *ledger_server;
     struct allow_list_watch *watch;
     struct wire_shape shape;
-    struct wire_arrays arrays;  /* of the message that is being handled */
-    uint8_t *scratch;           /* FRAME_PAYLOAD_MAX */
-    struct swarm_timing timing; /* as it was announced last */
+    struct wire_arrays arrays;  /* buffers of the message being decoded */
+    uint8_t *scratch;           /* [FRAME_PAYLOAD_MAX] */
+    struct swarm_timing timing; /* deadlines announced last */
     int64_t tick_ms;            /* when the next tick is due */
     int64_t received_ms;        /* when incoming frames were last drained */
     int64_t started_ms;
@@ -40,11 +40,11 @@ struct tracker_loop {
 
 int64_t tracker_now_ms(void);
 
-/* tracker_wire_shape: the limits that messages of this swarm are decoded with. */
+/* tracker_wire_shape: returns the limits for decoding messages of this swarm. */
 struct wire_shape tracker_wire_shape(const struct tracker_loop_options *options);
 
-/* crash_point: a place where a test can end the process: before and after the write or the sending
- * of one thing. */
+/* crash_point: calls options.on_crash_point, where a test can end the process: before or after a
+ * write to the store or the sending of a message. */
 enum crash_moment { CRASH_BEFORE, CRASH_AFTER };
 enum crash_point_id {
     CRASH_WRITE_SESSION,
@@ -60,11 +60,11 @@ enum crash_point_id {
     CRASH_SEND_PROPOSE,
     CRASH_SEND_GOODBYE,
     CRASH_SEND_ADDRESS_BOOK,
-    CRASH_POINTS
+    CRASH_POINT_COUNT
 };
 void crash_point(struct tracker_loop *loop, enum crash_moment moment, enum crash_point_id id);
 
-/* tracker_loop_receive: handle one frame of a guest. */
+/* tracker_loop_receive: handles one frame from a guest. */
 void tracker_loop_receive(struct tracker_loop *loop, struct tracker_guest *guest,
                           const struct messenger_event *event);
 

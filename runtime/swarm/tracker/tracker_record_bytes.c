@@ -5,13 +5,13 @@
 #include <string.h>
 
 enum {
-    VERSION = 1,
-    DECLARED_BYTES = 16 + SWARM_SIGNATURE_BYTES, /* of a seat with a declaration */
-    PLAN_BYTES = 16,                             /* of a slice */
+    FORMAT_VERSION = 1,
+    DECLARATION_BYTES = 16 + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
+    SLICE_PLAN_BYTES = 16,                          /* size per slice */
 };
 
-/* A number that must have the expected value. */
-static void pack_fixed(struct packer *packer, uint32_t expected, const char *error) {
+/* Writes `expected`, or reads a number that must equal it. */
+static void pack_expected(struct packer *packer, uint32_t expected, const char *error) {
     uint32_t value = expected;
     pack_u32(packer, &value);
     if (value != expected) {
@@ -20,7 +20,7 @@ static void pack_fixed(struct packer *packer, uint32_t expected, const char *err
 }
 
 static void pack_members(struct packer *packer, struct tracker_record *record) {
-    pack_fixed(packer, VERSION, "has an unknown version");
+    pack_expected(packer, FORMAT_VERSION, "has an unknown version");
     pack_u32(packer, &record->next_session);
     uint32_t count = pack_count(packer, &record->member_count, SWARM_MEMBERS_MAX);
     for (uint32_t row = 0; row < count; row++) {
@@ -29,7 +29,7 @@ static void pack_members(struct packer *packer, struct tracker_record *record) {
     }
 }
 
-static void pack_declared(struct packer *packer, struct round_table *table) {
+static void pack_declarations(struct packer *packer, struct round_table *table) {
     pack_u64(packer, &table->declared_seats);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         if ((table->declared_seats >> seat & 1) != 0) {
@@ -41,7 +41,7 @@ static void pack_declared(struct packer *packer, struct round_table *table) {
 }
 
 static void pack_plans(struct packer *packer, struct round_table *table, uint32_t slice_count) {
-    pack_fixed(packer, slice_count, "has a different number of slices");
+    pack_expected(packer, slice_count, "has a different number of slices");
     for (uint32_t s = 0; s < slice_count; s++) {
         struct slice_plan *plan = &table->slices[s];
         pack_u32(packer, &plan->owner);
@@ -55,34 +55,35 @@ static void pack_plans(struct packer *packer, struct round_table *table, uint32_
 
 static void pack_table(struct packer *packer, struct tracker_record *record, uint32_t slice_count) {
     struct round_table *table = &record->table;
-    pack_fixed(packer, VERSION, "has an unknown version");
+    pack_expected(packer, FORMAT_VERSION, "has an unknown version");
     pack_u32(packer, &table->round);
     pack_u32(packer, &table->version);
     if (table->version > 0) {
-        pack_declared(packer, table);
+        pack_declarations(packer, table);
         pack_plans(packer, table, slice_count);
     }
 }
 
 size_t record_table_max(uint32_t slice_count) {
-    return 24 + (size_t)SWARM_MEMBERS_MAX * DECLARED_BYTES + (size_t)slice_count * PLAN_BYTES;
+    return 24 + (size_t)SWARM_MEMBERS_MAX * DECLARATION_BYTES +
+           (size_t)slice_count * SLICE_PLAN_BYTES;
 }
 
-/* Writing changes nothing. */
-static struct tracker_record *unchanged(const struct tracker_record *record) {
+/* Casts away const. A writing packer does not change the record. */
+static struct tracker_record *without_const(const struct tracker_record *record) {
     return (struct tracker_record *)(uintptr_t)record;
 }
 
 size_t record_write_members(const struct tracker_record *record, uint8_t *bytes) {
     struct packer packer = packer_begin_write(bytes, RECORD_MEMBERS_MAX);
-    pack_members(&packer, unchanged(record));
+    pack_members(&packer, without_const(record));
     return packer.offset;
 }
 
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
                           uint8_t *bytes) {
     struct packer packer = packer_begin_write(bytes, record_table_max(slice_count));
-    pack_table(&packer, unchanged(record), slice_count);
+    pack_table(&packer, without_const(record), slice_count);
     return packer.offset;
 }
 

@@ -44,9 +44,9 @@ static void add_round(const struct tracker_loop *loop, const struct tracker_view
     json_end(json);
 }
 
-/* The state machine's view of a member; NULL before the first HELLO of its process. */
-static const struct tracker_view_member *view_of(const struct tracker_view *view,
-                                                 const struct admitted_member *member) {
+/* Returns the state machine's view of a member, or NULL before the first HELLO of its process. */
+static const struct tracker_view_member *find_view(const struct tracker_view *view,
+                                                   const struct admitted_member *member) {
     for (uint32_t row = 0; row < view->member_count; row++) {
         if (memcmp(view->members[row].id.bytes, member->keys.sign, KEY_BYTES) == 0) {
             return &view->members[row];
@@ -55,7 +55,7 @@ static const struct tracker_view_member *view_of(const struct tracker_view *view
     return NULL;
 }
 
-/* What the round waits for, in words; "" when it waits for nothing. */
+/* Writes what the round waits for as a text, or "" if it waits for no member. */
 static void write_awaited(const struct tracker_loop *loop, const struct tracker_view *view,
                           struct text *text) {
     const char *comma = "";
@@ -68,8 +68,8 @@ static void write_awaited(const struct tracker_loop *loop, const struct tracker_
     }
     for (uint32_t row = 0; row < loop->members->count; row++) {
         const struct admitted_member *member = &loop->members->rows[row];
-        const struct tracker_view_member *seen = view_of(view, member);
-        if (seen != NULL && seen->is_awaited) {
+        const struct tracker_view_member *member_view = find_view(view, member);
+        if (member_view != NULL && member_view->is_awaited) {
             text_add(text, "%s%s%s", comma[0] == '\0' ? view->awaited : "",
                      comma[0] == '\0' ? " of " : comma, member->name);
             comma = ", ";
@@ -111,32 +111,32 @@ static void add_measured(const struct timing_measured *measured, struct json_wri
 static void add_member(const struct tracker_view *view, const struct admitted_member *member,
                        struct json_writer *json) {
     const struct tracker_view_member none = {.is_silent = 1, .seat = -1};
-    const struct tracker_view_member *seen = view_of(view, member);
-    seen = seen == NULL ? &none : seen;
+    const struct tracker_view_member *member_view = find_view(view, member);
+    member_view = member_view == NULL ? &none : member_view;
     json_begin_object(json, NULL);
     json_add_hex(json, "id", member->keys.sign, KEY_BYTES);
     json_add_text(json, "name", member->name);
     json_add_text(json, "address", member->address);
     json_add_bool(json, "reached", member->is_reachable);
-    json_add_u64(json, "session", seen->session);
-    json_add_bool(json, "silent", seen->is_silent);
-    json_add_bool(json, "leaving", seen->is_leaving);
+    json_add_u64(json, "session", member_view->session);
+    json_add_bool(json, "silent", member_view->is_silent);
+    json_add_bool(json, "leaving", member_view->is_leaving);
     if (member->last_received_ms == 0) {
         json_add_null(json, "heard_s");
     } else {
         json_add_fixed(json, "heard_s", seconds_since(member->last_received_ms), 3);
     }
-    if (seen->seat < 0) {
+    if (member_view->seat < 0) {
         json_add_null(json, "seat");
     } else {
-        json_add_i64(json, "seat", seen->seat);
+        json_add_i64(json, "seat", member_view->seat);
     }
-    json_add_u64(json, "round", member->round);
-    json_add_bool(json, "current", seen->is_current);
-    json_add_bool(json, "declared", seen->has_declared);
-    json_add_bool(json, "voted", seen->has_voted);
-    json_add_u64(json, "slices", seen->slices);
-    json_add_bool(json, "contributed", seen->has_contributed);
+    json_add_u64(json, "round", member->report_round);
+    json_add_bool(json, "current", member_view->is_current);
+    json_add_bool(json, "declared", member_view->has_declared);
+    json_add_bool(json, "voted", member_view->has_voted);
+    json_add_u64(json, "slices", member_view->slices);
+    json_add_bool(json, "contributed", member_view->has_contributed);
     add_measured(&member->measured, json);
     json_end(json);
 }
@@ -171,6 +171,6 @@ void tracker_status_write(const struct tracker_loop *loop, struct text *text) {
     }
     json_end(&json);
     add_waiting(loop, &json);
-    json_add_u64(&json, "refused_messages", loop->guests->refused_messages);
+    json_add_u64(&json, "refused_messages", loop->guests->rejected_messages);
     json_end(&json);
 }

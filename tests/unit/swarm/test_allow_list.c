@@ -80,7 +80,7 @@ static void expect_file(const char *form) {
 
 static void no_file_lets_nobody_in(void **state) {
     (void)state;
-    roster.open = true;
+    roster.is_open = true;
     roster.count = 3;
     assert_int_equal(allow_list_read(path, &roster, &fault), OK);
     assert_int_equal(roster.count, 0);

@@ -54,8 +54,8 @@ static int remove_folder(void **state) {
 }
 
 static enum status import(struct fault *fault) {
-    const struct tracker_import wish = {.from = copy,
-                                        .store = store_path,
+    const struct tracker_import wish = {.source_path = copy,
+                                        .store_path = store_path,
                                         .tracker_key = fixture.tracker.public_keys.sign,
                                         .manifest = hash_of("manifest", 8)};
     uint64_t count = 0;

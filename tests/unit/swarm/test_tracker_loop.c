@@ -271,11 +271,11 @@ static struct tracker_client *open_asker(uint8_t number, struct region *region,
 static void questions_are_answered_as_far_as_they_may_be(void **state) {
     (void)state;
     const struct tracker_query_args manifest = {
-        .request = WIRE_MANIFEST_REQUEST, .offset = 0, .timeout_ms = ASK_MS};
+        .request = WIRE_MANIFEST_REQUEST, .first_entry = 0, .timeout_ms = ASK_MS};
     const struct tracker_query_args status = {
-        .request = WIRE_STATUS_REQUEST, .offset = 0, .timeout_ms = ASK_MS};
+        .request = WIRE_STATUS_REQUEST, .first_entry = 0, .timeout_ms = ASK_MS};
     const struct tracker_query_args ledger = {
-        .request = WIRE_LEDGER_REQUEST, .offset = 1, .timeout_ms = ASK_MS};
+        .request = WIRE_LEDGER_REQUEST, .first_entry = 1, .timeout_ms = ASK_MS};
     struct tracker_answer answer;
     struct region region = {0};
     struct key_pairs keys[2];
@@ -304,7 +304,7 @@ static void questions_are_answered_as_far_as_they_may_be(void **state) {
 static void a_question_of_a_member_s_identity_leaves_the_member_where_it_is(void **state) {
     (void)state;
     const struct tracker_query_args status = {
-        .request = WIRE_STATUS_REQUEST, .offset = 0, .timeout_ms = ASK_MS};
+        .request = WIRE_STATUS_REQUEST, .first_entry = 0, .timeout_ms = ASK_MS};
     struct tracker_answer answer;
     struct region region = {0};
     struct key_pairs keys;
