@@ -31,7 +31,7 @@ static void record_step_time(struct member_run *member, double seconds) {
     inner->step_seconds[inner->step_count++ % STEP_TIMES_MAX] = seconds;
     double ms = 1e3 * median_step_s(inner);
     struct timing_measured measured = {.step_ms = ms < 1 ? 1 : (uint32_t)ms};
-    mailbox_set_measured(member_loop_mailbox(member->loop), &measured);
+    mailbox_set_measured_times(member_loop_mailbox(member->loop), &measured);
 }
 
 /* Whether the time left is enough for one more step and the encoding. The first step is always
@@ -157,7 +157,7 @@ static enum status declare_contribution(struct member_run *member, const struct 
         OK) {
         member_log_disk(member, &unwritten);
     }
-    mailbox_answer(member_loop_mailbox(member->loop), &event);
+    mailbox_post_answer(member_loop_mailbox(member->loop), &event);
     return OK;
 }
 

@@ -40,7 +40,7 @@ static void answer_failed(struct member_run *member, const struct member_job *jo
                           .write_outcome = WRITE_FAILED,
                           .root = member->outer.replica.root};
     member_log_disk(member, rejected);
-    mailbox_answer(member_loop_mailbox(member->loop), &event);
+    mailbox_post_answer(member_loop_mailbox(member->loop), &event);
 }
 
 static void store_job(struct member_run *member, const struct member_job *job) {
@@ -51,7 +51,7 @@ static void store_job(struct member_run *member, const struct member_job *job) {
         return;
     }
     member_log_disk(member, NULL);
-    mailbox_answer(member_loop_mailbox(member->loop), &event);
+    mailbox_post_answer(member_loop_mailbox(member->loop), &event);
 }
 
 /* ---- apply ---- */
@@ -123,7 +123,7 @@ static enum status make_durable(struct outer_state *outer, const struct entry *e
                                 struct fault *fault) {
     TRY(store_results(outer, entry, fault));
     TRY(ledger_copy_sync(&outer->ledger, fault));
-    return member_store_applied(&outer->store, entry, fault);
+    return member_store_add_commit(&outer->store, entry, fault);
 }
 
 static enum status apply_job(struct member_run *member, const struct member_job *job,
@@ -138,7 +138,7 @@ static enum status apply_job(struct member_run *member, const struct member_job 
     TRY(apply_results(member, job, &round, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
     struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = round.root};
-    mailbox_answer(member_loop_mailbox(member->loop), &event);
+    mailbox_post_answer(member_loop_mailbox(member->loop), &event);
     return finish_round(member, &round, fault);
 }
 
@@ -173,7 +173,7 @@ static enum status adopt_job(struct member_run *member, const struct member_job 
     }
     member_log_disk(member, NULL);
     struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = replica->root};
-    mailbox_answer(member_loop_mailbox(member->loop), &event);
+    mailbox_post_answer(member_loop_mailbox(member->loop), &event);
     return OK;
 }
 
@@ -184,7 +184,7 @@ static void sum_job(struct member_run *member, const struct member_job *job) {
                           .job = job->job,
                           .hash = replica_sum(&member->outer.replica, job->round, job->slice,
                                               job->addends, job->addend_count, job->own_weight)};
-    mailbox_answer(member_loop_mailbox(member->loop), &event);
+    mailbox_post_answer(member_loop_mailbox(member->loop), &event);
 }
 
 /* A commit usually has the same results as its proposal, whose root is already known. A root that a

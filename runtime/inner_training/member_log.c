@@ -111,7 +111,7 @@ static void log_absence(struct member_run *member) {
 
 static void log_tracker(struct member_run *member, const struct member_loop_view *view) {
     struct last_logged *logged = &member->logged;
-    bool is_connected = view->tracker_is_there;
+    bool is_connected = view->is_tracker_connected;
     if (!is_connected && !logged->tracker_was_connected && !logged->was_admitted) {
         log_absence(member);
     } else if (logged->tracker_was_connected && !is_connected) {
@@ -129,15 +129,15 @@ static void log_state_fetch(struct member_run *member, const struct member_loop_
     struct last_logged *logged = &member->logged;
     int64_t now_ns = clock_monotonic_ns();
     char bytes[24];
-    text_bytes(view->adopted_bytes, bytes);
-    if (view->is_adopting && logged->fetch_begun_ns == 0) {
+    text_bytes(view->fetched_bytes, bytes);
+    if (view->is_fetching_state && logged->fetch_begun_ns == 0) {
         log_line(LOG_INFO, "receiving the state from other members");
         logged->fetch_begun_ns = now_ns;
         logged->fetch_logged_ns = now_ns;
-    } else if (view->is_adopting && now_ns - logged->fetch_logged_ns >= PLAIN_NS) {
+    } else if (view->is_fetching_state && now_ns - logged->fetch_logged_ns >= PLAIN_NS) {
         log_line(LOG_INFO, "received %s of state, %u leaves remaining", bytes, view->behind);
         logged->fetch_logged_ns = now_ns;
-    } else if (!view->is_adopting && logged->fetch_begun_ns != 0) {
+    } else if (!view->is_fetching_state && logged->fetch_begun_ns != 0) {
         log_line(LOG_INFO, "state received: %s in %.1f s", bytes,
                  (double)(now_ns - logged->fetch_begun_ns) * 1e-9);
         logged->fetch_begun_ns = 0;

@@ -189,7 +189,8 @@ static bool replay_one(struct member_run *member, const struct entry *entry) {
     struct outer_state *outer = &member->outer;
     struct replica *replica = &outer->replica;
     struct fault fault;
-    if (member_store_fetch(&outer->store, entry->round, replica, outer->reports, &fault) != OK) {
+    if (member_store_read_results(&outer->store, entry->round, replica, outer->reports, &fault) !=
+        OK) {
         log_line(LOG_WARNING, "%s: %s; later rounds will be fetched from other members",
                  fault.subject, fault.reason);
         return false;
@@ -231,8 +232,8 @@ static enum status replay(struct member_run *member, struct fault *fault) {
 static void find_stored(struct outer_state *outer, uint32_t applied_round) {
     struct fault ignored;
     uint32_t round = outer->store.newest;
-    if (round > applied_round &&
-        member_store_fetch(&outer->store, round, &outer->replica, outer->reports, &ignored) == OK) {
+    if (round > applied_round && member_store_read_results(&outer->store, round, &outer->replica,
+                                                           outer->reports, &ignored) == OK) {
         outer->stored_round = round;
     }
 }

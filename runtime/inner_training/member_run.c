@@ -89,7 +89,7 @@ static enum status open_metrics(struct member_run *member, struct fault *fault) 
 static bool stored_result(void *context, uint32_t round, uint32_t slice, const struct hash *hash,
                           uint8_t *bytes) {
     const struct member_store *store = context;
-    return member_store_result(store, round, slice, hash, bytes);
+    return member_store_read_result(store, round, slice, hash, bytes);
 }
 
 static enum status start_loop(struct member_run *member, struct fault *fault) {
@@ -111,12 +111,12 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
     options.limit_down = session->settings.limit_down;
     options.start = (struct member_initial_state){
         .root = outer->replica.root, .stored_round = outer->stored_round, .stored = outer->reports};
-    options.kept_context = &outer->store;
-    options.kept_result = stored_result;
+    options.stored_result_context = &outer->store;
+    options.read_stored_result = stored_result;
     options.state_round = member->position.round;
     options.ledger_context = &outer->ledger;
-    options.ledger_past = ledger_copy_read;
-    options.ledger_entry = ledger_copy_add;
+    options.read_ledger_entry = ledger_copy_read;
+    options.append_ledger_entry = ledger_copy_add;
     return member_loop_start(&options, swarm_extent_at(session, SWARM_EXTENT_NETWORK_TABLES),
                              &session->region, &member->loop, fault);
 }
@@ -147,10 +147,10 @@ enum status member_run_prepare(struct member_run *member, struct fault *fault) {
 static bool has_waited(const struct member_run *member) {
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
-    if (!view.tracker_is_there && view.round == 0) {
+    if (!view.is_tracker_connected && view.round == 0) {
         return true; /* the member has not taken part in any round */
     }
-    bool is_idle = !view.tracker_is_there || view.round == 0;
+    bool is_idle = !view.is_tracker_connected || view.round == 0;
     double limit_s = member->trainer.session.settings.stop_within_s +
                      (is_idle ? 0 : (double)view.timing.round_ms * 1e-3);
     return clock_seconds_since(stop_requested_ns()) > limit_s;
@@ -198,7 +198,7 @@ static enum status save(void *owner, struct fault *fault) {
     struct member_loop_view last;
     member_loop_stop(member->loop, &last);
     member->loop = NULL;
-    return last.is_adopting ? OK : outer_state_save(member, fault);
+    return last.is_fetching_state ? OK : outer_state_save(member, fault);
 }
 
 static enum status evaluate(void *owner, struct fault *fault) {

@@ -15,7 +15,7 @@ const struct target *swarm_memory_declare_queues(const struct swarm_terms *terms
     const struct member_loop_options options = swarm_loop_options(terms, &replica);
     const struct target_declared_use queues = {
         .name = "ZeroMQ",
-        .bytes = member_loop_declared(&options),
+        .bytes = member_loop_declared_bytes(&options),
         .source = "full queues of all connections, and one message of the maximum length"};
     return target_with_declared(target, SPACE_HOST, &queues, region);
 }
@@ -55,7 +55,7 @@ void swarm_memory_extents(const struct swarm_terms *terms, const struct target *
         [SWARM_EXTENT_RECORDED_CONTRIBUTION] = {"recorded contribution", ROLE_EXCHANGE, SPACE_HOST,
                                                 kind.records_rounds ? memory.params : 0},
         [SWARM_EXTENT_NETWORK_TABLES] = {"members and messages", ROLE_EXCHANGE, SPACE_HOST,
-                                         member_loop_bytes(&options)}};
+                                         member_loop_memory_bytes(&options)}};
     _Static_assert(ARRAY_COUNT(made) == SWARM_EXTENT_COUNT, "each extent has a row");
     for (int i = 0; i < SWARM_EXTENT_COUNT; i++) {
         extents[i] = made[i];

@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    RETRY_MS = 1000,    /* between two introductions */
-    HEARTBEAT_MS = 200, /* until the address book states the tracker's */
+    INTRODUCTION_RETRY_MS = 1000, /* time between two introductions */
+    INITIAL_HEARTBEAT_MS = 200,   /* used until the address book states the tracker's interval */
 };
 
 void admission_init(struct admission *admission, const struct member_loop_options *options,
@@ -16,26 +16,27 @@ void admission_init(struct admission *admission, const struct member_loop_option
     *admission = (struct admission){.options = options,
                                     .reason = reason,
                                     .start_id = start_id,
-                                    .timing = {.heartbeat_ms = HEARTBEAT_MS}};
+                                    .timing = {.heartbeat_ms = INITIAL_HEARTBEAT_MS}};
 }
 
-void admission_bind(struct admission *admission, struct messenger *messenger) {
+void admission_set_messenger(struct admission *admission, struct messenger *messenger) {
     admission->messenger = messenger;
 }
 
 void admission_on_connect(struct admission *admission) {
     admission->is_connected = true;
     admission->is_admitted = false;
-    admission->introduced_ns = 0;
+    admission->introduction_sent_ns = 0;
 }
 
 void admission_on_disconnect(struct admission *admission) {
-    /* A replaced member closed the connection itself, and the tracker is not missing. */
+    /* A replaced member closed the connection itself, so the tracker must not be reported as
+     * disconnected. */
     admission->is_connected = admission->is_replaced;
 }
 
-/* An address without a host is completed by the tracker with the IP that it sees. */
-static void write_address(const struct admission *admission, char *address) {
+/* Where the address has no host, the tracker inserts the IP address that it sees. */
+static void write_advertised_address(const struct admission *admission, char *address) {
     const struct member_loop_options *options = admission->options;
     struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
     if (options->public_address != NULL) {
@@ -53,7 +54,7 @@ static void send_introduction(struct admission *admission) {
                                              .manifest = options->manifest};
     struct text name = text_over(introduction.name, sizeof introduction.name);
     text_add(&name, "%s", options->name != NULL ? options->name : "");
-    write_address(admission, introduction.address);
+    write_advertised_address(admission, introduction.address);
     wire_sign_introduction(options->keys, &introduction);
     uint8_t payload[WIRE_INTRODUCTION_BYTES_MAX];
     struct frame frame = {.kind = WIRE_INTRODUCE};
@@ -63,12 +64,12 @@ static void send_introduction(struct admission *admission) {
 }
 
 void admission_introduce(struct admission *admission, int64_t now_ns) {
-    bool is_early =
-        admission->introduced_ns > 0 && now_ns - admission->introduced_ns < RETRY_MS * NS_PER_MS;
+    bool is_early = admission->introduction_sent_ns > 0 &&
+                    now_ns - admission->introduction_sent_ns < INTRODUCTION_RETRY_MS * NS_PER_MS;
     if (admission->is_connected && !admission->is_admitted && !admission->is_replaced &&
         !is_early) {
         send_introduction(admission);
-        admission->introduced_ns = now_ns;
+        admission->introduction_sent_ns = now_ns;
     }
 }
 

@@ -1,20 +1,22 @@
-/* admission: this member's standing with the tracker: introduce it until the tracker admits it, and
- * note what the tracker's address book says about it and about the swarm's timing. */
+/* admission: whether the tracker has admitted this member. It sends introductions until then, and
+ * records what the tracker's address book states about this member and the swarm's timing. */
 #ifndef SKEP_SWARM_MEMBER_ADMISSION_H
 #define SKEP_SWARM_MEMBER_ADMISSION_H
 
 #include "runtime/swarm/member/member.h"
 #include "runtime/swarm/wire/wire.h"
 
-/* idle_reason: why this member takes no part in rounds, as a text for the operator. The tracker's
- * rejection and the check of its ledger both set it; the newest text replaces the older one. */
+/* idle_reason: why this member takes no part in rounds, as a text for the operator. A rejection by
+ * the tracker and a failed check of the tracker's ledger both set it. The newest text replaces the
+ * older one. */
 
 struct idle_reason {
-    char text[WIRE_REJECT_REASON_BYTES]; /* "": the member takes part, or waits for an answer */
+    char text
+        [WIRE_REJECT_REASON_BYTES]; /* "": the member takes part, or waits for the tracker's answer */
 };
 
-/* idle_reason_set: longer text is truncated. True when the text changed.
- * idle_reason_clear: the obstacle was removed. */
+/* idle_reason_set: store the text, truncated if it is too long. Returns whether the stored text
+ * changed. idle_reason_clear: the member has no reason to be idle any more. */
 bool idle_reason_set(struct idle_reason *reason, const char *text);
 void idle_reason_clear(struct idle_reason *reason);
 
@@ -22,38 +24,39 @@ struct admission {
     const struct member_loop_options *options;
     struct messenger *messenger;
     struct idle_reason *reason;
-    uint64_t start_id;     /* drawn at random by each start of a member's process */
-    int64_t introduced_ns; /* 0: not on this connection */
-    bool is_connected;     /* to the tracker */
+    uint64_t start_id;            /* random number, new at each start of the process */
+    int64_t introduction_sent_ns; /* when it was last sent; 0: not on this connection */
+    bool is_connected;            /* the connection to the tracker is open */
     bool is_admitted;
-    bool is_reachable;          /* for other members, as the tracker found */
-    bool is_replaced;           /* another process has joined with this identity since */
-    uint32_t member_count;      /* in the address book, with this one */
-    struct swarm_timing timing; /* the tracker's; a default heartbeat at first */
+    bool is_reachable;          /* other members can connect to it, as the tracker found */
+    bool is_replaced;           /* another process has joined with this identity */
+    uint32_t member_count;      /* members in the address book, including this one */
+    struct swarm_timing timing; /* from the address book; before, the default heartbeat */
 };
 
-/* admission_init: not connected.
- * memory  options and reason are kept */
+/* admission_init: initialize as not connected to the tracker.
+ * memory  the pointers `options` and `reason` are kept */
 void admission_init(struct admission *admission, const struct member_loop_options *options,
                     struct idle_reason *reason, uint64_t start_id);
 
-/* admission_bind: send through this messenger from now on. */
-void admission_bind(struct admission *admission, struct messenger *messenger);
+/* admission_set_messenger: introductions are sent through this messenger from now on. */
+void admission_set_messenger(struct admission *admission, struct messenger *messenger);
 
-/* The connection to the tracker opened or closed. The tracker sends its decision on each. */
+/* Call these when the connection to the tracker opens or closes. The tracker sends its decision
+ * anew on each connection. */
 void admission_on_connect(struct admission *admission);
 void admission_on_disconnect(struct admission *admission);
 
-/* admission_introduce: send the introduction if it is due. */
+/* admission_introduce: send the introduction to the tracker if it is due. */
 void admission_introduce(struct admission *admission, int64_t now_ns);
 
-/* Answers of the tracker. After admission_on_replaced this process must end: connecting again would
- * disconnect the process that is the member now. */
+/* Handle an answer of the tracker. After admission_on_replaced this process must end: if it
+ * connected again, it would disconnect the process that replaced it. */
 void admission_on_rejected(struct admission *admission, const uint8_t *text, size_t count);
 void admission_on_replaced(struct admission *admission);
 void admission_on_address_book(struct admission *admission, const struct wire_address_book *book);
 
-/* admission_is_self: whether the keys are this member's. */
+/* admission_is_self: whether these are the public keys of this member. */
 bool admission_is_self(const struct admission *admission, const struct public_keys *keys);
 
 /* admission_may_request: whether the tracker answers requests of a member now. */

@@ -1,6 +1,6 @@
 #include "runtime/swarm/member/catch_up.h"
 
-size_t catch_up_bytes(uint32_t slice_count) {
+size_t catch_up_memory_bytes(uint32_t slice_count) {
     return (size_t)REPLAY_ROUNDS_MAX * slice_count * sizeof(struct entry_slice);
 }
 
@@ -12,51 +12,52 @@ void catch_up_init(struct catch_up *catch_up, const struct slices *slices, void 
     }
 }
 
-static const struct entry *newest(const struct catch_up *catch_up) {
+static const struct entry *newest_entry(const struct catch_up *catch_up) {
     ASSERT(catch_up->count > 0 && catch_up->count <= REPLAY_ROUNDS_MAX);
     return &catch_up->entries[catch_up->count - 1];
 }
 
-void catch_up_add(struct catch_up *catch_up, const struct entry *entry, const struct hash *base,
-                  const struct hash *current) {
+void catch_up_add_entry(struct catch_up *catch_up, const struct entry *entry,
+                        const struct hash *base, const struct hash *current) {
     ASSERT(entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT);
-    const struct hash *tip = catch_up->count > 0 ? &newest(catch_up)->root : current;
+    const struct hash *tip = catch_up->count > 0 ? &newest_entry(catch_up)->root : current;
     if (entry->kind != ENTRY_COMMIT) {
-        catch_up->count = 0; /* a rollback does not continue the missed commits */
+        catch_up->count = 0; /* a rollback does not start from the last missed commit */
     } else if (catch_up->count == REPLAY_ROUNDS_MAX) {
-        catch_up->count = 0; /* without the oldest commit the others cannot be applied */
+        catch_up->count = 0; /* the later commits cannot be applied without the oldest one */
     } else if (hash_equal(base, tip)) {
-        ASSERT(catch_up->count == 0 || entry->round > newest(catch_up)->round);
+        ASSERT(catch_up->count == 0 || entry->round > newest_entry(catch_up)->round);
         catch_up->base = catch_up->count == 0 ? *base : catch_up->base;
         entry_copy(&catch_up->entries[catch_up->count++], entry);
     }
 }
 
-/* Otherwise a state fetch transfers fewer bytes. */
+/* Whether replaying the missed commits transfers fewer bytes than a state fetch. */
 static bool is_replay_smaller(const struct catch_up *catch_up) {
     const struct slices *slices = catch_up->slices;
     return catch_up->count * slices->bytes < replica_state_bytes(slices->parameter_count);
 }
 
-static const struct message *message_with(struct catch_up *catch_up, uint32_t index) {
+static const struct message *message_with_entry(struct catch_up *catch_up, uint32_t index) {
     ASSERT(catch_up->has_message);
     catch_up->message.entry = &catch_up->entries[index];
     catch_up->message.root = index == 0 ? catch_up->base : catch_up->entries[index - 1].root;
     return &catch_up->message;
 }
 
-const struct message *catch_up_substitute(struct catch_up *catch_up,
-                                          const struct message *message) {
+const struct message *catch_up_substitute_message(struct catch_up *catch_up,
+                                                  const struct message *message) {
     if (message->kind != MESSAGE_ENTRY || catch_up->count == 0 ||
-        !hash_equal(&message->entry->hash, &newest(catch_up)->hash)) {
+        !hash_equal(&message->entry->hash, &newest_entry(catch_up)->hash)) {
         return message;
     }
     catch_up->message = *message;
     catch_up->has_message = true;
-    return catch_up->count > 1 && is_replay_smaller(catch_up) ? message_with(catch_up, 0) : message;
+    return catch_up->count > 1 && is_replay_smaller(catch_up) ? message_with_entry(catch_up, 0)
+                                                              : message;
 }
 
-/* Commits up to the one that leads to the current root are no longer missed. */
+/* Removes the commits up to the one that led to the current root. */
 static void drop_applied(struct catch_up *catch_up, const struct hash *current) {
     uint32_t applied = catch_up->count;
     for (uint32_t i = 0; i < catch_up->count; i++) {
@@ -74,24 +75,25 @@ const struct message *catch_up_on_applied(struct catch_up *catch_up, const struc
         return NULL;
     }
     drop_applied(catch_up, current);
-    return catch_up->count > 0 && catch_up->has_message ? message_with(catch_up, 0) : NULL;
+    return catch_up->count > 0 && catch_up->has_message ? message_with_entry(catch_up, 0) : NULL;
 }
 
 void catch_up_on_fetch(struct catch_up *catch_up, const struct entry *target) {
     uint32_t count = catch_up->count;
     bool has_newer = count > 1 && hash_equal(&target->hash, &catch_up->entries[0].hash);
-    catch_up->next = has_newer && catch_up->has_message ? message_with(catch_up, count - 1) : NULL;
-    catch_up->count = 0; /* the fetch leads to the newest state at once */
+    catch_up->next =
+        has_newer && catch_up->has_message ? message_with_entry(catch_up, count - 1) : NULL;
+    catch_up->count = 0; /* the state fetch brings this member to the newest state directly */
 }
 
-const struct message *catch_up_next(struct catch_up *catch_up) {
+const struct message *catch_up_next_message(struct catch_up *catch_up) {
     const struct message *next = catch_up->next;
     catch_up->next = NULL;
     return next;
 }
 
-bool catch_up_verifies(const struct catch_up *catch_up, struct message *message,
-                       const uint8_t *bytes, size_t byte_count) {
+bool catch_up_verify_result(const struct catch_up *catch_up, struct message *message,
+                            const uint8_t *bytes, size_t byte_count) {
     const struct entry *entry = &catch_up->entries[0];
     if (catch_up->count == 0 || message->kind != MESSAGE_RESULT || message->round != entry->round ||
         message->slice >= entry->slice_count) {

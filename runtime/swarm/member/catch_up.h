@@ -1,11 +1,11 @@
 /* catch_up: the commits that a member has missed, oldest first, from its state to the newest one.
- * Where their results are fewer bytes than the state, the state machine gets the oldest commit in
- * place of the newest, and the next one after it was applied:
+ * Where their results are smaller than the state, the state machine gets the oldest commit instead
+ * of the newest. Once that is applied, it gets the next one:
  *
  *     state after round 4     missed: 5, 7, 8     the tracker sends 8: the state machine gets 5
  *
- * When no member has the results of the oldest any more, the state machine asks for a state fetch,
- * and the newest commit is delivered after all. */
+ * When no member has the results of the oldest commit any more, the state machine requests a state
+ * fetch, and the newest commit is delivered to it. */
 #ifndef SKEP_SWARM_MEMBER_CATCH_UP_H
 #define SKEP_SWARM_MEMBER_CATCH_UP_H
 
@@ -16,38 +16,41 @@ struct catch_up {
     const struct slices *slices;
     uint32_t count;
     struct entry entries[REPLAY_ROUNDS_MAX]; /* the missed commits, oldest first */
-    struct hash base;                        /* the root that the oldest starts from */
-    bool has_message;       /* the tracker sent the newest commit, so that `message` is filled */
-    struct message message; /* as it was received, with another entry */
-    const struct message *next; /* to be delivered; NULL: none */
+    struct hash base;           /* root of the state that the oldest commit applies to */
+    bool has_message;           /* `message` holds the newest commit as the tracker sent it */
+    struct message message;     /* the message as received; `entry` is replaced before delivery */
+    const struct message *next; /* next message to deliver; NULL: none */
 };
 
-/* catch_up_bytes: memory of the entries' slices. catch_up_init: no commit is missed. */
-size_t catch_up_bytes(uint32_t slice_count);
+/* catch_up_memory_bytes: size of the tables for the slices of the entries. catch_up_init:
+ * initialize with no missed commit. */
+size_t catch_up_memory_bytes(uint32_t slice_count);
 void catch_up_init(struct catch_up *catch_up, const struct slices *slices, void *memory);
 
-/* catch_up_add: an entry was appended to the ledger that is neither OPEN nor ABORT; `base` is the
- * root that it starts from, `current` the root of the member's state. */
-void catch_up_add(struct catch_up *catch_up, const struct entry *entry, const struct hash *base,
-                  const struct hash *current);
+/* catch_up_add_entry: record an entry that was appended to the ledger and is neither OPEN nor
+ * ABORT. `base` is the root of the state that it applies to, `current` the root of the member's
+ * state. */
+void catch_up_add_entry(struct catch_up *catch_up, const struct entry *entry,
+                        const struct hash *base, const struct hash *current);
 
-/* catch_up_substitute: the message that the state machine gets in place of `message`; `message`
- * itself unless it brings the newest commit. */
-const struct message *catch_up_substitute(struct catch_up *catch_up, const struct message *message);
+/* catch_up_substitute_message: returns the message that the state machine gets instead of
+ * `message`, which differs only if `message` contains the newest commit. */
+const struct message *catch_up_substitute_message(struct catch_up *catch_up,
+                                                  const struct message *message);
 
-/* catch_up_on_applied: the state has the root `current` now. The next message for the state
- * machine, or NULL. */
+/* catch_up_on_applied: the member's state now has the root `current`. Returns the next message for
+ * the state machine, or NULL. */
 const struct message *catch_up_on_applied(struct catch_up *catch_up, const struct hash *current);
 
-/* catch_up_on_fetch: the state machine asked for the state after `target`. If a newer commit is
- * known, catch_up_next returns it, once. */
+/* catch_up_on_fetch: the state machine requested a fetch of the state after `target`. If a newer
+ * commit is known, catch_up_next_message returns it once. */
 void catch_up_on_fetch(struct catch_up *catch_up, const struct entry *target);
-const struct message *catch_up_next(struct catch_up *catch_up);
+const struct message *catch_up_next_message(struct catch_up *catch_up);
 
-/* catch_up_verifies: whether the bytes are a result of the oldest missed commit. Its quorum signed
- * their hash, so the signature of the slice's owner is not needed. On success *message is completed
- * from the commit. */
-bool catch_up_verifies(const struct catch_up *catch_up, struct message *message,
-                       const uint8_t *bytes, size_t byte_count);
+/* catch_up_verify_result: whether the bytes are a result of the oldest missed commit. A quorum
+ * signed that commit, which contains their hash, so the signature of the slice's owner is not
+ * needed. On success the other fields of *message are filled in from the commit. */
+bool catch_up_verify_result(const struct catch_up *catch_up, struct message *message,
+                            const uint8_t *bytes, size_t byte_count);
 
 #endif

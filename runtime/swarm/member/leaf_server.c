@@ -3,28 +3,30 @@
 #include <string.h>
 
 enum {
-    HASHES_MAX = (FRAME_PAYLOAD_MAX - HASH_BYTES) / HASH_BYTES, /* in one frame */
+    HASHES_PER_FRAME_MAX =
+        (FRAME_PAYLOAD_MAX - HASH_BYTES) / HASH_BYTES, /* leaf hashes in one frame */
 };
 
-/* Whether the replica has the state of this root, and the compute thread does not change it. */
+/* Whether the replica has the state with this root and the compute thread is not changing it. */
 static bool has_state(const struct leaf_server *server, const struct hash *root) {
-    const struct member_job *job = mailbox_job_in_hand(server->mailbox);
+    const struct member_job *job = mailbox_current_job(server->mailbox);
     bool is_changing =
         (job != NULL && job->kind == ACTION_APPLY) || state_fetcher_is_active(server->fetcher);
     return !is_changing && hash_equal(root, &server->replica->root);
 }
 
-/* Whether the replica will have the state soon: the commit that leads to it is in hand. */
-static bool will_have_state(const struct leaf_server *server, const struct hash *root) {
-    const struct member_job *job = mailbox_job_in_hand(server->mailbox);
+/* Whether the replica will have the state with this root soon: the compute thread has been given
+ * the commit that leads to it. */
+static bool will_have_state_soon(const struct leaf_server *server, const struct hash *root) {
+    const struct member_job *job = mailbox_current_job(server->mailbox);
     return job != NULL && (job->kind == ACTION_ROOT || job->kind == ACTION_APPLY) &&
            hash_equal(root, &job->entry->root);
 }
 
-static enum send_result send(const struct leaf_server *server, uint32_t peer, struct frame frame,
-                             const void *payload) {
-    return messenger_send(server->messenger, peers_curve(server->peers, peer), CHANNEL_BULK, &frame,
-                          payload);
+static enum send_result send_frame(const struct leaf_server *server, uint32_t peer,
+                                   struct frame frame, const void *payload) {
+    return messenger_send(server->messenger, peers_curve_key(server->peers, peer), CHANNEL_BULK,
+                          &frame, payload);
 }
 
 void leaf_server_on_request(const struct leaf_server *server, uint32_t peer,
@@ -38,48 +40,49 @@ void leaf_server_on_request(const struct leaf_server *server, uint32_t peer,
                                .round = request->round,
                                .index = request->offset};
     memcpy(&item.hash, payload, HASH_BYTES);
-    bool is_available = has_state(server, &item.hash) || will_have_state(server, &item.hash);
-    if (!is_available || !uplink_push(server->uplink, peer, &item)) {
+    bool is_available = has_state(server, &item.hash) || will_have_state_soon(server, &item.hash);
+    if (!is_available || !uplink_push_item(server->uplink, peer, &item)) {
         struct frame rejection = {.kind = (uint8_t)item.kind,
                                   .round = request->round,
                                   .offset = request->offset,
                                   .length = is_hashes ? HASH_BYTES : 0};
-        (void)send(server, peer, rejection, &item.hash);
+        (void)send_frame(server, peer, rejection, &item.hash);
     }
 }
 
-static size_t write_hashes(const struct leaf_server *server, const struct outbox_item *item,
-                           bool is_available) {
+static size_t write_leaf_hashes(const struct leaf_server *server, const struct outbox_item *item,
+                                bool is_available) {
     memcpy(server->payload, &item->hash, HASH_BYTES);
     if (!is_available) {
         return HASH_BYTES;
     }
     ASSERT(item->index < server->leaf_count);
     uint64_t left = server->leaf_count - item->index;
-    size_t bytes = (left < HASHES_MAX ? (size_t)left : HASHES_MAX) * HASH_BYTES;
+    size_t bytes = (left < HASHES_PER_FRAME_MAX ? (size_t)left : HASHES_PER_FRAME_MAX) * HASH_BYTES;
     memcpy(server->payload + HASH_BYTES, &server->replica->leaves[item->index], bytes);
     return HASH_BYTES + bytes;
 }
 
-/* The state may have changed since the request; an answer without content reports that. */
+/* The state may have changed since the request. An answer without content reports that to the peer.
+ * */
 enum send_result leaf_server_send(void *context, uint32_t peer, const struct outbox_item *item,
                                   uint64_t *bytes) {
     const struct leaf_server *server = context;
     bool is_available = has_state(server, &item->hash);
-    if (!is_available && will_have_state(server, &item->hash)) {
+    if (!is_available && will_have_state_soon(server, &item->hash)) {
         return SEND_WOULD_BLOCK;
     }
     size_t count = 0;
     if (item->kind == WIRE_LEAF_HASHES) {
-        count = write_hashes(server, item, is_available);
+        count = write_leaf_hashes(server, item, is_available);
     } else if (is_available) {
         count = replica_leaf_read(server->replica, item->index, server->payload);
     }
     *bytes = count;
-    return send(server, peer,
-                (struct frame){.kind = (uint8_t)item->kind,
-                               .round = item->round,
-                               .offset = item->index,
-                               .length = (uint32_t)count},
-                server->payload);
+    return send_frame(server, peer,
+                      (struct frame){.kind = (uint8_t)item->kind,
+                                     .round = item->round,
+                                     .offset = item->index,
+                                     .length = (uint32_t)count},
+                      server->payload);
 }

@@ -1,11 +1,11 @@
-/* leaf_server: leaf hashes and leaves of this member's outer state for other members.
+/* leaf_server: sends leaf hashes and leaves of this member's outer state to other members.
  *
  *     LEAF_HASHES_REQUEST  root 32       LEAF_HASHES  root 32, then hashes from the offset on
  *     LEAF_REQUEST         root 32       LEAF         the bytes of the leaf at the offset
  *
- * An answer without hashes or bytes means that this member does not have the root's state. A LEAF
- * repeats the round field of its request, so that a late one is not taken for a leaf of another
- * root. */
+ * An answer without hashes or bytes means that this member does not have the state with that root.
+ * A LEAF repeats the round field of its request, so that a late LEAF is not mistaken for a leaf of
+ * a different root. */
 #ifndef SKEP_SWARM_MEMBER_LEAF_SERVER_H
 #define SKEP_SWARM_MEMBER_LEAF_SERVER_H
 
@@ -22,12 +22,12 @@ struct leaf_server {
     uint8_t *payload; /* [FRAME_PAYLOAD_MAX] */
 };
 
-/* leaf_server_on_request: queue the answer to a request, or reject it. */
+/* leaf_server_on_request: queue the answer to a peer's request, or reject the request. */
 void leaf_server_on_request(const struct leaf_server *server, uint32_t peer,
                             const struct frame *request, const uint8_t *payload);
 
-/* leaf_server_send: send a queued answer, for outbox_callbacks; `context` is the server. It waits
- * while a commit that leads to the requested root is being applied. */
+/* leaf_server_send: send a queued answer, for outbox_callbacks; `context` is the leaf_server. The
+ * answer stays queued while a commit that leads to the requested root is being applied. */
 enum send_result leaf_server_send(void *context, uint32_t peer, const struct outbox_item *item,
                                   uint64_t *bytes);
 

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-enum { RETRY_MS = 1000 /* until a request for the same entries is repeated */ };
+enum { REQUEST_RETRY_MS = 1000 /* time until an unanswered request is repeated */ };
 
-size_t ledger_follower_bytes(uint32_t slice_count) {
+size_t ledger_follower_memory_bytes(uint32_t slice_count) {
     return 2 * slice_count * sizeof(struct entry_slice);
 }
 
@@ -36,8 +36,8 @@ static void reject_entry(struct ledger_follower *follower, const char *error) {
     follower->is_rejected = true;
 }
 
-/* The tracker's ledger is older than this member's copy, or a different one. Following it would
- * undo rounds that a quorum has signed. */
+/* The tracker's ledger ends before this member's copy, or differs from it. Following it would undo
+ * rounds that a quorum has signed. */
 static void reject_ledger(struct ledger_follower *follower) {
     char reason[WIRE_REJECT_REASON_BYTES];
     struct text text = text_over(reason, sizeof reason);
@@ -50,13 +50,13 @@ static void reject_ledger(struct ledger_follower *follower) {
         text_add(&text, "it does not have entry %llu, of round %u",
                  (unsigned long long)follower->chain.entry_count - 1, follower->round);
     }
-    text_add(&text, "; restore the tracker's newest state, this member retries until then");
+    text_add(&text, "; restore the newest state of the tracker; until then, this member retries");
     (void)idle_reason_set(follower->reason, reason);
     follower->is_rejected = true;
     follower->has_deferred = false;
 }
 
-static void accept(struct ledger_follower *follower) {
+static void accept_ledger(struct ledger_follower *follower) {
     follower->tracker_has_head = true;
     if (follower->is_rejected) {
         idle_reason_clear(follower->reason);
@@ -64,13 +64,13 @@ static void accept(struct ledger_follower *follower) {
     follower->is_rejected = false;
 }
 
-/* Append to the chain. Returns the mistake in `entry`, else NULL. */
+/* Verifies `entry` and appends it to the chain. Returns what is wrong with it, else NULL. */
 static const char *append_verified(struct ledger_follower *follower, const struct entry *entry) {
     const struct hash base = follower->chain.root;
     const uint64_t entry_count = follower->chain.entry_count;
     if (entry->kind == ENTRY_GENESIS &&
         !hash_equal(&entry->manifest, &follower->options->manifest)) {
-        return "begins another swarm than the manifest's";
+        return "belongs to a different swarm than the manifest";
     }
     const char *error = ledger_append(&follower->chain, entry);
     if (error != NULL) {
@@ -81,7 +81,7 @@ static const char *append_verified(struct ledger_follower *follower, const struc
     if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
         follower->commit = entry->hash;
         follower->base = base;
-        catch_up_add(follower->catch_up, entry, &base, member_current_root(follower->member));
+        catch_up_add_entry(follower->catch_up, entry, &base, member_current_root(follower->member));
     }
     return NULL;
 }
@@ -90,9 +90,9 @@ enum status ledger_follower_restore(struct ledger_follower *follower, struct fau
     const struct member_loop_options *options = follower->options;
     const struct entry *entry = NULL;
     const char *location = NULL;
-    bool has_more = options->ledger_past != NULL;
+    bool has_more = options->read_ledger_entry != NULL;
     while (has_more) {
-        TRY(options->ledger_past(options->ledger_context, &entry, &location, fault));
+        TRY(options->read_ledger_entry(options->ledger_context, &entry, &location, fault));
         const char *error = entry != NULL ? append_verified(follower, entry) : NULL;
         if (error != NULL) {
             return fault_set(fault, STATUS_INPUT, location,
@@ -108,7 +108,7 @@ enum status ledger_follower_restore(struct ledger_follower *follower, struct fau
 
 void ledger_follower_on_connect(struct ledger_follower *follower) {
     follower->tracker_has_head = follower->chain.entry_count == 0;
-    follower->has_gap = false; /* another tracker may have sent that entry */
+    follower->has_gap = false; /* a different tracker may have sent that entry */
     follower->has_deferred = false;
     follower->needs_entries = true;
     follower->requested_ns = 0;
@@ -118,13 +118,14 @@ bool ledger_follower_is_synced(const struct ledger_follower *follower) {
     return follower->tracker_has_head && follower->round >= follower->options->state_round;
 }
 
-/* The member's copy on disk does not have the last entry yet: the disk is full. */
+/* Whether the copy on disk lacks the last entry of the chain, because the disk is full. */
 static bool is_copy_outdated(const struct ledger_follower *follower) {
     const struct member_loop_options *options = follower->options;
-    return options->ledger_entry != NULL && !options->ledger_entry(options->ledger_context, NULL);
+    return options->append_ledger_entry != NULL &&
+           !options->append_ledger_entry(options->ledger_context, NULL);
 }
 
-static bool append(struct ledger_follower *follower, const struct entry *entry) {
+static bool append_entry(struct ledger_follower *follower, const struct entry *entry) {
     const struct member_loop_options *options = follower->options;
     if (is_copy_outdated(follower)) {
         follower->needs_entries = true;
@@ -135,19 +136,19 @@ static bool append(struct ledger_follower *follower, const struct entry *entry) 
         reject_entry(follower, error);
         return false;
     }
-    accept(follower);
-    follower->has_gap = follower->has_gap && !hash_equal(&follower->gap_entry, &entry->hash);
+    accept_ledger(follower);
+    follower->has_gap = follower->has_gap && !hash_equal(&follower->gap_entry_hash, &entry->hash);
     follower->is_deferred_in_chain |=
         follower->has_deferred && hash_equal(&follower->deferred_entry.hash, &entry->hash);
-    if (options->ledger_entry != NULL) {
-        (void)options->ledger_entry(options->ledger_context, entry);
+    if (options->append_ledger_entry != NULL) {
+        (void)options->append_ledger_entry(options->ledger_context, entry);
     }
     return true;
 }
 
-/* The tracker repeats a message only after a silence, and may send a newer one by then. So an early
- * message is stored until the entries before it are in. */
-static void defer(struct ledger_follower *follower, const struct message *message) {
+/* The tracker repeats a message only after a silence, and may send a newer one by then. So a
+ * message that arrives early is stored until the entries before it have been appended. */
+static void defer_message(struct ledger_follower *follower, const struct message *message) {
     follower->has_deferred = true;
     follower->is_deferred_in_chain = false;
     if (message != &follower->deferred) {
@@ -162,15 +163,15 @@ bool ledger_follower_may_deliver(struct ledger_follower *follower, struct messag
     ASSERT(message->kind == MESSAGE_ENTRY && entry != &follower->entry);
     bool is_next = follower->tracker_has_head && follower->chain.entry_count > 0 &&
                    hash_equal(&entry->prev, &follower->chain.head);
-    if (is_next && !append(follower, entry)) {
+    if (is_next && !append_entry(follower, entry)) {
         return false;
     }
     if (!ledger_follower_is_synced(follower)) {
         follower->needs_entries = true;
-        defer(follower, message);
+        defer_message(follower, message);
         return false;
     }
-    const struct hash *base = ledger_follower_base_of(follower, entry);
+    const struct hash *base = ledger_follower_base_root(follower, entry);
     if (base != NULL) {
         message->root = *base;
         return true;
@@ -179,34 +180,35 @@ bool ledger_follower_may_deliver(struct ledger_follower *follower, struct messag
         return true;
     }
     if (message == &follower->deferred && follower->is_deferred_in_chain) {
-        return false; /* newer entries follow it in the chain, so it is outdated */
+        return false; /* outdated: the chain contains newer entries */
     }
     follower->needs_entries = true;
     follower->has_gap = true;
-    follower->gap_entry = entry->hash;
-    defer(follower, message);
+    follower->gap_entry_hash = entry->hash;
+    defer_message(follower, message);
     return false;
 }
 
-static bool check_head(struct ledger_follower *follower, const struct entry *entry) {
+static bool check_entry_is_head(struct ledger_follower *follower, const struct entry *entry) {
     struct hash hash = entry_hash(entry);
     bool is_head = hash_equal(&hash, &follower->chain.head);
     if (is_head) {
-        accept(follower);
+        accept_ledger(follower);
     } else {
         reject_ledger(follower);
     }
     return is_head;
 }
 
-/* The first entry to request: the one after the head, or the head until the tracker has shown that
- * it has it. */
-static uint64_t next_index(const struct ledger_follower *follower) {
+/* Index of the first entry to request: the one after the head, or the head itself until the tracker
+ * has sent it. */
+static uint64_t next_requested_index(const struct ledger_follower *follower) {
     ASSERT(follower->tracker_has_head || follower->chain.entry_count > 0);
     return follower->chain.entry_count - (follower->tracker_has_head ? 0U : 1U);
 }
 
-/* The tracker has no further entry. Returns whether the chain cannot end there. */
+/* Handles the answer that the tracker has no further entry. Returns whether it must have more, so
+ * that its ledger was rejected. */
 static bool reject_early_end(struct ledger_follower *follower) {
     if (!ledger_follower_is_synced(follower)) {
         reject_ledger(follower);
@@ -215,12 +217,12 @@ static bool reject_early_end(struct ledger_follower *follower) {
     bool has_gap = follower->has_gap;
     if (has_gap) {
         follower->has_gap = false;
-        reject_entry(follower, "is missing from it, although the tracker sent an entry after it");
+        reject_entry(follower, "is missing, although the tracker sent a later entry");
     }
     return has_gap;
 }
 
-/* One record of several that follow each other; *used is its length. */
+/* Reads and appends one of several consecutive records. Sets *used to its length in bytes. */
 static bool read_record(struct ledger_follower *follower, const uint8_t *bytes, size_t count,
                         size_t *used) {
     struct entry *entry = &follower->entry;
@@ -235,12 +237,13 @@ static bool read_record(struct ledger_follower *follower, const uint8_t *bytes, 
         reject_entry(follower, packer.error);
         return false;
     }
-    return follower->tracker_has_head ? append(follower, entry) : check_head(follower, entry);
+    return follower->tracker_has_head ? append_entry(follower, entry)
+                                      : check_entry_is_head(follower, entry);
 }
 
 struct message *ledger_follower_on_records(struct ledger_follower *follower,
                                            const struct frame *frame, const uint8_t *payload) {
-    if (frame->offset != next_index(follower)) {
+    if (frame->offset != next_requested_index(follower)) {
         return NULL; /* a late answer to an earlier request */
     }
     size_t at = 0;
@@ -254,7 +257,8 @@ struct message *ledger_follower_on_records(struct ledger_follower *follower,
     follower->needs_entries = (frame->length > 0 && is_valid) ||
                               !ledger_follower_is_synced(follower) || is_copy_outdated(follower);
     if (is_valid && !is_early_end) {
-        follower->requested_ns = 0; /* after a mistake, the next request waits for RETRY_MS */
+        follower->requested_ns =
+            0; /* after an invalid answer, the next request waits for REQUEST_RETRY_MS */
     }
     bool had_deferred = follower->has_deferred;
     follower->has_deferred = false;
@@ -264,12 +268,12 @@ struct message *ledger_follower_on_records(struct ledger_follower *follower,
 
 bool ledger_follower_request(const struct ledger_follower *follower, int64_t now_ns,
                              struct frame *frame) {
-    bool is_unanswered =
-        follower->requested_ns > 0 && now_ns - follower->requested_ns < RETRY_MS * NS_PER_MS;
+    bool is_unanswered = follower->requested_ns > 0 &&
+                         now_ns - follower->requested_ns < REQUEST_RETRY_MS * NS_PER_MS;
     if (is_copy_outdated(follower) || !follower->needs_entries || is_unanswered) {
         return false;
     }
-    *frame = (struct frame){.kind = WIRE_LEDGER_REQUEST, .offset = next_index(follower)};
+    *frame = (struct frame){.kind = WIRE_LEDGER_REQUEST, .offset = next_requested_index(follower)};
     return true;
 }
 
@@ -277,7 +281,7 @@ void ledger_follower_on_requested(struct ledger_follower *follower, int64_t now_
     follower->requested_ns = now_ns;
 }
 
-const struct hash *ledger_follower_base_of(const struct ledger_follower *follower,
-                                           const struct entry *entry) {
+const struct hash *ledger_follower_base_root(const struct ledger_follower *follower,
+                                             const struct entry *entry) {
     return hash_equal(&entry->hash, &follower->commit) ? &follower->base : NULL;
 }

@@ -7,12 +7,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static size_t slices_bytes(uint32_t slice_count) {
+static size_t entry_slices_bytes(uint32_t slice_count) {
     return slice_count * sizeof(struct entry_slice);
 }
 
-size_t mailbox_bytes(uint32_t slice_count) {
-    return MAILBOX_ENTRIES * slices_bytes(slice_count) + slice_count * sizeof(struct hash);
+size_t mailbox_memory_bytes(uint32_t slice_count) {
+    return MAILBOX_ENTRY_COUNT * entry_slices_bytes(slice_count) +
+           slice_count * sizeof(struct hash);
 }
 
 enum status mailbox_open(struct mailbox *mailbox, void *memory, uint32_t slice_count,
@@ -25,16 +26,16 @@ enum status mailbox_open(struct mailbox *mailbox, void *memory, uint32_t slice_c
     mailbox->wake_fd = wake_fd;
     mailbox->slice_count = slice_count;
     char *at = memory;
-    for (int i = 0; i < MAILBOX_ENTRIES; i++) {
+    for (int i = 0; i < MAILBOX_ENTRY_COUNT; i++) {
         mailbox->entries[i].slices = (struct entry_slice *)at;
-        at += slices_bytes(slice_count);
+        at += entry_slices_bytes(slice_count);
     }
     mailbox->hashes = (struct hash *)at;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&mailbox->has_work, &attributes);
-    pthread_cond_init(&mailbox->has_room, &attributes);
+    pthread_cond_init(&mailbox->work_posted, &attributes);
+    pthread_cond_init(&mailbox->answer_released, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&mailbox->lock, NULL);
     atomic_init(&mailbox->generation, 0);
@@ -42,15 +43,16 @@ enum status mailbox_open(struct mailbox *mailbox, void *memory, uint32_t slice_c
 }
 
 void mailbox_close(struct mailbox *mailbox) {
-    pthread_cond_destroy(&mailbox->has_work);
-    pthread_cond_destroy(&mailbox->has_room);
+    pthread_cond_destroy(&mailbox->work_posted);
+    pthread_cond_destroy(&mailbox->answer_released);
     pthread_mutex_destroy(&mailbox->lock);
     close(mailbox->wake_fd);
 }
 
 void mailbox_wake(struct mailbox *mailbox) {
     uint64_t one = 1;
-    /* It fails only when the counter is full, and then the network thread is awake anyway. */
+    /* The write fails only when the counter is at its maximum, and then the network thread is awake
+     * anyway. */
     ssize_t written = write(mailbox->wake_fd, &one, sizeof one);
     (void)written;
 }
@@ -64,7 +66,7 @@ static void set_job(struct mailbox *mailbox, const struct member_job *job) {
         mailbox->job.entry = &mailbox->entries[mailbox->next_entry];
     }
     mailbox->has_job = true;
-    mailbox->is_unanswered = true;
+    mailbox->is_job_unanswered = true;
 }
 
 void mailbox_post_job(struct mailbox *mailbox, const struct member_job *job) {
@@ -75,12 +77,12 @@ void mailbox_post_job(struct mailbox *mailbox, const struct member_job *job) {
         mailbox->training_posted_ns = clock_monotonic_ns();
         mailbox->has_training = true;
     } else if (job->kind == ACTION_LEFT) {
-        mailbox->has_left = true;
+        mailbox->has_left_job = true;
     } else {
         set_job(mailbox, job);
     }
     atomic_fetch_add(&mailbox->generation, 1);
-    pthread_cond_signal(&mailbox->has_work);
+    pthread_cond_signal(&mailbox->work_posted);
     pthread_mutex_unlock(&mailbox->lock);
 }
 
@@ -93,7 +95,7 @@ void mailbox_cancel_job(struct mailbox *mailbox) {
 }
 
 static bool has_work(const struct mailbox *mailbox) {
-    return mailbox->has_job || mailbox->has_left || mailbox->has_training;
+    return mailbox->has_job || mailbox->has_left_job || mailbox->has_training;
 }
 
 bool mailbox_is_busy(struct mailbox *mailbox) {
@@ -103,14 +105,14 @@ bool mailbox_is_busy(struct mailbox *mailbox) {
     return is_busy;
 }
 
-const struct member_job *mailbox_job_in_hand(const struct mailbox *mailbox) {
-    return mailbox->is_unanswered ? &mailbox->job : NULL;
+const struct member_job *mailbox_current_job(const struct mailbox *mailbox) {
+    return mailbox->is_job_unanswered ? &mailbox->job : NULL;
 }
 
-void mailbox_collect(struct mailbox *mailbox, struct mailbox_updates *updates) {
+void mailbox_collect_updates(struct mailbox *mailbox, struct mailbox_updates *updates) {
     uint64_t count;
     ssize_t got = read(mailbox->wake_fd, &count, sizeof count);
-    (void)got; /* the number of wakes does not matter */
+    (void)got; /* the network thread needs no count of the wake-ups */
     pthread_mutex_lock(&mailbox->lock);
     updates->has_event = mailbox->has_answer;
     updates->event = mailbox->answer;
@@ -119,17 +121,17 @@ void mailbox_collect(struct mailbox *mailbox, struct mailbox_updates *updates) {
     mailbox->wants_to_leave = false;
     pthread_mutex_unlock(&mailbox->lock);
     const struct event *event = &updates->event;
-    bool is_end = updates->has_event && event->kind != EVENT_TRAINED && mailbox->is_unanswered &&
-                  event->job == mailbox->job.job;
-    updates->ended = is_end ? &mailbox->job : NULL;
-    mailbox->is_unanswered = mailbox->is_unanswered && !is_end;
+    bool is_end = updates->has_event && event->kind != EVENT_TRAINED &&
+                  mailbox->is_job_unanswered && event->job == mailbox->job.job;
+    updates->answered_job = is_end ? &mailbox->job : NULL;
+    mailbox->is_job_unanswered = mailbox->is_job_unanswered && !is_end;
 }
 
-void mailbox_release(struct mailbox *mailbox) {
+void mailbox_release_answer(struct mailbox *mailbox) {
     pthread_mutex_lock(&mailbox->lock);
-    ASSERT(mailbox->has_answer); /* by one mailbox_collect before */
+    ASSERT(mailbox->has_answer); /* mailbox_collect_updates was called before */
     mailbox->has_answer = false;
-    pthread_cond_signal(&mailbox->has_room);
+    pthread_cond_signal(&mailbox->answer_released);
     pthread_mutex_unlock(&mailbox->lock);
 }
 
@@ -139,23 +141,23 @@ void mailbox_publish_view(struct mailbox *mailbox, const struct member_loop_view
     pthread_mutex_unlock(&mailbox->lock);
 }
 
-static struct timespec after_ms(int timeout_ms) {
+static struct timespec time_after_ms(int timeout_ms) {
     int64_t at_ns = clock_monotonic_ns() + timeout_ms * NS_PER_MS;
     return (struct timespec){.tv_sec = at_ns / NS_PER_SECOND, .tv_nsec = at_ns % NS_PER_SECOND};
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static void wait_for_work(struct mailbox *mailbox, int timeout_ms) {
-    struct timespec until = after_ms(timeout_ms < 0 ? 0 : timeout_ms);
+    struct timespec until = time_after_ms(timeout_ms < 0 ? 0 : timeout_ms);
     int result = 0;
-    while (!has_work(mailbox) && !mailbox->is_over && result != ETIMEDOUT) {
+    while (!has_work(mailbox) && !mailbox->is_shut_down && result != ETIMEDOUT) {
         result = timeout_ms < 0
-                     ? pthread_cond_wait(&mailbox->has_work, &mailbox->lock)
-                     : pthread_cond_timedwait(&mailbox->has_work, &mailbox->lock, &until);
+                     ? pthread_cond_wait(&mailbox->work_posted, &mailbox->lock)
+                     : pthread_cond_timedwait(&mailbox->work_posted, &mailbox->lock, &until);
     }
 }
 
-/* The deadline runs from the post, so the time that the job waited is subtracted. */
+/* The deadline counts from when the job was posted, so the time that it waited is subtracted. */
 static void begin_training(struct mailbox *mailbox, struct member_job *job) {
     *job = mailbox->training;
     mailbox->has_training = false;
@@ -163,16 +165,16 @@ static void begin_training(struct mailbox *mailbox, struct member_job *job) {
     job->deadline_ms = waited_ms < job->deadline_ms ? job->deadline_ms - (uint32_t)waited_ms : 0;
 }
 
-static void begin(struct mailbox *mailbox, struct member_job *job) {
+static void begin_job(struct mailbox *mailbox, struct member_job *job) {
     mailbox->running_generation = atomic_load(&mailbox->generation);
     mailbox->is_running = true;
     if (mailbox->has_job) {
         *job = mailbox->job;
         mailbox->has_job = false;
-        mailbox->next_entry = (mailbox->next_entry + 1) % MAILBOX_ENTRIES;
-    } else if (mailbox->has_left) {
+        mailbox->next_entry = (mailbox->next_entry + 1) % MAILBOX_ENTRY_COUNT;
+    } else if (mailbox->has_left_job) {
         *job = (struct member_job){.kind = ACTION_LEFT, .seat = -1};
-        mailbox->has_left = false;
+        mailbox->has_left_job = false;
     } else {
         begin_training(mailbox, job);
     }
@@ -182,9 +184,9 @@ bool mailbox_wait_job(struct mailbox *mailbox, int timeout_ms, struct member_job
     pthread_mutex_lock(&mailbox->lock);
     mailbox->is_running = false;
     wait_for_work(mailbox, timeout_ms);
-    bool is_begun = has_work(mailbox) && !mailbox->is_over;
+    bool is_begun = has_work(mailbox) && !mailbox->is_shut_down;
     if (is_begun) {
-        begin(mailbox, job);
+        begin_job(mailbox, job);
     }
     pthread_mutex_unlock(&mailbox->lock);
     return is_begun;
@@ -195,10 +197,10 @@ bool mailbox_is_stale(const struct mailbox *mailbox, enum action_kind kind) {
            atomic_load(&mailbox->generation) != mailbox->running_generation;
 }
 
-void mailbox_answer(struct mailbox *mailbox, const struct event *event) {
+void mailbox_post_answer(struct mailbox *mailbox, const struct event *event) {
     pthread_mutex_lock(&mailbox->lock);
-    while (mailbox->has_answer && !mailbox->is_over) {
-        pthread_cond_wait(&mailbox->has_room, &mailbox->lock);
+    while (mailbox->has_answer && !mailbox->is_shut_down) {
+        pthread_cond_wait(&mailbox->answer_released, &mailbox->lock);
     }
     mailbox->has_answer = true;
     mailbox->answer = *event;
@@ -218,7 +220,7 @@ void mailbox_request_leave(struct mailbox *mailbox) {
     mailbox_wake(mailbox);
 }
 
-void mailbox_set_measured(struct mailbox *mailbox, const struct timing_measured *measured) {
+void mailbox_set_measured_times(struct mailbox *mailbox, const struct timing_measured *measured) {
     pthread_mutex_lock(&mailbox->lock);
     mailbox->measured = *measured;
     pthread_mutex_unlock(&mailbox->lock);
@@ -230,18 +232,18 @@ void mailbox_read_view(struct mailbox *mailbox, struct member_loop_view *view) {
     pthread_mutex_unlock(&mailbox->lock);
 }
 
-void mailbox_end(struct mailbox *mailbox) {
+void mailbox_shut_down(struct mailbox *mailbox) {
     pthread_mutex_lock(&mailbox->lock);
-    mailbox->is_over = true;
-    pthread_cond_broadcast(&mailbox->has_work);
-    pthread_cond_broadcast(&mailbox->has_room);
+    mailbox->is_shut_down = true;
+    pthread_cond_broadcast(&mailbox->work_posted);
+    pthread_cond_broadcast(&mailbox->answer_released);
     pthread_mutex_unlock(&mailbox->lock);
     mailbox_wake(mailbox);
 }
 
-bool mailbox_is_over(struct mailbox *mailbox) {
+bool mailbox_is_shut_down(struct mailbox *mailbox) {
     pthread_mutex_lock(&mailbox->lock);
-    bool is_over = mailbox->is_over;
+    bool is_shut_down = mailbox->is_shut_down;
     pthread_mutex_unlock(&mailbox->lock);
-    return is_over;
+    return is_shut_down;
 }

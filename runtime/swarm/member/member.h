@@ -1,14 +1,15 @@
 /* member: the network side of a swarm member. A network thread runs the member's state machine
- * between its sockets and the compute thread: it keeps the heartbeat while that one trains,
+ * between its sockets and the compute thread: it sends heartbeats while the compute thread trains,
  * receives slices straight into the replica, and sends other members what they request. It does no
- * arithmetic on tensors. runtime/inner_training is the compute thread and the caller.
+ * arithmetic on tensors. runtime/inner_training runs the compute thread and calls this room.
  *
  *     sockets ◄──► network thread: messenger, state machine, admission, peers, ledger follower,
  *                      │ job          uplink, state fetcher, leaf server
  *                      ▼         ▲ answer
  *                  compute thread: trains, sums, hashes, stores, applies
  *
- * The room also owns the member store, the durable files in a member's state folder.
+ * The room also contains the member store, which manages the durable files in a member's state
+ * folder.
  *
  * public   member.h mailbox.h member_store.h */
 #ifndef SKEP_SWARM_MEMBER_MEMBER_H
@@ -20,80 +21,83 @@
 #include "runtime/swarm/replica/replica.h"
 #include "runtime/swarm/wire/wire.h"
 
-struct member_loop; /* in the caller's tables */
+struct member_loop; /* lies in the caller's `tables` */
 
-/* Kept by reference; only the struct itself is copied. */
+/* The struct is copied. The objects that it points to must outlive the member loop. */
 struct member_loop_options {
     const struct key_pairs *keys;
     struct public_keys tracker;
     const char *tracker_address;
-    const char *listen; /* "tcp://ADDRESS:PORT", port * for any; NULL: outgoing connections only */
-    const char *public_address; /* advertised; NULL: the IP that the tracker sees */
-    const char *name;           /* NULL: none */
+    const char *listen;         /* "tcp://ADDRESS:PORT", * for any port; NULL: do not listen */
+    const char *public_address; /* advertised address; NULL: the IP that the tracker sees */
+    const char *name;           /* name of this member; NULL: none */
     struct hash manifest;
     uint32_t members_max, bulk_connections, queued_frames;
     uint64_t limit_up, limit_down;     /* bytes a second; 0: unlimited */
-    struct replica *replica;           /* filled before the start */
-    struct member_initial_state start; /* id, slice_count and number are filled in */
-    void *kept_context;
-    /* kept_result: read a result of an earlier round from disk, if it is there. Called on the
-     * network thread at any time. NULL: none are on disk. */
-    bool (*kept_result)(void *context, uint32_t round, uint32_t slice, const struct hash *hash,
-                        uint8_t *bytes);
-    uint32_t state_round; /* of the state in the replica; a ledger that ends before is rejected */
+    struct replica *replica;           /* holds the state of state_round */
+    struct member_initial_state start; /* the loop fills in id, start_id and slice_count */
+    void *stored_result_context;
+    /* read_stored_result: read the result with this hash from disk and return whether it was found.
+     * The network thread may call it at any time. NULL: no results are on disk. */
+    bool (*read_stored_result)(void *context, uint32_t round, uint32_t slice,
+                               const struct hash *hash, uint8_t *bytes);
+    uint32_t state_round; /* round of the replica's state; a shorter ledger is rejected */
     void *ledger_context;
-    /* ledger_past: the next entry of this member's own copy of the ledger, NULL after the last one;
-     * *location names its line. Called during the start only. NULL: there is no copy. */
-    enum status (*ledger_past)(void *context, const struct entry **entry, const char **location,
-                               struct fault *fault);
-    /* ledger_entry: append a verified entry to that copy, on the network thread. It is also called
-     * with NULL, before each entry and now and then, and returns false while an earlier entry could
-     * not be written; no further entry is accepted meanwhile. NULL: no copy is kept. */
-    bool (*ledger_entry)(void *context, const struct entry *entry);
+    /* read_ledger_entry: return the next entry of this member's copy of the ledger, NULL after the
+     * last one, and the location of its line for messages. It is called during the start only.
+     * NULL: there is no copy. */
+    enum status (*read_ledger_entry)(void *context, const struct entry **entry,
+                                     const char **location, struct fault *fault);
+    /* append_ledger_entry: append a verified entry to that copy, on the network thread. It is also
+     * called with NULL, before each entry and at intervals. It returns false while an earlier entry
+     * could not be written, and no further entry is accepted until then. NULL: no copy is kept. */
+    bool (*append_ledger_entry)(void *context, const struct entry *entry);
 };
 
-/* member_loop_bytes: memory of `tables`, for the plan. member_loop_declared: what ZeroMQ allocates
- * in addition. */
-uint64_t member_loop_bytes(const struct member_loop_options *options);
-uint64_t member_loop_declared(const struct member_loop_options *options);
+/* member_loop_memory_bytes: size of `tables`, for the plan. member_loop_declared_bytes: bytes that
+ * ZeroMQ allocates in addition, for the declared use. */
+uint64_t member_loop_memory_bytes(const struct member_loop_options *options);
+uint64_t member_loop_declared_bytes(const struct member_loop_options *options);
 
 /* member_loop_start: verify this member's copy of the ledger, open the sockets and start the
- * thread. Before seal. From the tracker only later entries are requested. A tracker that does not
- * have the copy's last entry is reported in the view's reason, and nothing of it is accepted.
- * memory  `tables` of member_loop_bytes, 64-byte aligned; the messenger's tables in `region`
- * errors  those of ledger_past; STATUS_INPUT at an entry that does not follow the one before; those
- *         of messenger_open; STATUS_FAILED when no thread can be started */
+ * thread. Call it before the seal. Only entries after the last one of the copy are requested from
+ * the tracker. If the tracker does not have that entry, its ledger is rejected, and the view's
+ * reason reports it.
+ * memory  `tables` of member_loop_memory_bytes, 64-byte aligned; the messenger's tables in `region`
+ * errors  those of read_ledger_entry; STATUS_INPUT when an entry does not follow the one before it;
+ *         those of messenger_open; STATUS_FAILED when no thread can be started */
 MUST_CHECK enum status member_loop_start(const struct member_loop_options *options, void *tables,
                                          struct region *region, struct member_loop **loop,
                                          struct fault *fault);
 
-/* member_loop_stop: end the thread and close the sockets at once; the replica is the caller's
- * again. last  the view at the end; NULL: not needed */
+/* member_loop_stop: end the thread and close the sockets at once. The replica may then be changed.
+ * last  receives the final view; NULL: not needed */
 struct member_loop_view;
 void member_loop_stop(struct member_loop *loop, struct member_loop_view *last);
 
 /* ---- jobs ---- */
 
-/* A piece of work for the compute thread. */
+/* A job for the compute thread. */
 struct member_job {
-    enum action_kind
-        kind; /* TRAIN, SUM, ROOT, STORE, APPLY, LEFT, or ADOPT: the leaves of the state
-                              are in the replica and verified; make it durable and use it */
+    /* kind: TRAIN, SUM, ROOT, STORE, APPLY, LEFT or ADOPT. For ADOPT, the leaves of the state are
+     * in the replica and verified; the compute thread makes the state durable and uses it. */
+    enum action_kind kind;
     uint32_t job, round, slice, epoch;
-    int seat;             /* of this member in the round; -1: none */
-    uint32_t commits;     /* TRAIN: committed rounds before this one, for the learning rate */
-    uint32_t deadline_ms; /* TRAIN: from now to the declaration */
+    int seat;             /* seat of this member in the round; -1: none */
+    uint32_t commits;     /* TRAIN: number of committed rounds, for the learning rate */
+    uint32_t deadline_ms; /* TRAIN: time left until the declaration is due */
     uint32_t range_count;
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX];
-    uint32_t addend_count; /* SUM: in the order of seats */
+    uint32_t addend_count; /* SUM: ordered by seat */
     struct addend addends[SWARM_MEMBERS_MAX];
-    uint64_t contributors; /* SUM: their seats */
+    uint64_t contributors; /* SUM: seat mask of the addends */
     uint64_t own_weight;
     const struct entry *entry; /* ROOT, STORE, APPLY, ADOPT: valid until the answer */
 };
 
 /* member_loop_mailbox: where the compute thread finds its jobs and posts its answers (mailbox.h).
- * member_loop_vote: answer a ROOT: sign job->entry with the root that its results lead to. */
+ * member_loop_vote: vote for a ROOT job: sign its entry with the root that the compute thread
+ * computed from the results. */
 struct mailbox;
 struct mailbox *member_loop_mailbox(struct member_loop *loop);
 void member_loop_vote(struct member_loop *loop, const struct member_job *job,
@@ -101,19 +105,19 @@ void member_loop_vote(struct member_loop *loop, const struct member_job *job,
 
 /* ---- the view ---- */
 
-/* The state of the network thread, for logs and metrics (mailbox_read_view). */
+/* The state of the network thread for logs and metrics, which mailbox_read_view copies. */
 struct member_loop_view {
     bool is_admitted; /* false: see `reason` */
-    bool tracker_is_there;
-    bool is_replaced; /* another process has joined with this identity since; this one must end */
+    bool is_tracker_connected;
+    bool is_replaced; /* another process has joined with this identity; this one must end */
     char reason[WIRE_REJECT_REASON_BYTES];
     uint32_t round, members;
-    bool is_adopting;       /* the state is fetched from other members */
-    uint32_t behind;        /* leaves of it that are missing or outdated */
-    uint64_t adopted_bytes; /* of it that were received */
-    uint32_t contributors;  /* to the last commit */
+    bool is_fetching_state; /* a state fetch is in progress */
+    uint32_t behind;        /* leaves of the fetched state that are not current yet */
+    uint64_t fetched_bytes; /* bytes received for the state fetch */
+    uint32_t contributors;  /* number of contributors to the last commit */
     uint64_t sent_bytes, received_bytes;
-    uint32_t exchange_ms; /* of the last exchange, from its TABLE to its COMMIT */
+    uint32_t exchange_ms; /* duration of the last exchange, from TABLE to COMMIT */
     struct swarm_timing timing;
     struct messenger_counts counts;
 };

@@ -7,29 +7,30 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { STACK_BYTES = 512 << 10 /* ledger entries and address books are on it */ };
+enum { THREAD_STACK_BYTES = 512 << 10 /* ledger entries and address books are on it */ };
 
-static struct wire_shape shape_of(const struct member_loop_options *options) {
+static struct wire_shape make_wire_shape(const struct member_loop_options *options) {
     return (struct wire_shape){.slice_count = options->replica->shape.slices.count,
                                .members_max = options->members_max,
                                .swarm = options->manifest};
 }
 
 /* The parts of `tables`, in this order. */
-uint64_t member_loop_bytes(const struct member_loop_options *options) {
-    const struct wire_shape shape = shape_of(options);
+uint64_t member_loop_memory_bytes(const struct member_loop_options *options) {
+    const struct wire_shape shape = make_wire_shape(options);
     return carve_bytes(sizeof(struct member_loop)) +
            carve_bytes(member_memory_bytes(shape.slice_count)) +
            carve_bytes(ACTIONS_MAX * sizeof(struct action)) +
            carve_bytes(wire_arrays_size(&shape)) + carve_bytes(uplink_payload_bytes(&shape)) +
-           carve_bytes(mailbox_bytes(shape.slice_count)) +
-           carve_bytes(catch_up_bytes(shape.slice_count)) +
-           carve_bytes(ledger_follower_bytes(shape.slice_count)) +
-           carve_bytes(slice_store_bytes(options)) + carve_bytes(uplink_bytes(&shape)) +
-           carve_bytes(state_fetcher_bytes(&options->replica->shape));
+           carve_bytes(mailbox_memory_bytes(shape.slice_count)) +
+           carve_bytes(catch_up_memory_bytes(shape.slice_count)) +
+           carve_bytes(ledger_follower_memory_bytes(shape.slice_count)) +
+           carve_bytes(slice_store_memory_bytes(options)) +
+           carve_bytes(uplink_memory_bytes(&shape)) +
+           carve_bytes(state_fetcher_memory_bytes(&options->replica->shape));
 }
 
-static struct messenger_options messenger_options_of(const struct member_loop_options *options) {
+static struct messenger_options make_messenger_options(const struct member_loop_options *options) {
     struct messenger_options messenger = {.keys = options->keys,
                                           .listen = options->listen,
                                           .peers_max = options->members_max + 1, /* the tracker */
@@ -39,8 +40,8 @@ static struct messenger_options messenger_options_of(const struct member_loop_op
     return messenger;
 }
 
-uint64_t member_loop_declared(const struct member_loop_options *options) {
-    struct messenger_options messenger = messenger_options_of(options);
+uint64_t member_loop_declared_bytes(const struct member_loop_options *options) {
+    struct messenger_options messenger = make_messenger_options(options);
     return messenger_memory_bytes(&messenger);
 }
 
@@ -62,20 +63,20 @@ static enum status init_member(struct member_loop *loop, void *memory, struct fa
 static enum status init_ledger(struct member_loop *loop, char **memory, struct fault *fault) {
     const uint32_t slice_count = loop->shape.slice_count;
     catch_up_init(&loop->catch_up, &loop->options.replica->shape.slices,
-                  carve(memory, catch_up_bytes(slice_count)));
+                  carve(memory, catch_up_memory_bytes(slice_count)));
     ledger_follower_init(&loop->ledger,
                          &(struct ledger_follower_args){.options = &loop->options,
                                                         .member = loop->member,
                                                         .catch_up = &loop->catch_up,
                                                         .reason = &loop->reason},
-                         carve(memory, ledger_follower_bytes(slice_count)));
+                         carve(memory, ledger_follower_memory_bytes(slice_count)));
     return ledger_follower_restore(&loop->ledger, fault);
 }
 
 static enum status open_sockets(struct member_loop *loop, struct region *region,
                                 struct fault *fault) {
     const struct member_loop_options *options = &loop->options;
-    struct messenger_options messenger = messenger_options_of(options);
+    struct messenger_options messenger = make_messenger_options(options);
     TRY(messenger_open(&messenger, region, &loop->messenger, fault));
     enum status status =
         messenger_peer(loop->messenger, options->tracker.curve, options->tracker_address, fault);
@@ -100,11 +101,11 @@ static void on_peer_disconnect(void *context, const struct identity *id) {
 /* The part that uses the messenger. */
 static void init_transfers(struct member_loop *loop, char *memory) {
     struct replica *replica = loop->options.replica;
-    admission_bind(&loop->admission, loop->messenger);
+    admission_set_messenger(&loop->admission, loop->messenger);
     peers_init(&loop->peers, &loop->admission, loop->member, loop->messenger,
                (struct peers_callbacks){loop, on_peer_usable, on_peer_disconnect});
     slice_store_init(&loop->slices, &loop->options, &loop->shape,
-                     carve(&memory, slice_store_bytes(&loop->options)));
+                     carve(&memory, slice_store_memory_bytes(&loop->options)));
     uplink_init(&loop->uplink,
                 &(struct uplink_args){
                     .options = &loop->options,
@@ -116,14 +117,14 @@ static void init_transfers(struct member_loop *loop, char *memory) {
                     .leaf_requests = {&loop->fetcher, state_fetcher_send_request},
                     .leaves = {&loop->leaf_server, leaf_server_send},
                 },
-                carve(&memory, uplink_bytes(&loop->shape)));
+                carve(&memory, uplink_memory_bytes(&loop->shape)));
     state_fetcher_init(&loop->fetcher,
                        &(struct state_fetcher_args){.replica = replica,
                                                     .messenger = loop->messenger,
                                                     .peers = &loop->peers,
                                                     .uplink = &loop->uplink,
                                                     .mailbox = &loop->mailbox},
-                       carve(&memory, state_fetcher_bytes(&replica->shape)));
+                       carve(&memory, state_fetcher_memory_bytes(&replica->shape)));
     loop->leaf_server = (struct leaf_server){
         .replica = replica,
         .fetcher = &loop->fetcher,
@@ -143,7 +144,7 @@ static enum status init(struct member_loop *loop, char *memory, struct region *r
     wire_arrays_bind(&loop->shape, carve(&memory, wire_arrays_size(&loop->shape)), &loop->arrays);
     loop->chunks.capacity = uplink_payload_bytes(&loop->shape);
     loop->chunks.bytes = carve(&memory, loop->chunks.capacity);
-    TRY(mailbox_open(&loop->mailbox, carve(&memory, mailbox_bytes(slice_count)), slice_count,
+    TRY(mailbox_open(&loop->mailbox, carve(&memory, mailbox_memory_bytes(slice_count)), slice_count,
                      fault));
     enum status status = init_ledger(loop, &memory, fault);
     if (status == OK) {
@@ -169,9 +170,9 @@ enum status member_loop_start(const struct member_loop_options *options, void *t
     struct member_loop *loop = carve(&memory, sizeof *loop);
     memset(loop, 0, sizeof *loop);
     loop->options = *options;
-    loop->shape = shape_of(options);
+    loop->shape = make_wire_shape(options);
     TRY(init(loop, memory, region, fault));
-    int failure = thread_start(&loop->thread, STACK_BYTES, member_loop_run, loop);
+    int failure = thread_start(&loop->thread, THREAD_STACK_BYTES, member_loop_run, loop);
     if (failure != 0) {
         close_all(loop);
         return fault_set_errno(fault, STATUS_FAILED, "swarm", "cannot start a thread", failure);
@@ -181,7 +182,7 @@ enum status member_loop_start(const struct member_loop_options *options, void *t
 }
 
 void member_loop_stop(struct member_loop *loop, struct member_loop_view *last) {
-    mailbox_end(&loop->mailbox);
+    mailbox_shut_down(&loop->mailbox);
     pthread_join(loop->thread, NULL);
     if (last != NULL) {
         mailbox_read_view(&loop->mailbox, last);
@@ -204,5 +205,5 @@ void member_loop_vote(struct member_loop *loop, const struct member_job *job,
     loop->vote.root = *root;
     event.hash = entry_hash(&loop->vote);
     ledger_sign(loop->options.keys, &event.hash, &event.signature);
-    mailbox_answer(&loop->mailbox, &event);
+    mailbox_post_answer(&loop->mailbox, &event);
 }

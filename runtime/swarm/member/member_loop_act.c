@@ -5,17 +5,17 @@
 #include <string.h>
 
 /* A full queue drops the item; the peer requests it again. */
-static void push(struct member_loop *loop, const struct action *action) {
+static void queue_message(struct member_loop *loop, const struct action *action) {
     const struct message *message = &action->message;
     uint32_t peer = peers_find_id(&loop->peers, &action->to);
     struct outbox_item item = {.kind = message->kind,
-                               .session = message->session,
+                               .member_session = message->session,
                                .round = message->round,
                                .slice = message->slice,
                                .epoch = message->epoch,
                                .hash = message->hash};
     if (peer != PEER_NONE) {
-        (void)uplink_push(&loop->uplink, peer, &item);
+        (void)uplink_push_item(&loop->uplink, peer, &item);
     }
 }
 
@@ -28,17 +28,17 @@ static void send_signed(struct member_loop *loop, const struct action *action) {
     }
     uint32_t peer = peers_find_id(&loop->peers, &action->to);
     if (peer != PEER_NONE) {
-        (void)uplink_send_message(&loop->uplink, peers_curve(&loop->peers, peer), &message);
+        (void)uplink_send_message(&loop->uplink, peers_curve_key(&loop->peers, peer), &message);
     }
 }
 
-static void send(struct member_loop *loop, const struct action *action) {
+static void send_message(struct member_loop *loop, const struct action *action) {
     switch (action->message.kind) {
     case MESSAGE_CONTRIBUTION:
     case MESSAGE_RESULT:
     case MESSAGE_FETCH_CONTRIBUTION: /* too many at once for a control queue */
     case MESSAGE_FETCH_RESULT:
-        push(loop, action);
+        queue_message(loop, action);
         break;
     default:
         send_signed(loop, action);
@@ -46,7 +46,7 @@ static void send(struct member_loop *loop, const struct action *action) {
     }
 }
 
-static void keep_bytes(struct member_loop *loop, const struct action *action) {
+static void keep_slice_bytes(struct member_loop *loop, const struct action *action) {
     ASSERT(loop->message != NULL);
     if (loop->message->kind == MESSAGE_RESULT) {
         slice_store_keep_result(&loop->slices, loop->message);
@@ -112,19 +112,19 @@ static void post_entry_job(struct member_loop *loop, const struct action *action
                                           .entry = action->entry});
 }
 
-static void fetch_state(struct member_loop *loop, const struct action *action) {
+static void start_state_fetch(struct member_loop *loop, const struct action *action) {
     state_fetcher_start(&loop->fetcher, action,
-                        ledger_follower_base_of(&loop->ledger, action->entry));
+                        ledger_follower_base_root(&loop->ledger, action->entry));
     catch_up_on_fetch(&loop->catch_up, action->entry);
 }
 
-static void act(struct member_loop *loop, const struct action *action) {
+static void carry_out(struct member_loop *loop, const struct action *action) {
     switch (action->kind) {
     case ACTION_SEND:
-        send(loop, action);
+        send_message(loop, action);
         break;
     case ACTION_KEEP_BYTES:
-        keep_bytes(loop, action);
+        keep_slice_bytes(loop, action);
         break;
     case ACTION_TRAIN:
         post_training(loop, action);
@@ -138,7 +138,7 @@ static void act(struct member_loop *loop, const struct action *action) {
         post_entry_job(loop, action);
         break;
     case ACTION_ADOPT:
-        fetch_state(loop, action);
+        start_state_fetch(loop, action);
         break;
     case ACTION_LEFT:
         mailbox_post_job(&loop->mailbox, &(struct member_job){.kind = ACTION_LEFT, .seat = -1});
@@ -152,7 +152,7 @@ void member_loop_step(struct member_loop *loop, const struct event *event) {
     struct actions actions = {.rows = loop->action_rows, .capacity = ACTIONS_MAX};
     member_step(loop->member, event, &actions);
     for (uint32_t i = 0; i < actions.count; i++) {
-        act(loop, &actions.rows[i]);
+        carry_out(loop, &actions.rows[i]);
     }
 }
 
@@ -163,8 +163,8 @@ void member_loop_on_answer(struct member_loop *loop, const struct mailbox_update
     } else {
         state_fetcher_on_answer(&loop->fetcher, event->job);
     }
-    if (event->kind == EVENT_SUMMED && updates->ended != NULL) {
-        slice_store_add_own(&loop->slices, updates->ended, &event->hash);
+    if (event->kind == EVENT_SUMMED && updates->answered_job != NULL) {
+        slice_store_add_own_result(&loop->slices, updates->answered_job, &event->hash);
         uplink_measures_on_result(&loop->measures);
     }
     member_loop_step(loop, event);

@@ -11,8 +11,8 @@
 
 /* Whether the compute thread may still read what this result would overwrite, for a job that no
  * longer matters. */
-static bool is_in_use(const struct member_loop *loop, const struct message *result) {
-    const struct member_job *job = mailbox_job_in_hand(&loop->mailbox);
+static bool may_be_read(const struct member_loop *loop, const struct message *result) {
+    const struct member_job *job = mailbox_current_job(&loop->mailbox);
     if (job == NULL || job->round != result->round) {
         return false;
     }
@@ -45,7 +45,7 @@ static void on_entry(struct member_loop *loop, const struct entry *entry) {
 }
 
 /* Whether the state machine gets a message whose signatures are valid. */
-static bool may_deliver(struct member_loop *loop, struct message *message) {
+static bool should_deliver(struct member_loop *loop, struct message *message) {
     switch (message->kind) {
     case MESSAGE_ENTRY:
         return ledger_follower_may_deliver(&loop->ledger, message);
@@ -53,10 +53,11 @@ static bool may_deliver(struct member_loop *loop, struct message *message) {
         uplink_on_table(&loop->uplink, message->round);
         return true;
     case MESSAGE_CONTRIBUTION:
-        message->is_rejected = !slice_store_is_valid(&loop->slices, message->slice);
+        message->is_rejected = !slice_store_incoming_is_valid(&loop->slices, message->slice);
         return true;
     case MESSAGE_RESULT:
-        return !is_in_use(loop, message) && slice_store_is_valid(&loop->slices, message->slice) &&
+        return !may_be_read(loop, message) &&
+               slice_store_incoming_is_valid(&loop->slices, message->slice) &&
                !keep_for_fetcher(loop, message);
     default:
         return true;
@@ -74,11 +75,11 @@ static void deliver_verified(struct member_loop *loop, const struct message *mes
     if (message->kind == MESSAGE_ENTRY) {
         on_entry(loop, message->entry);
     }
-    member_loop_deliver(loop, catch_up_substitute(&loop->catch_up, message));
+    member_loop_deliver(loop, catch_up_substitute_message(&loop->catch_up, message));
 }
 
 /* A frame of the state machine as it arrived; the bytes of a slice follow the message. */
-struct arrival {
+struct received_frame {
     const struct frame *frame;
     const uint8_t *payload;
     size_t count;
@@ -87,37 +88,38 @@ struct arrival {
 };
 
 static bool is_verified(struct member_loop *loop, struct message *message,
-                        const struct arrival *arrival) {
+                        const struct received_frame *received_frame) {
     const struct entry *open = loop->open.round > 0 ? &loop->open : NULL;
-    return wire_is_verified(&loop->shape, loop->options.tracker.sign, open, message, arrival->bulk,
-                            arrival->bulk_bytes) ||
-           catch_up_verifies(&loop->catch_up, message, arrival->bulk, arrival->bulk_bytes);
+    return wire_is_verified(&loop->shape, loop->options.tracker.sign, open, message,
+                            received_frame->bulk, received_frame->bulk_bytes) ||
+           catch_up_verify_result(&loop->catch_up, message, received_frame->bulk,
+                                  received_frame->bulk_bytes);
 }
 
-static void receive_message(struct member_loop *loop, struct arrival arrival,
+static void receive_message(struct member_loop *loop, struct received_frame received_frame,
                             const uint8_t sender[static KEY_BYTES]) {
     struct message message;
-    const char *error =
-        wire_read_message(&loop->shape, arrival.frame, arrival.payload, arrival.count,
-                          &loop->arrays, &message, &arrival.bulk, &arrival.bulk_bytes);
+    const char *error = wire_read_message(
+        &loop->shape, received_frame.frame, received_frame.payload, received_frame.count,
+        &loop->arrays, &message, &received_frame.bulk, &received_frame.bulk_bytes);
     if (error != NULL) {
-        log_line(LOG_DEBUG, "swarm: ignoring a message of kind %u: it %s", arrival.frame->kind,
-                 error);
+        log_line(LOG_DEBUG, "swarm: ignoring a message of kind %u: it %s",
+                 received_frame.frame->kind, error);
         return;
     }
     memcpy(message.from.bytes, sender, KEY_BYTES);
     bool is_from_tracker = memcmp(sender, loop->options.tracker.sign, KEY_BYTES) == 0;
     bool has_slice = message.kind == MESSAGE_CONTRIBUTION || message.kind == MESSAGE_RESULT;
-    if (has_slice &&
-        !slice_store_receive(&loop->slices, message.slice, arrival.bulk, arrival.bulk_bytes)) {
+    if (has_slice && !slice_store_receive(&loop->slices, message.slice, received_frame.bulk,
+                                          received_frame.bulk_bytes)) {
         return;
     }
-    if (!is_verified(loop, &message, &arrival)) {
+    if (!is_verified(loop, &message, &received_frame)) {
         return;
     }
     bool is_untrusted = is_from_tracker && message.kind != MESSAGE_ENTRY &&
                         !ledger_follower_is_synced(&loop->ledger);
-    if (!is_untrusted && may_deliver(loop, &message)) {
+    if (!is_untrusted && should_deliver(loop, &message)) {
         deliver_verified(loop, &message);
     }
 }
@@ -153,7 +155,8 @@ static void on_records(struct member_loop *loop, const struct messenger_event *e
 }
 
 /* Frames of the tracker that are not messages of its state machine. */
-static void on_tracker_service(struct member_loop *loop, const struct messenger_event *event) {
+static void on_tracker_service_frame(struct member_loop *loop,
+                                     const struct messenger_event *event) {
     const struct frame *frame = &event->frame;
     switch (frame->kind) {
     case WIRE_REJECTED:
@@ -188,13 +191,15 @@ static void on_tracker_frame(struct member_loop *loop, const struct messenger_ev
         return;
     }
     if (frame->kind >= WIRE_STATE_MACHINE_KINDS) {
-        on_tracker_service(loop, event);
+        on_tracker_service_frame(loop, event);
     } else if (!wire_is_chunked(frame->kind)) {
-        receive_message(loop, (struct arrival){frame, payload, frame->length, NULL, 0}, tracker);
+        receive_message(loop, (struct received_frame){frame, payload, frame->length, NULL, 0},
+                        tracker);
     } else if (wire_chunks_add(&loop->chunks, frame, event->payload, &payload) == WIRE_COMPLETE) {
         const struct wire_chunks *whole = &loop->chunks;
         receive_message(
-            loop, (struct arrival){&whole->frame, payload, whole->payload_bytes, NULL, 0}, tracker);
+            loop, (struct received_frame){&whole->frame, payload, whole->payload_bytes, NULL, 0},
+            tracker);
     }
 }
 
@@ -223,7 +228,7 @@ static void on_peer_frame(struct member_loop *loop, uint32_t peer,
     case WIRE_PONG:
         break; /* peers_on_frame has noted the answer */
     default:
-        receive_message(loop, (struct arrival){frame, payload, frame->length, NULL, 0},
+        receive_message(loop, (struct received_frame){frame, payload, frame->length, NULL, 0},
                         sender->keys.sign);
         break;
     }

@@ -35,7 +35,7 @@ struct member_loop {
     struct leaf_server leaf_server;
 };
 
-/* member_loop_run: the network thread, until mailbox_end (member_loop_turn.c). */
+/* member_loop_run: the network thread, until mailbox_shut_down (member_loop_turn.c). */
 void *member_loop_run(void *loop);
 
 /* The state machine (member_loop_act.c). member_loop_step: pass it an event and carry out its

@@ -8,21 +8,21 @@
 #include <string.h>
 
 enum {
-    RECEIVE_MS = 5,           /* in one turn, so that heartbeats and answers are not delayed by
+    RECEIVE_MAX_MS = 5, /* in one iteration, so that heartbeats and answers are not delayed by
                                     more: received bytes are hashed here, 1 ms a slice */
-    PAUSE_EVENTS_MAX = 65536, /* received in one turn after a pause */
-    PAUSE_HEARTBEATS = 3,     /* more between two turns: the process was stopped or suspended */
-    FETCH_POLL_MS = 50,       /* until late answers to a state fetch are checked again */
+    PAUSE_EVENTS_MAX = 65536, /* received in one iteration after a pause */
+    PAUSE_HEARTBEATS = 3, /* more between two iterations: the process was stopped or suspended */
+    FETCH_POLL_MS = 50,   /* until late answers to a state fetch are checked again */
     KIB = 1024,
     DEFAULT_UPLINK_KIB_S = 12800, /* until it is measured: 100 Mbit/s */
 };
 
 /* The thread's own state. */
-struct turns {
-    int64_t ended_ns;  /* the last turn */
-    int64_t ticked_ns; /* the last heartbeat */
-    int64_t resume_ns; /* when there is more to do without an event */
-    uint32_t step_ms;  /* of an inner step, as the compute thread measured */
+struct loop_times {
+    int64_t iteration_end_ns;  /* the last iteration */
+    int64_t last_tick_ns;      /* the last heartbeat */
+    int64_t next_iteration_ns; /* when there is more to do without an event */
+    uint32_t step_ms;          /* of an inner step, as the compute thread measured */
 };
 
 static int64_t heartbeat_ns(const struct member_loop *loop) {
@@ -31,9 +31,9 @@ static int64_t heartbeat_ns(const struct member_loop *loop) {
 
 /* After a pause everything that has arrived is received before the next tick, or live peers would
  * look dead. Returns whether there may be more. */
-static bool receive(struct member_loop *loop, bool was_paused) {
+static bool receive_events(struct member_loop *loop, bool was_paused) {
     struct messenger_event event;
-    int64_t until_ns = clock_monotonic_ns() + RECEIVE_MS * NS_PER_MS;
+    int64_t until_ns = clock_monotonic_ns() + RECEIVE_MAX_MS * NS_PER_MS;
     for (int i = 0; i < PAUSE_EVENTS_MAX && (was_paused || clock_monotonic_ns() < until_ns); i++) {
         if (!messenger_next(loop->messenger, &event)) {
             return false;
@@ -43,16 +43,16 @@ static bool receive(struct member_loop *loop, bool was_paused) {
     return true;
 }
 
-static void collect(struct member_loop *loop, struct turns *turns) {
+static void collect_answer(struct member_loop *loop, struct loop_times *loop_times) {
     struct mailbox_updates updates;
-    mailbox_collect(&loop->mailbox, &updates);
-    turns->step_ms = updates.measured.step_ms;
+    mailbox_collect_updates(&loop->mailbox, &updates);
+    loop_times->step_ms = updates.measured.step_ms;
     if (updates.wants_to_leave) {
         member_loop_step(loop, &(struct event){.kind = EVENT_LEAVE});
     }
     if (updates.has_event) {
         member_loop_on_answer(loop, &updates);
-        mailbox_release(&loop->mailbox);
+        mailbox_release_answer(&loop->mailbox);
     }
 }
 
@@ -67,7 +67,7 @@ static void request_entries(struct member_loop *loop, int64_t now_ns) {
 }
 
 static bool fetch_state(struct member_loop *loop, int64_t now_ns) {
-    const struct message *newer = catch_up_next(&loop->catch_up);
+    const struct message *newer = catch_up_next_message(&loop->catch_up);
     if (newer != NULL) {
         member_loop_deliver(loop, newer);
     }
@@ -86,15 +86,15 @@ static uint32_t upload_kib_s(const struct member_loop *loop) {
 }
 
 /* Everything that is repeated at every heartbeat. */
-static void tick(struct member_loop *loop, struct turns *turns, int64_t now_ns) {
-    if (now_ns - turns->ticked_ns < heartbeat_ns(loop)) {
+static void tick(struct member_loop *loop, struct loop_times *loop_times, int64_t now_ns) {
+    if (now_ns - loop_times->last_tick_ns < heartbeat_ns(loop)) {
         return;
     }
-    turns->ticked_ns = now_ns;
+    loop_times->last_tick_ns = now_ns;
     peers_tick(&loop->peers, now_ns);
     if (loop->admission.is_admitted && ledger_follower_is_synced(&loop->ledger)) {
         struct timing_measured measured = {
-            .step_ms = turns->step_ms,
+            .step_ms = loop_times->step_ms,
             .transfer_ms = uplink_measures_transfer_ms(&loop->measures),
             .round_trip_ms = uplink_measures_round_trip_ms(&loop->measures),
             .upload_kib_s = upload_kib_s(loop)};
@@ -102,7 +102,8 @@ static void tick(struct member_loop *loop, struct turns *turns, int64_t now_ns) 
         member_loop_step(loop, &(struct event){.kind = EVENT_TICK});
     }
     if (loop->admission.is_connected) {
-        uplink_measures_ping(&loop->measures, loop->messenger, loop->options.tracker.curve, now_ns);
+        uplink_measures_send_ping(&loop->measures, loop->messenger, loop->options.tracker.curve,
+                                  now_ns);
     }
     peers_dial(&loop->peers, now_ns);
 }
@@ -112,13 +113,13 @@ static void publish_view(struct member_loop *loop) {
     struct messenger_counts counts = messenger_counts(loop->messenger);
     struct member_loop_view view = {
         .is_admitted = admission->is_admitted,
-        .tracker_is_there = admission->is_connected,
+        .is_tracker_connected = admission->is_connected,
         .is_replaced = admission->is_replaced,
         .round = loop->open.round,
         .members = admission->member_count,
-        .is_adopting = state_fetcher_is_active(&loop->fetcher),
+        .is_fetching_state = state_fetcher_is_active(&loop->fetcher),
         .behind = (uint32_t)leaf_fetch_outdated(&loop->fetcher.fetch),
-        .adopted_bytes = loop->fetcher.fetch.received_bytes,
+        .fetched_bytes = loop->fetcher.fetch.received_bytes,
         .contributors = loop->contributors,
         .sent_bytes = counts.sent_bytes,
         .received_bytes = counts.received_bytes,
@@ -130,41 +131,44 @@ static void publish_view(struct member_loop *loop) {
     mailbox_publish_view(&loop->mailbox, &view);
 }
 
-static int timeout_ms(const struct member_loop *loop, const struct turns *turns, int64_t now_ns) {
-    int64_t until_ns = min_i64(turns->ticked_ns + heartbeat_ns(loop), turns->resume_ns);
+static int wait_timeout_ms(const struct member_loop *loop, const struct loop_times *loop_times,
+                           int64_t now_ns) {
+    int64_t until_ns =
+        min_i64(loop_times->last_tick_ns + heartbeat_ns(loop), loop_times->next_iteration_ns);
     if (state_fetcher_is_waiting(&loop->fetcher)) {
         until_ns = min_i64(until_ns, now_ns + FETCH_POLL_MS * NS_PER_MS);
     }
     return until_ns > now_ns ? (int)div_ceil(until_ns - now_ns, NS_PER_MS) : 0;
 }
 
-static void turn(struct member_loop *loop, struct turns *turns) {
-    int wait_ms = timeout_ms(loop, turns, clock_monotonic_ns());
+static void run_iteration(struct member_loop *loop, struct loop_times *loop_times) {
+    int wait_ms = wait_timeout_ms(loop, loop_times, clock_monotonic_ns());
     (void)messenger_wait(loop->messenger, loop->mailbox.wake_fd, wait_ms);
-    int64_t pause_ns = clock_monotonic_ns() - turns->ended_ns;
+    int64_t pause_ns = clock_monotonic_ns() - loop_times->iteration_end_ns;
     bool was_paused = pause_ns > PAUSE_HEARTBEATS * heartbeat_ns(loop);
     if (was_paused) {
         peers_on_pause(&loop->peers, pause_ns);
     }
-    bool has_more = receive(loop, was_paused);
-    collect(loop, turns);
+    bool has_more = receive_events(loop, was_paused);
+    collect_answer(loop, loop_times);
 
     int64_t now_ns = clock_monotonic_ns();
     admission_introduce(&loop->admission, now_ns);
     request_entries(loop, now_ns);
     has_more |= fetch_state(loop, now_ns);
-    tick(loop, turns, now_ns);
+    tick(loop, loop_times, now_ns);
     int64_t flush_ns = uplink_flush(&loop->uplink, heartbeat_ns(loop), now_ns);
-    turns->resume_ns = has_more ? now_ns : flush_ns;
+    loop_times->next_iteration_ns = has_more ? now_ns : flush_ns;
     publish_view(loop);
-    turns->ended_ns = clock_monotonic_ns();
+    loop_times->iteration_end_ns = clock_monotonic_ns();
 }
 
 void *member_loop_run(void *argument) {
     struct member_loop *loop = argument;
-    struct turns turns = {.ended_ns = clock_monotonic_ns(), .resume_ns = INT64_MAX};
-    while (!mailbox_is_over(&loop->mailbox)) {
-        turn(loop, &turns);
+    struct loop_times loop_times = {.iteration_end_ns = clock_monotonic_ns(),
+                                    .next_iteration_ns = INT64_MAX};
+    while (!mailbox_is_shut_down(&loop->mailbox)) {
+        run_iteration(loop, &loop_times);
     }
     return NULL;
 }

@@ -12,8 +12,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-static const char RESULTS[] = "results-";
-enum { RESULTS_LENGTH = sizeof RESULTS - 1, FILE_MODE = 0644, PROCESS_BYTES = 32 };
+static const char RESULTS_PREFIX[] = "results-";
+enum {
+    RESULTS_PREFIX_LENGTH = sizeof RESULTS_PREFIX - 1,
+    FILE_MODE = 0644,
+    PROCESS_TEXT_BYTES = 32
+};
 
 /* ---- the lock ---- */
 
@@ -23,7 +27,7 @@ static enum status acquire_lock(struct member_store *store, struct fault *fault)
     if (fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, store->path, "cannot open", errno);
     }
-    char process[PROCESS_BYTES] = "";
+    char process[PROCESS_TEXT_BYTES] = "";
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         ssize_t got = pread(fd, process, sizeof process - 1, 0);
         (void)got;
@@ -47,24 +51,27 @@ static enum status acquire_lock(struct member_store *store, struct fault *fault)
 
 /* ---- the swarm that the folder belongs to ---- */
 
-static const char OTHER_FOLDER[] = "set XDG_STATE_HOME to another folder, or move this one away";
+static const char USE_OTHER_FOLDER[] =
+    "set XDG_STATE_HOME to another folder, or move this one away";
 
-static enum status write_owner(struct member_store *store, const char *owner, struct fault *fault) {
+static enum status write_swarm_hash(struct member_store *store, const char *recorded_hash,
+                                    struct fault *fault) {
     file_join(store->folder, "swarm.new", store->temporary, PATH_BYTES);
-    return file_replace(store->path, store->temporary, owner, strlen(owner), fault);
+    return file_replace(store->path, store->temporary, recorded_hash, strlen(recorded_hash), fault);
 }
 
-/* The hash that the folder is recorded with, into `owner`. It is unchanged for a new folder. */
-static enum status find_owner(const struct member_store *store, const struct entry *first,
-                              char owner[static HASH_HEX_BYTES], struct fault *fault) {
+/* The hash that the folder is recorded with, into `recorded_hash`. It is unchanged for a new
+ * folder. */
+static enum status read_swarm_hash(const struct member_store *store, const struct entry *first,
+                                   char recorded_hash[static HASH_HEX_BYTES], struct fault *fault) {
     size_t length = 0;
     if (file_exists(store->path)) {
-        return file_read_text(store->path, owner, HASH_HEX_BYTES, &length, fault);
+        return file_read_text(store->path, recorded_hash, HASH_HEX_BYTES, &length, fault);
     }
     if (first != NULL) {
-        hash_hex(&first->manifest, owner);
+        hash_hex(&first->manifest, recorded_hash);
     } else if (store->newest > 0 || !entry_journal_is_empty(&store->journal)) {
-        return fault_set(fault, STATUS_INPUT, store->folder, OTHER_FOLDER,
+        return fault_set(fault, STATUS_INPUT, store->folder, USE_OTHER_FOLDER,
                          "has rounds of a swarm that is not recorded");
     }
     return OK;
@@ -72,37 +79,37 @@ static enum status find_owner(const struct member_store *store, const struct ent
 
 enum status member_store_claim_folder(struct member_store *store, const struct hash *manifest,
                                       const struct entry *first, struct fault *fault) {
-    char owner[HASH_HEX_BYTES], expected[HASH_HEX_BYTES];
+    char recorded_hash[HASH_HEX_BYTES], expected[HASH_HEX_BYTES];
     file_join(store->folder, "swarm", store->path, PATH_BYTES);
     hash_hex(manifest, expected);
-    hash_hex(manifest, owner);
-    TRY(find_owner(store, first, owner, fault));
-    if (strcmp(owner, expected) != 0) {
-        return fault_set(fault, STATUS_INPUT, store->folder, OTHER_FOLDER,
+    hash_hex(manifest, recorded_hash);
+    TRY(read_swarm_hash(store, first, recorded_hash, fault));
+    if (strcmp(recorded_hash, expected) != 0) {
+        return fault_set(fault, STATUS_INPUT, store->folder, USE_OTHER_FOLDER,
                          "belongs to another swarm, with manifest %.16s; this swarm has %.16s",
-                         owner, expected);
+                         recorded_hash, expected);
     }
-    return file_exists(store->path) ? OK : write_owner(store, expected, fault);
+    return file_exists(store->path) ? OK : write_swarm_hash(store, expected, fault);
 }
 
 /* ---- results ---- */
 
-static void write_path(const struct member_store *store, uint32_t round, char *path) {
-    char name[RESULTS_LENGTH + 16];
+static void build_results_path(const struct member_store *store, uint32_t round, char *path) {
+    char name[RESULTS_PREFIX_LENGTH + 16];
     struct text text = text_over(name, sizeof name);
-    text_add(&text, "%s%u", RESULTS, round);
+    text_add(&text, "%s%u", RESULTS_PREFIX, round);
     file_join(store->folder, name, path, PATH_BYTES);
 }
 
-static void set_path(const struct member_store *store, uint32_t round) {
-    write_path(store, round, store->path);
+static void set_results_path(const struct member_store *store, uint32_t round) {
+    build_results_path(store, round, store->path);
 }
 
 static void set_temporary_path(const struct member_store *store) {
     file_join(store->folder, "results.new", store->temporary, PATH_BYTES);
 }
 
-static void note_round(struct member_store *store, uint32_t round) {
+static void record_round(struct member_store *store, uint32_t round) {
     if (store->newest == 0 || round < store->oldest) {
         store->oldest = round;
     }
@@ -110,7 +117,7 @@ static void note_round(struct member_store *store, uint32_t round) {
     ASSERT(store->oldest > 0 && store->oldest <= store->newest);
 }
 
-static enum status find_results(struct member_store *store, struct fault *fault) {
+static enum status find_stored_rounds(struct member_store *store, struct fault *fault) {
     DIR *listing = opendir(store->folder);
     if (listing == NULL) {
         return fault_set_errno(fault, STATUS_FAILED, store->folder, "cannot read the folder",
@@ -118,10 +125,10 @@ static enum status find_results(struct member_store *store, struct fault *fault)
     }
     for (const struct dirent *file = readdir(listing); file != NULL; file = readdir(listing)) {
         int64_t round;
-        if (strncmp(file->d_name, RESULTS, RESULTS_LENGTH) == 0 &&
-            text_parse_i64(file->d_name + RESULTS_LENGTH, &round) && round > 0 &&
+        if (strncmp(file->d_name, RESULTS_PREFIX, RESULTS_PREFIX_LENGTH) == 0 &&
+            text_parse_i64(file->d_name + RESULTS_PREFIX_LENGTH, &round) && round > 0 &&
             round <= UINT32_MAX) {
-            note_round(store, (uint32_t)round);
+            record_round(store, (uint32_t)round);
         }
     }
     closedir(listing);
@@ -132,18 +139,18 @@ static enum status find_results(struct member_store *store, struct fault *fault)
 
 enum status member_store_add_results(struct member_store *store, const struct entry *entry,
                                      const struct replica *replica, struct fault *fault) {
-    set_path(store, entry->round);
+    set_results_path(store, entry->round);
     set_temporary_path(store);
     TRY(result_file_write(&store->files, entry, replica_result(replica, entry->round, 0),
                           store->path, store->temporary, fault));
-    note_round(store, entry->round);
+    record_round(store, entry->round);
     return OK;
 }
 
-enum status member_store_fetch(struct member_store *store, uint32_t round,
-                               const struct replica *replica, struct slice_report *reports,
-                               struct fault *fault) {
-    set_path(store, round);
+enum status member_store_read_results(struct member_store *store, uint32_t round,
+                                      const struct replica *replica, struct slice_report *reports,
+                                      struct fault *fault) {
+    set_results_path(store, round);
     return result_file_read(&store->files, store->path, round, replica_result(replica, round, 0),
                             reports, fault);
 }
@@ -156,7 +163,7 @@ static uint32_t rounds_to_keep(const struct slices *slices) {
 
 static void remove_results(struct member_store *store, uint32_t round) {
     for (; store->newest > 0 && store->oldest <= round; store->oldest++) {
-        set_path(store, store->oldest);
+        set_results_path(store, store->oldest);
         if (unlink(store->path) != 0 && errno != ENOENT) {
             log_line(LOG_WARNING, "%s: cannot remove: %s", store->path, strerror(errno));
         }
@@ -177,7 +184,7 @@ enum status member_store_open(const char *folder, const struct slices *slices,
     result_files_init(slices, region, &opened.files);
     TRY(file_make_folders(folder, fault));
     TRY(acquire_lock(&opened, fault));
-    enum status status = find_results(&opened, fault);
+    enum status status = find_stored_rounds(&opened, fault);
     if (status == OK) {
         file_join(folder, "journal", opened.path, PATH_BYTES);
         status = entry_journal_open(region_copy_text(region, opened.path), slices->count, region,
@@ -196,8 +203,8 @@ void member_store_close(struct member_store *store) {
     close(store->lock_fd);
 }
 
-enum status member_store_applied(struct member_store *store, const struct entry *entry,
-                                 struct fault *fault) {
+enum status member_store_add_commit(struct member_store *store, const struct entry *entry,
+                                    struct fault *fault) {
     return entry_journal_append(&store->journal, entry, fault);
 }
 
@@ -211,9 +218,9 @@ enum status member_store_discard_before(struct member_store *store, uint32_t rou
     return OK;
 }
 
-bool member_store_result(const struct member_store *store, uint32_t round, uint32_t slice,
-                         const struct hash *hash, uint8_t *bytes) {
+bool member_store_read_result(const struct member_store *store, uint32_t round, uint32_t slice,
+                              const struct hash *hash, uint8_t *bytes) {
     char path[PATH_BYTES];
-    write_path(store, round, path);
+    build_results_path(store, round, path);
     return result_file_read_slice(&store->files.slices, path, round, slice, hash, bytes);
 }

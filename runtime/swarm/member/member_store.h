@@ -53,19 +53,20 @@ MUST_CHECK enum status member_store_add_results(struct member_store *store,
                                                 const struct entry *entry,
                                                 const struct replica *replica, struct fault *fault);
 
-/* member_store_fetch: read the stored results of a round into the replica, and a report on each.
+/* member_store_read_results: read the stored results of a round into the replica, and a report on
+ * each.
  * shapes  reports [slices.count]
  * errors  STATUS_INPUT when there are none or they are damaged; the replica's results of that round
  *         are then undefined */
-MUST_CHECK enum status member_store_fetch(struct member_store *store, uint32_t round,
-                                          const struct replica *replica,
-                                          struct slice_report *reports, struct fault *fault);
+MUST_CHECK enum status member_store_read_results(struct member_store *store, uint32_t round,
+                                                 const struct replica *replica,
+                                                 struct slice_report *reports, struct fault *fault);
 
-/* member_store_applied: append a commit that is part of the state to the journal. It is durable on
- * return.
+/* member_store_add_commit: append a commit that is part of the state to the journal. It is durable
+ * on return.
  * errors  STATUS_FIT, STATUS_FAILED: the journal is unchanged */
-MUST_CHECK enum status member_store_applied(struct member_store *store, const struct entry *entry,
-                                            struct fault *fault);
+MUST_CHECK enum status member_store_add_commit(struct member_store *store,
+                                               const struct entry *entry, struct fault *fault);
 
 /* member_store_discard_before: a snapshot of the state after `round` is complete, so the journal up
  * to it is removed. The results of the last rounds remain for members that missed them: as many
@@ -76,10 +77,10 @@ MUST_CHECK enum status member_store_applied(struct member_store *store, const st
 MUST_CHECK enum status member_store_discard_before(struct member_store *store, uint32_t round,
                                                    struct fault *fault);
 
-/* member_store_result: read a stored result without verifying its bytes; false when none has this
- * hash. For any thread at any time.
+/* member_store_read_result: read a stored result without verifying its bytes; false when none has
+ * this hash. For any thread at any time.
  * shapes  bytes [of the slice] */
-MUST_CHECK bool member_store_result(const struct member_store *store, uint32_t round,
-                                    uint32_t slice, const struct hash *hash, uint8_t *bytes);
+MUST_CHECK bool member_store_read_result(const struct member_store *store, uint32_t round,
+                                         uint32_t slice, const struct hash *hash, uint8_t *bytes);
 
 #endif

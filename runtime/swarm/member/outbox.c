@@ -7,17 +7,17 @@
 
 enum { BURSTS_PER_SECOND = 8 }; /* the bytes of so long may be sent at once */
 
-size_t outbox_bytes(uint32_t peer_count) {
+size_t outbox_memory_bytes(uint32_t peer_count) {
     return peer_count * sizeof(struct outbox_queue);
 }
 
-void outbox_bind(struct outbox *outbox, void *memory, uint32_t peer_count, uint64_t rate) {
-    memset(memory, 0, outbox_bytes(peer_count));
+void outbox_init(struct outbox *outbox, void *memory, uint32_t peer_count, uint64_t rate) {
+    memset(memory, 0, outbox_memory_bytes(peer_count));
     *outbox = (struct outbox){.queues = memory, .peer_count = peer_count, .rate = rate};
 }
 
-static bool is_same(const struct outbox_item *a, const struct outbox_item *b) {
-    return a->kind == b->kind && a->session == b->session && a->round == b->round &&
+static bool is_same_item(const struct outbox_item *a, const struct outbox_item *b) {
+    return a->kind == b->kind && a->member_session == b->member_session && a->round == b->round &&
            a->slice == b->slice && a->epoch == b->epoch && a->index == b->index &&
            hash_equal(&a->hash, &b->hash);
 }
@@ -26,7 +26,7 @@ bool outbox_push(struct outbox *outbox, uint32_t peer, const struct outbox_item 
     ASSERT(peer < outbox->peer_count);
     struct outbox_queue *queue = &outbox->queues[peer];
     for (uint32_t i = 0; i < queue->count; i++) {
-        if (is_same(&queue->items[(queue->first + i) % OUTBOX_QUEUE_ITEMS], item)) {
+        if (is_same_item(&queue->items[(queue->first + i) % OUTBOX_QUEUE_ITEMS], item)) {
             return true;
         }
     }
@@ -45,19 +45,19 @@ void outbox_clear(struct outbox *outbox, uint32_t peer) {
     outbox->queues[peer].count = 0;
 }
 
-uint32_t outbox_waiting(const struct outbox *outbox, uint32_t peer) {
+uint32_t outbox_waiting_count(const struct outbox *outbox, uint32_t peer) {
     ASSERT(peer < outbox->peer_count);
     return outbox->queues[peer].count;
 }
 
-void outbox_spend(struct outbox *outbox, uint64_t bytes) {
+void outbox_charge_bytes(struct outbox *outbox, uint64_t bytes) {
     if (outbox->rate > 0) {
         outbox->credit -= (int64_t)bytes;
     }
 }
 
 static void add_credit(struct outbox *outbox, int64_t now_ns) {
-    int64_t passed_ns = now_ns - outbox->filled_ns;
+    int64_t passed_ns = now_ns - outbox->credit_added_ns;
     int64_t burst = (int64_t)(outbox->rate / BURSTS_PER_SECOND) + 1;
     if (outbox->rate == 0 || passed_ns <= 0) {
         return;
@@ -67,16 +67,16 @@ static void add_credit(struct outbox *outbox, int64_t now_ns) {
     if (earned == 0) {
         return; /* at a low rate, wait until a whole byte is earned */
     }
-    outbox->filled_ns = now_ns;
+    outbox->credit_added_ns = now_ns;
     outbox->credit = min_i64(outbox->credit + earned, burst);
 }
 
 int64_t outbox_ready_ns(const struct outbox *outbox) {
     if (outbox->rate == 0 || outbox->credit > 0) {
-        return outbox->filled_ns;
+        return outbox->credit_added_ns;
     }
     double lacking = (double)(1 - outbox->credit) / (double)outbox->rate;
-    return outbox->filled_ns + (int64_t)(lacking * (double)NS_PER_SECOND) + 1;
+    return outbox->credit_added_ns + (int64_t)(lacking * (double)NS_PER_SECOND) + 1;
 }
 
 static void remove_first(struct outbox *outbox, struct outbox_queue *queue) {
@@ -94,7 +94,7 @@ enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns,
         if (outbox->rate > 0 && outbox->credit <= 0) {
             return OUTBOX_RATE_LIMITED;
         }
-        if (sent == OUTBOX_BATCH) {
+        if (sent == OUTBOX_BATCH_FRAMES) {
             return OUTBOX_MORE;
         }
         uint32_t peer = outbox->next_peer;
@@ -108,7 +108,7 @@ enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns,
             continue;
         }
         remove_first(outbox, queue);
-        outbox_spend(outbox, bytes);
+        outbox_charge_bytes(outbox, bytes);
         skipped = 0;
         sent++;
     }

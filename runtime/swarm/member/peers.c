@@ -6,12 +6,12 @@
 #include <string.h>
 
 enum {
-    TIMEOUT_SILENCES = 2,  /* times the tracker's own timeout: it should notice a death first */
-    PINGS_PER_TIMEOUT = 4, /* with fewer, one lost packet would look like a dead connection */
-    ARRIVING_MS = 200,     /* bytes arrived this recently; the messenger looks every 100 ms */
-    FIRST_OPEN_MS = 10000, /* from being listed to the first connection, at most */
-    DIAL_FIRST_MS = 50,    /* after the address book: the peer has received it too by then */
-    DIAL_SECOND_MS = 3000, /* if the peer, which should dial first, has not */
+    PEER_TIMEOUT_FACTOR = 2, /* times the tracker's own timeout: it should notice a death first */
+    PINGS_PER_TIMEOUT = 4,   /* with fewer, one lost packet would look like a dead connection */
+    RECENT_ARRIVAL_MS = 200, /* bytes arrived this recently; the messenger looks every 100 ms */
+    FIRST_CONNECTION_MAX_MS = 10000, /* from being listed to the first connection, at most */
+    FIRST_DIALLER_WAIT_MS = 50, /* after the address book: the peer has received it too by then */
+    SECOND_DIALLER_WAIT_MS = 3000, /* if the peer, which should dial first, has not */
 };
 
 void peers_init(struct peers *peers, const struct admission *admission, struct member *member,
@@ -22,7 +22,7 @@ void peers_init(struct peers *peers, const struct admission *admission, struct m
 
 /* ---- lookup ---- */
 
-static struct identity id_of(const struct member_peer_link *link) {
+static struct identity identity_of(const struct member_peer_link *link) {
     struct identity id;
     memcpy(id.bytes, link->entry.keys.sign, KEY_BYTES);
     return id;
@@ -30,8 +30,9 @@ static struct identity id_of(const struct member_peer_link *link) {
 
 uint32_t peers_find_curve(const struct peers *peers, const uint8_t *curve) {
     uint32_t peer = 0;
-    while (peer < SWARM_MEMBERS_MAX && (!peers->links[peer].is_known ||
-                                        memcmp(peers_curve(peers, peer), curve, KEY_BYTES) != 0)) {
+    while (peer < SWARM_MEMBERS_MAX &&
+           (!peers->links[peer].is_known ||
+            memcmp(peers_curve_key(peers, peer), curve, KEY_BYTES) != 0)) {
         peer++;
     }
     return peer;
@@ -47,7 +48,7 @@ uint32_t peers_find_id(const struct peers *peers, const struct identity *id) {
     return peer;
 }
 
-uint64_t peers_of_seats(const struct peers *peers, const struct entry *entry) {
+uint64_t peers_with_seats(const struct peers *peers, const struct entry *entry) {
     uint64_t found = 0;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         uint32_t peer = peers_find_id(peers, &entry->seats[seat].id);
@@ -58,7 +59,7 @@ uint64_t peers_of_seats(const struct peers *peers, const struct entry *entry) {
 
 /* ---- connections ---- */
 
-static void set_usable(struct peers *peers, uint32_t peer, bool is_usable) {
+static void report_usable(struct peers *peers, uint32_t peer, bool is_usable) {
     peers->callbacks.on_usable(peers->callbacks.context, peer, is_usable);
 }
 
@@ -68,7 +69,7 @@ void peers_on_open(struct peers *peers, uint32_t peer) {
     link->is_open = true;
     link->is_unreachable = false;
     link->answered_ns = clock_monotonic_ns();
-    set_usable(peers, peer, true);
+    report_usable(peers, peer, true);
 }
 
 void peers_on_close(struct peers *peers, uint32_t peer) {
@@ -79,8 +80,8 @@ void peers_on_close(struct peers *peers, uint32_t peer) {
     }
     link->is_open = false;
     link->closed_ns = clock_monotonic_ns();
-    set_usable(peers, peer, false);
-    struct identity id = id_of(link);
+    report_usable(peers, peer, false);
+    struct identity id = identity_of(link);
     peers->callbacks.on_disconnect(peers->callbacks.context, &id);
 }
 
@@ -90,13 +91,14 @@ static bool is_due_to_dial(const struct peers *peers, const struct member_peer_l
     const uint8_t *own = peers->admission->options->keys->public_keys.curve;
     bool is_first =
         !peers->admission->is_reachable || memcmp(own, link->entry.keys.curve, KEY_BYTES) < 0;
-    int64_t wait_ms = is_first ? DIAL_FIRST_MS : DIAL_SECOND_MS;
+    int64_t wait_ms = is_first ? FIRST_DIALLER_WAIT_MS : SECOND_DIALLER_WAIT_MS;
     return link->is_known && !link->is_open && !link->is_dialled &&
            link->entry.address[0] != '\0' && now_ns - link->closed_ns >= wait_ms * NS_PER_MS;
 }
 
 /* Without an address the messenger only accepts the peer's connections. */
-static void permit(struct peers *peers, const struct member_peer_link *link, const char *address) {
+static void permit_peer(struct peers *peers, const struct member_peer_link *link,
+                        const char *address) {
     struct fault fault;
     if (messenger_peer(peers->messenger, link->entry.keys.curve, address, &fault) != OK) {
         log_line(LOG_WARNING, "swarm: ignoring a member of the address book: %s: %s", fault.subject,
@@ -109,20 +111,20 @@ void peers_dial(struct peers *peers, int64_t now_ns) {
         struct member_peer_link *link = &peers->links[peer];
         if (is_due_to_dial(peers, link, now_ns)) {
             link->is_dialled = true;
-            permit(peers, link, link->entry.address);
+            permit_peer(peers, link, link->entry.address);
         }
     }
 }
 
 /* ---- the address book ---- */
 
-static bool is_same(const struct public_keys *a, const struct public_keys *b) {
+static bool are_same_keys(const struct public_keys *a, const struct public_keys *b) {
     return memcmp(a->curve, b->curve, KEY_BYTES) == 0 && memcmp(a->sign, b->sign, KEY_BYTES) == 0;
 }
 
 static void remove_peer(struct peers *peers, uint32_t peer) {
     peers_on_close(peers, peer);
-    messenger_ban(peers->messenger, peers_curve(peers, peer));
+    messenger_ban(peers->messenger, peers_curve_key(peers, peer));
     peers->links[peer] = (struct member_peer_link){.is_known = false};
 }
 
@@ -131,7 +133,7 @@ static void remove_unlisted(struct peers *peers, const struct wire_address_book 
         const struct member_peer_link *link = &peers->links[peer];
         bool is_listed = false;
         for (uint32_t i = 0; i < book->count; i++) {
-            is_listed |= is_same(&link->entry.keys, &book->members[i].keys);
+            is_listed |= are_same_keys(&link->entry.keys, &book->members[i].keys);
         }
         if (link->is_known && !is_listed) {
             remove_peer(peers, peer);
@@ -139,7 +141,7 @@ static void remove_unlisted(struct peers *peers, const struct wire_address_book 
     }
 }
 
-static uint32_t free_row(const struct peers *peers) {
+static uint32_t find_free_row(const struct peers *peers) {
     uint32_t peer = 0;
     while (peer < SWARM_MEMBERS_MAX && peers->links[peer].is_known) {
         peer++;
@@ -148,7 +150,7 @@ static uint32_t free_row(const struct peers *peers) {
 }
 
 static void add_peer(struct peers *peers, const struct wire_member *entry) {
-    uint32_t peer = free_row(peers);
+    uint32_t peer = find_free_row(peers);
     if (peer == PEER_NONE) {
         return;
     }
@@ -157,17 +159,17 @@ static void add_peer(struct peers *peers, const struct wire_member *entry) {
     int64_t now_ns = clock_monotonic_ns();
     *link = (struct member_peer_link){.is_known = true,
                                       .closed_ns = now_ns,
-                                      .answered_ns = now_ns + FIRST_OPEN_MS * NS_PER_MS,
+                                      .answered_ns = now_ns + FIRST_CONNECTION_MAX_MS * NS_PER_MS,
                                       .entry = *entry};
-    permit(peers, link, NULL);
+    permit_peer(peers, link, NULL);
 }
 
 /* A member with a new channel key is a new peer; one with a new address is dialled again. */
-static void list_peer(struct peers *peers, const struct wire_member *entry) {
+static void update_peer(struct peers *peers, const struct wire_member *entry) {
     struct identity id;
     memcpy(id.bytes, entry->keys.sign, KEY_BYTES);
     uint32_t peer = peers_find_id(peers, &id);
-    if (peer != PEER_NONE && !is_same(&peers->links[peer].entry.keys, &entry->keys)) {
+    if (peer != PEER_NONE && !are_same_keys(&peers->links[peer].entry.keys, &entry->keys)) {
         remove_peer(peers, peer);
         peer = PEER_NONE;
     }
@@ -186,7 +188,7 @@ void peers_update(struct peers *peers, const struct wire_address_book *book) {
     remove_unlisted(peers, book);
     for (uint32_t i = 0; i < book->count; i++) {
         if (!admission_is_self(peers->admission, &book->members[i].keys)) {
-            list_peer(peers, &book->members[i]);
+            update_peer(peers, &book->members[i]);
         }
     }
     peers_dial(peers, clock_monotonic_ns());
@@ -195,7 +197,7 @@ void peers_update(struct peers *peers, const struct wire_address_book *book) {
 /* ---- answers ---- */
 
 int64_t peers_timeout_ns(const struct peers *peers) {
-    return TIMEOUT_SILENCES * peers->admission->timing.silence_ms * NS_PER_MS;
+    return PEER_TIMEOUT_FACTOR * peers->admission->timing.silence_ms * NS_PER_MS;
 }
 
 static bool is_answer(uint8_t kind) {
@@ -203,20 +205,20 @@ static bool is_answer(uint8_t kind) {
            kind == WIRE_LEAF_HASHES || kind == WIRE_LEAF;
 }
 
-static void note_answer(struct peers *peers, uint32_t peer, int64_t answered_ns) {
+static void record_answer(struct peers *peers, uint32_t peer, int64_t answered_ns) {
     struct member_peer_link *link = &peers->links[peer];
     link->answered_ns = answered_ns;
     if (link->is_unreachable) {
         link->is_unreachable = false;
         if (link->is_open) {
-            set_usable(peers, peer, true);
+            report_usable(peers, peer, true);
         }
     }
 }
 
 void peers_on_frame(struct peers *peers, uint32_t peer, uint8_t kind, int64_t now_ns) {
     if (is_answer(kind)) {
-        note_answer(peers, peer, now_ns);
+        record_answer(peers, peer, now_ns);
     }
 }
 
@@ -229,18 +231,18 @@ void peers_on_pause(struct peers *peers, int64_t pause_ns) {
 
 /* A slice takes seconds on a slow uplink, and a pong that is queued after a lost packet as long.
  * Arriving bytes are acknowledged by this side, so they prove both directions too. */
-static void note_arriving_bytes(struct peers *peers, uint32_t peer, int64_t now_ns) {
-    int64_t arrived_ns = messenger_last_received_ns(peers->messenger, peers_curve(peers, peer));
+static void record_arriving_bytes(struct peers *peers, uint32_t peer, int64_t now_ns) {
+    int64_t arrived_ns = messenger_last_received_ns(peers->messenger, peers_curve_key(peers, peer));
     if (arrived_ns > peers->links[peer].answered_ns) {
-        note_answer(peers, peer, arrived_ns);
+        record_answer(peers, peer, arrived_ns);
     }
-    if (arrived_ns > 0 && now_ns - arrived_ns <= ARRIVING_MS * NS_PER_MS) {
-        struct identity id = id_of(&peers->links[peer]);
+    if (arrived_ns > 0 && now_ns - arrived_ns <= RECENT_ARRIVAL_MS * NS_PER_MS) {
+        struct identity id = identity_of(&peers->links[peer]);
         member_mark_partial_arrival(peers->member, &id);
     }
 }
 
-static void ping(struct peers *peers, struct member_peer_link *link, int64_t now_ns) {
+static void ping_peer(struct peers *peers, struct member_peer_link *link, int64_t now_ns) {
     int64_t interval_ns = peers_timeout_ns(peers) / PINGS_PER_TIMEOUT;
     if (!link->is_open || now_ns - link->answered_ns < interval_ns ||
         now_ns - link->pinged_ns < interval_ns) {
@@ -260,14 +262,14 @@ void peers_tick(struct peers *peers, int64_t now_ns) {
         if (!link->is_known) {
             continue;
         }
-        note_arriving_bytes(peers, peer, now_ns);
-        ping(peers, link, now_ns);
+        record_arriving_bytes(peers, peer, now_ns);
+        ping_peer(peers, link, now_ns);
         if (!link->is_unreachable && now_ns - link->answered_ns > peers_timeout_ns(peers)) {
             link->is_unreachable = true;
-            set_usable(peers, peer, false);
+            report_usable(peers, peer, false);
         }
         if (link->is_unreachable) {
-            unreachable[count++] = id_of(link);
+            unreachable[count++] = identity_of(link);
         }
     }
     member_set_unreachable(peers->member, unreachable, count);

@@ -46,8 +46,8 @@ void peers_init(struct peers *peers, const struct admission *admission, struct m
 uint32_t peers_find_curve(const struct peers *peers, const uint8_t *curve);
 uint32_t peers_find_id(const struct peers *peers, const struct identity *id);
 
-/* peers_of_seats: bit i is set when peer i has a seat in the entry's round. */
-uint64_t peers_of_seats(const struct peers *peers, const struct entry *entry);
+/* peers_with_seats: bit i is set when peer i has a seat in the entry's round. */
+uint64_t peers_with_seats(const struct peers *peers, const struct entry *entry);
 
 /* peers_update: after admission_on_address_book. Members that are no longer listed are disconnected
  * first, which makes room for new ones. */
@@ -70,7 +70,7 @@ void peers_dial(struct peers *peers, int64_t now_ns);
 /* peers_timeout_ns: a peer that has not answered for this long is unreachable. */
 int64_t peers_timeout_ns(const struct peers *peers);
 
-static inline const uint8_t *peers_curve(const struct peers *peers, uint32_t peer) {
+static inline const uint8_t *peers_curve_key(const struct peers *peers, uint32_t peer) {
     return peers->links[peer].entry.keys.curve;
 }
 
@@ -78,8 +78,8 @@ static inline bool peers_is_open(const struct peers *peers, uint32_t peer) {
     return peers->links[peer].is_open;
 }
 
-/* peers_is_up: connected, and not unreachable. */
-static inline bool peers_is_up(const struct peers *peers, uint32_t peer) {
+/* peers_is_usable: connected, and not unreachable. */
+static inline bool peers_is_usable(const struct peers *peers, uint32_t peer) {
     return peers->links[peer].is_open && !peers->links[peer].is_unreachable;
 }
 

@@ -9,17 +9,17 @@ static const struct slices *slices_of(const struct slice_store *store) {
     return &store->options->replica->shape.slices;
 }
 
-static size_t index_bytes(const struct slices *slices) {
+static size_t index_memory_bytes(const struct slices *slices) {
     return carve_bytes(result_index_bytes(slices->count));
 }
 
-size_t slice_store_bytes(const struct member_loop_options *options) {
+size_t slice_store_memory_bytes(const struct member_loop_options *options) {
     const struct slices *slices = &options->replica->shape.slices;
-    return index_bytes(slices) + slices->bytes_max;
+    return index_memory_bytes(slices) + slices->bytes_max;
 }
 
 /* The index entry of a result that this member made, with its signature. */
-static void add_signed(struct slice_store *store, struct message *result) {
+static void add_signed_result(struct slice_store *store, struct message *result) {
     wire_sign(store->shape, store->options->keys, result);
     *result_index_slot(&store->index, result->round, result->slice) =
         (struct stored_result){.is_stored = true,
@@ -30,17 +30,17 @@ static void add_signed(struct slice_store *store, struct message *result) {
                                .signature = result->signature};
 }
 
-static void add_from_disk(struct slice_store *store) {
+static void add_stored_results(struct slice_store *store) {
     const struct member_initial_state *start = &store->options->start;
     for (uint32_t s = 0; start->stored_round > 0 && s < store->shape->slice_count; s++) {
         const struct slice_report *stored = &start->stored[s];
         if (stored->has_result != 0) {
-            add_signed(store, &(struct message){.kind = MESSAGE_RESULT,
-                                                .round = start->stored_round,
-                                                .slice = s,
-                                                .epoch = stored->epoch,
-                                                .contributors = stored->contributors,
-                                                .hash = stored->hash});
+            add_signed_result(store, &(struct message){.kind = MESSAGE_RESULT,
+                                                       .round = start->stored_round,
+                                                       .slice = s,
+                                                       .epoch = stored->epoch,
+                                                       .contributors = stored->contributors,
+                                                       .hash = stored->hash});
         }
     }
 }
@@ -51,8 +51,8 @@ void slice_store_init(struct slice_store *store, const struct member_loop_option
     *store = (struct slice_store){.options = options, .shape = shape};
     memcpy(store->id.bytes, options->keys->public_keys.sign, KEY_BYTES);
     result_index_bind(&store->index, memory, slices->count);
-    store->incoming = (uint8_t *)memory + index_bytes(slices);
-    add_from_disk(store);
+    store->incoming = (uint8_t *)memory + index_memory_bytes(slices);
+    add_stored_results(store);
 }
 
 bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_t *bytes,
@@ -67,7 +67,7 @@ bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_
     return true;
 }
 
-bool slice_store_is_valid(const struct slice_store *store, uint32_t slice) {
+bool slice_store_incoming_is_valid(const struct slice_store *store, uint32_t slice) {
     return replica_encoding_is_valid(store->options->replica, slice, store->incoming,
                                      store->incoming_bytes);
 }
@@ -95,15 +95,15 @@ void slice_store_begin_sum(struct slice_store *store, uint32_t round, uint32_t s
     (void)result_index_slot(&store->index, round, slice);
 }
 
-void slice_store_add_own(struct slice_store *store, const struct member_job *sum,
-                         const struct hash *hash) {
+void slice_store_add_own_result(struct slice_store *store, const struct member_job *sum,
+                                const struct hash *hash) {
     ASSERT(sum->kind == ACTION_SUM);
-    add_signed(store, &(struct message){.kind = MESSAGE_RESULT,
-                                        .round = sum->round,
-                                        .slice = sum->slice,
-                                        .epoch = sum->epoch,
-                                        .contributors = sum->contributors,
-                                        .hash = *hash});
+    add_signed_result(store, &(struct message){.kind = MESSAGE_RESULT,
+                                               .round = sum->round,
+                                               .slice = sum->slice,
+                                               .epoch = sum->epoch,
+                                               .contributors = sum->contributors,
+                                               .hash = *hash});
 }
 
 void slice_store_set_contribution(struct slice_store *store, uint32_t round) {
@@ -112,16 +112,16 @@ void slice_store_set_contribution(struct slice_store *store, uint32_t round) {
 }
 
 /* Sending and receiving never overlap, so `incoming` is free. */
-static const uint8_t *find_on_disk(struct slice_store *store, const struct outbox_item *item) {
+static const uint8_t *read_from_disk(struct slice_store *store, const struct outbox_item *item) {
     const struct member_loop_options *options = store->options;
-    bool is_found = item->kind == MESSAGE_RESULT && options->kept_result != NULL &&
-                    options->kept_result(options->kept_context, item->round, item->slice,
-                                         &item->hash, store->incoming);
+    bool is_found = item->kind == MESSAGE_RESULT && options->read_stored_result != NULL &&
+                    options->read_stored_result(options->stored_result_context, item->round,
+                                                item->slice, &item->hash, store->incoming);
     return is_found ? store->incoming : NULL;
 }
 
-const uint8_t *slice_store_find(struct slice_store *store, const struct outbox_item *item,
-                                struct message *message) {
+const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
+                                      struct message *message) {
     const struct replica *replica = store->options->replica;
     if (item->kind == MESSAGE_CONTRIBUTION) {
         bool is_current = store->contribution_round == item->round;
@@ -130,7 +130,7 @@ const uint8_t *slice_store_find(struct slice_store *store, const struct outbox_i
     const struct stored_result *stored =
         result_index_find(&store->index, item->round, item->slice, &item->hash);
     if (stored == NULL) {
-        return find_on_disk(store, item);
+        return read_from_disk(store, item);
     }
     message->epoch = stored->epoch;
     message->contributors = stored->contributors;

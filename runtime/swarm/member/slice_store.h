@@ -21,16 +21,16 @@ struct slice_store {
 
 /* slice_store_init: with the results that an earlier start left on disk: those whose slices this
  * member owned can be sent again, as signing them again gives the same signature.
- * memory  slice_store_bytes, kept, as options and shape are */
-size_t slice_store_bytes(const struct member_loop_options *options);
+ * memory  slice_store_memory_bytes, kept, as options and shape are */
+size_t slice_store_memory_bytes(const struct member_loop_options *options);
 void slice_store_init(struct slice_store *store, const struct member_loop_options *options,
                       const struct wire_shape *shape, void *memory);
 
 /* slice_store_receive: copy received bytes to `incoming`. False when they have another length than
- * the slice. slice_store_is_valid: whether `incoming` is a sound encoding of the slice. */
+ * the slice. slice_store_incoming_is_valid: whether `incoming` is a sound encoding of the slice. */
 MUST_CHECK bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_t *bytes,
                                     size_t byte_count);
-bool slice_store_is_valid(const struct slice_store *store, uint32_t slice);
+bool slice_store_incoming_is_valid(const struct slice_store *store, uint32_t slice);
 
 /* slice_store_keep_result, slice_store_keep_contribution: copy `incoming` into the replica: as the
  * result that `message` brought, or as the contribution of a seat in its slot. */
@@ -38,19 +38,20 @@ void slice_store_keep_result(struct slice_store *store, const struct message *me
 void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uint32_t slot);
 
 /* slice_store_begin_sum: the result of the slice is about to be overwritten.
- * slice_store_add_own: the compute thread wrote the result of the job's slice; it is signed. */
+ * slice_store_add_own_result: the compute thread wrote the result of the job's slice; it is
+ * signed. */
 void slice_store_begin_sum(struct slice_store *store, uint32_t round, uint32_t slice);
-void slice_store_add_own(struct slice_store *store, const struct member_job *sum,
-                         const struct hash *hash);
+void slice_store_add_own_result(struct slice_store *store, const struct member_job *sum,
+                                const struct hash *hash);
 
 /* slice_store_set_contribution: the contribution in the replica is that of `round`; 0: it is being
  * overwritten. */
 void slice_store_set_contribution(struct slice_store *store, uint32_t round);
 
-/* slice_store_find: the bytes of a CONTRIBUTION or RESULT, from the replica or from disk; NULL when
- * they are no longer available. *message gets the fields of a result in the replica. Bytes from
- * disk are in `incoming`, until the next call. */
-const uint8_t *slice_store_find(struct slice_store *store, const struct outbox_item *item,
-                                struct message *message);
+/* slice_store_find_bytes: the bytes of a CONTRIBUTION or RESULT, from the replica or from disk;
+ * NULL when they are no longer available. *message gets the fields of a result in the replica.
+ * Bytes from disk are in `incoming`, until the next call. */
+const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
+                                      struct message *message);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-static const uint8_t *curve_of(const struct state_fetcher *fetcher, uint32_t peer) {
-    return peers_curve(fetcher->args.peers, peer);
+static const uint8_t *curve_key_of(const struct state_fetcher *fetcher, uint32_t peer) {
+    return peers_curve_key(fetcher->args.peers, peer);
 }
 
 /* ---- requests ---- */
@@ -15,7 +15,7 @@ static bool request_hashes(void *context, uint32_t source, const struct hash *ro
     struct state_fetcher *fetcher = context;
     struct frame frame = {
         .kind = WIRE_LEAF_HASHES_REQUEST, .offset = index, .length = (uint32_t)sizeof *root};
-    return messenger_send(fetcher->args.messenger, curve_of(fetcher, source), CHANNEL_CONTROL,
+    return messenger_send(fetcher->args.messenger, curve_key_of(fetcher, source), CHANNEL_CONTROL,
                           &frame, root) == SEND_OK;
 }
 
@@ -23,7 +23,7 @@ static bool request_leaf(void *context, uint32_t source, const struct hash *root
     struct state_fetcher *fetcher = context;
     struct outbox_item item = {
         .kind = WIRE_LEAF_REQUEST, .round = fetcher->job, .index = index, .hash = *root};
-    return uplink_push(fetcher->args.uplink, source, &item);
+    return uplink_push_item(fetcher->args.uplink, source, &item);
 }
 
 static bool request_result(void *context, uint32_t source, const struct replay_request *request) {
@@ -33,7 +33,7 @@ static bool request_result(void *context, uint32_t source, const struct replay_r
                                .slice = request->slice,
                                .epoch = request->epoch,
                                .hash = request->hash};
-    return uplink_push(fetcher->args.uplink, source, &item);
+    return uplink_push_item(fetcher->args.uplink, source, &item);
 }
 
 enum send_result state_fetcher_send_request(void *context, uint32_t peer,
@@ -46,7 +46,7 @@ enum send_result state_fetcher_send_request(void *context, uint32_t peer,
                           .round = item->round,
                           .offset = item->index,
                           .length = (uint32_t)sizeof item->hash};
-    enum send_result sent = messenger_send(fetcher->args.messenger, curve_of(fetcher, peer),
+    enum send_result sent = messenger_send(fetcher->args.messenger, curve_key_of(fetcher, peer),
                                            CHANNEL_CONTROL, &frame, &item->hash);
     *bytes = sent == SEND_OK ? LEAF_BYTES : 0;
     return sent;
@@ -54,7 +54,7 @@ enum send_result state_fetcher_send_request(void *context, uint32_t peer,
 
 /* ---- the fetch ---- */
 
-size_t state_fetcher_bytes(const struct replica_shape *shape) {
+size_t state_fetcher_memory_bytes(const struct replica_shape *shape) {
     return shape->slices.count * sizeof(struct entry_slice) + leaf_fetch_bytes(shape);
 }
 
@@ -83,7 +83,7 @@ void state_fetcher_start(struct state_fetcher *fetcher, const struct action *act
                         base != NULL && hash_equal(base, &fetcher->entry.root);
     if (is_continued) {
         /* The members of its round have its results. */
-        leaf_fetch_follow(&fetcher->fetch, entry, peers_of_seats(fetcher->args.peers, entry));
+        leaf_fetch_follow(&fetcher->fetch, entry, peers_with_seats(fetcher->args.peers, entry));
     } else {
         leaf_fetch_begin(&fetcher->fetch, &entry->root);
     }
@@ -134,7 +134,7 @@ void state_fetcher_set_source(struct state_fetcher *fetcher, uint32_t peer, bool
     leaf_fetch_set_source(&fetcher->fetch, peer, is_usable);
 }
 
-static void post(struct state_fetcher *fetcher) {
+static void post_job(struct state_fetcher *fetcher) {
     leaf_fetch_end(&fetcher->fetch);
     fetcher->state = FETCH_POSTED;
     mailbox_post_job(fetcher->args.mailbox, &(struct member_job){.kind = ACTION_ADOPT,
@@ -150,7 +150,7 @@ bool state_fetcher_step(struct state_fetcher *fetcher, int64_t now_ns) {
     }
     leaf_fetch_set_timeout(&fetcher->fetch, peers_timeout_ns(fetcher->args.peers));
     if (fetcher->state == FETCH_RUNNING && leaf_fetch_step(&fetcher->fetch, now_ns) == LEAF_DONE) {
-        post(fetcher);
+        post_job(fetcher);
     }
     return fetcher->state == FETCH_RUNNING && leaf_fetch_is_busy(&fetcher->fetch);
 }

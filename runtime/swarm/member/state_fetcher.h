@@ -32,9 +32,9 @@ struct state_fetcher {
     struct leaf_fetch fetch;
 };
 
-/* state_fetcher_bytes: memory of its tables. state_fetcher_init: nothing is fetched.
+/* state_fetcher_memory_bytes: memory of its tables. state_fetcher_init: nothing is fetched.
  * memory  all that `args` points to is kept */
-size_t state_fetcher_bytes(const struct replica_shape *shape);
+size_t state_fetcher_memory_bytes(const struct replica_shape *shape);
 void state_fetcher_init(struct state_fetcher *fetcher, const struct state_fetcher_args *args,
                         void *memory);
 

@@ -6,50 +6,50 @@
 #include <string.h>
 
 enum {
-    RESULTS_AFTER_MS = 300,      /* of the uplink's rate in contributions: then results follow */
-    RESULTS_AFTER_BYTES = 65536, /* the same while the rate is not known */
-    DEFERRED_POLL_MS = 10,       /* until deferred results are checked again */
-    LEAVES_SHARE = 4,            /* leaves take at most 1 / LEAVES_SHARE of the limit ... */
-    LEAVES_RATE = 128 << 20,     /* ... or so many bytes a second where there is none */
+    RESULTS_DEFERRAL_MS = 300, /* of the uplink's rate in contributions: then results follow */
+    RESULTS_DEFERRAL_MIN_BYTES = 65536, /* the same while the rate is not known */
+    DEFERRED_POLL_MS = 10,              /* until deferred results are checked again */
+    LEAVES_LIMIT_DIVISOR = 4, /* leaves take at most 1 / LEAVES_LIMIT_DIVISOR of the limit ... */
+    LEAVES_DEFAULT_RATE = 128 << 20, /* ... or so many bytes a second where there is none */
 };
 
 size_t uplink_payload_bytes(const struct wire_shape *shape) {
     return max_u64(wire_payload_bytes_max(shape), FRAME_PAYLOAD_MAX);
 }
 
-size_t uplink_bytes(const struct wire_shape *shape) {
+size_t uplink_memory_bytes(const struct wire_shape *shape) {
     return carve_bytes(uplink_payload_bytes(shape)) +
-           4 * carve_bytes(outbox_bytes(SWARM_MEMBERS_MAX));
+           4 * carve_bytes(outbox_memory_bytes(SWARM_MEMBERS_MAX));
 }
 
-static uint64_t leaves_rate(uint64_t limit_up) {
-    return limit_up == 0 ? LEAVES_RATE : max_u64(limit_up / LEAVES_SHARE, 1);
+static uint64_t leaf_rate_limit(uint64_t limit_up) {
+    return limit_up == 0 ? LEAVES_DEFAULT_RATE : max_u64(limit_up / LEAVES_LIMIT_DIVISOR, 1);
 }
 
 void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *memory) {
     const struct member_loop_options *options = args->options;
-    size_t bytes = outbox_bytes(SWARM_MEMBERS_MAX);
+    size_t bytes = outbox_memory_bytes(SWARM_MEMBERS_MAX);
     char *rest = memory;
     *uplink = (struct uplink){.args = *args};
     uplink->payload_capacity = uplink_payload_bytes(args->shape);
     uplink->payload = carve(&rest, uplink->payload_capacity);
-    outbox_bind(&uplink->contributions, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_up);
-    outbox_bind(&uplink->results, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_up);
-    outbox_bind(&uplink->requests, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_down);
-    outbox_bind(&uplink->leaves, carve(&rest, bytes), SWARM_MEMBERS_MAX,
-                leaves_rate(options->limit_up));
+    outbox_init(&uplink->contributions, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_up);
+    outbox_init(&uplink->results, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_up);
+    outbox_init(&uplink->requests, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_down);
+    outbox_init(&uplink->leaves, carve(&rest, bytes), SWARM_MEMBERS_MAX,
+                leaf_rate_limit(options->limit_up));
 }
 
 /* ---- messages ---- */
 
-struct message_bytes {
+struct slice_data {
     const uint8_t *bytes;
     uint64_t count;
 };
 
-static enum send_result send(struct uplink *uplink, const uint8_t curve[static KEY_BYTES],
-                             enum channel channel, const struct message *message,
-                             struct message_bytes bulk) {
+static enum send_result send_with_slice(struct uplink *uplink,
+                                        const uint8_t curve[static KEY_BYTES], enum channel channel,
+                                        const struct message *message, struct slice_data bulk) {
     struct frame frame;
     size_t count = wire_write_message(uplink->args.shape, message, bulk.count, &frame,
                                       uplink->payload, uplink->payload_capacity);
@@ -62,38 +62,40 @@ static enum send_result send(struct uplink *uplink, const uint8_t curve[static K
 
 enum send_result uplink_send_message(struct uplink *uplink, const uint8_t curve[static KEY_BYTES],
                                      const struct message *message) {
-    return send(uplink, curve, CHANNEL_CONTROL, message, (struct message_bytes){.count = 0});
+    return send_with_slice(uplink, curve, CHANNEL_CONTROL, message,
+                           (struct slice_data){.count = 0});
 }
 
-static struct message message_of(const struct uplink *uplink, const struct outbox_item *item) {
+static struct message message_from_item(const struct uplink *uplink,
+                                        const struct outbox_item *item) {
     return (struct message){.kind = (enum message_kind)item->kind,
                             .from = uplink->args.slices->id,
-                            .session = item->session,
+                            .session = item->member_session,
                             .round = item->round,
                             .slice = item->slice,
                             .epoch = item->epoch,
                             .hash = item->hash};
 }
 
-static uint64_t bytes_of_slice(const struct uplink *uplink, uint32_t slice) {
+static uint64_t slice_size(const struct uplink *uplink, uint32_t slice) {
     return slices_range(&uplink->args.options->replica->shape.slices, slice).bytes;
 }
 
 static enum send_result send_slice(struct uplink *uplink, uint32_t peer,
                                    const struct outbox_item *item, uint64_t *bytes) {
-    struct message message = message_of(uplink, item);
-    const uint8_t *slice = slice_store_find(uplink->args.slices, item, &message);
+    struct message message = message_from_item(uplink, item);
+    const uint8_t *slice = slice_store_find_bytes(uplink->args.slices, item, &message);
     if (slice == NULL) {
         return SEND_NO_PEER;
     }
-    *bytes = bytes_of_slice(uplink, item->slice);
-    return send(uplink, peers_curve(uplink->args.peers, peer), CHANNEL_BULK, &message,
-                (struct message_bytes){slice, *bytes});
+    *bytes = slice_size(uplink, item->slice);
+    return send_with_slice(uplink, peers_curve_key(uplink->args.peers, peer), CHANNEL_BULK,
+                           &message, (struct slice_data){slice, *bytes});
 }
 
 /* ---- the outboxes ---- */
 
-static struct outbox *outbox_for(struct uplink *uplink, uint32_t kind) {
+static struct outbox *outbox_for_kind(struct uplink *uplink, uint32_t kind) {
     switch (kind) {
     case MESSAGE_CONTRIBUTION:
         return &uplink->contributions;
@@ -109,8 +111,8 @@ static struct outbox *outbox_for(struct uplink *uplink, uint32_t kind) {
     }
 }
 
-bool uplink_push(struct uplink *uplink, uint32_t peer, const struct outbox_item *item) {
-    return outbox_push(outbox_for(uplink, item->kind), peer, item);
+bool uplink_push_item(struct uplink *uplink, uint32_t peer, const struct outbox_item *item) {
+    return outbox_push(outbox_for_kind(uplink, item->kind), peer, item);
 }
 
 void uplink_drop_peer(struct uplink *uplink, uint32_t peer) {
@@ -131,20 +133,20 @@ bool uplink_is_paced(const struct uplink *uplink) {
 }
 
 /* When to flush this outbox again. */
-static int64_t retry_at(const struct outbox *outbox, enum outbox_state state, int64_t now_ns) {
+static int64_t next_flush_ns(const struct outbox *outbox, enum outbox_state state, int64_t now_ns) {
     if (state == OUTBOX_MORE) {
         return now_ns;
     }
     return state == OUTBOX_RATE_LIMITED ? outbox_ready_ns(outbox) : INT64_MAX;
 }
 
-static int64_t flush(struct uplink *uplink, struct outbox *outbox,
-                     enum send_result (*send_item)(void *, uint32_t, const struct outbox_item *,
-                                                   uint64_t *),
-                     int64_t now_ns) {
+static int64_t flush_outbox(struct uplink *uplink, struct outbox *outbox,
+                            enum send_result (*send_item)(void *, uint32_t,
+                                                          const struct outbox_item *, uint64_t *),
+                            int64_t now_ns) {
     enum outbox_state state =
         outbox_flush(outbox, now_ns, (struct outbox_callbacks){uplink, send_item});
-    return retry_at(outbox, state, now_ns);
+    return next_flush_ns(outbox, state, now_ns);
 }
 
 /* ---- contributions and results ---- */
@@ -154,7 +156,7 @@ static enum send_result send_slice_contribution(void *context, uint32_t peer,
     struct uplink *uplink = context;
     enum send_result sent = send_slice(uplink, peer, item, bytes);
     if (sent == SEND_OK) {
-        outbox_spend(&uplink->results, *bytes);
+        outbox_charge_bytes(&uplink->results, *bytes);
     }
     return sent;
 }
@@ -164,7 +166,7 @@ static enum send_result send_slice_result(void *context, uint32_t peer,
     struct uplink *uplink = context;
     enum send_result sent = send_slice(uplink, peer, item, bytes);
     if (sent == SEND_OK) {
-        outbox_spend(&uplink->contributions, *bytes);
+        outbox_charge_bytes(&uplink->contributions, *bytes);
         uplink->queued_result_bytes[peer] += *bytes;
     }
     return sent;
@@ -175,10 +177,11 @@ static uint64_t queued_contribution_bytes(struct uplink *uplink) {
     const struct uplink_args *args = &uplink->args;
     uint64_t total = 0;
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
-        if (!peers_is_up(args->peers, peer)) {
+        if (!peers_is_usable(args->peers, peer)) {
             continue;
         }
-        uint64_t queued = messenger_backlog_bytes(args->messenger, peers_curve(args->peers, peer));
+        uint64_t queued =
+            messenger_backlog_bytes(args->messenger, peers_curve_key(args->peers, peer));
         uint64_t *results = &uplink->queued_result_bytes[peer];
         *results = queued > 0 ? *results : 0;
         total += queued > *results ? queued - *results : 0;
@@ -194,16 +197,17 @@ static uint64_t queued_contribution_bytes(struct uplink *uplink) {
 static bool must_defer_results(struct uplink *uplink) {
     uint64_t queued = queued_contribution_bytes(uplink);
     struct uplink_rate rate = uplink_measures_rate(uplink->args.measures);
-    uint64_t threshold = max_u64(rate.rate * RESULTS_AFTER_MS / 1000, RESULTS_AFTER_BYTES);
+    uint64_t threshold =
+        max_u64(rate.rate * RESULTS_DEFERRAL_MS / 1000, RESULTS_DEFERRAL_MIN_BYTES);
     bool has_contributions = uplink->contributions.waiting > 0 || queued > threshold;
-    return has_contributions && rate.moment >= rate.rate / 2;
+    return has_contributions && rate.short_window_rate >= rate.rate / 2;
 }
 
 static int64_t flush_results(struct uplink *uplink, int64_t now_ns) {
     uplink->are_results_deferred = uplink->results.waiting > 0 && must_defer_results(uplink);
     return uplink->are_results_deferred
                ? now_ns + DEFERRED_POLL_MS * NS_PER_MS
-               : flush(uplink, &uplink->results, send_slice_result, now_ns);
+               : flush_outbox(uplink, &uplink->results, send_slice_result, now_ns);
 }
 
 /* ---- requests and leaves ---- */
@@ -219,9 +223,9 @@ static enum send_result send_request(void *context, uint32_t peer, const struct 
     if (item->kind == WIRE_LEAF_REQUEST) {
         return leaf_requests->send(leaf_requests->context, peer, item, bytes);
     }
-    struct message message = message_of(uplink, item);
-    *bytes = bytes_of_slice(uplink, item->slice);
-    return uplink_send_message(uplink, peers_curve(uplink->args.peers, peer), &message);
+    struct message message = message_from_item(uplink, item);
+    *bytes = slice_size(uplink, item->slice);
+    return uplink_send_message(uplink, peers_curve_key(uplink->args.peers, peer), &message);
 }
 
 static enum send_result send_leaf(void *context, uint32_t peer, const struct outbox_item *item,
@@ -230,8 +234,8 @@ static enum send_result send_leaf(void *context, uint32_t peer, const struct out
     const struct outbox_callbacks *leaves = &uplink->args.leaves;
     enum send_result sent = leaves->send(leaves->context, peer, item, bytes);
     if (sent == SEND_OK) {
-        outbox_spend(&uplink->contributions, *bytes);
-        outbox_spend(&uplink->results, *bytes);
+        outbox_charge_bytes(&uplink->contributions, *bytes);
+        outbox_charge_bytes(&uplink->results, *bytes);
     }
     return sent;
 }
@@ -239,18 +243,18 @@ static enum send_result send_leaf(void *context, uint32_t peer, const struct out
 /* Leaves are sent when no slice waits, and also once in a heartbeat, so that a joiner always makes
  * progress. It costs the exchange at most a few leaves for each joiner. */
 static int64_t flush_leaves(struct uplink *uplink, int64_t heartbeat_ns, int64_t now_ns) {
-    int64_t due_ns = uplink->leaves_ns + heartbeat_ns;
+    int64_t due_ns = uplink->leaves_sent_ns + heartbeat_ns;
     if (uplink->contributions.waiting + uplink->results.waiting > 0 && now_ns < due_ns) {
         return uplink->leaves.waiting > 0 ? due_ns : INT64_MAX;
     }
-    uplink->leaves_ns = now_ns;
-    return flush(uplink, &uplink->leaves, send_leaf, now_ns);
+    uplink->leaves_sent_ns = now_ns;
+    return flush_outbox(uplink, &uplink->leaves, send_leaf, now_ns);
 }
 
 int64_t uplink_flush(struct uplink *uplink, int64_t heartbeat_ns, int64_t now_ns) {
     const struct uplink_args *args = &uplink->args;
     int64_t contributions_ns =
-        flush(uplink, &uplink->contributions, send_slice_contribution, now_ns);
+        flush_outbox(uplink, &uplink->contributions, send_slice_contribution, now_ns);
     int64_t results_ns = flush_results(uplink, now_ns);
 
     const struct messenger_counts counts = messenger_counts(args->messenger);
@@ -263,7 +267,7 @@ int64_t uplink_flush(struct uplink *uplink, int64_t heartbeat_ns, int64_t now_ns
         .slice_bytes = args->options->replica->shape.slices.bytes_max};
     uplink_pacing_update(&uplink->pacing, &traffic, args->measures, now_ns);
 
-    int64_t requests_ns = flush(uplink, &uplink->requests, send_request, now_ns);
-    int64_t leaves_ns = flush_leaves(uplink, heartbeat_ns, now_ns);
-    return min_i64(min_i64(contributions_ns, results_ns), min_i64(requests_ns, leaves_ns));
+    int64_t requests_ns = flush_outbox(uplink, &uplink->requests, send_request, now_ns);
+    int64_t leaves_sent_ns = flush_leaves(uplink, heartbeat_ns, now_ns);
+    return min_i64(min_i64(contributions_ns, results_ns), min_i64(requests_ns, leaves_sent_ns));
 }

@@ -20,14 +20,14 @@
  *                the first item of each queue in rotation ──► send, until all queues are blocked */
 
 enum {
-    OUTBOX_QUEUE_ITEMS = 64, /* twice the requests that a peer has unanswered at a time */
-    OUTBOX_BATCH = 64,       /* frames in one flush, so that heartbeats are not delayed by more */
+    OUTBOX_QUEUE_ITEMS = 64,  /* twice the requests that a peer has unanswered at a time */
+    OUTBOX_BATCH_FRAMES = 64, /* frames in one flush, so that heartbeats are not delayed by more */
 };
 
 /* Two items with equal fields are the same item. */
 struct outbox_item {
     uint32_t kind; /* enum message_kind or wire_kind */
-    uint32_t session;
+    uint32_t member_session;
     uint32_t round;
     uint32_t slice;
     uint32_t epoch;
@@ -43,27 +43,27 @@ struct outbox_queue {
 struct outbox {
     struct outbox_queue *queues; /* [peer_count] */
     uint32_t peer_count;
-    uint32_t next_peer; /* whose item is sent next */
-    uint32_t waiting;   /* items in all queues */
-    uint64_t rate;      /* bytes a second; 0: unlimited */
-    int64_t credit;     /* bytes that may be sent now; below 0 after a frame that was longer */
-    int64_t filled_ns;  /* when credit was added last */
+    uint32_t next_peer;      /* whose item is sent next */
+    uint32_t waiting;        /* items in all queues */
+    uint64_t rate;           /* bytes a second; 0: unlimited */
+    int64_t credit;          /* bytes that may be sent now; below 0 after a frame that was longer */
+    int64_t credit_added_ns; /* when credit was added last */
 };
 
-/* outbox_bytes: memory of the queues. outbox_bind: an empty outbox in that memory. */
-size_t outbox_bytes(uint32_t peer_count);
-void outbox_bind(struct outbox *outbox, void *memory, uint32_t peer_count, uint64_t rate);
+/* outbox_memory_bytes: memory of the queues. outbox_init: an empty outbox in that memory. */
+size_t outbox_memory_bytes(uint32_t peer_count);
+void outbox_init(struct outbox *outbox, void *memory, uint32_t peer_count, uint64_t rate);
 
 /* outbox_push: append to the peer's queue, unless the item is in it already. False when the queue
  * is full; the peer repeats its request later. */
 bool outbox_push(struct outbox *outbox, uint32_t peer, const struct outbox_item *item);
 
-/* outbox_clear: drop the peer's queue. outbox_waiting: the number of items in it. */
+/* outbox_clear: drop the peer's queue. outbox_waiting_count: the number of items in it. */
 void outbox_clear(struct outbox *outbox, uint32_t peer);
-uint32_t outbox_waiting(const struct outbox *outbox, uint32_t peer);
+uint32_t outbox_waiting_count(const struct outbox *outbox, uint32_t peer);
 
-/* outbox_spend: bytes that were sent through another outbox count against the same limit. */
-void outbox_spend(struct outbox *outbox, uint64_t bytes);
+/* outbox_charge_bytes: bytes that were sent through another outbox count against the same limit. */
+void outbox_charge_bytes(struct outbox *outbox, uint64_t bytes);
 
 /* Sends one item and sets *bytes to its length. SEND_OK and SEND_NO_PEER, which also means that the
  * bytes are no longer available, remove the item from its queue. */
@@ -107,8 +107,8 @@ enum {
 };
 
 struct uplink_share {
-    uint32_t percent; /* all shares together, in percent of the uplink's rate */
-    uint32_t used;    /* percent of the rate that was used recently */
+    uint32_t total_percent; /* all shares together, in percent of the uplink's rate */
+    uint32_t used_percent;  /* percent of the rate that was used recently */
 };
 
 /* uplink_share_begin: an exchange begins; the uplink counts as fully used. */
@@ -122,24 +122,25 @@ void uplink_share_update(struct uplink_share *share, uint64_t rate, uint64_t rec
 
 /* Bytes that one peer and all peers still have to receive, and how many peers those are. */
 struct uplink_backlog {
-    uint64_t own, all;
-    uint32_t peers;
+    uint64_t peer_bytes, total_bytes;
+    uint32_t peer_count;
 };
 
-/* uplink_share_of: bytes a second for one peer, of an uplink that carries `rate`.
- * limits  uplink_share_begin was called; 0 < backlog.own <= backlog.all; backlog.peers > 0 */
-uint64_t uplink_share_of(const struct uplink_share *share, uint64_t rate,
-                         struct uplink_backlog backlog);
+/* uplink_share_rate: bytes a second for one peer, of an uplink that carries `rate`.
+ * limits  uplink_share_begin was called; 0 < backlog.peer_bytes <= backlog.total_bytes;
+ *         backlog.peer_count > 0 */
+uint64_t uplink_share_rate(const struct uplink_share *share, uint64_t rate,
+                           struct uplink_backlog backlog);
 
 /* uplink_measure: the measurements from which the tracker derives deadlines and slice owners: round
  * trips to the tracker, the rate of this member's uplink, and how long its part of an exchange
  * takes. Each is the median of recent ones, so that a broken connection or a dead peer does not
  * spoil them. */
 
-enum { UPLINK_RECENT = 16 /* measurements that a median is of */ };
+enum { UPLINK_RECENT_VALUES = 16 /* measurements that a median is of */ };
 
 struct recent_values {
-    int64_t values[UPLINK_RECENT];
+    int64_t values[UPLINK_RECENT_VALUES];
     uint32_t count; /* of all that were ever added */
 };
 
@@ -150,24 +151,24 @@ struct rate_window {
 };
 
 struct uplink_measures {
-    struct recent_values round_trips, transfers; /* ns */
-    struct recent_values best_rates;             /* KiB/s: each exchange's best second, ... */
-    struct recent_values typical_rates;          /* ... and the upper quartile of its seconds */
-    struct recent_values seconds;                /* KiB/s: the busy seconds of this exchange */
-    int64_t unpaced_kib_s;             /* typical rate of the last exchange without pacing */
-    int64_t pinged_ns;                 /* the ping that is not answered; 0: none */
-    uint32_t round;                    /* of the exchange that is measured; 0: none */
-    int64_t table_ns, progress_ns;     /* its begin, and the last result in it */
-    struct rate_window second, moment; /* a second, and a shorter time */
-    uint32_t best_kib_s;               /* of this exchange */
-    uint64_t moment_rate; /* bytes/s in the last short time; INT64_MAX: not yet known */
-    uint32_t exchange_ms; /* of the last exchange */
+    struct recent_values round_trips, transfer_times; /* ns */
+    struct recent_values best_rates;                  /* KiB/s: each exchange's best second, ... */
+    struct recent_values typical_rates;     /* ... and the upper quartile of its seconds */
+    struct recent_values busy_second_rates; /* KiB/s: the busy seconds of this exchange */
+    int64_t unpaced_kib_s;                  /* typical rate of the last exchange without pacing */
+    int64_t pinged_ns;                      /* the ping that is not answered; 0: none */
+    uint32_t round;                         /* of the exchange that is measured; 0: none */
+    int64_t table_received_ns, last_result_ns;      /* its begin, and the last result in it */
+    struct rate_window second_window, short_window; /* a second, and a shorter time */
+    uint32_t best_kib_s;                            /* of this exchange */
+    uint64_t short_window_rate; /* bytes/s in the last short time; INT64_MAX: not yet known */
+    uint32_t exchange_ms;       /* of the last exchange */
 };
 
-/* uplink_measures_ping: send a ping to the tracker, unless one is unanswered.
+/* uplink_measures_send_ping: send a ping to the tracker, unless one is unanswered.
  * uplink_measures_on_pong: its payload was returned. */
-void uplink_measures_ping(struct uplink_measures *measures, struct messenger *messenger,
-                          const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns);
+void uplink_measures_send_ping(struct uplink_measures *measures, struct messenger *messenger,
+                               const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns);
 void uplink_measures_on_pong(struct uplink_measures *measures, const uint8_t *payload,
                              size_t count);
 
@@ -187,8 +188,9 @@ void uplink_measures_sample(struct uplink_measures *measures,
 /* The uplink's rate in bytes a second, as far as exchanges have shown it. */
 struct uplink_rate {
     uint64_t rate;
-    uint64_t moment; /* in the last short time; INT64_MAX at the beginning of an exchange */
-    bool is_known;   /* earlier exchanges took long enough, and used the uplink fully */
+    uint64_t
+        short_window_rate; /* in the last short time; INT64_MAX at the beginning of an exchange */
+    bool is_known;         /* earlier exchanges took long enough, and used the uplink fully */
 };
 struct uplink_rate uplink_measures_rate(const struct uplink_measures *measures);
 
@@ -204,7 +206,8 @@ struct uplink_pacing {
     struct uplink_share share;
     bool is_paced;
     int64_t updated_ns;
-    int64_t used_ns; /* begin of the measured window after the last one that `share` used */
+    int64_t
+        used_window_begin_ns; /* begin of the measured window after the last one that `share` used */
 };
 
 /* Queued bytes, and the peers that they are for. */
@@ -245,15 +248,15 @@ struct uplink {
     struct outbox leaves;   /* when nothing else is sent */
     bool are_results_deferred;
     uint64_t queued_result_bytes[SWARM_MEMBERS_MAX]; /* in the messenger's queues */
-    int64_t leaves_ns;                               /* when leaves could be sent last */
+    int64_t leaves_sent_ns;                          /* when leaves could be sent last */
     struct uplink_pacing pacing;
 };
 
-/* uplink_payload_bytes: the longest payload. uplink_bytes: memory of an uplink.
+/* uplink_payload_bytes: the longest payload. uplink_memory_bytes: memory of an uplink.
  * uplink_init: everything is empty.
  * memory  all that `args` points to is kept */
 size_t uplink_payload_bytes(const struct wire_shape *shape);
-size_t uplink_bytes(const struct wire_shape *shape);
+size_t uplink_memory_bytes(const struct wire_shape *shape);
 void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *memory);
 
 /* uplink_send_message: send a message of the state machine without a slice's bytes, now. It is lost
@@ -261,8 +264,9 @@ void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *me
 enum send_result uplink_send_message(struct uplink *uplink, const uint8_t curve[static KEY_BYTES],
                                      const struct message *message);
 
-/* uplink_push: queue an item for a peer in the outbox of its kind. False when the queue is full. */
-bool uplink_push(struct uplink *uplink, uint32_t peer, const struct outbox_item *item);
+/* uplink_push_item: queue an item for a peer in the outbox of its kind. False when the queue is
+ * full. */
+bool uplink_push_item(struct uplink *uplink, uint32_t peer, const struct outbox_item *item);
 
 /* uplink_drop_peer: drop the items that are queued for a peer. */
 void uplink_drop_peer(struct uplink *uplink, uint32_t peer);

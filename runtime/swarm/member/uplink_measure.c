@@ -9,43 +9,43 @@
 
 enum {
     KIB = 1024,
-    MOMENT_MS = 300,     /* spans several of the messenger's readings */
-    LONG_TRANSFER_S = 2, /* a shorter one may have no second in which the uplink was full */
-    FULL_PERCENT = 80,
+    SHORT_WINDOW_MS = 300,   /* spans several of the messenger's readings */
+    LONG_TRANSFER_MIN_S = 2, /* a shorter one may have no second in which the uplink was full */
+    FULL_UPLINK_PERCENT = 80,
     PING_TIMEOUT_MS = 2000, /* then another ping is sent */
 };
 
-static void add(struct recent_values *recent, int64_t value) {
-    recent->values[recent->count++ % UPLINK_RECENT] = value;
+static void add_value(struct recent_values *recent, int64_t value) {
+    recent->values[recent->count++ % UPLINK_RECENT_VALUES] = value;
 }
 
-static int count_of(const struct recent_values *recent) {
-    return (int)min_u64(recent->count, UPLINK_RECENT);
+static int stored_count(const struct recent_values *recent) {
+    return (int)min_u64(recent->count, UPLINK_RECENT_VALUES);
 }
 
 /* The order statistics of no value are 0. */
 static int64_t median(const struct recent_values *recent) {
-    int count = count_of(recent);
+    int count = stored_count(recent);
     return count > 0 ? median_i64(recent->values, count) : 0;
 }
 
 static int64_t upper_quartile(const struct recent_values *recent) {
-    int count = count_of(recent);
+    int count = stored_count(recent);
     return count > 0 ? sorted_value_i64(recent->values, count, count - 1 - count / 4) : 0;
 }
 
 static int64_t largest(const struct recent_values *recent) {
-    int count = count_of(recent);
+    int count = stored_count(recent);
     return count > 0 ? sorted_value_i64(recent->values, count, count - 1) : 0;
 }
 
-static uint32_t whole_ms(int64_t ns) {
+static uint32_t rounded_up_ms(int64_t ns) {
     return (uint32_t)min_i64(div_ceil(ns, NS_PER_MS), UINT32_MAX);
 }
 
 /* One at a time: after a stall, the answers to many pings would all be late at once. */
-void uplink_measures_ping(struct uplink_measures *measures, struct messenger *messenger,
-                          const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns) {
+void uplink_measures_send_ping(struct uplink_measures *measures, struct messenger *messenger,
+                               const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns) {
     struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
     bool is_unanswered =
         measures->pinged_ns > 0 && now_ns - measures->pinged_ns < PING_TIMEOUT_MS * NS_PER_MS;
@@ -63,7 +63,7 @@ void uplink_measures_on_pong(struct uplink_measures *measures, const uint8_t *pa
     }
     memcpy(&sent_ns, payload, sizeof sent_ns);
     if (sent_ns > 0 && sent_ns == measures->pinged_ns) {
-        add(&measures->round_trips, clock_monotonic_ns() - sent_ns);
+        add_value(&measures->round_trips, clock_monotonic_ns() - sent_ns);
         measures->pinged_ns = 0;
     }
 }
@@ -74,13 +74,13 @@ bool uplink_measures_on_table(struct uplink_measures *measures, uint32_t round) 
         return false;
     }
     measures->round = round;
-    measures->table_ns = clock_monotonic_ns();
-    measures->progress_ns = measures->table_ns;
-    measures->second = (struct rate_window){.begin_ns = 0};
-    measures->moment = (struct rate_window){.begin_ns = 0};
+    measures->table_received_ns = clock_monotonic_ns();
+    measures->last_result_ns = measures->table_received_ns;
+    measures->second_window = (struct rate_window){.begin_ns = 0};
+    measures->short_window = (struct rate_window){.begin_ns = 0};
     measures->best_kib_s = 0;
-    measures->seconds.count = 0;
-    measures->moment_rate = INT64_MAX;
+    measures->busy_second_rates.count = 0;
+    measures->short_window_rate = INT64_MAX;
     return true;
 }
 
@@ -91,21 +91,21 @@ void uplink_measures_on_open(struct uplink_measures *measures, uint32_t round) {
 }
 
 void uplink_measures_on_result(struct uplink_measures *measures) {
-    measures->progress_ns = clock_monotonic_ns();
+    measures->last_result_ns = clock_monotonic_ns();
 }
 
 void uplink_measures_on_commit(struct uplink_measures *measures, uint32_t round, bool was_paced) {
     if (measures->round != round) {
         return; /* a repeated COMMIT, or of an exchange without this member */
     }
-    ASSERT(measures->progress_ns >= measures->table_ns);
+    ASSERT(measures->last_result_ns >= measures->table_received_ns);
     measures->round = 0;
-    measures->exchange_ms = whole_ms(clock_monotonic_ns() - measures->table_ns);
-    add(&measures->transfers, measures->progress_ns - measures->table_ns);
+    measures->exchange_ms = rounded_up_ms(clock_monotonic_ns() - measures->table_received_ns);
+    add_value(&measures->transfer_times, measures->last_result_ns - measures->table_received_ns);
     if (measures->best_kib_s > 0) {
-        int64_t typical_kib_s = upper_quartile(&measures->seconds);
-        add(&measures->best_rates, measures->best_kib_s);
-        add(&measures->typical_rates, typical_kib_s);
+        int64_t typical_kib_s = upper_quartile(&measures->busy_second_rates);
+        add_value(&measures->best_rates, measures->best_kib_s);
+        add_value(&measures->typical_rates, typical_kib_s);
         measures->unpaced_kib_s = was_paced ? measures->unpaced_kib_s : typical_kib_s;
     }
 }
@@ -128,10 +128,10 @@ static double end_window(struct rate_window *window, const struct messenger_coun
  * receiver was slow. */
 static void add_second(struct uplink_measures *measures, double kib_s) {
     if (kib_s > 2.0 * measures->best_kib_s) {
-        measures->seconds.count = 0;
+        measures->busy_second_rates.count = 0;
     }
     if (2.0 * kib_s >= measures->best_kib_s) {
-        add(&measures->seconds, (int64_t)kib_s);
+        add_value(&measures->busy_second_rates, (int64_t)kib_s);
     }
     if (kib_s > measures->best_kib_s) {
         measures->best_kib_s = kib_s < INT32_MAX ? (uint32_t)kib_s : INT32_MAX;
@@ -145,11 +145,12 @@ void uplink_measures_sample(struct uplink_measures *measures,
     if (measures->round == 0) {
         return;
     }
-    double moment_rate = end_window(&measures->moment, counts, MOMENT_MS * NS_PER_MS);
-    if (moment_rate >= 0) {
-        measures->moment_rate = (uint64_t)moment_rate;
+    double short_window_rate =
+        end_window(&measures->short_window, counts, SHORT_WINDOW_MS * NS_PER_MS);
+    if (short_window_rate >= 0) {
+        measures->short_window_rate = (uint64_t)short_window_rate;
     }
-    double second_rate = end_window(&measures->second, counts, NS_PER_SECOND);
+    double second_rate = end_window(&measures->second_window, counts, NS_PER_SECOND);
     if (second_rate >= 0) {
         add_second(measures, second_rate / KIB);
     }
@@ -163,20 +164,20 @@ struct uplink_rate uplink_measures_rate(const struct uplink_measures *measures) 
     uint64_t typical = (uint64_t)median(&measures->typical_rates);
     uint64_t unpaced = (uint64_t)measures->unpaced_kib_s;
     uint64_t earlier = unpaced > typical + typical / 4 ? unpaced : typical;
-    uint64_t current = (uint64_t)upper_quartile(&measures->seconds);
-    bool was_full = earlier >= (uint64_t)largest(&measures->best_rates) / 100 * FULL_PERCENT;
-    bool was_long = median(&measures->transfers) >= LONG_TRANSFER_S * NS_PER_SECOND;
+    uint64_t current = (uint64_t)upper_quartile(&measures->busy_second_rates);
+    bool was_full = earlier >= (uint64_t)largest(&measures->best_rates) / 100 * FULL_UPLINK_PERCENT;
+    bool was_long = median(&measures->transfer_times) >= LONG_TRANSFER_MIN_S * NS_PER_SECOND;
     return (struct uplink_rate){.rate = max_u64(earlier, current) * KIB,
-                                .moment = measures->moment_rate,
+                                .short_window_rate = measures->short_window_rate,
                                 .is_known = earlier > 0 && was_long && was_full};
 }
 
 uint32_t uplink_measures_round_trip_ms(const struct uplink_measures *measures) {
-    return whole_ms(median(&measures->round_trips));
+    return rounded_up_ms(median(&measures->round_trips));
 }
 
 uint32_t uplink_measures_transfer_ms(const struct uplink_measures *measures) {
-    return whole_ms(median(&measures->transfers));
+    return rounded_up_ms(median(&measures->transfer_times));
 }
 
 uint32_t uplink_measures_best_kib_s(const struct uplink_measures *measures) {

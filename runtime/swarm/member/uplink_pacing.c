@@ -6,54 +6,57 @@
 #include <stdbool.h>
 
 enum {
-    UPDATE_MS = 20,
-    BUSY_MS = 300,     /* of the uplink's rate: with fewer bytes left it need not be full */
-    UNPACED_EVERY = 8, /* rounds, of which one is not paced: the uplink may have become faster */
+    UPDATE_INTERVAL_MS = 20,
+    BUSY_BACKLOG_MS = 300, /* of the uplink's rate: with fewer bytes left it need not be full */
+    UNPACED_INTERVAL_ROUNDS =
+        8, /* rounds, of which one is not paced: the uplink may have become faster */
 };
 
 void uplink_pacing_begin(struct uplink_pacing *pacing) {
     uplink_share_begin(&pacing->share);
-    pacing->used_ns = 0;
+    pacing->used_window_begin_ns = 0;
 }
 
 /* Bytes that the peer would take now. They are the slices that it requested, so a peer that lags
  * has more. */
-static uint64_t backlog_of(const struct uplink_traffic *traffic, uint32_t peer) {
-    if (!peers_is_up(traffic->peers, peer)) {
+static uint64_t backlog_bytes_of(const struct uplink_traffic *traffic, uint32_t peer) {
+    if (!peers_is_usable(traffic->peers, peer)) {
         return 0;
     }
-    uint64_t waiting = outbox_waiting(traffic->contributions, peer);
-    waiting += traffic->results != NULL ? outbox_waiting(traffic->results, peer) : 0;
+    uint64_t waiting = outbox_waiting_count(traffic->contributions, peer);
+    waiting += traffic->results != NULL ? outbox_waiting_count(traffic->results, peer) : 0;
     return waiting * traffic->slice_bytes +
-           messenger_backlog_bytes(traffic->messenger, peers_curve(traffic->peers, peer));
+           messenger_backlog_bytes(traffic->messenger, peers_curve_key(traffic->peers, peer));
 }
 
 /* Adjust the share to the use of the uplink, once for each new measurement. */
 static void update_share(struct uplink_pacing *pacing, const struct uplink_measures *measures,
                          const struct uplink_rate *uplink, uint64_t backlog_bytes) {
-    if (pacing->used_ns != measures->moment.begin_ns && uplink->moment < INT64_MAX) {
-        pacing->used_ns = measures->moment.begin_ns;
-        if (backlog_bytes > uplink->rate * BUSY_MS / 1000) {
-            uplink_share_update(&pacing->share, uplink->rate, uplink->moment);
+    if (pacing->used_window_begin_ns != measures->short_window.begin_ns &&
+        uplink->short_window_rate < INT64_MAX) {
+        pacing->used_window_begin_ns = measures->short_window.begin_ns;
+        if (backlog_bytes > uplink->rate * BUSY_BACKLOG_MS / 1000) {
+            uplink_share_update(&pacing->share, uplink->rate, uplink->short_window_rate);
         }
     }
 }
 
-static void set_rates(struct uplink_pacing *pacing, const struct uplink_traffic *traffic,
-                      const struct uplink_measures *measures, const struct uplink_rate *uplink) {
+static void set_peer_rates(struct uplink_pacing *pacing, const struct uplink_traffic *traffic,
+                           const struct uplink_measures *measures,
+                           const struct uplink_rate *uplink) {
     uint64_t backlogs[SWARM_MEMBERS_MAX];
-    struct uplink_backlog backlog = {.all = 0};
+    struct uplink_backlog backlog = {.total_bytes = 0};
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
-        backlogs[peer] = backlog_of(traffic, peer);
-        backlog.all += backlogs[peer];
-        backlog.peers += backlogs[peer] > 0;
+        backlogs[peer] = backlog_bytes_of(traffic, peer);
+        backlog.total_bytes += backlogs[peer];
+        backlog.peer_count += backlogs[peer] > 0;
     }
-    update_share(pacing, measures, uplink, backlog.all);
+    update_share(pacing, measures, uplink, backlog.total_bytes);
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
-        backlog.own = backlogs[peer];
-        if (backlog.own > 0) {
-            messenger_set_rate(traffic->messenger, peers_curve(traffic->peers, peer),
-                               uplink_share_of(&pacing->share, uplink->rate, backlog));
+        backlog.peer_bytes = backlogs[peer];
+        if (backlog.peer_bytes > 0) {
+            messenger_set_rate(traffic->messenger, peers_curve_key(traffic->peers, peer),
+                               uplink_share_rate(&pacing->share, uplink->rate, backlog));
         }
     }
 }
@@ -62,7 +65,7 @@ static void set_rates(struct uplink_pacing *pacing, const struct uplink_traffic 
 static void remove_limits(const struct uplink_traffic *traffic) {
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
         if (peers_is_open(traffic->peers, peer)) {
-            messenger_set_rate(traffic->messenger, peers_curve(traffic->peers, peer),
+            messenger_set_rate(traffic->messenger, peers_curve_key(traffic->peers, peer),
                                MESSENGER_UNPACED);
         }
     }
@@ -73,42 +76,44 @@ void uplink_pacing_update(struct uplink_pacing *pacing, const struct uplink_traf
                           const struct uplink_measures *measures, int64_t now_ns) {
     struct uplink_rate uplink = uplink_measures_rate(measures);
     bool is_exchange = measures->round != 0;
-    bool is_paced = is_exchange && measures->round % UNPACED_EVERY != 0 && uplink.is_known;
-    if (is_paced && now_ns - pacing->updated_ns >= UPDATE_MS * NS_PER_MS) {
+    bool is_paced =
+        is_exchange && measures->round % UNPACED_INTERVAL_ROUNDS != 0 && uplink.is_known;
+    if (is_paced && now_ns - pacing->updated_ns >= UPDATE_INTERVAL_MS * NS_PER_MS) {
         pacing->updated_ns = now_ns;
-        set_rates(pacing, traffic, measures, &uplink);
+        set_peer_rates(pacing, traffic, measures, &uplink);
     } else if (!is_paced && pacing->is_paced) {
         remove_limits(traffic);
     }
     pacing->is_paced = is_paced;
 }
 
-enum { PERCENT = 100, FULL_PERCENT = 60, USED_MAX_PERCENT = 200 };
+enum { PERCENT = 100, FULL_USE_PERCENT = 60, USED_MAX_PERCENT = 200 };
 
-static uint32_t clamp(uint32_t percent) {
+static uint32_t clamp_percent(uint32_t percent) {
     return (uint32_t)max_u64(UPLINK_SHARE_MIN_PERCENT, min_u64(percent, UPLINK_SHARE_MAX_PERCENT));
 }
 
 void uplink_share_begin(struct uplink_share *share) {
-    share->percent = clamp(share->percent);
-    share->used = PERCENT;
+    share->total_percent = clamp_percent(share->total_percent);
+    share->used_percent = PERCENT;
 }
 
 void uplink_share_update(struct uplink_share *share, uint64_t rate, uint64_t recent) {
-    ASSERT(rate > 0 && share->percent >= UPLINK_SHARE_MIN_PERCENT);
-    uint32_t percent = share->percent;
+    ASSERT(rate > 0 && share->total_percent >= UPLINK_SHARE_MIN_PERCENT);
+    uint32_t percent = share->total_percent;
     double used = (double)recent / (double)rate * PERCENT;
     uint32_t bounded = (uint32_t)(used < USED_MAX_PERCENT ? used : USED_MAX_PERCENT);
-    share->used = (3 * share->used + bounded) / 4;
-    bool is_full = share->used >= FULL_PERCENT;
-    share->percent = clamp(is_full ? percent - percent / 5 : percent + percent / 4);
+    share->used_percent = (3 * share->used_percent + bounded) / 4;
+    bool is_full = share->used_percent >= FULL_USE_PERCENT;
+    share->total_percent = clamp_percent(is_full ? percent - percent / 5 : percent + percent / 4);
 }
 
-uint64_t uplink_share_of(const struct uplink_share *share, uint64_t rate,
-                         struct uplink_backlog backlog) {
-    ASSERT(backlog.own > 0 && backlog.own <= backlog.all && backlog.peers > 0);
-    double part = (double)backlog.own / (double)backlog.all;
-    double floor = 1.0 / (double)backlog.peers / UPLINK_SHARE_FLOOR_DIVISOR;
-    double factor = (double)share->percent / PERCENT * (part < floor ? floor : part);
+uint64_t uplink_share_rate(const struct uplink_share *share, uint64_t rate,
+                           struct uplink_backlog backlog) {
+    ASSERT(backlog.peer_bytes > 0 && backlog.peer_bytes <= backlog.total_bytes &&
+           backlog.peer_count > 0);
+    double part = (double)backlog.peer_bytes / (double)backlog.total_bytes;
+    double floor = 1.0 / (double)backlog.peer_count / UPLINK_SHARE_FLOOR_DIVISOR;
+    double factor = (double)share->total_percent / PERCENT * (part < floor ? floor : part);
     return (uint64_t)((double)rate * factor) + 1;
 }

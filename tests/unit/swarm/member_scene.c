@@ -64,7 +64,7 @@ static void train(struct site *site, const struct member_job *work) {
                           .round = work->round,
                           .tokens = tokens,
                           .hashes = site->replica.hashes};
-    mailbox_answer(member_loop_mailbox(site->loop), &event);
+    mailbox_post_answer(member_loop_mailbox(site->loop), &event);
 }
 
 static void stand_on(struct site *site, const struct hash *root, bool is_adopted) {
@@ -109,7 +109,7 @@ static void compute(struct site *site, const struct member_job *work) {
         stand_on(site, &event.root, true);
         break;
     }
-    mailbox_answer(member_loop_mailbox(site->loop), &event);
+    mailbox_post_answer(member_loop_mailbox(site->loop), &event);
 }
 
 static void leave(struct site *site) {
@@ -216,8 +216,8 @@ void site_start(struct site *site) {
                                           .replica = replica_of(site),
                                           .start = {.root = replica_of(site)->root},
                                           .ledger_context = site,
-                                          .ledger_entry = see_entry};
-    size_t bytes = (size_t)member_loop_bytes(&options);
+                                          .append_ledger_entry = see_entry};
+    size_t bytes = (size_t)member_loop_memory_bytes(&options);
     site->tables = aligned_alloc(64, (bytes + 63) / 64 * 64);
     site->is_over = false;
     site->has_left = false;

@@ -34,7 +34,7 @@ static void begin(enum codec codec) {
     free(scene.memory);
     memset(&scene, 0, sizeof(scene));
     assert_int_equal(slices_plan(PARAMETERS, codec, MEMBERS, &scene.slices, &fault), OK);
-    scene.memory = calloc(1, catch_up_bytes(scene.slices.count));
+    scene.memory = calloc(1, catch_up_memory_bytes(scene.slices.count));
     scene.entry.slices = scene.entry_slices;
     catch_up_init(&scene.catch_up, &scene.slices, scene.memory);
     scene.current = root_after(FIRST);
@@ -49,14 +49,14 @@ static void commit(uint32_t round) {
     scene.entry.hash = (struct hash){{(uint8_t)round, 2}};
     scene.entry.seat_count = MEMBERS;
     scene.entry.slice_count = scene.slices.count;
-    catch_up_add(&scene.catch_up, &scene.entry, &base, &scene.current);
+    catch_up_add_entry(&scene.catch_up, &scene.entry, &base, &scene.current);
 }
 
 /* The message that the state machine gets when the tracker sends the newest commit. */
 static const struct message *delivered(void) {
     scene.message = (struct message){.kind = MESSAGE_ENTRY, .session = 9, .entry = &scene.entry};
     scene.message.root = root_after(scene.entry.round - 1);
-    return catch_up_substitute(&scene.catch_up, &scene.message);
+    return catch_up_substitute_message(&scene.catch_up, &scene.message);
 }
 
 static const struct message *apply(uint32_t round) {
@@ -66,7 +66,7 @@ static const struct message *apply(uint32_t round) {
 
 static const struct message *fetch(const struct entry *target) {
     catch_up_on_fetch(&scene.catch_up, target);
-    return catch_up_next(&scene.catch_up);
+    return catch_up_next_message(&scene.catch_up);
 }
 
 static void assert_is(const struct message *message, uint32_t round) {
@@ -120,7 +120,7 @@ static void a_fetch_of_the_oldest_leads_to_the_newest(void **state) {
     }
     const struct entry *oldest = delivered()->entry;
     assert_is(fetch(oldest), FIRST + 3);
-    assert_null(catch_up_next(&scene.catch_up)); /* once */
+    assert_null(catch_up_next_message(&scene.catch_up)); /* once */
     assert_ptr_equal(delivered(), &scene.message);
     begin(CODEC_INT8);
     commit(FIRST + 1);
@@ -131,7 +131,7 @@ static void a_fetch_of_the_oldest_leads_to_the_newest(void **state) {
     commit(FIRST + 2);
     scene.entry.kind = ENTRY_ROLLBACK;
     struct hash base = root_after(FIRST + 2);
-    catch_up_add(&scene.catch_up, &scene.entry, &base, &scene.current);
+    catch_up_add_entry(&scene.catch_up, &scene.entry, &base, &scene.current);
     assert_ptr_equal(delivered(), &scene.message);
 }
 
@@ -140,24 +140,24 @@ static void a_commit_verifies_its_results(void **state) {
     uint8_t bytes[100] = {1, 2, 3};
     struct message result = {.kind = MESSAGE_RESULT, .round = FIRST + 1, .slice = 1};
     begin(CODEC_INT8);
-    assert_false(catch_up_verifies(&scene.catch_up, &result, bytes, sizeof bytes));
+    assert_false(catch_up_verify_result(&scene.catch_up, &result, bytes, sizeof bytes));
     scene.entry_slices[1] = (struct entry_slice){.owner = 2, .epoch = 3, .contributors = 5};
     scene.entry_slices[1].hash = hash_of(bytes, sizeof bytes);
     scene.entry.seats[2].id.bytes[0] = 77;
     commit(FIRST + 1);
     commit(FIRST + 2);
-    assert_true(catch_up_verifies(&scene.catch_up, &result, bytes, sizeof bytes));
+    assert_true(catch_up_verify_result(&scene.catch_up, &result, bytes, sizeof bytes));
     assert_int_equal(result.epoch, 3);
     assert_int_equal(result.contributors, 5);
     assert_int_equal(result.owner.bytes[0], 77);
     assert_memory_equal(&result.hash, &scene.entry_slices[1].hash, sizeof result.hash);
     result.round = FIRST + 2; /* not the oldest */
-    assert_false(catch_up_verifies(&scene.catch_up, &result, bytes, sizeof bytes));
+    assert_false(catch_up_verify_result(&scene.catch_up, &result, bytes, sizeof bytes));
     result.round = FIRST + 1;
     bytes[50] = 1;
-    assert_false(catch_up_verifies(&scene.catch_up, &result, bytes, sizeof bytes));
+    assert_false(catch_up_verify_result(&scene.catch_up, &result, bytes, sizeof bytes));
     result.slice = scene.slices.count;
-    assert_false(catch_up_verifies(&scene.catch_up, &result, bytes, sizeof bytes));
+    assert_false(catch_up_verify_result(&scene.catch_up, &result, bytes, sizeof bytes));
 }
 
 int main(void) {

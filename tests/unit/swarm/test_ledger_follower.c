@@ -86,7 +86,7 @@ static enum status give_past(void *context, const struct entry **entry, const ch
 static enum status restore(uint32_t past_count, struct fault *fault) {
     entry_fixture_init(&scene.past, MEMBERS, scene.past_slices, SLICES);
     scene.past_count = past_count;
-    scene.options.ledger_past = give_past;
+    scene.options.read_ledger_entry = give_past;
     scene.options.tracker_address = "tcp://here:1";
     enum status status = ledger_follower_restore(&scene.follower, fault);
     ledger_follower_on_connect(&scene.follower);
@@ -147,7 +147,7 @@ static void an_entry_that_is_missing_from_the_ledger_is_rejected(void **state) {
     entry_fixture_sign(&scene.fixture, &scene.early);
     receive(&scene.early);
     assert_true(scene.follower.is_rejected);
-    assert_non_null(strstr(scene.reason.text, "is missing from it"));
+    assert_non_null(strstr(scene.reason.text, "is missing, although"));
     assert_int_equal(scene.follower.requested_ns, 88); /* the next request waits */
 }
 

@@ -19,7 +19,7 @@ struct meeting {
 static struct meeting *meet(void) {
     struct meeting *meeting = calloc(1, sizeof(*meeting));
     struct fault fault;
-    meeting->memory = calloc(1, mailbox_bytes(SLICES));
+    meeting->memory = calloc(1, mailbox_memory_bytes(SLICES));
     assert_int_equal(mailbox_open(&meeting->mailbox, meeting->memory, SLICES, &fault), OK);
     return meeting;
 }
@@ -92,7 +92,7 @@ static void a_job_keeps_a_copy_of_its_entry(void **state) {
     mailbox_post_job(&meeting->mailbox, &other);
     assert_int_equal(work.entry->round, 5);
     assert_int_equal(work.entry->slices[1].weight, 2);
-    assert_ptr_not_equal(mailbox_job_in_hand(&meeting->mailbox)->entry, work.entry);
+    assert_ptr_not_equal(mailbox_current_job(&meeting->mailbox)->entry, work.entry);
     assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_int_equal(work.entry->round, 6);
     assert_int_equal(work.entry->slices[1].weight, 20);
@@ -105,7 +105,7 @@ static void *answer_all(void *argument) {
         struct hash hashes[SLICES];
         memset(hashes, (int)i, sizeof hashes);
         struct event event = {.kind = EVENT_TRAINED, .round = i, .hashes = hashes};
-        mailbox_answer(&meeting->mailbox, &event);
+        mailbox_post_answer(&meeting->mailbox, &event);
     }
     mailbox_request_leave(&meeting->mailbox);
     return NULL;
@@ -120,7 +120,7 @@ static void answers_are_collected_one_by_one_and_none_is_lost(void **state) {
     uint32_t seen = 0;
     while (!leaves || seen < ANSWERS) {
         struct mailbox_updates updates;
-        mailbox_collect(&meeting->mailbox, &updates);
+        mailbox_collect_updates(&meeting->mailbox, &updates);
         leaves = leaves || updates.wants_to_leave;
         if (!updates.has_event) {
             continue;
@@ -129,7 +129,7 @@ static void answers_are_collected_one_by_one_and_none_is_lost(void **state) {
         struct hash want;
         memset(&want, (int)seen, sizeof want);
         assert_memory_equal(&updates.event.hashes[SLICES - 1], &want, sizeof want);
-        mailbox_release(&meeting->mailbox);
+        mailbox_release_answer(&meeting->mailbox);
         seen++;
     }
     pthread_join(thread, NULL);
@@ -148,7 +148,7 @@ static void the_end_wakes_a_waiting_thread(void **state) {
     pthread_t thread;
     void *got = meeting;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, meeting), 0);
-    mailbox_end(&meeting->mailbox);
+    mailbox_shut_down(&meeting->mailbox);
     pthread_join(thread, &got);
     assert_null(got);
     part(meeting);

@@ -97,13 +97,13 @@ static enum status keep(struct member_store *store, uint32_t round, struct fault
 
 static enum status apply(struct member_store *store, uint32_t round, struct fault *fault) {
     make_commit(round);
-    return member_store_applied(store, &entry, fault);
+    return member_store_add_commit(store, &entry, fault);
 }
 
 static enum status fetch(struct member_store *store, uint32_t round, struct slice_report *reports) {
     struct fault fault;
     memset(member.replica.results, 0xee, 2 * member.replica.shape.slices.bytes);
-    return member_store_fetch(store, round, &member.replica, reports, &fault);
+    return member_store_read_results(store, round, &member.replica, reports, &fault);
 }
 
 static void check_kept(struct member_store *store, uint32_t round) {
@@ -171,11 +171,11 @@ static void stored_data_is_read_when_the_store_is_opened_again(void **state) {
     static uint8_t one[PARAMETERS * 2];
     struct slice_range range = slices_range(&member.replica.shape.slices, 1);
     struct hash other = {{9}};
-    assert_true(member_store_result(&store, 5, 1, &lines[1].hash, one));
+    assert_true(member_store_read_result(&store, 5, 1, &lines[1].hash, one));
     assert_memory_equal(one, replica_result(&member.replica, 5, 1), range.bytes);
-    assert_false(member_store_result(&store, 5, 0, &lines[1].hash, one));
-    assert_false(member_store_result(&store, 5, 1, &other, one));
-    assert_false(member_store_result(&store, 3, 1, &lines[1].hash, one));
+    assert_false(member_store_read_result(&store, 5, 0, &lines[1].hash, one));
+    assert_false(member_store_read_result(&store, 5, 1, &other, one));
+    assert_false(member_store_read_result(&store, 3, 1, &lines[1].hash, one));
     assert_int_equal(apply(&store, 5, &fault), OK);
     member_store_close(&store);
     store = open_store();
@@ -267,7 +267,7 @@ static void stored_rounds_need_a_recorded_swarm(void **state) {
     make_commit(1);
     assert_int_equal(
         member_store_open(folder, &member.replica.shape.slices, &region, &store, &fault), OK);
-    assert_int_equal(member_store_applied(&store, &entry, &fault), OK);
+    assert_int_equal(member_store_add_commit(&store, &entry, &fault), OK);
     member_store_close(&store);
     static struct entry first = {.kind = ENTRY_GENESIS};
     first.manifest = hash_of("this", 4);

@@ -40,7 +40,7 @@ static struct outbox_callbacks way_of(struct wire *wire) {
 
 static struct outbox make(uint64_t rate) {
     struct outbox outbox;
-    outbox_bind(&outbox, malloc(outbox_bytes(PEERS)), PEERS, rate);
+    outbox_init(&outbox, malloc(outbox_memory_bytes(PEERS)), PEERS, rate);
     return outbox;
 }
 

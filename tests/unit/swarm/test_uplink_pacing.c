@@ -63,8 +63,8 @@ static int start(void **state) {
     (void)state;
     static struct outbox_queue queues[SWARM_MEMBERS_MAX];
     memset(&scene, 0, sizeof scene);
-    outbox_bind(&scene.contributions, queues, SWARM_MEMBERS_MAX, 0);
-    outbox_bind(&scene.results, queues, SWARM_MEMBERS_MAX, 0);
+    outbox_init(&scene.contributions, queues, SWARM_MEMBERS_MAX, 0);
+    outbox_init(&scene.results, queues, SWARM_MEMBERS_MAX, 0);
     scene.uplink = UPLINK;
     scene.now_ns = 1000 * NS_PER_MS;
     for (uint32_t peer = 0; peer < PEERS; peer++) {
@@ -185,12 +185,12 @@ static void a_slow_peer_does_not_slow_the_others(void **state) {
 static void an_uplink_that_became_faster_is_used(void **state) {
     (void)state;
     scene.uplink = UPLINK / 4.0;
-    for (int round = 0; round < 2 * UPLINK_RECENT; round++) {
+    for (int round = 0; round < 2 * UPLINK_RECENT_VALUES; round++) {
         (void)exchange(5.0 * UPLINK / 4 / PEERS, 0.1);
     }
     scene.uplink = UPLINK;
     double took_s = 0;
-    for (int round = 0; round < UPLINK_RECENT; round++) {
+    for (int round = 0; round < UPLINK_RECENT_VALUES; round++) {
         took_s = exchange(5.0 * UPLINK / PEERS, 0.1);
     }
     assert_true(took_s < 7);

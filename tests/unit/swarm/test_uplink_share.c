@@ -11,7 +11,7 @@
 enum { RATE = 1000000, PEERS = 4 };
 
 static uint64_t of(const struct uplink_share *share, uint64_t own, uint64_t all) {
-    return uplink_share_of(share, RATE, (struct uplink_backlog){own, all, PEERS});
+    return uplink_share_rate(share, RATE, (struct uplink_backlog){own, all, PEERS});
 }
 
 static void shares_are_in_proportion_to_the_backlogs(void **state) {
@@ -39,12 +39,12 @@ static void shares_grow_while_the_uplink_is_idle_and_shrink_when_it_is_used(void
     uplink_share_begin(&share);
     for (int look = 0; look < 6; look++) {
         uplink_share_update(&share, RATE, RECENTS[look]);
-        assert_int_equal(share.percent, PERCENTS[look]);
+        assert_int_equal(share.total_percent, PERCENTS[look]);
     }
     for (int look = 0; look < 100; look++) {
         uplink_share_update(&share, RATE, 0);
     }
-    assert_int_equal(share.percent, UPLINK_SHARE_MAX_PERCENT);
+    assert_int_equal(share.total_percent, UPLINK_SHARE_MAX_PERCENT);
     assert_in_range(of(&share, 50, 100), 8 * RATE, 8 * RATE + 1);
 }
 
@@ -57,13 +57,13 @@ struct line {
 
 static void let_pass(struct line *line, double now_s, double step_s) {
     static const double WEIGHTS[PEERS] = {1, 2, 4, 8};
-    struct uplink_share share = {.percent = UPLINK_SHARE_MIN_PERCENT};
+    struct uplink_share share = {.total_percent = UPLINK_SHARE_MIN_PERCENT};
     struct uplink_backlog rest = {0};
     double room = RATE, weights = 0;
     for (int peer = 0; peer < PEERS; peer++) {
         if (line->left[peer] >= 1) {
-            rest.all += (uint64_t)line->left[peer];
-            rest.peers += 1;
+            rest.total_bytes += (uint64_t)line->left[peer];
+            rest.peer_count += 1;
             weights += WEIGHTS[peer];
         }
     }
@@ -71,8 +71,8 @@ static void let_pass(struct line *line, double now_s, double step_s) {
         if (line->left[peer] < 1) {
             continue;
         }
-        rest.own = (uint64_t)line->left[peer];
-        double wanted = (double)uplink_share_of(&share, RATE, rest);
+        rest.peer_bytes = (uint64_t)line->left[peer];
+        double wanted = (double)uplink_share_rate(&share, RATE, rest);
         double given = room * WEIGHTS[peer] / weights;
         given = given < wanted ? given : wanted;
         room -= given;

@@ -59,10 +59,10 @@ void scene_say(uint32_t member, struct message message) {
 }
 
 void scene_report(uint32_t member, uint32_t round) {
-    int is_adopting = (scene.adopting >> member & 1) != 0;
+    int is_fetching_state = (scene.adopting >> member & 1) != 0;
     scene_say(member, (struct message){.kind = MESSAGE_REPORT,
                                        .number = ++scene.number,
-                                       .root = is_adopting ? (struct hash){{0}} : ROOT,
+                                       .root = is_fetching_state ? (struct hash){{0}} : ROOT,
                                        .round = round,
                                        .version = scene.table_version,
                                        .poll = scene.poll,
