@@ -11,8 +11,8 @@
  * older one. */
 
 struct idle_reason {
-    char text
-        [WIRE_REJECT_REASON_BYTES]; /* "": the member takes part, or waits for the tracker's answer */
+    /* text: "" while the member takes part or waits for the tracker's answer. */
+    char text[WIRE_REJECT_REASON_BYTES];
 };
 
 /* idle_reason_set: store the text, truncated if it is too long. Returns whether the stored text

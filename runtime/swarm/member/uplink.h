@@ -206,8 +206,7 @@ struct uplink_pacing {
     struct uplink_share share;
     bool is_paced;
     int64_t updated_ns;
-    int64_t
-        used_window_begin_ns; /* begin of the measured window after the last one that `share` used */
+    int64_t used_window_begin_ns; /* begin of the window that `share` was last updated with */
 };
 
 /* Queued bytes, and the peers that they are for. */
