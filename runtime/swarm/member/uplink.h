@@ -206,7 +206,7 @@ struct uplink_pacing {
     struct uplink_share share;
     bool is_paced;
     int64_t updated_ns;
-    int64_t used_window_begin_ns; /* begin of the window that `share` was last updated with */
+    int64_t used_window_begin_ns; /* short_window.begin_ns at the last update of `share` */
 };
 
 /* Queued bytes, and the peers that they are for. */
