@@ -93,7 +93,7 @@ class LedgerTest(RunTest):
         self.refused(self.resigned(2, voters=(1, 1)), 3, "order")
         lines = self.resigned(2, voters=(0, 1))
         lines[2]["signatures"][1]["signature"] = lines[2]["signatures"][0]["signature"]
-        self.refused(lines, 3, "its member's key did not make")
+        self.refused(lines, 3, "does not verify with its member's key")
         lines = self.resigned(2, voters=(0, 1))
         lines[2]["signatures"][1]["id"] = Signer(50).id.hex()
         self.refused(lines, 3, "roster")
@@ -114,7 +114,7 @@ class LedgerTest(RunTest):
         self.refused(self.resigned(5, commits=2), 6, "commits")
         self.refused(self.resigned(6, commits=1), 7, "commits")
         self.refused(self.resigned(0, commits=1), 1, "genesis")
-        self.refused(self.resigned(2, commits=0), 3, "counts no commits")
+        self.refused(self.resigned(2, commits=0), 3, "has a commit count of 0")
         self.refused(self.resigned(5, root="00" * 32), 6, "root")
         self.refused(self.resigned(6, members=lines[2]["members"]), 7, "roster")
         slices = copy.deepcopy(lines[6]["slices"])

@@ -88,6 +88,7 @@ void cursor_return(struct data_cursor *cursor, struct sample_range range) {
     } else if (joins_after) {
         after->begin = range.begin;
     } else {
-        (void)insert_row(cursor, row, range); /* a full list drops it */
+        /* A full list drops the range: its samples are never used. */
+        (void)insert_row(cursor, row, range);
     }
 }

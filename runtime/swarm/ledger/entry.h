@@ -13,36 +13,45 @@
 
 /* The limits of a swarm, each with the reason for its size. */
 enum {
-    SWARM_PROTOCOL_VERSION = 1, /* raised when members of different versions cannot work together */
-    SWARM_MEMBERS_MAX = 64,     /* a roster is one 64-bit word of seats */
-    SWARM_SLICES_MAX = 16384,   /* 16 GiB encoded: 15 billion parameters in int8 */
-    SWARM_SEAT_RANGES_MAX = 4,  /* a round's new range, and those of three aborted rounds */
-    SWARM_RETURNED_RANGES_MAX = 512, /* all ranges of all seats, of two aborted rounds in a row */
-    ROLLBACK_STATES_MAX = 32,        /* committed states that a rollback can return to */
-    REPLAY_ROUNDS_MAX = 7,   /* rounds that a returning member replays, and whose results members
-                                   store: in int8 they are nearly as large as the state */
-    SWARM_EPOCH_MAX = 65535, /* of a slice in a round: a frame has two bytes for it */
-    CONTRIBUTION_SLOTS_PER_MEMBER = 4, /* contributions of one member that an owner requested or has
-                                   not summed: 4 MiB, a link of 500 Mbit/s at 60 ms */
-    RESULT_REQUESTS_MAX = 8,    /* results requested from one member: twice as many, since an owner
-                                   may sum while its uplink is idle */
-    SWARM_REQUESTS_MAX = 1024,  /* open at once: every window of every member, with room */
-    SWARM_IDENTITY_BYTES = 32,  /* an Ed25519 public key */
-    SWARM_SIGNATURE_BYTES = 64, /* an Ed25519 signature */
+    /* Increased when members of different versions cannot work together. */
+    SWARM_PROTOCOL_VERSION = 1,
+    SWARM_MEMBERS_MAX = 64,   /* The seats of a roster are the bits of one 64-bit word. */
+    SWARM_SLICES_MAX = 16384, /* 16 GiB of encoded slices: 15 billion parameters in int8. */
+    /* One new range of this round, and the ranges of three aborted rounds. */
+    SWARM_SEAT_RANGES_MAX = 4,
+    /* All ranges of all seats of two consecutive aborted rounds. */
+    SWARM_RETURNED_RANGES_MAX = 512,
+    ROLLBACK_STATES_MAX = 32, /* Number of newest committed states that a rollback can return to. */
+    /* Rounds that a reconnecting member can replay. Members store the results of as many rounds,
+     * which in int8 are nearly as large as the outer state. */
+    REPLAY_ROUNDS_MAX = 7,
+    SWARM_EPOCH_MAX = 65535, /* Largest epoch of a slice: a frame stores the epoch in two bytes. */
+    /* Contributions of one member that an owner has requested but not yet summed: 4 MiB fill a
+     * link of 500 Mbit/s with a round trip of 60 ms. */
+    CONTRIBUTION_SLOTS_PER_MEMBER = 4,
+    /* Results requested from one member at a time: twice the contribution slots, because an
+     * owner may be summing while its uplink is idle. */
+    RESULT_REQUESTS_MAX = 8,
+    /* Maximum number of open requests of a member: the windows of all peers fit, with some to
+     * spare. */
+    SWARM_REQUESTS_MAX = 1024,
+    SWARM_IDENTITY_BYTES = 32,  /* Size of an Ed25519 public key. */
+    SWARM_SIGNATURE_BYTES = 64, /* Size of an Ed25519 signature. */
 };
 
 _Static_assert(SWARM_REQUESTS_MAX >=
                    SWARM_MEMBERS_MAX * (CONTRIBUTION_SLOTS_PER_MEMBER + RESULT_REQUESTS_MAX),
-               "all requests that the windows allow can be sent in one step");
+               "one step can send all requests that the windows allow");
 _Static_assert(SWARM_RETURNED_RANGES_MAX >= 2 * SWARM_MEMBERS_MAX * SWARM_SEAT_RANGES_MAX,
-               "the cursor has room for what two rounds without a commit return");
+               "the cursor can store all ranges that two aborted rounds return");
 
 enum entry_kind {
-    ENTRY_GENESIS,  /* the manifest, and the root that all start from; round 0, prev all zero */
-    ENTRY_OPEN,     /* a round's roster, sample ranges and deadline */
-    ENTRY_COMMIT,   /* the round's result, signed by a quorum of its roster */
-    ENTRY_ABORT,    /* the round ended without a result */
-    ENTRY_ROLLBACK, /* makes an older root current: no member has the newest state */
+    /* Holds the hash of the manifest and the root of the genesis; round 0, `prev` all zero. */
+    ENTRY_GENESIS,
+    ENTRY_OPEN,     /* Starts a round: its roster, sample ranges and deadline. */
+    ENTRY_COMMIT,   /* Ends a round with a new root, signed by a quorum of its roster. */
+    ENTRY_ABORT,    /* Ends a round without a result. */
+    ENTRY_ROLLBACK, /* Makes an older root current, because no member has the newest state. */
 };
 
 /* An identity: the Ed25519 public key that a member signs with. */
@@ -72,24 +81,24 @@ struct data_cursor {
  * its position in every sum. */
 struct entry_seat {
     struct identity id;
-    uint32_t session; /* the member session, a number that the tracker gives */
+    uint32_t session; /* Member session: the number that the tracker gives to one admission. */
     uint32_t range_count;
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX];
 };
 
 struct entry_member {
-    uint64_t tokens; /* trained, as declared */
-    uint64_t weight; /* its weight in each slice that it contributed to */
+    uint64_t tokens; /* Number of tokens that the member declared as trained. */
+    uint64_t weight; /* Weight of the member in each slice that it contributed to. */
 };
 
 struct entry_slice {
-    uint64_t begin; /* of the flat parameter space */
+    uint64_t begin; /* Range of the slice in the flat parameter space. */
     uint64_t end;
-    uint32_t owner; /* seat of the member whose result this is */
+    uint32_t owner; /* Seat of the member that computed the result. */
     uint32_t epoch;
-    uint64_t contributors; /* bit s: seat s is in the sum */
-    uint64_t weight;       /* sum of the contributors' weights */
-    struct hash hash;      /* of the encoded result */
+    uint64_t contributors; /* Bit s is set if the contribution of seat s is in the sum. */
+    uint64_t weight;       /* Sum of the weights of all contributors. */
+    struct hash hash;      /* Hash of the encoded result. */
 };
 
 struct entry_signature {
@@ -105,24 +114,28 @@ struct entry_signature {
  *            seats[s].id with members[s]; the owner of a slice is seats[owner].id.
  * memory     `slices` belongs to the caller; the first `slice_count` are used, by commits only. An
  *            entry that is copied by assignment shares the array.
- * unused     fields of other kinds are zero */
+ * unused     fields that a kind does not use are zero */
 struct entry {
     enum entry_kind kind;
-    uint32_t incarnation; /* of the tracker that wrote it; never decreases along the chain */
-    uint32_t round;       /* at most one commit or abort has it */
-    uint32_t commits;     /* in the chain up to and including this entry */
-    struct hash prev;     /* the hash of the entry before */
+    /* Incarnation of the tracker that wrote the entry; never decreases along the chain. */
+    uint32_t incarnation;
+    uint32_t round;   /* Round number. At most one commit or abort has the same number. */
+    uint32_t commits; /* Number of commits in the chain up to and including this entry. */
+    struct hash prev; /* Hash of the previous entry. */
     struct hash hash;
-    struct data_cursor cursor; /* after this entry */
-    struct hash root;          /* of the current outer state after this entry, in every kind */
-    struct hash manifest;      /* genesis */
-    uint32_t deadline_ms;      /* open: for a member's declaration, from the arrival of the OPEN */
+    struct data_cursor cursor; /* State of the data cursor after this entry. */
+    /* Root of the outer state that is current after this entry; all kinds of entry have it. */
+    struct hash root;
+    struct hash manifest; /* GENESIS: hash of the manifest. */
+    /* OPEN: time from its arrival at a member until the member must declare. */
+    uint32_t deadline_ms;
     uint32_t seat_count;
     struct entry_seat seats[SWARM_MEMBERS_MAX];
-    struct entry_member members[SWARM_MEMBERS_MAX]; /* commit: one per seat */
-    uint32_t slice_count;                           /* commit */
+    struct entry_member members[SWARM_MEMBERS_MAX]; /* COMMIT: one element for each seat. */
+    uint32_t slice_count;                           /* COMMIT: number of slices. */
     struct entry_slice *slices;
-    uint32_t signature_count; /* commit: a quorum or more, ascending seats; else none or one */
+    /* COMMIT: at least a quorum, in ascending order of seats. Other kinds: 0 or 1. */
+    uint32_t signature_count;
     struct entry_signature signatures[SWARM_MEMBERS_MAX];
 };
 
@@ -131,20 +144,22 @@ static inline uint32_t entry_quorum(uint32_t seat_count) {
     return seat_count / 2 + 1;
 }
 
-/* entry_copy: copy all of `from`; its slices go into the array that `to` has. */
+/* entry_copy: copy all of `from`; the slices are copied into the array that to->slices points
+ * to. */
 void entry_copy(struct entry *to, const struct entry *from);
 
 /* entry_bytes: the canonical bytes of an entry, which are hashed, stored and sent.
  *
- * The form is fixed rather than msgpack: bytes that are hashed must have one spelling, and msgpack
- * has several for most integers. All integers are little-endian; a count comes before its items:
+ * The layout is fixed, and not msgpack, because hashed bytes must be unique: msgpack has several
+ * encodings for most integers. All integers are little-endian; a count comes before its items:
  *     version 4 (1), kind 4, incarnation 4, round 4, commits 4, deadline_ms 4,
  *     prev 32, root 32, manifest 32,
  *     cursor: position 8, count 4, {begin 8, end 8} ...
  *     seats:  count 4, {id 32, session 4, ranges: count 4, {begin 8, end 8} ...} ...
  *     members (as many as seats; commits only): {tokens 8, weight 8} ...
  *     slices: count 4, {begin 8, end 8, owner 4, epoch 4, contributors 8, weight 8, hash 32} ...
- * and in a record, but not under the hash: hash 32, signatures: count 4, {seat 4, signature 64} ...
+ * and in a record, but not covered by the hash: hash 32, signatures: count 4, {seat 4, signature
+ * 64} ...
  */
 
 enum {
@@ -152,7 +167,7 @@ enum {
     ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 8 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
     ENTRY_SLICE_BYTES = 72,
     ENTRY_SIGNATURE_BYTES = 4 + SWARM_SIGNATURE_BYTES,
-    /* The longest record, a commit with every table full. */
+    /* Size of the longest record: a commit in which all arrays are full. */
     ENTRY_RECORD_BYTES_MAX =
         24 + 3 * HASH_BYTES + 12 + SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES + 4 +
         SWARM_MEMBERS_MAX * (ENTRY_SEAT_BYTES + 16) + 4 + SWARM_SLICES_MAX * ENTRY_SLICE_BYTES +
@@ -164,48 +179,49 @@ enum {
  * limits  entry_error(entry) is NULL, or at least its counts are within their limits */
 struct hash entry_hash(const struct entry *entry);
 
-/* entry_record_bytes: the length of an entry's record. */
+/* entry_record_bytes: the length of the record of an entry. */
 size_t entry_record_bytes(const struct entry *entry);
 
-/* entry_write: write the record into `bytes`, which has room for entry_record_bytes. Returns its
- * length. */
+/* entry_write: write the record of an entry into `bytes`, which holds at least
+ * entry_record_bytes(entry). Returns the length of the record. */
 size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity);
 
-/* entry_read: a record from the disk or from a peer.
- * memory  entry->slices is set to `slices`, which has room for slice_max; *entry and slices are
+/* entry_read: decode a record that was read from disk or received from a peer.
+ * memory  entry->slices is set to `slices`, which has `slice_max` elements; *entry and slices are
  *         undefined after an error
  * errors  the error (truncated, too long, a count above its limit, entry_error, a hash that does
  *         not match), else NULL. Signatures are not verified here. */
 MUST_CHECK const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
                                   uint32_t slice_max, struct entry *entry);
 
-/* entry_pack_fields: pass over the fields that are hashed. entry_pack_signatures: over the hash and
- * signatures after them. For reading, *entry is zero except for `slices`; only the form is checked.
- * */
+/* entry_pack_fields: count, write, read or hash the fields that the entry's hash covers.
+ * entry_pack_signatures: the same for the hash and the signatures, which follow. To read, zero
+ * *entry except for `slices`; reading checks only the layout. */
 void entry_pack_fields(struct packer *packer, struct entry *entry, uint32_t slice_max);
 void entry_pack_signatures(struct packer *packer, struct entry *entry);
 
-/* entry_error: the error in the fields of an entry, without the rest of its chain, in words, else
- * NULL: a field that its kind does not use, a cursor out of order, a seat that is empty or given
- * twice, slices with gaps, a commit that is not counted, a weight that differs from its
- * contributors', signatures out of order. Counts are checked first, so that *entry may have any
- * content. */
+/* entry_error: a text that describes the first error in the fields of an entry, or NULL. The rest
+ * of the chain is not needed. Errors are: a field that the kind does not use, a cursor out of
+ * order, a seat that is empty or given twice, slices with gaps, a commit that is not counted, a
+ * weight that differs from its contributors', signatures out of order. Counts are checked first, so
+ * that *entry may contain any values. */
 MUST_CHECK const char *entry_error(const struct entry *entry);
 
-/* cursor: the samples that can still be handed out: a position and a bounded list of returned
+/* cursor: which samples can still be assigned: a position, and a bounded list of returned
  * ranges. */
 
-/* cursor_hand_out: the next range of at most `count` samples: the first returned range or its head,
- * else new samples at the position. Never empty.
+/* cursor_hand_out: assign the next range of at most `count` samples: the first returned range or
+ * the beginning of it; if none was returned, new samples at the position. The range is never empty.
  * limits  count > 0 */
 struct sample_range cursor_hand_out(struct data_cursor *cursor, uint64_t count);
 
-/* cursor_reclaim: remove exactly `range` from the returned samples. False when not all of it is
- * returned; the cursor is then untouched. */
+/* cursor_reclaim: remove exactly `range` from the returned samples. Returns false, and leaves the
+ * cursor unchanged, if a part of the range was not returned before. */
 bool cursor_reclaim(struct data_cursor *cursor, struct sample_range range);
 
-/* cursor_return: add a range that was handed out and not used. A range that would need a row beyond
- * SWARM_RETURNED_RANGES_MAX is never used: no sample is used twice.
+/* cursor_return: add an unused range to the returned samples. If the list has
+ * SWARM_RETURNED_RANGES_MAX ranges already, the range is dropped and its samples are never used; no
+ * sample is ever used twice.
  * limits  range.end <= position; disjoint from every returned range */
 void cursor_return(struct data_cursor *cursor, struct sample_range range);
 

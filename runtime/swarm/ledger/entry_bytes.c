@@ -76,7 +76,7 @@ void entry_pack_signatures(struct packer *packer, struct entry *entry) {
     }
 }
 
-/* Only reading writes into the entry. */
+/* The cast is safe: only a packer that reads writes into the entry. */
 static void pack_entry(struct packer *packer, const struct entry *entry, bool is_record) {
     struct entry *packed = (struct entry *)(uintptr_t)entry;
     entry_pack_fields(packer, packed, SWARM_SLICES_MAX);

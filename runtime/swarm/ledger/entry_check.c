@@ -1,10 +1,10 @@
-/* entry_check: entry_error, the checks of one entry without its chain. */
+/* entry_check: entry_error, which checks one entry without the rest of its chain. */
 #include "runtime/swarm/ledger/entry.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* The largest integer that JSON readers accept. */
+/* The largest integer that all JSON parsers in use accept. */
 static const uint64_t NUMBER_MAX = INT64_MAX;
 
 static bool is_zero(const void *bytes, size_t count) {
@@ -20,27 +20,28 @@ static bool is_zero(const void *bytes, size_t count) {
 static const char *cursor_error(const struct data_cursor *cursor) {
     uint64_t min = 0;
     if (cursor->position > NUMBER_MAX) {
-        return "has a cursor above 2^63";
+        return "has a cursor position above 2^63";
     }
     for (uint32_t i = 0; i < cursor->returned_count; i++) {
         const struct sample_range *range = &cursor->returned[i];
         if (range->begin < min || range->begin >= range->end || range->end > cursor->position) {
-            return "has returned samples out of order or above the cursor";
+            return "has returned sample ranges out of order or above the cursor";
         }
-        min = range->end + 1; /* adjacent ranges are merged into one */
+        min = range->end + 1; /* A gap is required, because adjacent ranges are merged into one. */
     }
     return NULL;
 }
 
 static const char *seats_error(const struct entry *entry) {
     if ((entry->kind == ENTRY_GENESIS) != (entry->seat_count == 0)) {
-        return entry->seat_count == 0 ? "has no roster" : "has a roster before the first round";
+        return entry->seat_count == 0 ? "has no roster"
+                                      : "has a roster, but precedes the first round";
     }
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         const struct entry_seat *seat = &entry->seats[i];
         for (uint32_t k = 0; k < i; k++) {
             if (memcmp(&entry->seats[k].id, &seat->id, sizeof seat->id) == 0) {
-                return "has a member twice in its roster";
+                return "has the same member twice in its roster";
             }
         }
         for (uint32_t k = 0; k < seat->range_count; k++) {
@@ -52,7 +53,7 @@ static const char *seats_error(const struct entry *entry) {
     return NULL;
 }
 
-/* The sum cannot overflow: each weight is at most 2^63 / SWARM_MEMBERS_MAX. */
+/* The sum of weights cannot overflow: each is at most 2^63 / SWARM_MEMBERS_MAX. */
 static uint64_t sum_weights(const struct entry *entry, uint64_t contributors) {
     uint64_t weight = 0;
     for (uint32_t i = 0; i < entry->seat_count; i++) {
@@ -69,7 +70,7 @@ static const char *slice_error(const struct entry *entry, uint32_t index) {
     }
     if (slice->owner >= entry->seat_count ||
         (entry->seat_count < 64 && slice->contributors >> entry->seat_count != 0)) {
-        return "has a slice of a member that is not in its roster";
+        return "has a slice whose owner or contributor is not in its roster";
     }
     if (slice->epoch > SWARM_EPOCH_MAX) {
         return "has a slice with an epoch above the limit";
@@ -118,7 +119,7 @@ static const char *unused_field_error(const struct entry *entry) {
         return "is a genesis, but not the first entry";
     }
     if (entry->kind == ENTRY_COMMIT && entry->commits == 0) {
-        return "is a commit, but counts no commits";
+        return "is a commit, but has a commit count of 0";
     }
     if (!genesis && !is_zero(&entry->manifest, sizeof entry->manifest)) {
         return "has a manifest, but is not a genesis";

@@ -19,7 +19,7 @@ static size_t record_bytes_max(uint32_t slice_max) {
     return ENTRY_RECORD_BYTES_MAX - (size_t)(SWARM_SLICES_MAX - slice_max) * ENTRY_SLICE_BYTES;
 }
 
-/* The bytes of the file that a record of `count` bytes takes. */
+/* Size in the file of a record of `count` bytes with its length and hash. */
 static size_t framed_size(size_t count) {
     return LENGTH_BYTES + count + HASH_BYTES;
 }
@@ -33,13 +33,13 @@ static enum status truncate_file(struct entry_journal *journal, int64_t bytes,
     return file_sync(journal->fd, journal->path, fault);
 }
 
-/* A crash after the file was created leaves at most a part of the mark in it. */
+/* After a crash that follows the creation of the file, it may contain only a part of the magic. */
 static enum status check_magic(struct entry_journal *journal, int64_t size, struct fault *fault) {
     char found[MAGIC_BYTES] = {0};
     size_t some = size < MAGIC_BYTES ? (size_t)size : MAGIC_BYTES;
     TRY(file_read_at(journal->fd, journal->path, found, some, 0, fault));
     if (memcmp(found, FILE_MAGIC, some) != 0) {
-        return fault_set(fault, STATUS_INPUT, journal->path, "use another state folder",
+        return fault_set(fault, STATUS_INPUT, journal->path, "use a different state folder",
                          "is not a journal of this version of Skep");
     }
     if (size >= MAGIC_BYTES) {
@@ -143,7 +143,7 @@ enum status entry_journal_append(struct entry_journal *journal, const struct ent
         journal->valid_bytes += (int64_t)framed_size(count);
         return OK;
     }
-    /* If this fails too, the next append overwrites the incomplete record. */
+    /* If truncating fails too, the next append overwrites the incomplete record. */
     struct fault ignored;
     (void)!truncate_file(journal, journal->valid_bytes, &ignored);
     return status;

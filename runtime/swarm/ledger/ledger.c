@@ -19,7 +19,7 @@ bool ledger_is_signed_by(const uint8_t sign_key[static KEY_BYTES], const struct 
     return keys_verify(sign_key, CONTEXT, hash->bytes, HASH_BYTES, signature->bytes);
 }
 
-/* A hash over seats, sessions and ranges: equal hashes are equal rosters. */
+/* Hashes the seats, sessions and ranges: rosters with equal hashes are equal. */
 static struct hash hash_roster(const struct entry *entry) {
     struct hash_state state;
     hash_begin(&state);
@@ -40,15 +40,16 @@ static const char *round_error(const struct ledger_chain *chain, const struct en
     case ENTRY_OPEN:
         return entry->round > chain->last_ended_round && entry->round >= chain->last_opened_round
                    ? NULL
-                   : "opens a round that has ended";
+                   : "opens a round that has already ended";
     case ENTRY_COMMIT:
     case ENTRY_ABORT:
         return chain->is_round_open && entry->round == chain->last_opened_round
                    ? NULL
                    : "ends a round that is not open";
     case ENTRY_ROLLBACK:
-        return entry->round >= chain->last_ended_round ? NULL
-                                                       : "rolls back in a round that has ended";
+        return entry->round >= chain->last_ended_round
+                   ? NULL
+                   : "is a rollback in a round that has already ended";
     }
     return "has an unknown kind";
 }
@@ -60,17 +61,17 @@ static const char *position_error(const struct ledger_chain *chain, const struct
         return entry->kind == ENTRY_GENESIS ? NULL : "is the first entry, but not a genesis";
     }
     if (!hash_equal(&entry->prev, &chain->head)) {
-        return "does not follow the entry before: `prev` is not the hash of that entry";
+        return "does not follow the previous entry: `prev` is not the hash of that entry";
     }
     if (entry->incarnation < chain->incarnation) {
-        return "has a lower incarnation of the tracker than the entry before";
+        return "has a lower tracker incarnation than the previous entry";
     }
     const char *error = round_error(chain, entry);
     if (error != NULL) {
         return error;
     }
     if (entry->commits != chain->commits + (entry->kind == ENTRY_COMMIT ? 1U : 0U)) {
-        return "has a count of commits that does not match its chain";
+        return "has a commit count that does not match the chain";
     }
     if (keeps_root && !hash_equal(&entry->root, &chain->root)) {
         return "changes the root, but is neither a commit nor a rollback";
@@ -96,7 +97,7 @@ const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
         const struct entry_signature *signature = &entry->signatures[i];
         if (!ledger_is_signed_by(entry->seats[signature->seat].id.bytes, &entry->hash,
                                  &signature->signature)) {
-            return "has a signature that its member's key did not make";
+            return "has a signature that does not verify with its member's key";
         }
     }
     return NULL;

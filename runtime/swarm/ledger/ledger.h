@@ -18,43 +18,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The part of a chain that its reader must remember. Zero it before the genesis. */
+/* The state that a reader of a chain keeps between entries. Zero it before the genesis. */
 struct ledger_chain {
     uint64_t entry_count;
-    struct hash head; /* of the last entry */
-    struct hash root; /* of the outer state after it */
+    struct hash head; /* Hash of the last entry. */
+    struct hash root; /* Root of the outer state after the last entry. */
     uint32_t incarnation;
-    uint32_t last_ended_round;      /* the last round that was committed or aborted */
-    uint32_t last_opened_round;     /* the last round that was opened */
-    uint32_t commits;               /* as counted by the last entry */
-    bool is_round_open;             /* `round` is open */
-    struct hash roster;             /* of `round` */
-    bool has_tracker;               /* tracker_key is known: its signatures are verified too */
-    uint8_t tracker_key[KEY_BYTES]; /* of the manifest or the join string */
+    uint32_t last_ended_round;  /* Number of the last round that was committed or aborted. */
+    uint32_t last_opened_round; /* Number of the last round that was opened. */
+    uint32_t commits;           /* Number of commits, as the last entry states it. */
+    bool is_round_open;         /* The last opened round has not ended. */
+    struct hash roster;         /* Hash of the roster of the last opened round. */
+    bool has_tracker; /* tracker_key is known, and the tracker's signatures are verified. */
+    /* Public key of the tracker, from the manifest or the join string. */
+    uint8_t tracker_key[KEY_BYTES];
 };
 
 /* ledger_sign: sign entry->hash, as a voter or as the tracker. */
 void ledger_sign(const struct key_pairs *keys, const struct hash *hash,
                  struct signature *signature);
 
-/* ledger_is_signed_by: whether this key made the signature. */
+/* ledger_is_signed_by: whether `signature` is a valid signature of `hash` by this key. */
 MUST_CHECK bool ledger_is_signed_by(const uint8_t sign_key[static KEY_BYTES],
                                     const struct hash *hash, const struct signature *signature);
 
-/* ledger_signatures_error: NULL if a commit has valid signatures of a quorum of its roster, and an
- * entry of another kind that of the tracker alone; else the error.
+/* ledger_signatures_error: NULL if the signatures of an entry are valid, else a text that describes
+ * the error. A commit needs the signatures of a quorum of its roster; any other entry needs the
+ * tracker's signature and no other.
  * limits  entry_error(entry) is NULL; entry->hash is not compared with the content */
 MUST_CHECK const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
                                                const struct entry *entry);
 
-/* ledger_set_tracker_key: verify the signatures of the tracker with this key too. */
+/* ledger_set_tracker_key: from now on, also verify the tracker's signatures, with this key. */
 void ledger_set_tracker_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]);
 
-/* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. Checked
- * are its fields, hash, `prev`, incarnation, round and count of commits; that a commit and an abort
- * repeat the roster of their OPEN; that only a commit and a rollback change the root; and the
- * signatures: all of a commit's, at least a quorum, and the tracker's where its key is known.
- * returns  NULL, or the error; *chain is then untouched */
+/* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. It
+ * checks the fields, hash, `prev`, incarnation, round and commit count; that a commit or abort
+ * repeats the roster of its OPEN; that only a commit or rollback changes the root; all signatures
+ * of a commit, which must be a quorum; and the tracker's signature if its key is known.
+ * returns  NULL, or a text that describes the error; *chain is then unchanged */
 MUST_CHECK const char *ledger_append(struct ledger_chain *chain, const struct entry *entry);
 
 #endif

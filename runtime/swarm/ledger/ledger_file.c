@@ -28,7 +28,7 @@ enum status ledger_file_open(const char *path, struct region *region, struct led
     return ledger_file_open_sized(path, LEDGER_LINE_MAX, SWARM_SLICES_MAX, region, file, fault);
 }
 
-/* Moves what is not parsed yet to the front, and fills the rest from the file. */
+/* Moves the unparsed bytes to the front of the buffer, and fills the rest of it from the file. */
 static enum status refill_buffer(struct ledger_file *file, struct fault *fault) {
     memmove(file->buffer, file->buffer + file->parse_begin, file->parse_end - file->parse_begin);
     file->parse_end -= file->parse_begin;

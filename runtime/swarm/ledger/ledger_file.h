@@ -22,20 +22,22 @@
 #include <stdint.h>
 
 enum {
-    LEDGER_LINE_MAX = 8 << 20, /* with its NUL; 16,384 slices of 64 contributors need 7 MiB */
+    /* Size of the longest line with its NUL. An entry of 16,384 slices with 64 contributors
+     * needs 7 MiB. */
+    LEDGER_LINE_MAX = 8 << 20,
     LEDGER_LOCATION_BYTES = 256,
 };
 
-/* ledger_line_write: the line without its line feed.
+/* ledger_line_write: write an entry as a line of JSON, without a line feed.
  * limits  entry_error(entry) is NULL; LEDGER_LINE_MAX bytes are enough for every entry */
 void ledger_line_write(const struct entry *entry, struct text *text);
 
-/* ledger_line_read: a line from a file. A field that is missing, unknown, given twice or out of
- * bounds is a fault. Signatures and hash are not verified (ledger_append does that).
- * location  "FILE:LINE", for faults; not kept
- * memory    jansson allocates: before seal only; entry->slices is set to `slices`, of slice_max;
- *           *entry and slices are undefined after a fault
- * errors    STATUS_INPUT with the field */
+/* ledger_line_read: parse a line of JSON into *entry. A field that is missing, unknown, given twice
+ * or out of bounds is a fault. Signatures and hash are not verified (ledger_append does that).
+ * location  the subject of faults, "FILE:LINE"; not needed after the call
+ * memory    jansson allocates, so call it only before the seal; entry->slices is set to `slices`
+ *           [slice_max]; *entry and slices are undefined after a fault
+ * errors    STATUS_INPUT; the fault names the field */
 MUST_CHECK enum status ledger_line_read(const char *line, size_t length, const char *location,
                                         struct entry_slice *slices, uint32_t slice_max,
                                         struct entry *entry, struct fault *fault);
@@ -43,28 +45,29 @@ MUST_CHECK enum status ledger_line_read(const char *line, size_t length, const c
 struct ledger_file {
     const char *path;
     int fd;
-    int64_t file_bytes, read_offset;      /* of the file: its size; what `buffer` was filled from */
-    char *buffer;                         /* [line_max] */
-    size_t line_max;                      /* bytes, with the line feed */
-    uint32_t slice_max;                   /* of an entry */
-    size_t parse_begin, parse_end;        /* of `buffer`: what is still to be parsed */
-    int64_t line_number;                  /* the number of the last line read, from 1 */
-    char location[LEDGER_LOCATION_BYTES]; /* "FILE:LINE" of that line */
-    struct entry entry;                   /* on that line */
+    int64_t file_bytes, read_offset; /* Size of the file; offset of the next read into `buffer`. */
+    char *buffer;                    /* [line_max] */
+    size_t line_max;                 /* Size of the longest line with its line feed. */
+    uint32_t slice_max;              /* Maximum number of slices in an entry. */
+    size_t parse_begin, parse_end;   /* Range of `buffer` that is not yet parsed. */
+    int64_t line_number; /* Number of the last line that was read; the first line is 1. */
+    char location[LEDGER_LOCATION_BYTES]; /* "FILE:LINE" of the last line. */
+    struct entry entry;                   /* The entry of the last line. */
 };
 
 /* ledger_file_open: open a ledger for reading from its first line.
- * memory  about 10 MiB in `region`; `path` is kept
- * errors  STATUS_INPUT when there is no such file */
+ * memory  allocates about 10 MiB in `region`; `path` must stay valid
+ * errors  STATUS_INPUT if the file does not exist */
 MUST_CHECK enum status ledger_file_open(const char *path, struct region *region,
                                         struct ledger_file **file, struct fault *fault);
 
-/* ledger_file_open_sized: the same for a swarm whose entries are known to be smaller. */
+/* ledger_file_open_sized: the same with given maximum sizes, for a swarm whose entries are known to
+ * be smaller. */
 MUST_CHECK enum status ledger_file_open_sized(const char *path, size_t line_max, uint32_t slice_max,
                                               struct region *region, struct ledger_file **file,
                                               struct fault *fault);
 
-/* ledger_file_next: read the next line into file->entry. *more is false after the last one.
+/* ledger_file_next: read the next line into file->entry. *more is false after the last line.
  * errors  STATUS_INPUT at FILE:LINE: the line is not an entry, is too long, or is truncated. Hash,
  *         chain and signatures are not verified. */
 MUST_CHECK enum status ledger_file_next(struct ledger_file *file, bool *more, struct fault *fault);
@@ -75,7 +78,7 @@ void ledger_file_close(struct ledger_file *file);
  *
  *     | "skep journal 1\n" | length 4 | record | hash 32 | length 4 | record | hash 32 | ...
  *
- * The hash covers length and record; a record is that of entry.h. An append that a crash
+ * The hash covers length and record. The format of a record is in entry.h. An append that a crash
  * interrupted leaves an incomplete record, which the next append overwrites. Reading never changes
  * the file. */
 
@@ -90,8 +93,9 @@ struct entry_journal {
 };
 
 /* entry_journal_open: open the file, or create it. Entries have at most `slice_max` slices.
- * memory  `path` is kept; one record in `region`: nothing allocates later
- * errors  STATUS_INPUT when it is not a journal; STATUS_FIT, STATUS_FAILED. *journal untouched */
+ * memory  `path` must stay valid; allocates one record in `region`; later calls allocate nothing
+ * errors  STATUS_INPUT if the file is not a journal; STATUS_FIT, STATUS_FAILED. *journal is
+ *         unchanged */
 MUST_CHECK enum status entry_journal_open(const char *path, uint32_t slice_max,
                                           struct region *region, struct entry_journal *journal,
                                           struct fault *fault);
@@ -104,14 +108,14 @@ MUST_CHECK enum status entry_journal_append(struct entry_journal *journal,
 
 /* entry_journal_next: read the entry at *offset, 0 for the first, and advance *offset. *found is
  * false after the last entry.
- * memory  entry->slices [slice_max] is the caller's
+ * memory  the caller provides entry->slices [slice_max]
  * errors  STATUS_INPUT for a record that is not a valid entry; *entry is then undefined */
 MUST_CHECK enum status entry_journal_next(struct entry_journal *journal, int64_t *offset,
                                           struct entry *entry, bool *found, struct fault *fault);
 
 bool entry_journal_is_empty(const struct entry_journal *journal);
 
-/* entry_journal_clear: remove all entries, durably. */
+/* entry_journal_clear: remove all entries. The removal is durable on return. */
 MUST_CHECK enum status entry_journal_clear(struct entry_journal *journal, struct fault *fault);
 
 /* ledger_store: the tracker's durable state in one SQLite file: the entries of the ledger, which
@@ -124,15 +128,17 @@ MUST_CHECK enum status entry_journal_clear(struct entry_journal *journal, struct
  * that two trackers never write into one ledger. */
 
 enum {
-    PROMISE_NAME_MAX = 64,       /* of a promise */
-    PROMISE_BYTES_MAX = 4 << 20, /* bytes: the weights, owners and hashes of a full TABLE */
+    PROMISE_NAME_MAX = 64, /* Maximum length of a promise's name. */
+    /* Maximum size of a promise: the weights, owners and hashes of the largest TABLE. */
+    PROMISE_BYTES_MAX = 4 << 20,
 };
 
-/* The outcome of a write. */
+/* The outcome of a write to the tracker store. */
 enum write_outcome {
     WRITE_OK,
-    WRITE_FAILED, /* nothing is durable: the disk is full, for example */
-    WRITE_FENCED, /* a tracker with a higher incarnation has started; nothing is durable */
+    WRITE_FAILED, /* Nothing was written, for example because the disk is full. */
+    /* Nothing was written, because a tracker with a higher incarnation has started. */
+    WRITE_FENCED,
 };
 
 struct sqlite3;
@@ -143,34 +149,35 @@ struct ledger_store {
     struct sqlite3 *database;
     struct sqlite3_stmt *insert_entry, *select_entry, *insert_promise, *select_promise;
     uint8_t *record;      /* ENTRY_RECORD_BYTES_MAX */
-    uint64_t entry_count; /* of entries */
-    struct hash head;     /* hash of the last entry; zero without entries */
+    uint64_t entry_count; /* Number of entries. */
+    struct hash head;     /* Hash of the last entry; zero if there are no entries. */
 };
 
 /* ledger_store_open: open the file, or create it. An interrupted transaction is undone.
- * memory  `path` is kept; about 1.3 MiB in `region`; SQLite allocates, here and in each call
- * errors  STATUS_INPUT when it is not a ledger store, damaged, or open in another process;
- *         STATUS_FIT on a full disk; STATUS_FAILED. *store is then untouched. */
+ * memory  `path` must stay valid; allocates about 1.3 MiB in `region`; SQLite allocates in every
+ *         call
+ * errors  STATUS_INPUT if the file is not a ledger store, is damaged, or is open in another
+ *         process; STATUS_FIT on a full disk; STATUS_FAILED. *store is then untouched. */
 MUST_CHECK enum status ledger_store_open(const char *path, struct region *region,
                                          struct ledger_store *store, struct fault *fault);
 void ledger_store_close(struct ledger_store *store);
 
-/* ledger_store_append: append `entry`. It may be sent only after that.
+/* ledger_store_append: append `entry`, which may be sent to members only after this returns OK.
  * limits  entry->prev is store->head, entry_error(entry) is NULL
  * errors  STATUS_FIT on a full disk, STATUS_FAILED: the store is then unchanged */
 MUST_CHECK enum status ledger_store_append(struct ledger_store *store, const struct entry *entry,
                                            struct fault *fault);
 
-/* ledger_store_read: the entry at index `number`, from 0.
+/* ledger_store_read: read the entry at index `number`; the first is 0.
  * limits  number < store->entry_count
- * memory  as entry_read's
+ * memory  entry->slices is set to `slices` [slice_max]; both are undefined after an error
  * errors  STATUS_INPUT when the record is damaged; chain and signatures are not verified */
 MUST_CHECK enum status ledger_store_read(struct ledger_store *store, uint64_t number,
                                          struct entry_slice *slices, uint32_t slice_max,
                                          struct entry *entry, struct fault *fault);
 
-/* ledger_store_write_promise: store `bytes` under a name, in place of the bytes stored before.
- * ledger_store_read_promise: read them; *count is 0 when the name has none.
+/* ledger_store_write_promise: store `bytes` under a name, replacing the bytes stored before.
+ * ledger_store_read_promise: read the bytes of a name; *count is 0 if none are stored.
  * limits  a name of 1 .. PROMISE_NAME_MAX characters; count <= PROMISE_BYTES_MAX
  * errors  STATUS_FIT, STATUS_FAILED: the stored bytes are unchanged; STATUS_INPUT when `capacity`
  *         is too small */
@@ -181,32 +188,34 @@ MUST_CHECK enum status ledger_store_read_promise(struct ledger_store *store, con
                                                  void *bytes, size_t capacity, size_t *count,
                                                  struct fault *fault);
 
-/* ledger_store_count_start: count a start of the tracker; *incarnation is its number, from 1.
- * ledger_store_set_start_count: set the count, in a store that was imported. It never decreases. */
+/* ledger_store_count_start: count a start of the tracker. *incarnation is set to the count, which
+ * is 1 for the first start. ledger_store_set_start_count: set the count in an imported store. It
+ * never decreases. */
 MUST_CHECK enum status ledger_store_set_start_count(struct ledger_store *store, uint32_t starts,
                                                     struct fault *fault);
 MUST_CHECK enum status ledger_store_count_start(struct ledger_store *store, uint32_t *incarnation,
                                                 struct fault *fault);
 
-/* Bytes to store under a name; they belong to the caller. */
+/* A promise: bytes to store under a name. The caller owns both. */
 struct store_promise {
     const char *name;
     const void *bytes;
     size_t count;
 };
 
-/* What one step of a tracker makes durable together. */
+/* The entry and the promises that one step of a tracker makes durable in one transaction. */
 struct store_transaction {
-    uint32_t incarnation;      /* of the tracker that writes, from ledger_store_count_start */
-    const struct entry *entry; /* to append; NULL: none */
+    /* Incarnation of the tracker that writes, from ledger_store_count_start. */
+    uint32_t incarnation;
+    const struct entry *entry; /* Entry to append, or NULL. */
     const struct store_promise *promises;
     uint32_t promise_count;
 };
 
 /* ledger_store_write: store the entry and the promises in one transaction.
- * limits  those of append and promise
- * errors  WRITE_FAILED: nothing is stored, as on a full disk; WRITE_FENCED: a later start of a
- *         tracker was counted. *fault has the reason. */
+ * limits  as for ledger_store_append and ledger_store_write_promise
+ * errors  WRITE_FAILED: nothing is stored, for example because the disk is full; WRITE_FENCED: a
+ *         tracker with a higher incarnation has started. *fault describes the reason. */
 MUST_CHECK enum write_outcome ledger_store_write(struct ledger_store *store,
                                                  const struct store_transaction *write,
                                                  struct fault *fault);

@@ -9,7 +9,8 @@
 
 static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback"};
 
-/* A field whose text needs no further check: its key, and where it is in the struct. */
+/* A JSON field that is copied to or from a struct without further checks: its key, and its position
+ * in the struct. */
 struct line_field {
     const char *key;
     enum { FIELD_U32, FIELD_U64, FIELD_HEX } form;
@@ -189,7 +190,7 @@ static enum status read_fields(const struct json_node *object, const struct line
     return OK;
 }
 
-/* A required array of at most `max` elements. */
+/* Reads a required array of at most `max` elements. */
 static enum status read_array(const struct json_node *object, const char *key, uint32_t max,
                               struct json_node *array, uint32_t *count, struct fault *fault) {
     TRY(json_need(object, key, array, fault));
@@ -230,7 +231,7 @@ static enum status read_ranges(const struct json_node *object, const char *key, 
     return OK;
 }
 
-/* A field that is not read would not be covered by the hash. */
+/* Rejects unknown fields: the hash would not cover a field that is not read. */
 static enum status check_field_count(const struct json_node *object, size_t expected,
                                      struct fault *fault) {
     return json_count(object) == expected
@@ -277,7 +278,8 @@ static enum status read_contributors(const struct json_node *node, struct entry_
         int64_t seat = -1;
         TRY(json_as_i64(&one, &seat, fault));
         if (seat < min || seat >= SWARM_MEMBERS_MAX) {
-            return json_fault(&one, fault, NULL, "is not a seat, or not in ascending order");
+            return json_fault(&one, fault, NULL,
+                              "is not a valid seat, or is not in ascending order");
         }
         slice->contributors |= (uint64_t)1 << seat;
         min = seat + 1;
@@ -293,7 +295,8 @@ static enum status read_slice(const struct json_node *node, uint32_t index,
     TRY(check_field_count(node, 8, fault));
     TRY(read_u64(node, "index", index, &found, fault));
     if (found != index) {
-        return json_fault_member(node, "index", fault, "is not %u, its position", index);
+        return json_fault_member(node, "index", fault, "is not %u, its position in the list",
+                                 index);
     }
     TRY(read_fields(node, SLICE_FIELDS, ARRAY_COUNT(SLICE_FIELDS), slice, fault));
     return read_contributors(node, slice, fault);
@@ -370,7 +373,7 @@ static enum status read_cursor(const struct json_node *root, struct data_cursor 
                        &cursor->returned_count, fault);
 }
 
-/* The fields that only this kind has. */
+/* Reads the fields that only this kind of entry has. */
 static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
                                     struct entry *entry, struct fault *fault) {
     static const size_t FIELD_COUNTS[] = {[ENTRY_GENESIS] = 10,

@@ -7,14 +7,15 @@
 #include <sqlite3.h>
 #include <string.h>
 
-/* "skep" as the application id of the SQLite file, and the version of the tables. */
+/* Sets the application id of the SQLite file to "skep" in ASCII, and the version of the schema. */
 static const char MARK[] = "PRAGMA application_id = 0x736b6570; PRAGMA user_version = 1;";
 enum { APPLICATION_ID = 0x736b6570, SCHEMA_VERSION = 1 };
 
-/* Set before the journal mode: without the lock, the log needs shared memory between processes. */
+/* Executed before the journal mode is set: without the exclusive lock, the write-ahead log needs
+ * memory shared between processes. */
 static const char LOCK[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;";
-/* The cache (negative: KiB) is full after some tens of entries, so that the tracker's memory stops
- * growing early. A tracker appends, and seldom reads. */
+/* The page cache (a negative size is in KiB) is small, so that the tracker's memory stops growing
+ * after some tens of entries. A tracker appends often and reads rarely. */
 static const char SETTINGS[] =
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -256;";
 static const char TABLES[] =
@@ -68,7 +69,7 @@ static enum status prepare_statement(const struct ledger_store *store, const cha
                : set_sqlite_fault(store, "read the ledger", fault);
 }
 
-/* Reads the number in the first row and column. */
+/* Executes a query and returns the number in its first row and column. */
 static enum status query_number(const struct ledger_store *store, const char *sql, int64_t *answer,
                                 struct fault *fault) {
     struct sqlite3_stmt *statement = NULL;
@@ -83,7 +84,7 @@ static enum status query_number(const struct ledger_store *store, const char *sq
     return status;
 }
 
-/* Another program's database is not changed. */
+/* Rejects the database of a different program before anything is written to it. */
 static enum status check_application_id(const struct ledger_store *store, struct fault *fault) {
     int64_t application = 0;
     int64_t version = 0;
@@ -94,7 +95,7 @@ static enum status check_application_id(const struct ledger_store *store, struct
     const bool is_new = tables == 0 && application == 0;
     return is_new || (application == APPLICATION_ID && version == SCHEMA_VERSION)
                ? OK
-               : fault_set(fault, STATUS_INPUT, store->path, "use another file",
+               : fault_set(fault, STATUS_INPUT, store->path, "use a different file",
                            "is a database, but not a ledger of this version of Skep");
 }
 
@@ -186,7 +187,7 @@ void ledger_store_close(struct ledger_store *store) {
     sqlite3_close(store->database);
 }
 
-/* Executes a statement that writes, and releases its bindings. */
+/* Executes a prepared statement that writes, and clears its bindings. */
 static enum status execute_bound(const struct ledger_store *store, struct sqlite3_stmt *statement,
                                  const char *action, struct fault *fault) {
     enum status status =
@@ -272,7 +273,7 @@ enum status ledger_store_read_promise(struct ledger_store *store, const char *na
     return status;
 }
 
-/* The number of starts that were counted. */
+/* Reads the number of tracker starts counted so far. */
 static enum status read_start_count(struct ledger_store *store, uint32_t *starts,
                                     struct fault *fault) {
     uint8_t bytes[4] = {0};
@@ -342,7 +343,7 @@ enum write_outcome ledger_store_write(struct ledger_store *store,
     }
     enum write_outcome outcome = write_entry_and_promises(store, write, fault);
     if (outcome != WRITE_OK) {
-        /* On a full disk SQLite has rolled back already: the result does not matter. */
+        /* The result does not matter: on a full disk SQLite has already rolled back. */
         sqlite3_exec(store->database, "ROLLBACK;", NULL, NULL, NULL);
         store->entry_count = count;
         store->head = head;

@@ -37,45 +37,47 @@
 enum {
     MANIFEST_FORMAT_VERSION = 1,
     MANIFEST_BYTES_MAX = 1 << 20,
-    MANIFEST_FILES_MAX = 512,        /* six nodes of YAML each, of 4096 */
-    MANIFEST_NAME_BYTES = 64,        /* of the swarm, with its NUL */
-    MANIFEST_FILE_NAME_BYTES = 256,  /* NAME_MAX */
-    MANIFEST_FILE_FORMAT_BYTES = 16, /* "llmc-u16" */
+    MANIFEST_FILES_MAX = 512, /* A file takes six of the 4096 nodes that the YAML parser allows. */
+    MANIFEST_NAME_BYTES = 64, /* Longest name of a swarm, with its NUL. */
+    MANIFEST_FILE_NAME_BYTES = 256, /* Longest name of a file, with its NUL: NAME_MAX + 1. */
+    /* Longest name of a token format, such as "llmc-u16", with its NUL. */
+    MANIFEST_FILE_FORMAT_BYTES = 16,
 };
 
-/* Which key of a run lists a data file. */
+/* The kind of a data file, which is the run key that lists it. */
 enum manifest_file_kind { MANIFEST_TRAINING_FILE, MANIFEST_VALIDATION_FILE };
 
 struct manifest_file {
     enum manifest_file_kind kind;
-    const char *name;   /* without folders; only shown to people */
+    const char *name;   /* File name without folders, used only in messages. */
     uint64_t bytes;     /* 1 .. INT64_MAX */
-    const char *format; /* of its tokens: letters, digits and '-' */
-    struct hash root;   /* merkle.h, over its bytes */
+    const char *format; /* Token format: letters, digits and '-'. */
+    struct hash root;   /* Merkle root of the file's bytes. */
 };
 
 struct manifest {
     const char *name;
-    int64_t protocol;           /* SWARM_PROTOCOL_VERSION of the tracker that wrote it */
-    int64_t created;            /* Unix seconds */
-    struct join_string tracker; /* its address and public keys */
+    int64_t protocol;           /* SWARM_PROTOCOL_VERSION of the tracker that wrote the manifest. */
+    int64_t created;            /* Time of creation, in Unix seconds. */
+    struct join_string tracker; /* Address and public keys of the tracker. */
     struct hash genesis_root;
-    const char *run_text;              /* shared run keys: a run file without paths */
-    const char *config_text;           /* config.json */
-    const struct manifest_file *files; /* [file_count]: training files first, in the order in which
-                                          they are read */
+    const char *run_text;              /* Shared settings: a run file without paths. */
+    const char *config_text;           /* Text of config.json. */
+    const struct manifest_file *files; /* [file_count]: training files first, in reading order. */
     int file_count;
-    struct hash hash; /* of the whole file; set by reading and writing */
+    struct hash hash; /* Hash of the whole file, set by manifest_read and manifest_write. */
 };
 
-/* manifest_file_kind_key: "data.train", "data.validation". */
+/* manifest_file_kind_key: the run key of a kind, "data.train" or "data.validation". */
 const char *manifest_file_kind_key(enum manifest_file_kind data);
 
-/* swarm_name_error: NULL when a swarm can have this name, which also names files and folders: up to
- * 63 letters, digits and - _ . not beginning with '.' or '-'. Else the error. */
+/* swarm_name_error: NULL if the name is valid for a swarm and so for its files and folders: up to
+ * 63 letters, digits and - _ . not beginning with '.' or '-'. Else a text that describes the
+ * error. */
 MUST_CHECK const char *swarm_name_error(const char *name);
 
-/* manifest_write: the file's text, signed with the tracker's keys, which the manifest contains.
+/* manifest_write: write a manifest as text, signed with the tracker's keys. The manifest contains
+ * the public keys.
  * limits  all fields but `protocol` and `hash` are set; the name and address are valid
  * text    has at least MANIFEST_BYTES_MAX + 1 bytes; *hash is that of the text
  * errors  STATUS_INPUT: more than MANIFEST_FILES_MAX files or MANIFEST_BYTES_MAX bytes, a name or
@@ -84,10 +86,10 @@ MUST_CHECK const char *swarm_name_error(const char *name);
 MUST_CHECK enum status manifest_write(const struct manifest *manifest, const struct key_pairs *keys,
                                       struct text *text, struct hash *hash, struct fault *fault);
 
-/* manifest_read: a text from anywhere.
+/* manifest_read: parse and verify the text of a manifest, which may be untrusted.
  * expected  the keys in the join string; NULL: those in the manifest, so that the signature proves
  *           only that the text is unchanged
- * memory    everything in `region`
+ * memory    allocates in `region`; *manifest points into it
  * errors    STATUS_INPUT at "subject:line:column" or `subject`: above MANIFEST_BYTES_MAX, a
  *           newer format or protocol, a key that is unknown, given twice or missing, a value out of
  *           bounds, a tracker other than `expected`, a signature that is not the tracker's.
@@ -96,13 +98,13 @@ MUST_CHECK enum status manifest_read(const char *text, size_t length, const char
                                      const struct public_keys *expected, struct region *region,
                                      struct manifest *manifest, struct fault *fault);
 
-/* manifest_read_file: the same for a file, with the keys in it. */
+/* manifest_read_file: the same for a file, verified with the keys that the file contains. */
 MUST_CHECK enum status manifest_read_file(const char *path, struct region *region,
                                           struct manifest *manifest, struct fault *fault);
 
 /* manifest_text: constants that writer and reader of a manifest share. */
 
 #define MANIFEST_SIGN_CONTEXT  "skep manifest"
-#define MANIFEST_SIGNATURE_KEY "signature: " /* begins the last line */
+#define MANIFEST_SIGNATURE_KEY "signature: " /* The last line begins with this text. */
 
 #endif

@@ -1,4 +1,4 @@
-/* manifest_read: a manifest from a text that is not trusted yet. */
+/* manifest_read: parse and verify a manifest from untrusted text. */
 #include "base/file.h"
 #include "base/hex.h"
 #include "base/yaml.h"
@@ -6,10 +6,11 @@
 
 #include <string.h>
 
-/* The last line, with its line feed. */
+/* Size of the last line with its line feed. */
 enum { SIGNATURE_LINE_BYTES = sizeof MANIFEST_SIGNATURE_KEY - 1 + 2 * SIGNATURE_BYTES + 1 };
 
-static const double WHOLE_MAX = 0x1p53; /* beyond it a double may stand for several integers */
+/* Above this, a double no longer represents each integer exactly. */
+static const double WHOLE_MAX = 0x1p53;
 
 struct manifest_reader {
     struct yaml_document document;
@@ -23,7 +24,7 @@ static enum status value_fault(struct manifest_reader *reader, const struct yaml
 }
 
 /* Finds the child with this key.
- * errors  STATUS_INPUT at `parent` when there is none */
+ * errors  STATUS_INPUT with `parent` as subject if there is none */
 static enum status find_child(struct manifest_reader *reader, const struct yaml_node *parent,
                               const char *key, const struct yaml_node **child) {
     const struct yaml_node *node = parent->child;
@@ -32,7 +33,8 @@ static enum status find_child(struct manifest_reader *reader, const struct yaml_
     }
     if (node == NULL) {
         return yaml_fault(&reader->document, parent, reader->fault,
-                          "fetch the manifest again from its source", "lacks the key %s", key);
+                          "fetch the manifest again from its source",
+                          "does not have the required key %s", key);
     }
     *child = node;
     return OK;
@@ -62,7 +64,7 @@ static enum status read_hash(struct manifest_reader *reader, const struct yaml_n
                : value_fault(reader, node, "is not a hash of 64 digits of 0-9 and a-f");
 }
 
-/* Checked first: a newer version may have unknown keys. */
+/* Versions are checked before the keys, because a newer version may have unknown keys. */
 static enum status check_version(struct manifest_reader *reader, const char *key, int64_t ours,
                                  int64_t *found) {
     const struct yaml_node *root = reader->document.root;
@@ -70,7 +72,7 @@ static enum status check_version(struct manifest_reader *reader, const char *key
     return *found <= ours
                ? OK
                : fault_set(reader->fault, STATUS_INPUT, reader->document.source_name,
-                           "install a newer skep here, or ask for a swarm of this version",
+                           "install a newer version of skep on this machine",
                            "the swarm's %s has version %lld; this skep supports up to %lld", key,
                            (long long)*found, (long long)ours);
 }
@@ -118,7 +120,7 @@ static enum status read_file_kind(struct manifest_reader *reader, const struct y
     return OK;
 }
 
-/* The name is shown and the format is compared: neither may contain a path or control
+/* The name is printed in messages and the format is compared: neither may contain a path or control
  * characters. */
 static const char *file_error(const struct manifest_file *file) {
     static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
@@ -128,7 +130,7 @@ static const char *file_error(const struct manifest_file *file) {
         plain = (unsigned char)file->name[i] >= ' ' && file->name[i] != 0x7f;
     }
     if (!plain) {
-        return "has a name that no file can have";
+        return "has an invalid file name";
     }
     return strlen(file->format) >= MANIFEST_FILE_FORMAT_BYTES ||
                    file->format[strspn(file->format, LETTERS)] != '\0'
@@ -164,7 +166,9 @@ static enum status read_files(struct manifest_reader *reader) {
         enum manifest_file_kind before = count > 0 ? files[count - 1].kind : MANIFEST_TRAINING_FILE;
         if (files[count].kind < before ||
             (count == 0 && files[count].kind != MANIFEST_TRAINING_FILE)) {
-            return value_fault(reader, item, "is out of order: data.train comes first");
+            return value_fault(
+                reader, item,
+                "is out of order: list data.train files before data.validation files");
         }
         count++;
     }

@@ -1,4 +1,4 @@
-/* manifest_write: a manifest as signed text. */
+/* manifest_write: write a manifest as signed text. */
 #include "base/hex.h"
 #include "runtime/swarm/ledger/manifest.h"
 
@@ -46,7 +46,7 @@ static bool is_printable(const char *value) {
     return any;
 }
 
-/* The block indicator for the line ends after the last character. */
+/* Returns the YAML chomping indicator that preserves the line feeds at the end of the text. */
 static const char *block_chomping_indicator(const char *value) {
     size_t length = strlen(value);
     size_t ends = 0;
@@ -56,8 +56,8 @@ static const char *block_chomping_indicator(const char *value) {
     return ends == 0 ? "-" : ends == 1 ? "" : "+";
 }
 
-/* Adds a text as a block of unchanged lines; in quotes if it has characters that a block would not
- * keep. */
+/* Adds a text as a YAML block of unchanged lines, or in quotes if a block would not preserve its
+ * characters. */
 static void add_block(struct text *text, const char *key, const char *value) {
     if (!is_printable(value)) {
         text_add(text, "%s: ", key);
@@ -108,7 +108,8 @@ static void add_signature(struct text *text, const struct key_pairs *keys) {
     text_add(text, "\n");
 }
 
-/* Some characters cannot be represented in YAML: found here, rather than by the readers. */
+/* Parses the written text, because some characters cannot be represented in YAML. The writer must
+ * detect this, not the readers. */
 static enum status check_text_is_readable(const struct manifest *manifest, const struct text *text,
                                           struct fault *fault) {
     struct region scratch = {0};

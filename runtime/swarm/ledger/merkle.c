@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The first hashed byte, different for the three kinds of node. */
+/* The first byte that is hashed, which distinguishes the three kinds of node. */
 enum { DOMAIN_LEAF, DOMAIN_NODE, DOMAIN_ROOT };
 
 _Static_assert(MERKLE_BYTES_MAX / LEAF_BYTES <= (uint64_t)1 << (MERKLE_DEPTH_MAX - 1), "depth");
@@ -46,7 +46,8 @@ struct hash merkle_leaf_hash_joined(const void *first, size_t first_count, const
     return hash_end(&state);
 }
 
-/* The stack is a binary counter: a subtree is complete when its bit carries. */
+/* The stack works like a binary counter: a carry out of a bit completes the subtree of that
+ * size. */
 void merkle_push_leaf(struct merkle_stack *stack, const struct hash *leaf) {
     struct hash node = *leaf;
     int level = 0;
@@ -115,7 +116,7 @@ struct hash merkle_end(struct merkle_stream *stream) {
     return merkle_root_from_top(stream->bytes, &top);
 }
 
-/* The node over leaves [first, first + count). */
+/* Returns the root of the subtree over leaves [first, first + count). */
 static struct hash subtree_root(const struct hash *leaves, uint64_t first, uint64_t count) {
     struct merkle_stack stack = {.leaf_count = 0};
     for (uint64_t i = first; i < first + count; i++) {
@@ -153,7 +154,7 @@ bool merkle_verify(const struct hash *root, uint64_t bytes, uint64_t index, cons
     int used = 0;
     for (uint64_t last = merkle_leaf_count(bytes) - 1; last > 0; last >>= 1, index >>= 1) {
         if (index == last && index % 2 == 0) {
-            continue; /* the last of an odd level */
+            continue; /* The last node of an odd level has no sibling. */
         }
         if (used == path_count) {
             return false;

@@ -24,24 +24,26 @@
 enum {
     LEAF_BYTES = 1 << 20,
     MERKLE_DEPTH_MAX =
-        42, /* HIDDEN_MAX's bound of 2^58 parameters, 8 bytes each, are 2^41 leaves */
+        42, /* The largest model has 2^58 parameters of 8 bytes, which are 2^41 leaves. */
 };
 #define MERKLE_BYTES_MAX ((uint64_t)1 << 61)
 
-/* A root in progress: the nodes of complete subtrees, one per bit of the count. */
+/* The state of computing a root from leaf hashes: the nodes of complete subtrees, one for each set
+ * bit of leaf_count. */
 struct merkle_stack {
     struct hash nodes[MERKLE_DEPTH_MAX];
     uint64_t leaf_count;
 };
 
-/* A root in progress over bytes, which are divided into leaves. */
+/* The state of computing a root from a stream of bytes. */
 struct merkle_stream {
     struct hash_state leaf;
     struct merkle_stack stack;
-    uint64_t bytes; /* so far */
+    uint64_t bytes; /* Number of bytes added so far. */
 };
 
-/* merkle_leaf_count: leaves of `bytes`. merkle_leaf_bytes: the length of leaf `index`. */
+/* merkle_leaf_count: the number of leaves of `bytes` bytes. merkle_leaf_bytes: the size of leaf
+ * `index`. */
 uint64_t merkle_leaf_count(uint64_t bytes);
 size_t merkle_leaf_bytes(uint64_t bytes, uint64_t index);
 
@@ -54,23 +56,23 @@ struct hash merkle_leaf_hash(const void *bytes, size_t count);
 struct hash merkle_leaf_hash_joined(const void *first, size_t first_count, const void *second,
                                     size_t second_count);
 
-/* merkle_begin, merkle_add, merkle_end: the root of a stream that is added in pieces of any size.
- * Allocates nothing; merkle_begin discards an earlier stream.
- * limits  MERKLE_BYTES_MAX in total */
+/* merkle_begin, merkle_add, merkle_end: compute the root of a stream of bytes that arrives in
+ * pieces of any size. They allocate nothing. merkle_begin discards any earlier bytes.
+ * limits  at most MERKLE_BYTES_MAX bytes in total */
 void merkle_begin(struct merkle_stream *stream);
 void merkle_add(struct merkle_stream *stream, const void *bytes, size_t count);
 struct hash merkle_end(struct merkle_stream *stream);
 
-/* merkle_push_leaf, merkle_top: the same for leaves that are hashed already: zero a stack, push the
+/* merkle_push_leaf, merkle_top: compute a root from leaf hashes: zero a stack, push the
  * leaf hashes in order, and pass the top to merkle_root_from_top. */
 void merkle_push_leaf(struct merkle_stack *stack, const struct hash *leaf);
 struct hash merkle_top(const struct merkle_stack *stack);
 struct hash merkle_root_from_top(uint64_t bytes, const struct hash *top);
 
-/* merkle_root_from_leaves: the root over the hashes of all leaves of `bytes`. */
+/* merkle_root_from_leaves: the root of `bytes` bytes from the hashes of all leaves. */
 struct hash merkle_root_from_leaves(uint64_t bytes, const struct hash *leaves);
 
-/* merkle_path: the proof for leaf `index`: the sibling nodes on its way to the top, lowest first.
+/* merkle_path: the proof for leaf `index`: its sibling nodes on each level, lowest level first.
  * Returns their number.
  * shapes  leaves [merkle_leaf_count(bytes)]
  * limits  index < merkle_leaf_count(bytes)

@@ -58,7 +58,8 @@ void pack_bytes(struct packer *packer, void *bytes, size_t count) {
     packer->offset += count;
 }
 
-/* Returns the number in the bytes: the one that was read, else `value`. */
+/* Passes an integer of `count` bytes. Returns the integer that was read, or `value` in other
+ * modes. */
 static uint64_t pack_word(struct packer *packer, uint64_t value, size_t count) {
     uint8_t bytes[8];
     for (size_t i = 0; i < count; i++) {
@@ -110,13 +111,13 @@ void pack_text(struct packer *packer, char *text, size_t capacity) {
     ASSERT(length < capacity && capacity <= 256);
     pack_uint(packer, &length, 1);
     if (length >= capacity) {
-        packer_fail(packer, "has a text above its limit");
+        packer_fail(packer, "has a text longer than its limit");
         length = 0;
     }
     pack_bytes(packer, text, length);
     for (uint32_t i = 0; i < length; i++) {
         if (packer->error == NULL && (text[i] < '!' || text[i] > '~')) {
-            packer_fail(packer, "has a text with an invisible character");
+            packer_fail(packer, "has a text with a non-printable character");
         }
     }
     if (packer->mode == PACKER_READ) {

@@ -17,9 +17,9 @@ enum packer_mode { PACKER_COUNT, PACKER_WRITE, PACKER_READ, PACKER_HASH };
 struct packer {
     enum packer_mode mode;
     uint8_t *bytes;
-    size_t capacity, offset; /* at: the bytes that were passed */
+    size_t capacity, offset; /* offset: number of bytes processed so far. */
     struct hash_state *hash_state;
-    const char *error; /* the first one, in words; NULL: none */
+    const char *error; /* Text of the first error, or NULL. */
 };
 
 struct packer packer_begin_count(void);
@@ -27,27 +27,27 @@ struct packer packer_begin_write(uint8_t *bytes, size_t capacity);
 struct packer packer_begin_read(const uint8_t *bytes, size_t count);
 struct packer packer_begin_hash(struct hash_state *state);
 
-/* packer_fail: note an error, unless there was one before. */
+/* packer_fail: record an error, unless an earlier one was recorded. */
 void packer_fail(struct packer *packer, const char *error);
 
-/* packer_skip_rest: skip all bytes that are left to read. Returns their number. */
+/* packer_skip_rest: skip all bytes that are not yet read. Returns their number. */
 size_t packer_skip_rest(struct packer *packer);
 
-/* packer_end: the error in the bytes that were read, else NULL. Bytes that are left over are an
- * error too. */
+/* packer_end: the first error in the bytes that were read, or NULL. Unread bytes are an error
+ * too. */
 const char *packer_end(struct packer *packer);
 
-/* The fields. To write a number that does not fit its bytes is a caller's bug.
- * pack_count: a count of 4 bytes, an error above `max`. Returns it, or 0 after an error. */
+/* Functions that count, write, read or hash one field, depending on the mode. Writing a number that
+ * does not fit its size is a caller's bug. pack_count: a count of 4 bytes; a count above `max` is
+ * an error. Returns the count, or 0 after an error. */
 void pack_bytes(struct packer *packer, void *bytes, size_t count);
 void pack_u64(struct packer *packer, uint64_t *value);
 void pack_u32(struct packer *packer, uint32_t *value);
 void pack_uint(struct packer *packer, uint32_t *value, size_t bytes); /* 1 or 2 */
 uint32_t pack_count(struct packer *packer, uint32_t *count, uint32_t max);
 
-/* pack_text: a string in `text`, which has `capacity` bytes with the NUL, as a length of one byte
- * and its characters. Only visible ASCII is accepted. Reading fills the rest of `text` with
- * zeros.
+/* pack_text: a string, encoded as a length of one byte and its characters. `text` has `capacity`
+ * bytes with the NUL. Only visible ASCII is accepted. Reading fills the rest of `text` with zeros.
  * limits  capacity <= 256 */
 void pack_text(struct packer *packer, char *text, size_t capacity);
 

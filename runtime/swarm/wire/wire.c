@@ -279,7 +279,7 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
         return "has contributors beyond the swarm's seats";
     }
     if (message->kind == MESSAGE_PROPOSE && message->entry->round != message->round) {
-        return "proposes an entry of another round";
+        return "proposes an entry of a different round";
     }
     return NULL;
 }
@@ -330,7 +330,7 @@ const char *wire_read_message(const struct wire_shape *shape, const struct frame
     }
     size_t rest = has_bulk ? packer_skip_rest(&pack) : 0;
     if (has_bulk && rest == 0) {
-        packer_fail(&pack, "lacks the bytes of its slice");
+        packer_fail(&pack, "does not contain the bytes of its slice");
     }
     if (packer_end(&pack) != NULL) {
         return pack.error;

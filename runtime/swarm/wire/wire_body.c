@@ -40,7 +40,7 @@ static void check_entry(struct packer *pack, const struct wire_shape *shape,
     } else if (entry->seat_count > shape->members_max) {
         packer_fail(pack, "has more members than members_max");
     } else if (entry->kind == ENTRY_COMMIT && entry->slice_count != shape->slice_count) {
-        packer_fail(pack, "has another number of slices than the swarm");
+        packer_fail(pack, "does not have the swarm's number of slices");
     }
 }
 
@@ -176,11 +176,11 @@ static uint64_t pack_coded_value(struct packer *pack, uint32_t code, uint64_t va
     if (code == CODE_FULL) {
         value = pack_value(pack, value, bytes);
         if (value == 0 || value == *last) {
-            packer_fail(pack, "has a row that gives a zero or repeated value in full");
+            packer_fail(pack, "has a row that encodes a zero or repeated value in full");
         }
         *last = value;
     } else if (code != CODE_REPEATED || *last == 0) {
-        packer_fail(pack, "has a row that repeats a value before any was given");
+        packer_fail(pack, "has a row that repeats a value before the first value");
     }
     return *last;
 }
@@ -207,7 +207,7 @@ static void pack_row(struct packer *pack, const struct wire_shape *shape, struct
     }
     if (marks == 0 || ((marks & MARK_REJECTED) != 0 && packed.rejected_seats == 0) ||
         (packed.has_result == 0 && contributors != CODE_ZERO)) {
-        packer_fail(pack, "has a row whose marks announce an absent field");
+        packer_fail(pack, "has a row whose marks do not match its fields");
     }
     if (wire_has_unknown_seats(shape, packed.received_seats | packed.rejected_seats |
                                           packed.contributors)) {
@@ -252,7 +252,7 @@ void wire_pack_reports(struct packer *pack, const struct wire_shape *shape,
         pack_uint(pack, &rows, 2);
         if (zero_rows + rows > count - at || (zero_rows == 0 && at > 0) ||
             (rows == 0 && zero_rows < count - at)) {
-            packer_fail(pack, "has runs of rows that are not in normal form");
+            packer_fail(pack, "has runs of rows that are not in canonical form");
             return;
         }
         at += zero_rows;

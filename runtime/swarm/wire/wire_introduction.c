@@ -181,7 +181,7 @@ static const char *address_book_member_error(const struct wire_address_book *boo
     const struct wire_member *member = &book->members[index];
     for (uint32_t i = 0; i < index; i++) {
         if (has_equal_key(&book->members[i].keys, &member->keys)) {
-            return "has the same key twice";
+            return "has two members with the same key";
         }
     }
     return member->address[0] == '\0' ? NULL : connect_address_error(member->address);
@@ -193,7 +193,7 @@ static const char *address_book_error(const struct wire_address_book *book) {
                                   timing->exchange_ms, timing->round_ms};
     for (size_t i = 0; i < ARRAY_COUNT(deadlines); i++) {
         if (deadlines[i] == 0 || deadlines[i] > INT32_MAX) {
-            return "has a deadline of 0 or above the maximum";
+            return "has a deadline that is 0 or above the maximum";
         }
     }
     const char *error = NULL;

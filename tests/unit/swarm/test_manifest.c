@@ -215,8 +215,8 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
         {"protocol: 1\n", "protocol: 9\nnews: x\n", "it",
          "the swarm's protocol has version 9; this skep supports up to 1"},
         {"created:", "creatd:", "it:4:1", "creatd is not a known key"},
-        {"created: 1795276800\n", "", "it:1:1", "lacks the key created"},
-        {"    bytes: 12\n", "", "it:15:5", "files[1] lacks the key bytes"},
+        {"created: 1795276800\n", "", "it:1:1", "does not have the required key created"},
+        {"    bytes: 12\n", "", "it:15:5", "files[1] does not have the required key bytes"},
         {"created: 1", "name: x\ncreated: 1", "it:4:1", "name appears twice, first on line 2"},
         {"created: 1", "created: -1", "it:4:1",
          "created is \"-1795276800\", not a whole number from 0 to 9007199254740992"},
@@ -227,14 +227,14 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
         {"00007\n", "0007\n", "it:8:1", "genesis is not a hash of 64 digits of 0-9 and a-f"},
         {"bytes: 12", "bytes: 0", "it:17:5",
          "files[1].bytes is \"0\", not a whole number from 1 to 9007199254740992"},
-        {"held-out", "held/out", "it:15:5", "files[1] has a name that no file can have"},
-        {"held-out", "held\\u001bout", "it:15:5", "files[1] has a name that no file can have"},
+        {"held-out", "held/out", "it:15:5", "files[1] has an invalid file name"},
+        {"held-out", "held\\u001bout", "it:15:5", "files[1] has an invalid file name"},
         {"format: bytes", "format: Bytes", "it:15:5",
          "files[1] has a format with characters other than a-z 0-9 -"},
         {"data.train", "data.test", "it:10:5",
          "files[0].key must be data.train or data.validation"},
         {"data.train", "data.validation", "it:10:5",
-         "files[0] is out of order: data.train comes first"},
+         "files[0] is out of order: list data.train files before data.validation files"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         char text[8192];
