@@ -18,7 +18,7 @@
 enum {
     POSITIONALS_MAX = 2,
     OVERRIDES_MAX = 256,     /* key=value arguments that a command accepts */
-    OVERRIDES_ADDED_MAX = 4, /* that a command adds itself */
+    OVERRIDES_ADDED_MAX = 4, /* overrides that a command adds itself */
     OPTIONS_MAX = 8,
 };
 
@@ -28,54 +28,56 @@ enum option_kind {
     OPTION_TEXT,    /* const char *; NULL when not given */
     OPTION_INTEGER, /* int64_t */
     OPTION_NUMBER,  /* double */
-    OPTION_BYTES,   /* uint64_t: an amount like 512MiB, above 0; 0 when not given */
-    OPTION_RUN_KEY, /* no field: overrides the run key of the same name */
+    OPTION_BYTES,   /* uint64_t: a size such as 512MiB, above 0; 0 when not given */
+    OPTION_RUN_KEY, /* sets no field; overrides the run key of the same name */
 };
 
 struct option {
     const char *name; /* "--steps" */
     enum option_kind kind;
-    size_t offset; /* of the field in the request */
-    /* Of integers and numbers: the value when the option is not given, and its limits. */
-    double initial, minimum, maximum; /* maximum 0: none */
+    size_t field_offset; /* offset of the field in the request */
+    /* For integers and numbers: the value when the option is not given, and the limits. */
+    double initial, minimum, maximum; /* maximum 0: no limit */
 };
 
 /* OPTION: the first fields of a row. {OPTION("--steps", INTEGER, steps), .minimum = 1} sets the
  * field `steps` of the file's struct request. */
 #define OPTION(option_name, option_kind, field)                                                    \
-    .name = (option_name), .kind = OPTION_##option_kind, .offset = offsetof(struct request, field)
+    .name = (option_name), .kind = OPTION_##option_kind,                                           \
+    .field_offset = offsetof(struct request, field)
 
 /* One execution of a command. */
 struct invocation {
     int argc; /* the command's name, then its arguments */
     char **argv;
-    void *request; /* the command's own struct: zeroed, then filled from its options */
+    void *request; /* the command's struct request, filled from its options */
     const char *positionals[POSITIONALS_MAX];
     int positional_count;
     const char *overrides[OVERRIDES_MAX + OVERRIDES_ADDED_MAX];
     int override_count;
-    struct region region;    /* released at the end */
-    struct session *session; /* zeroed; finished at the end */
-    struct ranks ranks;      /* of a command that called ranks_begin */
+    struct region region;    /* released after the command */
+    struct session *session; /* zeroed before and finished after the command */
+    struct ranks ranks;      /* set by ranks_begin */
     struct fault fault;
 };
 
 struct command {
     const char *name;
-    const char *usage; /* its arguments */
+    const char *usage; /* the arguments, for help */
     const char *summary;
     const struct option *options;
     int option_count;
     size_t request_bytes;
-    int positional_count, optional_count; /* required positionals, and further ones */
-    bool takes_overrides;                 /* key=value arguments after the positionals */
-    /* Does the work. A returned fault is in invocation->fault. */
+    int positional_count, optional_count; /* required and optional positional arguments */
+    bool takes_overrides;                 /* whether it accepts key=value arguments */
+    /* Does the work. After an error, invocation->fault describes it. */
     enum status (*run)(struct invocation *invocation);
-    void (*finish)(void *request); /* releases what run() took, after any outcome; may be NULL */
+    void (*finish)(
+        void *request); /* releases the resources of run(), even after an error; may be NULL */
 };
 
-/* REQUEST_OPTIONS: the fields of a command's row that describe its file's OPTIONS and struct
- * request. */
+/* REQUEST_OPTIONS: sets the fields of a command's row that describe the OPTIONS and the struct
+ * request of its file. */
 #define REQUEST_OPTIONS                                                                            \
     .options = OPTIONS, .option_count = ARRAY_COUNT(OPTIONS),                                      \
     .request_bytes = sizeof(struct request)
@@ -85,25 +87,27 @@ extern const struct command COMMAND_COMM, COMMAND_DUMP, COMMAND_EVAL, COMMAND_GE
     COMMAND_PLAN, COMMAND_PROBE, COMMAND_ROSTER, COMMAND_SNAPSHOT, COMMAND_STATUS, COMMAND_TRACK,
     COMMAND_TRAIN;
 
-/* command_run: read the arguments, run the command, print its fault.
+/* command_run: reads the arguments, runs the command and prints its fault.
  * argv    argv[0] is the command's name
  * result  the exit code (cli.md, Habits) */
 int command_run(const struct command *command, int argc, char **argv);
 
-/* command_skip_argument: the index after argv[index], and after its value if that is an option of
- * `command` that takes one. `command` may be NULL: then no option takes a value. */
+/* command_skip_argument: returns the index of the argument after argv[index]. If argv[index] is an
+ * option of `command` with a value, skips the value too. `command` may be NULL: then no option has
+ * a value. */
 int command_skip_argument(const struct command *command, char *const *argv, int index);
 
-/* command_options_end: the index of "--", after which no argument is an option; argc without it. */
+/* command_options_end: returns the index of "--", after which no argument is an option, or argc if
+ * there is none. */
 int command_options_end(const struct command *command, int argc, char *const *argv);
 
-/* invocation_override: add "KEY=VALUE" to the overrides.
- * memory  in invocation->region
+/* invocation_override: adds "KEY=VALUE" to the overrides.
+ * memory  the text is in invocation->region
  * limits  at most OVERRIDES_ADDED_MAX calls */
 void invocation_override(struct invocation *invocation, const char *key, const char *value);
 
-/* invocation_read_session: read the run file, model, manifest or join string that the first
- * positional names, with the overrides, into *session.
+/* invocation_read_session: reads the run file, model, manifest or join string that the first
+ * positional argument specifies, applies the overrides, and fills in *session.
  * errors  those of member_session_or_run_read */
 MUST_CHECK enum status invocation_read_session(struct invocation *invocation,
                                                struct session *session);

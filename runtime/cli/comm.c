@@ -12,7 +12,7 @@ static const uint64_t SIZE_MAX_BYTES = 1ull << 30;
 struct request {
     int64_t rank_count;
     const char *size_list;
-    bool test, bandwidth, json; /* neither of the first two: both */
+    bool test, bandwidth, json; /* without --test and --bandwidth, both are done */
     uint64_t sizes[COMM_SIZES_MAX];
     int size_count;
     struct comm_report report;
@@ -67,7 +67,8 @@ static enum status measure(struct request *request, struct session *session, str
     return OK;
 }
 
-/* All ranks have the same verdicts, so they return the same status. */
+/* Fails if a collective gave wrong results. All ranks have the same verdicts and return the same
+ * status. */
 static enum status check_verdicts(const struct comm_report *report, struct fault *fault) {
     for (int row = 0; report->is_tested && row < COMM_CHECKS; row++) {
         for (int group = 0; group < COMM_GROUPS; group++) {
@@ -75,7 +76,7 @@ static enum status check_verdicts(const struct comm_report *report, struct fault
             if (verdict->wrong > 0) {
                 return fault_set(fault, STATUS_FAILED, COMM_CHECK_ROWS[row].name,
                                  "do not train on this machine; report this output",
-                                 "%lld wrong values in group %s; %s", (long long)verdict->wrong,
+                                 "%lld incorrect values in group %s; %s", (long long)verdict->wrong,
                                  comm_group_name((enum comm_group)group), verdict->first);
             }
         }

@@ -1,4 +1,4 @@
-/* command: reads the arguments of a command as its row declares them, and runs it. */
+/* command: reads the arguments that a command's row declares, and runs the command. */
 #include "runtime/cli/cli.h"
 
 #include "base/text.h"
@@ -58,7 +58,8 @@ static enum status unknown_option(const struct command *command, struct invocati
                      "unknown option: \"%s\"", word);
 }
 
-/* Stores the option's value, "" for a flag. *index is advanced over a value that follows. */
+/* Stores the option's value in `values`, or "" for a flag. Advances *index if the value is the next
+ * argument. */
 static enum status read_option(const struct command *command, struct invocation *invocation,
                                int *index, const char **values) {
     const char *word = invocation->argv[*index];
@@ -82,8 +83,8 @@ static enum status read_option(const struct command *command, struct invocation 
     return OK;
 }
 
-static enum status read_word(const struct command *command, struct invocation *invocation,
-                             const char *word) {
+static enum status read_positional(const struct command *command, struct invocation *invocation,
+                                   const char *word) {
     if (invocation->positional_count < command->positional_count + command->optional_count) {
         invocation->positionals[invocation->positional_count++] = word;
         return OK;
@@ -144,7 +145,7 @@ static enum status read_bytes(const struct option *option, const char *value, ui
 /* `value` is NULL when the option was not given. */
 static enum status read_value(const struct option *option, const char *value,
                               struct invocation *invocation) {
-    void *field = (unsigned char *)invocation->request + option->offset;
+    void *field = (unsigned char *)invocation->request + option->field_offset;
     struct fault *fault = &invocation->fault;
     switch (option->kind) {
     case OPTION_FLAG:
@@ -180,7 +181,7 @@ static enum status read_arguments(const struct command *command, struct invocati
         if (i < options_end && argv[i][0] == '-' && argv[i][1] != '\0') {
             TRY(read_option(command, invocation, &i, values));
         } else if (i != options_end) {
-            TRY(read_word(command, invocation, argv[i]));
+            TRY(read_positional(command, invocation, argv[i]));
         }
     }
     if (invocation->positional_count < command->positional_count) {
@@ -201,7 +202,7 @@ int command_run(const struct command *command, int argc, char **argv) {
     if (has_run) {
         status = command->run(&invocation);
     }
-    fflush(stdout); /* the report comes before its fault */
+    fflush(stdout); /* print the report before the fault */
     int code = ranks_end(&invocation.ranks, status, &invocation.fault);
     if (has_run && command->finish != NULL) {
         command->finish(invocation.request);

@@ -1,5 +1,5 @@
-/* dump: logits, losses, gradients and stepped weights of one batch, for comparing with any other
- * implementation. */
+/* dump: `skep dump` writes the logits, losses, gradients and updated weights of one batch, to
+ * compare them with those of other programs. */
 #include "runtime/diagnose/dump.h"
 #include "runtime/cli/cli.h"
 
@@ -12,8 +12,8 @@ struct request {
     struct dump_batch batch;
 };
 
-/* The batch gives the shape that the program must have, so it is read before the settings are
- * checked against the model. */
+/* Reads the batch before the settings are checked against the model, because its shape determines
+ * the shape of the program. */
 static enum status read_all(struct request *request, struct invocation *invocation) {
     struct session *session = &request->session;
     struct dump_batch *batch = &request->batch;
@@ -44,7 +44,7 @@ static enum status run_command(struct invocation *invocation) {
     struct fault *fault = &invocation->fault;
     if (request->dump.out_path == NULL) {
         return fault_set(fault, STATUS_USAGE, "dump", "add -o OUT.safetensors",
-                         "the path of the output is missing");
+                         "the path of the output file is missing");
     }
     TRY(ranks_begin(&ranks, session, invocation));
     if (invocation->ranks.is_parent) {

@@ -28,7 +28,7 @@ static enum status add_token(struct request *request, int64_t token, struct faul
     return OK;
 }
 
-/* "12,5 99": numbers between commas or spaces. */
+/* Reads token ids separated by commas or spaces, such as "12,5 99". */
 static enum status read_ids(struct request *request, struct fault *fault) {
     const char *at = request->prompt;
     at += strspn(at, ", ");
@@ -39,8 +39,8 @@ static enum status read_ids(struct request *request, struct fault *fault) {
         snprintf(number, sizeof number, "%.*s", (int)(width < 31 ? width : 31), at);
         if (!text_parse_i64(number, &id) || id < 0 || id > INT32_MAX) {
             return fault_set(fault, STATUS_USAGE, "--prompt",
-                             "with --ids, write numbers between commas", "\"%s\" is not a token id",
-                             number);
+                             "with --ids, write numbers separated by commas",
+                             "\"%s\" is not a token id", number);
         }
         TRY(add_token(request, id, fault));
         at += width;
@@ -51,9 +51,10 @@ static enum status read_ids(struct request *request, struct fault *fault) {
 
 static enum status read_bytes(struct request *request, struct fault *fault) {
     if (request->vocab > BYTE_VOCAB) {
-        return fault_set(
-            fault, STATUS_USAGE, "--prompt", "tokenise the prompt and pass it with --ids",
-            "the model has %lld tokens, so its text is not bytes", (long long)request->vocab);
+        return fault_set(fault, STATUS_USAGE, "--prompt",
+                         "tokenise the prompt and pass it with --ids",
+                         "the model has a vocabulary of %lld tokens, so its tokens are not bytes",
+                         (long long)request->vocab);
     }
     for (const char *c = request->prompt; *c != '\0'; c++) {
         TRY(add_token(request, (unsigned char)*c, fault));
@@ -79,7 +80,7 @@ static enum status run_generate(struct invocation *invocation) {
     struct fault *fault = &invocation->fault;
     if (request->prompt == NULL) {
         return fault_set(fault, STATUS_USAGE, "generate", "add --prompt TEXT",
-                         "there is no prompt");
+                         "the prompt is missing");
     }
     TRY(invocation_read_session(invocation, session));
     request->vocab = session->blueprint.vocab;
@@ -91,7 +92,7 @@ static enum status run_generate(struct invocation *invocation) {
     generation->prompt = request->tokens;
     generation->stop_token = session->blueprint.tokens.eos;
     program_seal(&session->bound);
-    /* A reader that closed the pipe early is not a failure. */
+    /* A reader may close the pipe early; that is not an error. */
     ssize_t ignored =
         request->ids ? 0 : write(STDOUT_FILENO, request->prompt, strlen(request->prompt));
     TRY(generate_run(session, generation, print_token, request, fault));

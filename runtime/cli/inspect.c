@@ -5,14 +5,14 @@
 #include "runtime/cli/reports/reports.h"
 #include "runtime/model/families/families.h"
 
-enum { SEQUENCE_MAX = 4096 /* of the FLOPs: most training uses shorter sequences */ };
+enum { SEQUENCE_MAX = 4096 /* longest sequence for which FLOPs are reported */ };
 
 struct request {
     int64_t shards; /* 0: not requested */
     bool json;
 };
 
-/* The file in `folder` that holds or lists the weights, or NULL. */
+/* Returns the file in `folder` that contains or lists the weights, or NULL. */
 static const char *find_weights(const char *folder) {
     static const char *const NAMES[] = {"model.safetensors", "model.safetensors.index.json"};
     for (size_t i = 0; i < ARRAY_COUNT(NAMES) && folder[0] != '\0'; i++) {

@@ -1,4 +1,4 @@
-/* join: `skep join SWARM` reports what a member needs, and joins the swarm as one. */
+/* join: `skep join SWARM` reports what a member of a swarm needs, and runs one. */
 #include "runtime/inner_training/inner_training.h"
 
 #include "base/log.h"
@@ -16,7 +16,7 @@ struct request {
     struct member_run member;
     struct member_run_args args;
     int64_t rank_count;
-    bool check; /* stop after the report */
+    bool check; /* only print the report */
 };
 
 static enum status check_name(const char *name, struct fault *fault) {
@@ -32,7 +32,7 @@ static enum status resolve_public_address(const char **address, struct region *r
     const char *error = address_error(*address);
     if (error != NULL) {
         return fault_set(fault, STATUS_USAGE, "--public",
-                         "write the address where others can connect: tcp://HOST:PORT",
+                         "write an address that others can connect to, as tcp://HOST:PORT",
                          "\"%.80s\" %s", *address, error);
     }
     char *numeric = region_alloc(region, MESSAGE_ADDRESS_BYTES, 1);
@@ -46,7 +46,7 @@ static enum status print_fit_report(struct member_run *member, struct fault *fau
     struct fit_report_request request = {.terms = &member->swarm.terms};
     struct text text = text_over(buffer, sizeof buffer);
     if (!link_probe(&member->swarm.manifest.tracker, &request.link.round_trip_s)) {
-        log_line(LOG_INFO, "%s did not answer in time: the report omits its round trip",
+        log_line(LOG_INFO, "%s did not answer in time: the report omits the round trip to it",
                  member->swarm.manifest.tracker.address);
     }
     enum status status = fit_report_write(&member->trainer.session, &request, &text, fault);
@@ -55,7 +55,7 @@ static enum status print_fit_report(struct member_run *member, struct fault *fau
     return status;
 }
 
-/* Rank 0 reports for all ranks. */
+/* Rank 0 prints the report for all ranks. */
 static enum status check_fit(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
     enum status status = session_is_rank0(session) ? print_fit_report(member, fault)
@@ -63,12 +63,12 @@ static enum status check_fit(struct member_run *member, struct fault *fault) {
     return session_agree(session, status, fault);
 }
 
-/* --check needs the number of ranks, but starts none. */
+/* Starts the ranks. With --check, only determines their number. */
 static enum status begin_ranks(struct invocation *invocation) {
     struct request *request = invocation->request;
     struct session *session = &request->member.trainer.session;
     const struct ranks_request ranks = {
-        .count = request->rank_count, .reads_environment = true, .saves = true};
+        .count = request->rank_count, .reads_environment = true, .saves_snapshots = true};
     return request->check ? ranks_count(&ranks, session, invocation)
                           : ranks_begin(&ranks, session, invocation);
 }

@@ -22,11 +22,11 @@ struct request {
 };
 
 struct ledger_report {
-    const char *path; /* of the ledger, or the swarm's reference */
+    const char *path; /* path of the ledger, or reference of the swarm */
     struct ledger_chain chain;
     struct ledger_export export;
     uint64_t kind_counts[ARRAY_COUNT(KINDS)];
-    uint64_t entry_count, tokens; /* tokens: of committed rounds */
+    uint64_t entry_count, tokens; /* tokens of committed rounds */
     struct hash head, root;
     uint32_t round;
 };
@@ -63,9 +63,10 @@ static enum status add_entry(const struct request *request, const struct ledger_
                              struct ledger_report *report, struct fault *fault) {
     const char *error = request->verify ? ledger_append(&report->chain, source->entry) : NULL;
     if (error != NULL) {
-        return fault_set(fault, STATUS_INPUT, source->location,
-                         "use the ledger of another member; do not trust entries from this line on",
-                         "the entry %s", error);
+        return fault_set(
+            fault, STATUS_INPUT, source->location,
+            "use a different member's ledger; do not trust this line or those after it",
+            "the entry %s", error);
     }
     if (!request->json && !request->verify) {
         print_row(source->entry, report->entry_count == 0);
@@ -122,13 +123,13 @@ static enum status read_tracker_key(const char *text, struct ledger_chain *chain
     const char *error = public_keys_read(text, &keys);
     if (error != NULL) {
         return fault_set(fault, STATUS_USAGE, "--tracker",
-                         "pass the part of the join string after #", "the key %s", error);
+                         "pass the part of the join string that follows #", "the key %s", error);
     }
     ledger_set_tracker_key(chain, keys.sign);
     return OK;
 }
 
-/* Sets the tracker's key in report->chain if the source is a tracker. */
+/* Opens the ledger. If the source is a tracker, sets its key in report->chain. */
 static enum status open_source(const char *identity, struct region *region,
                                struct ledger_report *report, struct ledger_source **source,
                                struct fault *fault) {

@@ -1,4 +1,4 @@
-/* main: finds the command that the first argument names, and runs it; prints help. */
+/* main: runs the command that the first argument specifies, and prints help. */
 #include "base/log.h"
 #include "base/text.h"
 #include "build_config.h"
@@ -69,8 +69,8 @@ static int help_command(const struct command *command) {
     return 0;
 }
 
-/* `skep help keys` lists the keys of run.yaml, which are needed more often than help about the
- * command `keys`. `skep keys --help` explains that command. */
+/* Prints help for a command. `skep help keys` lists the keys of run.yaml instead, which is needed
+ * more often. `skep keys --help` explains the command `keys`. */
 static int help(const char *name) {
     if (strcmp(name, "keys") == 0) {
         return help_keys();
@@ -83,8 +83,8 @@ static bool is_verbosity(const char *word) {
     return strcmp(word, "-q") == 0 || strcmp(word, "-v") == 0;
 }
 
-/* The command that the first argument besides -q and -v names, or NULL. */
-static const struct command *named_command(int argc, char **argv) {
+/* Returns the command whose name is the first argument that is not -q or -v, or NULL. */
+static const struct command *find_named_command(int argc, char **argv) {
     int i = 1;
     while (i < argc && is_verbosity(argv[i])) {
         i++;
@@ -92,10 +92,10 @@ static const struct command *named_command(int argc, char **argv) {
     return i < argc ? find_command(argv[i]) : NULL;
 }
 
-/* Removes -q and -v, which may be anywhere except after "--" or as the value of an option, so that
+/* Removes -q and -v from argv, except after "--" and where they are the value of an option, so that
  * commands need not accept them. Returns the new argc. */
-static int take_verbosity(int argc, char **argv, int *verbosity) {
-    const struct command *command = named_command(argc, argv);
+static int remove_verbosity(int argc, char **argv, int *verbosity) {
+    const struct command *command = find_named_command(argc, argv);
     const int end = command_options_end(command, argc, argv);
     int kept = 1;
     int next;
@@ -113,12 +113,12 @@ static int take_verbosity(int argc, char **argv, int *verbosity) {
     return kept + argc - end;
 }
 
-static bool asks_for_help(const char *word) {
+static bool is_help_option(const char *word) {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
 static int dispatch(int argc, char **argv) {
-    if (argc < 2 || asks_for_help(argv[1])) {
+    if (argc < 2 || is_help_option(argv[1])) {
         return argc < 2 ? (help_all(), 2) : help_all();
     }
     if (strcmp(argv[1], "--version") == 0) {
@@ -134,14 +134,15 @@ static int dispatch(int argc, char **argv) {
     }
     const int end = command_options_end(command, argc, argv);
     for (int i = 2; i < end; i = command_skip_argument(command, argv, i)) {
-        if (asks_for_help(argv[i])) {
+        if (is_help_option(argv[i])) {
             return help_command(command);
         }
     }
     return command_run(command, argc - 1, argv + 1);
 }
 
-/* A report that a full disk truncated is a failure of any command. */
+/* Returns a failure if standard output could not be written, for example to a full disk: the report
+ * would be truncated. */
 static int check_output(int code) {
     struct fault fault;
     if ((fflush(stdout) == 0 && !ferror(stdout)) || code != 0) {
@@ -152,8 +153,9 @@ static int check_output(int code) {
     return 1;
 }
 
-/* If a standard stream is closed, the next file or socket would get its number, and printed text
- * would go into that. /dev/null is opened for reading, so that printing to it still fails. */
+/* Opens /dev/null for each closed standard stream. Otherwise the next file or socket would get its
+ * number, and printed text would be written to it. /dev/null is opened for reading only, so that
+ * printing still fails. */
 static void reserve_standard_streams(void) {
     int fd = 0;
     while (fd >= 0 && fd <= STDERR_FILENO) {
@@ -167,7 +169,7 @@ static void reserve_standard_streams(void) {
 int main(int argc, char **argv) {
     int verbosity;
     reserve_standard_streams();
-    argc = take_verbosity(argc, argv, &verbosity);
+    argc = remove_verbosity(argc, argv, &verbosity);
     log_init(verbosity);
     return check_output(dispatch(argc, argv));
 }

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TEXT_BYTES = 16 * 1024 /* of the dimensions and a table of RANKS_MAX ranks */ };
+enum { TEXT_BYTES = 16 * 1024 /* enough for the dimensions and a table of RANKS_MAX ranks */ };
 
 struct request {
     const char *table, *bytes;
-    int64_t per_node; /* ranks of a node; 0: no placement is requested */
+    int64_t per_node; /* ranks per node; 0: no placement is requested */
     bool json;
     struct mesh_report report;
 };
@@ -24,10 +24,11 @@ static enum status bytes_fault(const char *given, const struct mesh *mesh, struc
         text_add(&text, "%s%s=1e9", d > 0 ? "," : "", mesh->dims[d].name);
     }
     return fault_set(fault, STATUS_USAGE, "--bytes", remedy,
-                     "\"%s\" is not a dimension of the mesh with a number of bytes", given);
+                     "\"%s\" is not of the form DIMENSION=BYTES", given);
 }
 
-/* "replicate=1e9,shard=3e9"; a dimension that is not listed keeps 0. */
+/* Reads a list such as "replicate=1e9,shard=3e9". The value of a dimension that is not listed stays
+ * 0. */
 static enum status read_bytes(const char *given, const struct mesh *mesh,
                               double bytes[static MESH_DIMS_MAX], struct fault *fault) {
     for (const char *word = given; *word != '\0';) {
@@ -63,7 +64,7 @@ static enum status open_mesh(const char *dims, const char *table, struct region 
     return mesh_parse(description, region, mesh, fault);
 }
 
-/* The order of ranks that transfers the fewest bytes between nodes. */
+/* Computes the order of ranks that transfers the fewest bytes between nodes. */
 static enum status suggest_placement(struct mesh_report *report, struct region *region,
                                      struct fault *fault) {
     const struct mesh *mesh = &report->mesh;
@@ -79,7 +80,7 @@ static enum status run_mesh(struct invocation *invocation) {
     struct fault *fault = &invocation->fault;
     if (request->bytes != NULL && request->per_node == 0) {
         return fault_set(fault, STATUS_USAGE, "--bytes", "add --per-node K",
-                         "bytes are only used to place ranks on nodes");
+                         "--bytes is only used to place ranks on nodes");
     }
     TRY(open_mesh(invocation->positionals[0], request->table, region, &report->mesh, fault));
     report->per_node = (int)request->per_node;

@@ -13,7 +13,7 @@
 enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 };
 
 struct request {
-    struct site_report site; /* with two ranks or more */
+    struct site_report site; /* filled in if there are several ranks */
     int64_t rank_count;
     const char *svg;
     bool json, program;
@@ -37,7 +37,8 @@ static void print_heading(const struct session *session) {
            hash_hex(&session->program.hash, hash));
 }
 
-/* With unified memory, the arenas of all spaces are in device memory. */
+/* Size of the arenas in a space. With unified memory, the arenas of all spaces are in device
+ * memory. */
 static uint64_t arena_bytes_in(const struct session *session, enum space space) {
     const uint64_t *peak_bytes = session->program.plan.peak_bytes;
     bool has_all = session->target->unified && space == SPACE_DEVICE;

@@ -17,11 +17,11 @@ enum { PROFILE_TEXT_BYTES = 16384, VALUE_BYTES = 40 };
 
 struct request {
     const char *target, *write;
-    int64_t rank_count; /* 0: one for each GPU */
+    int64_t rank_count; /* 0: one rank per GPU */
     bool json;
 };
 
-/* "166 GFLOP/s": the prefix of a count moves to its unit. */
+/* Writes a rate such as "166 GFLOP/s". */
 static void rate_text(double value, const char *unit, char buffer[static VALUE_BYTES]) {
     char number[24];
     text_count(value, number);
@@ -68,7 +68,7 @@ static void print_lines(const struct probed *probed) {
     }
 }
 
-/* The members of "machine" for a GPU. */
+/* Adds the fields of the JSON object "machine" for a GPU. */
 static void add_gpu(struct json_writer *json, const struct probe_gpu *gpu) {
     char capability[32];
     snprintf(capability, sizeof capability, "%d.%d", gpu->compute_major, gpu->compute_minor);
@@ -98,7 +98,7 @@ static void add_gpu(struct json_writer *json, const struct probe_gpu *gpu) {
     }
 }
 
-/* The members of "machine" for a CPU. */
+/* Adds the fields of the JSON object "machine" for a CPU. */
 static void add_cpu(struct json_writer *json, const struct probe_result *cpu) {
     json_add_text(json, "cpu", cpu->machine.cpu_name);
     json_add_i64(json, "cpus", cpu->machine.cpu_count);
@@ -139,7 +139,7 @@ static void print_json(const struct probed *probed, const struct probe_result *c
     json_stdout_end(&out);
 }
 
-/* The name of a profile in its path: "dir/my-box.yaml" -> "my-box". */
+/* Derives the name of a profile from its path: "dir/my-box.yaml" -> "my-box". */
 static void profile_name(const char *path, char *name, size_t capacity) {
     const char *slash = strrchr(path, '/');
     const char *begin = slash != NULL ? slash + 1 : path;
@@ -234,7 +234,7 @@ static enum status probe_gpus(const struct target *target, struct invocation *in
     struct session *session = invocation->session;
     struct fault *fault = &invocation->fault;
     struct probed probed = {.target = target};
-    int gpus = probe_gpu_count(); /* each rank counts the same GPUs */
+    int gpus = probe_gpu_count(); /* the same number on each rank */
     const struct ranks_request ranks = {.count = request->rank_count > 0 ? request->rank_count
                                                  : gpus > 0              ? gpus
                                                                          : 1};

@@ -9,11 +9,11 @@
 #include <string.h>
 
 struct request {
-    const char *out, *dtype; /* of an export; NULL: the defaults */
+    const char *out, *dtype; /* for export; NULL: the defaults */
     bool json;
 };
 
-/* What an action works on: request, folder, and the invocation's region and fault. */
+/* The arguments of all actions (list, verify, inspect, export). */
 struct snapshot_tool {
     const struct request *request;
     const char *folder;
@@ -61,7 +61,7 @@ static enum status run_verify(const struct snapshot_tool *tool) {
     TRY(list_all(tool, &listed, &count));
     if (count == 0) {
         return fault_set(tool->fault, STATUS_INPUT, tool->folder,
-                         "name the folder of a run's snapshots",
+                         "give the folder of a run's snapshots",
                          "the folder contains no snapshots");
     }
     for (int i = 0; i < count; i++) {
@@ -75,11 +75,11 @@ static enum status run_verify(const struct snapshot_tool *tool) {
     if (damaged == 0) {
         return OK;
     }
-    return fault_set(tool->fault, STATUS_INPUT, tool->folder, NULL, "%d of %d snapshots damaged",
-                     damaged, count);
+    return fault_set(tool->fault, STATUS_INPUT, tool->folder, NULL,
+                     "%d of %d snapshots are damaged", damaged, count);
 }
 
-/* The snapshot that is the folder, or the newest good one in it. */
+/* Finds the snapshot to use: the folder itself, or the newest valid snapshot in it. */
 static enum status find_snapshot(const struct snapshot_tool *tool, struct snapshot *snapshot) {
     bool found = false;
     if (is_snapshot(tool->folder)) {
@@ -88,7 +88,7 @@ static enum status find_snapshot(const struct snapshot_tool *tool, struct snapsh
     TRY(snapshot_find_newest(tool->folder, tool->region, snapshot, &found, tool->fault));
     if (!found) {
         return fault_set(tool->fault, STATUS_INPUT, tool->folder,
-                         "name the folder of a run's snapshots, or one of them",
+                         "give the folder of a run's snapshots, or of one snapshot",
                          "the folder contains no snapshots");
     }
     return OK;
@@ -148,7 +148,7 @@ static enum status run_snapshot(struct invocation *invocation) {
         }
         if (!file_is_folder(tool.folder)) {
             return fault_set(tool.fault, STATUS_INPUT, tool.folder,
-                             "name the folder of a run's snapshots, or one of them",
+                             "give the folder of a run's snapshots, or of one snapshot",
                              "is not a folder");
         }
         return ACTIONS[i].run(&tool);

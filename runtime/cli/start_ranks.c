@@ -12,7 +12,8 @@
 
 enum { ARGUMENTS_MAX = 512 };
 
-/* main has removed -q and -v from the arguments; they are added again before a "--". */
+/* Starts the ranks with the arguments of this process. main has removed -q and -v, so they are
+ * added again. */
 static enum status start_ranks(const struct ranks_request *request, struct invocation *invocation) {
     char *arguments[ARGUMENTS_MAX];
     struct ranks *ranks = &invocation->ranks;
@@ -29,15 +30,15 @@ static enum status start_ranks(const struct ranks_request *request, struct invoc
         arguments[next++] = invocation->argv[i];
     }
     arguments[next] = NULL;
-    if (request->saves) {
-        /* Otherwise a signal could end one rank while another, which waits for it, continues. */
+    if (request->saves_snapshots) {
+        /* Otherwise a signal could end one rank while others wait for it. */
         block_stop_signals();
     }
     ranks->is_parent = true;
     return launch_children(ranks->launch.world, arguments, &ranks->exit_code, &invocation->fault);
 }
 
-/* A fault whose subject is this rank needs no prefix with its number. */
+/* Prints a fault, with the rank number as prefix unless the subject of the fault is this rank. */
 static void print_fault(const struct ranks *ranks, const struct fault *fault) {
     char rank_name[32];
     snprintf(rank_name, sizeof rank_name, "rank %d", ranks->launch.rank);
@@ -49,7 +50,7 @@ static void print_fault(const struct ranks *ranks, const struct fault *fault) {
              fault->remedy[0] != '\0' ? "; " : "", fault->remedy);
 }
 
-/* Collectives that run on a device would wait for lost ranks forever. */
+/* Aborts collectives on a device, which would wait for lost ranks forever. */
 static void abort_collectives(const struct ranks *ranks) {
     if (ranks->session->communicator.methods != NULL &&
         program_needs_rehearsal(&ranks->session->bound)) {
@@ -57,8 +58,8 @@ static void abort_collectives(const struct ranks *ranks) {
     }
 }
 
-/* The process ends at once, because a collective may wait for the lost rank forever. Collectives on
- * a device are aborted first, so that the next process finds the device idle. */
+/* Ends the process immediately, because a collective may wait for the lost rank forever.
+ * Collectives on a device are aborted first, so that the next process finds the device idle. */
 static void exit_rank_lost(void *context, const struct fault *fault) {
     const struct ranks *ranks = context;
     print_fault(ranks, fault);
@@ -94,7 +95,7 @@ enum status ranks_count(const struct ranks_request *request, struct session *ses
 enum status ranks_begin(const struct ranks_request *request, struct session *session,
                         struct invocation *invocation) {
     struct ranks *ranks = &invocation->ranks;
-    if (request->saves) {
+    if (request->saves_snapshots) {
         exit_on_stop_signals();
     }
     TRY(ranks_count(request, session, invocation));
@@ -102,15 +103,15 @@ enum status ranks_begin(const struct ranks_request *request, struct session *ses
         return start_ranks(request, invocation);
     }
     enum status status = ranks->launch.world > 1 ? join_site(ranks, &invocation->fault) : OK;
-    if (request->saves) {
-        watch_stop_signals(); /* not earlier: connecting may take a minute */
+    if (request->saves_snapshots) {
+        watch_stop_signals(); /* until here, a signal ends the process */
     }
     return status;
 }
 
 /* Leaves the site. Returns whether all ranks end with the same status. If not, this rank sends its
- * fault and does not wait for the others, which may be in a collective. Ranks that succeeded leave
- * together, so that the loss of one until then is noticed. */
+ * fault and does not wait for the others, which may be in a collective. Ranks that succeed wait for
+ * each other before they leave, so that a rank lost until then is detected. */
 static bool leave_site(struct ranks *ranks, enum status status, const struct fault *fault) {
     struct fault ignored;
     struct site *site = ranks->session->site;
@@ -124,7 +125,8 @@ static bool leave_site(struct ranks *ranks, enum status status, const struct fau
     return is_shared;
 }
 
-/* Of ranks that share a terminal, only rank 0 prints a fault that all of them have. */
+/* Whether this rank prints the fault. If the ranks share a terminal and have the same fault, only
+ * rank 0 prints it. */
 static bool prints_fault(const struct ranks *ranks, bool is_shared) {
     return ranks->launch.rank <= 0 || !is_shared || strcmp(ranks->launch.source, "--ranks") != 0;
 }

@@ -12,7 +12,7 @@ struct request {
     bool json;
 };
 
-/* One line of the table of members. */
+/* One row of the table of members. */
 struct member_row {
     const char *name, *address;
     double last_frame_s, round, slices, step_ms, upload_kib_s;
@@ -20,11 +20,11 @@ struct member_row {
     bool is_reachable, has_contributed;
 };
 
-/* The lines before the table. A text is "" where the tracker has no value. */
+/* The values printed before the table. A text is "" if the tracker sent no value. */
 struct swarm_summary {
     const char *name, *stage, *root;
     const char *awaited;    /* the event that the tracker waits for */
-    const char *derivation; /* of the deadlines */
+    const char *derivation; /* how the deadlines were derived */
     double round, stage_s, commits, commits_max, entries, up_s, awaited_s, slice_count;
 };
 
@@ -36,10 +36,10 @@ struct swarm_status {
     bool has_guests;
 };
 
-/* A member of a JSON object, and the variable that receives its value if it is present. */
+/* A field of a JSON object, and the variable that is set to its value if it is present. */
 struct field {
     const char *key;
-    const char **text; /* exactly one of these three is set */
+    const char **text; /* exactly one of text, number and flag is set */
     double *number;
     bool *flag;
 };
@@ -59,7 +59,7 @@ static enum status read_fields(const struct json_node *node, const struct field 
     return OK;
 }
 
-/* The same in the object `part` of `root`, which may be missing. */
+/* Reads fields of the object `part` of `root`, which may be missing. */
 static enum status read_part(const struct json_node *root, const char *part,
                              const struct field *fields, size_t count, struct fault *fault) {
     struct json_node node;

@@ -8,7 +8,7 @@
 struct request {
     struct training training;
     int64_t rank_count;
-    bool fresh; /* set the old run aside */
+    bool fresh; /* move the files of an earlier run aside */
 };
 
 static void log_layout(const struct session *session, int world) {
@@ -46,7 +46,7 @@ static enum status run_train(struct invocation *invocation) {
     struct session *session = &training->trainer.session;
     struct fault *fault = &invocation->fault;
     const struct ranks_request ranks = {
-        .count = request->rank_count, .reads_environment = true, .saves = true};
+        .count = request->rank_count, .reads_environment = true, .saves_snapshots = true};
     training->trainer.metrics.fd = -1;
     TRY(ranks_begin(&ranks, session, invocation));
     if (invocation->ranks.is_parent) {

@@ -9,7 +9,7 @@ static bool has_data(const struct comm_check *row) {
     return row->kind != COLLECTIVE_BARRIER;
 }
 
-/* "reduce-scatter bf16"; a barrier has no type. */
+/* Returns a name such as "reduce-scatter bf16". A barrier has no type. */
 static const char *check_name(const struct comm_check *row, char buffer[static 32]) {
     snprintf(buffer, 32, "%s%s%s", row->name, has_data(row) ? " " : "",
              has_data(row) ? dtype_name(row->wire) : "");

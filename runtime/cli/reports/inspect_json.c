@@ -59,7 +59,7 @@ static void add_per_token(struct json_writer *json, const struct inspect_report 
     json_end(json);
 }
 
-/* The shards of a unit, and for each rank the parameters that its shard holds elements of. */
+/* Adds the shards of a unit, with the parameters that each rank's shard contains elements of. */
 static void add_shards(struct json_writer *json, const struct inspect_report *report, int index) {
     const struct unit *unit = &report->units->units[index];
     json_begin_array(json, "shards");

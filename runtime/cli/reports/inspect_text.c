@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RANKS_SHOWN = 16 /* without -v */ };
+enum { SHOWN_RANKS_MAX = 16 /* number of ranks listed without -v */ };
 
 static void print_shape(const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
@@ -46,8 +46,8 @@ static void print_counts(const struct inspect_report *report) {
            text_bytes((uint64_t)counts_cache_bytes_per_token(model, DTYPE_BF16), bf16));
 }
 
-/* Blocks have equal shapes, so their lines are combined: the end of the units from `first` on that
- * have the same content. */
+/* Returns the end of the range of units from `first` on that have equal contents, such as blocks.
+ * Their rows are combined. */
 static int equal_units_end(const struct inspect_report *report, int first) {
     int end = first + 1;
     const struct unit *units = report->units->units;
@@ -58,7 +58,7 @@ static int equal_units_end(const struct inspect_report *report, int first) {
     return end;
 }
 
-/* "layers.0..11" for several units. */
+/* Returns the name of a unit, or a name such as "layers.0..11" for several units. */
 static const char *units_name(const struct inspect_report *report, int first, int end,
                               char buffer[static 48]) {
     const struct unit *units = report->units->units;
@@ -148,7 +148,7 @@ static void print_rank_shard(const struct inspect_report *report, int unit, int6
 static void print_unit_shards(const struct inspect_report *report, int first, int end) {
     const struct unit *unit = &report->units->units[first];
     int64_t shard_elements = unit_shard_elements(unit, report->shards);
-    bool lists_ranks = report->is_full || report->shards <= RANKS_SHOWN;
+    bool lists_ranks = report->is_full || report->shards <= SHOWN_RANKS_MAX;
     char name[48], count[32], bytes[24];
     printf("%-16s %s elements a rank, %s in f32, %lld padding in total\n",
            units_name(report, first, end, name), text_grouped((uint64_t)shard_elements, count),
@@ -182,8 +182,8 @@ static void print_shards(const struct inspect_report *report) {
     }
     print_shard_sum(report);
     if (!report->is_full) {
-        printf("%s\n", report->shards > RANKS_SHOWN ? "-v lists all ranks and their parameters"
-                                                    : "-v lists the parameters of each rank");
+        printf("%s\n", report->shards > SHOWN_RANKS_MAX ? "-v lists all ranks and their parameters"
+                                                        : "-v lists the parameters of each rank");
     }
 }
 

@@ -6,18 +6,18 @@
 
 enum { JSON_STDOUT_BYTES = 4096, JSON_ONE_LINE = -1 };
 
-/* Must not move between begin and end. */
+/* The struct must not be moved or copied between json_stdout_begin and json_stdout_end. */
 struct json_stdout {
     char buffer[JSON_STDOUT_BYTES];
     struct text text;
     struct json_writer json;
 };
 
-/* json_stdout_begin: begin the document's outer object with "format": 1. Returns the writer.
- * indent  "format" is on a new line after this many blanks; JSON_ONE_LINE: on the first line */
+/* json_stdout_begin: begins the document's outer object with "format": 1, and returns the writer.
+ * indent  number of blanks before "format" on a new line; JSON_ONE_LINE: no new line */
 struct json_writer *json_stdout_begin(struct json_stdout *out, int indent);
 
-/* json_stdout_end: close the outer object, and end the line. */
+/* json_stdout_end: closes the outer object, and ends the line. */
 void json_stdout_end(struct json_stdout *out);
 
 #endif

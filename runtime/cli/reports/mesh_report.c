@@ -5,7 +5,7 @@
 
 enum { TABLE_BYTES = 1 << 18 };
 
-/* The part of report->bytes that a rank receives from other nodes, on average over the ranks. */
+/* Returns how many of report->bytes a rank receives from other nodes, averaged over the ranks. */
 static double remote_bytes(const struct mesh_report *report, const struct mesh *mesh) {
     double sum = 0;
     for (int rank = 0; rank < mesh->ranks; rank++) {

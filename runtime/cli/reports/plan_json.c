@@ -32,7 +32,8 @@ static void end_disk(struct json_writer *json, uint64_t peak_bytes) {
     json_end(json);
 }
 
-/* An export on another file system is listed as a space of its own. */
+/* Adds the disk space. If the export is on a different file system, it is added as a separate
+ * object. */
 static void add_disk(struct json_writer *json, const struct disk_budget *disk) {
     begin_disk(json, "disk", disk->capacity_known, disk->capacity_bytes);
     if (!disk->export_apart) {
@@ -191,7 +192,7 @@ static void add_site(struct json_writer *json, const struct site_report *report)
     add_stages(json, report);
 }
 
-/* The extents that are alive at the peak, when the plan does not fit. */
+/* Adds the extents that are alive at the peak. Called when the plan does not fit. */
 static void add_blame(struct json_writer *json, struct session *session) {
     const struct plan *plan = &session->program.plan;
     struct tenant_list list = report_tenant_list(plan, SPACE_DEVICE, &session->region);

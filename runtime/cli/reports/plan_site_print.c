@@ -1,4 +1,4 @@
-/* plan_site_print: the part of a plan that is about ranks, as text. */
+/* plan_site_print: prints the part of a plan report that concerns ranks. */
 #include "runtime/cli/reports/reports.h"
 
 #include "base/text.h"

@@ -1,4 +1,4 @@
-/* preflight_report: the needs of a member, as text. */
+/* preflight_report: writes the report of a member's needs as text. */
 #include "runtime/cli/reports/reports.h"
 
 static const double GB = 1e9;
@@ -36,7 +36,7 @@ static void add_space(const struct fit_space *space, struct text *text) {
     add_bytes(text, "", difference, "\n");
 }
 
-/* The lines before this one are about rank 0. */
+/* Adds the memory of the other ranks. The lines before this one concern rank 0. */
 static void add_ranks(const struct fit_report *report, struct text *text) {
     const struct fit_space *space = &report->spaces[0];
     int ranks = report->session->ranks;

@@ -22,14 +22,14 @@
 enum { INSPECT_SHARDS_MAX = 4096 /* ranks of a site */ };
 
 struct inspect_report {
-    const char *model;   /* as the user named it */
-    const char *weights; /* the file that holds or lists the weights, or NULL */
+    const char *model;   /* as given by the user */
+    const char *weights; /* file that contains or lists the weights, or NULL */
     const struct blueprint *blueprint;
     const struct unit_table *units;
-    int64_t sequence;        /* length for the FLOPs per token */
-    int64_t shards;          /* 0: not requested */
+    int64_t sequence;        /* sequence length for which FLOPs are computed */
+    int64_t shards;          /* number of shards; 0: not requested */
     bool is_full;            /* the text lists each rank's parts of every parameter */
-    struct unit_part *parts; /* scratch: [units->param_count] */
+    struct unit_part *parts; /* scratch memory: [units->param_count] */
 };
 
 void inspect_print_text(const struct inspect_report *report);
@@ -37,17 +37,18 @@ void inspect_print_json(const struct inspect_report *report);
 
 /* ---- skep plan ---- */
 
-/* plan_print_json: the plan as one document. If `fits` is false, it includes blame and remedies.
- * site    the part about ranks, or NULL
+/* plan_print_json: prints the plan as one JSON document. If `fits` is false, it includes blame and
+ * remedies.
+ * site    report on the ranks, or NULL for one rank
  * errors  STATUS_FAILED when the proof of a remedy's plan fails; part of the document may have been
  *         printed */
 MUST_CHECK enum status plan_print_json(struct session *session, const struct site_report *site,
                                        bool fits, struct fault *fault);
 
-/* plan_site_print: the part of a plan that is about ranks, as text. */
+/* plan_site_print: prints the part of a plan report that concerns ranks, as text. */
 void plan_site_print(const struct site_report *report);
 
-/* plan_draw: the device arena over the whole program as SVG, into the file `path`.
+/* plan_draw: draws the device arena over the whole program as an SVG file, `path`.
  * errors  STATUS_FAILED when the file cannot be written */
 MUST_CHECK enum status plan_draw(struct session *session, const char *path, struct fault *fault);
 
@@ -55,10 +56,10 @@ MUST_CHECK enum status plan_draw(struct session *session, const char *path, stru
 
 struct mesh_report {
     struct mesh mesh;
-    int per_node;                /* ranks of a node; 0: no placement, the fields below are unused */
-    double bytes[MESH_DIMS_MAX]; /* that a rank receives along each dimension */
-    bool has_bytes;              /* --bytes was given; otherwise each dimension has 1 */
-    struct mesh placed;          /* the same dimensions with the suggested table */
+    int per_node;                /* ranks per node; 0: no placement, fields below unused */
+    double bytes[MESH_DIMS_MAX]; /* bytes that a rank receives along each dimension */
+    bool has_bytes;              /* --bytes was given; otherwise `bytes` is all 1 */
+    struct mesh placed;          /* `mesh` with the suggested order of ranks */
 };
 
 void mesh_report_text(const struct mesh_report *report);
@@ -78,37 +79,39 @@ void comm_report_print(const struct comm_report *report, bool json);
 
 /* ---- skep snapshot ---- */
 
-/* snapshot_print_list: one line or object for each snapshot. `is_verified`: the hashes of all files
- * were checked, not only their sizes. */
+/* snapshot_print_list: prints one line or JSON object for each snapshot. `is_verified`: the hashes
+ * of all files were checked, not only their sizes. */
 void snapshot_print_list(const char *folder, const struct snapshot_listed *listed, int count,
                          bool is_verified);
 void snapshot_print_list_json(const char *folder, const struct snapshot_listed *listed, int count,
                               bool is_verified);
 
-/* snapshot_print_whole: the contents of one snapshot; the keys of its run come last. */
+/* snapshot_print_whole: prints the contents of one snapshot, with the keys of its run at the
+ * end. */
 void snapshot_print_whole(const struct snapshot *snapshot);
 void snapshot_print_whole_json(const struct snapshot *snapshot);
 
-/* snapshot_print_export: the model folder `out` that a snapshot was exported to. */
+/* snapshot_print_export: reports that a snapshot was exported to the model folder `out`. */
 void snapshot_print_export(const struct snapshot *snapshot, const char *out);
 void snapshot_print_export_json(const struct snapshot *snapshot, const char *out);
 
 /* ---- skep join ---- */
 
-enum { FIT_REPORT_BYTES = 32 * 1024 }; /* a bound for the text */
+enum { FIT_REPORT_BYTES = 32 * 1024 }; /* an upper bound for the text */
 
-/* fit_report_text: the needs of a member. */
+/* fit_report_text: appends the report of a member's needs to `text`. */
 void fit_report_text(const struct fit_report *report, struct text *text);
 
 struct fit_report_request {
     const struct swarm_terms *terms;
     struct fit_link link;
-    int members; /* as fit_report_make takes them */
+    int members; /* number of members, as for fit_report_make */
 };
 
-/* fit_report_write: compute the report and append it to `text`, whether the member fits or not.
- * text    a builder of FIT_REPORT_BYTES
- * errors  those of fit_report_make, nothing written; STATUS_FIT when the member does not fit */
+/* fit_report_write: computes the report and appends it to `text`, whether the member fits or not.
+ * text    has a capacity of FIT_REPORT_BYTES
+ * errors  those of fit_report_make, with nothing written; STATUS_FIT when the member does not
+ *         fit */
 MUST_CHECK enum status fit_report_write(struct session *session,
                                         const struct fit_report_request *request, struct text *text,
                                         struct fault *fault);
