@@ -134,7 +134,7 @@ static enum status encode_contribution(struct member_run *member, uint32_t round
     int64_t begin_ns = clock_monotonic_ns();
     *tokens = 0;
     TRY(lockstep_do_plain(member, COMMAND_GATHER, fault));
-    bool finite = replica_encode(&member->outer.replica, inner->hashes);
+    bool finite = replica_encode_contribution(&member->outer.replica, inner->hashes);
     inner->encode_seconds = clock_seconds_since(begin_ns);
     member->position.encoded_round = round;
     if (!finite) {

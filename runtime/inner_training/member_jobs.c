@@ -155,7 +155,7 @@ static enum status adopt_job(struct member_run *member, const struct member_job 
     struct replica *replica = &member->outer.replica;
     struct training_position *position = &member->position;
     struct fault rejected;
-    replica_refresh(replica);
+    replica_refresh_hashes(replica);
     replica_clear_feedback(replica);
     position->round = job->entry->round;
     position->commits = job->entry->commits;

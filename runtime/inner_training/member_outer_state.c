@@ -128,7 +128,7 @@ static enum status load_first_weights(struct member_run *member, struct fault *f
         TRY(lockstep_do_plain(member, COMMAND_WEIGHTS, fault));
     }
     TRY(lockstep_do_plain(member, COMMAND_GATHER, fault));
-    replica_begin(replica);
+    replica_init_state(replica);
     TRY(program_failure(&session->bound, fault));
     if (is_absent) {
         log_line(LOG_INFO,
@@ -171,7 +171,7 @@ static enum status resume_from(struct member_run *member, const struct snapshot 
     }
     const struct lockstep_command command = {.kind = COMMAND_LOAD, .step = snapshot->step};
     TRY(lockstep_do(member, &command, fault));
-    replica_refresh(&member->outer.replica);
+    replica_refresh_hashes(&member->outer.replica);
     log_line(LOG_INFO, "resuming from %s at round %u", snapshot->path, member->position.round);
     return OK;
 }

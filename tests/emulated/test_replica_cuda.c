@@ -172,9 +172,9 @@ static void begin(struct pair *pair) {
         pair->values[i] = fixture_noise(1, i);
     }
     set_inner(pair);
-    replica_begin(&pair->host.replica);
+    replica_init_state(&pair->host.replica);
     memcpy(pair->replica.params, pair->host.replica.params, sizeof(float) * (size_t)count_of(pair));
-    replica_refresh(&pair->replica);
+    replica_refresh_hashes(&pair->replica);
     assert_true(hash_equal(&pair->replica.root, &pair->host.replica.root));
 }
 
@@ -190,8 +190,8 @@ static void train(struct pair *pair, uint32_t round) {
 
 static void encode(struct pair *pair) {
     struct replica *host = &pair->host.replica;
-    assert_true(replica_encode(host, pair->host.hashes));
-    assert_true(replica_encode(&pair->replica, pair->hashes));
+    assert_true(replica_encode_contribution(host, pair->host.hashes));
+    assert_true(replica_encode_contribution(&pair->replica, pair->hashes));
     assert_memory_equal(pair->replica.contribution, host->contribution, host->shape.slices.bytes);
     assert_memory_equal(pair->hashes, pair->host.hashes,
                         host->shape.slices.count * sizeof *pair->hashes);
@@ -210,7 +210,7 @@ static void deal(struct pair *pair, uint32_t round) {
         struct hash hashes[2];
         struct replica *both[2] = {&pair->host.replica, &pair->replica};
         for (int i = 0; i < 2; i++) {
-            struct addend own = {replica_own(both[i], s), 100};
+            struct addend own = {replica_own_contribution(both[i], s), 100};
             hashes[i] = replica_sum(both[i], round, s, &own, line->contributors == 0 ? 0 : 1,
                                     line->contributors == 0 ? 0 : 100);
         }
@@ -290,7 +290,7 @@ static void what_is_not_finite_is_found_on_the_device(void **state) {
         begin(&pair);
         pair.values[COUNT - 1] = codec % 2 == 0 ? NAN : INFINITY;
         set_inner(&pair);
-        assert_false(replica_encode(&pair.replica, pair.hashes));
+        assert_false(replica_encode_contribution(&pair.replica, pair.hashes));
         for (uint64_t i = 0; i < pair.replica.shape.slices.bytes; i++) {
             assert_int_equal(pair.replica.contribution[i], 0);
         }
@@ -324,7 +324,7 @@ static void a_device_that_fails_says_so_and_does_nothing_more(void **state) {
         begin(&pair);
         train(&pair, 1);
         emulated_driver_fail_work(nth, CUDA_ERROR_LAUNCH_FAILED);
-        bool was_finite = replica_encode(&pair.replica, pair.hashes);
+        bool was_finite = replica_encode_contribution(&pair.replica, pair.hashes);
         (void)was_finite;
         (void)replica_root_after(&pair.replica, 1);
         replica_reset_inner(&pair.replica);

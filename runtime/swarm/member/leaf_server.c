@@ -63,8 +63,8 @@ static size_t write_leaf_hashes(const struct leaf_server *server, const struct o
     return HASH_BYTES + bytes;
 }
 
-/* The state may have changed since the request. An answer without content reports that to the peer.
- * */
+/* The state may have changed since the request. An answer without content reports that to the
+ * peer. */
 enum send_result leaf_server_send(void *context, uint32_t peer, const struct outbox_item *item,
                                   uint64_t *bytes) {
     const struct leaf_server *server = context;
@@ -76,7 +76,7 @@ enum send_result leaf_server_send(void *context, uint32_t peer, const struct out
     if (item->kind == WIRE_LEAF_HASHES) {
         count = write_leaf_hashes(server, item, is_available);
     } else if (is_available) {
-        count = replica_leaf_read(server->replica, item->index, server->payload);
+        count = replica_read_leaf(server->replica, item->index, server->payload);
     }
     *bytes = count;
     return send_frame(server, peer,

@@ -61,8 +61,8 @@ void mailbox_close(struct mailbox *mailbox);
  *         job */
 void mailbox_post_job(struct mailbox *mailbox, const struct member_job *job);
 
-/* mailbox_cancel_job: discard posted jobs that have not started, and make running training stale.
- * */
+/* mailbox_cancel_job: discard posted jobs that have not started, and make running training
+ * stale. */
 void mailbox_cancel_job(struct mailbox *mailbox);
 
 /* mailbox_is_busy: whether a job or training is posted or running. */

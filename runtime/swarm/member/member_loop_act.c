@@ -95,8 +95,8 @@ static void post_sum(struct member_loop *loop, const struct action *action) {
         struct addend *addend = &job.addends[job.addend_count++];
         bool is_own = (int)seat == action->seat;
         addend->weight = action->table->members[seat].weight;
-        addend->bytes = is_own ? replica_own(replica, action->slice)
-                               : replica_slot(replica, seat, action->slots[seat]);
+        addend->bytes = is_own ? replica_own_contribution(replica, action->slice)
+                               : replica_contribution_slot(replica, seat, action->slots[seat]);
         job.own_weight = is_own ? addend->weight : job.own_weight;
     }
     slice_store_begin_sum(&loop->slices, action->round, action->slice);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    RECEIVE_MAX_MS = 5, /* in one iteration, so that heartbeats and answers are not delayed by
+    RECEIVE_MAX_MS = 5,       /* in one iteration, so that heartbeats and answers are not delayed by
                                     more: received bytes are hashed here, 1 ms a slice */
     PAUSE_EVENTS_MAX = 65536, /* received in one iteration after a pause */
     PAUSE_HEARTBEATS = 3, /* more between two iterations: the process was stopped or suspended */
@@ -118,7 +118,7 @@ static void publish_view(struct member_loop *loop) {
         .round = loop->open.round,
         .members = admission->member_count,
         .is_fetching_state = state_fetcher_is_active(&loop->fetcher),
-        .behind = (uint32_t)leaf_fetch_outdated(&loop->fetcher.fetch),
+        .behind = (uint32_t)leaf_fetch_outdated_count(&loop->fetcher.fetch),
         .fetched_bytes = loop->fetcher.fetch.received_bytes,
         .contributors = loop->contributors,
         .sent_bytes = counts.sent_bytes,

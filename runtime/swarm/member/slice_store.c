@@ -10,7 +10,7 @@ static const struct slices *slices_of(const struct slice_store *store) {
 }
 
 static size_t index_memory_bytes(const struct slices *slices) {
-    return carve_bytes(result_index_bytes(slices->count));
+    return carve_bytes(result_index_memory_bytes(slices->count));
 }
 
 size_t slice_store_memory_bytes(const struct member_loop_options *options) {
@@ -50,7 +50,7 @@ void slice_store_init(struct slice_store *store, const struct member_loop_option
     const struct slices *slices = &options->replica->shape.slices;
     *store = (struct slice_store){.options = options, .shape = shape};
     memcpy(store->id.bytes, options->keys->public_keys.sign, KEY_BYTES);
-    result_index_bind(&store->index, memory, slices->count);
+    result_index_init(&store->index, memory, slices->count);
     store->incoming = (uint8_t *)memory + index_memory_bytes(slices);
     add_stored_results(store);
 }
@@ -87,7 +87,7 @@ void slice_store_keep_result(struct slice_store *store, const struct message *me
 
 void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uint32_t slot) {
     ASSERT(store->incoming_bytes > 0);
-    memcpy(replica_slot(store->options->replica, seat, slot), store->incoming,
+    memcpy(replica_contribution_slot(store->options->replica, seat, slot), store->incoming,
            store->incoming_bytes);
 }
 
@@ -125,7 +125,7 @@ const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct ou
     const struct replica *replica = store->options->replica;
     if (item->kind == MESSAGE_CONTRIBUTION) {
         bool is_current = store->contribution_round == item->round;
-        return is_current ? replica_own(replica, item->slice) : NULL;
+        return is_current ? replica_own_contribution(replica, item->slice) : NULL;
     }
     const struct stored_result *stored =
         result_index_find(&store->index, item->round, item->slice, &item->hash);

@@ -55,7 +55,7 @@ enum send_result state_fetcher_send_request(void *context, uint32_t peer,
 /* ---- the fetch ---- */
 
 size_t state_fetcher_memory_bytes(const struct replica_shape *shape) {
-    return shape->slices.count * sizeof(struct entry_slice) + leaf_fetch_bytes(shape);
+    return shape->slices.count * sizeof(struct entry_slice) + leaf_fetch_memory_bytes(shape);
 }
 
 void state_fetcher_init(struct state_fetcher *fetcher, const struct state_fetcher_args *args,
@@ -149,7 +149,8 @@ bool state_fetcher_step(struct state_fetcher *fetcher, int64_t now_ns) {
         fetcher->state = FETCH_RUNNING;
     }
     leaf_fetch_set_timeout(&fetcher->fetch, peers_timeout_ns(fetcher->args.peers));
-    if (fetcher->state == FETCH_RUNNING && leaf_fetch_step(&fetcher->fetch, now_ns) == LEAF_DONE) {
+    if (fetcher->state == FETCH_RUNNING &&
+        leaf_fetch_step(&fetcher->fetch, now_ns) == LEAF_STAGE_DONE) {
         post_job(fetcher);
     }
     return fetcher->state == FETCH_RUNNING && leaf_fetch_is_busy(&fetcher->fetch);

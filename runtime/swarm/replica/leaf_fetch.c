@@ -8,25 +8,25 @@
 #include <string.h>
 
 enum {
-    TIMEOUT_S = 1,         /* of a short answer, until leaf_fetch_set_timeout */
-    LEAF_FIRST_FACTOR = 8, /* times that: timeout of the first leaf */
-    LEAF_MIN_FACTOR = 2,   /* times that: lower bound of each leaf's timeout */
-    LEAF_WAIT_FACTOR =
+    SHORT_ANSWER_TIMEOUT_S = 1,    /* of a short answer, until leaf_fetch_set_timeout */
+    FIRST_LEAF_TIMEOUT_FACTOR = 8, /* times that: timeout of the first leaf */
+    LEAF_TIMEOUT_MIN_FACTOR = 2,   /* times that: lower bound of each leaf's timeout */
+    LEAF_TIMEOUT_FACTOR =
         6, /* times the duration of the source's latest leaf, or the slowest source's */
     SLOW_BACKOFF_MS = 2000, /* after a timeout, times the number of faults */
     MISSING_BACKOFF_MS =
         50, /* the same, when the source has another root: it may reach this one soon */
     FAULTS_MAX = 8,
-    BAN_MS = 3600000, /* after data that does not match its hash */
-    REPLAYED_MAX = 8, /* leaves replayed by one call: about ten milliseconds */
+    BAN_DURATION_MS = 3600000, /* after data that does not match its hash */
+    REPLAYED_LEAVES_MAX = 8,   /* leaves replayed by one call: about ten milliseconds */
 };
 
 static size_t versions_bytes(const struct replica_shape *shape) {
     return carve_bytes(replica_leaf_count(shape->slices.parameter_count) * sizeof(uint32_t));
 }
 
-size_t leaf_fetch_bytes(const struct replica_shape *shape) {
-    return versions_bytes(shape) + leaf_replay_bytes(shape->slices.count);
+size_t leaf_fetch_memory_bytes(const struct replica_shape *shape) {
+    return versions_bytes(shape) + leaf_replay_memory_bytes(shape->slices.count);
 }
 
 void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *replica,
@@ -43,9 +43,9 @@ void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *rep
     fetch->leaf_count = replica_leaf_count(replica->shape.slices.parameter_count);
     fetch->versions = memory;
     memset(fetch->versions, 0, bytes);
-    leaf_replay_bind(&fetch->replay, (char *)memory + bytes, replica,
+    leaf_replay_init(&fetch->replay, (char *)memory + bytes, replica,
                      (struct replay_callbacks){callbacks.context, callbacks.request_result});
-    leaf_fetch_set_timeout(fetch, TIMEOUT_S * NS_PER_SECOND);
+    leaf_fetch_set_timeout(fetch, SHORT_ANSWER_TIMEOUT_S * NS_PER_SECOND);
 }
 
 void leaf_fetch_set_timeout(struct leaf_fetch *fetch, int64_t timeout_ns) {
@@ -53,8 +53,8 @@ void leaf_fetch_set_timeout(struct leaf_fetch *fetch, int64_t timeout_ns) {
     fetch->replay.timeout_ns = timeout_ns;
 }
 
-static void begin_hashes(struct leaf_fetch *fetch) {
-    fetch->stage = LEAF_HASHES;
+static void begin_hash_stage(struct leaf_fetch *fetch) {
+    fetch->stage = LEAF_STAGE_HASHES;
     fetch->hash_count = 0;
     fetch->has_hash_request = false;
 }
@@ -71,7 +71,7 @@ static void count_leaves(struct leaf_fetch *fetch) {
 }
 
 /* Leaves below a version can no longer be replayed: they count as missing. */
-static void drop_below(struct leaf_fetch *fetch, uint32_t target_version) {
+static void drop_versions_below(struct leaf_fetch *fetch, uint32_t target_version) {
     for (uint64_t leaf = 0; leaf < fetch->leaf_count && target_version > 0; leaf++) {
         fetch->versions[leaf] = fetch->versions[leaf] < target_version ? 0 : fetch->versions[leaf];
     }
@@ -89,8 +89,8 @@ void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root) {
     fetch->target_version = 1;
     fetch->received_bytes = 0;
     memset(fetch->versions, 0, fetch->leaf_count * sizeof(*fetch->versions));
-    drop_below(fetch, 0);
-    begin_hashes(fetch);
+    drop_versions_below(fetch, 0);
+    begin_hash_stage(fetch);
 }
 
 void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uint64_t sources) {
@@ -99,12 +99,12 @@ void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uin
     uint32_t first_valid =
         leaf_replay_add(&fetch->replay, commit, sources, fetch->target_version, fetch->versions);
     fetch->target_version++;
-    drop_below(fetch, first_valid);
-    begin_hashes(fetch);
+    drop_versions_below(fetch, first_valid);
+    begin_hash_stage(fetch);
 }
 
 void leaf_fetch_end(struct leaf_fetch *fetch) {
-    fetch->stage = LEAF_IDLE;
+    fetch->stage = LEAF_STAGE_IDLE;
     leaf_replay_stop(&fetch->replay);
     memset(fetch->requests, 0, sizeof(fetch->requests));
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
@@ -119,7 +119,8 @@ static void retry_request(struct leaf_fetch *fetch, struct leaf_request *request
     request->state = REQUEST_RETRY;
 }
 
-static void back_off(struct leaf_fetch *fetch, uint32_t index, int64_t backoff_ms, int64_t now_ns) {
+static void back_off_source(struct leaf_fetch *fetch, uint32_t index, int64_t backoff_ms,
+                            int64_t now_ns) {
     struct leaf_source *source = &fetch->sources[index];
     source->backoff_until_ns = now_ns + backoff_ms * NS_PER_MS;
     for (uint32_t i = 0; i < LEAF_REQUESTS_MAX; i++) {
@@ -130,15 +131,16 @@ static void back_off(struct leaf_fetch *fetch, uint32_t index, int64_t backoff_m
     fetch->has_hash_request = fetch->has_hash_request && fetch->hash_source != index;
 }
 
-static void ban(struct leaf_fetch *fetch, uint32_t index, int64_t now_ns) {
-    fetch->sources[index].banned_until_ns = now_ns + BAN_MS * NS_PER_MS;
-    back_off(fetch, index, 0, now_ns);
+static void ban_source(struct leaf_fetch *fetch, uint32_t index, int64_t now_ns) {
+    fetch->sources[index].banned_until_ns = now_ns + BAN_DURATION_MS * NS_PER_MS;
+    back_off_source(fetch, index, 0, now_ns);
 }
 
-static void penalise(struct leaf_fetch *fetch, uint32_t index, int64_t backoff_ms, int64_t now_ns) {
+static void penalise_source(struct leaf_fetch *fetch, uint32_t index, int64_t backoff_ms,
+                            int64_t now_ns) {
     struct leaf_source *source = &fetch->sources[index];
     source->faults += source->faults < FAULTS_MAX;
-    back_off(fetch, index, backoff_ms * (int64_t)source->faults, now_ns);
+    back_off_source(fetch, index, backoff_ms * (int64_t)source->faults, now_ns);
 }
 
 void leaf_fetch_set_source(struct leaf_fetch *fetch, uint32_t source, bool is_connected) {
@@ -146,7 +148,7 @@ void leaf_fetch_set_source(struct leaf_fetch *fetch, uint32_t source, bool is_co
     fetch->sources[source].is_connected = is_connected;
     leaf_replay_set_source(&fetch->replay, source, is_connected);
     if (!is_connected) {
-        back_off(fetch, source, 0, 0);
+        back_off_source(fetch, source, 0, 0);
     }
 }
 
@@ -157,8 +159,8 @@ static bool matches_target(const struct leaf_fetch *fetch, uint64_t leaf) {
 
 /* Sets the versions by the hashes: a leaf that matches is at the target; one that was replayed to
  * the target and does not match is missing. */
-static void begin_leaves(struct leaf_fetch *fetch) {
-    fetch->stage = LEAF_LEAVES;
+static void begin_leaf_stage(struct leaf_fetch *fetch) {
+    fetch->stage = LEAF_STAGE_LEAVES;
     replica_drop_vote(fetch->replica);
     for (uint64_t leaf = 0; leaf < fetch->leaf_count; leaf++) {
         if (matches_target(fetch, leaf)) {
@@ -177,17 +179,17 @@ void leaf_fetch_on_hashes(struct leaf_fetch *fetch, uint32_t source, const struc
         fetch->has_hash_request && source == fetch->hash_source && index == fetch->hash_count;
     bool is_late_answer =
         index == 0 && fetch->hash_count == 0 && count_of_hashes == fetch->leaf_count;
-    if (fetch->stage != LEAF_HASHES || (!is_answer && !is_late_answer) ||
+    if (fetch->stage != LEAF_STAGE_HASHES || (!is_answer && !is_late_answer) ||
         !hash_equal(root, &fetch->root)) {
         return;
     }
     if (count == 0) {
-        penalise(fetch, source, MISSING_BACKOFF_MS, now_ns);
+        penalise_source(fetch, source, MISSING_BACKOFF_MS, now_ns);
         return;
     }
     if (count % HASH_BYTES != 0 || count_of_hashes > fetch->leaf_count - fetch->hash_count) {
-        begin_hashes(fetch);
-        ban(fetch, source, now_ns);
+        begin_hash_stage(fetch);
+        ban_source(fetch, source, now_ns);
         return;
     }
     memcpy(&fetch->replica->voted_leaves[fetch->hash_count], hashes, count);
@@ -198,11 +200,11 @@ void leaf_fetch_on_hashes(struct leaf_fetch *fetch, uint32_t source, const struc
     }
     struct hash got = merkle_root_from_leaves(fetch->bytes, fetch->replica->voted_leaves);
     if (!hash_equal(&got, &fetch->root)) {
-        begin_hashes(fetch);
-        ban(fetch, source, now_ns);
+        begin_hash_stage(fetch);
+        ban_source(fetch, source, now_ns);
         return;
     }
-    begin_leaves(fetch);
+    begin_leaf_stage(fetch);
 }
 
 static struct leaf_request *find_request(struct leaf_fetch *fetch, uint64_t leaf) {
@@ -226,20 +228,21 @@ static bool leaf_is_valid(const struct leaf_fetch *fetch, uint64_t index, const 
 /* A valid leaf that arrives late is used too, although it was requested from another source. */
 void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
                         const uint8_t *bytes, size_t count, int64_t now_ns) {
-    struct leaf_request *request = fetch->stage == LEAF_LEAVES ? find_request(fetch, index) : NULL;
+    struct leaf_request *request =
+        fetch->stage == LEAF_STAGE_LEAVES ? find_request(fetch, index) : NULL;
     if (request == NULL) {
         return;
     }
     bool is_answer = request->state == REQUEST_SENT && request->source == source;
     if (count == 0 || !leaf_is_valid(fetch, index, bytes, count)) {
         if (count > 0) {
-            ban(fetch, source, now_ns);
+            ban_source(fetch, source, now_ns);
         } else if (is_answer) {
-            penalise(fetch, source, MISSING_BACKOFF_MS, now_ns);
+            penalise_source(fetch, source, MISSING_BACKOFF_MS, now_ns);
         }
         return;
     }
-    replica_leaf_write(fetch->replica, index, bytes);
+    replica_write_leaf(fetch->replica, index, bytes);
     replica_set_leaf_hash(fetch->replica, index, &fetch->replica->voted_leaves[index]);
     fetch->missing_count -= fetch->versions[index] == 0;
     fetch->outdated_count--;
@@ -275,8 +278,8 @@ static void step_hashes(struct leaf_fetch *fetch, int64_t now_ns) {
     if (fetch->has_hash_request) {
         if (now_ns - fetch->hash_request_ns > fetch->timeout_ns) {
             uint32_t slow = fetch->hash_source;
-            begin_hashes(fetch);
-            penalise(fetch, slow, SLOW_BACKOFF_MS, now_ns);
+            begin_hash_stage(fetch);
+            penalise_source(fetch, slow, SLOW_BACKOFF_MS, now_ns);
         }
         return;
     }
@@ -295,7 +298,7 @@ static void step_hashes(struct leaf_fetch *fetch, int64_t now_ns) {
 }
 
 /* The duration of the slowest source's latest leaf; 0: none has arrived. */
-static int64_t slowest_ns(const struct leaf_fetch *fetch) {
+static int64_t slowest_leaf_ns(const struct leaf_fetch *fetch) {
     int64_t max_ns = 0;
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
         int64_t response_ns = fetch->sources[i].response_ns;
@@ -306,12 +309,12 @@ static int64_t slowest_ns(const struct leaf_fetch *fetch) {
 
 static int64_t leaf_timeout_ns(const struct leaf_fetch *fetch, uint32_t index) {
     int64_t response_ns = fetch->sources[index].response_ns;
-    response_ns = response_ns > 0 ? response_ns : slowest_ns(fetch);
-    int64_t min_ns = LEAF_MIN_FACTOR * fetch->timeout_ns;
+    response_ns = response_ns > 0 ? response_ns : slowest_leaf_ns(fetch);
+    int64_t min_ns = LEAF_TIMEOUT_MIN_FACTOR * fetch->timeout_ns;
     if (response_ns == 0) {
-        return LEAF_FIRST_FACTOR * fetch->timeout_ns;
+        return FIRST_LEAF_TIMEOUT_FACTOR * fetch->timeout_ns;
     }
-    return LEAF_WAIT_FACTOR * response_ns > min_ns ? LEAF_WAIT_FACTOR * response_ns : min_ns;
+    return LEAF_TIMEOUT_FACTOR * response_ns > min_ns ? LEAF_TIMEOUT_FACTOR * response_ns : min_ns;
 }
 
 static void time_out_requests(struct leaf_fetch *fetch, int64_t now_ns) {
@@ -319,7 +322,7 @@ static void time_out_requests(struct leaf_fetch *fetch, int64_t now_ns) {
         struct leaf_request *request = &fetch->requests[i];
         if (request->state == REQUEST_SENT &&
             now_ns - request->sent_ns > leaf_timeout_ns(fetch, request->source)) {
-            penalise(fetch, request->source, SLOW_BACKOFF_MS, now_ns);
+            penalise_source(fetch, request->source, SLOW_BACKOFF_MS, now_ns);
         }
     }
 }
@@ -367,26 +370,26 @@ static void step_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
 static void replay_leaf(struct leaf_fetch *fetch, uint64_t leaf, uint32_t round) {
     replica_replay_leaf(&fetch->compute, fetch->replica, leaf, round);
     fetch->versions[leaf]++;
-    if (fetch->stage == LEAF_LEAVES && fetch->versions[leaf] == fetch->target_version &&
+    if (fetch->stage == LEAF_STAGE_LEAVES && fetch->versions[leaf] == fetch->target_version &&
         !matches_target(fetch, leaf)) {
         fetch->versions[leaf] = 0;
     }
 }
 
 static void step_replay(struct leaf_fetch *fetch, int64_t now_ns) {
-    uint32_t first_valid = leaf_replay_request(&fetch->replay, now_ns);
+    uint32_t first_valid = leaf_replay_send_requests(&fetch->replay, now_ns);
     if (first_valid > 0) {
-        drop_below(fetch, first_valid);
+        drop_versions_below(fetch, first_valid);
     }
-    const struct replay_step *step = leaf_replay_ready(&fetch->replay);
-    for (uint32_t count = 0; step != NULL && count < REPLAYED_MAX; count++) {
+    const struct replay_step *step = leaf_replay_ready_step(&fetch->replay);
+    for (uint32_t count = 0; step != NULL && count < REPLAYED_LEAVES_MAX; count++) {
         while (fetch->replayed_leaves < fetch->leaf_count &&
                fetch->versions[fetch->replayed_leaves] != step->from_version) {
             fetch->replayed_leaves++;
         }
         if (fetch->replayed_leaves == fetch->leaf_count) {
-            leaf_replay_step_done(&fetch->replay);
-            drop_below(fetch, 0);
+            leaf_replay_remove_step(&fetch->replay);
+            drop_versions_below(fetch, 0);
             return;
         }
         replay_leaf(fetch, fetch->replayed_leaves, step->round);
@@ -394,31 +397,31 @@ static void step_replay(struct leaf_fetch *fetch, int64_t now_ns) {
 }
 
 enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
-    if (fetch->stage == LEAF_HASHES || fetch->stage == LEAF_LEAVES) {
+    if (fetch->stage == LEAF_STAGE_HASHES || fetch->stage == LEAF_STAGE_LEAVES) {
         step_replay(fetch, now_ns);
     }
-    if (fetch->stage == LEAF_HASHES) {
+    if (fetch->stage == LEAF_STAGE_HASHES) {
         step_hashes(fetch, now_ns);
     }
-    if (fetch->stage == LEAF_LEAVES && fetch->missing_count > 0) {
+    if (fetch->stage == LEAF_STAGE_LEAVES && fetch->missing_count > 0) {
         step_leaves(fetch, now_ns);
     }
-    if (fetch->stage == LEAF_LEAVES && fetch->outdated_count == 0) {
+    if (fetch->stage == LEAF_STAGE_LEAVES && fetch->outdated_count == 0) {
         leaf_replay_reset(&fetch->replay);
         replica_set_root(fetch->replica, &fetch->root);
-        fetch->stage = LEAF_DONE;
+        fetch->stage = LEAF_STAGE_DONE;
     }
     return fetch->stage;
 }
 
 bool leaf_fetch_is_busy(const struct leaf_fetch *fetch) {
-    bool is_active = fetch->stage == LEAF_HASHES || fetch->stage == LEAF_LEAVES;
-    return is_active && leaf_replay_ready(&fetch->replay) != NULL;
+    bool is_active = fetch->stage == LEAF_STAGE_HASHES || fetch->stage == LEAF_STAGE_LEAVES;
+    return is_active && leaf_replay_ready_step(&fetch->replay) != NULL;
 }
 
 bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source,
                        const struct replay_request *result, int64_t now_ns) {
-    bool is_active = fetch->stage == LEAF_HASHES || fetch->stage == LEAF_LEAVES;
+    bool is_active = fetch->stage == LEAF_STAGE_HASHES || fetch->stage == LEAF_STAGE_LEAVES;
     if (!is_active || !leaf_replay_on_result(&fetch->replay, source, result, now_ns)) {
         return false;
     }
@@ -426,7 +429,8 @@ bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source,
     return true;
 }
 
-uint64_t leaf_fetch_outdated(const struct leaf_fetch *fetch) {
-    return fetch->stage == LEAF_HASHES ? fetch->leaf_count
-                                       : (fetch->stage == LEAF_LEAVES ? fetch->outdated_count : 0);
+uint64_t leaf_fetch_outdated_count(const struct leaf_fetch *fetch) {
+    return fetch->stage == LEAF_STAGE_HASHES
+               ? fetch->leaf_count
+               : (fetch->stage == LEAF_STAGE_LEAVES ? fetch->outdated_count : 0);
 }

@@ -72,10 +72,10 @@ struct leaf_replay {
     uint32_t step_count;
 };
 
-/* leaf_replay_bytes: size of the tables. leaf_replay_bind: initialize without steps, with tables in
- * `memory`. */
-size_t leaf_replay_bytes(uint32_t slice_count);
-void leaf_replay_bind(struct leaf_replay *replay, void *memory, struct replica *replica,
+/* leaf_replay_memory_bytes: size of the tables. leaf_replay_init: initialize without steps, with
+ * tables in `memory`. */
+size_t leaf_replay_memory_bytes(uint32_t slice_count);
+void leaf_replay_init(struct leaf_replay *replay, void *memory, struct replica *replica,
                       struct replay_callbacks callbacks);
 
 /* leaf_replay_reset: drop all steps. leaf_replay_stop: cancel all requests and keep the steps. */
@@ -92,9 +92,9 @@ void leaf_replay_set_source(struct leaf_replay *replay, uint32_t source, bool is
 uint32_t leaf_replay_add(struct leaf_replay *replay, const struct entry *commit, uint64_t sources,
                          uint32_t from_version, const uint32_t *versions);
 
-/* leaf_replay_request: request missing results as far as the limits of each source permit.
+/* leaf_replay_send_requests: request missing results as far as the limits of each source permit.
  * returns  as leaf_replay_add: the oldest step is dropped when its results do not arrive */
-uint32_t leaf_replay_request(struct leaf_replay *replay, int64_t now_ns);
+uint32_t leaf_replay_send_requests(struct leaf_replay *replay, int64_t now_ns);
 
 /* leaf_replay_on_result: whether a step needs this result; the caller then copies its bytes into
  * the replica's row.
@@ -102,10 +102,10 @@ uint32_t leaf_replay_request(struct leaf_replay *replay, int64_t now_ns);
 MUST_CHECK bool leaf_replay_on_result(struct leaf_replay *replay, uint32_t source,
                                       const struct replay_request *result, int64_t now_ns);
 
-/* leaf_replay_ready: the oldest step if all its results have arrived, else NULL.
- * leaf_replay_step_done: remove that step, after it was applied to every leaf at its version. */
-const struct replay_step *leaf_replay_ready(const struct leaf_replay *replay);
-void leaf_replay_step_done(struct leaf_replay *replay);
+/* leaf_replay_ready_step: the oldest step if all its results have arrived, else NULL.
+ * leaf_replay_remove_step: remove that step, after it was applied to every leaf at its version. */
+const struct replay_step *leaf_replay_ready_step(const struct leaf_replay *replay);
+void leaf_replay_remove_step(struct leaf_replay *replay);
 
 enum {
     LEAF_SOURCES_MAX = SWARM_MEMBERS_MAX,
@@ -113,7 +113,7 @@ enum {
     LEAF_REQUESTS_MAX = LEAF_REQUESTS_PER_SOURCE * LEAF_SOURCES_MAX,
 };
 
-enum leaf_stage { LEAF_IDLE, LEAF_HASHES, LEAF_LEAVES, LEAF_DONE };
+enum leaf_stage { LEAF_STAGE_IDLE, LEAF_STAGE_HASHES, LEAF_STAGE_LEAVES, LEAF_STAGE_DONE };
 
 struct leaf_source {
     bool is_connected;
@@ -167,8 +167,9 @@ struct leaf_fetch {
     struct leaf_request requests[LEAF_REQUESTS_MAX];
 };
 
-/* leaf_fetch_bytes: size of the tables. leaf_fetch_init: idle, with its tables in `memory`. */
-size_t leaf_fetch_bytes(const struct replica_shape *shape);
+/* leaf_fetch_memory_bytes: size of the tables. leaf_fetch_init: idle, with its tables in
+ * `memory`. */
+size_t leaf_fetch_memory_bytes(const struct replica_shape *shape);
 void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *replica,
                      struct leaf_fetch_callbacks callbacks);
 
@@ -198,15 +199,16 @@ void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t inde
 MUST_CHECK bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source,
                                   const struct replay_request *result, int64_t now_ns);
 
-/* leaf_fetch_step: send requests as far as limits permit, and replay some leaves; returns LEAF_DONE
- * once replica->root is the target root. leaf_fetch_is_busy: leaves can be replayed immediately.
- * limits  from the first step after begin or follow until LEAF_DONE or end, no other thread
+/* leaf_fetch_step: send requests as far as limits permit, and replay some leaves; returns
+ * LEAF_STAGE_DONE once replica->root is the target root. leaf_fetch_is_busy: leaves can be replayed
+ * immediately.
+ * limits  from the first step after begin or follow until LEAF_STAGE_DONE or end, no other thread
  *         accesses the replica's params, momentum, leaves, voted_leaves, results and scratch */
 enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns);
 bool leaf_fetch_is_busy(const struct leaf_fetch *fetch);
 
-/* leaf_fetch_outdated: leaves that must still be fetched or replayed; all of them while the hashes
- * are unknown. */
-uint64_t leaf_fetch_outdated(const struct leaf_fetch *fetch);
+/* leaf_fetch_outdated_count: leaves that must still be fetched or replayed; all of them while the
+ * hashes are unknown. */
+uint64_t leaf_fetch_outdated_count(const struct leaf_fetch *fetch);
 
 #endif

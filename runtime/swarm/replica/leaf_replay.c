@@ -5,17 +5,17 @@
 #include <string.h>
 
 enum {
-    FIRST_FACTOR = 8, /* times timeout_ns: timeout of the first result of a source */
-    MIN_FACTOR = 2,   /* times timeout_ns: lower bound of each later timeout */
-    WAIT_FACTOR = 6,  /* times the duration of its latest result */
-    ABANDON_S = 30,   /* without a new result: no source has the missing ones */
+    FIRST_RESULT_TIMEOUT_FACTOR = 8, /* times timeout_ns: timeout of the first result of a source */
+    RESULT_TIMEOUT_MIN_FACTOR = 2,   /* times timeout_ns: lower bound of each later timeout */
+    RESULT_TIMEOUT_FACTOR = 6,       /* times the duration of its latest result */
+    STEP_TIMEOUT_S = 30,             /* without a new result: no source has the missing ones */
 };
 
-size_t leaf_replay_bytes(uint32_t slice_count) {
+size_t leaf_replay_memory_bytes(uint32_t slice_count) {
     return (size_t)REPLAY_STEPS_MAX * slice_count * sizeof(struct replay_slice);
 }
 
-void leaf_replay_bind(struct leaf_replay *replay, void *memory, struct replica *replica,
+void leaf_replay_init(struct leaf_replay *replay, void *memory, struct replica *replica,
                       struct replay_callbacks callbacks) {
     uint32_t slice_count = replica->shape.slices.count;
     memset(replay, 0, sizeof(*replay));
@@ -30,7 +30,7 @@ static uint32_t slice_count_of(const struct leaf_replay *replay) {
     return replay->replica->shape.slices.count;
 }
 
-static uint64_t bit_of(uint32_t source) {
+static uint64_t source_bit(uint32_t source) {
     return UINT64_C(1) << source;
 }
 
@@ -45,7 +45,7 @@ static void cancel_requests(struct leaf_replay *replay, struct replay_step *step
                             uint64_t sources) {
     for (uint32_t s = 0; s < slice_count_of(replay); s++) {
         struct replay_slice *slice = &step->slices[s];
-        if (slice->state == RESULT_REQUESTED && (sources & bit_of(slice->source)) != 0) {
+        if (slice->state == RESULT_REQUESTED && (sources & source_bit(slice->source)) != 0) {
             cancel_request(replay, slice);
         }
     }
@@ -64,17 +64,17 @@ void leaf_replay_reset(struct leaf_replay *replay) {
 
 void leaf_replay_set_source(struct leaf_replay *replay, uint32_t source, bool is_connected) {
     ASSERT(source < REPLAY_SOURCES_MAX);
-    uint64_t others = replay->connected & ~bit_of(source);
-    replay->connected = is_connected ? others | bit_of(source) : others;
+    uint64_t others = replay->connected & ~source_bit(source);
+    replay->connected = is_connected ? others | source_bit(source) : others;
     for (uint32_t i = 0; i < replay->step_count && !is_connected; i++) {
-        cancel_requests(replay, &replay->steps[i], bit_of(source));
+        cancel_requests(replay, &replay->steps[i], source_bit(source));
     }
 }
 
 /* ---- steps ---- */
 
 /* Removes the oldest step and keeps its table for the next step to be added. */
-static void drop_oldest(struct leaf_replay *replay) {
+static void drop_oldest_step(struct leaf_replay *replay) {
     struct replay_step first = replay->steps[0];
     cancel_requests(replay, &first, UINT64_MAX);
     for (uint32_t i = 1; i < replay->step_count; i++) {
@@ -84,8 +84,8 @@ static void drop_oldest(struct leaf_replay *replay) {
 }
 
 /* Marks the slices that overlap a leaf to which this step will be applied. */
-static void mark_used(struct leaf_replay *replay, struct replay_step *step,
-                      const uint32_t *versions) {
+static void mark_used_slices(struct leaf_replay *replay, struct replay_step *step,
+                             const uint32_t *versions) {
     const struct slices *slices = &replay->replica->shape.slices;
     uint64_t leaf_count = replica_leaf_count(slices->parameter_count);
     for (uint64_t leaf = 0; leaf < leaf_count; leaf++) {
@@ -111,7 +111,7 @@ uint32_t leaf_replay_add(struct leaf_replay *replay, const struct entry *commit,
         first_valid = shares_row ? older->from_version + 1 : 0;
     }
     while (replay->step_count > 0 && replay->steps[0].from_version < first_valid) {
-        drop_oldest(replay);
+        drop_oldest_step(replay);
     }
     ASSERT(replay->step_count < REPLAY_STEPS_MAX);
     struct replay_step *step = &replay->steps[replay->step_count++];
@@ -123,26 +123,28 @@ uint32_t leaf_replay_add(struct leaf_replay *replay, const struct entry *commit,
         step->slices[s] =
             (struct replay_slice){.epoch = commit->slices[s].epoch, .hash = commit->slices[s].hash};
     }
-    mark_used(replay, step, versions);
+    mark_used_slices(replay, step, versions);
     return first_valid;
 }
 
-const struct replay_step *leaf_replay_ready(const struct leaf_replay *replay) {
+const struct replay_step *leaf_replay_ready_step(const struct leaf_replay *replay) {
     bool is_ready = replay->step_count > 0 && replay->steps[0].missing_count == 0;
     return is_ready ? &replay->steps[0] : NULL;
 }
 
-void leaf_replay_step_done(struct leaf_replay *replay) {
-    ASSERT(leaf_replay_ready(replay) != NULL);
-    drop_oldest(replay);
+void leaf_replay_remove_step(struct leaf_replay *replay) {
+    ASSERT(leaf_replay_ready_step(replay) != NULL);
+    drop_oldest_step(replay);
 }
 
 /* ---- results ---- */
 
 static int64_t result_timeout_ns(const struct leaf_replay *replay, uint32_t source) {
     int64_t response_ns = replay->response_ns[source];
-    int64_t min_ns = (response_ns == 0 ? FIRST_FACTOR : MIN_FACTOR) * replay->timeout_ns;
-    return WAIT_FACTOR * response_ns > min_ns ? WAIT_FACTOR * response_ns : min_ns;
+    int64_t min_ns = (response_ns == 0 ? FIRST_RESULT_TIMEOUT_FACTOR : RESULT_TIMEOUT_MIN_FACTOR) *
+                     replay->timeout_ns;
+    return RESULT_TIMEOUT_FACTOR * response_ns > min_ns ? RESULT_TIMEOUT_FACTOR * response_ns
+                                                        : min_ns;
 }
 
 /* Slices start with different sources, which spreads the load; each retry uses the next source. */
@@ -157,8 +159,8 @@ static bool find_source(const struct leaf_replay *replay, uint64_t sources,
     return count > 0 && replay->pending[*source] < REPLAY_REQUESTS_MAX;
 }
 
-static void request_one(struct leaf_replay *replay, struct replay_step *step, uint32_t index,
-                        int64_t now_ns) {
+static void request_slice_result(struct leaf_replay *replay, struct replay_step *step,
+                                 uint32_t index, int64_t now_ns) {
     struct replay_slice *slice = &step->slices[index];
     struct replay_request request = {step->round, index, slice->epoch, slice->hash};
     uint32_t source;
@@ -178,21 +180,21 @@ static void request_one(struct leaf_replay *replay, struct replay_step *step, ui
     }
 }
 
-uint32_t leaf_replay_request(struct leaf_replay *replay, int64_t now_ns) {
+uint32_t leaf_replay_send_requests(struct leaf_replay *replay, int64_t now_ns) {
     for (uint32_t i = 0; i < replay->step_count; i++) {
         struct replay_step *step = &replay->steps[i];
         step->last_result_ns = step->last_result_ns > 0 ? step->last_result_ns : now_ns;
         for (uint32_t s = 0; step->missing_count > 0 && s < slice_count_of(replay); s++) {
-            request_one(replay, step, s, now_ns);
+            request_slice_result(replay, step, s, now_ns);
         }
     }
     const struct replay_step *oldest = &replay->steps[0];
     if (replay->step_count == 0 || oldest->missing_count == 0 ||
-        now_ns - oldest->last_result_ns < ABANDON_S * NS_PER_SECOND) {
+        now_ns - oldest->last_result_ns < STEP_TIMEOUT_S * NS_PER_SECOND) {
         return 0;
     }
     uint32_t first_valid = oldest->from_version + 1;
-    drop_oldest(replay);
+    drop_oldest_step(replay);
     return first_valid;
 }
 

@@ -58,14 +58,15 @@ struct replica_device_memory replica_device_memory_of(const struct replica_shape
 
 /* The device records its failure; the caller that runs it checks the record before it uses the
  * values, so the status is not needed here. */
-static void read_inner(const struct flat_span *part, int64_t first, int64_t count, float *values) {
+static void read_inner_weights(const struct flat_span *part, int64_t first, int64_t count,
+                               float *values) {
     struct fault ignored;
     enum status status = device_read(part->device_memory, part->values + first, values,
                                      (size_t)count * sizeof *values, &ignored);
     (void)status;
 }
 
-static void write_inner(const struct flat_span *part, const float *values) {
+static void write_inner_weights(const struct flat_span *part, const float *values) {
     struct fault ignored;
     enum status status = device_write(part->device_memory, part->values, values,
                                       (size_t)part->count * sizeof *values, &ignored);
@@ -73,7 +74,8 @@ static void write_inner(const struct flat_span *part, const float *values) {
 }
 
 /* The overlap of a chunk and a part; a count of 0 or less: none. */
-static struct replica_chunk overlap(struct replica_chunk chunk, const struct flat_span *part) {
+static struct replica_chunk overlap_with_chunk(struct replica_chunk chunk,
+                                               const struct flat_span *part) {
     int64_t begin = chunk.begin > part->begin ? chunk.begin : part->begin;
     int64_t end = chunk.begin + chunk.count;
     int64_t part_end = part->begin + part->count;
@@ -84,14 +86,14 @@ void replica_pseudo_gradient(const struct replica *replica, struct replica_chunk
                              float *gradient) {
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_span *part = &replica->parts[i];
-        struct replica_chunk shared = overlap(chunk, part);
+        struct replica_chunk shared = overlap_with_chunk(chunk, part);
         if (shared.count <= 0) {
             continue;
         }
         const float *inner = part->values + (shared.begin - part->begin);
         float *target = gradient + (shared.begin - chunk.begin);
         if (part->device_memory != NULL) {
-            read_inner(part, shared.begin - part->begin, shared.count, target);
+            read_inner_weights(part, shared.begin - part->begin, shared.count, target);
             inner = target;
         }
         outer_gradient_run(replica->compute, shared.count, replica->params + shared.begin, inner,
@@ -103,7 +105,7 @@ static void copy_to_inner(struct replica *replica, bool host_only) {
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_span *part = &replica->parts[i];
         if (!host_only || part->device_memory == NULL) {
-            write_inner(part, replica->params + part->begin);
+            write_inner_weights(part, replica->params + part->begin);
         }
     }
 }
@@ -127,7 +129,7 @@ struct leaf_hashing {
     struct hash *hashes;
 };
 
-static void hash_leaf(void *context, int64_t item, int thread) {
+static void hash_one_leaf(void *context, int64_t item, int thread) {
     (void)thread;
     const struct leaf_hashing *leaf_hashing = context;
     int64_t first = item * LEAF_ELEMENTS;
@@ -142,7 +144,7 @@ void replica_hash_leaves(const struct replica *replica, struct replica_chunk chu
                          const float *params, const float *momentum, struct hash *hashes) {
     ASSERT(chunk.begin % LEAF_ELEMENTS == 0);
     struct leaf_hashing leaf_hashing = {chunk, params, momentum, hashes};
-    pool_run(replica->compute->pool, hash_leaf, &leaf_hashing,
+    pool_run(replica->compute->pool, hash_one_leaf, &leaf_hashing,
              (chunk.count + LEAF_ELEMENTS - 1) / LEAF_ELEMENTS);
 }
 
@@ -182,7 +184,7 @@ void replica_release_device(struct replica *replica) {
     }
 }
 
-void replica_refresh(struct replica *replica) {
+void replica_refresh_hashes(struct replica *replica) {
     int64_t count = replica->shape.slices.parameter_count;
     for (int64_t at = 0; at < count; at += REPLICA_CHUNK_ELEMENTS) {
         replica_hash_leaves(replica, replica_chunk_at(at, count), replica->params + at,
@@ -200,18 +202,18 @@ void replica_clear_feedback(struct replica *replica) {
     }
 }
 
-void replica_begin(struct replica *replica) {
+void replica_init_state(struct replica *replica) {
     int64_t next = 0;
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_span *part = &replica->parts[i];
         ASSERT(part->begin == next && part->count > 0);
         next += part->count;
-        read_inner(part, 0, part->count, replica->params + part->begin);
+        read_inner_weights(part, 0, part->count, replica->params + part->begin);
     }
     ASSERT(next == replica->shape.slices.parameter_count);
     memset(replica->momentum, 0, sizeof(float) * (size_t)next);
     replica_clear_feedback(replica);
-    replica_refresh(replica);
+    replica_refresh_hashes(replica);
 }
 
 struct replica_chunk replica_chunk_of_leaf(const struct replica *replica, uint64_t index) {
@@ -222,7 +224,7 @@ struct replica_chunk replica_chunk_of_leaf(const struct replica *replica, uint64
     return (struct replica_chunk){begin, left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS};
 }
 
-size_t replica_leaf_read(const struct replica *replica, uint64_t index, uint8_t *bytes) {
+size_t replica_read_leaf(const struct replica *replica, uint64_t index, uint8_t *bytes) {
     struct replica_chunk leaf = replica_chunk_of_leaf(replica, index);
     size_t half = sizeof(float) * (size_t)leaf.count;
     memcpy(bytes, replica->params + leaf.begin, half);
@@ -230,7 +232,7 @@ size_t replica_leaf_read(const struct replica *replica, uint64_t index, uint8_t 
     return 2 * half;
 }
 
-void replica_leaf_write(struct replica *replica, uint64_t index, const uint8_t *bytes) {
+void replica_write_leaf(struct replica *replica, uint64_t index, const uint8_t *bytes) {
     struct replica_chunk leaf = replica_chunk_of_leaf(replica, index);
     size_t half = sizeof(float) * (size_t)leaf.count;
     memcpy(replica->params + leaf.begin, bytes, half);

@@ -193,20 +193,20 @@ struct replica {
 uint64_t replica_leaf_count(int64_t parameter_count);
 uint64_t replica_state_bytes(int64_t parameter_count);
 
-/* replica_begin: copy the inner weights to params, zero momentum and feedback, and compute the leaf
- * hashes and the root. replica_refresh: compute hashes and root again, after the caller filled
- * params and momentum (from a snapshot). */
-void replica_begin(struct replica *replica);
-void replica_refresh(struct replica *replica);
+/* replica_init_state: copy the inner weights to params, zero momentum and feedback, and compute the
+ * leaf hashes and the root. replica_refresh_hashes: compute hashes and root again, after the caller
+ * filled params and momentum (from a snapshot). */
+void replica_init_state(struct replica *replica);
+void replica_refresh_hashes(struct replica *replica);
 
 /* replica_release_device: release the device, if there is one; `compute` does all work then. */
 void replica_release_device(struct replica *replica);
 
-/* replica_encode: encode this member's contribution to every slice: outer - inner weights plus the
- * feedback, which stays unchanged. false when a value is not finite: the contribution is then all
- * zeros, and the member must declare 0 tokens.
+/* replica_encode_contribution: encode this member's contribution to every slice: outer - inner
+ * weights plus the feedback, which stays unchanged. false when a value is not finite: the
+ * contribution is then all zeros, and the member must declare 0 tokens.
  * shapes  hashes [slices.count], of the encoded slices */
-MUST_CHECK bool replica_encode(struct replica *replica, struct hash *hashes);
+MUST_CHECK bool replica_encode_contribution(struct replica *replica, struct hash *hashes);
 
 /* replica_encoding_is_valid: whether received bytes are an encoding of the slice with only finite
  * values. */
@@ -227,24 +227,25 @@ struct addend {
 struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         const struct addend *addends, uint32_t count, uint64_t own_weight);
 
-/* replica_result: the bytes of a slice's result. replica_own: the bytes of this member's
- * contribution to a slice. replica_slot: buffer `slot` of bytes_max bytes for contributions of seat
- * `seat`. */
+/* replica_result: the bytes of a slice's result. replica_own_contribution: the bytes of this
+ * member's contribution to a slice. replica_contribution_slot: buffer `slot` of bytes_max bytes for
+ * contributions of seat `seat`. */
 uint8_t *replica_result(const struct replica *replica, uint32_t round, uint32_t slice);
-uint8_t *replica_own(const struct replica *replica, uint32_t slice);
-uint8_t *replica_slot(const struct replica *replica, uint32_t seat, uint32_t slot);
+uint8_t *replica_own_contribution(const struct replica *replica, uint32_t slice);
+uint8_t *replica_contribution_slot(const struct replica *replica, uint32_t seat, uint32_t slot);
 
 /* replica_root_after: compute the root that the state would have after the results of `round`. The
- * state stays unchanged; the hashes of the new leaves are kept in voted_leaves for replica_apply.
- * */
+ * state stays unchanged; the hashes of the new leaves are kept in voted_leaves for
+ * replica_apply. */
 struct hash replica_root_after(struct replica *replica, uint32_t round);
 
 /* replica_apply: apply the results of entry->round to the outer state, then copy the outer weights
  * to the inner weights; returns the new root. It also updates the feedback of the slices to which
  * `seat` contributed or that it owns; with seat -1 the feedback stays unchanged. Leaves hashed for
  * a vote on the same root are not hashed again.
- * limits  with a seat, contribution and inner weights are unchanged since replica_encode; no result
- *         of the round has changed since replica_root_after returned entry->root */
+ * limits  with a seat, contribution and inner weights are unchanged since
+ *         replica_encode_contribution; no result of the round has changed since replica_root_after
+ *         returned entry->root */
 struct hash replica_apply(struct replica *replica, const struct entry *entry, int seat);
 
 /* replica_clear_feedback: zero the feedback, because it belongs to another history.
@@ -259,10 +260,10 @@ void replica_clear_sent_feedback(struct replica *replica, const struct entry *en
  * compute copies. */
 void replica_reset_inner(struct replica *replica);
 
-/* replica_leaf_read: copy leaf `index` into bytes [LEAF_BYTES]; returns its length.
- * replica_leaf_write: overwrite leaf `index` with bytes that the caller checked by their hash. */
-size_t replica_leaf_read(const struct replica *replica, uint64_t index, uint8_t *bytes);
-void replica_leaf_write(struct replica *replica, uint64_t index, const uint8_t *bytes);
+/* replica_read_leaf: copy leaf `index` into bytes [LEAF_BYTES]; returns its length.
+ * replica_write_leaf: overwrite leaf `index` with bytes that the caller checked by their hash. */
+size_t replica_read_leaf(const struct replica *replica, uint64_t index, uint8_t *bytes);
+void replica_write_leaf(struct replica *replica, uint64_t index, const uint8_t *bytes);
 
 /* replica_replay_leaf: apply the results of `round` to leaf `index` only, with the same bits as
  * replica_apply, and update its hash. Root, feedback and inner weights stay unchanged.

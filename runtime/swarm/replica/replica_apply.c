@@ -18,7 +18,7 @@ static void step_chunk(const struct compute *compute, const struct replica *repl
     float *mean = replica_scratch(replica, 0);
     const uint8_t *results = replica_result(replica, round, 0);
     codec_decode(compute, shape->slices.codec, chunk.count,
-                 results + replica_encoded(replica, chunk.begin), mean);
+                 results + replica_encoded_offset(replica, chunk.begin), mean);
     struct outer_step_args args = {.count = chunk.count,
                                    .rate = shape->outer_rate,
                                    .momentum = shape->outer_momentum,
@@ -31,76 +31,76 @@ static void step_chunk(const struct compute *compute, const struct replica *repl
 }
 
 /* The outer step over the whole space. */
-struct walk {
+struct pass {
     struct replica *replica;
     uint32_t round;
     bool is_trial;       /* the results go to scratch, not to the state */
     struct hash *hashes; /* of the leaves after the step; NULL: do not hash */
 };
 
-static struct replica_chunk chunk_of(const struct walk *walk, int64_t index) {
+static struct replica_chunk chunk_of(const struct pass *pass, int64_t index) {
     return replica_chunk_at(index * REPLICA_CHUNK_ELEMENTS,
-                            walk->replica->shape.slices.parameter_count);
+                            pass->replica->shape.slices.parameter_count);
 }
 
 static int slot_of(int64_t index) {
     return (int)(index % REPLICA_DEVICE_SLOTS);
 }
 
-static struct destination destination_of(const struct walk *walk, int64_t index) {
-    const struct replica *replica = walk->replica;
-    int64_t begin = chunk_of(walk, index).begin;
+static struct destination destination_of(const struct pass *pass, int64_t index) {
+    const struct replica *replica = pass->replica;
+    int64_t begin = chunk_of(pass, index).begin;
     int first = replica->device == NULL ? 0 : 2 * slot_of(index);
-    return walk->is_trial
+    return pass->is_trial
                ? (struct destination){replica_scratch(replica, first),
                                       replica_scratch(replica, first + 1)}
                : (struct destination){replica->params + begin, replica->momentum + begin};
 }
 
-static void begin_chunk(const struct walk *walk, int64_t index) {
-    const struct replica *replica = walk->replica;
-    struct replica_chunk chunk = chunk_of(walk, index);
-    struct destination destination = destination_of(walk, index);
+static void begin_step_of_chunk(const struct pass *pass, int64_t index) {
+    const struct replica *replica = pass->replica;
+    struct replica_chunk chunk = chunk_of(pass, index);
+    struct destination destination = destination_of(pass, index);
     if (replica->device == NULL) {
-        step_chunk(replica->compute, replica, walk->round, chunk, destination);
+        step_chunk(replica->compute, replica, pass->round, chunk, destination);
         return;
     }
     const struct device_step step = {.chunk = chunk,
-                                     .round = walk->round,
+                                     .round = pass->round,
                                      .params = destination.params,
                                      .momentum = destination.momentum,
-                                     .resets_inner = !walk->is_trial};
+                                     .resets_inner = !pass->is_trial};
     replica->device->methods->step(replica->device, slot_of(index), &step);
 }
 
-static void end_chunk(const struct walk *walk, int64_t index) {
-    struct destination destination = destination_of(walk, index);
-    bool steps_are_finite = replica_settle(walk->replica, slot_of(index));
+static void end_step_of_chunk(const struct pass *pass, int64_t index) {
+    struct destination destination = destination_of(pass, index);
+    bool steps_are_finite = replica_wait_slot(pass->replica, slot_of(index));
     (void)steps_are_finite;
-    if (walk->hashes != NULL) {
-        replica_hash_leaves(walk->replica, chunk_of(walk, index), destination.params,
-                            destination.momentum, walk->hashes);
+    if (pass->hashes != NULL) {
+        replica_hash_leaves(pass->replica, chunk_of(pass, index), destination.params,
+                            destination.momentum, pass->hashes);
     }
 }
 
 /* A device steps the next chunk while the processor hashes this one. */
-static void walk_all(const struct walk *walk) {
+static void run_pass(const struct pass *pass) {
     int64_t count =
-        items_count(walk->replica->shape.slices.parameter_count, REPLICA_CHUNK_ELEMENTS);
-    int64_t ahead = walk->replica->device == NULL ? 1 : REPLICA_DEVICE_SLOTS;
+        items_count(pass->replica->shape.slices.parameter_count, REPLICA_CHUNK_ELEMENTS);
+    int64_t ahead = pass->replica->device == NULL ? 1 : REPLICA_DEVICE_SLOTS;
     for (int64_t i = 0; i < count + ahead; i++) {
         if (i >= ahead) {
-            end_chunk(walk, i - ahead);
+            end_step_of_chunk(pass, i - ahead);
         }
         if (i < count) {
-            begin_chunk(walk, i);
+            begin_step_of_chunk(pass, i);
         }
     }
 }
 
 struct hash replica_root_after(struct replica *replica, uint32_t round) {
-    const struct walk walk = {replica, round, true, replica->voted_leaves};
-    walk_all(&walk);
+    const struct pass pass = {replica, round, true, replica->voted_leaves};
+    run_pass(&pass);
     const struct hash root = replica_root_of(replica, replica->voted_leaves);
     replica_set_vote(replica, round, &root);
     return root;
@@ -114,8 +114,8 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
     if (seat >= 0 && replica->feedback != NULL) {
         replica_advance_feedback(replica, entry, (uint32_t)seat);
     }
-    const struct walk walk = {replica, entry->round, false, is_hashed ? NULL : replica->leaves};
-    walk_all(&walk);
+    const struct pass pass = {replica, entry->round, false, is_hashed ? NULL : replica->leaves};
+    run_pass(&pass);
     if (is_hashed) {
         memcpy(replica->leaves, replica->voted_leaves,
                replica_leaf_count(count) * sizeof(struct hash));

@@ -158,8 +158,8 @@ static void encode(struct replica_device *device, int slot, struct replica_chunk
     const struct cuda_compute *compute = enter(cuda, slot);
     const struct slot_memory memory = slot_memory_of(cuda, slot);
     encode_in_slot(cuda, slot, chunk, false);
-    copy(compute, replica->contribution + replica_encoded(replica, chunk.begin), memory.coded,
-         codec_bytes(replica->shape.slices.codec, chunk.count));
+    copy(compute, replica->contribution + replica_encoded_offset(replica, chunk.begin),
+         memory.coded, codec_bytes(replica->shape.slices.codec, chunk.count));
     copy(compute, rejected_count_of(cuda, slot), memory.rejected_count,
          sizeof *memory.rejected_count);
     cuda->encodes[slot] = true;
@@ -198,7 +198,7 @@ static void step(struct replica_device *device, int slot, const struct device_st
     struct replica_chunk chunk = step->chunk;
     enum codec codec = replica->shape.slices.codec;
     copy(compute, memory.coded,
-         replica_result(replica, step->round, 0) + replica_encoded(replica, chunk.begin),
+         replica_result(replica, step->round, 0) + replica_encoded_offset(replica, chunk.begin),
          codec_bytes(codec, chunk.count));
     copy_values(compute, memory.values, replica->params + chunk.begin, chunk.count);
     copy_values(compute, memory.moments, replica->momentum + chunk.begin, chunk.count);

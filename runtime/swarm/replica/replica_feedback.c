@@ -13,7 +13,7 @@ struct feedback_args {
     int64_t count;
 };
 
-static void feed_item(void *context, int64_t item, int thread) {
+static void update_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct feedback_args *feedback_args = context;
     int64_t first = item * ITEM_ELEMENTS;
@@ -24,50 +24,50 @@ static void feed_item(void *context, int64_t item, int thread) {
     }
 }
 
-static void feed(const struct replica *replica, struct replica_chunk chunk, const float *values,
-                 float divisor) {
+static void update_on_cpu(const struct replica *replica, struct replica_chunk chunk,
+                          const float *values, float divisor) {
     struct feedback_args feedback_args = {replica->feedback + chunk.begin, values, divisor,
                                           chunk.count};
-    pool_run(replica->compute->pool, feed_item, &feedback_args,
+    pool_run(replica->compute->pool, update_item, &feedback_args,
              items_count(chunk.count, ITEM_ELEMENTS));
 }
 
 /* feedback = gradient + feedback - decoded contribution: codec_encode's residual, to the bit. */
-static void advance_as_contributor(struct replica *replica, struct replica_chunk chunk) {
+static void update_chunk_on_cpu(struct replica *replica, struct replica_chunk chunk) {
     float *gradient = replica_scratch(replica, 0);
     replica_pseudo_gradient(replica, chunk, gradient);
-    feed(replica, chunk, gradient, 1);
+    update_on_cpu(replica, chunk, gradient, 1);
     struct codec_add_args sent = {
         .codec = replica->shape.slices.codec, .count = chunk.count, .weight = -1};
     codec_decode_add(replica->compute, &sent,
-                     replica->contribution + replica_encoded(replica, chunk.begin),
+                     replica->contribution + replica_encoded_offset(replica, chunk.begin),
                      replica->feedback + chunk.begin);
 }
 
 /* On a device the slots alternate. */
-static void advance(struct replica *replica, struct replica_chunk chunk, int *slot) {
+static void update_chunk(struct replica *replica, struct replica_chunk chunk, int *slot) {
     if (replica->device == NULL) {
-        advance_as_contributor(replica, chunk);
+        update_chunk_on_cpu(replica, chunk);
         return;
     }
     bool was_finite =
-        replica_settle(replica, *slot); /* the same values were checked when they were encoded */
+        replica_wait_slot(replica, *slot); /* the same values were checked when they were encoded */
     (void)was_finite;
     replica->device->methods->advance(replica->device, *slot, chunk);
     *slot = (*slot + 1) % REPLICA_DEVICE_SLOTS;
 }
 
-static void advance_sent(struct replica *replica, const struct entry *entry, uint32_t seat) {
+static void update_sent_slices(struct replica *replica, const struct entry *entry, uint32_t seat) {
     int slot = 0;
     for (uint32_t s = 0; s < entry->slice_count; s++) {
         struct slice_range range = slices_range(&replica->shape.slices, s);
         bool sent = (entry->slices[s].contributors >> seat & 1) != 0;
         for (int64_t at = range.begin; sent && at < range.end; at += REPLICA_CHUNK_ELEMENTS) {
-            advance(replica, replica_chunk_at(at, range.end), &slot);
+            update_chunk(replica, replica_chunk_at(at, range.end), &slot);
         }
     }
     for (int i = 0; i < REPLICA_DEVICE_SLOTS; i++) {
-        bool was_finite = replica_settle(replica, i);
+        bool was_finite = replica_wait_slot(replica, i);
         (void)was_finite;
     }
 }
@@ -76,7 +76,7 @@ void replica_advance_feedback(struct replica *replica, const struct entry *entry
     const struct slices *slices = &replica->shape.slices;
     ASSERT(entry->slice_count == slices->count && seat < entry->seat_count);
     if (entry->members[seat].weight > 0) {
-        advance_sent(replica, entry, seat);
+        update_sent_slices(replica, entry, seat);
     }
     for (uint32_t s = 0; s < slices->count; s++) {
         const struct entry_slice *line = &entry->slices[s];
@@ -85,7 +85,8 @@ void replica_advance_feedback(struct replica *replica, const struct entry *entry
         bool made = line->owner == seat && hash_equal(&line->hash, &source->result);
         for (int64_t at = range.begin; made && source->divisor > 0 && at < range.end;
              at += REPLICA_CHUNK_ELEMENTS) {
-            feed(replica, replica_chunk_at(at, range.end), replica->residual + at, source->divisor);
+            update_on_cpu(replica, replica_chunk_at(at, range.end), replica->residual + at,
+                          source->divisor);
         }
         source->divisor = 0;
     }

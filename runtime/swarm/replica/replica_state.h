@@ -24,8 +24,8 @@ static inline float *replica_scratch(const struct replica *replica, int which) {
     return replica->scratch + which * replica_chunk_max(&replica->shape);
 }
 
-/* replica_encoded: byte offset of element `begin` in the encoding of the whole space. */
-static inline uint64_t replica_encoded(const struct replica *replica, int64_t begin) {
+/* replica_encoded_offset: byte offset of element `begin` in the encoding of the whole space. */
+static inline uint64_t replica_encoded_offset(const struct replica *replica, int64_t begin) {
     return codec_bytes(replica->shape.slices.codec, begin);
 }
 
@@ -60,9 +60,9 @@ void replica_set_vote(struct replica *replica, uint32_t round, const struct hash
 void replica_drop_vote(struct replica *replica);
 void replica_attach_device(struct replica *replica, struct replica_device *device);
 
-/* replica_settle: wait for a slot's work on the device; true without a device. false: the slot
+/* replica_wait_slot: wait for a slot's work on the device; true without a device. false: the slot
  * encoded a value that is not finite. */
-MUST_CHECK static inline bool replica_settle(const struct replica *replica, int slot) {
+MUST_CHECK static inline bool replica_wait_slot(const struct replica *replica, int slot) {
     return replica->device == NULL || replica->device->methods->wait(replica->device, slot);
 }
 

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-static const uint64_t TOKENS_END = (uint64_t)1 << 53; /* the limit of outer_share */
+static const uint64_t TOTAL_WEIGHT_END = (uint64_t)1 << 53; /* the limit of outer_share */
 
-uint8_t *replica_own(const struct replica *replica, uint32_t slice) {
+uint8_t *replica_own_contribution(const struct replica *replica, uint32_t slice) {
     return replica->contribution + slices_range(&replica->shape.slices, slice).offset;
 }
 
@@ -17,7 +17,7 @@ uint8_t *replica_result(const struct replica *replica, uint32_t round, uint32_t 
            slices_range(slices, slice).offset;
 }
 
-uint8_t *replica_slot(const struct replica *replica, uint32_t seat, uint32_t slot) {
+uint8_t *replica_contribution_slot(const struct replica *replica, uint32_t seat, uint32_t slot) {
     ASSERT(seat < replica->shape.members_max && slot < CONTRIBUTION_SLOTS_PER_MEMBER);
     return replica->slots + ((uint64_t)seat * CONTRIBUTION_SLOTS_PER_MEMBER + slot) *
                                 replica->shape.slices.bytes_max;
@@ -33,17 +33,18 @@ bool replica_encoding_is_valid(const struct replica *replica, uint32_t slice, co
 
 /* ---- this member's contribution ---- */
 
-struct hashing {
+struct slice_hashing {
     const struct replica *replica;
     struct hash *hashes;
 };
 
-static void hash_one(void *context, int64_t item, int thread) {
+static void hash_slice(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct hashing *hashing = context;
-    const struct slices *slices = &hashing->replica->shape.slices;
+    const struct slice_hashing *slice_hashing = context;
+    const struct slices *slices = &slice_hashing->replica->shape.slices;
     struct slice_range range = slices_range(slices, (uint32_t)item);
-    hashing->hashes[item] = hash_of(hashing->replica->contribution + range.offset, range.bytes);
+    slice_hashing->hashes[item] =
+        hash_of(slice_hashing->replica->contribution + range.offset, range.bytes);
 }
 
 static bool encode_chunk(struct replica *replica, struct replica_chunk chunk) {
@@ -55,7 +56,7 @@ static bool encode_chunk(struct replica *replica, struct replica_chunk chunk) {
         .source = gradient,
         .feedback = replica->feedback == NULL ? NULL : replica->feedback + chunk.begin};
     return codec_encode(replica->compute, &args,
-                        replica->contribution + replica_encoded(replica, chunk.begin));
+                        replica->contribution + replica_encoded_offset(replica, chunk.begin));
 }
 
 /* The device copies out one slot's encoding while it computes the other's. */
@@ -77,7 +78,7 @@ static bool encode_on_device(struct replica *replica) {
 
 /* Slices are contiguous and end at whole blocks, so their encodings concatenate to the encoding of
  * the whole space, and chunks need not match slices. */
-bool replica_encode(struct replica *replica, struct hash *hashes) {
+bool replica_encode_contribution(struct replica *replica, struct hash *hashes) {
     const struct slices *slices = &replica->shape.slices;
     bool finite = replica->device == NULL || encode_on_device(replica);
     for (int64_t at = 0; replica->device == NULL && at < slices->parameter_count && finite;
@@ -87,18 +88,18 @@ bool replica_encode(struct replica *replica, struct hash *hashes) {
     if (!finite) {
         memset(replica->contribution, 0, slices->bytes);
     }
-    struct hashing hashing = {replica, hashes};
-    pool_run(replica->compute->pool, hash_one, &hashing, slices->count);
+    struct slice_hashing slice_hashing = {replica, hashes};
+    pool_run(replica->compute->pool, hash_slice, &slice_hashing, slices->count);
     return finite;
 }
 
 /* ---- means ---- */
 
-/* The total weight; 0 if it reaches TOKENS_END. */
-static uint64_t weight_of(const struct addend *addends, uint32_t count) {
+/* The total weight; 0 if it reaches TOTAL_WEIGHT_END. */
+static uint64_t total_weight(const struct addend *addends, uint32_t count) {
     uint64_t total = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (addends[i].weight >= TOKENS_END - total) {
+        if (addends[i].weight >= TOTAL_WEIGHT_END - total) {
             return 0;
         }
         total += addends[i].weight;
@@ -126,8 +127,8 @@ struct mean {
     uint8_t *result;
 };
 
-/* Encodes one chunk of a slice's mean into the result. false: a value is too large for the codec.
- * */
+/* Encodes one chunk of a slice's mean into the result. false: a value is too large for the
+ * codec. */
 static bool sum_chunk(struct replica *replica, const struct mean *mean,
                       struct replica_chunk chunk) {
     enum codec codec = replica->shape.slices.codec;
@@ -152,7 +153,7 @@ struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         const struct addend *addends, uint32_t count, uint64_t own_weight) {
     struct mean mean = {.addends = addends,
                         .count = count,
-                        .total = weight_of(addends, count),
+                        .total = total_weight(addends, count),
                         .range = slices_range(&replica->shape.slices, slice),
                         .result = replica_result(replica, round, slice)};
     bool fits = true;

@@ -8,32 +8,32 @@
 #include <unistd.h>
 
 static const char MARK[16] = "skep results 1\n";
-enum { LINE_BYTES = 4 + 4 + 8 + 8 + HASH_BYTES };
+enum { SLICE_ROW_BYTES = 4 + 4 + 8 + 8 + HASH_BYTES };
 
 void result_files_init(const struct slices *slices, struct region *region,
                        struct result_files *files) {
-    size_t bytes = sizeof MARK + 8 + (size_t)slices->count * LINE_BYTES + HASH_BYTES;
+    size_t bytes = sizeof MARK + 8 + (size_t)slices->count * SLICE_ROW_BYTES + HASH_BYTES;
     *files = (struct result_files){
-        .slices = *slices, .head = region_alloc(region, bytes, 1), .head_bytes = bytes};
+        .slices = *slices, .header = region_alloc(region, bytes, 1), .header_bytes = bytes};
 }
 
 uint64_t result_files_bytes(const struct result_files *files) {
-    return files->head_bytes + files->slices.bytes;
+    return files->header_bytes + files->slices.bytes;
 }
 
-/* Reads or writes the line of one slice in the file's head. */
-static void pack_line(struct packer *pack, struct entry_slice *line, uint64_t *bytes) {
-    pack_u32(pack, &line->epoch);
-    pack_u32(pack, &line->owner);
-    pack_u64(pack, &line->contributors);
+/* Reads or writes the row of one slice in the file's header. */
+static void pack_slice_row(struct packer *pack, struct entry_slice *slice_row, uint64_t *bytes) {
+    pack_u32(pack, &slice_row->epoch);
+    pack_u32(pack, &slice_row->owner);
+    pack_u64(pack, &slice_row->contributors);
     pack_u64(pack, bytes);
-    pack_bytes(pack, line->hash.bytes, HASH_BYTES);
+    pack_bytes(pack, slice_row->hash.bytes, HASH_BYTES);
 }
 
 /* ---- write ---- */
 
-static void write_head(const struct result_files *files, const struct entry *entry) {
-    struct packer pack = packer_begin_write(files->head, files->head_bytes);
+static void write_header(const struct result_files *files, const struct entry *entry) {
+    struct packer pack = packer_begin_write(files->header, files->header_bytes);
     char mark[sizeof MARK];
     uint32_t round = entry->round;
     uint32_t count = entry->slice_count;
@@ -42,21 +42,21 @@ static void write_head(const struct result_files *files, const struct entry *ent
     pack_u32(&pack, &round);
     pack_u32(&pack, &count);
     for (uint32_t s = 0; s < count; s++) {
-        struct entry_slice line = entry->slices[s];
+        struct entry_slice slice_row = entry->slices[s];
         uint64_t bytes = slices_range(&files->slices, s).bytes;
-        pack_line(&pack, &line, &bytes);
+        pack_slice_row(&pack, &slice_row, &bytes);
     }
-    struct hash hash = hash_of(files->head, pack.offset);
+    struct hash hash = hash_of(files->header, pack.offset);
     pack_bytes(&pack, hash.bytes, HASH_BYTES);
 }
 
-static enum status write_whole(const struct result_files *files, const uint8_t *results,
-                               const char *path, struct fault *fault) {
+static enum status write_file(const struct result_files *files, const uint8_t *results,
+                              const char *path, struct fault *fault) {
     int fd;
     TRY(file_open_write(path, &fd, fault));
-    enum status status = file_write_at(fd, path, files->head, files->head_bytes, 0, fault);
+    enum status status = file_write_at(fd, path, files->header, files->header_bytes, 0, fault);
     if (status == OK) {
-        status = file_write_at(fd, path, results, files->slices.bytes, (int64_t)files->head_bytes,
+        status = file_write_at(fd, path, results, files->slices.bytes, (int64_t)files->header_bytes,
                                fault);
     }
     return file_end_write(fd, path, status, fault);
@@ -66,8 +66,8 @@ enum status result_file_write(const struct result_files *files, const struct ent
                               const uint8_t *results, const char *path, const char *temporary_path,
                               struct fault *fault) {
     ASSERT(entry->slice_count == files->slices.count);
-    write_head(files, entry);
-    enum status status = write_whole(files, results, temporary_path, fault);
+    write_header(files, entry);
+    enum status status = write_file(files, results, temporary_path, fault);
     if (status == OK) {
         status = file_publish(temporary_path, path, fault);
     }
@@ -79,14 +79,14 @@ enum status result_file_write(const struct result_files *files, const struct ent
 
 /* ---- read ---- */
 
-static const char *read_head(const struct result_files *files, uint32_t round,
-                             struct slice_report *reports) {
-    struct packer pack = packer_begin_read(files->head, files->head_bytes);
+static const char *read_header(const struct result_files *files, uint32_t round,
+                               struct slice_report *reports) {
+    struct packer pack = packer_begin_read(files->header, files->header_bytes);
     char mark[sizeof MARK];
     uint32_t found_round = 0;
     uint32_t count = 0;
     struct hash found;
-    struct hash hash = hash_of(files->head, files->head_bytes - HASH_BYTES);
+    struct hash hash = hash_of(files->header, files->header_bytes - HASH_BYTES);
     pack_bytes(&pack, mark, sizeof mark);
     pack_u32(&pack, &found_round);
     pack_u32(&pack, &count);
@@ -95,19 +95,19 @@ static const char *read_head(const struct result_files *files, uint32_t round,
         return "is not a results file of this round and swarm";
     }
     for (uint32_t s = 0; s < count; s++) {
-        struct entry_slice line = {0};
+        struct entry_slice slice_row = {0};
         uint64_t bytes = 0;
-        pack_line(&pack, &line, &bytes);
+        pack_slice_row(&pack, &slice_row, &bytes);
         if (bytes != slices_range(&files->slices, s).bytes) {
             return "has a slice of another length than this swarm's";
         }
-        reports[s] = (struct slice_report){.epoch = line.epoch,
+        reports[s] = (struct slice_report){.epoch = slice_row.epoch,
                                            .has_result = 1,
-                                           .contributors = line.contributors,
-                                           .hash = line.hash};
+                                           .contributors = slice_row.contributors,
+                                           .hash = slice_row.hash};
     }
     pack_bytes(&pack, found.bytes, HASH_BYTES);
-    return hash_equal(&found, &hash) ? NULL : "is damaged: its head does not match its hash";
+    return hash_equal(&found, &hash) ? NULL : "is damaged: its header does not match its hash";
 }
 
 static const char *check_results(const struct result_files *files, const uint8_t *results,
@@ -132,12 +132,12 @@ enum status result_file_read(const struct result_files *files, const char *path,
     if (size != (int64_t)result_files_bytes(files)) {
         error = "has another length than this swarm's results";
     } else {
-        status = file_read_at(fd, path, files->head, files->head_bytes, 0, fault);
-        error = status == OK ? read_head(files, round, reports) : NULL;
+        status = file_read_at(fd, path, files->header, files->header_bytes, 0, fault);
+        error = status == OK ? read_header(files, round, reports) : NULL;
     }
     if (status == OK && error == NULL) {
-        status =
-            file_read_at(fd, path, results, files->slices.bytes, (int64_t)files->head_bytes, fault);
+        status = file_read_at(fd, path, results, files->slices.bytes, (int64_t)files->header_bytes,
+                              fault);
         error = status == OK ? check_results(files, results, reports) : NULL;
     }
     close(fd);
@@ -150,33 +150,34 @@ bool result_file_read_slice(const struct slices *slices, const char *path, uint3
                             uint32_t slice, const struct hash *hash, uint8_t *bytes) {
     ASSERT(slice < slices->count);
     struct fault fault;
-    uint8_t head[sizeof MARK + 8];
-    uint8_t line[LINE_BYTES];
-    int64_t lines_end = (int64_t)(sizeof head + (size_t)slices->count * LINE_BYTES + HASH_BYTES);
+    uint8_t header[sizeof MARK + 8];
+    uint8_t slice_row[SLICE_ROW_BYTES];
+    int64_t header_end =
+        (int64_t)(sizeof header + (size_t)slices->count * SLICE_ROW_BYTES + HASH_BYTES);
     struct slice_range range = slices_range(slices, slice);
     int fd;
     int64_t size;
     if (file_open_read(path, &fd, &size, &fault) != OK) {
         return false;
     }
-    bool is_read =
-        size == lines_end + (int64_t)slices->bytes &&
-        file_read_at(fd, path, head, sizeof head, 0, &fault) == OK &&
-        file_read_at(fd, path, line, sizeof line, (int64_t)(sizeof head + slice * LINE_BYTES),
-                     &fault) == OK &&
-        memcmp(head + sizeof MARK, &round, sizeof round) == 0 &&
-        memcmp(line + LINE_BYTES - HASH_BYTES, hash->bytes, HASH_BYTES) == 0 &&
-        file_read_at(fd, path, bytes, range.bytes, lines_end + (int64_t)range.offset, &fault) == OK;
+    bool is_read = size == header_end + (int64_t)slices->bytes &&
+                   file_read_at(fd, path, header, sizeof header, 0, &fault) == OK &&
+                   file_read_at(fd, path, slice_row, sizeof slice_row,
+                                (int64_t)(sizeof header + slice * SLICE_ROW_BYTES), &fault) == OK &&
+                   memcmp(header + sizeof MARK, &round, sizeof round) == 0 &&
+                   memcmp(slice_row + SLICE_ROW_BYTES - HASH_BYTES, hash->bytes, HASH_BYTES) == 0 &&
+                   file_read_at(fd, path, bytes, range.bytes, header_end + (int64_t)range.offset,
+                                &fault) == OK;
     close(fd);
     return is_read;
 }
 
-size_t result_index_bytes(uint32_t slice_count) {
+size_t result_index_memory_bytes(uint32_t slice_count) {
     return (size_t)RESULT_ROUNDS * slice_count * sizeof(struct stored_result);
 }
 
-void result_index_bind(struct result_index *index, void *memory, uint32_t slice_count) {
-    memset(memory, 0, result_index_bytes(slice_count));
+void result_index_init(struct result_index *index, void *memory, uint32_t slice_count) {
+    memset(memory, 0, result_index_memory_bytes(slice_count));
     *index = (struct result_index){.slice_count = slice_count, .results = memory};
 }
 

@@ -18,12 +18,12 @@
 /* The layout that all files of a swarm share. */
 struct result_files {
     struct slices slices;
-    uint8_t *head; /* scratch: mark to hash */
-    size_t head_bytes;
+    uint8_t *header; /* scratch: mark to hash */
+    size_t header_bytes;
 };
 
-/* result_files_init: takes the scratch memory from `region`; the other functions allocate nothing.
- * */
+/* result_files_init: takes the scratch memory from `region`; the other functions allocate
+ * nothing. */
 void result_files_init(const struct slices *slices, struct region *region,
                        struct result_files *files);
 
@@ -78,10 +78,10 @@ struct result_index {
     struct stored_result *results;  /* [RESULT_ROUNDS * slice_count] */
 };
 
-/* result_index_bytes: size of the table. result_index_bind: an empty index, with its table in
- * `memory`. */
-size_t result_index_bytes(uint32_t slice_count);
-void result_index_bind(struct result_index *index, void *memory, uint32_t slice_count);
+/* result_index_memory_bytes: size of the table. result_index_init: an empty index, with its table
+ * in `memory`. */
+size_t result_index_memory_bytes(uint32_t slice_count);
+void result_index_init(struct result_index *index, void *memory, uint32_t slice_count);
 
 /* result_index_slot: the slot of a result whose bytes are about to change. Its is_stored is false;
  * the caller fills the slot in when the bytes are complete. */

@@ -59,7 +59,7 @@ static void train(struct site *site, const struct member_job *work) {
     for (uint32_t r = 0; r < work->range_count; r++) {
         tokens += SAMPLE_TOKENS * (work->ranges[r].end - work->ranges[r].begin);
     }
-    ASSERT(replica_encode(replica, site->replica.hashes));
+    ASSERT(replica_encode_contribution(replica, site->replica.hashes));
     struct event event = {.kind = EVENT_TRAINED,
                           .round = work->round,
                           .tokens = tokens,
@@ -99,7 +99,7 @@ static void compute(struct site *site, const struct member_job *work) {
         break;
     default:
         ASSERT(work->kind == ACTION_ADOPT);
-        replica_refresh(
+        replica_refresh_hashes(
             replica); /* hash the bytes again: the state that was fetched is the one requested */
         ASSERT(hash_equal(&replica->root, &work->entry->root));
         replica_clear_feedback(replica);
@@ -197,7 +197,7 @@ static void make_site(struct scene *scene, uint32_t number) {
     for (int64_t i = 0; i < SHAPE.count; i++) {
         *fixture_inner(&site->replica, i) = fixture_noise(1, i);
     }
-    replica_begin(replica_of(site));
+    replica_init_state(replica_of(site));
     site->root = replica_of(site)->root;
 }
 

@@ -70,7 +70,7 @@ static void fill(struct fixture_replica *made, uint64_t seed) {
         made->replica.params[i] = fixture_noise(seed, i);
         made->replica.momentum[i] = fixture_noise(seed + 1, i);
     }
-    replica_refresh(&made->replica);
+    replica_refresh_hashes(&made->replica);
 }
 
 static struct scene *begin(const enum manner *manners) {
@@ -80,7 +80,7 @@ static struct scene *begin(const enum manner *manners) {
     fill(&scene->own, 30);
     memcpy(scene->manners, manners, sizeof(scene->manners));
     scene->now_ns = 1000 * MS;
-    scene->tables = malloc(leaf_fetch_bytes(&scene->own.replica.shape));
+    scene->tables = malloc(leaf_fetch_memory_bytes(&scene->own.replica.shape));
     leaf_fetch_init(&scene->fetch, scene->tables, &scene->own.replica,
                     (struct leaf_fetch_callbacks){scene, ask_names, ask_leaf, ask_result});
     for (uint32_t i = 0; i < SOURCES; i++) {
@@ -115,7 +115,7 @@ static void say_leaf(struct scene *scene, const struct asked *asked) {
     enum manner manner = scene->manners[asked->source];
     const struct replica *replica =
         manner == GOOD || manner == OTHER_ROOT ? &scene->good.replica : &scene->bad.replica;
-    size_t count = manner == OTHER_ROOT ? 0 : replica_leaf_read(replica, asked->index, bytes);
+    size_t count = manner == OTHER_ROOT ? 0 : replica_read_leaf(replica, asked->index, bytes);
     leaf_fetch_on_leaf(&scene->fetch, asked->source, asked->index, bytes, count, scene->now_ns);
     scene->leaves_of[asked->source] += manner == GOOD;
 }
@@ -137,7 +137,7 @@ static void answer_one(struct scene *scene) {
 /* One ask is answered a step. */
 static int run(struct scene *scene) {
     int steps = 0;
-    while (leaf_fetch_step(&scene->fetch, scene->now_ns) != LEAF_DONE && steps < STEPS_MAX) {
+    while (leaf_fetch_step(&scene->fetch, scene->now_ns) != LEAF_STAGE_DONE && steps < STEPS_MAX) {
         if (scene->count > 0) {
             answer_one(scene);
         }
@@ -149,7 +149,7 @@ static int run(struct scene *scene) {
 
 static void assert_is_good(const struct scene *scene) {
     size_t bytes = (size_t)SHAPE.count * sizeof(float);
-    assert_int_equal(scene->fetch.stage, LEAF_DONE);
+    assert_int_equal(scene->fetch.stage, LEAF_STAGE_DONE);
     assert_memory_equal(scene->own.replica.params, scene->good.replica.params, bytes);
     assert_memory_equal(scene->own.replica.momentum, scene->good.replica.momentum, bytes);
     assert_true(hash_equal(&scene->own.replica.root, &scene->good.replica.root));
@@ -161,7 +161,7 @@ static void fetch_brings_every_leaf_once_from_several_sources(void **state) {
     (void)state;
     const enum manner manners[SOURCES] = {GOOD, GOOD, GOOD, GOOD};
     struct scene *scene = begin(manners);
-    assert_int_equal(leaf_fetch_outdated(&scene->fetch), 6);
+    assert_int_equal(leaf_fetch_outdated_count(&scene->fetch), 6);
     run(scene);
     assert_is_good(scene);
     int leaves = 0;
@@ -196,7 +196,7 @@ static void fetch_believes_nobody_whose_bytes_are_not_the_name(void **state) {
     assert_int_equal(run(scene), STEPS_MAX);
     assert_true(hash_equal(&before, &scene->own.replica.leaves[0]));
     assert_true(scene->own.replica.params[0] == fixture_noise(30, 0));
-    assert_int_equal(leaf_fetch_outdated(&scene->fetch), 6);
+    assert_int_equal(leaf_fetch_outdated_count(&scene->fetch), 6);
     end(scene);
 }
 
@@ -228,9 +228,9 @@ static void fetch_asks_others_when_a_source_goes(void **state) {
     const enum manner manners[SOURCES] = {GOOD, SILENT, SILENT, SILENT};
     struct scene *scene = begin(manners);
     int64_t begin_ns = scene->now_ns;
-    while (scene->fetch.stage != LEAF_LEAVES) {
+    while (scene->fetch.stage != LEAF_STAGE_LEAVES) {
         for (uint32_t i = 1; i < SOURCES; i++) {
-            leaf_fetch_set_source(&scene->fetch, i, scene->fetch.stage == LEAF_LEAVES);
+            leaf_fetch_set_source(&scene->fetch, i, scene->fetch.stage == LEAF_STAGE_LEAVES);
         }
         leaf_fetch_step(&scene->fetch, scene->now_ns);
         answer_one(scene);
@@ -256,7 +256,7 @@ static void fetch_begun_anew_keeps_what_both_states_have(void **state) {
     run(scene);
     memset(scene->leaves_of, 0, sizeof(scene->leaves_of));
     scene->good.replica.params[2 * LEAF_ELEMENTS + 7] = 12;
-    replica_refresh(&scene->good.replica);
+    replica_refresh_hashes(&scene->good.replica);
     leaf_fetch_begin(&scene->fetch, &scene->good.replica.root);
     run(scene);
     assert_is_good(scene);

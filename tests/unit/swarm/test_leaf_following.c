@@ -83,10 +83,10 @@ static void commit(struct scene *scene) {
     for (int64_t i = 0; i < SHAPE.count; i++) {
         *fixture_inner(&scene->members, i) += 0.01F * fixture_noise(100 + scene->round, i);
     }
-    assert_true(replica_encode(replica, scene->members.hashes));
+    assert_true(replica_encode_contribution(replica, scene->members.hashes));
     entry->round = scene->round;
     for (uint32_t s = 0; s < entry->slice_count; s++) {
-        struct addend own = {replica_own(replica, s), 1};
+        struct addend own = {replica_own_contribution(replica, s), 1};
         entry->slices[s].hash = replica_sum(replica, scene->round, s, &own, 1, 1);
     }
     entry->root = replica_apply(replica, entry, -1);
@@ -101,13 +101,13 @@ static struct scene *begin(void) {
         for (int64_t i = 0; i < SHAPE.count; i++) {
             *fixture_inner(made[m], i) = fixture_noise(m, i);
         }
-        replica_begin(&made[m]->replica);
+        replica_init_state(&made[m]->replica);
     }
     struct replica *replica = &scene->joiner.replica;
     scene->commit.kind = ENTRY_COMMIT;
     scene->commit.slice_count = replica->shape.slices.count;
     scene->commit.slices = calloc(scene->commit.slice_count, sizeof *scene->commit.slices);
-    scene->tables = malloc(leaf_fetch_bytes(&replica->shape));
+    scene->tables = malloc(leaf_fetch_memory_bytes(&replica->shape));
     scene->now_ns = 1000 * MS;
     scene->keeps_results = true;
     leaf_fetch_init(&scene->fetch, scene->tables, replica,
@@ -144,7 +144,7 @@ static void say_names(struct scene *scene, const struct asked *asked) {
 
 static void say_leaf(struct scene *scene, const struct asked *asked) {
     static uint8_t bytes[LEAF_BYTES];
-    size_t count = replica_leaf_read(&scene->members.replica, asked->index, bytes);
+    size_t count = replica_read_leaf(&scene->members.replica, asked->index, bytes);
     bytes[count / 2] ^= scene->lies[asked->source] ? 1 : 0;
     leaf_fetch_on_leaf(&scene->fetch, asked->source, asked->index, bytes, count, scene->now_ns);
     scene->leaves += !scene->lies[asked->source];
@@ -194,7 +194,7 @@ static void answer_all(struct scene *scene) {
 static bool run(struct scene *scene, int64_t ms) {
     int64_t until_ns = scene->now_ns + ms * MS;
     while (scene->now_ns < until_ns) {
-        if (leaf_fetch_step(&scene->fetch, scene->now_ns) == LEAF_DONE) {
+        if (leaf_fetch_step(&scene->fetch, scene->now_ns) == LEAF_STAGE_DONE) {
             return true;
         }
         answer_all(scene);
@@ -216,8 +216,8 @@ static void assert_is_equal(const struct scene *scene) {
     const struct replica *own = &scene->joiner.replica;
     const struct replica *other = &scene->members.replica;
     size_t bytes = (size_t)SHAPE.count * sizeof(float);
-    assert_int_equal(scene->fetch.stage, LEAF_DONE);
-    assert_int_equal(leaf_fetch_outdated(&scene->fetch), 0);
+    assert_int_equal(scene->fetch.stage, LEAF_STAGE_DONE);
+    assert_int_equal(leaf_fetch_outdated_count(&scene->fetch), 0);
     assert_memory_equal(own->params, other->params, bytes);
     assert_memory_equal(own->momentum, other->momentum, bytes);
     assert_true(hash_equal(&own->root, &other->root));

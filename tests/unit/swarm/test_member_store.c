@@ -355,7 +355,7 @@ static void truncated_or_changed_results_are_rejected(void **state) {
     struct member_store store = open_store();
     assert_int_equal(keep(&store, 2, &fault), OK);
     size_t size = read_all("results-2", whole);
-    size_t head = store.files.head_bytes;
+    size_t head = store.files.header_bytes;
     for (size_t length = 0; length < size; length += length < head ? 1 : 97) {
         write_all("results-2", whole, length);
         assert_int_equal(fetch(&store, 2, reports), STATUS_INPUT);

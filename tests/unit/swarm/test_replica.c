@@ -36,7 +36,7 @@ static void swarm_begin(const struct fixture_shape *shape, struct swarm *swarm) 
             *fixture_inner(member, i) = swarm->reference.params[i];
             swarm->reference.inner[m][i] = swarm->reference.params[i];
         }
-        replica_begin(&member->replica);
+        replica_init_state(&member->replica);
     }
     swarm->cut = &swarm->members[0].replica.shape.slices;
     swarm->slice_count = swarm->cut->count;
@@ -89,10 +89,10 @@ static void encode_all(struct swarm *swarm) {
     reference_encode(&swarm->reference);
     for (uint32_t m = 0; m < swarm->reference.shape.members; m++) {
         struct fixture_replica *member = &swarm->members[m];
-        assert_true(replica_encode(&member->replica, member->hashes));
+        assert_true(replica_encode_contribution(&member->replica, member->hashes));
         for (uint32_t s = 0; s < swarm->slice_count; s++) {
             struct slice_range range = slices_range(swarm->cut, s);
-            const uint8_t *own = replica_own(&member->replica, s);
+            const uint8_t *own = replica_own_contribution(&member->replica, s);
             assert_memory_equal(own, swarm->reference.sent[m] + range.offset, range.bytes);
             struct hash hash = hash_of(own, range.bytes);
             assert_true(hash_equal(&hash, &member->hashes[s]));
@@ -114,8 +114,8 @@ static void sum_slice(struct swarm *swarm, uint32_t slice) {
         if ((line->contributors >> m & 1) == 0) {
             continue;
         }
-        uint8_t *slot = replica_slot(owner, m, slice % CONTRIBUTION_SLOTS_PER_MEMBER);
-        memcpy(slot, replica_own(&swarm->members[m].replica, slice), range.bytes);
+        uint8_t *slot = replica_contribution_slot(owner, m, slice % CONTRIBUTION_SLOTS_PER_MEMBER);
+        memcpy(slot, replica_own_contribution(&swarm->members[m].replica, slice), range.bytes);
         uint64_t weight = swarm->entry.members[m].weight;
         addends[count++] = (struct addend){slot, weight};
         own_weight += m == line->owner ? weight : 0;
@@ -177,7 +177,7 @@ static void vote_and_apply(struct swarm *swarm, const struct reference_round *ro
         struct hash applied = replica_apply(replica, &swarm->entry, (int)m);
         assert_true(hash_equal(&applied, &votes[m]));
         check_member(swarm, m, &root);
-        replica_refresh(replica); /* names as they were voted on, and as they are */
+        replica_refresh_hashes(replica); /* names as they were voted on, and as they are */
         assert_true(hash_equal(&replica->root, &root));
     }
 }
@@ -286,12 +286,12 @@ static void a_value_that_is_not_finite_makes_the_contribution_zero(void **state)
         struct replica *replica = &swarm.members[0].replica;
         for (size_t b = 0; b < ARRAY_COUNT(BAD); b++) {
             *fixture_inner(&swarm.members[0], COUNT - 1) = BAD[b];
-            assert_false(replica_encode(replica, swarm.members[0].hashes));
+            assert_false(replica_encode_contribution(replica, swarm.members[0].hashes));
             for (uint64_t i = 0; i < swarm.cut->bytes; i++) {
                 assert_int_equal(replica->contribution[i], 0);
             }
             struct slice_range range = slices_range(swarm.cut, 0);
-            struct hash hash = hash_of(replica_own(replica, 0), range.bytes);
+            struct hash hash = hash_of(replica_own_contribution(replica, 0), range.bytes);
             assert_true(hash_equal(&hash, &swarm.members[0].hashes[0]));
         }
         swarm_end(&swarm);
@@ -307,10 +307,10 @@ static void a_mean_is_zero_when_nothing_can_be_weighed(void **state) {
     swarm_begin(&shape, &swarm);
     struct replica *replica = &swarm.members[0].replica;
     train(&swarm, 1);
-    assert_true(replica_encode(replica, swarm.members[0].hashes));
+    assert_true(replica_encode_contribution(replica, swarm.members[0].hashes));
     for (size_t i = 0; i < ARRAY_COUNT(WEIGHTS); i++) {
-        struct addend addends[2] = {{replica_own(replica, 0), WEIGHTS[i]},
-                                    {replica_own(replica, 0), WEIGHTS[i]}};
+        struct addend addends[2] = {{replica_own_contribution(replica, 0), WEIGHTS[i]},
+                                    {replica_own_contribution(replica, 0), WEIGHTS[i]}};
         (void)replica_sum(replica, 1, 0, addends, 2, WEIGHTS[i]);
         for (uint64_t b = 0; b < swarm.cut->bytes; b++) {
             assert_int_equal(replica_result(replica, 1, 0)[b], 0);
@@ -412,8 +412,8 @@ static void copy_leaves(struct replica *from, struct replica *to) {
     static uint8_t bytes[LEAF_BYTES];
     uint64_t leaf_count = replica_leaf_count(from->shape.slices.parameter_count);
     for (uint64_t i = 0; i < leaf_count; i++) {
-        (void)replica_leaf_read(from, i, bytes);
-        replica_leaf_write(to, i, bytes);
+        (void)replica_read_leaf(from, i, bytes);
+        replica_write_leaf(to, i, bytes);
     }
 }
 
@@ -467,13 +467,13 @@ static void leaves_carry_a_state_to_another_replica(void **state) {
         fixture_replica_make(&shape, &joiner);
         uint64_t total = replica_state_bytes(shape.count);
         for (uint64_t i = 0; i < replica_leaf_count(shape.count); i++) {
-            size_t length = replica_leaf_read(from, i, bytes);
+            size_t length = replica_read_leaf(from, i, bytes);
             struct hash name = merkle_leaf_hash(bytes, length);
             assert_int_equal(length, merkle_leaf_bytes(total, i));
             assert_true(hash_equal(&name, &from->leaves[i]));
-            replica_leaf_write(&joiner.replica, i, bytes);
+            replica_write_leaf(&joiner.replica, i, bytes);
         }
-        replica_refresh(&joiner.replica);
+        replica_refresh_hashes(&joiner.replica);
         replica_reset_inner(&joiner.replica);
         assert_true(hash_equal(&joiner.replica.root, &from->root));
         assert_true(*fixture_inner(&joiner, shape.count - 1) == from->params[shape.count - 1]);

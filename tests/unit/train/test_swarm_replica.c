@@ -62,7 +62,7 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
     expect_ok(bench, session_weights(session, fault));
     expect_ok(bench, swarm_replica_bind(session, &terms.shape, &bench->replica, fault));
     compute_copies_of(session, &bench->copies);
-    replica_begin(&bench->replica);
+    replica_init_state(&bench->replica);
 }
 
 static void close_bench(struct bench *bench) {
@@ -129,8 +129,8 @@ static void a_step_on_windows_is_the_step_from_data(void **state) {
         assert_true(one.learning_rate == other.learning_rate);
         assert_int_equal(one.tokens, other.tokens);
     }
-    replica_begin(&stream.replica);
-    replica_begin(&chosen.replica);
+    replica_init_state(&stream.replica);
+    replica_init_state(&chosen.replica);
     assert_true(hash_equal(&stream.replica.root, &chosen.replica.root));
     close_bench(&stream);
     close_bench(&chosen);
@@ -153,7 +153,7 @@ static void a_step_that_is_given_up_changes_nothing(void **state) {
     struct step_windows step = {
         .data = &bench.data, .windows = windows, .count = 5, .limits = &limits};
     assert_int_equal(step_on_windows(&bench.session, &step, &result, &bench.fault), STATUS_STOPPED);
-    replica_begin(&bench.replica);
+    replica_init_state(&bench.replica);
     assert_true(hash_equal(&bench.replica.root, &before));
     close_bench(&bench);
 }
@@ -176,7 +176,7 @@ static void a_round_alone_ends_where_training_did(const char *compute, const cha
     struct replica *replica = &bench.replica;
     float moved = replica->parts[0].values[1];
     assert_true(replica->params[1] != moved);
-    assert_true(replica_encode(replica, hashes));
+    assert_true(replica_encode_contribution(replica, hashes));
     entry.kind = ENTRY_COMMIT;
     entry.round = 1;
     entry.seat_count = 1;
@@ -184,7 +184,7 @@ static void a_round_alone_ends_where_training_did(const char *compute, const cha
     entry.slice_count = replica->shape.slices.count;
     entry.slices = lines;
     for (uint32_t s = 0; s < entry.slice_count; s++) {
-        struct addend addend = {replica_own(replica, s), 40};
+        struct addend addend = {replica_own_contribution(replica, s), 40};
         lines[s].hash = replica_sum(replica, 1, s, &addend, 1, 40);
         assert_true(hash_equal(&lines[s].hash, &hashes[s]));
     }
