@@ -69,7 +69,7 @@ static void handle_job_end(struct member *member, const struct event *event,
     struct member_job *job = &member->job;
     ASSERT(event->job <= job->id);
     if (job->kind == JOB_NONE || event->job != job->id) {
-        return; /* of an abandoned state fetch */
+        return; /* This is the outcome of an abandoned state fetch. */
     }
     bool is_abandoned = job->is_abandoned;
     job_end(job, event->kind, event->write_outcome != WRITE_OK);
@@ -80,7 +80,7 @@ static void handle_job_end(struct member *member, const struct event *event,
         return;
     }
     if (job->is_backing_off) {
-        return; /* the disk is full: the job is retried after the next tick */
+        return; /* The disk is full. The job is retried after the next tick. */
     }
     switch (event->kind) {
     case EVENT_SUMMED:
@@ -130,7 +130,7 @@ static void assert_round_state(const struct member *member) {
     ASSERT(!member->commit.has_diverged || member->commit.is_pending);
 }
 
-/* A job that is not abandoned works on the state that the member is in. */
+/* Asserts that a job that is not abandoned matches the state of the member. */
 static void assert_job_state(const struct member *member) {
     const struct member_job *job = &member->job;
     const struct member_commit *commit = &member->commit;

@@ -10,17 +10,18 @@ struct member;
 
 struct member_initial_state {
     struct identity id;
-    uint64_t start_id; /* drawn at random by each start of the process */
+    uint64_t start_id; /* Random number that identifies this start of the process. */
     uint32_t slice_count;
-    struct hash root;                  /* of the durable outer state */
-    uint32_t stored_round;             /* the round of the results on disk; 0: none */
+    struct hash root;                  /* Root of the durable outer state. */
+    uint32_t stored_round;             /* Round of the results on disk; 0 if there are none. */
     const struct slice_report *stored; /* [slice_count] */
 };
 
-/* member_memory_bytes: memory of a member, 64-byte aligned by the caller. */
+/* member_memory_bytes: the size of the memory that a member needs. The caller aligns it to 64
+ * bytes. */
 size_t member_memory_bytes(uint32_t slice_count);
 
-/* member_init: a member in `memory`. Never allocates. */
+/* member_init: initialize a member in `memory`. It allocates nothing. */
 struct member *member_init(void *memory, const struct member_initial_state *start);
 
 /* member_step: handle one event and return the actions that it causes.
@@ -28,7 +29,7 @@ struct member *member_init(void *memory, const struct member_initial_state *star
  * memory  actions point into the member */
 void member_step(struct member *member, const struct event *event, struct actions *actions);
 
-/* member_set_measured: the member's own medians, for its next report. */
+/* member_set_measured: set the medians that this member measured, for its next report. */
 void member_set_measured(struct member *member, const struct timing_measured *measured);
 
 /* member_set_unreachable: the members that do not answer on this member's connections, even if the

@@ -44,7 +44,8 @@ static void handle_open(struct member *member, const struct entry *entry, struct
     }
 }
 
-/* A quorum of distinct seats. The caller has verified each signature. */
+/* Returns whether a quorum of distinct seats signed the entry. The caller has verified each
+ * signature. */
 static bool has_quorum(const struct entry *entry) {
     ASSERT(entry->signature_count <= SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < entry->signature_count; i++) {
@@ -57,7 +58,7 @@ static bool has_quorum(const struct entry *entry) {
     return entry->signature_count >= entry_quorum(entry->seat_count);
 }
 
-/* Results that the entry does not name are dropped, so that the member requests the named ones.
+/* Drops stored results that the entry does not list, so that the member requests the listed ones.
  * Requests to the seats of another roster are withdrawn. */
 static void drop_unlisted_results(struct member *member, const struct entry *entry,
                                   bool is_same_roster) {
@@ -87,7 +88,7 @@ static bool is_newer_state(const struct member *member, const struct entry *entr
            (!is_of_open_round || is_rollback || hash_equal(&entry->prev, &member->round.open.hash));
 }
 
-/* A ROLLBACK to the current state: a pending commit and the open round end. */
+/* Handles a ROLLBACK to the current state, which ends a pending commit and the open round. */
 static void handle_rollback_to_current(struct member *member, const struct entry *entry) {
     ASSERT(entry->kind == ENTRY_ROLLBACK && entry->round >= member->outer.round);
     if (member->commit.is_pending && member->commit.entry.round <= entry->round) {
@@ -140,7 +141,8 @@ void member_handle_proposal(struct member *member, const struct message *message
     struct member_proposal *proposal = &member->proposal;
     bool is_of_open_round = message->round == round_number(&member->round);
     if (proposal->is_current && message->number == proposal->id && is_of_open_round) {
-        member_requests_set_holders(member, message->holders); /* more seats have results by now */
+        /* More seats may have results since the previous PROPOSE. */
+        member_requests_set_holders(member, message->holders);
         return;
     }
     if (!is_of_open_round || member->table.version == 0 || member->commit.is_pending ||
@@ -200,7 +202,7 @@ void member_handle_stored(struct member *member, struct actions *actions) {
     member_send_vote(member, actions);
 }
 
-/* The root is current now, and the round that led to it has ended. */
+/* The given root is current now, and the round that produced it has ended. */
 void member_handle_applied(struct member *member, const struct hash *root,
                            struct actions *actions) {
     ASSERT(member->commit.is_pending && !hash_is_zero(root));

@@ -17,8 +17,8 @@ void member_clear_table(struct member *member) {
     member->table.version = 0;
 }
 
-/* A proposal can drop a sum whose contributions are no longer in their slots. Those are requested
- * again. */
+/* A proposal can drop a sum after its contributions have left their slots. The member then requests
+ * these contributions again. */
 static void drop_lost_contributions(struct member *member, uint32_t slice, uint64_t own) {
     const struct slice_report *report = &member->results.reports[slice];
     ASSERT(report->has_result == 0 && (report->rejected_seats & ~report->received_seats) == 0);
@@ -29,8 +29,8 @@ static void drop_lost_contributions(struct member *member, uint32_t slice, uint6
     }
 }
 
-/* Takes over the table's plan of one slice. With a new epoch or owner its result and contributions
- * are dropped. */
+/* Adopts the table's plan for one slice. If the epoch or owner changed, the result and
+ * contributions are dropped. */
 static void update_plan(struct member *member, uint32_t slice, const struct slice_plan *plan) {
     struct slice_plan *current = &member->table.slices[slice];
     const struct slice_report *report = &member->results.reports[slice];
@@ -132,7 +132,7 @@ static void send_result(const struct member *member, const struct identity *to, 
     member_send(member, to, message, actions);
 }
 
-/* A result has just become available: it is sent to the seats that requested it before. */
+/* Sends a result that has just become available to the seats that requested it earlier. */
 static void send_to_waiting(struct member *member, uint32_t slice, struct actions *actions) {
     const struct member_round *round = &member->round;
     uint64_t waiting = results_pop_waiting_seats(&member->results, slice);
@@ -191,7 +191,7 @@ void member_handle_result(struct member *member, const struct message *message,
 }
 
 /* Any member of the round may request a contribution. The receiver checks it against its own table,
- * which may be newer than the one here. */
+ * which may be newer than this member's table. */
 static void send_contribution(const struct member *member, const struct message *request,
                               struct actions *actions) {
     const struct member_round *round = &member->round;

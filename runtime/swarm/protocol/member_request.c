@@ -2,10 +2,10 @@
 #include "runtime/swarm/protocol/member_state.h"
 
 enum {
-    TIMEOUT_MIN_TICKS = 8,  /* about the time after which the tracker suspects a silent member */
-    TIMEOUT_MAX_TICKS = 64, /* the wait between two repetitions doubles up to here */
-    TIMEOUT_FACTOR = 4,     /* times the slowest answer */
-    RECONNECT_TICKS = 8,    /* time for a closed connection to be opened again */
+    TIMEOUT_MIN_TICKS = 8,  /* About the time after which the tracker suspects a silent member. */
+    TIMEOUT_MAX_TICKS = 64, /* The wait between two repetitions doubles up to this maximum. */
+    TIMEOUT_FACTOR = 4,     /* The timeout is the slowest answer times this factor. */
+    RECONNECT_TICKS = 8,    /* Time allowed for a closed connection to reconnect. */
 };
 
 void member_requests_bind(struct member_requests *requests, char **memory, size_t slice_count) {
@@ -151,7 +151,7 @@ static bool has_open_request(const struct member *member, uint32_t seat) {
     return is_open;
 }
 
-/* All requests to a seat count as lost. */
+/* Treats all requests to a seat as lost, so that they are sent again. */
 static void time_out_requests(struct member *member, uint32_t seat) {
     struct member_requests *requests = &member->requests;
     struct member_peer *peer = &requests->peers[seat];
@@ -247,13 +247,13 @@ static uint32_t allocate_slot(struct member *member, uint32_t seat, uint32_t sli
     return latest;
 }
 
-/* One pass over all slices. */
+/* The state of one pass that sends requests for all slices. */
 struct request_pass {
     const struct entry *roster;
     const struct entry *target; /* NULL: none */
-    uint64_t unreachable;       /* seats */
-    uint64_t ready;             /* seats that may get requests */
-    uint64_t full;              /* of these, without room for another contribution */
+    uint64_t unreachable;       /* Seats that this member cannot connect to. */
+    uint64_t ready;             /* Seats that this member may send requests to. */
+    uint64_t full;              /* Ready seats whose contribution slots are all in use. */
     struct actions *actions;
 };
 
@@ -270,7 +270,8 @@ static void request_contributions(struct member *member, struct request_pass *pa
         }
         uint32_t slot = allocate_slot(member, seat, slice);
         if (slot == NO_SLOT) {
-            pass->full |= seat_bit(seat); /* with lower slices, so also for all later ones */
+            /* The slots hold lower slices, so no later slice gets one either. */
+            pass->full |= seat_bit(seat);
             continue;
         }
         member->requests.peers[seat].slots[slot] = slice + 1;
@@ -283,11 +284,11 @@ static void request_contributions(struct member *member, struct request_pass *pa
 }
 
 /* The seat to request a slice's result from. Its owner has it first. After a failed attempt, the
- * seats that have it by the proposal are next, then all other seats, starting with a different one
- * for each member, and the owner again once in each pass. A seat that closed its connection
- * silently still looks available. Before the proposal only the owner gets requests, because the
- * tracker finds a seat that has the result or will sum it. If only this member cannot connect to
- * the owner, other seats will have the result too. */
+ * seats that have it according to the proposal are next, then all other seats, starting with a
+ * different one for each member, and the owner again once in each pass. A seat that closed its
+ * connection silently still looks available. Before the proposal only the owner gets requests,
+ * because the tracker finds a seat that has the result or will sum it. If only this member cannot
+ * connect to the owner, other seats will have the result too. */
 static int choose_source(const struct member *member, const struct request_pass *pass,
                          uint32_t slice, uint32_t owner) {
     ASSERT((pass->ready & pass->unreachable) == 0);

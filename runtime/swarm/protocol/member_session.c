@@ -115,7 +115,9 @@ void member_handle_tracker(struct member *member, const struct message *message,
                            struct actions *actions) {
     struct member_session *session = &member->session;
     if (message->incarnation < session->incarnation || member->job.kind == JOB_APPLY) {
-        return; /* from an earlier start of the tracker; or it is repeated after the APPLY */
+        /* The message is from an earlier start of the tracker, or the tracker repeats it after
+         * the APPLY. */
+        return;
     }
     ASSERT(message->incarnation >= session->incarnation);
     session->incarnation = message->incarnation;

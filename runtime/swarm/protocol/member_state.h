@@ -8,15 +8,16 @@
 
 enum { NO_SLOT = CONTRIBUTION_SLOTS_PER_MEMBER };
 
-/* The one job of the compute thread. Training is none: it runs beside the jobs. */
+/* Kinds of jobs of the compute thread, which has at most one. Training is not a job and can be in
+ * progress at the same time. */
 enum job_kind { JOB_NONE, JOB_SUM, JOB_ROOT, JOB_STORE, JOB_APPLY, JOB_ADOPT };
 
 struct member_job { /* member_job.c */
     enum job_kind kind;
-    uint32_t id;         /* of the newest job, also after its end */
-    bool is_abandoned;   /* nothing needs its outcome */
-    bool is_backing_off; /* a write failed: no job starts before the next tick */
-    uint32_t slice;      /* of a SUM */
+    uint32_t id;         /* Number of the newest job, which may have ended. */
+    bool is_abandoned;   /* The outcome of the job is no longer needed. */
+    bool is_backing_off; /* A write failed, so no job starts before the next tick. */
+    uint32_t slice;      /* Slice of a SUM. */
     uint64_t contributors;
     uint8_t slots[SWARM_MEMBERS_MAX];
 };
@@ -24,8 +25,8 @@ struct member_job { /* member_job.c */
 struct member_session { /* member_session.c */
     uint64_t start_id;
     uint32_t id;          /* 0: none yet */
-    uint32_t incarnation; /* the highest one received */
-    uint32_t poll;        /* the newest one received */
+    uint32_t incarnation; /* Highest incarnation of the tracker received so far. */
+    uint32_t poll;        /* Number of the newest poll received. */
     uint64_t report_number;
     bool is_leaving;
     struct timing_measured measured;
@@ -39,32 +40,34 @@ struct member_training {
     int seat;
     uint64_t tokens;
     uint32_t ticks_since_declared;
-    uint32_t redeclare_ticks; /* doubles with each repetition */
-    struct hash *hashes;      /* [slice_count] */
+    /* Time until the declaration is repeated; doubles with each repetition. */
+    uint32_t redeclare_ticks;
+    struct hash *hashes; /* [slice_count] */
 };
 
 /* The round number is stored in the newest OPEN entry only. */
 struct member_round { /* member_round.c */
     bool is_open;
     struct entry open;
-    int seat; /* NO_SEAT: no open round, or not in its roster */
+    int seat; /* NO_SEAT if no round is open or the member is not in its roster. */
     struct member_training training;
 };
 
 struct member_results {           /* member_results.c */
-    uint32_t round;               /* that the reports are about */
+    uint32_t round;               /* Round that the reports describe. */
     struct slice_report *reports; /* [slice_count] */
-    uint64_t *waiting_seats;      /* [slice_count]: seats that get the result once it is stored */
+    /* [slice_count]: seats that receive the result as soon as it is stored. */
+    uint64_t *waiting_seats;
 };
 
 struct member_outer {         /* member_entry.c */
-    struct hash root;         /* current; zero during a state fetch */
-    struct hash durable_root; /* of the state on disk */
-    uint32_t round;           /* of the newest COMMIT applied or ROLLBACK accepted */
+    struct hash root;         /* Current root; zero during a state fetch. */
+    struct hash durable_root; /* Root of the state on disk. */
+    uint32_t round;           /* Round of the newest COMMIT applied or ROLLBACK accepted. */
 };
 
 struct member_vote { /* member_entry.c */
-    bool is_ready;   /* its results are durable: it may be sent */
+    bool is_ready;   /* The results of the proposal are durable, so the vote may be sent. */
     struct hash root;
     struct hash hash;
     struct signature signature;
@@ -72,38 +75,44 @@ struct member_vote { /* member_entry.c */
 
 struct member_proposal { /* member_entry.c */
     bool is_current;
-    uint64_t id; /* of the newest one */
+    uint64_t id; /* Number of the newest proposal. */
     struct entry entry;
     struct member_vote vote;
 };
 
 /* The COMMIT or ROLLBACK whose state the member is to apply or fetch. */
 struct member_commit { /* member_entry.c */
-    bool is_pending;   /* not applied yet */
-    bool has_diverged; /* applying cannot give its root: the state is fetched */
+    bool is_pending;   /* The commit has not been applied yet. */
+    bool has_diverged; /* Applying results cannot produce the root, so the state must be fetched. */
     struct entry entry;
 };
 
-/* Requests to the member in one seat. Heartbeats are the measure of time. */
+/* Requests to the member in one seat. Times are in heartbeats. */
 struct member_peer {
-    uint32_t slots[CONTRIBUTION_SLOTS_PER_MEMBER]; /* 1 + the slice whose contribution is requested
-                                                      or stored there; 0: free */
-    uint32_t open_results;                         /* results requested and not received */
-    uint32_t quiet_ticks;   /* since it sent something, while a request to it is open */
-    uint32_t retry_ticks;   /* value of quiet_ticks at which its requests are sent again */
-    uint32_t slowest_ticks; /* the longest time that an answer took */
-    uint32_t away_ticks;    /* its connection closed: nothing is requested for this long */
+    /* 1 + the slice whose contribution is requested or stored in a slot; 0 if the slot is free. */
+    uint32_t slots[CONTRIBUTION_SLOTS_PER_MEMBER];
+    uint32_t open_results; /* Number of results requested and not yet received. */
+    /* Time since the peer last sent anything while a request to it was open. */
+    uint32_t quiet_ticks;
+    uint32_t retry_ticks;   /* Value of quiet_ticks at which requests to the peer are sent again. */
+    uint32_t slowest_ticks; /* Longest time that an answer took. */
+    uint32_t away_ticks; /* Remaining time without requests after the peer's connection closed. */
 };
 
-/* Seats are those of the target entry, or of the open round without one. */
+/* Requests to all peers. Seats are those of the target entry, or of the open round if there is no
+ * target entry. */
 struct member_requests { /* member_request.c */
     struct member_peer peers[SWARM_MEMBERS_MAX];
-    uint32_t slowest_ticks;     /* of all peers, in the last round that had any */
-    uint32_t idle_ticks;        /* since anything requested arrived */
-    uint32_t ticks_since_table; /* earlier waits do not count for the peers of this table */
-    uint8_t *requested_from;    /* [slice_count]: 1 + the seat asked for the result; 0: none */
-    uint8_t *attempts;          /* [slice_count]: seats asked without success */
-    uint64_t *holders; /* [slice_count]: seats that have the proposal's result, by the tracker */
+    /* Longest answer time of all peers in the last round that had requests. */
+    uint32_t slowest_ticks;
+    uint32_t idle_ticks; /* Time since any requested data arrived. */
+    /* Time since the newest table arrived. Earlier waits do not count. */
+    uint32_t ticks_since_table;
+    /* [slice_count]: 1 + the seat that the result is requested from; 0 if none. */
+    uint8_t *requested_from;
+    uint8_t *attempts; /* [slice_count]: number of failed requests for the result. */
+    /* [slice_count]: seats that have the proposal's result according to the tracker. */
+    uint64_t *holders;
 };
 
 struct member {
@@ -112,7 +121,8 @@ struct member {
     struct member_session session;
     struct member_outer outer;
     struct member_round round;
-    struct round_table table; /* member_exchange.c; version 0: none */
+    /* Table of the open round, owned by member_exchange.c; version 0 if there is none. */
+    struct round_table table;
     struct member_results results;
     struct member_proposal proposal;
     struct member_commit commit;

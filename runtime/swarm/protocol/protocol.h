@@ -20,30 +20,33 @@
 
 /* ---- the deadlines of a swarm, derived from the members' measurements by one table ---- */
 
-/* An upload rate that is not measured yet: the median of the known ones is used. */
+/* Value of an upload rate that is not measured yet. The median of the known rates is used
+ * instead. */
 enum { TIMING_UNKNOWN = UINT32_MAX };
 
 /* A member's own medians. 0: not measured yet. */
 struct timing_measured {
-    uint32_t step_ms;       /* one inner step */
-    uint32_t transfer_ms;   /* its part of the last exchange */
-    uint32_t round_trip_ms; /* to the tracker */
-    uint32_t upload_kib_s;  /* its upload rate, by which slices are dealt to owners. 0: it owns none
-                               while any other member can; TIMING_UNKNOWN */
+    uint32_t step_ms;       /* Time of one inner step. */
+    uint32_t transfer_ms;   /* Time that the member spent on transfers in the last exchange. */
+    uint32_t round_trip_ms; /* Round-trip time to the tracker. */
+    /* Upload rate, which determines the share of slices that the member owns. 0: it owns none
+     * unless no other member can. May be TIMING_UNKNOWN. */
+    uint32_t upload_kib_s;
 };
 
-/* The training that a round allows time for. */
+/* The amount of training that the deadline of a round allows for. */
 struct timing_training {
-    uint32_t steps;  /* of a round */
-    double patience; /* factor on the time of these steps */
+    uint32_t steps;  /* Number of inner steps in a round. */
+    double patience; /* Factor by which the deadline exceeds the time of these steps. */
 };
 
 struct swarm_timing {
-    uint32_t heartbeat_ms; /* between two reports, and between two sends of the same message */
-    uint32_t silence_ms;   /* a member is suspected after this time without a message */
-    uint32_t train_ms;     /* from OPEN to the last declaration */
-    uint32_t exchange_ms;  /* without any progress of an exchange */
-    uint32_t round_ms;     /* an older round is aborted */
+    /* Interval between two reports, and before a message is first repeated. */
+    uint32_t heartbeat_ms;
+    uint32_t silence_ms;  /* Time without a message after which a member is suspected. */
+    uint32_t train_ms;    /* Maximum time from OPEN to the last declaration. */
+    uint32_t exchange_ms; /* Maximum time without any progress in an exchange. */
+    uint32_t round_ms;    /* Maximum age of a round, after which it is aborted. */
 };
 
 /* timing_derive: each deadline is the 0.9 quantile of the members' medians times a factor, within
@@ -71,32 +74,33 @@ struct slice_plan {
 /* The tracker's assignment for the exchange of a round. */
 struct round_table {
     uint32_t round;
-    uint32_t version;        /* rises with every change; 0: no table yet */
-    uint64_t declared_seats; /* seats whose declaration counts */
+    uint32_t version;        /* Increases with every change; 0 if there is no table yet. */
+    uint64_t declared_seats; /* Seats whose declarations count. */
     struct entry_member members[SWARM_MEMBERS_MAX];
-    struct signature signatures[SWARM_MEMBERS_MAX]; /* of the declarations */
+    struct signature signatures[SWARM_MEMBERS_MAX]; /* Signatures of the declarations, by seat. */
     struct slice_plan *slices;                      /* [slice_count] */
-    struct hash *hashes; /* [SWARM_MEMBERS_MAX * slice_count]: declared, seat by seat */
+    struct hash *hashes; /* [SWARM_MEMBERS_MAX * slice_count]: declared hashes, seat by seat. */
 };
 
 /* The progress of one member in one slice. */
 struct slice_report {
     uint32_t epoch;
-    uint32_t has_result;     /* 1: the member has the complete result of this epoch */
-    uint64_t received_seats; /* of an owner: seats whose contributions it has */
-    uint64_t rejected_seats; /* of an owner: seats of `received` whose bytes must not be added */
-    uint64_t contributors;   /* to the result */
-    struct hash hash;        /* of the result */
+    uint32_t has_result;     /* 1 if the member has the complete result of this epoch. */
+    uint64_t received_seats; /* Of an owner: seats whose contributions it has received. */
+    /* Of an owner: received seats whose contributions are invalid and must not be added. */
+    uint64_t rejected_seats;
+    uint64_t contributors; /* Seats whose contributions are in the result. */
+    struct hash hash;      /* Hash of the result. */
 };
 
 /* Every message repeats the sender's state, so that the next message replaces a lost one and a
  * repeated message changes nothing. Fields that a kind does not list are zero. */
 enum message_kind {
-    MESSAGE_HELLO,   /* from a member without a session: root; number: its start id, which WELCOME
-                        repeats */
-    MESSAGE_REPORT,  /* from a member: session, number (rising), round, current root (zero during a
-                        state fetch), hash: the root on its disk, version, poll, reports,
-                        unreachable, measured */
+    /* from a member without a session: root; number: its start id, which WELCOME repeats */
+    MESSAGE_HELLO,
+    /* from a member: session, number (rising), round, current root (zero during a state fetch),
+     * hash: the root on its disk, version, poll, reports, unreachable, measured */
+    MESSAGE_REPORT,
     MESSAGE_DECLARE, /* from a member: session, round, tokens, hashes, signature */
     MESSAGE_VOTE,    /* from a member: session, round, number, root, hash, signature */
     MESSAGE_LEAVE,   /* from a member: session; it takes part in no further round */
@@ -104,28 +108,31 @@ enum message_kind {
     MESSAGE_ENTRY,   /* from the tracker: entry; for a COMMIT also root: the root before it */
     MESSAGE_TABLE,   /* from the tracker: round, table */
     MESSAGE_POLL,    /* from the tracker: round, poll: a request to report and declare at once */
-    MESSAGE_GOODBYE, /* from the tracker: the member may end. Sent to a leaving member that no other
-                        member needs, and to all members at the end of the run */
-    MESSAGE_PROPOSE, /* from the tracker: round, number, entry without root, hash and signatures;
-                        holders */
-    MESSAGE_CONTRIBUTION, /* from a member to an owner: round, slice, epoch, hash; bytes follow.
-                             is_rejected: the bytes have the hash but are no valid encoding */
-    MESSAGE_RESULT, /* between members: as CONTRIBUTION, and contributors, owner, signature. The
-                           caller drops it unless `owner` signed round, slice, epoch, contributors
-                           and hash, no matter which member sent it. The state machine checks that
-                           `owner` is the owner of the slice. When a member sends a result that it
-                           did not sum, the caller fills in epoch, contributors, owner and signature
-                           as they arrived with the bytes */
+    /* from the tracker: the member may end. Sent to a leaving member that no other member needs,
+     * and to all members at the end of the run */
+    MESSAGE_GOODBYE,
+    /* from the tracker: round, number, entry without root, hash and signatures; holders */
+    MESSAGE_PROPOSE,
+    /* from a member to an owner: round, slice, epoch, hash; bytes follow. is_rejected: the bytes
+     * have the hash but are no valid encoding */
+    MESSAGE_CONTRIBUTION,
+    /* between members: as CONTRIBUTION, and contributors, owner, signature. The caller drops it
+     * unless `owner` signed round, slice, epoch, contributors and hash, no matter which member
+     * sent it. The state machine checks that `owner` is the owner of the slice. When a member
+     * sends a result that it did not sum, the caller fills in epoch, contributors, owner and
+     * signature as they arrived with the bytes */
+    MESSAGE_RESULT,
     MESSAGE_FETCH_CONTRIBUTION, /* from an owner to a contributor: round, slice, epoch */
-    MESSAGE_FETCH_RESULT,       /* between members: round, slice, epoch; hash, or zero for any. A
-                                   member without the result sends it as soon as it has it */
+    /* between members: round, slice, epoch; hash, or zero for any. A member without the result
+     * sends it as soon as it has it */
+    MESSAGE_FETCH_RESULT,
     MESSAGE_KINDS
 };
 
 struct message {
     enum message_kind kind;
     struct identity from;
-    uint32_t incarnation; /* of the tracker that sent it */
+    uint32_t incarnation; /* Incarnation of the tracker that sent the message. */
     uint32_t session;
     uint32_t round;
     uint32_t slice;
@@ -135,10 +142,11 @@ struct message {
     uint64_t number;
     uint64_t tokens;
     uint64_t contributors;
-    uint64_t unreachable; /* seats of the round that the sender cannot connect to */
+    uint64_t unreachable; /* Seats of the round that the sender cannot connect to. */
     bool is_rejected;
     struct hash root;
-    struct hash hash; /* of bytes that follow: computed from them by the receiver's caller */
+    /* Hash of the bytes that follow the message. The receiving process computes it from them. */
+    struct hash hash;
     struct identity owner;
     struct signature signature;
     struct timing_measured measured;
@@ -146,7 +154,7 @@ struct message {
     const struct round_table *table;
     const struct slice_report *reports; /* [slice_count] */
     const struct hash *hashes;          /* [slice_count] */
-    const uint64_t *holders;            /* [slice_count]: seats that have the result; a hint */
+    const uint64_t *holders;            /* [slice_count]: seats that probably have the result. */
 };
 
 /* All promises of the tracker. A promise is durable before a message that depends on it is sent. */
@@ -158,9 +166,9 @@ struct tracker_record {
         struct identity id;
         uint32_t session;
     } members[SWARM_MEMBERS_MAX];
-    struct entry head;     /* the newest entry of any kind */
-    struct entry commit;   /* the newest GENESIS, COMMIT or ROLLBACK: its root is current */
-    struct hash base_root; /* the root that was current before `commit` */
+    struct entry head;     /* Newest entry of any kind. */
+    struct entry commit;   /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
+    struct hash base_root; /* Root that was current before `commit`. */
     struct round_table table;
 };
 
@@ -172,10 +180,11 @@ enum event_kind {
     EVENT_SUMMED,  /* member, ends ACTION_SUM: job, hash of the encoded result */
     EVENT_ROOT_COMPUTED, /* member, ends ACTION_ROOT: job, root, hash and signature of the entry */
     EVENT_STORED,        /* member, ends ACTION_STORE: job, written */
-    EVENT_APPLIED, /* member, ends ACTION_APPLY or ACTION_ADOPT: job, written, the new current root.
-                      A failed one has changed nothing and is retried */
-    EVENT_LEAVE,   /* member: the operator asked it to leave the swarm */
-    EVENT_CLOSED,  /* the last connection to `peer` closed; frames in transit to it are lost */
+    /* member, ends ACTION_APPLY or ACTION_ADOPT: job, written, the new current root. A failed
+     * one has changed nothing and is retried */
+    EVENT_APPLIED,
+    EVENT_LEAVE,  /* member: the operator asked it to leave the swarm */
+    EVENT_CLOSED, /* the last connection to `peer` closed; frames in transit to it are lost */
 };
 
 struct event {
@@ -201,30 +210,34 @@ enum record_part {
 };
 
 enum action_kind {
-    ACTION_SEND,  /* send message to `to`, or to the tracker if `to_tracker`. For kinds with bytes
-                    the caller appends those with the message's hash, or drops the message if it
-                    does not have them */
-    ACTION_WRITE, /* write `parts` of `record` and append `entry` to the ledger if not NULL, in
-                          one transaction */
-    ACTION_KEEP_BYTES, /* store the bytes that came with the current message: a result, or the
-                          contribution of `seat` in its slot `slot` */
-    ACTION_TRAIN, /* train on `ranges` from the outer state until `deadline_ms`, with the learning
-                     rate of `commits`, then encode the contribution to every slice. Work already
-                     done on these ranges counts; other work is dropped. A new TRAIN, APPLY or ADOPT
-                     ends a running one, which then causes no event */
-    ACTION_SUM,   /* slice, epoch: add the stored bytes of the contributors in ascending order of
-                     seats, with the weights of `table`; slots[seat] is the slot of each, and the
-                     member's own contribution is the one it encoded. `entry` is the round's OPEN */
-    ACTION_ROOT,  /* entry: compute the root after its results without changing the state, and sign
-                     the entry */
+    /* send message to `to`, or to the tracker if `to_tracker`. For kinds with bytes the caller
+     * appends those with the message's hash, or drops the message if it does not have them */
+    ACTION_SEND,
+    /* write `parts` of `record` and append `entry` to the ledger if not NULL, in one transaction */
+    ACTION_WRITE,
+    /* store the bytes that came with the current message: a result, or the contribution of
+     * `seat` in its slot `slot` */
+    ACTION_KEEP_BYTES,
+    /* train on `ranges` from the outer state until `deadline_ms`, with the learning rate of
+     * `commits`, then encode the contribution to every slice. Work already done on these ranges
+     * counts; other work is dropped. A new TRAIN, APPLY or ADOPT ends a running one, which then
+     * causes no event */
+    ACTION_TRAIN,
+    /* slice, epoch: add the stored bytes of the contributors in ascending order of seats, with
+     * the weights of `table`; slots[seat] is the slot of each, and the member's own contribution
+     * is the one it encoded. `entry` is the round's OPEN */
+    ACTION_SUM,
+    /* entry: compute the root after its results without changing the state, and sign the entry */
+    ACTION_ROOT,
     ACTION_STORE, /* entry: make its stored results durable */
-    ACTION_APPLY, /* entry: make its results the outer state, durably, and reset the inner weights
-                     to it. Error feedback advances in the slices that name `seat` */
-    ACTION_ADOPT, /* entry: fetch the state with the entry's root leaf by leaf from members that
-                     have it, durably; reset the inner weights to it and clear the error feedback. A
-                     later ADOPT ends a running one, which then causes no event. Every other job
-                     runs to its end */
-    ACTION_LEFT,  /* member: no further round names it */
+    /* entry: make its results the outer state, durably, and reset the inner weights to it. Error
+     * feedback advances in the slices that name `seat` */
+    ACTION_APPLY,
+    /* entry: fetch the state with the entry's root leaf by leaf from members that have it,
+     * durably; reset the inner weights to it and clear the error feedback. A later ADOPT ends a
+     * running one, which then causes no event. Every other job runs to its end */
+    ACTION_ADOPT,
+    ACTION_LEFT, /* Member: it has left. No further round includes it in the roster. */
 };
 
 struct action {
@@ -236,9 +249,11 @@ struct action {
     uint32_t slice;
     uint32_t epoch;
     uint64_t contributors;
-    int seat; /* KEEP_BYTES: the contributor's; SUM, APPLY: the member's own; -1: none */
+    /* KEEP_BYTES: seat of the contributor. SUM, APPLY: seat of this member. NO_SEAT (-1) if
+     * none. */
+    int seat;
     uint32_t slot;
-    uint32_t parts; /* enum record_part */
+    uint32_t parts; /* Bits of enum record_part: what ACTION_WRITE writes. */
     uint32_t commits;
     uint32_t deadline_ms;
     const uint8_t *slots; /* [SWARM_MEMBERS_MAX] */

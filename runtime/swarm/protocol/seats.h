@@ -56,7 +56,7 @@ static inline bool hash_is_zero(const struct hash *hash) {
     return hash_equal(hash, &zero);
 }
 
-/* actions_add: one more action of a kind, otherwise zero. */
+/* actions_add: append an action of this kind whose other fields are zero. */
 static inline struct action *actions_add(struct actions *actions, enum action_kind kind) {
     ASSERT(actions->count < actions->capacity);
     struct action *action = &actions->rows[actions->count++];

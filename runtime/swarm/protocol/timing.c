@@ -9,7 +9,8 @@
 
 enum {
     HOUR_MS = 3600 * 1000,
-    MEDIAN_MAX_MS = 24 * HOUR_MS, /* a longer one is not credible; no product below overflows */
+    /* A longer median is not plausible. With this limit no product below overflows. */
+    MEDIAN_MAX_MS = 24 * HOUR_MS,
 };
 
 /* The ceil(0.9 * count)-th smallest value of the field at `offset`. */

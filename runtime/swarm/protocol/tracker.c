@@ -98,7 +98,7 @@ static void handle_closed(struct tracker *tracker, const struct identity *id) {
     }
 }
 
-/* The stage, the record and the write agree with each other after every event. */
+/* Asserts that the stage, the record and the write in progress are consistent after every event. */
 static void assert_invariants(const struct tracker *tracker) {
     const struct tracker_record *record = &tracker->record;
     const struct tracker_writer *writer = &tracker->writer;

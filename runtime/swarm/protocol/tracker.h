@@ -11,19 +11,21 @@ struct tracker;
 
 struct tracker_settings {
     uint32_t slice_count;    /* 1 .. SWARM_SLICES_MAX */
-    uint64_t slice_elements; /* of each slice but the last: slices_plan */
+    uint64_t slice_elements; /* Elements of each slice except the last, from slices_plan. */
     uint64_t parameter_count;
-    uint64_t seat_samples;      /* new samples for each seat in each round */
-    uint64_t sample_tokens;     /* a member's tokens are at most its samples times this */
-    uint32_t members_min;       /* ready members that a round needs */
-    uint32_t shrink_after_ms;   /* time without a quorum after which a round is aborted; 0: never */
-    uint32_t rollback_after_ms; /* time without any member on the current state, after which the
-                                   tracker rolls back to a state that a member has. A member that
-                                   is away for longer with the only copy of a round loses it; 0:
-                                   never */
-    uint32_t commits_max;       /* the run ends after this many commits; 0: no end */
-    struct timing_training training; /* for the deadline of a round */
-    struct swarm_timing timing;      /* until a member has measured its own */
+    uint64_t seat_samples; /* New samples for each seat in each round. */
+    /* Maximum tokens per sample, which limits the tokens that a member can declare. */
+    uint64_t sample_tokens;
+    uint32_t members_min;     /* Minimum number of ready members to open a round. */
+    uint32_t shrink_after_ms; /* time without a quorum after which a round is aborted; 0: never */
+    /* time without any member on the current state, after which the tracker rolls back to a
+     * state that a member has. A member that is away for longer with the only copy of a round
+     * loses it; 0: never */
+    uint32_t rollback_after_ms;
+    uint32_t commits_max; /* Number of commits after which the run ends; 0: no limit. */
+    /* Amount of training that the deadline of a round allows for. */
+    struct timing_training training;
+    struct swarm_timing timing; /* Deadlines that apply until members have measured their speed. */
 };
 
 /* tracker_memory_bytes: memory of a tracker, 64-byte aligned by the caller. */
@@ -62,23 +64,27 @@ struct tracker_view_member {
     struct identity id;
     uint32_t session;
     bool is_silent, is_leaving, has_declared, has_voted;
-    bool is_current;      /* its outer state has the current root */
-    int seat;             /* in the open round; -1: none */
+    bool is_current;      /* The outer state of the member has the current root. */
+    int seat;             /* Seat in the open round, or -1. */
     bool is_awaited;      /* the stage of the round cannot end before this member has answered */
-    bool has_contributed; /* to the newest commit */
-    uint32_t slices;      /* that it owns in the open round's table, else in the newest commit */
+    bool has_contributed; /* The member contributed to the newest commit. */
+    /* Number of slices that the member owns in the open round's table, or else in the newest
+     * commit. */
+    uint32_t slices;
 };
 
 struct tracker_view {
-    const struct tracker_record *record;    /* valid until the next step */
+    const struct tracker_record *record;    /* Valid until the next tracker_step. */
     const char *stage;                      /* tracker_stage_name */
     int64_t stage_began_ms, round_began_ms; /* when they began */
-    int64_t last_progress_ms;               /* when the stage last made progress */
-    const char *awaited;      /* what the stage waits for, as "votes"; NULL between rounds */
-    uint32_t present, needed; /* members that are ready or in the round, and the minimum of them */
+    int64_t last_progress_ms;               /* Time at which the stage last made progress. */
+    const char *awaited; /* What the stage waits for, for example "votes"; NULL between rounds. */
+    /* Number of members that are ready or in the round, and the required minimum. */
+    uint32_t present, needed;
     uint32_t slice_count;
     struct swarm_timing timing;
-    char derivation[VIEW_DERIVATION_BYTES]; /* how the deadlines follow from the measurements */
+    /* Text that explains how the deadlines follow from the measurements. */
+    char derivation[VIEW_DERIVATION_BYTES];
     uint32_t member_count;
     struct tracker_view_member members[SWARM_MEMBERS_MAX];
 };

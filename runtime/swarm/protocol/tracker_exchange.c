@@ -5,7 +5,8 @@
 void exchange_init(struct tracker_exchange *exchange, uint64_t *holders, uint32_t incarnation) {
     ASSERT(!exchange->is_poll_open);
     exchange->holders = holders;
-    exchange->poll = incarnation << 16; /* above the polls of every earlier incarnation */
+    /* Poll numbers start above those of every earlier incarnation. */
+    exchange->poll = incarnation << 16;
 }
 
 void exchange_stop_poll(struct tracker_exchange *exchange) {
@@ -87,16 +88,17 @@ static bool have_all_answered(struct tracker *tracker, uint64_t live) {
     return has_all;
 }
 
-/* One pass over all slices without a result. */
+/* The state of one recovery pass over all slices without a result. */
 struct recovery {
     uint64_t live;
-    bool has_answers;         /* to the newest poll: no seat has a missing result */
-    uint64_t decided_owners;  /* owners that a decision was made about */
-    uint64_t replaced_owners; /* of these, the ones whose slices get another owner */
+    /* All live seats have answered the newest poll, so no seat has a missing result. */
+    bool has_answers;
+    uint64_t decided_owners;  /* Owners whose progress was checked in this pass. */
+    uint64_t replaced_owners; /* Checked owners whose slices get a different owner. */
     struct tracker_links links;
-    uint64_t blocked[SWARM_MEMBERS_MAX]; /* by owner: seats that it waits for without success */
+    uint64_t blocked[SWARM_MEMBERS_MAX]; /* By owner: seats that it waits for without progress. */
     bool has_loads;
-    uint32_t loads[SWARM_MEMBERS_MAX]; /* slices without a result, by owner */
+    uint32_t loads[SWARM_MEMBERS_MAX]; /* By owner: number of slices without a result. */
     uint64_t rates[SWARM_MEMBERS_MAX];
 };
 
@@ -108,9 +110,9 @@ static uint64_t received_contributions(const struct tracker *tracker, uint32_t o
     return report != NULL && report->epoch == epoch ? report->received_seats : 0;
 }
 
-/* Decides about a live owner, at its lowest slice without a sum, if its exchange made no progress
- * for too long. The owner no longer waits for any seat that did not send that slice. If it has no
- * contribution, or all of them, its slices get other owners. */
+/* Checks a live owner at its lowest slice without a sum. Nothing changes unless its exchange has
+ * made no progress for longer than the deadline. The owner no longer waits for any seat that did
+ * not send that slice. If it has no contribution, or all of them, its slices get other owners. */
 static void check_owner_progress(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
                                  int64_t now_ms) {
     const struct slice_plan *plan = &tracker->record.table.slices[slice];
@@ -141,7 +143,8 @@ static void count_loads(const struct tracker *tracker, struct recovery *recovery
     recovery->has_loads = true;
 }
 
-/* The candidate that would finish one more slice first; never `current` if there is another. */
+/* Returns the candidate that would finish one more slice first, but not `current` if there is any
+ * other candidate. */
 static uint32_t choose_owner(const struct tracker *tracker, struct recovery *recovery,
                              uint32_t current) {
     if (!recovery->has_loads) {
@@ -233,11 +236,11 @@ static bool has_single_holder(uint64_t holders, uint64_t live) {
     return seats_count(holders) <= 1 && holders != live;
 }
 
-/* New plans for all slices without a result. */
+/* The outcome of computing new plans for all slices without a result. */
 struct recovery_outcome {
-    uint32_t missing; /* results */
+    uint32_t missing; /* Number of slices whose results are missing. */
     bool needs_answers;
-    bool is_changed; /* writer.next has other plans */
+    bool is_changed; /* The plans in writer.next differ from the current plans. */
 };
 
 static struct recovery_outcome recover_results(struct tracker *tracker, struct recovery *recovery,
@@ -252,7 +255,9 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
         }
         if (holders == seat_bit(plans[s].owner)) {
             recovery->decided_owners |=
-                holders; /* no other seat gets its result: it loses the slice */
+                /* No other seat can fetch the result from this seat, so the slice gets a
+                 * different owner. */
+                holders;
             recovery->replaced_owners |= holders;
         }
         outcome.missing++;
@@ -280,7 +285,7 @@ void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct ac
     recovery.has_answers = exchange->is_poll_open && have_all_answered(tracker, recovery.live);
     tracker_links(tracker, recovery.live, &recovery.links);
     const struct recovery_outcome outcome = recover_results(tracker, &recovery, now_ms);
-    exchange->is_poll_open &= outcome.needs_answers; /* the next lost owner needs a new poll */
+    exchange->is_poll_open &= outcome.needs_answers; /* The next lost owner requires a new poll. */
     if (outcome.is_changed) {
         tracker_write_draft(tracker, RECORD_PLANS, actions);
     } else if (outcome.needs_answers && !exchange->is_poll_open) {

@@ -52,7 +52,7 @@ static void handle_hello(struct tracker *tracker, const struct message *message,
     }
     row = row == ROW_NONE ? tracker_find_free_row(tracker) : row;
     if (!writer_can_write(&tracker->writer) || row == ROW_NONE) {
-        return; /* the member sends HELLO again */
+        return; /* The member will send HELLO again. */
     }
     ASSERT(row <= tracker->record.member_count);
     tracker_register_start(tracker, row, message, now_ms);
@@ -66,7 +66,8 @@ static bool needs_poll(const struct tracker *tracker, const struct tracker_membe
                                                : tracker->exchange.is_poll_open);
 }
 
-/* What a member in the open round lacks; of kind MESSAGE_KINDS if nothing. */
+/* Returns the message that a member of the open round needs next, or one of kind MESSAGE_KINDS if
+ * it needs none. */
 static struct message next_round_message(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
     const struct tracker_record *record = &tracker->record;
@@ -211,7 +212,7 @@ void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actio
     ASSERT(tracker->record.head.kind != ENTRY_OPEN && !tracker->exchange.is_poll_open);
     bool has_waited = now_ms - stage->stage_began_ms >= timeout_ms;
     bool is_state_lost = now_ms - stage->last_current_ms >= timeout_ms;
-    uint32_t outdated = 0; /* connected members that still need the last state */
+    uint32_t outdated = 0; /* Number of connected members that still need the last state. */
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         outdated +=

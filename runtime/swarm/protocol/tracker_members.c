@@ -2,9 +2,10 @@
 #include "runtime/swarm/protocol/tracker_state.h"
 
 enum {
-    ROUNDS_MISSED_MAX = 2, /* a joiner that missed so many cannot catch up while rounds continue */
+    /* A joiner that missed this many rounds cannot catch up while rounds continue. */
+    ROUNDS_MISSED_MAX = 2,
     JOINER_WAIT_EXCHANGES =
-        4, /* exchange deadlines that rounds are delayed for one member, in all */
+        4, /* Maximum total delay of rounds for one member, in exchange deadlines. */
 };
 
 uint32_t tracker_find_row(const struct tracker *tracker, const struct identity *id) {
@@ -63,7 +64,7 @@ void tracker_init_members(struct tracker *tracker, char **memory, int64_t now_ms
     tracker_map_seats(tracker);
 }
 
-/* A new row, or that of a silent member without a seat. */
+/* Returns an unused row, or else the row of a silent member without a seat. */
 uint32_t tracker_find_free_row(const struct tracker *tracker) {
     if (tracker->record.member_count < SWARM_MEMBERS_MAX) {
         return tracker->record.member_count;
@@ -85,7 +86,7 @@ void tracker_register_start(struct tracker *tracker, uint32_t row, const struct 
     *member = (struct tracker_member){
         .start_id = hello->number,
         .last_message_ms = now_ms,
-        .is_silent = true, /* until its session is durable */
+        .is_silent = true, /* The member counts as silent until its session is durable. */
         .waited_ms = is_known ? member->waited_ms : 0,
         .report = {.durable_root = hello->root, .slices = member->report.slices}};
     if (tracker->seats.seat_of_row[row] != NO_SEAT) {
@@ -93,7 +94,7 @@ void tracker_register_start(struct tracker *tracker, uint32_t row, const struct 
     }
 }
 
-/* A member that starts again is reachable, until another one reports the opposite. */
+/* A restarted member counts as reachable until a different member reports that it is not. */
 void tracker_confirm_member(struct tracker *tracker, uint32_t row) {
     ASSERT(row < tracker->record.member_count);
     ASSERT(tracker->record.members[row].session < tracker->record.next_session);
@@ -124,7 +125,7 @@ void tracker_shift_member_times(struct tracker *tracker, int64_t gap_ms) {
     }
 }
 
-/* Suspected at once, until its next message. */
+/* Marks a member as silent immediately, until its next message. */
 void tracker_suspect_member(struct tracker_member *member) {
     member->is_silent = true;
     tracker_clear_last_sent(&member->last_sent);

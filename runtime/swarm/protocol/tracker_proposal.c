@@ -96,7 +96,8 @@ static void commit_round(struct tracker *tracker, const struct tracker_vote *vot
                          struct actions *actions) {
     struct entry *entry = tracker_draft_entry(tracker, ENTRY_COMMIT);
     ASSERT(tracker->proposal.entry.round == tracker->record.head.round);
-    *entry = tracker->proposal.entry; /* with its slices, which are read until they are durable */
+    *entry =
+        tracker->proposal.entry; /* The slices are shared, and are read until they are durable. */
     entry->root = vote->root;
     entry->hash = vote->hash;
     SEATS_EACH(seat, seats) {

@@ -9,7 +9,8 @@ void tracker_load_record(struct tracker *tracker, char **memory,
     ASSERT(from->member_count <= SWARM_MEMBERS_MAX && from->commit.slice_count <= slice_count);
     *record = *from;
     record->commit.slices = carve(memory, slice_count * sizeof(struct entry_slice));
-    record->head.slices = record->commit.slices; /* only a COMMIT's are read: then it is this one */
+    /* Slices of the head are read only if it is a COMMIT, which is then record->commit. */
+    record->head.slices = record->commit.slices;
     record->table.slices = carve(memory, slice_count * sizeof(struct slice_plan));
     record->table.hashes = carve(memory, hashes_bytes);
     tracker->writer.spare_plans = carve(memory, slice_count * sizeof(struct slice_plan));
@@ -72,7 +73,7 @@ struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind)
     return entry;
 }
 
-/* A head follows the one before it: rounds and commits never fall. */
+/* Asserts that a head follows the previous one: round numbers and commit counts never decrease. */
 static void check_next_head(const struct entry *next, const struct entry *head) {
     ASSERT(hash_equal(&next->prev, &head->hash));
     ASSERT(next->round == head->round + (next->kind == ENTRY_OPEN));

@@ -3,7 +3,8 @@
 #include "runtime/swarm/protocol/tracker_state.h"
 
 enum {
-    RESULTS_TRAIN_DIVISOR = 4 /* a quarter of the deadline: half of the median training time */
+    RESULTS_TRAIN_DIVISOR =
+        4 /* A quarter of the training deadline, which is about half of the median training time. */
 };
 
 /* Seats of the last round whose member does not leave. */
@@ -94,11 +95,11 @@ bool tracker_is_run_complete(const struct tracker *tracker) {
            tracker->record.head.commits >= tracker->settings.commits_max;
 }
 
-/* Members between two rounds. */
+/* Number of members in each condition between two rounds. */
 struct readiness {
     uint32_t ready;
-    uint32_t applying; /* not ready: they apply the last commit */
-    uint32_t fetching; /* not ready: they fetch the results of the last commit */
+    uint32_t applying; /* Not ready, because they apply the last commit. */
+    uint32_t fetching; /* Not ready, because they fetch the results of the last commit. */
     uint32_t slow_joiners;
     uint32_t connected;
 };

@@ -11,15 +11,15 @@ enum { ROW_NONE = SWARM_MEMBERS_MAX };
 
 enum tracker_stage_kind {
     STAGE_READY,    /* between rounds */
-    STAGE_TRAIN,    /* OPEN is sent, declarations arrive */
-    STAGE_EXCHANGE, /* TABLE is sent, results arrive at their members */
-    STAGE_VOTE,     /* PROPOSE is sent, votes arrive */
+    STAGE_TRAIN,    /* OPEN was sent, and declarations arrive. */
+    STAGE_EXCHANGE, /* TABLE was sent, and members exchange contributions and results. */
+    STAGE_VOTE,     /* PROPOSE was sent, and votes arrive. */
 };
 
 struct tracker_stage { /* tracker_stage.c */
     enum tracker_stage_kind kind;
     int64_t last_event_ms;
-    int64_t stage_began_ms;         /* of the stage */
+    int64_t stage_began_ms;         /* Time at which the stage began. */
     int64_t round_began_ms;         /* when the round was opened */
     int64_t last_quorum_ms;         /* when a quorum was last connected */
     int64_t last_current_ms;        /* when a member was last known to have the current state */
@@ -29,7 +29,8 @@ struct tracker_stage { /* tracker_stage.c */
 struct tracker_deadlines { /* tracker_table.c */
     struct swarm_timing timing;
     uint32_t measured_count;
-    struct timing_measured measured[SWARM_MEMBERS_MAX]; /* that `timing` was derived from */
+    /* Measurements from which `timing` was derived. */
+    struct timing_measured measured[SWARM_MEMBERS_MAX];
 };
 
 /* The next record while it is written. Large arrays are not copied: `next` and the record share the
@@ -37,11 +38,12 @@ struct tracker_deadlines { /* tracker_table.c */
  * takes those of the previous commit once that is durable. */
 struct tracker_writer { /* tracker_record.c */
     struct tracker_record next;
-    struct slice_plan *spare_plans; /* [slice_count]: those before the last change */
-    uint32_t parts;                 /* enum record_part, being written; 0: none */
-    uint32_t pending_row;           /* 1 + the row whose session is being written */
+    struct slice_plan *spare_plans; /* [slice_count]: the plans before the last change. */
+    /* Bits of enum record_part that are being written; 0 if no write is in progress. */
+    uint32_t parts;
+    uint32_t pending_row; /* 1 + the row whose session is being written */
     bool is_fenced;
-    bool is_backing_off; /* a write failed: none starts before the next tick */
+    bool is_backing_off; /* A write failed, so none starts before the next tick. */
 };
 
 struct tracker_proposal { /* tracker_proposal.c */
@@ -73,30 +75,34 @@ struct tracker_rollback { /* tracker_rollback.c */
     struct rollback_state states[ROLLBACK_STATES_MAX]; /* ascending; the last is current */
 };
 
-struct tracker_seats {                  /* tracker_members.c */
-    int row_of_seat[SWARM_MEMBERS_MAX]; /* of the head's roster; NO_SEAT: its session has ended */
+struct tracker_seats { /* tracker_members.c */
+    /* By seat of the head's roster: the row of the member; NO_SEAT if its session has ended. */
+    int row_of_seat[SWARM_MEMBERS_MAX];
     int seat_of_row[SWARM_MEMBERS_MAX];
 };
 
 /* The last message to a member. The same one is repeated after twice the time. */
 struct tracker_last_sent { /* tracker_handle.c */
     enum message_kind kind;
-    uint64_t number; /* of the entry's hash, the table's version, the poll or the proposal */
+    /* Number that identifies the message: from the entry's hash, the table's version, the poll
+     * or the proposal. */
+    uint64_t number;
     int64_t sent_ms;
-    uint32_t resend_after_ms; /* 0: none was sent */
+    uint32_t resend_after_ms; /* Wait before the message is repeated; 0 if none was sent. */
 };
 
 /* The newest report of a member. */
 struct tracker_report { /* tracker_members.c */
     uint64_t number;
-    uint32_t poll;            /* the newest that it answered */
-    uint32_t round;           /* of `slices` */
-    uint32_t version;         /* of the table that it has */
-    uint64_t unreachable;     /* rows that it could not connect to in its last round */
-    uint64_t report_count;    /* results and contributions in its reports of the open round */
+    uint32_t poll;        /* Number of the newest poll that the member answered. */
+    uint32_t round;       /* Round that `slices` describes. */
+    uint32_t version;     /* Version of the table that the member has. */
+    uint64_t unreachable; /* Rows that the member could not connect to in its last round. */
+    /* Number of results and contributions in the member's reports of the open round. */
+    uint64_t report_count;
     int64_t progress_ms;      /* when `reported` last changed */
-    struct hash root;         /* zero during a state fetch */
-    struct hash durable_root; /* of the state on its disk */
+    struct hash root;         /* Current root of the member; zero during a state fetch. */
+    struct hash durable_root; /* Root of the state on the member's disk. */
     struct timing_measured measured;
     struct slice_report *slices; /* [slice_count] */
 };
@@ -105,12 +111,13 @@ struct tracker_report { /* tracker_members.c */
 struct tracker_member { /* tracker_members.c */
     uint64_t start_id;
     int64_t last_message_ms;
-    bool is_silent; /* no message for timing.silence_ms, or disconnected */
+    bool is_silent; /* The member sent no message for timing.silence_ms, or is disconnected. */
     bool is_leaving;
-    bool has_declared;      /* for the open round */
-    uint64_t tokens;        /* as declared */
-    uint32_t rounds_missed; /* rounds opened without it since it joined or had a seat */
-    int64_t waited_ms;      /* total delay of rounds for it since it last was ready */
+    bool has_declared; /* The member has declared for the open round. */
+    uint64_t tokens;   /* Number of tokens that the member declared. */
+    /* Rounds opened without the member since it joined or last had a seat. */
+    uint32_t rounds_missed;
+    int64_t waited_ms; /* Total time that rounds waited for the member since it was last ready. */
     struct signature declaration;
     struct tracker_report report;
     struct tracker_vote vote;
@@ -121,7 +128,7 @@ struct tracker {
     struct tracker_settings settings;
     struct tracker_stage stage;
     struct tracker_deadlines deadlines;
-    struct tracker_record record; /* durable; tracker_record.c */
+    struct tracker_record record; /* The durable record, owned by tracker_record.c. */
     struct tracker_writer writer;
     struct tracker_proposal proposal;
     struct tracker_exchange exchange;
@@ -243,10 +250,12 @@ void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct 
  * tracker_weighted_seats  those of `seats` that have a weight in the table */
 struct tracker_links {
     uint64_t unreachable[SWARM_MEMBERS_MAX]; /* by seat */
-    uint64_t well_connected;   /* those of `seats` that reach more than half of them, so that their
-                                  sums have most contributions; all if there are none */
-    uint64_t owner_candidates; /* of these, the ones that reach all, so that every contribution is
-                                  in their slices; all well connected ones if they are too few */
+    /* those of `seats` that reach more than half of them, so that their sums have most
+     * contributions; all if there are none */
+    uint64_t well_connected;
+    /* of these, the ones that reach all, so that every contribution is in their slices; all well
+     * connected ones if they are too few */
+    uint64_t owner_candidates;
 };
 void tracker_derive_timing(struct tracker *tracker);
 void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);

@@ -21,7 +21,7 @@ enum {
     HAS_SIGNATURE = 1 << 11,
     HAS_MEASURED = 1 << 12,
     HAS_BULK = 1 << 13,
-    IS_MESSAGE = 1 << 14, /* of a state machine */
+    IS_MESSAGE = 1 << 14, /* The message belongs to the state machines. */
     IS_CHUNKED = 1 << 15,
     TO_TRACKER = 1 << 16, /* member to tracker */
     TO_MEMBER = 1 << 17,  /* tracker to member */

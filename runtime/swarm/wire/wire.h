@@ -60,11 +60,11 @@ enum wire_kind {
 };
 
 enum {
-    WIRE_MEMBER_NAME_BYTES = 64, /* of a member, which chooses it: letters, digits, - _ . */
+    WIRE_MEMBER_NAME_BYTES = 64, /* Longest name of a member with its NUL: letters, digits, - _ . */
     WIRE_REJECT_REASON_BYTES = 512,
     WIRE_MANIFEST_BYTES_MAX = 1 << 20,
     WIRE_STATUS_BYTES_MAX = 1 << 20,
-    WIRE_LENGTH_BYTES = 4, /* before a chunked payload */
+    WIRE_LENGTH_BYTES = 4, /* Size of the length that precedes a chunked payload. */
     /* The longest introduction and address book. */
     WIRE_INTRODUCTION_BYTES_MAX = 12 + 2 * KEY_BYTES + WIRE_MEMBER_NAME_BYTES +
                                   MESSAGE_ADDRESS_BYTES + HASH_BYTES + SIGNATURE_BYTES,
@@ -82,13 +82,14 @@ void wire_allowed_kinds(enum wire_side side, uint64_t kinds[static 4]);
 
 struct wire_introduction {
     struct public_keys keys;
-    char name[WIRE_MEMBER_NAME_BYTES];   /* "" for none */
-    char address[MESSAGE_ADDRESS_BYTES]; /* for other members; "tcp://:PORT": the tracker
-                                               completes it with the IP that it sees; "": none */
-    uint32_t version;                    /* of the protocol */
-    uint64_t start_id;                   /* random for each start of the process */
-    struct hash manifest;                /* hash of its manifest */
-    struct signature signature;          /* over all fields above: wire_sign_introduction */
+    char name[WIRE_MEMBER_NAME_BYTES]; /* "" for none */
+    /* for other members; "tcp://:PORT": the tracker completes it with the IP that it sees; "":
+     * none */
+    char address[MESSAGE_ADDRESS_BYTES];
+    uint32_t version;           /* Protocol version. */
+    uint64_t start_id;          /* Random number that identifies this start of the process. */
+    struct hash manifest;       /* Hash of the manifest that the process has. */
+    struct signature signature; /* over all fields above: wire_sign_introduction */
 };
 
 /* The identity that makes a request on a connection with another channel key. A client needs it
@@ -104,7 +105,7 @@ struct wire_member {
 };
 
 struct wire_address_book {
-    uint32_t version; /* rises with every change */
+    uint32_t version; /* Increases with every change. */
     uint32_t count;   /* 0 .. SWARM_MEMBERS_MAX */
     struct wire_member members[SWARM_MEMBERS_MAX];
     struct swarm_timing timing;
@@ -114,8 +115,9 @@ struct wire_address_book {
 struct wire_shape {
     uint32_t slice_count;
     uint32_t members_max;
-    struct hash swarm; /* hash of the manifest: part of all signed data, so that a signature is
-                          valid in one swarm only */
+    /* hash of the manifest: part of all signed data, so that a signature is valid in one swarm
+     * only */
+    struct hash swarm;
 };
 
 /* wire_payload_bytes_max: the longest payload, before chunking, of the state machines' messages. */
@@ -160,7 +162,8 @@ void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_
  * Unused parts of the arrays are zero: undeclared seats of a table, fields of an entry that its
  * kind lacks.
  * memory  the message points into `arrays`, *bulk into `payload`
- * errors  text of the mistake, else NULL; after a mistake *message and the arrays are undefined */
+ * errors  text that describes the error, else NULL; after an error *message and the arrays are
+ *         undefined */
 MUST_CHECK const char *wire_read_message(const struct wire_shape *shape, const struct frame *frame,
                                          const uint8_t *payload, size_t count,
                                          struct wire_arrays *arrays, struct message *message,
@@ -192,9 +195,10 @@ struct frame wire_chunk_header(const struct frame *whole, size_t count, size_t o
 struct wire_chunks {
     uint8_t *bytes; /* [capacity], the caller's */
     size_t capacity;
-    struct frame frame; /* header of the whole payload */
+    struct frame frame; /* Header of the whole payload. */
     size_t payload_bytes;
-    size_t received_bytes; /* of the payload in progress; 0: none is in progress */
+    /* Bytes received of the payload in progress; 0 if none is in progress. */
+    size_t received_bytes;
 };
 
 enum wire_progress { WIRE_COMPLETE, WIRE_INCOMPLETE, WIRE_INVALID };

@@ -128,14 +128,14 @@ void wire_pack_table(struct packer *pack, const struct wire_shape *shape,
 
 enum code { CODE_ZERO, CODE_REPEATED, CODE_FULL, CODE_MASK };
 
-/* The values that the rows of a report gave last. */
+/* The last value of each field that the rows of a report contained in full. */
 struct last_values {
     uint64_t epoch, received_seats, contributors;
 };
 
 enum mark {
     MARK_RESULT = 1,
-    MARK_EPOCH_SHIFT = 1, /* shift of each two-bit code */
+    MARK_EPOCH_SHIFT = 1, /* MARK_*_SHIFT: position of a two-bit code in the marks. */
     MARK_RECEIVED_SHIFT = 3,
     MARK_CONTRIBUTORS_SHIFT = 5,
     MARK_REJECTED = 1 << 7,
@@ -218,7 +218,7 @@ static void pack_row(struct packer *pack, const struct wire_shape *shape, struct
     }
 }
 
-/* The lengths of the run that begins at row `at`. */
+/* Finds the lengths of the run that begins at row `at`: rows of zeros, then other rows. */
 static void find_run(const struct slice_report *reports, uint32_t at, uint32_t count,
                      uint32_t *zero_rows, uint32_t *rows) {
     static const struct last_values NOTHING;

@@ -30,7 +30,7 @@ static const char *name_error(const char *name) {
                : "has a name with characters other than letters, digits and - _ .";
 }
 
-/* Only numeric hosts: the receiver would block while it resolves a host name. */
+/* Only IP addresses are valid, because resolving a host name would block the receiver. */
 static const char *connect_address_error(const char *address) {
     union numeric_address number;
     const char *error = address_error(address);
