@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-/* The ranks that save together. Zero-initialised: one process. */
+/* The ranks that save together. A zero-initialised struct means a single process. */
 struct checkpoint_ranks {
     int rank, world;
     /* Gives every rank the same outcome: OK when `status` is OK on all of them, else the status and
@@ -26,7 +26,7 @@ struct checkpoint_ranks {
 /* checkpoint_is_rank0: whether this process is rank 0, which makes, renames and removes folders. */
 bool checkpoint_is_rank0(const struct checkpoint_ranks *ranks);
 
-/* checkpoint_agree: ranks->agree, or `status` in one process. */
+/* checkpoint_agree: calls ranks->agree, or returns `status` in a run of one process. */
 MUST_CHECK enum status checkpoint_agree(const struct checkpoint_ranks *ranks, enum status status,
                                         struct fault *fault);
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const char *long_name(enum dtype dtype) {
+static const char *hugging_face_dtype_name(enum dtype dtype) {
     return dtype == DTYPE_BF16  ? "\"bfloat16\""
            : dtype == DTYPE_F16 ? "\"float16\""
                                 : "\"float32\"";
@@ -16,7 +16,7 @@ static bool is_dtype_key(const char *key) {
     return strncmp(key, "\"dtype\"", 7) == 0 || strncmp(key, "\"torch_dtype\"", 13) == 0;
 }
 
-/* Replaces the value of one member if the member is the type. *copied is the end of the bytes that
+/* Replaces the value of one member if the member is the dtype. *copied is the end of the bytes that
  * are in `out` already. */
 static bool copy_member(struct json_scan *scan, enum dtype dtype, struct text *out, size_t *copied,
                         bool *found) {
@@ -32,7 +32,7 @@ static bool copy_member(struct json_scan *scan, enum dtype dtype, struct text *o
     }
     if (is_dtype_key(key)) {
         text_add_bytes(out, scan->bytes + *copied, value_at - *copied);
-        text_add(out, "%s", long_name(dtype));
+        text_add(out, "%s", hugging_face_dtype_name(dtype));
         *copied = scan->at;
         *found = true;
     }
@@ -60,7 +60,8 @@ static bool copy_members(struct json_scan *scan, enum dtype dtype, struct text *
     }
     if (!found && dtype != DTYPE_F32) {
         text_add_bytes(out, scan->bytes, start);
-        text_add(out, "\n  \"torch_dtype\": %s%s", long_name(dtype), empty ? "" : ",");
+        text_add(out, "\n  \"torch_dtype\": %s%s", hugging_face_dtype_name(dtype),
+                 empty ? "" : ",");
         copied = start;
     }
     text_add_bytes(out, scan->bytes + copied, scan->length - copied);

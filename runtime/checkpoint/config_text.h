@@ -10,8 +10,8 @@
 enum { CONFIG_TEXT_GROWTH = 64 }; /* bytes that the change may add, including the final NUL */
 
 /* config_text_set_dtype: copy `config` with `dtype` as the value of its top-level "dtype" and
- * "torch_dtype". All other bytes stay. A config that has neither gets "torch_dtype", unless `dtype`
- * is F32, which is the default.
+ * "torch_dtype". All other bytes are copied unchanged. A config that has neither gets
+ * "torch_dtype", unless `dtype` is F32, which is the default.
  * memory  out of length + CONFIG_TEXT_GROWTH, NUL-terminated; `config` must be NUL-terminated
  * errors  STATUS_INPUT when the text is not a JSON object; *out_length untouched */
 MUST_CHECK enum status config_text_set_dtype(const char *config, size_t length, enum dtype dtype,

@@ -15,7 +15,7 @@
 enum { FOLDER_MODE = 0755 };
 
 /* A record of getdents64(2). readdir(3) would allocate. */
-struct entry_record {
+struct directory_record {
     uint64_t inode;
     int64_t next;
     uint16_t bytes;
@@ -53,8 +53,8 @@ bool folder_walk_next(struct folder_walk *walk) {
                 return false;
             }
         }
-        const struct entry_record *record =
-            (const struct entry_record *)(const void *)(walk->buffer + walk->at);
+        const struct directory_record *record =
+            (const struct directory_record *)(const void *)(walk->buffer + walk->at);
         walk->at += record->bytes;
         if (strcmp(record->name, ".") != 0 && strcmp(record->name, "..") != 0) {
             walk->name = record->name;
@@ -78,7 +78,7 @@ void folder_sibling(const char *path, const char *prefix, char *out, size_t capa
     ASSERT(!text.truncated);
 }
 
-/* Removes the files of one walk. Returns STATUS_FAILED at the first that cannot be removed. */
+/* Removes the files of one walk. Returns STATUS_FAILED at the first file that cannot be removed. */
 static enum status remove_files(const char *path, struct folder_walk *walk, bool *removed,
                                 struct fault *fault) {
     *removed = false;
@@ -93,7 +93,7 @@ static enum status remove_files(const char *path, struct folder_walk *walk, bool
 }
 
 /* A walk may skip names while files are removed, so it is repeated until it finds none. */
-static enum status empty(const char *path, struct fault *fault) {
+static enum status empty_folder(const char *path, struct fault *fault) {
     for (bool removed = true; removed;) {
         struct folder_walk walk;
         TRY(walk_begin(path, O_NOFOLLOW, &walk, fault));
@@ -120,7 +120,7 @@ enum status folder_remove(const char *path, struct fault *fault) {
     if (access(path, F_OK) != 0 && errno == ENOENT) {
         return OK;
     }
-    TRY(empty(path, fault));
+    TRY(empty_folder(path, fault));
     return rmdir(path) == 0 ? OK : remove_fault(path, fault);
 }
 
@@ -133,20 +133,21 @@ enum status folder_make_empty(const char *path, struct fault *fault) {
     }
     if (errno != EEXIST) {
         return fault_set_errno(fault, errno == ENOSPC ? STATUS_FIT : STATUS_FAILED, path,
-                               "cannot make the folder", errno);
+                               "cannot create the folder", errno);
     }
-    return empty(path, fault);
+    return empty_folder(path, fault);
 }
 
 static enum status rename_fault(const char *to, struct fault *fault) {
-    return fault_set_errno(fault, STATUS_FAILED, to, "cannot put in place", errno);
+    return fault_set_errno(fault, STATUS_FAILED, to, "cannot rename the new folder to this path",
+                           errno);
 }
 
 /* For file systems that cannot exchange two names. */
-static enum status replace_in_two(const char *from, const char *to, const char *aside,
-                                  struct fault *fault) {
-    TRY(folder_remove(aside, fault));
-    if (rename(to, aside) != 0) {
+static enum status replace_in_two_steps(const char *from, const char *to, const char *displaced,
+                                        struct fault *fault) {
+    TRY(folder_remove(displaced, fault));
+    if (rename(to, displaced) != 0) {
         return rename_fault(to, fault);
     }
     if (rename(from, to) == 0) {
@@ -154,13 +155,13 @@ static enum status replace_in_two(const char *from, const char *to, const char *
     }
     enum status status = rename_fault(to, fault);
     int restored =
-        rename(aside, to); /* if this fails too, readers find the old folder as `aside` */
+        rename(displaced, to); /* if this fails too, readers find the old folder as `displaced` */
     (void)restored;
     return status;
 }
 
-static enum status replace(const char *from, const char *to, const char *aside,
-                           struct fault *fault) {
+static enum status replace_folder(const char *from, const char *to, const char *displaced,
+                                  struct fault *fault) {
     if (rename(from, to) == 0) {
         return OK;
     }
@@ -169,19 +170,19 @@ static enum status replace(const char *from, const char *to, const char *aside,
     }
     return renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0
                ? OK
-               : replace_in_two(from, to, aside, fault);
+               : replace_in_two_steps(from, to, displaced, fault);
 }
 
-enum status folder_replace(const char *from, const char *to, const char *aside, bool *replaced,
+enum status folder_replace(const char *from, const char *to, const char *displaced, bool *replaced,
                            struct fault *fault) {
     char parent[PATH_BYTES];
     file_folder_of(to, parent, sizeof parent);
-    enum status status = replace(from, to, aside, fault);
+    enum status status = replace_folder(from, to, displaced, fault);
     *replaced = status == OK;
     TRY(status);
     TRY(file_sync_folder(parent, fault));
     TRY(folder_remove(from, fault));
-    return folder_remove(aside, fault);
+    return folder_remove(displaced, fault);
 }
 
 enum status folder_write_file(const char *folder, const char *name, const void *bytes, size_t count,

@@ -1,4 +1,4 @@
-/* folder: lists, copies, replaces and removes folders that contain only plain files. Nothing
+/* folder: lists, copies, replaces and removes folders that contain only plain files. No function
  * allocates, so snapshots and exports can be written after seal. */
 #ifndef SKEP_CHECKPOINT_FOLDER_H
 #define SKEP_CHECKPOINT_FOLDER_H
@@ -34,27 +34,27 @@ void folder_walk_end(struct folder_walk *walk);
 void folder_sibling(const char *path, const char *prefix, char *out, size_t capacity);
 
 /* folder_make_empty: make the folder `path`, or remove the files in it if it exists. A symbolic
- * link at `path` is replaced with a folder; the link's target stays. */
+ * link at `path` is replaced with a folder; the link's target is not changed. */
 MUST_CHECK enum status folder_make_empty(const char *path, struct fault *fault);
 
 /* folder_remove: remove the files and links in a folder, then the folder. A symbolic link at `path`
- * is removed and its target stays. A missing folder is OK; a folder that contains folders is an
- * error. */
+ * is removed; its target is not changed. A missing folder is OK; a folder that contains folders is
+ * an error. */
 MUST_CHECK enum status folder_remove(const char *path, struct fault *fault);
 
 /* folder_replace: rename the folder `from` to `to`. If `to` exists, the two names are exchanged, so
  * that `to` is the whole old or the whole new folder at every instant; a file system that cannot
- * exchange names has the old folder as `aside` for an instant. Then the parent is made durable and
- * the old folder is removed.
+ * exchange names has the old folder as `displaced` for an instant. Then the parent is made durable
+ * and the old folder is removed.
  * *replaced  true once `to` is the new folder, also when a later step fails */
-MUST_CHECK enum status folder_replace(const char *from, const char *to, const char *aside,
+MUST_CHECK enum status folder_replace(const char *from, const char *to, const char *displaced,
                                       bool *replaced, struct fault *fault);
 
-/* folder_write_file: write the file folder/name, durable. */
+/* folder_write_file: write and sync the file folder/name. */
 MUST_CHECK enum status folder_write_file(const char *folder, const char *name, const void *bytes,
                                          size_t count, struct fault *fault);
 
-/* folder_copy_file: copy from/name to to/name, durable. A missing file is OK. */
+/* folder_copy_file: copy the file from/name to to/name and sync it. A missing file is OK. */
 MUST_CHECK enum status folder_copy_file(const char *from, const char *to, const char *name,
                                         void *buffer, size_t buffer_bytes, struct fault *fault);
 

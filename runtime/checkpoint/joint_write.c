@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "runtime/checkpoint/folder.h"
 
-static enum status begin(const struct joint_write *joint, struct fault *fault) {
+static enum status create_files(const struct joint_write *joint, struct fault *fault) {
     char parent[PATH_BYTES];
     file_folder_of(joint->folder, parent, sizeof parent);
     if (!file_exists(parent)) {
@@ -16,8 +16,8 @@ static enum status begin(const struct joint_write *joint, struct fault *fault) {
     return OK;
 }
 
-static enum status fill(const struct joint_write *joint, const struct staging *staging,
-                        struct fault *fault) {
+static enum status fill_files(const struct joint_write *joint, const struct staging *staging,
+                              struct fault *fault) {
     for (int i = 0; i < joint->file_count; i++) {
         TRY(tensor_file_fill(&joint->files[i], joint->folder, staging, fault));
     }
@@ -35,10 +35,10 @@ enum status joint_write_run(const struct joint_write *joint, const struct stagin
     const struct checkpoint_ranks *ranks = joint->ranks;
     bool is_rank0 = checkpoint_is_rank0(ranks);
     bool replaced = false;
-    enum status status = is_rank0 ? begin(joint, fault) : OK;
+    enum status status = is_rank0 ? create_files(joint, fault) : OK;
     status = checkpoint_agree(ranks, status, fault);
     if (status == OK) {
-        status = checkpoint_agree(ranks, fill(joint, staging, fault), fault);
+        status = checkpoint_agree(ranks, fill_files(joint, staging, fault), fault);
     }
     bool is_filled = status == OK;
     if (is_filled && is_rank0) {
@@ -48,7 +48,7 @@ enum status joint_write_run(const struct joint_write *joint, const struct stagin
         remove_folder(joint);
     }
     if (!is_filled) {
-        checkpoint_ranks_wait(ranks); /* until rank 0 has removed the folder */
+        checkpoint_ranks_wait(ranks); /* wait until rank 0 has removed the folder */
         return status;
     }
     return checkpoint_agree(ranks, status, fault);

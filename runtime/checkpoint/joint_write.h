@@ -4,17 +4,18 @@
  *     rank 0      sized files |       | its ranges |       | the rest, rename | or removal |
  *     rank 1..    -           | agree | its ranges | agree | -                | -          | agree
  *
- * When a rank fails before an agreement, every rank has its status and fault after it. */
+ * When a rank fails before an agreement, every rank receives its status and fault from the
+ * agreement. */
 #ifndef SKEP_CHECKPOINT_JOINT_WRITE_H
 #define SKEP_CHECKPOINT_JOINT_WRITE_H
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/tensor_file.h"
 
-/* The same on every rank, except for the rank number and the files' pieces. */
+/* The arguments are the same on every rank, except for the rank number and the files' pieces. */
 struct joint_write {
     const struct checkpoint_ranks *ranks;
-    const char *folder; /* made, or emptied, before the files are written */
+    const char *folder; /* created, or emptied, before the files are written */
     const struct tensor_file *files;
     int file_count;
     /* Called on rank 0 when the ranges of every rank are durable: writes the other files and

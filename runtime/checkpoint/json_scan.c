@@ -38,25 +38,25 @@ bool json_scan_more(struct json_scan *scan, char end) {
         scan->at++;
         return true;
     }
-    bool ended = json_scan_byte(scan, end); /* sets the reason on an error */
+    bool ended = json_scan_byte(scan, end); /* sets scan->reason on an error */
     (void)ended;
     return false;
 }
 
-/* The byte `offset` after `at`; NUL at the end of the text. */
+/* The byte at scan->at + offset; NUL at the end of the text. */
 static unsigned char byte_at(const struct json_scan *scan, size_t offset) {
     size_t at = scan->at + offset;
     return at < scan->length ? (unsigned char)scan->bytes[at] : 0;
 }
 
 /* Consumes the next byte if it is one of `bytes`. */
-static bool accept(struct json_scan *scan, const char *bytes) {
+static bool accept_byte(struct json_scan *scan, const char *bytes) {
     bool found = byte_at(scan, 0) != 0 && strchr(bytes, byte_at(scan, 0)) != NULL;
     scan->at += found;
     return found;
 }
 
-/* Bytes of the UTF-8 character at `at`, or 0 when it is malformed. */
+/* Length of the UTF-8 character at scan->at, or 0 when it is malformed. */
 static size_t utf8_length(const struct json_scan *scan) {
     /* Unicode 15, table 3-7: the range of the first byte, the range of the second byte, the number
      * of bytes. The others are 80 to BF. */
@@ -78,12 +78,12 @@ static size_t utf8_length(const struct json_scan *scan) {
     return length;
 }
 
-static bool hex_word(struct json_scan *scan, uint32_t *word) {
+static bool read_hex_word(struct json_scan *scan, uint32_t *word) {
     uint32_t value = 0;
     for (size_t i = 0; i < 4; i++) {
         unsigned char c = byte_at(scan, i);
         if (!isxdigit(c)) {
-            return reject(scan, "a \\u escape has four hexadecimal digits");
+            return reject(scan, "a \\u escape must have four hexadecimal digits");
         }
         value = value * 16 + (uint32_t)(isdigit(c) ? c - '0' : tolower(c) - 'a' + 10);
     }
@@ -103,10 +103,10 @@ static size_t utf8_encode(uint32_t point, char out[static 4]) {
     return length;
 }
 
-/* The character after "\u". A surrogate pair is two such escapes. */
-static bool unicode_escape(struct json_scan *scan, uint32_t *point) {
+/* Decodes the character after "\u". A surrogate pair consists of two such escapes. */
+static bool decode_unicode_escape(struct json_scan *scan, uint32_t *point) {
     uint32_t first;
-    if (!hex_word(scan, &first)) {
+    if (!read_hex_word(scan, &first)) {
         return false;
     }
     if (first == 0) {
@@ -118,27 +118,27 @@ static bool unicode_escape(struct json_scan *scan, uint32_t *point) {
     }
     uint32_t second;
     if (first > 0xdbff || byte_at(scan, 0) != '\\' || byte_at(scan, 1) != 'u') {
-        return reject(scan, "half of a surrogate pair");
+        return reject(scan, "an unpaired surrogate");
     }
     scan->at += 2;
-    if (!hex_word(scan, &second)) {
+    if (!read_hex_word(scan, &second)) {
         return false;
     }
     if (second < 0xdc00 || second > 0xdfff) {
-        return reject(scan, "half of a surrogate pair");
+        return reject(scan, "an unpaired surrogate");
     }
     *point = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
     return true;
 }
 
 /* Decodes the escape after a backslash into *length bytes of UTF-8. */
-static bool escape(struct json_scan *scan, char out[static 4], size_t *length) {
+static bool decode_escape(struct json_scan *scan, char out[static 4], size_t *length) {
     static const char LETTERS[] = "\"\\/bfnrt";
     static const char MEANINGS[] = "\"\\/\b\f\n\r\t";
     unsigned char letter = byte_at(scan, 0);
-    if (accept(scan, "u")) {
+    if (accept_byte(scan, "u")) {
         uint32_t point;
-        if (!unicode_escape(scan, &point)) {
+        if (!decode_unicode_escape(scan, &point)) {
             return false;
         }
         *length = utf8_encode(point, out);
@@ -146,7 +146,7 @@ static bool escape(struct json_scan *scan, char out[static 4], size_t *length) {
     }
     const char *found = letter == 0 ? NULL : strchr(LETTERS, letter);
     if (found == NULL) {
-        return reject(scan, "an escape that JSON does not have");
+        return reject(scan, "an escape that is not valid in JSON");
     }
     scan->at++;
     out[0] = MEANINGS[found - LETTERS];
@@ -167,8 +167,8 @@ bool json_scan_string(struct json_scan *scan, char **text) {
         if (c == '"') {
             break;
         }
-        if (accept(scan, "\\")) {
-            if (!escape(scan, character, &length)) {
+        if (accept_byte(scan, "\\")) {
+            if (!decode_escape(scan, character, &length)) {
                 return false;
             }
         } else {
@@ -182,7 +182,7 @@ bool json_scan_string(struct json_scan *scan, char **text) {
             scan->at += length;
         }
         if (text != NULL) {
-            memcpy(out, character, length); /* never longer than its escape */
+            memcpy(out, character, length); /* the UTF-8 text is never longer than its escape */
             out += length;
         }
     }
@@ -208,7 +208,7 @@ bool json_scan_natural(struct json_scan *scan, int64_t *value) {
     bool leading_zero = scan->bytes[start] == '0' && scan->at > start + 1;
     unsigned char next = byte_at(scan, 0);
     if (scan->at == start || leading_zero || next == '.' || next == 'e' || next == 'E') {
-        return reject(scan, "expected a whole number from 0");
+        return reject(scan, "expected a whole number that is not negative");
     }
     *value = sum;
     return true;
@@ -226,18 +226,18 @@ static bool skip_digits(struct json_scan *scan) {
 
 static bool skip_number(struct json_scan *scan) {
     const char *start = scan->bytes + scan->at;
-    (void)accept(scan, "-");
-    if (!accept(scan, "0") && !skip_digits(scan)) {
+    (void)accept_byte(scan, "-");
+    if (!accept_byte(scan, "0") && !skip_digits(scan)) {
         return false;
     }
     if (isdigit(byte_at(scan, 0))) {
         return reject(scan, "a number with a leading zero");
     }
-    if (accept(scan, ".") && !skip_digits(scan)) {
+    if (accept_byte(scan, ".") && !skip_digits(scan)) {
         return false;
     }
-    if (accept(scan, "eE")) {
-        (void)accept(scan, "+-");
+    if (accept_byte(scan, "eE")) {
+        (void)accept_byte(scan, "+-");
         if (!skip_digits(scan)) {
             return false;
         }
@@ -264,7 +264,7 @@ static bool skip_key(struct json_scan *scan) {
 
 /* Called after a value: consumes the ends of lists and objects, then a comma. *depth counts those
  * that are still open. */
-static bool skip_ends(struct json_scan *scan, uint64_t objects, int *depth) {
+static bool skip_closing_brackets(struct json_scan *scan, uint64_t objects, int *depth) {
     while (*depth > 0) {
         bool in_object = (objects >> (*depth - 1) & 1) != 0;
         if (json_scan_more(scan, in_object ? '}' : ']')) {
@@ -293,7 +293,7 @@ bool json_scan_skip(struct json_scan *scan) {
     do {
         char next = json_scan_peek(scan);
         if (next != '{' && next != '[') {
-            if (!skip_scalar(scan, next) || !skip_ends(scan, objects, &depth)) {
+            if (!skip_scalar(scan, next) || !skip_closing_brackets(scan, objects, &depth)) {
                 return false;
             }
             continue;
@@ -307,7 +307,7 @@ bool json_scan_skip(struct json_scan *scan) {
         if (json_scan_peek(scan) == (next == '{' ? '}' : ']')) {
             scan->at++;
             depth--;
-            if (!skip_ends(scan, objects, &depth)) {
+            if (!skip_closing_brackets(scan, objects, &depth)) {
                 return false;
             }
         } else if (next == '{' && !skip_key(scan)) {

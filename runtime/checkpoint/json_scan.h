@@ -1,5 +1,5 @@
-/* json_scan: a JSON scanner that reads text once from begin to end, allocates nothing and never
- * recurses. It is for the headers of untrusted files, which may be 100 MB of text. */
+/* json_scan: a JSON scanner that reads text once from start to end, allocates nothing and never
+ * recurses. It reads the headers of untrusted files, which may be 100 MB of text. */
 #ifndef SKEP_CHECKPOINT_JSON_SCAN_H
 #define SKEP_CHECKPOINT_JSON_SCAN_H
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* A position in a text. bytes[length] must be a readable NUL; nothing after it is read. Every
- * function below first skips white space, then moves `at` past the part that it read and returns
+ * function below first skips white space, then advances `at` past the part that it read and returns
  * true. On false, `reason` says what is wrong with the byte at `at`. */
 struct json_scan {
     char *bytes;
@@ -31,10 +31,10 @@ MUST_CHECK bool json_scan_byte(struct json_scan *scan, char expected);
  * errors  control characters, NUL, malformed UTF-8, unpaired surrogates */
 MUST_CHECK bool json_scan_string(struct json_scan *scan, char **text);
 
-/* json_scan_natural: a whole number from 0 to 2^63-1 without sign, fraction or exponent. */
+/* json_scan_natural: read a whole number from 0 to 2^63-1 without sign, fraction or exponent. */
 MUST_CHECK bool json_scan_natural(struct json_scan *scan, int64_t *value);
 
-/* json_scan_skip: any value, at most JSON_DEPTH_MAX levels deep. It is checked and dropped. */
+/* json_scan_skip: check a value of any type, at most JSON_DEPTH_MAX levels deep, and skip it. */
 MUST_CHECK bool json_scan_skip(struct json_scan *scan);
 
 /* json_scan_more: called after a member or an element. Consumes a comma and returns true, or

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Floats of one step of a conversion: few enough for the stack and the first cache. */
+/* Values that one step of a conversion handles: their floats fit in the stack and the L1 cache. */
 enum { BLOCK_ELEMENTS = 1024 };
 
 struct tensor_piece piece_of_spec(const struct tensor_spec *spec, void *memory) {
@@ -16,7 +16,7 @@ struct tensor_piece piece_of_spec(const struct tensor_spec *spec, void *memory) 
     return piece;
 }
 
-static int64_t elements_of(const int64_t *shape, int rank) {
+static int64_t shape_elements(const int64_t *shape, int rank) {
     int64_t elements = 1;
     for (int axis = 0; axis < rank; axis++) {
         elements *= shape[axis];
@@ -25,18 +25,18 @@ static int64_t elements_of(const int64_t *shape, int rank) {
 }
 
 int64_t spec_elements(const struct tensor_spec *spec) {
-    return elements_of(spec->shape, spec->rank);
+    return shape_elements(spec->shape, spec->rank);
 }
 
-int64_t piece_elements(const struct tensor_piece *piece) {
-    return elements_of(piece->shape, piece->rank);
+int64_t piece_tensor_elements(const struct tensor_piece *piece) {
+    return shape_elements(piece->shape, piece->rank);
 }
 
-int64_t piece_count(const struct tensor_piece *piece) {
-    return piece->count > 0 ? piece->count : piece_elements(piece);
+int64_t piece_range_elements(const struct tensor_piece *piece) {
+    return piece->count > 0 ? piece->count : piece_tensor_elements(piece);
 }
 
-/* The conversions of one type, to float and from float. */
+/* Defines the functions that convert arrays of one type to float and from float. */
 #define CONVERSIONS(type, element)                                                                 \
     static void type##_widen(const void *restrict elements, int64_t count,                         \
                              float *restrict values) {                                             \
@@ -83,15 +83,15 @@ void convert_from_f32(enum dtype to, const float *values, int64_t count, void *e
 }
 
 /* The smallest magnitude that rounds to infinity: half a unit above the largest value. */
-static float infinite_from(enum dtype dtype) {
+static float overflow_threshold(enum dtype dtype) {
     return dtype == DTYPE_BF16 ? 0x1.ffp127f : dtype == DTYPE_F16 ? 65520.0f : INFINITY;
 }
 
 /* Index of the first value that is not finite in `dtype`, or `count`. */
 static int64_t first_nonfinite(enum dtype dtype, const float *values, int64_t count) {
-    float limit = infinite_from(dtype);
+    float limit = overflow_threshold(dtype);
     int any = 0;
-    for (int64_t i = 0; i < count; i++) { /* without an exit, so that it vectorises */
+    for (int64_t i = 0; i < count; i++) { /* a loop without an early exit vectorises */
         any |= !(fabsf(values[i]) < limit);
     }
     int64_t i = any ? 0 : count;
@@ -106,12 +106,13 @@ struct conversion {
     const struct tensor_piece *piece;
     const char *path;
     enum dtype from, to;
-    enum status error; /* when a value is not finite */
+    enum status error; /* the status returned for a value that is not finite */
 };
 
 /* Converts `count` elements; the first one is element `first` of the tensor. */
-static enum status convert(const struct conversion *conversion, int64_t first, int64_t count,
-                           const void *source, void *target, struct fault *fault) {
+static enum status convert_elements(const struct conversion *conversion, int64_t first,
+                                    int64_t count, const void *source, void *target,
+                                    struct fault *fault) {
     float values[BLOCK_ELEMENTS];
     enum dtype from = conversion->from;
     enum dtype to = conversion->to;
@@ -141,12 +142,12 @@ static void check_staging(const struct staging *staging) {
 /* A piece passes through the staging buffer in chunks. A piece in device memory uses one half of
  * the buffer for its own bytes and the other for the bytes of the file. */
 struct chunks {
-    char *file_bytes, *memory_bytes; /* memory_bytes NULL: the piece is in host memory */
+    char *file_bytes, *memory_bytes; /* memory_bytes is NULL if the piece is in host memory */
     int64_t chunk_max;
 };
 
-static struct chunks chunks_of(const struct tensor_piece *piece, int64_t width,
-                               const struct staging *staging) {
+static struct chunks plan_chunks(const struct tensor_piece *piece, int64_t width,
+                                 const struct staging *staging) {
     check_staging(staging);
     if (piece->device_memory == NULL) {
         return (struct chunks){.file_bytes = staging->memory,
@@ -159,19 +160,20 @@ static struct chunks chunks_of(const struct tensor_piece *piece, int64_t width,
                            .chunk_max = half / wider};
 }
 
-static char *address_of(const struct tensor_piece *piece, int64_t done) {
+static char *chunk_address(const struct tensor_piece *piece, int64_t done) {
     return (char *)piece->memory + done * dtype_bytes(piece->dtype);
 }
 
 /* Makes elements [done, done + chunk) of the piece readable by the CPU. */
-static enum status fetch(const struct tensor_piece *piece, const struct chunks *chunks,
-                         int64_t done, int64_t chunk, const char **elements, struct fault *fault) {
-    *elements = address_of(piece, done);
+static enum status fetch_chunk(const struct tensor_piece *piece, const struct chunks *chunks,
+                               int64_t done, int64_t chunk, const char **elements,
+                               struct fault *fault) {
+    *elements = chunk_address(piece, done);
     if (piece->device_memory == NULL) {
         return OK;
     }
     *elements = chunks->memory_bytes;
-    return device_read(piece->device_memory, address_of(piece, done), chunks->memory_bytes,
+    return device_read(piece->device_memory, chunk_address(piece, done), chunks->memory_bytes,
                        (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
 }
 
@@ -179,20 +181,21 @@ enum status piece_write(const struct piece_span *span, const struct tensor_piece
                         const struct staging *staging, struct fault *fault) {
     int64_t width = dtype_bytes(span->dtype);
     int64_t at = span->at + piece->first * width;
-    int64_t count = piece_count(piece);
+    int64_t count = piece_range_elements(piece);
     bool same_type = span->dtype == piece->dtype;
     if (same_type && piece->device_memory == NULL) {
         return file_write_at(span->fd, span->path, piece->memory, (size_t)(count * width), at,
                              fault);
     }
     const struct conversion out = {piece, span->path, piece->dtype, span->dtype, STATUS_FAILED};
-    const struct chunks chunks = chunks_of(piece, width, staging);
+    const struct chunks chunks = plan_chunks(piece, width, staging);
     for (int64_t done = 0; done < count; done += chunks.chunk_max) {
         int64_t chunk = min_i64(count - done, chunks.chunk_max);
         const char *elements;
-        TRY(fetch(piece, &chunks, done, chunk, &elements, fault));
+        TRY(fetch_chunk(piece, &chunks, done, chunk, &elements, fault));
         if (!same_type) {
-            TRY(convert(&out, piece->first + done, chunk, elements, chunks.file_bytes, fault));
+            TRY(convert_elements(&out, piece->first + done, chunk, elements, chunks.file_bytes,
+                                 fault));
         }
         TRY(file_write_at(span->fd, span->path, same_type ? elements : chunks.file_bytes,
                           (size_t)(chunk * width), at + done * width, fault));
@@ -200,17 +203,19 @@ enum status piece_write(const struct piece_span *span, const struct tensor_piece
     return OK;
 }
 
-/* Stores a chunk of the file in the piece: converted with `finite_only`, else bit for bit. */
-static enum status deliver(const struct conversion *in, const struct chunks *chunks,
-                           bool finite_only, int64_t done, int64_t chunk, struct fault *fault) {
+/* Stores a chunk of the file in the piece. It converts the values if `finite_only` is set, and
+ * otherwise copies the bits. */
+static enum status store_chunk(const struct conversion *in, const struct chunks *chunks,
+                               bool finite_only, int64_t done, int64_t chunk, struct fault *fault) {
     const struct tensor_piece *piece = in->piece;
-    char *to = chunks->memory_bytes == NULL ? address_of(piece, done) : chunks->memory_bytes;
-    enum status status =
-        finite_only ? convert(in, piece->first + done, chunk, chunks->file_bytes, to, fault) : OK;
+    char *to = chunks->memory_bytes == NULL ? chunk_address(piece, done) : chunks->memory_bytes;
+    enum status status = finite_only ? convert_elements(in, piece->first + done, chunk,
+                                                        chunks->file_bytes, to, fault)
+                                     : OK;
     if (status != OK || piece->device_memory == NULL) {
         return status;
     }
-    return device_write(piece->device_memory, address_of(piece, done),
+    return device_write(piece->device_memory, chunk_address(piece, done),
                         finite_only ? to : chunks->file_bytes,
                         (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
 }
@@ -219,38 +224,40 @@ enum status piece_read(const struct piece_span *span, const struct tensor_piece 
                        bool finite_only, const struct staging *staging, struct fault *fault) {
     int64_t width = dtype_bytes(span->dtype);
     int64_t at = span->at + piece->first * width;
-    int64_t count = piece_count(piece);
+    int64_t count = piece_range_elements(piece);
     ASSERT(finite_only || span->dtype == piece->dtype);
     if (!finite_only && piece->device_memory == NULL) {
         return file_read_at(span->fd, span->path, piece->memory, (size_t)(count * width), at,
                             fault);
     }
     const struct conversion in = {piece, span->path, span->dtype, piece->dtype, STATUS_INPUT};
-    const struct chunks chunks = chunks_of(piece, width, staging);
+    const struct chunks chunks = plan_chunks(piece, width, staging);
     for (int64_t done = 0; done < count; done += chunks.chunk_max) {
         int64_t chunk = min_i64(count - done, chunks.chunk_max);
         TRY(file_read_at(span->fd, span->path, chunks.file_bytes, (size_t)(chunk * width),
                          at + done * width, fault));
-        TRY(deliver(&in, &chunks, finite_only, done, chunk, fault));
+        TRY(store_chunk(&in, &chunks, finite_only, done, chunk, fault));
     }
     return OK;
 }
 
-enum status piece_put(const struct tensor_piece *piece, int64_t at, int64_t count,
-                      const float *values, const struct staging *staging, struct fault *fault) {
+enum status piece_set_values(const struct tensor_piece *piece, int64_t at, int64_t count,
+                             const float *values, const struct staging *staging,
+                             struct fault *fault) {
     if (piece->device_memory == NULL) {
-        convert_from_f32(piece->dtype, values, count, address_of(piece, at));
+        convert_from_f32(piece->dtype, values, count, chunk_address(piece, at));
         return OK;
     }
     size_t bytes = (size_t)(count * dtype_bytes(piece->dtype));
     ASSERT(bytes <= staging->bytes);
     convert_from_f32(piece->dtype, values, count, staging->memory);
-    return device_write(piece->device_memory, address_of(piece, at), staging->memory, bytes, fault);
+    return device_write(piece->device_memory, chunk_address(piece, at), staging->memory, bytes,
+                        fault);
 }
 
-enum status piece_clear(const struct tensor_piece *piece, const struct staging *staging,
-                        struct fault *fault) {
-    size_t bytes = (size_t)(piece_count(piece) * dtype_bytes(piece->dtype));
+enum status piece_zero(const struct tensor_piece *piece, const struct staging *staging,
+                       struct fault *fault) {
+    size_t bytes = (size_t)(piece_range_elements(piece) * dtype_bytes(piece->dtype));
     if (piece->device_memory == NULL) {
         memset(piece->memory, 0, bytes);
         return OK;

@@ -13,20 +13,21 @@
 /* A tensor of a file. Its elements may be on any rank. */
 struct tensor_spec {
     const char *name; /* the Hugging Face name */
-    enum dtype dtype; /* in the file */
+    enum dtype dtype; /* element type in the file */
     int rank;
     int64_t shape[TENSOR_RANK_MAX];
 };
 
 /* Elements [first, first + count) of a tensor, row-major, contiguous in memory. count 0 means the
- * whole tensor. Several pieces may have one name: ranges of it, or copies in other types. */
+ * whole tensor. Several pieces may have the same name: ranges of it, or copies in other types. */
 struct tensor_piece {
     const char *name; /* the Hugging Face name */
     enum dtype dtype; /* in memory */
     int rank;
-    int64_t shape[TENSOR_RANK_MAX];            /* of the whole tensor */
-    void *memory;                              /* of element `first` */
-    const struct device_memory *device_memory; /* that `memory` points into; NULL: host memory */
+    int64_t shape[TENSOR_RANK_MAX]; /* shape of the whole tensor */
+    void *memory;                   /* address of element `first` */
+    const struct device_memory
+        *device_memory; /* the memory that `memory` points to; NULL: host memory */
     int64_t first, count;
 };
 
@@ -43,7 +44,7 @@ struct tensor_set {
 struct piece_span {
     int fd;
     const char *path;
-    int64_t at; /* of the tensor's first byte */
+    int64_t at; /* file offset of the tensor's first byte */
     enum dtype dtype;
 };
 
@@ -51,22 +52,22 @@ struct piece_span {
  * afterwards. */
 struct staging {
     void *memory; /* 64-byte aligned */
-    size_t bytes; /* at least STAGING_BYTES_MIN; larger means fewer calls */
+    size_t bytes; /* at least STAGING_BYTES_MIN; a larger buffer needs fewer calls */
 };
 
 enum { STAGING_BYTES_MIN = 1 << 16 };
 
-/* piece_of_spec: the whole tensor, in its own type. */
+/* piece_of_spec: a piece that is the whole tensor, in the type of the file. */
 struct tensor_piece piece_of_spec(const struct tensor_spec *spec, void *memory);
 
 int64_t spec_elements(const struct tensor_spec *spec);
-int64_t piece_elements(const struct tensor_piece *piece); /* of the whole tensor */
-int64_t piece_count(const struct tensor_piece *piece);    /* of the piece */
+int64_t piece_tensor_elements(const struct tensor_piece *piece); /* elements of the tensor */
+int64_t piece_range_elements(const struct tensor_piece *piece);  /* elements of the piece */
 
 /* piece_write: write a piece to its range in the file, converted to the file's type (nearest even).
- * memory  equal types are written straight from host memory; otherwise through `staging`
- * errors  STATUS_FAILED from the file, from device memory, or, naming tensor and element, for a
- *         value that is not finite in another type than its own: the run has diverged */
+ * memory  values in host memory of the file's type are written directly, others through `staging`
+ * errors  STATUS_FAILED for an error of the file or of device memory, or when a converted value is
+ *         not finite; the fault then names the tensor and the element */
 MUST_CHECK enum status piece_write(const struct piece_span *span, const struct tensor_piece *piece,
                                    const struct staging *staging, struct fault *fault);
 
@@ -79,17 +80,18 @@ MUST_CHECK enum status piece_read(const struct piece_span *span, const struct te
                                   bool finite_only, const struct staging *staging,
                                   struct fault *fault);
 
-/* piece_put: set `count` elements of the piece, from its element `at`, to `values` (nearest even).
+/* piece_set_values: set `count` elements of the piece, from its element `at`, to `values` (nearest
+ * even).
  * limits  `count` elements of a piece in device memory fit into `staging`, which does not overlap
  *         `values`
  * errors  those of device memory; none for a piece in host memory */
-MUST_CHECK enum status piece_put(const struct tensor_piece *piece, int64_t at, int64_t count,
-                                 const float *values, const struct staging *staging,
-                                 struct fault *fault);
+MUST_CHECK enum status piece_set_values(const struct tensor_piece *piece, int64_t at, int64_t count,
+                                        const float *values, const struct staging *staging,
+                                        struct fault *fault);
 
-/* piece_clear: set the bytes of the piece to 0. `staging` and errors as in piece_put. */
-MUST_CHECK enum status piece_clear(const struct tensor_piece *piece, const struct staging *staging,
-                                   struct fault *fault);
+/* piece_zero: set the bytes of the piece to 0. `staging` and errors as in piece_set_values. */
+MUST_CHECK enum status piece_zero(const struct tensor_piece *piece, const struct staging *staging,
+                                  struct fault *fault);
 
 /* convert_to_f32, convert_from_f32: `count` elements of F32, BF16 or F16 to floats and back.
  * limits  `elements` and `values` do not overlap */

@@ -46,7 +46,7 @@ int safetensors_dtype_bits(enum safetensors_dtype dtype) {
     return DTYPES[dtype].bits;
 }
 
-bool safetensors_dtype_loads(enum safetensors_dtype dtype, enum dtype *memory) {
+bool safetensors_dtype_is_loadable(enum safetensors_dtype dtype, enum dtype *memory) {
     return dtype_parse(DTYPES[dtype].name, memory);
 }
 
@@ -56,14 +56,15 @@ enum safetensors_dtype safetensors_dtype_of(enum dtype memory) {
     return OF[memory];
 }
 
-/* The length of the header, checked against the limit of the format and the size of the file. */
+/* Reads the length of the header, and checks it against the format's limit and the file's size. */
 static enum status read_length(int fd, const char *path, int64_t file_bytes, size_t *header_bytes,
                                struct fault *fault) {
-    static const char REMEDY[] = "the file is truncated or not safetensors: fetch it again";
+    static const char REMEDY[] =
+        "the file is truncated or not a safetensors file: download it again";
     uint64_t length;
     if (file_bytes < LENGTH_BYTES) {
         return fault_set(fault, STATUS_INPUT, path, REMEDY,
-                         "byte 0: the file has %lld bytes, fewer than the 8 of the header's length",
+                         "byte 0: the file is %lld bytes long; the header's length alone takes 8",
                          (long long)file_bytes);
     }
     TRY(file_read_at(fd, path, &length, sizeof length, 0, fault));
@@ -112,13 +113,13 @@ void safetensors_close(struct safetensors *file) {
     file->fd = -1;
 }
 
-static int name_order(const void *name, const void *entry) {
+static int compare_name(const void *name, const void *entry) {
     return strcmp(name, (*(const struct safetensors_entry *const *)entry)->name);
 }
 
 const struct safetensors_entry *safetensors_find(const struct safetensors *file, const char *name) {
-    const struct safetensors_entry **found =
-        bsearch(name, file->by_name, (size_t)file->header.count, sizeof *file->by_name, name_order);
+    const struct safetensors_entry **found = bsearch(
+        name, file->by_name, (size_t)file->header.count, sizeof *file->by_name, compare_name);
     return found == NULL ? NULL : *found;
 }
 

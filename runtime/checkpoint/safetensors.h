@@ -23,7 +23,8 @@ enum {
     SAFETENSORS_ALIGN_BYTES = 8,        /* alignment of the data in the file */
 };
 
-/* The element types of the format. safetensors_dtype_loads names the ones that Skep loads. */
+/* The element types of the format. safetensors_dtype_is_loadable tests whether Skep loads a type.
+ * */
 enum safetensors_dtype {
     ST_BOOL,
     ST_F4,
@@ -63,9 +64,9 @@ struct safetensors_pair {
     const char *key, *value;
 };
 
-/* The contents of a header. */
+/* The contents of the JSON header of a file. */
 struct safetensors_header {
-    const struct safetensors_entry *entries; /* in the order of their offsets */
+    const struct safetensors_entry *entries; /* sorted by offset */
     int count;
     const struct safetensors_pair *metadata;
     int metadata_count;
@@ -78,13 +79,14 @@ struct safetensors {
     int64_t data_at; /* offset of the data in the file */
     int64_t data_bytes;
     struct safetensors_header header;
-    const struct safetensors_entry **by_name; /* sorted for safetensors_find */
+    const struct safetensors_entry **by_name; /* the entries sorted by name, for safetensors_find */
 };
 
-const char *safetensors_dtype_name(enum safetensors_dtype dtype); /* "F32", as in the files */
+const char *safetensors_dtype_name(enum safetensors_dtype dtype); /* for example "F32" */
 int safetensors_dtype_bits(enum safetensors_dtype dtype);
-/* safetensors_dtype_loads: the type in memory for F32, BF16, F16 and I32; false for other types. */
-bool safetensors_dtype_loads(enum safetensors_dtype dtype, enum dtype *memory);
+/* safetensors_dtype_is_loadable: the type in memory for F32, BF16, F16 and I32; false for other
+ * types. */
+bool safetensors_dtype_is_loadable(enum safetensors_dtype dtype, enum dtype *memory);
 enum safetensors_dtype safetensors_dtype_of(enum dtype memory);
 
 /* safetensors_parse: read the tensor table from the text of a header.
@@ -99,25 +101,25 @@ MUST_CHECK enum status safetensors_parse(char *text, size_t header_bytes, int64_
                                          struct safetensors *file, struct fault *fault);
 
 /* safetensors_open: open `path` (kept by reference) and read its table into `region`.
- * errors  STATUS_INPUT; *file untouched, no descriptor stays open */
+ * errors  STATUS_INPUT; *file untouched, no descriptor remains open */
 MUST_CHECK enum status safetensors_open(const char *path, struct region *region,
                                         struct safetensors *file, struct fault *fault);
 void safetensors_close(struct safetensors *file);
 
-/* safetensors_find: the tensor of this name, or NULL. */
+/* safetensors_find: the tensor with the name `name`, or NULL. */
 const struct safetensors_entry *safetensors_find(const struct safetensors *file, const char *name);
 
 /* safetensors_metadata: the value of a `__metadata__` key, or NULL. */
 const char *safetensors_metadata(const struct safetensors *file, const char *key);
 
-/* safetensors_read: `count` bytes of a tensor from its byte `first`. Allocates nothing. */
+/* safetensors_read: read `count` bytes of a tensor from its byte `first`. Allocates nothing. */
 MUST_CHECK enum status safetensors_read(const struct safetensors *file,
                                         const struct safetensors_entry *entry, int64_t first,
                                         void *buffer, size_t count, struct fault *fault);
 
 /* safetensors_lay_out: set elements, begin and end of entries from their dtype, rank and shape.
  * Wider types come first, so that each tensor is aligned to its width; entries of one width keep
- * their order. Returns the bytes of the data.
+ * their order. Returns the size of the data.
  * limits  whole-byte types; a product above 2^63-1 is a caller's bug */
 int64_t safetensors_lay_out(struct safetensors_entry *entries, int count);
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_NAME_MAX = 159, TABLE_START = 64 };
+enum { SHOWN_NAME_MAX = 159, TABLE_ROWS_MIN = 64 };
 
 static const char METADATA_KEY[] = "__metadata__";
-static const char REMEDY[] = "the file is damaged or not safetensors: fetch it again";
+static const char REMEDY[] = "the file is damaged or not a safetensors file: download it again";
 
 struct header_reader {
     struct json_scan scan;
@@ -21,7 +21,7 @@ struct header_reader {
     struct safetensors_entry *entries;
     struct safetensors_pair *pairs;
     size_t entry_count, pair_count;
-    bool metadata_seen;
+    bool has_metadata;
 };
 
 static enum status syntax_fault(const struct header_reader *reader) {
@@ -34,7 +34,7 @@ static enum status byte_fault(struct header_reader *reader, const char *reason) 
     return syntax_fault(reader);
 }
 
-/* The name is from the file: control characters, which a terminal would obey, become '?'. */
+/* The name is from the file: control characters, which a terminal would interpret, become '?'. */
 static enum status tensor_fault(const struct header_reader *reader, const char *name,
                                 const char *reason) {
     enum status status = fault_set(reader->fault, STATUS_INPUT, reader->path, REMEDY,
@@ -44,9 +44,10 @@ static enum status tensor_fault(const struct header_reader *reader, const char *
 }
 
 /* Reads an object. `member` is called after each key and colon and reads the value. */
-static enum status
-each_member(struct header_reader *reader, const char *owner,
-            enum status (*member)(struct header_reader *, const char *key, void *), void *context) {
+static enum status read_members(struct header_reader *reader, const char *owner,
+                                enum status (*member)(struct header_reader *, const char *key,
+                                                      void *),
+                                void *context) {
     struct json_scan *scan = &reader->scan;
     if (!json_scan_byte(scan, '{')) {
         return owner != NULL ? tensor_fault(reader, owner, scan->reason) : syntax_fault(reader);
@@ -68,19 +69,19 @@ each_member(struct header_reader *reader, const char *owner,
 
 /* A table with space for one more row. A full table is copied to one of twice the size, so all
  * copies together take less than four times the final size. */
-static void *with_space(struct region *region, void *table, size_t count, size_t row_bytes) {
-    bool full = count == 0 || (count >= TABLE_START && (count & (count - 1)) == 0);
+static void *grow_table(struct region *region, void *table, size_t count, size_t row_bytes) {
+    bool full = count == 0 || (count >= TABLE_ROWS_MIN && (count & (count - 1)) == 0);
     if (!full) {
         return table;
     }
-    void *wider = region_alloc(region, count == 0 ? TABLE_START : 2 * count, row_bytes);
+    void *wider = region_alloc(region, count == 0 ? TABLE_ROWS_MIN : 2 * count, row_bytes);
     if (count > 0) {
         memcpy(wider, table, count * row_bytes);
     }
     return wider;
 }
 
-/* Bits of the fields that a tensor has had so far. */
+/* Bits for the fields of a tensor that have been read. */
 enum { SEEN_DTYPE = 1, SEEN_SHAPE = 2, SEEN_OFFSETS = 4, SEEN_ALL = 7 };
 
 struct tensor_fields {
@@ -99,7 +100,7 @@ static enum status read_dtype(struct header_reader *reader, struct safetensors_e
             return OK;
         }
     }
-    return tensor_fault(reader, entry->name, "a dtype that the format does not have");
+    return tensor_fault(reader, entry->name, "an unknown dtype");
 }
 
 /* Reads a list of at most `count_max` whole numbers; sets *count. */
@@ -118,7 +119,7 @@ static enum status read_numbers(struct header_reader *reader, const char *name, 
     scan->reason = NULL;
     do {
         if (filled == count_max) {
-            return tensor_fault(reader, name, "more dimensions or offsets than are supported");
+            return tensor_fault(reader, name, "too many dimensions or offsets");
         }
         if (!json_scan_natural(scan, &numbers[filled])) {
             return tensor_fault(reader, name, scan->reason);
@@ -160,7 +161,7 @@ static enum status read_field(struct header_reader *reader, const char *key, voi
         return read_numbers(reader, entry->name, SAFETENSORS_RANK_MAX, entry->shape, &entry->rank);
     case SEEN_OFFSETS:
         return read_offsets(reader, entry);
-    default: /* the format allows other fields */
+    default: /* ignored: the format allows other fields */
         return json_scan_skip(&reader->scan) ? OK : syntax_fault(reader);
     }
 }
@@ -198,23 +199,23 @@ static enum status read_pair(struct header_reader *reader, const char *key, void
         return syntax_fault(reader);
     }
     if (reader->pair_count == SAFETENSORS_METADATA_MAX) {
-        return byte_fault(reader, "more metadata than is supported");
+        return byte_fault(reader, "too many metadata entries");
     }
     reader->pairs =
-        with_space(reader->region, reader->pairs, reader->pair_count, sizeof *reader->pairs);
+        grow_table(reader->region, reader->pairs, reader->pair_count, sizeof *reader->pairs);
     reader->pairs[reader->pair_count++] = (struct safetensors_pair){key, value};
     return OK;
 }
 
 static enum status read_metadata(struct header_reader *reader) {
-    if (reader->metadata_seen) {
+    if (reader->has_metadata) {
         return byte_fault(reader, "the header has __metadata__ twice");
     }
-    reader->metadata_seen = true;
+    reader->has_metadata = true;
     if (json_scan_peek(&reader->scan) == 'n') {
         return json_scan_skip(&reader->scan) ? OK : syntax_fault(reader);
     }
-    return each_member(reader, NULL, read_pair, NULL);
+    return read_members(reader, NULL, read_pair, NULL);
 }
 
 static enum status read_member(struct header_reader *reader, const char *key, void *context) {
@@ -226,18 +227,18 @@ static enum status read_member(struct header_reader *reader, const char *key, vo
         return byte_fault(reader, "more tensors than are supported");
     }
     reader->entries =
-        with_space(reader->region, reader->entries, reader->entry_count, sizeof *reader->entries);
+        grow_table(reader->region, reader->entries, reader->entry_count, sizeof *reader->entries);
     struct safetensors_entry *entry = &reader->entries[reader->entry_count++];
     struct tensor_fields tensor = {.entry = entry};
     entry->name = key;
-    TRY(each_member(reader, key, read_field, &tensor));
+    TRY(read_members(reader, key, read_field, &tensor));
     if (tensor.seen != SEEN_ALL) {
         return tensor_fault(reader, key, "dtype, shape or data_offsets is missing");
     }
     return check_bytes(reader, entry);
 }
 
-static int by_offsets(const void *a, const void *b) {
+static int compare_offsets(const void *a, const void *b) {
     const struct safetensors_entry *left = a;
     const struct safetensors_entry *right = b;
     if (left->begin != right->begin) {
@@ -255,14 +256,14 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*left)->name, (*right)->name);
 }
 
-static int by_key(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
     return strcmp(((const struct safetensors_pair *)a)->key,
                   ((const struct safetensors_pair *)b)->key);
 }
 
-/* An empty table is NULL, which qsort does not take. */
-static void sort(void *rows, size_t count, size_t row_bytes,
-                 int (*order)(const void *, const void *)) {
+/* An empty table is NULL, which must not be passed to qsort. */
+static void sort_rows(void *rows, size_t count, size_t row_bytes,
+                      int (*order)(const void *, const void *)) {
     if (count > 0) {
         qsort(rows, count, row_bytes, order);
     }
@@ -275,14 +276,14 @@ static enum status check_tiling(const struct header_reader *reader) {
         const struct safetensors_entry *entry = &reader->entries[i];
         if (entry->begin != end) {
             return tensor_fault(reader, entry->name,
-                                entry->begin > end ? "bytes before it belong to no tensor"
+                                entry->begin > end ? "the bytes before its data belong to no tensor"
                                                    : "its bytes overlap another tensor's");
         }
         end = entry->end;
     }
     if (end != reader->data_bytes) {
         return fault_set(reader->fault, STATUS_INPUT, reader->path,
-                         "the file is damaged or was extended: fetch it again",
+                         "the file is damaged or was extended: download it again",
                          "byte %lld of the data: %lld bytes after the last tensor", (long long)end,
                          (long long)(reader->data_bytes - end));
     }
@@ -309,9 +310,9 @@ static enum status read_header(struct header_reader *reader) {
     if (scan->length == 0 || scan->bytes[0] != '{') {
         return byte_fault(reader, "the header does not start with '{'");
     }
-    TRY(each_member(reader, NULL, read_member, NULL));
+    TRY(read_members(reader, NULL, read_member, NULL));
     if (json_scan_peek(scan) != '\0' || scan->at < scan->length) {
-        return byte_fault(reader, "text after the end of the header");
+        return byte_fault(reader, "there is text after the end of the header");
     }
     return OK;
 }
@@ -328,12 +329,12 @@ enum status safetensors_parse(char *text, size_t header_bytes, int64_t data_byte
     TRY(read_header(&reader));
     size_t count = reader.entry_count;
     const struct safetensors_entry **names = region_alloc(region, count, sizeof(void *));
-    sort(reader.entries, count, sizeof *reader.entries, by_offsets);
+    sort_rows(reader.entries, count, sizeof *reader.entries, compare_offsets);
     for (size_t i = 0; i < count; i++) {
         names[i] = &reader.entries[i];
     }
-    sort(names, count, sizeof(void *), by_name);
-    sort(reader.pairs, reader.pair_count, sizeof *reader.pairs, by_key);
+    sort_rows(names, count, sizeof(void *), by_name);
+    sort_rows(reader.pairs, reader.pair_count, sizeof *reader.pairs, compare_keys);
     TRY(check_names(&reader, names));
     TRY(check_tiling(&reader));
     *file = (struct safetensors){.path = path,

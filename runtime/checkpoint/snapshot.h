@@ -1,4 +1,4 @@
-/* snapshot: the whole state of a run in a folder of its own. A run that resumes from it computes
+/* snapshot: the whole state of a run in one folder. A run that resumes from it computes
  * the same bits as one that never stopped.
  *
  *     FOLDER/step-000001000/weights.safetensors    NAME
@@ -31,9 +31,9 @@ enum {
 
 /* The stages of a snapshot's folder; each has its own name. */
 enum snapshot_path_kind {
-    SNAPSHOT_DONE,  /* step-000001000: complete */
-    SNAPSHOT_BEGUN, /* .tmp-step-000001000: being written or removed */
-    SNAPSHOT_ASIDE, /* .old-step-000001000: being replaced by a snapshot of the same step */
+    SNAPSHOT_COMPLETE,   /* step-000001000: complete */
+    SNAPSHOT_INCOMPLETE, /* .tmp-step-000001000: being written or removed */
+    SNAPSHOT_REPLACED,   /* .old-step-000001000: being replaced by a snapshot of the same step */
 };
 
 /* snapshot_path: the path of the snapshot of `step` in `folder`. */
@@ -54,7 +54,7 @@ struct snapshot_file {
 
 /* The contents of snapshot.json. Texts are in the reader's region. */
 struct snapshot {
-    const char *path;  /* of the snapshot's folder */
+    const char *path;  /* path of the snapshot's folder */
     int64_t step;      /* completed steps */
     uint64_t sequence; /* increases with every save, also when a resumed run repeats a step */
     uint64_t seed;
@@ -78,7 +78,7 @@ struct snapshot_group {
 /* The arguments that are the same for every save of a run. All ranks pass the same ones, except for
  * `ranks` and the groups' pieces. Kept by reference. */
 struct snapshot_args {
-    const char *folder; /* made when it is missing */
+    const char *folder; /* created when it is missing */
     int keep;           /* snapshots to keep, 1 to SNAPSHOTS_MAX - 1: older ones are removed */
     /* Groups of one file are adjacent. The pieces are the ranges that this rank writes. Over all
      * ranks they cover every element once, so only one rank has a piece of state that several ranks
@@ -101,7 +101,7 @@ struct snapshot_state {
     int value_count;
 };
 
-/* A complete snapshot in the folder. */
+/* A complete snapshot that the folder contains. */
 struct snapshot_retained {
     int64_t step;
     uint64_t sequence;
@@ -113,11 +113,10 @@ struct snapshot_writer {
     int file_count;
     char *json; /* [json_capacity] */
     size_t json_capacity;
-    struct snapshot_retained
-        *retained; /* [SNAPSHOTS_MAX], oldest first; empty on other ranks than 0 */
+    struct snapshot_retained *retained; /* [SNAPSHOTS_MAX], oldest first; empty except on rank 0 */
     int retained_count;
-    int64_t bytes;              /* the largest size of one snapshot on disk */
-    char *begun, *done, *aside; /* [PATH_BYTES], paths of the step that is being saved */
+    int64_t bytes; /* the largest size of one snapshot on disk */
+    char *incomplete_path, *complete_path, *replaced_path; /* [PATH_BYTES], of the current step */
 };
 
 /* snapshot_writer_init: lay out the files. Rank 0 also makes the folder, lists its snapshots, and
@@ -130,7 +129,7 @@ MUST_CHECK enum status snapshot_writer_init(const struct snapshot_args *args, st
                                             struct snapshot_writer *writer, struct fault *fault);
 
 /* snapshot_save: write a snapshot, make it durable, rename it, check that it is complete, then
- * remove the oldest ones beyond `keep`. One that cannot be removed is logged, and its removal is
+ * remove the oldest ones beyond `keep`. A failed removal is logged and
  * retried at the next save. A snapshot of the same step is replaced. After seal: allocates nothing.
  * Every rank calls it with the same step.
  * memory  rank 0 reads the written files back through `staging` to record their hashes
@@ -183,7 +182,7 @@ MUST_CHECK enum status snapshot_load(const struct snapshot *snapshot,
                                      const struct snapshot_group *groups, int group_count,
                                      struct fault *fault);
 
-/* snapshot_find_value: the value of this name; false when the snapshot has none. */
+/* snapshot_find_value: find the value `name`; returns false when the snapshot does not have it. */
 bool snapshot_find_value(const struct snapshot *snapshot, const char *name, uint64_t *value);
 
 /* snapshot_model_dtype: the element type of the model in the snapshot's config.json; F32 when it

@@ -29,7 +29,8 @@ static enum status find_dtype(const struct json_node *root, enum dtype *dtype,
         if (present) {
             return dtype_parse(name, dtype) && *dtype != DTYPE_I32
                        ? OK
-                       : json_fault_member(root, KEYS[i], fault, "is not a type that Skep writes");
+                       : json_fault_member(root, KEYS[i], fault,
+                                           "is not a type that Skep can write");
         }
     }
     *dtype = DTYPE_F32;
@@ -63,13 +64,14 @@ static enum status read_weights(void *context, const void *address, void *host, 
     return file_read_at(file->fd, file->path, host, bytes, (int64_t)(intptr_t)address, fault);
 }
 
-static enum status describe(const struct safetensors *file, const struct safetensors_entry *entry,
-                            struct tensor_spec *tensor, struct fault *fault) {
-    bool loads = safetensors_dtype_loads(entry->dtype, &tensor->dtype);
+static enum status describe_tensor(const struct safetensors *file,
+                                   const struct safetensors_entry *entry,
+                                   struct tensor_spec *tensor, struct fault *fault) {
+    bool loads = safetensors_dtype_is_loadable(entry->dtype, &tensor->dtype);
     if (!loads || tensor->dtype == DTYPE_I32 || entry->rank > TENSOR_RANK_MAX ||
         entry->elements == 0) {
-        return fault_set(fault, STATUS_INPUT, file->path, NULL, "tensor '%s' is not a weight",
-                         entry->name);
+        return fault_set(fault, STATUS_INPUT, file->path, NULL,
+                         "tensor '%s' has a type that Skep cannot load", entry->name);
     }
     tensor->name = entry->name;
     tensor->rank = entry->rank;
@@ -77,14 +79,15 @@ static enum status describe(const struct safetensors *file, const struct safeten
     return OK;
 }
 
-static enum status plan_set(const struct safetensors *file, const struct device_memory *memory,
-                            struct region *region, struct tensor_set *set, struct fault *fault) {
+static enum status plan_tensor_set(const struct safetensors *file,
+                                   const struct device_memory *memory, struct region *region,
+                                   struct tensor_set *set, struct fault *fault) {
     int count = file->header.count;
     struct tensor_spec *tensors = region_alloc(region, (size_t)count, sizeof *tensors);
     struct tensor_piece *pieces = region_alloc(region, (size_t)count, sizeof *pieces);
     for (int i = 0; i < count; i++) {
         const struct safetensors_entry *entry = &file->header.entries[i];
-        TRY(describe(file, entry, &tensors[i], fault));
+        TRY(describe_tensor(file, entry, &tensors[i], fault));
         pieces[i] = piece_of_spec(&tensors[i], (void *)(intptr_t)(file->data_at + entry->begin));
         pieces[i].device_memory = memory;
     }
@@ -92,9 +95,9 @@ static enum status plan_set(const struct safetensors *file, const struct device_
     return OK;
 }
 
-static enum status export_from(const struct snapshot *snapshot, struct safetensors *file,
-                               struct weights_save_args *args, struct region *region,
-                               struct fault *fault) {
+static enum status export_tensors(const struct snapshot *snapshot, struct safetensors *file,
+                                  struct weights_save_args *args, struct region *region,
+                                  struct fault *fault) {
     char path[PATH_BYTES];
     char *config;
     const struct device_memory memory = {.read = read_weights, .context = file};
@@ -102,7 +105,7 @@ static enum status export_from(const struct snapshot *snapshot, struct safetenso
                                     EXPORT_STAGING_BYTES};
     struct weights_save *save = region_alloc(region, 1, sizeof *save);
     TRY(read_config(snapshot, region, path, &config, &args->config_length, fault));
-    TRY(plan_set(file, &memory, region, &args->set, fault));
+    TRY(plan_tensor_set(file, &memory, region, &args->set, fault));
     args->config_text = config;
     TRY(weights_save_plan(args, region, save, fault));
     return weights_save_run(save, &staging, fault);
@@ -119,7 +122,7 @@ enum status snapshot_export(const struct snapshot *snapshot, const char *folder,
     file_join(snapshot->path, SNAPSHOT_WEIGHTS_NAME, path, sizeof path);
     enum status status = safetensors_open(path, &region, &file, fault);
     if (status == OK) {
-        status = export_from(snapshot, &file, &args, &region, fault);
+        status = export_tensors(snapshot, &file, &args, &region, fault);
         safetensors_close(&file);
     }
     region_finish(&region);

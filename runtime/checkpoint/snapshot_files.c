@@ -9,8 +9,9 @@
 
 enum { STEP_DIGITS = 9 };
 
-static const char *const PREFIXES[] = {
-    [SNAPSHOT_DONE] = "step-", [SNAPSHOT_BEGUN] = ".tmp-step-", [SNAPSHOT_ASIDE] = ".old-step-"};
+static const char *const PREFIXES[] = {[SNAPSHOT_COMPLETE] = "step-",
+                                       [SNAPSHOT_INCOMPLETE] = ".tmp-step-",
+                                       [SNAPSHOT_REPLACED] = ".old-step-"};
 
 void snapshot_path(const char *folder, enum snapshot_path_kind kind, int64_t step,
                    char out[static PATH_BYTES]) {
@@ -59,7 +60,7 @@ enum status snapshot_hash_file(const char *folder, const char *name, const struc
     return OK;
 }
 
-static const char *prefixed(struct region *region, const char *prefix, const char *name) {
+static const char *prefixed_name(struct region *region, const char *prefix, const char *name) {
     char buffer[2 * NAME_BYTES];
     struct text text = text_over(buffer, sizeof buffer);
     text_add(&text, "%s%s", prefix, name);
@@ -72,7 +73,7 @@ static void add_sources(const struct snapshot_group *group, struct region *regio
     tensor_sources_init(&group->set, region, sources);
     for (int i = 0; i < group->set.tensor_count; i++) {
         struct tensor_spec *tensor = &sources[i].tensor;
-        tensor->name = prefixed(region, group->prefix, tensor->name);
+        tensor->name = prefixed_name(region, group->prefix, tensor->name);
         for (int piece = 0; piece < sources[i].piece_count; piece++) {
             ASSERT(sources[i].pieces[piece].dtype == tensor->dtype);
         }
@@ -112,7 +113,7 @@ enum status snapshot_check_sizes(const char *folder, const struct snapshot *snap
         close(fd);
         if (bytes != file->bytes) {
             return fault_set(fault, STATUS_INPUT, path, NULL,
-                             "damaged: the file has %lld bytes, the saved one had %lld",
+                             "damaged: the file is %lld bytes long; it had %lld when it was saved",
                              (long long)bytes, (long long)file->bytes);
         }
     }

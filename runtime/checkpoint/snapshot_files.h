@@ -12,9 +12,9 @@
  * name. */
 bool snapshot_parse_name(const char *name, enum snapshot_path_kind *kind, int64_t *step);
 
-/* snapshot_hash_file: the size and the hash of folder/name.
+/* snapshot_hash_file: compute the size and the hash of the file folder/name.
  * memory  `buffer`; allocates nothing
- * errors  STATUS_INPUT or STATUS_FAILED when the file cannot be read; outputs untouched */
+ * errors  STATUS_INPUT or STATUS_FAILED when the file cannot be read; outputs are unchanged */
 MUST_CHECK enum status snapshot_hash_file(const char *folder, const char *name,
                                           const struct staging *buffer, struct hash *hash,
                                           int64_t *bytes, struct fault *fault);

@@ -7,10 +7,11 @@
 #include <string.h>
 
 enum {
-    FORMAT = 1,
-    JSON_ESCAPE_MAX = 6, /* bytes of one escaped byte: \u0000 */
-    FIXED_BYTES = 1024,  /* brackets, names, numbers */
-    LINE_BYTES = 192 + JSON_ESCAPE_MAX * SNAPSHOT_NAME_BYTES, /* one file or value */
+    FORMAT_VERSION = 1,
+    JSON_ESCAPE_MAX = 6, /* an escaped byte takes at most 6 bytes, such as \u0000 */
+    FIXED_BYTES = 1024,  /* brackets, field names and numbers */
+    LINE_BYTES_MAX =
+        192 + JSON_ESCAPE_MAX * SNAPSHOT_NAME_BYTES, /* the line of one file or value */
 };
 
 static const char SEAL_OPENING[] = ",\n  \"blake2b\": \"";
@@ -18,7 +19,7 @@ static const char SEAL_CLOSING[] = "\"\n}\n";
 
 size_t snapshot_json_bytes(const char *keys, const char *model_folder) {
     return FIXED_BYTES + JSON_ESCAPE_MAX * (strlen(keys) + strlen(model_folder)) +
-           LINE_BYTES * (SNAPSHOT_FILES_MAX + SNAPSHOT_VALUES_MAX);
+           LINE_BYTES_MAX * (SNAPSHOT_FILES_MAX + SNAPSHOT_VALUES_MAX);
 }
 
 static void add_files(const struct snapshot *snapshot, struct text *text) {
@@ -34,7 +35,7 @@ static void add_files(const struct snapshot *snapshot, struct text *text) {
     text_add(text, "\n  ]");
 }
 
-/* Numbers of 64 bits are strings, because other JSON readers may keep 53 bits of a number. */
+/* 64-bit numbers are written as strings, because some JSON readers keep only 53 bits. */
 static void add_values(const struct snapshot *snapshot, struct text *text) {
     text_add(text, ",\n  \"values\": {");
     for (int i = 0; i < snapshot->value_count; i++) {
@@ -47,8 +48,8 @@ static void add_values(const struct snapshot *snapshot, struct text *text) {
 
 void snapshot_json_write(const struct snapshot *snapshot, struct text *text) {
     char hex[HASH_HEX_BYTES];
-    text_add(text, "{\n  \"format\": %d,\n  \"step\": %lld,\n  \"sequence\": \"%llu\"", FORMAT,
-             (long long)snapshot->step, (unsigned long long)snapshot->sequence);
+    text_add(text, "{\n  \"format\": %d,\n  \"step\": %lld,\n  \"sequence\": \"%llu\"",
+             FORMAT_VERSION, (long long)snapshot->step, (unsigned long long)snapshot->sequence);
     text_add(text, ",\n  \"saved_at\": %.3f,\n  \"seed\": \"%llu\"", snapshot->saved_at,
              (unsigned long long)snapshot->seed);
     text_add(text, ",\n  \"plan_hash\": \"%s\",\n  \"layout\": \"whole tensors\"",
@@ -109,10 +110,10 @@ static enum status get_hash(const struct json_node *object, const char *key, str
     TRY(get_text(object, key, &text, fault));
     return strlen(text) == 2 * HASH_BYTES && hex_read(text, HASH_BYTES, hash->bytes)
                ? OK
-               : json_fault_member(object, key, fault, "is not a hash");
+               : json_fault_member(object, key, fault, "is not a valid hash");
 }
 
-/* Names must not leave the folder. */
+/* Rejects a name that is a path out of the folder. */
 static bool copy_name(const char *text, char name[static SNAPSHOT_NAME_BYTES]) {
     size_t length = strlen(text);
     if (length == 0 || length >= SNAPSHOT_NAME_BYTES || text[0] == '.' ||
@@ -129,7 +130,7 @@ static enum status read_file(const struct json_node *node, struct snapshot_file 
     TRY(json_as_object(node, fault));
     TRY(get_text(node, "name", &name, fault));
     if (!copy_name(name, file->name)) {
-        return json_fault_member(node, "name", fault, "is not the name of a file");
+        return json_fault_member(node, "name", fault, "is not a valid file name");
     }
     TRY(get_i64(node, "bytes", &file->bytes, fault));
     return get_hash(node, "blake2b", &file->hash, fault);
@@ -173,9 +174,9 @@ static enum status read_numbers(const struct json_node *root, struct snapshot *s
                                 struct fault *fault) {
     int64_t format = 0;
     TRY(get_i64(root, "format", &format, fault));
-    if (format != FORMAT) {
+    if (format != FORMAT_VERSION) {
         return json_fault_member(root, "format", fault, "is %lld; this version reads %d",
-                                 (long long)format, FORMAT);
+                                 (long long)format, FORMAT_VERSION);
     }
     TRY(get_i64(root, "step", &snapshot->step, fault));
     if (snapshot->step < 0) {

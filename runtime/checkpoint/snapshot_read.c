@@ -68,7 +68,7 @@ enum status snapshot_verify(const char *path, struct region *region, struct snap
     return OK;
 }
 
-static int by_sequence(const void *a, const void *b) {
+static int compare_sequence(const void *a, const void *b) {
     const struct snapshot_listed *left = a;
     const struct snapshot_listed *right = b;
     if (left->is_readable != right->is_readable) {
@@ -80,7 +80,8 @@ static int by_sequence(const void *a, const void *b) {
     return strcmp(left->snapshot.path, right->snapshot.path);
 }
 
-/* A folder under the name of SNAPSHOT_ASIDE is a snapshot only while none has the complete name. */
+/* A folder under the name of SNAPSHOT_REPLACED is a snapshot only while none has the complete
+ * name. */
 static bool is_candidate(const char *folder, const struct folder_walk *walk) {
     enum snapshot_path_kind kind;
     int64_t step;
@@ -88,8 +89,8 @@ static bool is_candidate(const char *folder, const struct folder_walk *walk) {
     if (!walk->is_folder || !snapshot_parse_name(walk->name, &kind, &step)) {
         return false;
     }
-    snapshot_path(folder, SNAPSHOT_DONE, step, done);
-    return kind == SNAPSHOT_DONE || (kind == SNAPSHOT_ASIDE && !file_exists(done));
+    snapshot_path(folder, SNAPSHOT_COMPLETE, step, done);
+    return kind == SNAPSHOT_COMPLETE || (kind == SNAPSHOT_REPLACED && !file_exists(done));
 }
 
 static enum status add_paths(const char *folder, struct folder_walk *walk, struct region *region,
@@ -100,7 +101,8 @@ static enum status add_paths(const char *folder, struct folder_walk *walk, struc
             continue;
         }
         if (*count == SNAPSHOTS_MAX) {
-            return fault_set(fault, STATUS_INPUT, folder, "move older snapshots elsewhere",
+            return fault_set(fault, STATUS_INPUT, folder,
+                             "move older snapshots to a different folder",
                              "contains more than %d snapshots", SNAPSHOTS_MAX);
         }
         file_join(folder, walk->name, path, sizeof path);
@@ -132,7 +134,7 @@ enum status snapshot_list(const char *folder, struct region *region,
         list[i].snapshot.path = paths[i];
     }
     if (found > 0) {
-        qsort(list, (size_t)found, sizeof *list, by_sequence);
+        qsort(list, (size_t)found, sizeof *list, compare_sequence);
     }
     *listed = list;
     *count = found;
@@ -165,7 +167,7 @@ enum status snapshot_find_newest(const char *folder, struct region *region,
     }
     if (count > 0) {
         return fault_set(fault, STATUS_INPUT, folder,
-                         "restore one from a copy, or start again with --fresh",
+                         "restore a snapshot from a backup, or start a new run with --fresh",
                          "contains %d snapshots, all of them damaged", count);
     }
     *found = false;

@@ -13,14 +13,14 @@
 #include <string.h>
 
 /* An interrupted save leaves a .tmp- folder. On file systems that cannot exchange names, the
- * replaced snapshot may still have the name of SNAPSHOT_ASIDE: it is restored. */
+ * replaced snapshot may still have the name of SNAPSHOT_REPLACED: it is restored. */
 static enum status clear_leftover(const char *folder, enum snapshot_path_kind kind, int64_t step,
                                   struct fault *fault) {
     char path[PATH_BYTES];
     char done[PATH_BYTES];
     snapshot_path(folder, kind, step, path);
-    snapshot_path(folder, SNAPSHOT_DONE, step, done);
-    if (kind == SNAPSHOT_ASIDE && !file_exists(done)) {
+    snapshot_path(folder, SNAPSHOT_COMPLETE, step, done);
+    if (kind == SNAPSHOT_REPLACED && !file_exists(done)) {
         return file_publish(path, done, fault);
     }
     return folder_remove(path, fault);
@@ -31,12 +31,12 @@ static enum status clear_leftovers(const char *folder, struct fault *fault) {
     for (bool found = true; found;) {
         struct folder_walk walk;
         TRY(folder_walk_begin(folder, &walk, fault));
-        enum snapshot_path_kind kind = SNAPSHOT_DONE;
+        enum snapshot_path_kind kind = SNAPSHOT_COMPLETE;
         int64_t step = 0;
         found = false;
         while (!found && folder_walk_next(&walk)) {
             found = walk.is_folder && snapshot_parse_name(walk.name, &kind, &step) &&
-                    kind != SNAPSHOT_DONE;
+                    kind != SNAPSHOT_COMPLETE;
         }
         folder_walk_end(&walk);
         if (found) {
@@ -63,7 +63,7 @@ static enum status list_retained(struct snapshot_writer *writer, struct fault *f
     return status;
 }
 
-/* The keys and the model folder come from the user. A snapshot.json with them must be readable. */
+/* The keys and the model folder come from the user. snapshot.json must be readable with them. */
 static enum status check_json(const struct snapshot_writer *writer, struct fault *fault) {
     struct region region = {0};
     struct snapshot written = {.keys = writer->args.keys,
@@ -94,9 +94,9 @@ enum status snapshot_writer_init(const struct snapshot_args *args, struct region
     made.file_count = snapshot_plan_files(args->groups, args->group_count, region, made.files);
     made.json_capacity = snapshot_json_bytes(args->keys, args->model_folder);
     made.json = region_alloc(region, made.json_capacity, 1);
-    made.begun = region_alloc(region, PATH_BYTES, 1);
-    made.done = region_alloc(region, PATH_BYTES, 1);
-    made.aside = region_alloc(region, PATH_BYTES, 1);
+    made.incomplete_path = region_alloc(region, PATH_BYTES, 1);
+    made.complete_path = region_alloc(region, PATH_BYTES, 1);
+    made.replaced_path = region_alloc(region, PATH_BYTES, 1);
     made.retained = region_alloc(region, SNAPSHOTS_MAX, sizeof *made.retained);
     made.bytes = (int64_t)(made.json_capacity + args->config_length);
     for (int i = 0; i < made.file_count; i++) {
@@ -120,17 +120,18 @@ static enum status record_file(const char *folder, const char *name, const struc
 
 static enum status record_files(const struct snapshot_writer *writer, const struct staging *staging,
                                 struct snapshot *snapshot, struct fault *fault) {
-    TRY(folder_write_file(writer->begun, SNAPSHOT_CONFIG_NAME, writer->args.config_text,
+    TRY(folder_write_file(writer->incomplete_path, SNAPSHOT_CONFIG_NAME, writer->args.config_text,
                           writer->args.config_length, fault));
     for (int i = 0; i < writer->file_count; i++) {
-        TRY(record_file(writer->begun, writer->files[i].name, staging, snapshot, fault));
+        TRY(record_file(writer->incomplete_path, writer->files[i].name, staging, snapshot, fault));
     }
-    return record_file(writer->begun, SNAPSHOT_CONFIG_NAME, staging, snapshot, fault);
+    return record_file(writer->incomplete_path, SNAPSHOT_CONFIG_NAME, staging, snapshot, fault);
 }
 
-/* Readers accept at most SNAPSHOTS_MAX. The folder has as many when none could be removed. */
-static enum status check_count(const struct snapshot_writer *writer, int64_t step,
-                               struct fault *fault) {
+/* Readers accept at most SNAPSHOTS_MAX. The folder reaches that number when none could be removed.
+ * */
+static enum status check_snapshot_count(const struct snapshot_writer *writer, int64_t step,
+                                        struct fault *fault) {
     bool replaces = false;
     for (int i = 0; i < writer->retained_count; i++) {
         replaces = replaces || writer->retained[i].step == step;
@@ -139,7 +140,7 @@ static enum status check_count(const struct snapshot_writer *writer, int64_t ste
         return OK;
     }
     return fault_set(fault, STATUS_FAILED, writer->args.folder,
-                     "make the folder writable, or move older snapshots elsewhere",
+                     "make the folder writable, or move older snapshots to a different folder",
                      "contains %d snapshots, none of which could be removed",
                      writer->retained_count);
 }
@@ -149,8 +150,8 @@ static uint64_t next_sequence(const struct snapshot_writer *writer) {
                                        : writer->retained[writer->retained_count - 1].sequence + 1;
 }
 
-static struct snapshot snapshot_of(const struct snapshot_writer *writer,
-                                   const struct snapshot_state *state) {
+static struct snapshot describe_snapshot(const struct snapshot_writer *writer,
+                                         const struct snapshot_state *state) {
     struct snapshot snapshot = {.step = state->step,
                                 .sequence = next_sequence(writer),
                                 .seed = state->seed,
@@ -164,19 +165,21 @@ static struct snapshot snapshot_of(const struct snapshot_writer *writer,
     return snapshot;
 }
 
-/* Writes the last files and makes the folder durable. *length: of the text of snapshot.json. */
-static enum status write_rest(const struct snapshot_writer *writer, const struct staging *staging,
-                              struct snapshot *snapshot, size_t *length, struct fault *fault) {
+/* Writes the last files and makes the folder durable. *length is the size of snapshot.json. */
+static enum status write_last_files(const struct snapshot_writer *writer,
+                                    const struct staging *staging, struct snapshot *snapshot,
+                                    size_t *length, struct fault *fault) {
     TRY(record_files(writer, staging, snapshot, fault));
     struct text text = text_over(writer->json, writer->json_capacity);
     snapshot_json_write(snapshot, &text);
     ASSERT(!text.truncated);
     *length = text.length;
-    TRY(folder_write_file(writer->begun, SNAPSHOT_JSON_NAME, text.bytes, text.length, fault));
-    return file_sync_folder(writer->begun, fault);
+    TRY(folder_write_file(writer->incomplete_path, SNAPSHOT_JSON_NAME, text.bytes, text.length,
+                          fault));
+    return file_sync_folder(writer->incomplete_path, fault);
 }
 
-/* Checked before any older snapshot is removed. */
+/* Checks the written files, before any older snapshot is removed. */
 static enum status check_complete(const struct snapshot_writer *writer, size_t json_length,
                                   const struct snapshot *snapshot, const struct staging *staging,
                                   struct fault *fault) {
@@ -184,11 +187,12 @@ static enum status check_complete(const struct snapshot_writer *writer, size_t j
     struct hash expected = hash_of(writer->json, json_length);
     struct hash found;
     int64_t bytes;
-    TRY(snapshot_hash_file(writer->done, SNAPSHOT_JSON_NAME, staging, &found, &bytes, fault));
+    TRY(snapshot_hash_file(writer->complete_path, SNAPSHOT_JSON_NAME, staging, &found, &bytes,
+                           fault));
     if (hash_equal(&found, &expected)) {
-        return snapshot_check_sizes(writer->done, snapshot, fault);
+        return snapshot_check_sizes(writer->complete_path, snapshot, fault);
     }
-    file_join(writer->done, SNAPSHOT_JSON_NAME, path, sizeof path);
+    file_join(writer->complete_path, SNAPSHOT_JSON_NAME, path, sizeof path);
     return fault_set(fault, STATUS_FAILED, path, "check the disk",
                      "its bytes differ from the bytes that were written");
 }
@@ -206,9 +210,9 @@ static void add_retained(struct snapshot_writer *writer, const struct snapshot *
 }
 
 static void set_paths(struct snapshot_writer *writer, int64_t step) {
-    snapshot_path(writer->args.folder, SNAPSHOT_BEGUN, step, writer->begun);
-    snapshot_path(writer->args.folder, SNAPSHOT_DONE, step, writer->done);
-    snapshot_path(writer->args.folder, SNAPSHOT_ASIDE, step, writer->aside);
+    snapshot_path(writer->args.folder, SNAPSHOT_INCOMPLETE, step, writer->incomplete_path);
+    snapshot_path(writer->args.folder, SNAPSHOT_COMPLETE, step, writer->complete_path);
+    snapshot_path(writer->args.folder, SNAPSHOT_REPLACED, step, writer->replaced_path);
 }
 
 /* The folder is renamed first, so that a partly removed folder never has the name of a snapshot.
@@ -216,14 +220,14 @@ static void set_paths(struct snapshot_writer *writer, int64_t step) {
 static enum status remove_snapshot(struct snapshot_writer *writer, int64_t step,
                                    struct fault *fault) {
     set_paths(writer, step);
-    TRY(folder_remove(writer->begun, fault));
-    TRY(folder_remove(writer->aside, fault));
-    if (rename(writer->done, writer->begun) != 0) {
-        return errno == ENOENT
-                   ? OK
-                   : fault_set_errno(fault, STATUS_FAILED, writer->done, "cannot remove", errno);
+    TRY(folder_remove(writer->incomplete_path, fault));
+    TRY(folder_remove(writer->replaced_path, fault));
+    if (rename(writer->complete_path, writer->incomplete_path) != 0) {
+        return errno == ENOENT ? OK
+                               : fault_set_errno(fault, STATUS_FAILED, writer->complete_path,
+                                                 "cannot remove", errno);
     }
-    return folder_remove(writer->begun, fault);
+    return folder_remove(writer->incomplete_path, fault);
 }
 
 /* A snapshot that cannot be removed does not stop the run: the next save retries. */
@@ -240,7 +244,7 @@ static void remove_oldest(struct snapshot_writer *writer) {
     }
 }
 
-/* The context of publish_folder. */
+/* The context that publish_folder receives. */
 struct save_job {
     struct snapshot_writer *writer;
     const struct snapshot_state *state;
@@ -250,12 +254,12 @@ static enum status publish_folder(const void *context, const struct staging *sta
                                   bool *replaced, struct fault *fault) {
     const struct save_job *job = context;
     struct snapshot_writer *writer = job->writer;
-    struct snapshot snapshot = snapshot_of(writer, job->state);
+    struct snapshot snapshot = describe_snapshot(writer, job->state);
     size_t json_length = 0;
-    TRY(check_count(writer, snapshot.step, fault));
-    TRY(write_rest(writer, staging, &snapshot, &json_length, fault));
-    enum status status =
-        folder_replace(writer->begun, writer->done, writer->aside, replaced, fault);
+    TRY(check_snapshot_count(writer, snapshot.step, fault));
+    TRY(write_last_files(writer, staging, &snapshot, &json_length, fault));
+    enum status status = folder_replace(writer->incomplete_path, writer->complete_path,
+                                        writer->replaced_path, replaced, fault);
     if (*replaced) {
         add_retained(writer, &snapshot);
     }
@@ -269,7 +273,7 @@ enum status snapshot_save(struct snapshot_writer *writer, const struct snapshot_
                           const struct staging *staging, struct fault *fault) {
     const struct save_job job = {writer, state};
     const struct joint_write joint = {.ranks = &writer->args.ranks,
-                                      .folder = writer->begun,
+                                      .folder = writer->incomplete_path,
                                       .files = writer->files,
                                       .file_count = writer->file_count,
                                       .publish_folder = publish_folder,

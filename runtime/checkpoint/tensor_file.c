@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_STAGING_BYTES = 1 << 20 }; /* of pieces in device memory */
+enum { READ_STAGING_BYTES = 1 << 20 }; /* staging memory to read pieces into device memory */
 
 static const struct safetensors_pair METADATA[] = {{"format", "pt"}};
 
 /* The search starts at the tensor of the last piece: most pieces are in the order of the tensors.
  * */
-static int tensor_of(const struct tensor_set *set, const char *name, int start) {
+static int find_tensor(const struct tensor_set *set, const char *name, int start) {
     for (int i = 0; i < set->tensor_count; i++) {
         int tensor = (start + i) % set->tensor_count;
         if (strcmp(set->tensors[tensor].name, name) == 0) {
@@ -28,7 +28,7 @@ static void check_piece(const struct tensor_piece *piece, const struct tensor_sp
     ASSERT(piece->rank == tensor->rank);
     ASSERT(memcmp(piece->shape, tensor->shape, (size_t)piece->rank * sizeof *piece->shape) == 0);
     ASSERT(piece->first >= 0 && piece->count >= 0);
-    ASSERT(piece->first <= piece_elements(piece) - piece_count(piece));
+    ASSERT(piece->first <= piece_tensor_elements(piece) - piece_range_elements(piece));
 }
 
 void tensor_sources_init(const struct tensor_set *set, struct region *region,
@@ -40,7 +40,7 @@ void tensor_sources_init(const struct tensor_set *set, struct region *region,
         sources[i] = (struct tensor_source){.tensor = set->tensors[i]};
     }
     for (int i = 0, near = 0; i < set->piece_count; i++) {
-        near = tensors[i] = tensor_of(set, set->pieces[i].name, near);
+        near = tensors[i] = find_tensor(set, set->pieces[i].name, near);
         check_piece(&set->pieces[i], &set->tensors[near]);
         sources[near].piece_count++;
     }
@@ -60,7 +60,7 @@ bool tensor_sources_are_whole(const struct tensor_source *sources, int count) {
     for (int i = 0; i < count && whole; i++) {
         int64_t elements = 0;
         for (int piece = 0; piece < sources[i].piece_count; piece++) {
-            elements += piece_count(&sources[i].pieces[piece]);
+            elements += piece_range_elements(&sources[i].pieces[piece]);
         }
         whole = elements == spec_elements(&sources[i].tensor);
     }
@@ -107,10 +107,10 @@ void tensor_file_plan(const char *name, const struct tensor_source *sources, int
 
 /* Reserves the space, so that a full disk is found before anything is written. A file system that
  * cannot reserve space is no error. */
-static enum status reserve(int fd, const char *path, int64_t bytes, struct fault *fault) {
+static enum status reserve_space(int fd, const char *path, int64_t bytes, struct fault *fault) {
     if (fallocate(fd, 0, 0, bytes) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
-        return fault_set(fault, STATUS_FIT, path, "free some disk space, or name another folder",
-                         "no room for %lld bytes: %s", (long long)bytes, strerror(errno));
+        return fault_set(fault, STATUS_FIT, path, "free disk space, or choose a different folder",
+                         "no space for %lld bytes: %s", (long long)bytes, strerror(errno));
     }
     return OK;
 }
@@ -121,7 +121,7 @@ enum status tensor_file_begin(const struct tensor_file *file, const char *folder
     int fd;
     file_join(folder, file->name, path, sizeof path);
     TRY(file_open_write(path, &fd, fault));
-    enum status status = reserve(fd, path, file->bytes, fault);
+    enum status status = reserve_space(fd, path, file->bytes, fault);
     if (status == OK) {
         status = file_write_at(fd, path, file->header_text, file->header_bytes, 0, fault);
     }
@@ -148,14 +148,14 @@ enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
     file_join(folder, file->name, path, sizeof path);
     int fd = open(path, O_WRONLY | O_CLOEXEC); /* not O_CREAT: rank 0 may have removed the file */
     if (fd < 0) {
-        return fault_set(fault, STATUS_FAILED, path, "name a folder that every rank can write to",
+        return fault_set(fault, STATUS_FAILED, path, "choose a folder that every rank can write to",
                          "cannot open: %s", strerror(errno));
     }
     enum status status = write_pieces(file, fd, path, staging, fault);
     return file_end_write(fd, path, status, fault);
 }
 
-static const char OTHER_RUN[] = "a run of another model or precision saved it";
+static const char OTHER_RUN[] = "it was saved by a run with a different model or precision";
 
 static enum status check_entry(const struct safetensors *found,
                                const struct safetensors_entry *expected, struct fault *fault) {
@@ -207,7 +207,7 @@ static enum status read_pieces(const struct tensor_file *file, const struct safe
     return OK;
 }
 
-static bool any_on_device(const struct tensor_file *file) {
+static bool has_device_piece(const struct tensor_file *file) {
     bool on_device = false;
     for (int i = 0; i < file->header.count; i++) {
         for (int piece = 0; piece < file->sources[i].piece_count; piece++) {
@@ -226,7 +226,7 @@ enum status tensor_file_read(const struct tensor_file *file, const char *folder,
     file_join(folder, file->name, path, sizeof path);
     enum status status = safetensors_open(path, &region, &found, fault);
     if (status == OK) {
-        staging.memory = any_on_device(file) ? region_alloc(&region, staging.bytes, 1) : NULL;
+        staging.memory = has_device_piece(file) ? region_alloc(&region, staging.bytes, 1) : NULL;
         status = read_pieces(file, &found, &staging, fault);
         safetensors_close(&found);
     }

@@ -10,12 +10,12 @@
 
 /* One tensor of the file, with its pieces in this process. */
 struct tensor_source {
-    struct tensor_spec tensor;         /* as in the file */
-    const struct tensor_piece *pieces; /* any ranges of it */
-    int piece_count;                   /* 0: this process has none */
+    struct tensor_spec tensor;         /* name, type and shape in the file */
+    const struct tensor_piece *pieces; /* ranges of the tensor, in any order */
+    int piece_count;                   /* 0: this process has no piece of the tensor */
 };
 
-/* tensor_sources_init: a source for each tensor of `set`, in that order, with its pieces.
+/* tensor_sources_init: make a source for each tensor of `set`, in that order, with its pieces.
  * sources  [set->tensor_count]
  * memory   in `region`: pieces are copied; names and the pieces' memory are kept by reference
  * limits   every piece is a range of a tensor of the set and has its shape */
@@ -26,12 +26,12 @@ void tensor_sources_init(const struct tensor_set *set, struct region *region,
 bool tensor_sources_are_whole(const struct tensor_source *sources, int count);
 
 struct tensor_file {
-    const char *name; /* in its folder */
+    const char *name; /* file name in the folder */
     struct safetensors_header header;
     const struct tensor_source *sources; /* [header.count], in the order of the header */
     char *header_text;
     size_t header_bytes;
-    int64_t bytes; /* of the whole file */
+    int64_t bytes; /* size of the whole file */
 };
 
 /* tensor_file_plan: lay out `sources`, with `__metadata__` {"format": "pt"}.

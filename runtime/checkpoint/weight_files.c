@@ -16,21 +16,21 @@ struct file_finder {
     struct fault *fault;
 };
 
-static const char *path_in(struct file_finder *finder, const char *name) {
+static const char *path_in_folder(struct file_finder *finder, const char *name) {
     char path[PATH_BYTES];
     file_join(finder->folder, name, path, sizeof path);
     return region_copy_text(finder->region, path);
 }
 
-/* The index is untrusted: it may name only files of its own folder. */
+/* The index is untrusted: it may refer only to files in its own folder. */
 static bool is_plain_name(const char *name) {
     size_t length = strlen(name);
     return length > 0 && length < NAME_BYTES && name[0] != '.' && strchr(name, '/') == NULL;
 }
 
-static int file_of(const struct file_finder *finder, const char *path) {
+static int find_file(const struct file_finder *finder, const char *path) {
     for (int i = finder->files->count - 1; i >= 0;
-         i--) { /* from the last: an index lists the names of a file together */
+         i--) { /* starts with the last: an index groups tensors by file */
         if (strcmp(finder->files->tables[i].path, path) == 0) {
             return i;
         }
@@ -38,16 +38,16 @@ static int file_of(const struct file_finder *finder, const char *path) {
     return -1;
 }
 
-static enum status list_member(struct file_finder *finder, const struct json_node *member) {
+static enum status add_member_file(struct file_finder *finder, const struct json_node *member) {
     const char *name = NULL;
     TRY(json_as_text(member, &name, finder->fault));
     if (!is_plain_name(name)) {
-        return json_fault(member, finder->fault, "name a file of the model folder",
-                          "is not a file's name");
+        return json_fault(member, finder->fault, "the index must name files in the model folder",
+                          "is not a plain file name");
     }
     char path[PATH_BYTES];
     file_join(finder->folder, name, path, sizeof path);
-    if (file_of(finder, path) >= 0) {
+    if (find_file(finder, path) >= 0) {
         return OK;
     }
     if (finder->files->count == WEIGHT_FILES_MAX) {
@@ -74,10 +74,10 @@ static enum status check_index(struct file_finder *finder, const struct json_nod
         TRY(json_as_text(&walk.member, &name, finder->fault));
         char path[PATH_BYTES];
         file_join(finder->folder, name, path, sizeof path);
-        const struct safetensors *file = &finder->files->tables[file_of(finder, path)];
+        const struct safetensors *file = &finder->files->tables[find_file(finder, path)];
         if (safetensors_find(file, walk.member.key) == NULL) {
-            return json_fault(&walk.member, finder->fault, "fetch the model again",
-                              "names %s, which has no such tensor", name);
+            return json_fault(&walk.member, finder->fault, "download the model again",
+                              "refers to %s, which does not contain this tensor", name);
         }
     }
     return OK;
@@ -90,7 +90,7 @@ static enum status read_index_map(struct file_finder *finder,
     TRY(json_as_object(&map, finder->fault));
     struct json_walk walk = json_walk_over(&map);
     while (json_walk_next(&walk)) {
-        TRY(list_member(finder, &walk.member));
+        TRY(add_member_file(finder, &walk.member));
     }
     TRY(open_tables(finder));
     return check_index(finder, &map);
@@ -109,8 +109,8 @@ static enum status read_index(struct file_finder *finder, const char *path) {
 }
 
 static enum status find_files(struct file_finder *finder) {
-    const char *single = path_in(finder, SINGLE_NAME);
-    const char *index = path_in(finder, INDEX_NAME);
+    const char *single = path_in_folder(finder, SINGLE_NAME);
+    const char *index = path_in_folder(finder, INDEX_NAME);
     if (file_exists(single)) {
         finder->files->tables[finder->files->count++].path = single;
         return open_tables(finder);
@@ -118,8 +118,8 @@ static enum status find_files(struct file_finder *finder) {
     if (file_exists(index)) {
         return read_index(finder, index);
     }
-    bool pickled = file_exists(path_in(finder, "pytorch_model.bin")) ||
-                   file_exists(path_in(finder, "pytorch_model.bin.index.json"));
+    bool pickled = file_exists(path_in_folder(finder, "pytorch_model.bin")) ||
+                   file_exists(path_in_folder(finder, "pytorch_model.bin.index.json"));
     if (pickled) {
         return fault_set(finder->fault, STATUS_INPUT, finder->folder,
                          "convert it once: save_pretrained of transformers writes safetensors",
@@ -127,8 +127,8 @@ static enum status find_files(struct file_finder *finder) {
                          "read from safetensors");
     }
     return fault_set(finder->fault, STATUS_INPUT, finder->folder,
-                     "fetch the weights, or start from init=random", "has no %s and no %s",
-                     SINGLE_NAME, INDEX_NAME);
+                     "download the weights, or start from random ones with init=random",
+                     "has no %s and no %s", SINGLE_NAME, INDEX_NAME);
 }
 
 enum status weight_files_open(const char *folder, struct region *region, struct weight_files *files,

@@ -6,7 +6,7 @@
 #include "runtime/checkpoint/safetensors.h"
 
 struct weight_files {
-    struct safetensors *tables; /* descriptors are closed */
+    struct safetensors *tables; /* their file descriptors are closed */
     int count;
 };
 

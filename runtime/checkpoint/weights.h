@@ -10,7 +10,7 @@
 
 enum {
     WEIGHT_FILES_MAX = 1024,           /* published models have fewer than 300 */
-    WEIGHT_INDEX_BYTES_MAX = 64 << 20, /* 92,000 names take 8 MB */
+    WEIGHT_INDEX_BYTES_MAX = 64 << 20, /* an index of 92,000 names is 8 MB long */
 };
 
 /* The limit of one file in save_pretrained of transformers 4. */
@@ -19,7 +19,8 @@ enum {
 struct weights_load_args {
     const char *folder; /* model.safetensors, or model.safetensors.index.json and its shards */
     const struct blueprint *blueprint;
-    /* Any ranges of any parameters. Several may have one name: ranges, or a master and a copy. */
+    /* Any ranges of any parameters. Several pieces may belong to one parameter, such as a master
+     * copy and a bf16 copy. */
     const struct tensor_piece *pieces;
     int piece_count;
     struct staging staging;
@@ -42,26 +43,26 @@ struct weights_save_args {
     const char *model_folder; /* tokenizer files are copied from here; "" for none */
     const char *config_text;  /* config.json; the export has `dtype` as its dtype field */
     size_t config_length;
-    /* Tied tensors once; `dtype` replaces the tensors' own types. The pieces are the ranges that
-     * this rank writes; over all ranks they cover every element once, and a rank may have none. All
-     * else except `ranks` is the same on every rank. */
+    /* Tied tensors are listed once; `dtype` replaces the tensors' own types. The pieces are the
+     * ranges that this rank writes; over all ranks they cover every element once, and a rank may
+     * have none. All else except `ranks` is the same on every rank. */
     struct tensor_set set;
-    enum dtype dtype;        /* in the files */
+    enum dtype dtype;        /* element type in the files */
     int64_t shard_bytes_max; /* 0: WEIGHT_SHARD_BYTES */
     struct checkpoint_ranks ranks;
 };
 
-/* The layout of a model folder. It has 12 KiB: not for the stack. */
+/* The layout of a model folder. It is 12 KiB large, so do not put it on the stack. */
 struct weights_save {
     char folder[PATH_BYTES], temporary[PATH_BYTES], aside[PATH_BYTES];
     const char *model_folder;
     struct tensor_file *files;
     int file_count;
-    const char *index_text; /* NULL for a single file */
+    const char *index_text; /* NULL if there is only one file */
     size_t index_length;
     const char *config_text;
     size_t config_length;
-    int64_t bytes; /* of all files that are written */
+    int64_t bytes; /* total size of the files that are written */
     struct checkpoint_ranks ranks;
 };
 

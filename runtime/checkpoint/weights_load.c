@@ -11,7 +11,7 @@
 
 static const char HEAD_NAME[] = "lm_head.weight";
 
-/* The tensor of a parameter. */
+/* The tensor in the files that belongs to a parameter. */
 struct weight_found {
     int file;
     const struct safetensors_entry *entry; /* NULL: not found */
@@ -22,15 +22,15 @@ struct loading {
     struct region region;
     struct fault *fault;
     struct weight_files files;
-    struct weight_found *found;    /* [param_count] */
-    struct weight_found head;      /* a tied head that the files contain all the same */
+    struct weight_found *found; /* [param_count] */
+    struct weight_found head; /* the tied head, if the files contain it although it is redundant */
     struct tensor_source *sources; /* [param_count]: each parameter's pieces */
 };
 
 static enum status check_type(struct loading *loading, const struct safetensors *file,
                               const struct safetensors_entry *entry) {
     enum dtype dtype = DTYPE_I32;
-    if (safetensors_dtype_loads(entry->dtype, &dtype) && dtype != DTYPE_I32) {
+    if (safetensors_dtype_is_loadable(entry->dtype, &dtype) && dtype != DTYPE_I32) {
         return OK;
     }
     return fault_set(loading->fault, STATUS_INPUT, file->path,
@@ -60,13 +60,13 @@ static enum status check_shape(struct loading *loading, const struct safetensors
     add_shape(&wanted, param->shape, param->rank);
     return fault_set(loading->fault, STATUS_INPUT, file->path,
                      "config.json and the weights belong to different models",
-                     "tensor '%s' has the shape %s, config.json makes it %s", entry->name,
+                     "tensor '%s' has the shape %s, config.json requires %s", entry->name,
                      found.bytes, wanted.bytes);
 }
 
-static enum status set_found(struct loading *loading, int file,
-                             const struct safetensors_entry *entry, const struct param *param,
-                             struct weight_found *found) {
+static enum status record_tensor(struct loading *loading, int file,
+                                 const struct safetensors_entry *entry, const struct param *param,
+                                 struct weight_found *found) {
     const struct safetensors *table = &loading->files.tables[file];
     if (found->entry != NULL) {
         return fault_set(loading->fault, STATUS_INPUT, table->path, "keep one of them, in one file",
@@ -84,7 +84,8 @@ static enum status match_entry(struct loading *loading, int file,
     const struct blueprint *blueprint = loading->args->blueprint;
     int param = weight_name_match(blueprint, entry->name);
     if (param >= 0) {
-        return set_found(loading, file, entry, &blueprint->params[param], &loading->found[param]);
+        return record_tensor(loading, file, entry, &blueprint->params[param],
+                             &loading->found[param]);
     }
     if (param == WEIGHT_UNKNOWN) {
         return fault_set(loading->fault, STATUS_INPUT, loading->files.tables[file].path,
@@ -96,7 +97,7 @@ static enum status match_entry(struct loading *loading, int file,
         return OK;
     }
     const struct param *embedding = blueprint_param(blueprint, PARAM_EMBEDDING, PARAM_NO_LAYER);
-    return set_found(loading, file, entry, embedding, &loading->head);
+    return record_tensor(loading, file, entry, embedding, &loading->head);
 }
 
 static enum status match_all(struct loading *loading) {
@@ -125,7 +126,7 @@ static enum status check_complete(struct loading *loading) {
     const char *remedy = first->kind == PARAM_HEAD
                              ? "if the head is the embedding, set tie_word_embeddings to true in "
                                "config.json"
-                             : "fetch the model again, or check config.json";
+                             : "download the model again, or check config.json";
     return fault_set(loading->fault, STATUS_INPUT, loading->args->folder, remedy,
                      "tensor '%s' is missing (%d of %d parameters are missing)", first->name,
                      missing, blueprint->param_count);
@@ -146,8 +147,8 @@ static void sort_pieces(struct loading *loading) {
     tensor_sources_init(&set, &loading->region, loading->sources);
 }
 
-/* Opens the file again for its data. It must have the size from which its table was read. */
-static enum status reopen(struct loading *loading, int file, int *fd) {
+/* Opens the file again for its data, and checks that its size has not changed. */
+static enum status reopen_file(struct loading *loading, int file, int *fd) {
     const struct safetensors *table = &loading->files.tables[file];
     int64_t bytes = 0;
     TRY(file_open_read(table->path, fd, &bytes, loading->fault));
@@ -164,7 +165,7 @@ static struct piece_span span_of(const struct loading *loading, const struct wei
     const struct safetensors *table = &loading->files.tables[found->file];
     struct piece_span span = {
         .fd = fd, .path = table->path, .at = table->data_at + found->entry->begin};
-    bool loads = safetensors_dtype_loads(found->entry->dtype, &span.dtype);
+    bool loads = safetensors_dtype_is_loadable(found->entry->dtype, &span.dtype);
     ASSERT(loads);
     return span;
 }
@@ -187,22 +188,22 @@ static enum status read_params(struct loading *loading, int file, int fd) {
 
 static enum status read_file(struct loading *loading, int file) {
     int fd;
-    TRY(reopen(loading, file, &fd));
+    TRY(reopen_file(loading, file, &fd));
     enum status status = read_params(loading, file, fd);
     close(fd);
     return status;
 }
 
 /* Compares a range of two tensors as floats, because a BF16 head may belong to an F32 embedding.
- * *different is -1 before, and becomes the index of the first difference. */
-static enum status compare_ties(struct loading *loading, const struct piece_span spans[2],
-                                const struct tensor_piece *piece, int64_t *different) {
-    enum { BLOCK = 1024 };
-    char stored[BLOCK * sizeof(float)];
-    float values[2][BLOCK];
-    int64_t end = piece->first + piece_count(piece);
-    for (int64_t at = piece->first; at < end && *different < 0; at += BLOCK) {
-        int64_t count = end - at < BLOCK ? end - at : BLOCK;
+ * *different must be -1, and is set to the index of the first difference. */
+static enum status compare_tied_values(struct loading *loading, const struct piece_span spans[2],
+                                       const struct tensor_piece *piece, int64_t *different) {
+    enum { BLOCK_ELEMENTS = 1024 };
+    char stored[BLOCK_ELEMENTS * sizeof(float)];
+    float values[2][BLOCK_ELEMENTS];
+    int64_t end = piece->first + piece_range_elements(piece);
+    for (int64_t at = piece->first; at < end && *different < 0; at += BLOCK_ELEMENTS) {
+        int64_t count = end - at < BLOCK_ELEMENTS ? end - at : BLOCK_ELEMENTS;
         for (int side = 0; side < 2; side++) {
             int64_t width = dtype_bytes(spans[side].dtype);
             TRY(file_read_at(spans[side].fd, spans[side].path, stored, (size_t)(count * width),
@@ -218,7 +219,7 @@ static enum status compare_ties(struct loading *loading, const struct piece_span
 
 /* A master and a copy of the same range are compared once. */
 static bool is_same_range(const struct tensor_piece *a, const struct tensor_piece *b) {
-    return a->first == b->first && piece_count(a) == piece_count(b);
+    return a->first == b->first && piece_range_elements(a) == piece_range_elements(b);
 }
 
 static enum status compare_pieces(struct loading *loading, const struct piece_span spans[2],
@@ -226,19 +227,19 @@ static enum status compare_pieces(struct loading *loading, const struct piece_sp
     for (int i = 0; i < source->piece_count && *different < 0; i++) {
         const struct tensor_piece *piece = &source->pieces[i];
         if (i == 0 || !is_same_range(piece, piece - 1)) {
-            TRY(compare_ties(loading, spans, piece, different));
+            TRY(compare_tied_values(loading, spans, piece, different));
         }
     }
     return OK;
 }
 
-/* Opens the tensors' files, spans[0] first. */
+/* Opens the files of both tensors, that of spans[0] first, and compares the pieces. */
 static enum status compare_tensors(struct loading *loading, struct piece_span spans[2],
                                    const struct weight_found *const founds[2],
                                    const struct tensor_source *source, int64_t *different) {
     int fds[2];
-    TRY(reopen(loading, founds[0]->file, &fds[0]));
-    enum status status = reopen(loading, founds[1]->file, &fds[1]);
+    TRY(reopen_file(loading, founds[0]->file, &fds[0]));
+    enum status status = reopen_file(loading, founds[1]->file, &fds[1]);
     if (status == OK) {
         spans[0] = span_of(loading, founds[0], fds[0]);
         spans[1] = span_of(loading, founds[1], fds[1]);
@@ -249,7 +250,7 @@ static enum status compare_tensors(struct loading *loading, struct piece_span sp
     return status;
 }
 
-static enum status check_head(struct loading *loading) {
+static enum status check_tied_head(struct loading *loading) {
     const struct blueprint *blueprint = loading->args->blueprint;
     ptrdiff_t embedding =
         blueprint_param(blueprint, PARAM_EMBEDDING, PARAM_NO_LAYER) - blueprint->params;
@@ -266,7 +267,7 @@ static enum status check_head(struct loading *loading) {
                      loading->head.entry->name, founds[0]->entry->name, (long long)different);
 }
 
-static enum status load(struct loading *loading) {
+static enum status load_weights(struct loading *loading) {
     const struct weights_load_args *args = loading->args;
     size_t param_count = (size_t)args->blueprint->param_count;
     TRY(weight_files_open(args->folder, &loading->region, &loading->files, loading->fault));
@@ -275,7 +276,7 @@ static enum status load(struct loading *loading) {
     TRY(match_all(loading));
     TRY(check_complete(loading));
     if (loading->head.entry != NULL) {
-        TRY(check_head(loading));
+        TRY(check_tied_head(loading));
     }
     for (int file = 0; file < loading->files.count; file++) {
         TRY(read_file(loading, file));
@@ -285,7 +286,7 @@ static enum status load(struct loading *loading) {
 
 enum status weights_load(const struct weights_load_args *args, struct fault *fault) {
     struct loading loading = {.args = args, .fault = fault};
-    enum status status = load(&loading);
+    enum status status = load_weights(&loading);
     region_finish(&loading.region);
     return status;
 }

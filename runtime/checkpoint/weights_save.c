@@ -16,7 +16,7 @@ enum { SHARD_NAME_BYTES = 40, INDEX_LINE_BYTES = NAME_BYTES * 6 + SHARD_NAME_BYT
 static const char INDEX_NAME[] = "model.safetensors.index.json";
 static const char CONFIG_NAME[] = "config.json";
 
-/* Copied from the model's folder: tokenizer, chat template, generation defaults. */
+/* Files copied from the model's folder: tokenizer, chat template, generation defaults. */
 static const char *const COPIED_NAMES[] = {"generation_config.json",
                                            "tokenizer.json",
                                            "tokenizer_config.json",
@@ -35,7 +35,8 @@ static int64_t source_bytes(const struct tensor_source *source) {
 
 /* The end of the file that starts with source `first`. It has as many sources as fit, at least
  * one. */
-static int file_end(const struct tensor_source *sources, int count, int first, int64_t bytes_max) {
+static int end_of_file(const struct tensor_source *sources, int count, int first,
+                       int64_t bytes_max) {
     int64_t bytes = source_bytes(&sources[first]);
     int end = first + 1;
     while (end < count && bytes + source_bytes(&sources[end]) <= bytes_max) {
@@ -55,13 +56,13 @@ static const char *shard_name(struct region *region, int file, int file_count) {
 static void plan_files(const struct tensor_source *sources, int count, int64_t bytes_max,
                        struct region *region, struct weights_save *save) {
     save->file_count = 0;
-    for (int first = 0; first < count; first = file_end(sources, count, first, bytes_max)) {
+    for (int first = 0; first < count; first = end_of_file(sources, count, first, bytes_max)) {
         save->file_count++;
     }
     save->files = region_alloc(region, (size_t)save->file_count, sizeof *save->files);
     int first = 0;
     for (int file = 0; file < save->file_count; file++) {
-        int end = file_end(sources, count, first, bytes_max);
+        int end = end_of_file(sources, count, first, bytes_max);
         tensor_file_plan(shard_name(region, file, save->file_count), &sources[first], end - first,
                          region, &save->files[file]);
         save->bytes += save->files[file].bytes;
@@ -122,7 +123,7 @@ static bool is_same_folder(const char *a, const char *b) {
 static enum status check_names(const char *folder, struct folder_walk *walk, struct fault *fault) {
     while (folder_walk_next(walk)) {
         if (walk->is_folder || !is_export_name(walk->name)) {
-            return fault_set(fault, STATUS_INPUT, folder, "name another folder",
+            return fault_set(fault, STATUS_INPUT, folder, "choose a different folder",
                              "contains '%s', which is not part of an export; an export replaces "
                              "the whole folder",
                              walk->name);
@@ -137,7 +138,7 @@ static enum status check_target(const struct weights_save *save, struct fault *f
         return OK;
     }
     if (save->model_folder[0] != '\0' && is_same_folder(save->folder, save->model_folder)) {
-        return fault_set(fault, STATUS_INPUT, save->folder, "name another folder",
+        return fault_set(fault, STATUS_INPUT, save->folder, "choose a different folder",
                          "is the folder that the model was read from");
     }
     struct folder_walk walk;
@@ -153,7 +154,8 @@ static enum status check_parent(const struct weights_save *save, struct fault *f
     file_folder_of(save->folder, parent, sizeof parent);
     TRY(file_make_folders(parent, fault));
     if (access(parent, W_OK) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, parent, "cannot write there", errno);
+        return fault_set_errno(fault, STATUS_FAILED, parent, "cannot create files in this folder",
+                               errno);
     }
     return OK;
 }
@@ -170,8 +172,8 @@ static void name_folders(const struct weights_save_args *args, struct weights_sa
     folder_sibling(save->folder, ".old-", save->aside, sizeof save->aside);
 }
 
-static enum status plan(const struct weights_save_args *args, struct region *region,
-                        struct weights_save *save, struct fault *fault) {
+static enum status plan_export(const struct weights_save_args *args, struct region *region,
+                               struct weights_save *save, struct fault *fault) {
     size_t capacity = args->config_length + CONFIG_TEXT_GROWTH;
     char *config = region_alloc(region, capacity, 1);
     TRY(config_text_set_dtype(args->config_text, args->config_length, args->dtype, config, capacity,
@@ -206,7 +208,7 @@ enum status weights_save_plan(const struct weights_save_args *args, struct regio
     save->ranks = args->ranks;
     enum status status = checkpoint_is_rank0(&args->ranks) ? check_folders(save, fault) : OK;
     if (status == OK) {
-        status = plan(args, region, save, fault);
+        status = plan_export(args, region, save, fault);
     }
     return checkpoint_agree(&args->ranks, status, fault);
 }

@@ -54,7 +54,7 @@ static void add_tensor(struct dump *dump, const struct tensor_spec *tensor) {
 /* Copies the piece, because later steps change the arena. The fault of a failed device is sticky:
  * write_file returns it. */
 static void add_piece(struct dump *dump, const struct tensor_piece *piece) {
-    size_t bytes = (size_t)(piece_count(piece) * dtype_bytes(piece->dtype));
+    size_t bytes = (size_t)(piece_range_elements(piece) * dtype_bytes(piece->dtype));
     struct tensor_piece *added = &dump->pieces[dump->piece_count++];
     *added = *piece;
     added->memory = region_alloc(&dump->session->region, bytes, 1);

@@ -169,10 +169,11 @@ static void store_piece(const struct inner_piece *piece, const struct staging_tr
                         int64_t begin, int64_t count) {
     struct fault never; /* unused: access to host memory cannot fail */
     int64_t first = piece->begin > begin ? piece->begin : begin;
-    int64_t end = min_i64(piece->begin + piece_count(&piece->piece), begin + count);
+    int64_t end = min_i64(piece->begin + piece_range_elements(&piece->piece), begin + count);
     if (first < end) {
-        enum status status = piece_put(&piece->piece, first - piece->begin, end - first,
-                                       transfer->values + (first - begin), &transfer->rest, &never);
+        enum status status =
+            piece_set_values(&piece->piece, first - piece->begin, end - first,
+                             transfer->values + (first - begin), &transfer->rest, &never);
         ASSERT(status == OK);
     }
 }

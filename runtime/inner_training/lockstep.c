@@ -56,7 +56,7 @@ static enum status load_snapshot(struct member_run *member, const struct lockste
     struct session *session = &trainer->session;
     struct snapshot snapshot;
     char path[PATH_BYTES];
-    snapshot_path(session->settings.snapshot_folder, SNAPSHOT_DONE, command->step, path);
+    snapshot_path(session->settings.snapshot_folder, SNAPSHOT_COMPLETE, command->step, path);
     enum status status = snapshot_read(path, &session->region, &snapshot, fault);
     if (status == OK) {
         status = snapshot_load(&snapshot, trainer->resident, trainer->group_count, fault);
@@ -84,7 +84,7 @@ static void reset_moments(struct trainer *trainer) {
         bool has_moments = strcmp(group->file, "optimizer.safetensors") == 0;
         for (int i = 0; i < (has_moments ? group->set.piece_count : 0); i++) {
             struct fault ignored; /* a failed device is reported by the next command */
-            enum status cleared = piece_clear(&group->set.pieces[i], &staging, &ignored);
+            enum status cleared = piece_zero(&group->set.pieces[i], &staging, &ignored);
             (void)cleared;
         }
     }

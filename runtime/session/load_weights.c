@@ -53,7 +53,7 @@ static enum status draw_piece(struct session *session, const struct tensor_piece
     const size_t drawn = INIT_PIECE_ELEMENTS * sizeof *values;
     const struct staging rest = {.memory = values + INIT_PIECE_ELEMENTS,
                                  .bytes = whole.bytes - drawn};
-    int64_t count = piece_count(piece);
+    int64_t count = piece_range_elements(piece);
     enum status status = OK;
     ASSERT(whole.bytes >= 2 * drawn);
     for (int64_t done = 0; done < count && status == OK; done += INIT_PIECE_ELEMENTS) {
@@ -63,7 +63,7 @@ static enum status draw_piece(struct session *session, const struct tensor_piece
                                   some, values};
         pool_run(&session->bound.pool, draw_random_share, &drawing,
                  (some + INIT_SHARE_ELEMENTS - 1) / INIT_SHARE_ELEMENTS);
-        status = piece_put(piece, done, some, values, &rest, fault);
+        status = piece_set_values(piece, done, some, values, &rest, fault);
     }
     return status;
 }
@@ -99,8 +99,8 @@ static enum status load_piece(const struct session *session, const struct safete
                               const struct tensor_piece *piece, struct fault *fault) {
     const struct safetensors_entry *entry = safetensors_find(file, piece->name);
     struct piece_span span = {.fd = file->fd, .path = file->path};
-    if (entry == NULL || entry->elements != piece_elements(piece) ||
-        !safetensors_dtype_loads(entry->dtype, &span.dtype)) {
+    if (entry == NULL || entry->elements != piece_tensor_elements(piece) ||
+        !safetensors_dtype_is_loadable(entry->dtype, &span.dtype)) {
         return fault_set(fault, STATUS_INPUT, file->path,
                          "restore the config.json that the run was started with", "%s: %s",
                          piece->name, entry == NULL ? "missing" : "another shape");

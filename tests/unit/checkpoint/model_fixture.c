@@ -146,7 +146,7 @@ enum status fixture_load(struct fixture *fixture) {
 void fixture_assert_loaded(const struct fixture *fixture) {
     for (int p = 0; p < fixture->piece_count; p++) {
         const struct tensor_piece *piece = &fixture->pieces[p];
-        for (int64_t i = 0; i < piece_count(piece); i++) {
+        for (int64_t i = 0; i < piece_range_elements(piece); i++) {
             float found;
             convert_to_f32(piece->dtype,
                            (const char *)piece->memory + i * dtype_bytes(piece->dtype), 1, &found);
@@ -160,7 +160,8 @@ void fixture_assert_loaded(const struct fixture *fixture) {
 void fixture_clear(const struct fixture *fixture) {
     for (int p = 0; p < fixture->piece_count; p++) {
         const struct tensor_piece *piece = &fixture->pieces[p];
-        memset(piece->memory, 0xff, (size_t)(piece_count(piece) * dtype_bytes(piece->dtype)));
+        memset(piece->memory, 0xff,
+               (size_t)(piece_range_elements(piece) * dtype_bytes(piece->dtype)));
     }
 }
 

@@ -89,7 +89,7 @@ static uint8_t byte_of(int group, int tensor, int64_t i, int64_t step) {
 }
 
 static int64_t piece_bytes(const struct tensor_piece *piece) {
-    return piece_elements(piece) * dtype_bytes(piece->dtype);
+    return piece_tensor_elements(piece) * dtype_bytes(piece->dtype);
 }
 
 void run_set(struct run_fixture *run, int64_t step) {
@@ -126,7 +126,7 @@ static void take_part(struct run_fixture *run, int group, int64_t begin, int64_t
     int64_t offset = 0;
     for (int t = 0; t < RUN_TENSORS; t++) {
         struct tensor_piece part = run->pieces[group][t];
-        int64_t elements = piece_elements(&part);
+        int64_t elements = piece_tensor_elements(&part);
         int64_t from = begin > offset ? begin - offset : 0;
         int64_t to = end < offset + elements ? end - offset : elements;
         offset += elements;
@@ -145,7 +145,7 @@ void run_take_part(struct run_fixture *run, int rank, int world) {
     for (int g = 0; g < RUN_GROUPS; g++) {
         int64_t elements = 0;
         for (int t = 0; t < RUN_TENSORS; t++) {
-            elements += piece_elements(&run->pieces[g][t]);
+            elements += piece_tensor_elements(&run->pieces[g][t]);
         }
         int64_t slot = (elements + world - 1) / world;
         take_part(run, g, rank * slot, (rank + 1) * slot);

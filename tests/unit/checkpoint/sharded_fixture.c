@@ -46,7 +46,7 @@ static void set_state(struct sharded_fixture *sharded) {
         for (int param = 0; param < sharded->blueprint.param_count; param++) {
             const struct tensor_piece *piece = &sharded->whole[group][param];
             int64_t width = dtype_bytes(piece->dtype);
-            for (int64_t i = 0; i < piece_elements(piece); i++) {
+            for (int64_t i = 0; i < piece_tensor_elements(piece); i++) {
                 uint8_t element[sizeof(float)];
                 expect(sharded, group, param, i, element);
                 memcpy((char *)piece->memory + i * width, element, (size_t)width);
@@ -148,7 +148,7 @@ int64_t sharded_piece_bytes(const struct sharded_fixture *sharded, int group, in
     const struct tensor_set *set = &sharded->groups[group].set;
     int64_t bytes = 0;
     for (int i = 0; i < set->piece_count; i++) {
-        bytes += piece_count(&set->pieces[i]) * width;
+        bytes += piece_range_elements(&set->pieces[i]) * width;
     }
     return bytes;
 }
@@ -158,7 +158,7 @@ void sharded_clear(struct sharded_fixture *sharded) {
         for (int param = 0; param < sharded->blueprint.param_count; param++) {
             const struct tensor_piece *piece = &sharded->whole[group][param];
             memset(piece->memory, UNSET,
-                   (size_t)(piece_elements(piece) * dtype_bytes(piece->dtype)));
+                   (size_t)(piece_tensor_elements(piece) * dtype_bytes(piece->dtype)));
         }
     }
 }
@@ -168,7 +168,7 @@ static bool is_covered(const struct tensor_set *set, const char *name, int64_t i
     for (int p = 0; p < set->piece_count && !covered; p++) {
         const struct tensor_piece *piece = &set->pieces[p];
         covered = strcmp(piece->name, name) == 0 && i >= piece->first &&
-                  i < piece->first + piece_count(piece);
+                  i < piece->first + piece_range_elements(piece);
     }
     return covered;
 }
@@ -177,7 +177,7 @@ static bool tensor_holds(const struct sharded_fixture *sharded, int group, int p
     const struct tensor_piece *piece = &sharded->whole[group][param];
     int64_t width = dtype_bytes(piece->dtype);
     bool same = true;
-    for (int64_t i = 0; i < piece_elements(piece) && same; i++) {
+    for (int64_t i = 0; i < piece_tensor_elements(piece) && same; i++) {
         uint8_t element[sizeof(float)];
         memset(element, UNSET, sizeof element);
         if (loaded && is_covered(&sharded->groups[group].set, piece->name, i)) {

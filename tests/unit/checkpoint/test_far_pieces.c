@@ -107,7 +107,8 @@ static void far_pieces_are_written_and_read_as_near_ones(void **state) {
             for (int64_t done = 0; done < ELEMENTS; done += 10000) {
                 int64_t some = ELEMENTS - done < 10000 ? ELEMENTS - done : 10000;
                 assert_int_equal(
-                    piece_put(both[side], done, some, values + done, &scene.staging, &fault), OK);
+                    piece_set_values(both[side], done, some, values + done, &scene.staging, &fault),
+                    OK);
             }
             assert_int_equal(piece_write(&scene.place, both[side], &scene.staging, &fault), OK);
             assert_int_equal(pread(scene.place.fd, files[side], file_bytes, at),
@@ -116,7 +117,7 @@ static void far_pieces_are_written_and_read_as_near_ones(void **state) {
         assert_memory_equal(beyond, ordinary, bytes);
         assert_memory_equal(files[0], files[1], file_bytes);
         for (int side = 0; side < 2; side++) {
-            assert_int_equal(piece_clear(both[side], &scene.staging, &fault), OK);
+            assert_int_equal(piece_zero(both[side], &scene.staging, &fault), OK);
             assert_int_equal((side == 0 ? ordinary : beyond)[bytes - 1], 0);
             assert_int_equal(piece_read(&scene.place, both[side], true, &scene.staging, &fault),
                              OK);
@@ -147,8 +148,8 @@ static void a_value_that_is_not_finite_is_named_on_both_ways(void **state) {
     struct fault fault;
     const float bad = NAN;
     scene_init(&scene, DTYPE_F32, DTYPE_BF16);
-    assert_int_equal(piece_clear(&scene.far, &scene.staging, &fault), OK);
-    assert_int_equal(piece_put(&scene.far, 40000, 1, &bad, &scene.staging, &fault), OK);
+    assert_int_equal(piece_zero(&scene.far, &scene.staging, &fault), OK);
+    assert_int_equal(piece_set_values(&scene.far, 40000, 1, &bad, &scene.staging, &fault), OK);
     assert_int_equal(piece_write(&scene.place, &scene.far, &scene.staging, &fault), STATUS_FAILED);
     assert_non_null(strstr(fault.reason, "element 40017"));
     close(scene.place.fd);
@@ -165,8 +166,9 @@ static void a_broken_device_fails_every_way(void **state) {
     assert_int_equal(piece_write(&scene.place, &scene.far, &scene.staging, &fault), STATUS_FAILED);
     assert_int_equal(piece_read(&scene.place, &scene.far, false, &scene.staging, &fault),
                      STATUS_FAILED);
-    assert_int_equal(piece_put(&scene.far, 0, 1, &one, &scene.staging, &fault), STATUS_FAILED);
-    assert_int_equal(piece_clear(&scene.far, &scene.staging, &fault), STATUS_FAILED);
+    assert_int_equal(piece_set_values(&scene.far, 0, 1, &one, &scene.staging, &fault),
+                     STATUS_FAILED);
+    assert_int_equal(piece_zero(&scene.far, &scene.staging, &fault), STATUS_FAILED);
     close(scene.place.fd);
 }
 

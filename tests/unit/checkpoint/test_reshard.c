@@ -125,12 +125,12 @@ static void any_world_loads_what_any_world_saved(void **state) {
     (void)state;
     struct sharded_fixture *sharded = sharded_start();
     static char alone[PATH_BYTES];
-    snapshot_path(sharded->folder, SNAPSHOT_DONE, 1, alone);
+    snapshot_path(sharded->folder, SNAPSHOT_COMPLETE, 1, alone);
     for (size_t n = 0; n < ARRAY_COUNT(WORLDS); n++) {
         static char path[PATH_BYTES];
         struct reshard_work work = {.sharded = sharded, .step = WORLDS[n], .path = path};
         run_all(WORLDS[n], save, &work);
-        snapshot_path(sharded->folder, SNAPSHOT_DONE, work.step, path);
+        snapshot_path(sharded->folder, SNAPSHOT_COMPLETE, work.step, path);
         assert_same_file(alone, path, "weights.safetensors");
         assert_same_file(alone, path, "optimizer.safetensors");
         assert_same_file(alone, path, "config.json");
@@ -227,7 +227,7 @@ static void a_weight_that_is_not_finite_fails_the_export_of_all(void **state) {
     static struct site_outcome outcomes[SITE_RANKS_MAX];
     struct sharded_fixture *sharded = sharded_start();
     const struct tensor_piece *embedding = &sharded->whole[0][0];
-    int64_t last = piece_elements(embedding) - 1;
+    int64_t last = piece_tensor_elements(embedding) - 1;
     ((float *)embedding->memory)[last] = INFINITY;
     snprintf(path, sizeof path, "%s/model", sharded->folder);
     struct reshard_work work = {.sharded = sharded, .path = path, .dtype = DTYPE_BF16};

@@ -19,7 +19,7 @@
 static void file_of(const struct run_fixture *run, int64_t step, const char *name,
                     char path[static PATH_BYTES]) {
     static char folder[PATH_BYTES];
-    snapshot_path(run->folder, SNAPSHOT_DONE, step, folder);
+    snapshot_path(run->folder, SNAPSHOT_COMPLETE, step, folder);
     file_join(folder, name, path, PATH_BYTES);
 }
 
@@ -59,12 +59,12 @@ static void ranges_leave_no_trace(void **state) {
     struct tensor_piece halves[2 * RUN_TENSORS];
     for (int t = 0; t < RUN_TENSORS; t++) {
         const struct tensor_piece *whole = &run->pieces[0][t];
-        int64_t half = piece_elements(whole) / 2 - 1;
+        int64_t half = piece_tensor_elements(whole) / 2 - 1;
         halves[2 * t] = *whole;
         halves[2 * t].count = half;
         halves[2 * t + 1] = *whole;
         halves[2 * t + 1].first = half;
-        halves[2 * t + 1].count = piece_elements(whole) - half;
+        halves[2 * t + 1].count = piece_tensor_elements(whole) - half;
         halves[2 * t + 1].memory = (float *)whole->memory + half;
     }
     run->groups[0].set.pieces = halves;
@@ -150,7 +150,7 @@ static void verify_names_the_damaged_file(void **state) {
     static char path[PATH_BYTES];
     run_fixture_open(run, &writer);
     assert_int_equal(run_save(run, &writer, 1), OK);
-    snapshot_path(run->folder, SNAPSHOT_DONE, 1, path);
+    snapshot_path(run->folder, SNAPSHOT_COMPLETE, 1, path);
     assert_int_equal(snapshot_verify(path, &run->region, &snapshot, &run->fault), OK);
     flip_byte(run, 1, "optimizer.safetensors", 900);
     assert_int_equal(snapshot_verify(path, &run->region, &snapshot, &run->fault), STATUS_INPUT);
@@ -168,11 +168,11 @@ static void leftovers_are_cleared_and_what_stood_aside_returns(void **state) {
     for (int64_t step = 1; step <= 3; step++) {
         assert_int_equal(run_save(run, &writer, step), OK);
     }
-    snapshot_path(run->folder, SNAPSHOT_DONE, 3, done);
-    snapshot_path(run->folder, SNAPSHOT_ASIDE, 3, other);
+    snapshot_path(run->folder, SNAPSHOT_COMPLETE, 3, done);
+    snapshot_path(run->folder, SNAPSHOT_REPLACED, 3, other);
     assert_int_equal(rename(done, other), 0);
-    snapshot_path(run->folder, SNAPSHOT_DONE, 2, done);
-    snapshot_path(run->folder, SNAPSHOT_BEGUN, 2, other);
+    snapshot_path(run->folder, SNAPSHOT_COMPLETE, 2, done);
+    snapshot_path(run->folder, SNAPSHOT_INCOMPLETE, 2, other);
     assert_int_equal(rename(done, other), 0);
     assert_int_equal(run_newest(run), 3); /* from aside */
     run_fixture_open(run, &writer);
@@ -194,10 +194,10 @@ static void a_link_in_the_place_of_a_save_is_removed_not_followed(void **state) 
     file_join(thesis, "text", text, sizeof text);
     assert_int_equal(mkdir(thesis, 0755), 0);
     assert_int_equal(folder_write_file(thesis, "text", "of years", 8, &run->fault), OK);
-    snapshot_path(run->folder, SNAPSHOT_BEGUN, 1, link);
+    snapshot_path(run->folder, SNAPSHOT_INCOMPLETE, 1, link);
     assert_int_equal(symlink("thesis", link), 0);
     assert_int_equal(run_save(run, &writer, 1), OK);
-    snapshot_path(run->folder, SNAPSHOT_ASIDE, 1, link);
+    snapshot_path(run->folder, SNAPSHOT_REPLACED, 1, link);
     assert_int_equal(symlink("thesis", link), 0);
     assert_int_equal(run_save(run, &writer, 2), OK); /* removes 1, and what is called so */
     assert_string_equal(run_steps(run), "2");

@@ -47,7 +47,7 @@ static void limit_file_bytes(rlim_t bytes) {
 static void check_cleared(const struct save_work *work, const struct checkpoint_ranks *site,
                           enum status status) {
     static char path[PATH_BYTES];
-    snapshot_path(work->run->folder, SNAPSHOT_BEGUN, NEW_STEP, path);
+    snapshot_path(work->run->folder, SNAPSHOT_INCOMPLETE, NEW_STEP, path);
     ASSERT(status == OK || work->rank == 0 || site->rank == 0 || !file_exists(path));
 }
 

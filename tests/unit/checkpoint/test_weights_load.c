@@ -145,7 +145,7 @@ static void load_names_what_does_not_fit_the_model(void **state) {
     fixture->entry_count--;
     fixture->entries[1].shape[0] = 9;
     fixture_write_single(fixture);
-    fixture_assert_refused(fixture, "has the shape [9], config.json makes it [8]");
+    fixture_assert_refused(fixture, "has the shape [9], config.json requires [8]");
     fixture->entries[1].shape[0] = 8;
 
     fixture->entries[0].dtype = ST_I64;
@@ -226,10 +226,10 @@ static void load_follows_an_index(void **state) {
     static const struct {
         const char *index, *reason;
     } CASES[] = {
-        {"{\"weight_map\": {\"x\": \"a.safetensors\"}}", "which has no such tensor"},
-        {"{\"weight_map\": {\"x\": \"../a.safetensors\"}}", "is not a file's name"},
-        {"{\"weight_map\": {\"x\": \"/etc/passwd\"}}", "is not a file's name"},
-        {"{\"weight_map\": {\"x\": \"\"}}", "is not a file's name"},
+        {"{\"weight_map\": {\"x\": \"a.safetensors\"}}", "which does not contain this tensor"},
+        {"{\"weight_map\": {\"x\": \"../a.safetensors\"}}", "is not a plain file name"},
+        {"{\"weight_map\": {\"x\": \"/etc/passwd\"}}", "is not a plain file name"},
+        {"{\"weight_map\": {\"x\": \"\"}}", "is not a plain file name"},
         {"{\"weight_map\": {\"x\": 1}}", "x"},
         {"{\"weight_map\": 1}", "weight_map"},
         {"{}", "is missing"},

@@ -112,7 +112,7 @@ static struct run_fixture *saved(void) {
 static void damage(const struct run_fixture *run, int64_t step) {
     static char folder[PATH_BYTES];
     static char path[PATH_BYTES];
-    snapshot_path(run->folder, SNAPSHOT_DONE, step, folder);
+    snapshot_path(run->folder, SNAPSHOT_COMPLETE, step, folder);
     file_join(folder, "weights.safetensors", path, sizeof path);
     int fd = open(path, O_WRONLY);
     assert_int_equal(pwrite(fd, "x", 1, 700), 1);
@@ -149,7 +149,7 @@ static void inspect_shows_the_newest_good_one_or_the_named_one(void **state) {
     (void)state;
     struct run_fixture *run = saved();
     static char one[PATH_BYTES];
-    snapshot_path(run->folder, SNAPSHOT_DONE, 1, one);
+    snapshot_path(run->folder, SNAPSHOT_COMPLETE, 1, one);
     assert_int_equal(RUN("inspect", run->folder, "--json"), 0);
     struct json_document document = parsed();
     assert_int_equal(number(&document.root, "step"), 2);

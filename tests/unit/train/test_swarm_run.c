@@ -310,8 +310,8 @@ static struct hash root_of_weights(struct session *session) {
     for (int i = 0; i < set.piece_count; i++) {
         assert_string_equal(set.pieces[i].name, session->blueprint.params[i].name);
         memcpy(values + at, set.pieces[i].memory,
-               (size_t)piece_count(&set.pieces[i]) * sizeof(float));
-        at += piece_count(&set.pieces[i]);
+               (size_t)piece_range_elements(&set.pieces[i]) * sizeof(float));
+        at += piece_range_elements(&set.pieces[i]);
     }
     assert_int_equal(at, elements);
     merkle_begin(&stream);
