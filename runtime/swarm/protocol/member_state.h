@@ -134,12 +134,12 @@ struct member {
 bool member_is_self(const struct member *member, const struct identity *id);
 
 /* The compute thread's job (member_job.c).
- * job_start        start the next job; no job may be running
- * job_start_sum    the same for a SUM, which reads `slots` until it ends
- * job_abandon      its outcome no longer matters. It still reads its inputs until it ends; only an
- *                  ADOPT ends at once
- * job_end          it has ended; `has_failed`: a write failed
- * job_reads_slice  a SUM of this slice is running */
+ * job_start        Start the next job; no job may be in progress.
+ * job_start_sum    The same for a SUM, which reads `slots` until it ends.
+ * job_abandon      Ignore the outcome of the job. The job still reads its inputs until it ends;
+ *                  only an ADOPT ends at once.
+ * job_end          Record that the job has ended; `has_failed`: a write failed.
+ * job_reads_slice  Whether a SUM of this slice is in progress. */
 struct action *job_start(struct member_job *job, enum job_kind kind, struct actions *actions);
 struct action *job_start_sum(struct member_job *job, const struct member_job *sum,
                              struct actions *actions);
@@ -149,9 +149,9 @@ void job_clear_backoff(struct member_job *job);
 bool job_reads_slice(const struct member_job *job, uint32_t slice);
 
 /* Messages from and to the tracker (member_session.c).
- * member_send               to an identity, or to the tracker if NULL
- * member_send_report             the member's whole state, to the tracker
- * member_unreachable_seats  the seats of a roster that this member cannot connect to */
+ * member_send               Send a message to an identity, or to the tracker if NULL.
+ * member_send_report        Send the whole state of the member to the tracker.
+ * member_unreachable_seats  The seats of a roster that this member cannot connect to. */
 void member_send(const struct member *member, const struct identity *to, struct message message,
                  struct actions *actions);
 void member_send_report(struct member *member, struct actions *actions);
@@ -163,11 +163,11 @@ void member_handle_tracker(struct member *member, const struct message *message,
                            struct actions *actions);
 
 /* The open round and the training for it (member_round.c).
- * round_number         of the open round; 0: none is open
- * round_has_trained    the compute thread has this round's contribution
- * member_end_round     no round is open; the contribution stays with the compute thread
- * member_send_declaration       send the declaration, if the tracker may still need it
- * member_repeat_declaration  repeat the declaration, after twice the time with each repetition */
+ * round_number               The number of the open round; 0 if none is open.
+ * round_has_trained          Whether the compute thread has this round's contribution.
+ * member_end_round           End the open round; the compute thread keeps the contribution.
+ * member_send_declaration    Send the declaration, if the tracker may still need it.
+ * member_repeat_declaration  Repeat the declaration, each time after twice the wait. */
 uint32_t round_number(const struct member_round *round);
 bool round_has_trained(const struct member_round *round);
 void member_open_round(struct member *member, const struct entry *entry, struct actions *actions);
@@ -178,12 +178,13 @@ void member_send_declaration(struct member *member, struct actions *actions);
 void member_repeat_declaration(struct member *member, struct actions *actions);
 
 /* Proposals, votes, commits and the outer state (member_entry.c).
- * member_target_entry  the entry whose results are needed: the commit, else the proposal, else NULL
- * member_roster        the entry whose seats the peers have: the target, else the OPEN
- * proposal_withdraw    neither the proposal nor its vote counts any longer
- * commit_clear          no commit is pending
- * commit_mark_diverged       its results do not lead from the current state to its root: fetch it
- *                            */
+ * member_target_entry   The entry whose results are needed: the commit, else the proposal, else
+ *                       NULL.
+ * member_roster         The entry whose seats the peers have: the target entry, else the OPEN.
+ * proposal_withdraw     Invalidate the proposal and its vote.
+ * commit_clear          Remove the pending commit.
+ * commit_mark_diverged  Record that the results do not produce the root of the commit, so that
+ *                       the state is fetched. */
 const struct entry *member_target_entry(const struct member *member);
 const struct entry *member_roster(const struct member *member);
 void member_entry_init(struct member *member, const struct hash *root);
@@ -200,18 +201,18 @@ void commit_clear(struct member_commit *commit);
 void commit_mark_diverged(struct member_commit *commit);
 
 /* Results and contributions by slice (member_results.c).
- * results_load             take over the results that were on disk at the start
- * results_reset            drop all results; the reports are about `round`
- * results_restart_slice          drop the result of one slice, which begins a new epoch
- * results_keep_listed       drop all results but those that `entry` names
- * results_set_result              the result of a slice is stored
- * results_add_contributions              contributions of these seats are stored
- * results_reject_contribution           the contribution of this seat is stored and must not be
- *                                       added
- * results_drop_contribution             the contribution of this seat is no longer stored
- * results_keep_contributions        only the contributions of `seats` are stored
- * results_add_waiting_seat             the seat gets the result as soon as it is stored
- * results_pop_waiting_seats  the seats that wait for a slice; none waits afterwards */
+ * results_load                 Load the results that were on disk at the start.
+ * results_reset                Drop all results and begin the reports of `round`.
+ * results_restart_slice        Drop the result of one slice, which begins a new epoch.
+ * results_keep_listed          Drop all results except those that `entry` lists.
+ * results_set_result           Record that the result of a slice is stored.
+ * results_add_contributions    Record that contributions of these seats are stored.
+ * results_reject_contribution  Record that the contribution of this seat is stored but must not
+ *                              be added.
+ * results_drop_contribution    Record that the contribution of this seat is no longer stored.
+ * results_keep_contributions   Record that only the contributions of `seats` are stored.
+ * results_add_waiting_seat     Record that the seat waits for the result of a slice.
+ * results_pop_waiting_seats    Return the seats that wait for a slice, and clear them. */
 void results_bind(struct member_results *results, char **memory, size_t slice_count);
 void results_load(struct member_results *results, const struct member_initial_state *start);
 void results_reset(struct member_results *results, uint32_t round, uint32_t slice_count);
@@ -242,19 +243,20 @@ void member_handle_sum(struct member *member, const struct hash *hash, struct ac
 void member_handle_abandoned_sum(struct member *member);
 
 /* Requests to other members, and their repetition (member_request.c).
- * member_send_requests                   everything that the windows allow now
- * member_requests_withdraw_peer       requests to this identity count as lost
- * member_requests_withdraw_unreachable  the same for all unreachable members
- * member_requests_set_holders       the seats that have the proposal's results; requests to others
- *                                  are withdrawn
- * member_requests_reset_for_table         the table changed: earlier waits and hints do not count
- * member_requests_clear             no request is open
- * member_find_slot                      the slot for a seat's contribution to a slice, or NO_SLOT
- * member_free_slot                 free that slot
- * member_clear_slice_requests                no request for this slice is open; its slots are free,
- *                                            unless a
- *                                  SUM reads them
- * member_mark_arrival              a seat sent something that was requested from it */
+ * member_send_requests                  Send all requests that the windows allow now.
+ * member_requests_withdraw_peer         Treat all requests to this identity as lost.
+ * member_requests_withdraw_unreachable  The same for all unreachable members.
+ * member_requests_set_holders           Set the seats that have the proposal's results, and
+ *                                       withdraw requests to other seats.
+ * member_requests_reset_for_table       Forget earlier waits and holders, because the table
+ *                                       changed.
+ * member_requests_clear                 Withdraw all requests.
+ * member_find_slot                      The slot for a seat's contribution to a slice, or
+ *                                       NO_SLOT.
+ * member_free_slot                      Free the slot for a seat's contribution to a slice.
+ * member_clear_slice_requests           Withdraw all requests for this slice, and free its slots
+ *                                       unless a SUM reads them.
+ * member_mark_arrival                   Record that a seat sent data that was requested from it. */
 void member_requests_bind(struct member_requests *requests, char **memory, size_t slice_count);
 void member_send_requests(struct member *member, struct actions *actions);
 void member_requests_tick(struct member *member);

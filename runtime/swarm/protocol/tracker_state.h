@@ -138,11 +138,12 @@ struct tracker {
 };
 
 /* The stage and its times (tracker_stage.c).
- * stage_skip_gap    after a gap without events, all times move by the gap. Returns it, 0 if short
- * stage_mark_quorum, stage_mark_current_state  a quorum, or a member with the current state, is
- * connected
- * stage_count_wait  the time since the last call
- * tracker_enter_stage  a stage begins; TRAIN also begins a round */
+ * stage_skip_gap            After a gap without events, move all times by the gap. Returns the
+ *                           gap, or 0 if it is short.
+ * stage_mark_quorum         Record that a quorum is connected.
+ * stage_mark_current_state  Record that a member with the current state is connected.
+ * stage_count_wait          Returns the time since the last call.
+ * tracker_enter_stage       Begin a stage; TRAIN also begins a round. */
 void stage_init(struct tracker_stage *stage, const struct tracker_record *record, int64_t now_ms);
 int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms);
 void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, int64_t now_ms);
@@ -151,16 +152,17 @@ void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms);
 int64_t stage_count_wait(struct tracker_stage *stage, int64_t now_ms);
 
 /* The record and its writes (tracker_record.c).
- * tracker_load_record  copy the durable record into arrays carved from *memory
- * tracker_begin_draft        writer.next becomes a copy of the record, to be changed and written
- * tracker_draft_plans  the same, and its plans may be changed too
- * tracker_draft_entry  begin a draft whose head is the next entry, with the fields that every kind
- *                      inherits from the head
- * tracker_write_draft        make writer.next durable, of which `parts` changed; next.head is
- *                            appended if
- *                      it is one of them
- * tracker_end_write    the write ended. Returns the parts that are durable now, 0 if it failed
- * writer_can_write     no write is running, and no failed one waits for the next tick */
+ * tracker_load_record  Copy the durable record into arrays carved from *memory.
+ * tracker_begin_draft  Copy the record to writer.next, to be changed and written.
+ * tracker_draft_plans  The same, with plans that may be changed too.
+ * tracker_draft_entry  Begin a draft whose head is the next entry, with the fields that every
+ *                      kind inherits from the head.
+ * tracker_write_draft  Make writer.next durable, in which `parts` changed; append next.head if
+ *                      it is one of them.
+ * tracker_end_write    Handle the end of a write. Returns the parts that are durable now, 0 if
+ *                      it failed.
+ * writer_can_write     Whether no write is in progress, and no failed one waits for the next
+ *                      tick. */
 void tracker_load_record(struct tracker *tracker, char **memory, const struct tracker_record *from);
 void tracker_begin_draft(struct tracker *tracker);
 void tracker_draft_plans(struct tracker *tracker);
@@ -174,16 +176,20 @@ void writer_clear_backoff(struct tracker_writer *writer);
 bool writer_can_write(const struct tracker_writer *writer);
 
 /* Members and seats (tracker_members.c).
- * tracker_find_row               the row of an identity, or ROW_NONE
- * tracker_live_seats        seats of the open round whose session is current and not silent
- * tracker_map_seats         match rows and seats again, after a change of either
- * tracker_find_free_row          a row for a new identity, or ROW_NONE
- * tracker_register_start      a new start of a member takes the row; its session is being written
- * tracker_confirm_member    that session is durable; tracker_reject_start: it is not
- * tracker_add_wait_times       the time that passed counts for the members that rounds wait for
- * tracker_count_missed_rounds      a round opens: members without a seat have missed it
- * tracker_has_state         the member has reported a state and is not fetching one
- * tracker_is_ready          the member may have a seat in the next round */
+ * tracker_find_row             The row of an identity, or ROW_NONE.
+ * tracker_live_seats           The seats of the open round whose session is current and not
+ *                              silent.
+ * tracker_map_seats            Match rows and seats again after a change of either.
+ * tracker_find_free_row        A row for a new identity, or ROW_NONE.
+ * tracker_register_start       Assign the row to a new start of a member, whose session is being
+ *                              written.
+ * tracker_confirm_member       The session is durable: admit the member.
+ * tracker_reject_start         The session could not be written.
+ * tracker_add_wait_times       Add the time since the last call to the members that rounds wait
+ *                              for.
+ * tracker_count_missed_rounds  Count a missed round for members without a seat.
+ * tracker_has_state            Whether the member has reported a state and is not fetching one.
+ * tracker_is_ready             Whether the member may have a seat in the next round. */
 uint32_t tracker_find_row(const struct tracker *tracker, const struct identity *id);
 uint64_t tracker_live_seats(const struct tracker *tracker);
 struct tracker_member *tracker_member_in_seat(struct tracker *tracker, uint32_t seat);
@@ -210,10 +216,11 @@ bool tracker_is_ready(const struct tracker *tracker, uint32_t row);
 bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row);
 
 /* Messages (tracker_handle.c).
- * tracker_send            to a row; incarnation and session are filled in
- * tracker_send_missing    the next message that the member lacks, not repeated too soon
- * tracker_send_goodbyes   to all members that may end, when the run is over
- * tracker_clear_last_sent          the next message to a member is not a repetition */
+ * tracker_send             Send to a row, with incarnation and session filled in.
+ * tracker_send_missing     Send the next message that the member lacks, not repeated too soon.
+ * tracker_send_goodbyes    Send GOODBYE to all members that may end, when the run is complete.
+ * tracker_clear_last_sent  Send the next message to a member at once, even if it is a
+ *                          repetition. */
 void tracker_handle_message(struct tracker *tracker, const struct message *message, int64_t now_ms,
                             struct actions *actions);
 void tracker_send(struct tracker *tracker, uint32_t row, struct message message,
@@ -224,30 +231,30 @@ void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actio
 void tracker_clear_last_sent(struct tracker_last_sent *last);
 
 /* Rounds (tracker_round.c).
- * tracker_is_run_complete  the run has all its commits, and no round opens any more
- * tracker_advance  everything that the state allows now: open, table, recover, propose, commit,
- *                  abort
- * tracker_return_ranges  the samples of seats not in `used` return to the entry's cursor */
+ * tracker_is_run_complete  Whether the run has all its commits, so that no round opens.
+ * tracker_advance          Do all that the state allows now: open, send the table, recover,
+ *                          propose, commit, abort.
+ * tracker_return_ranges    Return the samples of seats not in `used` to the entry's cursor. */
 bool tracker_is_run_complete(const struct tracker *tracker);
 void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 void tracker_return_ranges(struct entry *entry, uint64_t used);
 
 /* Rollbacks (tracker_rollback.c).
- * tracker_roll_back           to the newest state that a member has, if no member had the current
- *                             one for too long
- * tracker_add_rollback_state  the state of a COMMIT or GENESIS, or the one a ROLLBACK goes to */
+ * tracker_roll_back           Roll back to the newest state that a member has, if no member had
+ *                             the current one for too long.
+ * tracker_add_rollback_state  Add the state of a COMMIT or GENESIS, or the target of a ROLLBACK. */
 void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry);
 
 /* Deadlines and the table (tracker_table.c).
- * tracker_links           for each of `seats` the others that it cannot connect to, as either
- *                         reports
- * tracker_upload_rates    the upload rate of each of `seats`, for dealing slices; not zero for at
- *                         least one of them, zero for all others
- * tracker_write_table     weights, owners and hashes of the declarations
- * tracker_change_plan     one slice of the draft's table, which gets the next version
- * tracker_clear_table     the draft has no table yet for the round that opens
- * tracker_weighted_seats  those of `seats` that have a weight in the table */
+ * tracker_links           Find for each of `seats` the others that it cannot connect to, as
+ *                         either of them reports.
+ * tracker_upload_rates    The upload rate of each of `seats`, for assigning slices; not zero for
+ *                         at least one of them, zero for all others.
+ * tracker_write_table     Write the weights, owners and hashes of the declarations.
+ * tracker_change_plan     Change one slice of the draft's table, which gets the next version.
+ * tracker_clear_table     Clear the draft's table for the round that opens.
+ * tracker_weighted_seats  Those of `seats` that have a weight in the table. */
 struct tracker_links {
     uint64_t unreachable[SWARM_MEMBERS_MAX]; /* by seat */
     /* those of `seats` that reach more than half of them, so that their sums have most
@@ -267,10 +274,10 @@ void tracker_clear_table(struct tracker *tracker, uint32_t round);
 uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats);
 
 /* The exchange (tracker_exchange.c).
- * tracker_advance_exchange     recovery of missing results, then the proposal
- * tracker_update_holders         a row's report arrived
- * tracker_clear_stale_holders  no seat has a result of a new epoch yet
- * tracker_find_slice_report            a seat's report of a slice in the open round, or NULL */
+ * tracker_advance_exchange     Recover missing results, then propose.
+ * tracker_update_holders       Update the holders of results from the report of a row.
+ * tracker_clear_stale_holders  Clear the holders of slices that have a new epoch.
+ * tracker_find_slice_report    A seat's report of a slice in the open round, or NULL. */
 void exchange_init(struct tracker_exchange *exchange, uint64_t *holders, uint32_t incarnation);
 void exchange_stop_poll(struct tracker_exchange *exchange);
 void tracker_clear_holder(struct tracker *tracker, uint32_t seat);
@@ -281,10 +288,12 @@ const struct slice_report *tracker_find_slice_report(const struct tracker *track
                                                      uint32_t slice);
 
 /* Proposals and votes (tracker_proposal.c).
- * proposal_swap_slices   the proposal uses the array `slices` instead of its own
- * tracker_fill_proposal_slice  fill in the proposal's row of a slice, whose result `holders` have
- * tracker_complete_proposal        the proposal is complete, under a new id
- * tracker_count_votes    commit if a quorum of votes agree */
+ * proposal_swap_slices         Make the proposal use the array `slices` in place of its present
+ *                              one.
+ * tracker_fill_proposal_slice  Fill in the proposal's row of a slice, whose result `holders`
+ *                              have.
+ * tracker_complete_proposal    Complete the proposal under a new id.
+ * tracker_count_votes          Commit if a quorum of votes agree. */
 void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices,
                    uint32_t incarnation);
 void proposal_swap_slices(struct tracker_proposal *proposal, struct entry_slice *slices);
