@@ -1,5 +1,5 @@
 /* member_loop_receive: events of the messenger become verified messages for the state machine, or
- * go to the object that they concern. Whatever is invalid is dropped; its sender repeats it. */
+ * go to the object that they concern. Invalid frames are dropped, and their senders repeat them. */
 #include "runtime/swarm/member/member_loop_state.h"
 
 #include "base/clock.h"

@@ -33,7 +33,7 @@ static enum status acquire_lock(struct member_store *store, struct fault *fault)
         (void)got;
         close(fd);
         return fault_set(fault, STATUS_INPUT, store->folder, "wait until it ends, or stop it",
-                         "another member uses this folder, process %s", process);
+                         "a member already uses this folder, in process %s", process);
     }
     struct text text = text_over(process, sizeof process);
     text_add(&text, "%d", (int)getpid());
@@ -60,8 +60,8 @@ static enum status write_swarm_hash(struct member_store *store, const char *reco
     return file_replace(store->path, store->temporary, recorded_hash, strlen(recorded_hash), fault);
 }
 
-/* The hash that the folder is recorded with, into `recorded_hash`. It is unchanged for a new
- * folder. */
+/* Reads the manifest hash that the folder records into `recorded_hash`, which stays unchanged for a
+ * new folder. */
 static enum status read_swarm_hash(const struct member_store *store, const struct entry *first,
                                    char recorded_hash[static HASH_HEX_BYTES], struct fault *fault) {
     size_t length = 0;
@@ -72,7 +72,7 @@ static enum status read_swarm_hash(const struct member_store *store, const struc
         hash_hex(&first->manifest, recorded_hash);
     } else if (store->newest > 0 || !entry_journal_is_empty(&store->journal)) {
         return fault_set(fault, STATUS_INPUT, store->folder, USE_OTHER_FOLDER,
-                         "has rounds of a swarm that is not recorded");
+                         "contains rounds of an unknown swarm");
     }
     return OK;
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { BURSTS_PER_SECOND = 8 }; /* the bytes of so long may be sent at once */
+enum { BURSTS_PER_SECOND = 8 }; /* 1/8 s of the rate may be sent at once */
 
 size_t outbox_memory_bytes(uint32_t peer_count) {
     return peer_count * sizeof(struct outbox_queue);

@@ -6,12 +6,12 @@
 #include <string.h>
 
 enum {
-    PEER_TIMEOUT_FACTOR = 2, /* times the tracker's own timeout: it should notice a death first */
+    PEER_TIMEOUT_FACTOR = 2, /* above 1, so that the tracker detects a dead member first */
     PINGS_PER_TIMEOUT = 4,   /* with fewer, one lost packet would look like a dead connection */
     RECENT_ARRIVAL_MS = 200, /* bytes arrived this recently; the messenger looks every 100 ms */
-    FIRST_CONNECTION_MAX_MS = 10000, /* from being listed to the first connection, at most */
-    FIRST_DIALLER_WAIT_MS = 50, /* after the address book: the peer has received it too by then */
-    SECOND_DIALLER_WAIT_MS = 3000, /* if the peer, which should dial first, has not */
+    FIRST_CONNECTION_MAX_MS = 10000, /* longest time from being listed to the first connection */
+    FIRST_DIALLER_WAIT_MS = 50,      /* the peer has also received the address book by then */
+    SECOND_DIALLER_WAIT_MS = 3000,   /* wait for the peer to dial first */
 };
 
 void peers_init(struct peers *peers, const struct admission *admission, struct member *member,

@@ -1,9 +1,9 @@
 /* peers: the other members of the tracker's address book, and the links to them.
  *
- * A dead connection gives no sign of its own, so each member is pinged while it is quiet. One that
- * does not answer for long is unreachable: the state machine reports it to the tracker, which may
- * still receive from both. A ping that arrives is not an answer, as it proves one direction
- * only. */
+ * A dead connection is not reported by the network, so each member is pinged while it sends
+ * nothing. A member that does not answer for peers_timeout_ns is unreachable: the state machine
+ * reports it to the tracker, which may still receive from both. A ping that arrives is not an
+ * answer, as it proves one direction only. */
 #ifndef SKEP_SWARM_MEMBER_PEERS_H
 #define SKEP_SWARM_MEMBER_PEERS_H
 
@@ -14,7 +14,7 @@ enum { PEER_NONE = SWARM_MEMBERS_MAX };
 /* A member of the address book. Its index in the table is its number within this process. */
 struct member_peer_link {
     bool is_known;       /* the row is in use */
-    bool is_open;        /* its control connection is */
+    bool is_open;        /* its control connection is open */
     bool is_dialled;     /* its address was given to the messenger, which redials by itself */
     bool is_unreachable; /* it does not answer */
     int64_t closed_ns;   /* when the connection was lost, or the member was listed */
@@ -24,7 +24,7 @@ struct member_peer_link {
 
 struct peers_callbacks {
     void *context;
-    /* Bytes can be sent to the peer, or no longer can: drop what is queued for it. */
+    /* The peer became usable, or unusable: then discard what is queued for it. */
     void (*on_usable)(void *context, uint32_t peer, bool is_usable);
     void (*on_disconnect)(void *context, const struct identity *id);
 };
@@ -37,8 +37,8 @@ struct peers {
     struct member_peer_link links[SWARM_MEMBERS_MAX];
 };
 
-/* peers_init: no peer is known.
- * memory  admission, member and messenger are kept */
+/* peers_init: initialize with no known peer.
+ * memory  the pointers to admission, member and messenger are kept */
 void peers_init(struct peers *peers, const struct admission *admission, struct member *member,
                 struct messenger *messenger, struct peers_callbacks callbacks);
 
@@ -49,11 +49,12 @@ uint32_t peers_find_id(const struct peers *peers, const struct identity *id);
 /* peers_with_seats: bit i is set when peer i has a seat in the entry's round. */
 uint64_t peers_with_seats(const struct peers *peers, const struct entry *entry);
 
-/* peers_update: after admission_on_address_book. Members that are no longer listed are disconnected
- * first, which makes room for new ones. */
+/* peers_update: update the table from the address book, after admission_on_address_book. Members
+ * that are no longer listed are disconnected first, which makes room for new ones. */
 void peers_update(struct peers *peers, const struct wire_address_book *book);
 
-/* What the messenger reports of a peer: its connection, and a frame of this kind. */
+/* Handle a report of the messenger: a peer connected, disconnected, or sent a frame of this
+ * kind. */
 void peers_on_open(struct peers *peers, uint32_t peer);
 void peers_on_close(struct peers *peers, uint32_t peer);
 void peers_on_frame(struct peers *peers, uint32_t peer, uint8_t kind, int64_t now_ns);
@@ -62,8 +63,8 @@ void peers_on_frame(struct peers *peers, uint32_t peer, uint8_t kind, int64_t no
 void peers_on_pause(struct peers *peers, int64_t pause_ns);
 
 /* peers_tick: ping quiet peers, and notify the state machine which ones are unreachable.
- * peers_dial: connect to the peers whose turn it is.
- * limits  at every heartbeat */
+ * peers_dial: connect to the peers that are due.
+ * limits  call both at every heartbeat */
 void peers_tick(struct peers *peers, int64_t now_ns);
 void peers_dial(struct peers *peers, int64_t now_ns);
 

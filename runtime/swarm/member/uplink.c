@@ -6,11 +6,11 @@
 #include <string.h>
 
 enum {
-    RESULTS_DEFERRAL_MS = 300, /* of the uplink's rate in contributions: then results follow */
-    RESULTS_DEFERRAL_MIN_BYTES = 65536, /* the same while the rate is not known */
-    DEFERRED_POLL_MS = 10,              /* until deferred results are checked again */
-    LEAVES_LIMIT_DIVISOR = 4, /* leaves take at most 1 / LEAVES_LIMIT_DIVISOR of the limit ... */
-    LEAVES_DEFAULT_RATE = 128 << 20, /* ... or so many bytes a second where there is none */
+    RESULTS_DEFERRAL_MS = 300,          /* results wait while more contribution time is queued */
+    RESULTS_DEFERRAL_MIN_BYTES = 65536, /* lower bound of that threshold in bytes */
+    DEFERRED_POLL_MS = 10,              /* time until deferred results are checked again */
+    LEAVES_LIMIT_DIVISOR = 4,           /* leaves use at most 1/4 of the upload limit */
+    LEAVES_DEFAULT_RATE = 128 << 20,    /* rate of leaves in bytes a second without a limit */
 };
 
 size_t uplink_payload_bytes(const struct wire_shape *shape) {
@@ -212,13 +212,13 @@ static int64_t flush_results(struct uplink *uplink, int64_t now_ns) {
 
 /* ---- requests and leaves ---- */
 
-/* The requested bytes are charged to the limit of incoming bytes at once. */
+/* The requested bytes are charged to the download limit when the request is sent. */
 static enum send_result send_request(void *context, uint32_t peer, const struct outbox_item *item,
                                      uint64_t *bytes) {
     struct uplink *uplink = context;
     const struct outbox_callbacks *leaf_requests = &uplink->args.leaf_requests;
     if (!peers_is_open(uplink->args.peers, peer)) {
-        return SEND_WOULD_BLOCK; /* until the first connection opens */
+        return SEND_WOULD_BLOCK; /* the peer is not connected yet */
     }
     if (item->kind == WIRE_LEAF_REQUEST) {
         return leaf_requests->send(leaf_requests->context, peer, item, bytes);

@@ -20,8 +20,8 @@
  *                the first item of each queue in rotation ──► send, until all queues are blocked */
 
 enum {
-    OUTBOX_QUEUE_ITEMS = 64,  /* twice the requests that a peer has unanswered at a time */
-    OUTBOX_BATCH_FRAMES = 64, /* frames in one flush, so that heartbeats are not delayed by more */
+    OUTBOX_QUEUE_ITEMS = 64,  /* twice the most requests that a peer leaves unanswered */
+    OUTBOX_BATCH_FRAMES = 64, /* frames sent by one flush, to limit the delay of heartbeats */
 };
 
 /* Two items with equal fields are the same item. */
@@ -31,7 +31,7 @@ struct outbox_item {
     uint32_t round;
     uint32_t slice;
     uint32_t epoch;
-    uint64_t index; /* of a leaf, or of the first leaf hash; else 0 */
+    uint64_t index; /* index of the leaf or the first leaf hash; else 0 */
     struct hash hash;
 };
 
@@ -43,14 +43,15 @@ struct outbox_queue {
 struct outbox {
     struct outbox_queue *queues; /* [peer_count] */
     uint32_t peer_count;
-    uint32_t next_peer;      /* whose item is sent next */
-    uint32_t waiting;        /* items in all queues */
+    uint32_t next_peer;      /* the peer whose item is sent next */
+    uint32_t waiting;        /* number of items in all queues */
     uint64_t rate;           /* bytes a second; 0: unlimited */
-    int64_t credit;          /* bytes that may be sent now; below 0 after a frame that was longer */
+    int64_t credit;          /* bytes that may be sent now; negative after a longer frame */
     int64_t credit_added_ns; /* when credit was added last */
 };
 
-/* outbox_memory_bytes: memory of the queues. outbox_init: an empty outbox in that memory. */
+/* outbox_memory_bytes: size of the queues. outbox_init: initialize an empty outbox with its queues
+ * in `memory`. */
 size_t outbox_memory_bytes(uint32_t peer_count);
 void outbox_init(struct outbox *outbox, void *memory, uint32_t peer_count, uint64_t rate);
 
@@ -62,7 +63,8 @@ bool outbox_push(struct outbox *outbox, uint32_t peer, const struct outbox_item 
 void outbox_clear(struct outbox *outbox, uint32_t peer);
 uint32_t outbox_waiting_count(const struct outbox *outbox, uint32_t peer);
 
-/* outbox_charge_bytes: bytes that were sent through another outbox count against the same limit. */
+/* outbox_charge_bytes: charge bytes that were sent through a different outbox against this outbox's
+ * rate limit. */
 void outbox_charge_bytes(struct outbox *outbox, uint64_t bytes);
 
 /* Sends one item and sets *bytes to its length. SEND_OK and SEND_NO_PEER, which also means that the
@@ -77,7 +79,7 @@ enum outbox_state {
     OUTBOX_DONE,         /* all queues are empty */
     OUTBOX_BLOCKED,      /* the messenger's queues are full */
     OUTBOX_RATE_LIMITED, /* the limit is used up until outbox_ready_ns */
-    OUTBOX_MORE,         /* the batch is complete; flush again soon */
+    OUTBOX_MORE,         /* the batch is full and items remain; flush again soon */
 };
 
 /* outbox_flush: send what can be sent now, one frame for each peer in rotation. */
@@ -101,17 +103,17 @@ int64_t outbox_ready_ns(const struct outbox *outbox);
  * they grow. */
 
 enum {
-    UPLINK_SHARE_MIN_PERCENT = 102,  /* all shares together, in percent of the uplink's rate ... */
-    UPLINK_SHARE_MAX_PERCENT = 1600, /* ... and when they have left much of it idle for long */
-    UPLINK_SHARE_FLOOR_DIVISOR = 4,  /* every peer has at least this part of an equal share */
+    UPLINK_SHARE_MIN_PERCENT = 102,  /* lower bound of total_percent */
+    UPLINK_SHARE_MAX_PERCENT = 1600, /* upper bound of total_percent */
+    UPLINK_SHARE_FLOOR_DIVISOR = 4,  /* each peer gets at least 1/4 of an equal share */
 };
 
 struct uplink_share {
-    uint32_t total_percent; /* all shares together, in percent of the uplink's rate */
+    uint32_t total_percent; /* sum of all shares, in percent of the uplink's rate */
     uint32_t used_percent;  /* percent of the rate that was used recently */
 };
 
-/* uplink_share_begin: an exchange begins; the uplink counts as fully used. */
+/* uplink_share_begin: start an exchange. The recent use starts at 100 %. */
 void uplink_share_begin(struct uplink_share *share);
 
 /* uplink_share_update: `recent` bytes a second were sent since the last call, while more was
@@ -126,7 +128,7 @@ struct uplink_backlog {
     uint32_t peer_count;
 };
 
-/* uplink_share_rate: bytes a second for one peer, of an uplink that carries `rate`.
+/* uplink_share_rate: the share of one peer in bytes a second, where `rate` is the uplink's.
  * limits  uplink_share_begin was called; 0 < backlog.peer_bytes <= backlog.total_bytes;
  *         backlog.peer_count > 0 */
 uint64_t uplink_share_rate(const struct uplink_share *share, uint64_t rate,
@@ -137,11 +139,11 @@ uint64_t uplink_share_rate(const struct uplink_share *share, uint64_t rate,
  * takes. Each is the median of recent ones, so that a broken connection or a dead peer does not
  * spoil them. */
 
-enum { UPLINK_RECENT_VALUES = 16 /* measurements that a median is of */ };
+enum { UPLINK_RECENT_VALUES = 16 /* measurements in a median */ };
 
 struct recent_values {
     int64_t values[UPLINK_RECENT_VALUES];
-    uint32_t count; /* of all that were ever added */
+    uint32_t count; /* number of values ever added */
 };
 
 /* One window over which sent bytes are counted. */
@@ -156,17 +158,17 @@ struct uplink_measures {
     struct recent_values typical_rates;     /* ... and the upper quartile of its seconds */
     struct recent_values busy_second_rates; /* KiB/s: the busy seconds of this exchange */
     int64_t unpaced_kib_s;                  /* typical rate of the last exchange without pacing */
-    int64_t pinged_ns;                      /* the ping that is not answered; 0: none */
-    uint32_t round;                         /* of the exchange that is measured; 0: none */
-    int64_t table_received_ns, last_result_ns;      /* its begin, and the last result in it */
-    struct rate_window second_window, short_window; /* a second, and a shorter time */
-    uint32_t best_kib_s;                            /* of this exchange */
+    int64_t pinged_ns;                      /* send time of the unanswered ping; 0: none */
+    uint32_t round;                         /* round of the exchange that is measured; 0: none */
+    int64_t table_received_ns, last_result_ns;      /* start of the exchange, and its last result */
+    struct rate_window second_window, short_window; /* 1 s and SHORT_WINDOW_MS */
+    uint32_t best_kib_s;                            /* best second of this exchange */
     uint64_t short_window_rate; /* bytes/s in the last short time; INT64_MAX: not yet known */
-    uint32_t exchange_ms;       /* of the last exchange */
+    uint32_t exchange_ms;       /* duration of the last exchange */
 };
 
 /* uplink_measures_send_ping: send a ping to the tracker, unless one is unanswered.
- * uplink_measures_on_pong: its payload was returned. */
+ * uplink_measures_on_pong: record the round trip of an answered ping. */
 void uplink_measures_send_ping(struct uplink_measures *measures, struct messenger *messenger,
                                const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns);
 void uplink_measures_on_pong(struct uplink_measures *measures, const uint8_t *payload,
@@ -209,16 +211,16 @@ struct uplink_pacing {
     int64_t used_window_begin_ns; /* short_window.begin_ns at the last update of `share` */
 };
 
-/* Queued bytes, and the peers that they are for. */
+/* Sources of the number of bytes queued for each peer. */
 struct uplink_traffic {
     struct messenger *messenger;
     const struct peers *peers;
     const struct outbox *contributions;
     const struct outbox *results; /* NULL while they are deferred */
-    uint64_t slice_bytes;         /* of the longest slice */
+    uint64_t slice_bytes;         /* encoded size of the longest slice */
 };
 
-/* uplink_pacing_begin: an exchange begins. */
+/* uplink_pacing_begin: start the pacing of an exchange. */
 void uplink_pacing_begin(struct uplink_pacing *pacing);
 
 /* uplink_pacing_update: set new rates if it is time for it. Outside of exchanges, and in those that
@@ -241,18 +243,18 @@ struct uplink {
     struct uplink_args args;
     uint8_t *payload; /* [payload_capacity] of the frame that is being written */
     size_t payload_capacity;
-    struct outbox contributions; /* first, as the owners' sums wait for them */
+    struct outbox contributions; /* sent first, because owners need them for their sums */
     struct outbox results;
-    struct outbox requests; /* under the limit of incoming bytes */
-    struct outbox leaves;   /* when nothing else is sent */
+    struct outbox requests; /* rate limited by the bytes they request */
+    struct outbox leaves;   /* sent when no slice is queued */
     bool are_results_deferred;
-    uint64_t queued_result_bytes[SWARM_MEMBERS_MAX]; /* in the messenger's queues */
-    int64_t leaves_sent_ns;                          /* when leaves could be sent last */
+    uint64_t queued_result_bytes[SWARM_MEMBERS_MAX]; /* result bytes queued in the messenger */
+    int64_t leaves_sent_ns;                          /* when leaves were last sent */
     struct uplink_pacing pacing;
 };
 
-/* uplink_payload_bytes: the longest payload. uplink_memory_bytes: memory of an uplink.
- * uplink_init: everything is empty.
+/* uplink_payload_bytes: size of the longest payload. uplink_memory_bytes: size of the payload
+ * buffer and queues. uplink_init: initialize with empty queues.
  * memory  all that `args` points to is kept */
 size_t uplink_payload_bytes(const struct wire_shape *shape);
 size_t uplink_memory_bytes(const struct wire_shape *shape);

@@ -12,7 +12,7 @@ enum {
     SHORT_WINDOW_MS = 300,   /* spans several of the messenger's readings */
     LONG_TRANSFER_MIN_S = 2, /* a shorter one may have no second in which the uplink was full */
     FULL_UPLINK_PERCENT = 80,
-    PING_TIMEOUT_MS = 2000, /* then another ping is sent */
+    PING_TIMEOUT_MS = 2000, /* time until an unanswered ping is replaced */
 };
 
 static void add_value(struct recent_values *recent, int64_t value) {
@@ -23,7 +23,7 @@ static int stored_count(const struct recent_values *recent) {
     return (int)min_u64(recent->count, UPLINK_RECENT_VALUES);
 }
 
-/* The order statistics of no value are 0. */
+/* Without values, the median and the other order statistics are 0. */
 static int64_t median(const struct recent_values *recent) {
     int count = stored_count(recent);
     return count > 0 ? median_i64(recent->values, count) : 0;
@@ -43,7 +43,8 @@ static uint32_t rounded_up_ms(int64_t ns) {
     return (uint32_t)min_i64(div_ceil(ns, NS_PER_MS), UINT32_MAX);
 }
 
-/* One at a time: after a stall, the answers to many pings would all be late at once. */
+/* Only one ping is unanswered at a time: after a stall, the answers to many pings would all be
+ * late. */
 void uplink_measures_send_ping(struct uplink_measures *measures, struct messenger *messenger,
                                const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns) {
     struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
@@ -96,7 +97,7 @@ void uplink_measures_on_result(struct uplink_measures *measures) {
 
 void uplink_measures_on_commit(struct uplink_measures *measures, uint32_t round, bool was_paced) {
     if (measures->round != round) {
-        return; /* a repeated COMMIT, or of an exchange without this member */
+        return; /* the COMMIT is repeated, or this member had no part in the exchange */
     }
     ASSERT(measures->last_result_ns >= measures->table_received_ns);
     measures->round = 0;

@@ -8,16 +8,14 @@
 #include <string.h>
 
 enum {
-    SHORT_ANSWER_TIMEOUT_S = 1,    /* of a short answer, until leaf_fetch_set_timeout */
-    FIRST_LEAF_TIMEOUT_FACTOR = 8, /* times that: timeout of the first leaf */
-    LEAF_TIMEOUT_MIN_FACTOR = 2,   /* times that: lower bound of each leaf's timeout */
-    LEAF_TIMEOUT_FACTOR =
-        6, /* times the duration of the source's latest leaf, or the slowest source's */
-    SLOW_BACKOFF_MS = 2000, /* after a timeout, times the number of faults */
-    MISSING_BACKOFF_MS =
-        50, /* the same, when the source has another root: it may reach this one soon */
+    SHORT_ANSWER_TIMEOUT_S = 1,    /* initial timeout of a short answer */
+    FIRST_LEAF_TIMEOUT_FACTOR = 8, /* times timeout_ns: timeout of a source's first leaf */
+    LEAF_TIMEOUT_MIN_FACTOR = 2,   /* times timeout_ns: shortest timeout of a leaf */
+    LEAF_TIMEOUT_FACTOR = 6,       /* times the duration of the latest leaf */
+    SLOW_BACKOFF_MS = 2000,        /* backoff after a timeout, times the number of faults */
+    MISSING_BACKOFF_MS = 50,       /* backoff of a source without the root, times its faults */
     FAULTS_MAX = 8,
-    BAN_DURATION_MS = 3600000, /* after data that does not match its hash */
+    BAN_DURATION_MS = 3600000, /* ban after data that does not match its hash */
     REPLAYED_LEAVES_MAX = 8,   /* leaves replayed by one call: about ten milliseconds */
 };
 
@@ -59,7 +57,7 @@ static void begin_hash_stage(struct leaf_fetch *fetch) {
     fetch->has_hash_request = false;
 }
 
-/* Counts again after the versions have changed. */
+/* Recounts the outdated leaves after the versions have changed. */
 static void count_leaves(struct leaf_fetch *fetch) {
     fetch->next_leaf = 0;
     fetch->missing_count = 0;
@@ -70,7 +68,7 @@ static void count_leaves(struct leaf_fetch *fetch) {
     }
 }
 
-/* Leaves below a version can no longer be replayed: they count as missing. */
+/* Marks leaves below this version as missing, because they can no longer be replayed. */
 static void drop_versions_below(struct leaf_fetch *fetch, uint32_t target_version) {
     for (uint64_t leaf = 0; leaf < fetch->leaf_count && target_version > 0; leaf++) {
         fetch->versions[leaf] = fetch->versions[leaf] < target_version ? 0 : fetch->versions[leaf];
@@ -112,7 +110,7 @@ void leaf_fetch_end(struct leaf_fetch *fetch) {
     }
 }
 
-/* The leaf must come from another source. */
+/* Marks the request for sending to a different source. */
 static void retry_request(struct leaf_fetch *fetch, struct leaf_request *request) {
     ASSERT(request->state == REQUEST_SENT);
     fetch->sources[request->source].pending--;
@@ -157,8 +155,8 @@ static bool matches_target(const struct leaf_fetch *fetch, uint64_t leaf) {
     return hash_equal(&fetch->replica->leaves[leaf], &fetch->replica->voted_leaves[leaf]);
 }
 
-/* Sets the versions by the hashes: a leaf that matches is at the target; one that was replayed to
- * the target and does not match is missing. */
+/* Sets the versions by the hashes: a leaf that matches its hash is at the target version. A leaf
+ * that was replayed to the target version and does not match is missing. */
 static void begin_leaf_stage(struct leaf_fetch *fetch) {
     fetch->stage = LEAF_STAGE_LEAVES;
     replica_drop_vote(fetch->replica);
@@ -258,7 +256,7 @@ void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t inde
     request->state = REQUEST_FREE;
 }
 
-/* Round-robin. NULL: no source accepts a request now. */
+/* Picks the next source in rotation. NULL: no source accepts a request now. */
 static struct leaf_source *pick_source(struct leaf_fetch *fetch, uint32_t window, int64_t now_ns,
                                        uint32_t *index) {
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
@@ -327,7 +325,7 @@ static void time_out_requests(struct leaf_fetch *fetch, int64_t now_ns) {
     }
 }
 
-/* The next request to send, first those to retry. NULL: none. */
+/* The next request to send; retries have priority. NULL: none. */
 static struct leaf_request *next_request(struct leaf_fetch *fetch) {
     struct leaf_request *free = NULL;
     for (uint32_t i = 0; i < LEAF_REQUESTS_MAX; i++) {
@@ -366,7 +364,8 @@ static void step_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
     }
 }
 
-/* A replayed leaf matches the target hash unless it was damaged before: then it is missing. */
+/* Replays one round on a leaf. If the leaf is then at the target version but does not match its
+ * hash, it was damaged before, and is marked as missing. */
 static void replay_leaf(struct leaf_fetch *fetch, uint64_t leaf, uint32_t round) {
     replica_replay_leaf(&fetch->compute, fetch->replica, leaf, round);
     fetch->versions[leaf]++;

@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-/* leaf_replay: bring leaves that are already present up to a newer root. It requests the results of
+/* leaf_replay: update leaves that are already present to a newer root. It requests the results of
  * each round in between by their hashes, then applies one round after the other to these leaves.
  *
  *     version 1 ──round 7──► version 2 ──round 9──► version 3     a version: a root that was
@@ -25,12 +25,12 @@
  * Each leaf has a version of its own. Version 0 means that the leaf is missing. */
 
 enum {
-    REPLAY_STEPS_MAX = RESULT_ROUNDS, /* at a time: each needs a row of results in the replica */
+    REPLAY_STEPS_MAX = RESULT_ROUNDS, /* each step needs a row of results in the replica */
     REPLAY_REQUESTS_MAX = RESULT_REQUESTS_MAX,
     REPLAY_SOURCES_MAX = SWARM_MEMBERS_MAX,
 };
 
-/* The result that a request names. */
+/* Identifies a result to request. */
 struct replay_request {
     uint32_t round, slice, epoch;
     struct hash hash;
@@ -44,30 +44,29 @@ struct replay_callbacks {
 
 struct replay_slice {
     enum { RESULT_UNUSED, RESULT_MISSING, RESULT_REQUESTED, RESULT_STORED } state;
-    uint32_t source;   /* of the latest request */
+    uint32_t source;   /* source of the latest request */
     uint32_t attempts; /* requests that timed out */
     int64_t sent_ns;
     uint32_t epoch;
     struct hash hash;
 };
 
-/* Takes leaves from version `from_version` to the next one. */
+/* Brings leaves at version `from_version` to the next version. */
 struct replay_step {
     uint32_t round, from_version;
     uint64_t sources;       /* bit i: source i took part in that round */
     uint32_t missing_count; /* needed results that have not arrived */
-    int64_t
-        last_result_ns; /* arrival of the newest result, at first the first request; 0: neither */
+    int64_t last_result_ns; /* arrival of the newest result; before, the first request; 0: none */
     struct replay_slice *slices; /* [slice_count] */
 };
 
 struct leaf_replay {
     struct replica *replica;
     struct replay_callbacks callbacks;
-    int64_t timeout_ns;                         /* see leaf_fetch_set_timeout */
-    uint64_t connected;                         /* bit i: source i is connected */
-    uint32_t pending[REPLAY_SOURCES_MAX];       /* requests to it without an answer */
-    int64_t response_ns[REPLAY_SOURCES_MAX];    /* duration of its latest answer; 0: none yet */
+    int64_t timeout_ns;                      /* see leaf_fetch_set_timeout */
+    uint64_t connected;                      /* bit i: source i is connected */
+    uint32_t pending[REPLAY_SOURCES_MAX];    /* unanswered requests to each source */
+    int64_t response_ns[REPLAY_SOURCES_MAX]; /* duration of each source's latest answer; 0: none */
     struct replay_step steps[REPLAY_STEPS_MAX]; /* oldest first */
     uint32_t step_count;
 };
@@ -93,7 +92,8 @@ uint32_t leaf_replay_add(struct leaf_replay *replay, const struct entry *commit,
                          uint32_t from_version, const uint32_t *versions);
 
 /* leaf_replay_send_requests: request missing results as far as the limits of each source permit.
- * returns  as leaf_replay_add: the oldest step is dropped when its results do not arrive */
+ * returns  the same as leaf_replay_add: the oldest step is dropped when its results do not
+ *          arrive */
 uint32_t leaf_replay_send_requests(struct leaf_replay *replay, int64_t now_ns);
 
 /* leaf_replay_on_result: whether a step needs this result; the caller then copies its bytes into
@@ -143,15 +143,15 @@ struct leaf_fetch_callbacks {
 struct leaf_fetch {
     struct replica *replica;
     struct leaf_fetch_callbacks callbacks;
-    struct pool pool; /* only the calling thread: the compute thread uses the shared pool */
+    struct pool pool; /* has one thread: the compute thread uses the shared pool */
     struct compute compute;
     enum leaf_stage stage;
-    int64_t timeout_ns; /* of a short answer; the timeouts of leaves and results derive from it */
+    int64_t timeout_ns; /* timeout of a short answer, from which leaf and result timeouts derive */
     struct hash root;
-    uint64_t bytes, leaf_count; /* of the outer state */
-    uint64_t hash_count;        /* hashes received, into replica->voted_leaves */
+    uint64_t bytes, leaf_count; /* size of the outer state */
+    uint64_t hash_count;        /* number of hashes received into replica->voted_leaves */
     bool has_hash_request;      /* a request for hashes has no answer yet */
-    uint32_t hash_source;       /* of the latest request for hashes */
+    uint32_t hash_source;       /* source of the latest request for hashes */
     int64_t hash_request_ns;
     struct leaf_replay replay;
     uint32_t *versions;      /* [leaf_count], as leaf_replay.h defines them; 0: missing */
@@ -161,7 +161,7 @@ struct leaf_fetch {
     uint64_t next_leaf;  /* leaves below this index are present or requested */
     uint64_t missing_count;
     uint64_t outdated_count; /* leaves that are not at target_version */
-    uint64_t received_bytes; /* of valid leaves and results */
+    uint64_t received_bytes; /* bytes of valid leaves and results */
     uint32_t next_source;    /* round-robin */
     struct leaf_source sources[LEAF_SOURCES_MAX];
     struct leaf_request requests[LEAF_REQUESTS_MAX];

@@ -7,8 +7,8 @@
 enum {
     FIRST_RESULT_TIMEOUT_FACTOR = 8, /* times timeout_ns: timeout of the first result of a source */
     RESULT_TIMEOUT_MIN_FACTOR = 2,   /* times timeout_ns: lower bound of each later timeout */
-    RESULT_TIMEOUT_FACTOR = 6,       /* times the duration of its latest result */
-    STEP_TIMEOUT_S = 30,             /* without a new result: no source has the missing ones */
+    RESULT_TIMEOUT_FACTOR = 6,       /* times the duration of the source's latest result */
+    STEP_TIMEOUT_S = 30,             /* time without a new result before a step is dropped */
 };
 
 size_t leaf_replay_memory_bytes(uint32_t slice_count) {

@@ -34,23 +34,23 @@
 
 enum {
     SLICES_PER_MEMBER = 4,
-    SLICE_GRANULE = 256, /* elements: whole blocks of every codec, whole vectors of every ISA */
-    SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096, /* the message's fields are in the same frame */
+    SLICE_GRANULE = 256, /* in elements; a multiple of every codec block and every vector */
+    SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096, /* 4096: for the message's fields */
     SLICE_BYTES_MIN = 16 << 10,
 };
 
 struct slices {
     int64_t parameter_count;
     enum codec codec;
-    int64_t elements;   /* of each slice; the last may have fewer; whole granules */
+    int64_t elements;   /* elements of each slice, whole granules; the last may have fewer */
     uint32_t count;     /* 1 .. SWARM_SLICES_MAX */
-    uint64_t bytes_max; /* of the longest slice, encoded; at most SLICE_BYTES_MAX */
-    uint64_t bytes;     /* of all slices, encoded */
+    uint64_t bytes_max; /* encoded size of the longest slice, at most SLICE_BYTES_MAX */
+    uint64_t bytes;     /* encoded size of all slices */
 };
 
 struct slice_range {
     int64_t begin, end; /* elements */
-    uint64_t offset;    /* of its first encoded byte when the slices are concatenated */
+    uint64_t offset;    /* offset of the slice in the concatenated encodings */
     uint64_t bytes;     /* encoded */
 };
 
@@ -74,7 +74,7 @@ struct slice_range slices_range(const struct slices *slices, uint32_t index);
  *     slot 0   | in | work | out |        | in | work | out |
  *     slot 1        |    in    | work | out |     |  in   | work | out |
  *
- * Its results equal the processor's to the bit (kernels/codec.h, kernels/outer.h). */
+ * Its results are bit-identical to those of the CPU (kernels/codec.h, kernels/outer.h). */
 
 enum { REPLICA_DEVICE_SLOTS = 2 };
 
@@ -83,12 +83,12 @@ struct replica_chunk {
     int64_t begin, count;
 };
 
-/* The outer step of one chunk by the results of `round`. */
+/* The outer step of one chunk with the results of `round`. */
 struct device_step {
     struct replica_chunk chunk;
     uint32_t round;
-    float *params, *momentum; /* [chunk.count], pinned: destination */
-    bool resets_inner;        /* copies the new params to the inner weights on the device too */
+    float *params, *momentum; /* destination [chunk.count], pinned */
+    bool resets_inner;        /* also copy the new params to the device's inner weights */
 };
 
 struct replica_device;
@@ -116,7 +116,7 @@ struct replica_device {
 
 /* Memory of a device in bytes. It depends only on the shape, so any machine can plan it. */
 struct replica_device_memory {
-    uint64_t slots;   /* device memory: three vectors and an encoding for each slot */
+    uint64_t slots;   /* device memory: three vectors and one encoding for each slot */
     uint64_t scratch; /* pinned, in place of replica_memory.scratch: two vectors for each slot, and
                          REPLICA_DEVICE_WORDS bytes */
 };
@@ -130,14 +130,14 @@ enum {
     LEAF_ELEMENTS = LEAF_BYTES / 8,
     RESULT_ROUNDS = 2, /* rounds whose results are in memory: the open one and the previous one */
     REPLICA_CHUNK_ELEMENTS =
-        8 * LEAF_ELEMENTS, /* processed at a time: a leaf for each of eight threads */
+        8 * LEAF_ELEMENTS, /* elements processed at a time: a leaf for each of eight threads */
 };
 
 /* The inner weights of elements [begin, begin + count) of the flat space, fp32. */
 struct flat_span {
     int64_t begin, count;
     float *values;
-    const struct device_memory *device_memory; /* where `values` is; NULL: ordinary memory */
+    const struct device_memory *device_memory; /* the memory of `values`; NULL: ordinary memory */
 };
 
 /* Memory of a replica in bytes, one extent of the plan for each field; 0: not needed. */
@@ -147,7 +147,7 @@ struct replica_memory {
                                     member's contributions that is still to be sent, and the error
                                     of re-encoding the means of the slices that it owns */
     uint64_t contribution;       /* this member's, encoded */
-    uint64_t results;            /* RESULT_ROUNDS x slices, encoded */
+    uint64_t results;            /* encoded results of RESULT_ROUNDS rounds */
     uint64_t slots;              /* other members' contributions to slices that this member owns:
                                     members_max x CONTRIBUTION_SLOTS_PER_MEMBER x bytes_max */
     uint64_t residual_sources;   /* which result the residual of each slice belongs to */
@@ -180,9 +180,9 @@ struct replica {
     uint8_t *results; /* [RESULT_ROUNDS][slices.bytes]: round r in row r % RESULT_ROUNDS */
     uint8_t *slots;   /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER][slices.bytes_max] */
     struct residual_source *residual_sources; /* [slices.count]; NULL without `residual` */
-    struct hash *leaves, *voted_leaves;       /* hashes, [leaf_count] each */
+    struct hash *leaves, *voted_leaves;       /* leaf hashes, [leaf_count] each */
     float *scratch;
-    const struct flat_span *parts; /* ascending; together they cover [0, P) */
+    const struct flat_span *parts; /* spans of inner weights in ascending order that cover [0, P) */
     int part_count;
     struct hash root;
     struct hash voted_root; /* of `voted_leaves` */

@@ -1,4 +1,5 @@
-/* replica_apply: the outer step by a round's results, as a trial for the vote and on the state. */
+/* replica_apply: applies a round's results to the outer state. A trial computes only the new root,
+ * for the vote. */
 #include "base/check.h"
 #include "kernels/items.h"
 #include "kernels/outer.h"
@@ -6,12 +7,12 @@
 
 #include <string.h>
 
-/* The destination of the outer step of a chunk. */
+/* Where the outer step of a chunk writes its output. */
 struct destination {
     float *params, *momentum; /* [chunk.count] */
 };
 
-/* The outer step of one chunk by the results of `round`, on the threads of `compute`. */
+/* Performs the outer step of one chunk with the results of `round` on the threads of `compute`. */
 static void step_chunk(const struct compute *compute, const struct replica *replica, uint32_t round,
                        struct replica_chunk chunk, struct destination destination) {
     const struct replica_shape *shape = &replica->shape;
@@ -30,12 +31,12 @@ static void step_chunk(const struct compute *compute, const struct replica *repl
     outer_step_run(compute, &args);
 }
 
-/* The outer step over the whole space. */
+/* One outer step over the whole parameter space. */
 struct pass {
     struct replica *replica;
     uint32_t round;
     bool is_trial;       /* the results go to scratch, not to the state */
-    struct hash *hashes; /* of the leaves after the step; NULL: do not hash */
+    struct hash *hashes; /* receives the new leaf hashes; NULL: do not hash */
 };
 
 static struct replica_chunk chunk_of(const struct pass *pass, int64_t index) {
@@ -83,7 +84,7 @@ static void end_step_of_chunk(const struct pass *pass, int64_t index) {
     }
 }
 
-/* A device steps the next chunk while the processor hashes this one. */
+/* A device computes the next chunk while the CPU hashes this one. */
 static void run_pass(const struct pass *pass) {
     int64_t count =
         items_count(pass->replica->shape.slices.parameter_count, REPLICA_CHUNK_ELEMENTS);
@@ -125,7 +126,8 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
     if (replica->device == NULL) {
         replica_reset_inner(replica);
     } else {
-        replica_reset_inner_on_cpu(replica); /* the steps have reset those on the device */
+        /* device_step has reset the inner weights on the device. */
+        replica_reset_inner_on_cpu(replica);
     }
     return root;
 }

@@ -44,7 +44,7 @@ static void update_chunk_on_cpu(struct replica *replica, struct replica_chunk ch
                      replica->feedback + chunk.begin);
 }
 
-/* On a device the slots alternate. */
+/* Updates the feedback of one chunk. On a device, consecutive chunks use alternating slots. */
 static void update_chunk(struct replica *replica, struct replica_chunk chunk, int *slot) {
     if (replica->device == NULL) {
         update_chunk_on_cpu(replica, chunk);

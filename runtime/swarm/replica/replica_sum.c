@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-static const uint64_t TOTAL_WEIGHT_END = (uint64_t)1 << 53; /* the limit of outer_share */
+/* outer_share requires a smaller total weight. */
+static const uint64_t TOTAL_WEIGHT_END = (uint64_t)1 << 53;
 
 uint8_t *replica_own_contribution(const struct replica *replica, uint32_t slice) {
     return replica->contribution + slices_range(&replica->shape.slices, slice).offset;
