@@ -9,7 +9,7 @@
 
 enum { BLOCK_BYTES = 1 << 20 };
 
-/* The indices of the first token of a file's block and of the token after its last. */
+/* The tokens [begin, end) of a block, as indices in its file. */
 struct token_range {
     int64_t begin, end;
 };
@@ -49,10 +49,10 @@ static enum status open_file(struct token_data *data, const char *path, const ch
                              struct fault *fault) {
     struct data_file *file = &data->files[data->file_count];
     TRY(token_file_open(path, format, &file->tokens, fault));
-    data->file_count++; /* so that data_close closes it */
+    data->file_count++; /* counted now, so that data_close closes the file */
     number_windows(file, data->sequence);
     if (file->window_count == 0) {
-        return fault_set(fault, STATUS_INPUT, path, "use more text or lower batch.sequence",
+        return fault_set(fault, STATUS_INPUT, path, "use more text, or reduce batch.sequence",
                          "has %lld tokens; a row of %lld needs one more than its length",
                          (long long)file->tokens.token_count, (long long)data->sequence);
     }
@@ -84,7 +84,7 @@ enum status data_open(const struct data_options *options, struct region *region,
     const struct path_list *paths = &options->paths;
     ASSERT(options->sequence > 0 && options->vocab > 0);
     if (paths->count == 0) {
-        return fault_set(fault, STATUS_INPUT, "data", "name token files in data.train",
+        return fault_set(fault, STATUS_INPUT, "data", "set data.train to token files",
                          "no token files");
     }
     struct token_data opened = {

@@ -25,10 +25,10 @@ enum { LABEL_IGNORED = -100, DATA_NO_SEPARATOR = -1 };
 
 #define DATA_CURSOR_MAX ((uint64_t)1 << 62) /* the limit of data_next's cursor */
 
-/* The files, and how data_open makes rows of them. */
+/* The arguments of data_open: the files, and the form of the rows. */
 struct data_options {
     struct path_list paths;
-    const char *format; /* as in token_file_open */
+    const char *format; /* the format of token_file_open */
     int64_t sequence;
     int64_t vocab;
     int64_t separator; /* the id that ends each document; DATA_NO_SEPARATOR: rows are plain text */
@@ -46,9 +46,9 @@ struct token_data {
     struct data_file *files;
     int file_count;
     int64_t sequence, vocab, separator;
-    int64_t window_count;      /* of all files */
-    int64_t block_count;       /* of all files */
-    int64_t block_windows_max; /* of the block with the most windows */
+    int64_t window_count;      /* windows in all files */
+    int64_t block_count;       /* blocks in all files */
+    int64_t block_windows_max; /* windows in the largest block */
 };
 
 /* data_open: open all files and index their windows. Raises the limit of open files if necessary.

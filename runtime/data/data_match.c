@@ -41,7 +41,7 @@ static const char *format_name(enum token_format format) {
     return NAMES[format];
 }
 
-static const char *name_of(const char *path) {
+static const char *file_name_of_path(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash == NULL ? path : slash + 1;
 }
@@ -53,7 +53,7 @@ static enum status add_file(struct reading *reading, const struct settings *sett
     reading->paths[reading->count] = path;
     reading->files[reading->count] =
         (struct manifest_file){.kind = data,
-                               .name = region_copy_text(reading->region, name_of(path)),
+                               .name = region_copy_text(reading->region, file_name_of_path(path)),
                                .bytes = (uint64_t)file.bytes,
                                .format = format_name(file.format)};
     reading->total += (uint64_t)file.bytes;
@@ -63,7 +63,7 @@ static enum status add_file(struct reading *reading, const struct settings *sett
 }
 
 static enum status no_data_fault(const struct settings *settings, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, settings->run_file, "name token files in data.train",
+    return fault_set(fault, STATUS_INPUT, settings->run_file, "set data.train to token files",
                      "no data files are set");
 }
 
@@ -124,7 +124,7 @@ static enum status read_root(struct reading *reading, int index, int fd) {
             log_progress(reading);
         }
         if (status == OK && stop_requested()) {
-            status = fault_set(reading->fault, STATUS_STOPPED, "data", NULL, "asked to stop");
+            status = fault_set(reading->fault, STATUS_STOPPED, "data", NULL, "stopped by request");
         }
     }
     if (status == OK) {
@@ -183,7 +183,7 @@ static bool cache_folder(char *out, size_t capacity) {
     return length > 0 && (size_t)length < capacity;
 }
 
-static bool has_size(const char *path, uint64_t bytes) {
+static bool is_file_of_size(const char *path, uint64_t bytes) {
     struct fault fault;
     int64_t found = 0;
     int fd = -1;
@@ -197,14 +197,14 @@ static bool has_size(const char *path, uint64_t bytes) {
 static const char *find_file(const struct manifest_file *file, struct region *region) {
     char folder[PATH_BYTES];
     char path[2 * PATH_BYTES];
-    if (has_size(file->name, file->bytes)) {
+    if (is_file_of_size(file->name, file->bytes)) {
         return region_copy_text(region, file->name);
     }
     if (!cache_folder(folder, sizeof folder)) {
         return NULL;
     }
     file_join(folder, file->name, path, sizeof path);
-    return has_size(path, file->bytes) ? region_copy_text(region, path) : NULL;
+    return is_file_of_size(path, file->bytes) ? region_copy_text(region, path) : NULL;
 }
 
 static void find_list(const struct manifest *manifest, enum manifest_file_kind data,
@@ -235,7 +235,7 @@ void data_match_find(const struct manifest *manifest, struct region *region,
 
 /* ---- comparing ---- */
 
-static int train_count_of(const struct manifest *manifest) {
+static int count_train_files(const struct manifest *manifest) {
     int count = 0;
     for (int i = 0; i < manifest->file_count; i++) {
         count += manifest->files[i].kind == MANIFEST_TRAINING_FILE;
@@ -248,24 +248,24 @@ static enum status missing_data_fault(const struct manifest *manifest, struct fa
     char bytes[24];
     char remedy[sizeof fault->remedy];
     snprintf(remedy, sizeof remedy,
-             "put them into the working directory or ~/.cache/skep/data, or set data.train=PATH");
+             "copy them to the working directory or ~/.cache/skep/data, or set data.train=PATH");
     return fault_set(
         fault, STATUS_INPUT, "data.train", remedy,
         "the swarm's data files are missing: %d file%s, of which the first is %.80s of %s",
-        train_count_of(manifest), train_count_of(manifest) == 1 ? "" : "s", first->name,
+        count_train_files(manifest), count_train_files(manifest) == 1 ? "" : "s", first->name,
         text_bytes(first->bytes, bytes));
 }
 
 static enum status count_fault(const struct manifest *manifest, enum manifest_file_kind data,
                                int here, int wanted, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, manifest_file_kind_key(data),
-                     "list the swarm's files in its order",
+                     "list the files in the order of the swarm's manifest",
                      "%d file%s here, and the swarm %.63s has %d", here, here == 1 ? "" : "s",
                      manifest->name, wanted);
 }
 
 static enum status check_counts(const struct reading *reading, const struct manifest *manifest) {
-    int train = train_count_of(manifest);
+    int train = count_train_files(manifest);
     int held_out = manifest->file_count - train;
     int held_out_here = reading->count - reading->train_count;
     if (reading->train_count != train) {
@@ -282,13 +282,13 @@ static enum status file_fault(const struct reading *reading, int index,
                               const struct manifest_file *wanted, const char *difference) {
     int number = index - (wanted->kind == MANIFEST_TRAINING_FILE ? 0 : reading->train_count) + 1;
     return fault_set(reading->fault, STATUS_INPUT, reading->paths[index],
-                     "list the swarm's files in its order",
+                     "list the files in the order of the swarm's manifest",
                      "is not file %d of the swarm's %s, %.80s: %s", number,
                      manifest_file_kind_key(wanted->kind), wanted->name, difference);
 }
 
-static enum status check_form(const struct reading *reading, int index,
-                              const struct manifest_file *wanted) {
+static enum status check_size_and_format(const struct reading *reading, int index,
+                                         const struct manifest_file *wanted) {
     const struct manifest_file *here = &reading->files[index];
     char difference[128];
     if (here->bytes != wanted->bytes) {
@@ -321,7 +321,7 @@ static enum status check_root(const struct reading *reading, int index,
 static enum status check_all(struct reading *reading, const struct manifest *manifest) {
     TRY(check_counts(reading, manifest));
     for (int i = 0; i < reading->count; i++) {
-        TRY(check_form(reading, i, &manifest->files[i]));
+        TRY(check_size_and_format(reading, i, &manifest->files[i]));
     }
     for (int i = 0; i < reading->count; i++) {
         TRY(read_file(reading, i));
@@ -338,7 +338,7 @@ enum status data_match_check(const struct settings *settings, const struct manif
         return missing_data_fault(manifest, fault);
     }
     bool held_out =
-        settings->validation_files.count > 0 && train_count_of(manifest) < manifest->file_count;
+        settings->validation_files.count > 0 && count_train_files(manifest) < manifest->file_count;
     begin_reading(&reading, &scratch, fault);
     reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
     enum status status = open_reading(settings, held_out, &reading);

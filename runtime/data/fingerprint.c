@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { END_BYTES = 64 * 1024 };
+enum { HASHED_END_BYTES = 64 * 1024 };
 
 /* The values of a fingerprint; the first that differs is reported. */
 struct fingerprint_row {
@@ -21,7 +21,8 @@ static const struct fingerprint_row ROWS[FINGERPRINT_VALUES] = {
     {"windows", "rows", offsetof(struct fingerprint, windows)},
     {"data_hash", NULL, offsetof(struct fingerprint, hash)}};
 
-static uint64_t value_of(const struct fingerprint *fingerprint, const struct fingerprint_row *row) {
+static uint64_t row_value(const struct fingerprint *fingerprint,
+                          const struct fingerprint_row *row) {
     uint64_t value;
     memcpy(&value, (const char *)fingerprint + row->offset, sizeof value);
     return value;
@@ -30,7 +31,7 @@ static uint64_t value_of(const struct fingerprint *fingerprint, const struct fin
 static enum status add_file(const struct token_file *file, char *buffer, struct hash_state *state,
                             struct fault *fault) {
     int64_t size = file->bytes;
-    size_t count = min_u64((uint64_t)size, END_BYTES);
+    size_t count = min_u64((uint64_t)size, HASHED_END_BYTES);
     hash_add(state, &size, sizeof size);
     TRY(file_read_at(file->fd, file->path, buffer, count, 0, fault));
     hash_add(state, buffer, count);
@@ -46,7 +47,7 @@ enum status fingerprint_of(const struct token_data *data, struct fingerprint *fi
     struct fingerprint found = {.windows = (uint64_t)data->window_count,
                                 .files = (uint64_t)data->file_count};
     enum status status = OK;
-    char *buffer = region_alloc(&scratch, END_BYTES, 1);
+    char *buffer = region_alloc(&scratch, HASHED_END_BYTES, 1);
     hash_begin(&state);
     for (int i = 0; i < data->file_count && status == OK; i++) {
         found.bytes += (uint64_t)data->files[i].tokens.bytes;
@@ -64,16 +65,16 @@ enum status fingerprint_of(const struct token_data *data, struct fingerprint *fi
 void fingerprint_values(const struct fingerprint *fingerprint,
                         struct snapshot_value values[static FINGERPRINT_VALUES]) {
     for (int i = 0; i < FINGERPRINT_VALUES; i++) {
-        values[i] = (struct snapshot_value){.value = value_of(fingerprint, &ROWS[i])};
+        values[i] = (struct snapshot_value){.value = row_value(fingerprint, &ROWS[i])};
         snprintf(values[i].name, sizeof values[i].name, "%s", ROWS[i].name);
     }
 }
 
 enum status fingerprint_same(const struct fingerprint *fingerprint, const struct snapshot *snapshot,
                              struct fault *fault) {
-    static const char REMEDY[] = "restore the old data, or start a new run with --fresh";
+    static const char REMEDY[] = "restore the original data, or start a new run with --fresh";
     for (int i = 0; i < FINGERPRINT_VALUES; i++) {
-        uint64_t now = value_of(fingerprint, &ROWS[i]);
+        uint64_t now = row_value(fingerprint, &ROWS[i]);
         uint64_t then;
         if (!snapshot_find_value(snapshot, ROWS[i].name, &then) || now == then) {
             continue;

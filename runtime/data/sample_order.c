@@ -52,7 +52,7 @@ static int64_t windows_before(const struct sample_order *order, int64_t turn) {
 }
 
 /* The turn of the block with window `inside` of the pass: the last that begins at or before it. */
-static int64_t turn_of(const struct sample_order *order, int64_t inside) {
+static int64_t find_turn(const struct sample_order *order, int64_t inside) {
     int64_t low = 0;
     int64_t high = order->data->block_count;
     while (high - low > 1) {
@@ -74,7 +74,7 @@ int64_t sample_order_window(struct sample_order *order, uint64_t index) {
     if (pass != order->pass) {
         fill_table(order, pass);
     }
-    int64_t turn = turn_of(order, inside);
+    int64_t turn = find_turn(order, inside);
     int64_t block = data_block_at(data, order->seed, pass, turn);
     int64_t skip =
         inside - windows_before(order, turn); /* windows of the block before the sample */

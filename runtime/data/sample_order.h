@@ -20,7 +20,7 @@ struct short_data_block {
 struct sample_order {
     const struct token_data *data;
     uint64_t seed;
-    uint64_t pass;                         /* of the table; UINT64_MAX: the table is not filled */
+    uint64_t pass;                         /* the pass that the table describes; UINT64_MAX: none */
     struct short_data_block *short_blocks; /* [short_count], ascending by turn */
     int64_t short_count;
 };

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum {
-    HEADER_WORDS = 256, /* llm.c: magic, version, token count, then zeros */
+    HEADER_WORDS = 256, /* words of llm.c's header: magic, version, token count, zeros */
     HEADER_BYTES = 4 * HEADER_WORDS,
     WORD_BYTES = 4
 };
@@ -22,7 +22,7 @@ static const struct llmc_format {
     {20240801, TOKENS_LLMC_U32, 7, 1},
 };
 
-static int width_of(enum token_format format) {
+static int format_width(enum token_format format) {
     static const int WIDTHS[] = {
         [TOKENS_BYTES] = 1,    [TOKENS_U16] = 2,      [TOKENS_U32] = 4,
         [TOKENS_LLMC_U16] = 2, [TOKENS_LLMC_U32] = 4,
@@ -32,7 +32,7 @@ static int width_of(enum token_format format) {
 }
 
 int token_file_width(const struct token_file *file) {
-    return width_of(file->format);
+    return format_width(file->format);
 }
 
 int64_t token_at(const void *raw, int64_t index, int width) {
@@ -59,7 +59,7 @@ static bool format_parse(const char *name, enum token_format *format) {
     return false;
 }
 
-static const struct llmc_format *llmc_format_of(int64_t magic) {
+static const struct llmc_format *find_llmc_format(int64_t magic) {
     for (size_t i = 0; i < ARRAY_COUNT(LLMC_FORMATS); i++) {
         if (LLMC_FORMATS[i].magic == magic) {
             return &LLMC_FORMATS[i];
@@ -74,7 +74,7 @@ static enum status llmc_read_header(struct token_file *file, const struct llmc_f
     TRY(file_read_at(file->fd, file->path, header, sizeof header, 0, fault));
     int64_t version = token_at(header, 1, WORD_BYTES);
     int64_t tokens = token_at(header, 2, WORD_BYTES);
-    int64_t expected_bytes = HEADER_BYTES + tokens * width_of(form->format);
+    int64_t expected_bytes = HEADER_BYTES + tokens * format_width(form->format);
     if (version != form->version && version != form->other_version) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL,
                          "the header has version %lld; magic number %lld requires version %lld",
@@ -82,7 +82,7 @@ static enum status llmc_read_header(struct token_file *file, const struct llmc_f
     }
     if (expected_bytes != file->bytes) {
         return fault_set(fault, STATUS_INPUT, file->path,
-                         "the file is truncated or was changed: fetch or write it again",
+                         "the file is truncated or was changed: download or write it again",
                          "the header states %lld tokens, which need %lld bytes; the file has %lld",
                          (long long)tokens, (long long)expected_bytes, (long long)file->bytes);
     }
@@ -96,7 +96,7 @@ static enum status find_format(struct token_file *file, const char *format, stru
     if (file->bytes >= WORD_BYTES) {
         TRY(file_read_at(file->fd, file->path, magic, sizeof magic, 0, fault));
     }
-    const struct llmc_format *form = llmc_format_of(token_at(magic, 0, WORD_BYTES));
+    const struct llmc_format *form = find_llmc_format(token_at(magic, 0, WORD_BYTES));
     if (form != NULL && file->bytes >= HEADER_BYTES) {
         return llmc_read_header(file, form, fault);
     }
@@ -118,7 +118,7 @@ static enum status find_format(struct token_file *file, const char *format, stru
 
 static enum status count_tokens(struct token_file *file, struct fault *fault) {
     int64_t data_bytes = file->bytes - file->data_offset;
-    int width = width_of(file->format);
+    int width = format_width(file->format);
     if (data_bytes == 0) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL, "has no tokens");
     }
@@ -151,7 +151,7 @@ enum status token_file_open(const char *path, const char *format, struct token_f
 enum status token_file_read(const struct token_file *file, int64_t first, int64_t count, void *raw,
                             struct fault *fault) {
     ASSERT(first >= 0 && count >= 0 && first + count <= file->token_count);
-    int width = width_of(file->format);
+    int width = format_width(file->format);
     return file_read_at(file->fd, file->path, raw, (size_t)(count * width),
                         file->data_offset + first * width, fault);
 }

@@ -12,7 +12,7 @@ struct token_file {
     const char *path; /* the caller's string */
     int fd; /* open until token_file_close: no file is opened after the seal; -1: closed */
     enum token_format format;
-    int64_t bytes;       /* of the whole file */
+    int64_t bytes;       /* size of the whole file */
     int64_t data_offset; /* bytes before the first token */
     int64_t token_count; /* at least 1 */
 };

@@ -8,8 +8,8 @@
 
 enum comm_group {
     COMM_ALL,        /* every rank, in order */
-    COMM_NEIGHBOURS, /* adjacent ranks, as many as the smallest divisor above 1: a shard group */
-    COMM_APART,      /* one rank of each such group: replicas */
+    COMM_NEIGHBOURS, /* adjacent ranks, like a shard group; the size is the smallest divisor */
+    COMM_APART,      /* one rank of each COMM_NEIGHBOURS group, like replicas */
     COMM_REVERSED,   /* every rank, from the last to the first */
     COMM_GROUPS
 };
@@ -24,7 +24,7 @@ struct comm {
     struct communicator communicator;
     struct port port;
     unsigned char *arena; /* SPACE_DEVICE, registered */
-    uint64_t bytes;       /* of it */
+    uint64_t bytes;       /* size of the arena */
 };
 
 /* comm_open: reserve an arena and connect the ranks. Every rank calls it.
@@ -36,7 +36,7 @@ void comm_close(struct comm *comm);
 
 enum { COMM_CHECKS = 9, COMM_FAILURE_BYTES = 160 };
 
-/* One collective in one group, over all sizes and all ranks. */
+/* The result of testing one collective in one group, over all sizes and ranks. */
 struct comm_verdict {
     int64_t calls, elements, wrong;
     char first[COMM_FAILURE_BYTES]; /* the first error; "" when there is none */
@@ -64,7 +64,7 @@ enum { COMM_RATES = 7, COMM_SIZES_MAX = 16 };
 /* The time of one call on rank 0. */
 struct comm_rate {
     const struct comm_check *row;
-    uint64_t bytes; /* of the whole buffer on the wire; 0: a barrier */
+    uint64_t bytes; /* size of the whole buffer; 0: a barrier */
     double median_s, best_s;
     double algorithm_rate; /* buffer bytes a second, by the best time */
     double bus_rate;       /* bytes that a rank receives a second */

@@ -22,11 +22,11 @@ static const struct comm_check ROWS[COMM_RATES] = {
 };
 
 /* Every rank has an equal slot of whole cache lines. */
-static uint64_t rounded(uint64_t bytes, int world) {
+static uint64_t round_up_to_slots(uint64_t bytes, int world) {
     return (uint64_t)round_up((int64_t)bytes, 64 * (int64_t)world);
 }
 
-static struct collective_call call_of(const struct comm_check *row, uint64_t bytes, int world) {
+static struct collective_call make_call(const struct comm_check *row, uint64_t bytes, int world) {
     bool is_out_of_place = row->kind == COLLECTIVE_ALL_TO_ALL || row->wire == DTYPE_BF16;
     bool is_one_slot = row->kind == COLLECTIVE_BROADCAST;
     return (struct collective_call){.kind = row->kind,
@@ -48,9 +48,9 @@ static double run_batch(struct comm *comm, const struct collective_call *call, i
 static enum status agree_on_calls(struct comm *comm, double first_s, int64_t *calls,
                                   struct fault *fault) {
     int64_t all[RANKS_MAX];
-    int64_t mine = (int64_t)((double)BATCH_NS * 1e-9 / (first_s > 1e-9 ? first_s : 1e-9));
-    mine = mine < 1 ? 1 : mine;
-    enum status status = site_exchange(comm->site, &mine, sizeof mine, all, fault);
+    int64_t own_calls = (int64_t)((double)BATCH_NS * 1e-9 / (first_s > 1e-9 ? first_s : 1e-9));
+    own_calls = own_calls < 1 ? 1 : own_calls;
+    enum status status = site_exchange(comm->site, &own_calls, sizeof own_calls, all, fault);
     *calls = status == OK ? all[0] : 0;
     return status;
 }
@@ -63,10 +63,10 @@ static void set_rates(const struct comm *comm, struct comm_rate *rate) {
     rate->bus_rate = rate->algorithm_rate * received;
 }
 
-static enum status measure(struct comm *comm, struct comm_rate *rate, struct fault *fault) {
+static enum status measure_rate(struct comm *comm, struct comm_rate *rate, struct fault *fault) {
     double times[BATCHES];
     int64_t calls;
-    struct collective_call call = call_of(rate->row, rate->bytes, comm->world);
+    struct collective_call call = make_call(rate->row, rate->bytes, comm->world);
     TRY(agree_on_calls(comm, run_batch(comm, &call, CALLS_FIRST), &calls, fault));
     for (int i = 0; i < BATCHES; i++) {
         times[i] = run_batch(comm, &call, calls);
@@ -83,9 +83,9 @@ enum status comm_bandwidth(struct comm *comm, const uint64_t *sizes, int size_co
     for (int row = 0; row < COMM_RATES; row++) {
         bool moves = ROWS[row].kind != COLLECTIVE_BARRIER;
         for (int i = 0; i < (moves ? size_count : 1); i++) {
-            rates[count] = (struct comm_rate){.row = &ROWS[row],
-                                              .bytes = moves ? rounded(sizes[i], comm->world) : 0};
-            TRY(measure(comm, &rates[count], fault));
+            rates[count] = (struct comm_rate){
+                .row = &ROWS[row], .bytes = moves ? round_up_to_slots(sizes[i], comm->world) : 0};
+            TRY(measure_rate(comm, &rates[count], fault));
             count++;
         }
     }
@@ -95,5 +95,5 @@ enum status comm_bandwidth(struct comm *comm, const uint64_t *sizes, int size_co
 
 /* The f32 sums of bf16 values have twice the bytes that are transferred. */
 uint64_t comm_bandwidth_bytes(uint64_t largest, int world) {
-    return 3 * rounded(largest, world);
+    return 3 * round_up_to_slots(largest, world);
 }

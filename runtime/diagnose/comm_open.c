@@ -45,7 +45,7 @@ static enum status reserve(struct comm *comm, int *fd, struct fault *fault) {
     if (status == OK) {
         comm->arena = address;
     } else if (status == STATUS_FIT) {
-        snprintf(fault->remedy, sizeof fault->remedy, "free memory, or name less in --bytes");
+        snprintf(fault->remedy, sizeof fault->remedy, "free memory, or reduce --bytes");
     }
     return site_agree(comm->site, status, fault);
 }

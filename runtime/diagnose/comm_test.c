@@ -12,9 +12,9 @@
 #include <string.h>
 
 enum {
-    GUARD_BYTES = 4096, /* around each buffer; no call may write them */
+    GUARD_BYTES = 4096, /* bytes around each buffer that no call may write */
     GUARD = 0xa5,
-    ELEMENTS_MAX = 1 << 18 /* of a buffer, so that a test of many ranks stays quick */
+    ELEMENTS_MAX = 1 << 18 /* elements of a buffer; keeps a test of many ranks short */
 };
 
 static const int64_t SLOT_ELEMENTS[] = {1, 63, 4097, 65536};
@@ -37,7 +37,7 @@ struct exercise {
     const struct comm_check *check;
     const struct collective_group *group;
     struct collective_call call;
-    int64_t elements;     /* of a slot */
+    int64_t elements;     /* elements of a slot */
     enum dtype in, out;   /* element types of `from` and `to` */
     unsigned char *begin; /* both buffers and their guards */
     uint64_t span;
@@ -48,23 +48,24 @@ static float value(int rank, int slot, int64_t element) {
     return ldexpf((float)number, (int)((rank * 5 + element) % 24) - 12);
 }
 
-static bool sums(enum collective_kind kind) {
+static bool is_sum(enum collective_kind kind) {
     return kind == COLLECTIVE_REDUCE_SCATTER || kind == COLLECTIVE_ALL_REDUCE;
 }
 
 static bool is_out_of_place(const struct comm_check *check) {
-    return check->kind == COLLECTIVE_ALL_TO_ALL || (sums(check->kind) && check->wire == DTYPE_BF16);
+    return check->kind == COLLECTIVE_ALL_TO_ALL ||
+           (is_sum(check->kind) && check->wire == DTYPE_BF16);
 }
 
 /* [guard][from][guard][to][guard], or one buffer for both. */
-static struct exercise exercise_of(struct comm *comm, const struct comm_check *check, int group,
-                                   int64_t elements) {
+static struct exercise make_exercise(struct comm *comm, const struct comm_check *check, int group,
+                                     int64_t elements) {
     struct exercise exercise = {.comm = comm,
                                 .check = check,
                                 .group = &comm->communicator.groups[group],
                                 .elements = elements,
                                 .in = check->wire,
-                                .out = sums(check->kind) ? DTYPE_F32 : check->wire};
+                                .out = is_sum(check->kind) ? DTYPE_F32 : check->wire};
     uint64_t slots = check->kind == COLLECTIVE_BROADCAST ? 1 : (uint64_t)exercise.group->size;
     uint64_t from = (uint64_t)(elements * dtype_bytes(exercise.in)) * slots;
     uint64_t to = (uint64_t)(elements * dtype_bytes(exercise.out)) * slots;
@@ -86,7 +87,7 @@ static struct exercise exercise_of(struct comm *comm, const struct comm_check *c
 }
 
 /* Fills the slots that the call reads; all other bytes have the value of the guards. */
-static void fill(const struct exercise *exercise) {
+static void fill_inputs(const struct exercise *exercise) {
     const struct collective_group *group = exercise->group;
     enum collective_kind kind = exercise->check->kind;
     unsigned char *from = exercise->comm->arena + exercise->call.from;
@@ -172,7 +173,7 @@ static void check(const struct exercise *exercise, struct comm_verdict *verdict)
 }
 
 static void run_exercise(struct exercise *exercise, struct comm_verdict *verdict) {
-    fill(exercise);
+    fill_inputs(exercise);
     collective_run(&exercise->comm->communicator, &exercise->call);
     verdict->calls++;
     check(exercise, verdict);
@@ -183,7 +184,7 @@ static void run_check(struct comm *comm, const struct comm_check *row, int group
     int size = comm->communicator.groups[group].size;
     for (size_t i = 0; i < ARRAY_COUNT(SLOT_ELEMENTS); i++) {
         int64_t elements = min_i64(SLOT_ELEMENTS[i], ELEMENTS_MAX / size);
-        struct exercise exercise = exercise_of(comm, row, group, elements);
+        struct exercise exercise = make_exercise(comm, row, group, elements);
         int roots = row->kind == COLLECTIVE_BROADCAST ? size : 1;
         for (int root = 0; root < roots; root++) {
             exercise.call.root = root;
@@ -192,7 +193,7 @@ static void run_check(struct comm *comm, const struct comm_check *row, int group
     }
 }
 
-static void add_up(const struct comm_verdict *part, struct comm_verdict *sum) {
+static void add_verdict(const struct comm_verdict *part, struct comm_verdict *sum) {
     if (sum->wrong == 0) {
         memcpy(sum->first, part->first, sizeof sum->first);
     }
@@ -213,7 +214,7 @@ enum status comm_test(struct comm *comm, struct comm_verdict verdicts[COMM_CHECK
         TRY(site_exchange(comm->site, own, sizeof own, all, fault));
         memset(verdicts[row], 0, sizeof verdicts[row]);
         for (int i = 0; i < comm->world * COMM_GROUPS; i++) {
-            add_up(&all[i], &verdicts[row][i % COMM_GROUPS]);
+            add_verdict(&all[i], &verdicts[row][i % COMM_GROUPS]);
         }
     }
     return OK;

@@ -21,7 +21,7 @@ struct dump {
     const struct dump_batch *batch;
     struct fault *fault;
     int64_t first_row, row_count; /* the rows of the batch on this rank */
-    int64_t valid_labels;         /* in these rows */
+    int64_t valid_labels;         /* labels in these rows that count for the loss */
     float *losses;
     struct tensor_spec *tensors;
     struct tensor_piece *pieces; /* the parts that this rank writes */
@@ -225,6 +225,6 @@ enum status dump_check(const struct session *session, const struct dump_request 
     if (!request->gradients || session->ranks == 1 || sharding->reduce_at == REDUCE_AT_MICROBATCH) {
         return OK;
     }
-    return fault_set(fault, STATUS_USAGE, "--gradients", "take strategy.reduce_at=microbatch",
+    return fault_set(fault, STATUS_USAGE, "--gradients", "set strategy.reduce_at=microbatch",
                      "strategy.reduce_at is step: gradients are not summed over ranks before it");
 }

@@ -49,7 +49,7 @@ static enum status read_shape(const struct safetensors *file, struct region *reg
     if (ids == NULL || ids->rank != 2 || ids->elements == 0) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL,
                          "input_ids: expected I32 [rows, tokens], %s",
-                         ids == NULL ? "found none" : "found another shape");
+                         ids == NULL ? "found none" : "found a different shape");
     }
     *batch = (struct dump_batch){.path = file->path, .rows = ids->shape[0], .time = ids->shape[1]};
     return find_longest_document(batch, file, region, fault);

@@ -10,7 +10,7 @@
 
 struct dump_batch {
     const char *path;
-    int64_t rows, time;       /* of input_ids */
+    int64_t rows, time;       /* the shape of input_ids */
     int64_t longest_document; /* tokens; 0: the file has no cu_seqlens */
     int32_t *ids, *positions; /* [rows, time] */
     int32_t *labels;          /* [rows, time]: the label that each token must predict */

@@ -35,7 +35,8 @@ static enum status read_stages(const struct session *session, struct site_report
     what_if_init(&trial, session, PURPOSE_TRAIN);
     for (int zero = 0; zero <= highest && status == OK; zero++) {
         struct what_if_outcome outcome = report->own;
-        if (zero != (int)session->settings.zero_stage) { /* else `own` is its outcome */
+        if (zero != (int)session->settings
+                        .zero_stage) { /* the outcome of the run's own stage is report->own */
             trial.session.settings.zero_stage = zero;
             status = what_if_plan(&trial, &outcome, fault);
         }
@@ -47,7 +48,7 @@ static enum status read_stages(const struct session *session, struct site_report
     return status;
 }
 
-/* Of equally fast stages the highest, which needs the least memory. */
+/* Among equally fast stages, the highest is best: it needs the least memory. */
 static int fastest_that_fits(const struct site_report *report) {
     int fastest = -1;
     for (int i = 0; i < report->stage_count; i++) {

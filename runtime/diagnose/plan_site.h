@@ -5,7 +5,7 @@
 
 #include "runtime/session/what_if.h"
 
-/* The same run with another strategy.zero. */
+/* The same run with a different strategy.zero. */
 struct stage_row {
     int zero;
     struct what_if_outcome outcome;
@@ -18,9 +18,9 @@ struct site_report {
     struct what_if_outcome own;
     /* Padding elements of one rank, by its index along the shard axis. */
     int64_t *padding_of_shard;            /* [shard] */
-    struct stage_row stages[ZERO_STAGES]; /* that the other settings allow */
+    struct stage_row stages[ZERO_STAGES]; /* the ZeRO stages that the other settings allow */
     int stage_count;
-    int fastest; /* of the stages that fit, the one with the shortest step; -1: none fits */
+    int fastest; /* index of the fastest stage that fits in memory; -1: none fits */
     char notes[SITE_NOTES_MAX][SITE_NOTE_BYTES]; /* warnings for the user */
     int note_count;
 };

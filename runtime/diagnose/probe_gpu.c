@@ -26,7 +26,7 @@ enum status probe_gpu_run(const char *name, struct site *site, struct region *re
 #include "runtime/diagnose/probe_nccl.h"
 #include "runtime/diagnose/probe_products.h"
 
-/* What loading takes is what is free before less what is free behind. */
+/* The memory that loading takes is the decrease of free memory. */
 static enum status load_kernels(const struct cuda_device *device, struct cuda_kernel_table *table,
                                 struct probe_gpu *result, struct fault *fault) {
     uint64_t before;
@@ -107,7 +107,7 @@ static enum status measure_together(struct site *site, struct region *region,
     return status;
 }
 
-/* Rank 0 has the device for itself while it measures all else. */
+/* Rank 0 measures everything except NCCL while the other ranks wait. */
 static enum status measure_all(struct site *site, struct region *region, struct probed *probed,
                                struct probe_gpu *result, struct fault *fault) {
     bool leads = site == NULL || site_launch_info(site)->rank == 0;

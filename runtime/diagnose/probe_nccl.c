@@ -10,10 +10,10 @@
 #include <string.h>
 
 enum {
-    GROUPS = 2, /* the first, and a further one of the same ranks */
+    GROUPS = 2, /* two groups of the same ranks */
     ARENA_BYTES_MAX = 64 << 20,
     ARENA_BYTES_MIN = 1 << 20,
-    SHARE = 16, /* of free memory is enough */
+    FREE_MEMORY_DIVISOR = 16, /* the arena takes at most 1/16 of free memory */
     SMALL_SLOT_BYTES = 1 << 10,
     SLOT_ALIGN_BYTES = 256,
 };
@@ -24,7 +24,7 @@ struct nccl_bench {
     const struct cuda_device *device;
     struct site *site;
     struct region *region;
-    int world, sharing; /* ranks in all, and on this device */
+    int world, sharing; /* the number of all ranks, and of those on this device */
     struct port port;
     char *arena;
     uint64_t bytes;
@@ -36,18 +36,19 @@ struct nccl_bench {
 /* ---- ranks and devices ---- */
 
 /* The values that the ranks exchange. */
-struct placed {
+struct rank_device {
     char bus[CUDA_BUS_BYTES];
-    uint64_t bytes; /* of the largest arena that fits its device */
+    uint64_t bytes; /* size of the largest arena that fits its device */
 };
 
-static enum status place(struct nccl_bench *bench, struct probe_nccl_result *result,
-                         struct fault *fault) {
-    struct placed own = {.bytes = ARENA_BYTES_MAX};
-    struct placed *all = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
+static enum status exchange_devices(struct nccl_bench *bench, struct probe_nccl_result *result,
+                                    struct fault *fault) {
+    struct rank_device own = {.bytes = ARENA_BYTES_MAX};
+    struct rank_device *all = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
     uint64_t free_bytes;
     enum status status = cuda_device_free(bench->device, &free_bytes, fault);
-    while (status == OK && own.bytes > ARENA_BYTES_MIN && SHARE * own.bytes > free_bytes) {
+    while (status == OK && own.bytes > ARENA_BYTES_MIN &&
+           FREE_MEMORY_DIVISOR * own.bytes > free_bytes) {
         own.bytes /= 2;
     }
     memcpy(own.bus, bench->device->bus, sizeof own.bus);
@@ -69,7 +70,7 @@ static enum status place(struct nccl_bench *bench, struct probe_nccl_result *res
 }
 
 /* NCCL rejects two ranks with one device, unless they seem to be on different machines. */
-static void give_each_rank_its_own_hostid(const struct nccl_bench *bench) {
+static void set_host_id(const struct nccl_bench *bench) {
     char name[32];
     if (bench->sharing > 1) {
         snprintf(name, sizeof name, "skep-probe-%d", site_launch_info(bench->site)->rank);
@@ -84,7 +85,7 @@ static void name_library(const struct nccl_bench *bench, struct probe_nccl_resul
     int version = 0;
     struct text text = text_over(result->library, sizeof result->library);
     if (nccl_library_find(&library, &fault) != OK) {
-        return; /* joining fails too, with the reason */
+        return; /* join_group will fail and report the reason */
     }
     (void)library.ncclGetVersion(&version);
     text_add(&text, "NCCL %d.%d.%d between %d ranks on %d GPU%s", version / 10000,
@@ -101,7 +102,8 @@ static void name_library(const struct nccl_bench *bench, struct probe_nccl_resul
 /* ---- memory ---- */
 
 /* Reads the device memory that this process uses, between two agreements, while all ranks wait. */
-static enum status read_held(const struct nccl_bench *bench, uint64_t *bytes, struct fault *fault) {
+static enum status read_used_memory(const struct nccl_bench *bench, uint64_t *bytes,
+                                    struct fault *fault) {
     struct nvml nvml;
     uint64_t free_bytes = 0;
     enum status status = site_agree(bench->site, OK, fault);
@@ -136,7 +138,7 @@ static void enqueue_all(struct nccl_bench *bench, struct communicator *group) {
     }
 }
 
-static CUresult capture(struct nccl_bench *bench, int index) {
+static CUresult capture_graph(struct nccl_bench *bench, int index) {
     const struct cuda_driver *driver = &bench->device->driver;
     CUgraph graph = NULL;
     CUresult result =
@@ -160,7 +162,7 @@ static CUresult capture(struct nccl_bench *bench, int index) {
 static enum status use_group(struct nccl_bench *bench, int index, struct fault *fault) {
     struct communicator *group = &bench->groups[index];
     TRY(nccl_register(group, SPACE_DEVICE, bench->arena, bench->bytes, fault));
-    CUresult result = capture(bench, index);
+    CUresult result = capture_graph(bench, index);
     enum status status = nccl_failure(group, fault);
     if (status == OK && result == CUDA_SUCCESS) {
         result = bench->device->driver.cuGraphLaunch(bench->graphs[index], bench->stream);
@@ -210,12 +212,12 @@ static enum status join_group(struct nccl_bench *bench, int index, struct fault 
 static enum status measure_group(struct nccl_bench *bench, int index, uint64_t *taken,
                                  struct fault *fault) {
     uint64_t before;
-    uint64_t behind;
-    TRY(read_held(bench, &before, fault));
+    uint64_t after;
+    TRY(read_used_memory(bench, &before, fault));
     TRY(join_group(bench, index, fault));
     TRY(use_group(bench, index, fault));
-    TRY(read_held(bench, &behind, fault));
-    *taken = behind > before ? behind - before : 0;
+    TRY(read_used_memory(bench, &after, fault));
+    *taken = after > before ? after - before : 0;
     return OK;
 }
 
@@ -256,9 +258,9 @@ static enum status open_bench(struct nccl_bench *bench, struct fault *fault) {
     return site_agree(bench->site, status, fault);
 }
 
-/* Sets the maximum over all ranks. */
-static enum status share(struct nccl_bench *bench, const uint64_t taken[GROUPS],
-                         struct probe_nccl_result *result, struct fault *fault) {
+/* Sets the results to the maxima over all ranks. */
+static enum status set_maxima(struct nccl_bench *bench, const uint64_t taken[GROUPS],
+                              struct probe_nccl_result *result, struct fault *fault) {
     uint64_t(*all)[GROUPS] = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
     enum status status = site_exchange(bench->site, taken, GROUPS * sizeof taken[0], all, fault);
     for (int rank = 0; rank < bench->world && status == OK; rank++) {
@@ -275,9 +277,9 @@ enum status probe_nccl(const struct cuda_device *device, struct site *site, stru
     uint64_t taken[GROUPS] = {0};
     struct nccl_bench bench = {
         .device = device, .site = site, .region = region, .world = site_launch_info(site)->world};
-    enum status status = place(&bench, result, fault);
+    enum status status = exchange_devices(&bench, result, fault);
     if (status == OK) {
-        give_each_rank_its_own_hostid(&bench);
+        set_host_id(&bench);
         name_library(&bench, result);
         status = open_bench(&bench, fault);
     }
@@ -285,7 +287,7 @@ enum status probe_nccl(const struct cuda_device *device, struct site *site, stru
         status = measure_group(&bench, i, &taken[i], fault);
     }
     if (status == OK) {
-        status = share(&bench, taken, result, fault);
+        status = set_maxima(&bench, taken, result, fault);
     }
     bool joined = bench.groups[0].methods != NULL;
     close_bench(&bench, status);

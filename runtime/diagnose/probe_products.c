@@ -13,12 +13,12 @@
 #include <string.h>
 
 enum {
-    MATRICES = 3,
+    MATRIX_COUNT = 3,
     SIDE_MIN = 32,
     SIDE_MAX = 8192,
-    TRIES = 6,
-    SHARE = 16,              /* of free memory is enough */
-    PATTERN_BYTES = 1 << 20, /* of random numbers; the matrices are filled with copies of it */
+    TRIAL_COUNT = 6,
+    FREE_MEMORY_DIVISOR = 16, /* matrices take at most 1/16 of free memory */
+    PATTERN_BYTES = 1 << 20,  /* random numbers; copies of them fill the matrices */
 };
 
 /* Products are timed up to the size that takes LONG_MS. One of LONGEST_MS is timed only once. */
@@ -28,7 +28,7 @@ static const float LONGEST_MS = 200;
 struct product_bench {
     struct cuda_compute compute;
     struct cuda_failure failure;
-    struct target target; /* of the device: what a workspace depends on */
+    struct target target; /* the device's properties that workspace sizes depend on */
     struct port port;
     CUevent begin, end;
     char *matrices, *workspace, *pattern;
@@ -53,8 +53,8 @@ static uint64_t matrix_bytes(int64_t side, enum dtype dtype) {
     return (uint64_t)(side * side * dtype_bytes(dtype));
 }
 
-static struct cuda_product_operands operands_of(const struct product_bench *bench, int64_t side,
-                                                enum dtype dtype) {
+static struct cuda_product_operands make_operands(const struct product_bench *bench, int64_t side,
+                                                  enum dtype dtype) {
     uint64_t bytes = matrix_bytes(side, dtype);
     return (struct cuda_product_operands){
         .a = bench->matrices, .b = bench->matrices + bytes, .c = bench->matrices + 2 * bytes};
@@ -65,7 +65,7 @@ static float time_product(const struct product_bench *bench, int64_t side, enum 
     const struct cuda_compute *compute = &bench->compute;
     const struct cuda_driver *driver = compute->driver;
     const struct matmul_args args = square(side, dtype);
-    const struct cuda_product_operands of = operands_of(bench, side, dtype);
+    const struct cuda_product_operands of = make_operands(bench, side, dtype);
     float ms = 0;
     cuda_record_result(compute, driver->cuEventRecord(bench->begin, compute->stream),
                        "time products");
@@ -81,16 +81,16 @@ static float time_product(const struct product_bench *bench, int64_t side, enum 
 }
 
 /* Times larger and larger products until one takes LONG_MS; 0 when the device fails. */
-static double rate_of(const struct product_bench *bench, enum dtype dtype) {
+static double measure_rate(const struct product_bench *bench, enum dtype dtype) {
     double best = 0;
     float ms = 0;
     for (int64_t side = SIDE_MIN; side <= bench->side_max && ms < LONG_MS; side *= 2) {
         const struct matmul_args args = square(side, dtype);
-        const struct cuda_product_operands of = operands_of(bench, side, dtype);
+        const struct cuda_product_operands of = make_operands(bench, side, dtype);
         if (bench->compute.products != NULL) {
             cuda_products_choose(bench->compute.products, &args, &of);
         }
-        for (int i = 0; i < TRIES; i++) {
+        for (int i = 0; i < TRIAL_COUNT; i++) {
             ms = time_product(bench, side, dtype);
             double rate =
                 ms > 0 ? 2e3 * (double)side * (double)side * (double)side / (double)ms : 0;
@@ -106,7 +106,7 @@ static double rate_of(const struct product_bench *bench, enum dtype dtype) {
 /* ---- matrices ---- */
 
 /* Values between -1 and 1: products of zeros use less power and are unusually fast. */
-static void fill(const struct product_bench *bench, enum dtype dtype) {
+static void fill_matrices(const struct product_bench *bench, enum dtype dtype) {
     const struct cuda_compute *compute = &bench->compute;
     const struct cuda_driver *driver = compute->driver;
     uint64_t bytes = 2 * matrix_bytes(bench->side_max, dtype);
@@ -134,17 +134,17 @@ static void fill(const struct product_bench *bench, enum dtype dtype) {
 /* Times our own kernels and the library on the same numbers. */
 static void time_both(struct product_bench *bench, struct cuda_products *library, enum dtype dtype,
                       double *best, double *own) {
-    fill(bench, dtype);
-    *own = rate_of(bench, dtype);
+    fill_matrices(bench, dtype);
+    *own = measure_rate(bench, dtype);
     bench->compute.products = library;
-    *best = library != NULL ? rate_of(bench, dtype) : *own;
+    *best = library != NULL ? measure_rate(bench, dtype) : *own;
     bench->compute.products = NULL;
 }
 
 /* ---- the library ---- */
 
-static enum status time_all(struct product_bench *bench, struct cuda_products *library,
-                            struct probe_gpu *result, struct fault *fault) {
+static enum status time_dtypes(struct product_bench *bench, struct cuda_products *library,
+                               struct probe_gpu *result, struct fault *fault) {
     time_both(bench, library, DTYPE_F32, &result->f32_flops, &result->own_f32_flops);
     time_both(bench, library, DTYPE_BF16, &result->bf16_flops, &result->own_bf16_flops);
     return bench->failure.result == CUDA_SUCCESS
@@ -153,8 +153,8 @@ static enum status time_all(struct product_bench *bench, struct cuda_products *l
                                    bench->failure.action, fault);
 }
 
-static enum status with_library(struct product_bench *bench, struct region *region,
-                                struct probe_gpu *result, struct fault *fault) {
+static enum status time_with_library(struct product_bench *bench, struct region *region,
+                                     struct probe_gpu *result, struct fault *fault) {
     struct cuda_products products;
     struct fault absent;
     uint64_t before;
@@ -162,12 +162,12 @@ static enum status with_library(struct product_bench *bench, struct region *regi
     TRY(cuda_device_free(bench->port.cuda, &before, fault));
     if (cuda_products_open(&bench->target, region, &products, &absent) != OK) {
         snprintf(result->products, sizeof result->products, "no cuBLASLt: %.150s", absent.reason);
-        return time_all(bench, NULL, result, fault);
+        return time_dtypes(bench, NULL, result, fault);
     }
     size_t version = products.lt.cublasLtGetVersion();
     snprintf(result->products, sizeof result->products, "cuBLASLt %zu.%zu.%zu", version / 10000,
              version / 100 % 100, version % 100);
-    enum status status = time_all(bench, &products, result, fault);
+    enum status status = time_dtypes(bench, &products, result, fault);
     if (status == OK) {
         status = cuda_device_free(bench->port.cuda, &behind, fault);
     }
@@ -180,18 +180,18 @@ static enum status with_library(struct product_bench *bench, struct region *regi
 
 /* ---- init and finish ---- */
 
-static enum status reserve(struct product_bench *bench, const struct probe_gpu *result,
-                           struct fault *fault) {
+static enum status reserve_memory(struct product_bench *bench, const struct probe_gpu *result,
+                                  struct fault *fault) {
     const struct matmul_args args = square(SIDE_MIN, DTYPE_F32);
     uint64_t workspace = cuda_matmul_workspace_bytes(&args, &bench->target);
     void *far;
     void *near;
     bench->side_max = SIDE_MAX;
-    while (bench->side_max > SIDE_MIN && MATRICES * matrix_bytes(bench->side_max, DTYPE_F32) >
-                                             result->memory_free_bytes / SHARE) {
+    while (bench->side_max > SIDE_MIN && MATRIX_COUNT * matrix_bytes(bench->side_max, DTYPE_F32) >
+                                             result->memory_free_bytes / FREE_MEMORY_DIVISOR) {
         bench->side_max /= 2;
     }
-    uint64_t bytes = MATRICES * matrix_bytes(bench->side_max, DTYPE_F32);
+    uint64_t bytes = MATRIX_COUNT * matrix_bytes(bench->side_max, DTYPE_F32);
     TRY(port_reserve(&bench->port, SPACE_DEVICE, bytes + workspace, &far, fault));
     TRY(port_reserve(&bench->port, SPACE_PINNED, PATTERN_BYTES, &near, fault));
     bench->matrices = far;
@@ -203,7 +203,7 @@ static enum status reserve(struct product_bench *bench, const struct probe_gpu *
 static enum status open_bench(struct product_bench *bench, const struct probe_gpu *result,
                               struct fault *fault) {
     const struct cuda_device *device = bench->port.cuda;
-    TRY(reserve(bench, result, fault));
+    TRY(reserve_memory(bench, result, fault));
     TRY(cuda_device_stream(device, false, &bench->compute.stream, fault));
     TRY(cuda_device_event(device, true, &bench->begin, fault));
     return cuda_device_event(device, true, &bench->end, fault);
@@ -238,7 +238,7 @@ enum status probe_products(const struct cuda_device *device, const struct cuda_k
     TRY(port_init(&bench.port, &bench.target, fault));
     enum status status = open_bench(&bench, result, fault);
     if (status == OK) {
-        status = with_library(&bench, &region, result, fault);
+        status = time_with_library(&bench, &region, result, fault);
     }
     close_bench(&bench);
     region_finish(&region);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A part of the list's text, without a NUL. */
+/* One item: a part of the list's text, not NUL-terminated. */
 struct comma_item {
     const char *text;
     size_t length;
@@ -16,7 +16,7 @@ struct comma_item {
  * three, of which the second is empty. */
 bool comma_list_next(const char **position, struct comma_item *item);
 
-/* comma_list_count: the number of items. */
+/* comma_list_count: the number of items in the list `text`. */
 size_t comma_list_count(const char *text);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const double COSINE_FLOOR = 0.1;    /* of the peak rate */
+static const double COSINE_FLOOR = 0.1;    /* final rate, as a fraction of the peak rate */
 static const double WSD_DECAY_SHARE = 0.2; /* of all steps */
 static const double PI = 3.14159265358979323846;
 

@@ -44,12 +44,12 @@ enum status path_list_expand(const struct path_list *patterns, struct region *re
         status = length > 0 && length < PATH_BYTES
                      ? add_matches(patterns->paths[i], i == 0, &found, fault)
                      : fault_set(fault, STATUS_INPUT, "data", NULL,
-                                 "a path has %zu characters, not 1 to %d", length, PATH_BYTES - 1);
+                                 "a path is %zu characters long, outside 1 to %d", length,
+                                 PATH_BYTES - 1);
     }
     if (status == OK && found.gl_pathc > FILES_MAX) {
-        status =
-            fault_set(fault, STATUS_INPUT, "data", "join small files",
-                      "%zu files are listed, at most %d are allowed", found.gl_pathc, FILES_MAX);
+        status = fault_set(fault, STATUS_INPUT, "data", "join small files",
+                           "the list has %zu files; the limit is %d", found.gl_pathc, FILES_MAX);
     }
     if (status == OK) {
         copy_paths(&found, region, list);

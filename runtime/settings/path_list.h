@@ -5,15 +5,15 @@
 #include "base/fault.h"
 #include "base/region.h"
 
-enum { FILES_MAX = 65536 }; /* in one list; every file stays open while training */
+enum { FILES_MAX = 65536 }; /* files in one list; every file stays open while training */
 
 struct path_list {
     const char **paths;
     int count;
 };
 
-/* path_list_expand: replace each pattern with * ? [ ] by its sorted matches. The path of an
- * existing file is never a pattern.
+/* path_list_expand: replace each pattern, a path with * ? [ or ], by its sorted matches. The path
+ * of an existing file is never a pattern.
  * memory  in `region`
  * errors  STATUS_INPUT: a pattern without a match, a path that is empty or not shorter than
  *         PATH_BYTES, more than FILES_MAX files; *list is then unchanged */

@@ -28,8 +28,8 @@ struct setting_key {
     const char *name;
     enum setting_class class;
     enum setting_type type;
-    size_t offset;            /* of the field in struct settings */
-    const char *default_text; /* NULL: unset, which only texts and paths can be */
+    size_t offset;            /* offset of the field in struct settings */
+    const char *default_text; /* NULL: unset; only texts and paths can be unset */
     const char *unit;         /* "" for none */
     double minimum, maximum;
     const char *choices; /* SETTING_CHOICE, SETTING_TEXT: "constant|cosine|wsd"; NULL: any */
@@ -38,7 +38,7 @@ struct setting_key {
 
 int setting_key_count(void);
 const struct setting_key *setting_key_at(int index);
-/* setting_key_find: the key with that name, or NULL. */
+/* setting_key_find: the key with the name `name`, or NULL. */
 const struct setting_key *setting_key_find(const char *name);
 /* setting_key_names: the names of all keys, in the order of the table. */
 const char *const *setting_key_names(void);

@@ -28,7 +28,7 @@ static enum status range_fault(const struct setting_value *setting, struct fault
                      setting->key->minimum, setting->key->maximum);
 }
 
-static bool in_range(const struct setting_key *key, double value) {
+static bool is_in_range(const struct setting_key *key, double value) {
     return value >= key->minimum && value <= key->maximum;
 }
 
@@ -48,7 +48,7 @@ static enum status read_integer(const struct setting_value *setting, int64_t *ou
         }
         value = (int64_t)real;
     }
-    if (!in_range(setting->key, (double)value)) {
+    if (!is_in_range(setting->key, (double)value)) {
         return range_fault(setting, fault);
     }
     *out = value;
@@ -61,7 +61,7 @@ static enum status read_real(const struct setting_value *setting, const char *te
     if (!parse_real(text, &value)) {
         return type_fault(setting, "a number", fault);
     }
-    if (!in_range(setting->key, value)) {
+    if (!is_in_range(setting->key, value)) {
         return range_fault(setting, fault);
     }
     *out = value;
@@ -70,7 +70,7 @@ static enum status read_real(const struct setting_value *setting, const char *te
 
 /* Removes the unit: "8s" and "8 s" become "8". Returns `text` when it does not end with the unit or
  * is too long for a number. */
-static const char *without_unit(const char *text, const char *unit, char bare[NUMBER_BYTES]) {
+static const char *remove_unit(const char *text, const char *unit, char bare[NUMBER_BYTES]) {
     size_t length = strlen(text);
     size_t width = strlen(unit);
     if (length <= width || length >= NUMBER_BYTES || strcmp(text + length - width, unit) != 0) {
@@ -99,7 +99,7 @@ static enum status read_pair(const struct setting_value *setting, struct number_
         if (item.length >= sizeof number || !parse_real(number, &values[i])) {
             return type_fault(setting, "a list of two numbers", fault);
         }
-        if (!in_range(setting->key, values[i])) {
+        if (!is_in_range(setting->key, values[i])) {
             return range_fault(setting, fault);
         }
     }
@@ -108,7 +108,7 @@ static enum status read_pair(const struct setting_value *setting, struct number_
 }
 
 /* The index of `text` in choices such as "a|b|c", or -1. */
-static int64_t choice_of(const char *choices, const char *text) {
+static int64_t find_choice(const char *choices, const char *text) {
     size_t length = strlen(text);
     for (int64_t index = 0; *choices != '\0'; index++) {
         size_t width = strcspn(choices, "|");
@@ -127,7 +127,7 @@ static enum status choice_fault(const struct setting_value *setting, struct faul
 
 static enum status read_choice(const struct setting_value *setting, int64_t *out,
                                struct fault *fault) {
-    int64_t index = choice_of(setting->key->choices, setting->text);
+    int64_t index = find_choice(setting->key->choices, setting->text);
     if (index < 0) {
         return choice_fault(setting, fault);
     }
@@ -150,11 +150,11 @@ static enum status read_bytes(const struct setting_value *setting, uint64_t *out
     uint64_t value;
     char bare[NUMBER_BYTES];
     bool is_rate = strcmp(setting->key->unit, "bytes/s") == 0;
-    const char *text = is_rate ? without_unit(setting->text, "/s", bare) : setting->text;
+    const char *text = is_rate ? remove_unit(setting->text, "/s", bare) : setting->text;
     if (!text_parse_bytes(text, &value)) {
         return type_fault(setting, is_rate ? "a rate like 20 MB/s" : "an amount like 9GiB", fault);
     }
-    if (!in_range(setting->key, (double)value)) {
+    if (!is_in_range(setting->key, (double)value)) {
         return range_fault(setting, fault);
     }
     *out = value;
@@ -164,11 +164,11 @@ static enum status read_bytes(const struct setting_value *setting, uint64_t *out
 static enum status read_text(const struct setting_value *setting, const char **out,
                              struct fault *fault) {
     const struct setting_key *key = setting->key;
-    if (key->choices != NULL && choice_of(key->choices, setting->text) < 0) {
+    if (key->choices != NULL && find_choice(key->choices, setting->text) < 0) {
         return choice_fault(setting, fault);
     }
     if (strlen(setting->text) >= PATH_BYTES) {
-        return type_fault(setting, "a text of usual length", fault);
+        return type_fault(setting, "a shorter text", fault);
     }
     *out = region_copy_text(setting->region, setting->text);
     return OK;
@@ -180,7 +180,8 @@ static enum status resolve_path(const struct setting_value *setting, const char 
     char resolved[2 * PATH_BYTES];
     if (path[0] == '\0' || strlen(path) + strlen(setting->folder) + 1 >= PATH_BYTES) {
         return fault_set(fault, STATUS_INPUT, setting->location, NULL,
-                         "%s has \"%.80s\", not a path of usual length", setting->key->name, path);
+                         "%s has a path that is empty or too long: \"%.80s\"", setting->key->name,
+                         path);
     }
     file_join(setting->folder, path, resolved, sizeof resolved);
     *out = region_copy_text(setting->region, resolved);
@@ -226,7 +227,7 @@ static enum status read_profile(const struct setting_value *setting, const char 
     return is_path ? read_path(setting, out, fault) : read_text(setting, out, fault);
 }
 
-static void *field_of(struct settings *settings, const struct setting_key *key) {
+static void *field_address(struct settings *settings, const struct setting_key *key) {
     return (char *)settings + key->offset;
 }
 
@@ -238,7 +239,7 @@ static enum status read_field(const struct setting_value *setting, void *out, st
     case SETTING_REAL:
         return read_real(setting, setting->text, out, fault);
     case SETTING_SECONDS:
-        return read_real(setting, without_unit(setting->text, "s", bare), out, fault);
+        return read_real(setting, remove_unit(setting->text, "s", bare), out, fault);
     case SETTING_PAIR:
         return read_pair(setting, out, fault);
     case SETTING_BYTES:
@@ -264,7 +265,7 @@ static enum status read_field(const struct setting_value *setting, void *out, st
 
 enum status setting_read(const struct setting_value *setting, struct settings *settings,
                          struct fault *fault) {
-    void *out = field_of(settings, setting->key);
+    void *out = field_address(settings, setting->key);
     if (setting->key->type == SETTING_PATHS) {
         return read_paths(setting, out, fault);
     }

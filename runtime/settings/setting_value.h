@@ -10,7 +10,7 @@
 
 struct settings;
 
-/* The text of a value, with what its conversion needs. */
+/* The text of a value, and the data that its conversion needs. */
 struct setting_value {
     const struct setting_key *key;
     const char *text;         /* NULL: the default; the items of a list are joined by commas */
@@ -18,7 +18,7 @@ struct setting_value {
     int item_count;           /* 0: the default */
     const char *location;     /* "run.yaml:3:7" or "command line" */
     const char *folder;       /* base of relative paths; "": the working directory */
-    struct region *region;    /* for texts and paths */
+    struct region *region;    /* memory for texts and paths */
 };
 
 /* setting_read: check a value against the key's type, choices and bounds, and store it in the
@@ -34,7 +34,7 @@ MUST_CHECK enum status setting_read(const struct setting_value *setting, struct 
 void setting_write(const struct settings *settings, const struct setting_key *key,
                    struct text *text);
 
-/* setting_bytes_max: the most bytes that setting_write appends. */
+/* setting_bytes_max: the maximum number of bytes that setting_write appends. */
 size_t setting_bytes_max(const struct settings *settings, const struct setting_key *key);
 
 #endif

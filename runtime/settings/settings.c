@@ -13,14 +13,14 @@
 
 static const char COMMAND_LINE[] = "command line";
 
-static int index_of(const struct setting_key *key) {
+static int key_index(const struct setting_key *key) {
     return (int)(key - setting_key_at(0));
 }
 
 const char *settings_location(const struct settings *settings, const char *name) {
     const struct setting_key *key = setting_key_find(name);
     ASSERT(key != NULL);
-    const char *location = settings->value_locations[index_of(key)];
+    const char *location = settings->value_locations[key_index(key)];
     const char *file = settings->run_file[0] != '\0' ? settings->run_file : COMMAND_LINE;
     return location != NULL ? location : file;
 }
@@ -40,7 +40,7 @@ const char *settings_key_location(const struct settings *settings, const char *n
 static enum status read_value(const struct setting_value *setting, struct settings *settings,
                               struct fault *fault) {
     TRY(setting_read(setting, settings, fault));
-    settings->value_locations[index_of(setting->key)] =
+    settings->value_locations[key_index(setting->key)] =
         region_copy_text(setting->region, setting->location);
     return OK;
 }
@@ -209,10 +209,10 @@ static enum status read_override(struct settings *settings, const char *override
     return read_value(&setting, settings, fault);
 }
 
-/* The location of the one of two contradicting keys that was given last. */
+/* The location of the later of two keys that contradict each other. */
 static const char *later_location(const struct settings *settings, const char *first,
                                   const char *second) {
-    bool second_is_later = settings->value_locations[index_of(setting_key_find(first))] == NULL ||
+    bool second_is_later = settings->value_locations[key_index(setting_key_find(first))] == NULL ||
                            strcmp(settings_location(settings, second), COMMAND_LINE) == 0;
     return settings_location(settings, second_is_later ? second : first);
 }
@@ -278,7 +278,7 @@ static enum status read_offload(struct settings *settings, struct fault *fault) 
 }
 
 /* The stem of "runs/a.yaml" is "runs/a"; without a run file it is "skep-run". */
-static const char *stem_of(const char *path, struct region *region) {
+static const char *default_stem(const char *path, struct region *region) {
     if (path == NULL) {
         return "skep-run";
     }
@@ -294,7 +294,7 @@ static const char *stem_of(const char *path, struct region *region) {
 }
 
 /* The folder of a run file; "" in the working directory, so that paths stay as they are written. */
-static const char *folder_of(const char *path, struct region *region) {
+static const char *folder_of_path(const char *path, struct region *region) {
     char folder[PATH_BYTES] = "";
     if (path != NULL && strchr(path, '/') != NULL) {
         file_folder_of(path, folder, sizeof folder);
@@ -317,9 +317,9 @@ static enum status read_source(const struct settings_source *source,
                                struct settings *settings, struct fault *fault) {
     struct settings read = {
         .run_file = source->path != NULL ? region_copy_text(region, source->path) : "",
-        .folder = folder_of(source->path, region),
+        .folder = folder_of_path(source->path, region),
         .stem = source->stem != NULL ? region_copy_text(region, source->stem)
-                                     : stem_of(source->path, region),
+                                     : default_stem(source->path, region),
         .value_locations = region_alloc(region, RUN_KEYS_MAX, sizeof *read.value_locations)};
     set_defaults(&read, region);
     if (document != NULL) {
@@ -338,11 +338,10 @@ static enum status read_source(const struct settings_source *source,
 }
 
 static enum status check_path(const char *path, struct fault *fault) {
-    return strlen(path) < PATH_BYTES
-               ? OK
-               : fault_set(fault, STATUS_INPUT, "run file", NULL,
-                           "the path has %zu characters, at most %d are allowed", strlen(path),
-                           PATH_BYTES - 1);
+    return strlen(path) < PATH_BYTES ? OK
+                                     : fault_set(fault, STATUS_INPUT, "run file", NULL,
+                                                 "the path is %zu characters long; the limit is %d",
+                                                 strlen(path), PATH_BYTES - 1);
 }
 
 enum status settings_open(const char *path, const char *const *overrides, int override_count,

@@ -28,13 +28,13 @@ struct number_pair {
  * working directory. */
 struct settings {
     const char *run_file;         /* the run file, or "" */
-    const char *folder;           /* of the run file; "": the working directory */
-    const char **value_locations; /* of each key's value; NULL: the default */
+    const char *folder;           /* folder of the run file; "": the working directory */
+    const char **value_locations; /* location of each key's value; NULL: the default */
     const char *stem; /* folder for outputs without a path: the run file without its suffix */
     const char *model;
     int64_t init_kind; /* enum init_kind */
     int64_t seed, steps, pause_at;
-    int64_t threads;    /* 0: as many as the target has */
+    int64_t threads;    /* 0: the number of threads of the target */
     const char *target; /* NULL: this machine */
     const char *frozen; /* names of parameters that do not train; NULL: none */
     struct path_list train_files, validation_files; /* paths and patterns; count 0: unset */
@@ -63,8 +63,9 @@ struct settings {
     int64_t swarm_inner_steps, swarm_members_max, swarm_members_min, swarm_codec;
     double swarm_outer_lr, swarm_outer_momentum, swarm_quorum, swarm_shrink_after_s;
     double swarm_patience;
-    int64_t ranks;                   /* of the site; 0: one rank, and `strategy` has no effect */
-    int64_t longest_document_tokens; /* of rows with several documents; 0: rows have one */
+    int64_t ranks; /* ranks of the site; 0: one rank, and `strategy` has no effect */
+    int64_t
+        longest_document_tokens; /* in rows with several documents; 0: each row is one document */
     enum recompute *layer_recompute; /* [layers], set by settings_check_model */
 };
 
@@ -79,21 +80,21 @@ MUST_CHECK enum status settings_open(const char *path, const char *const *overri
                                      int override_count, struct region *region,
                                      struct settings *settings, struct fault *fault);
 
-/* What settings_open_source needs besides the text. */
+/* Arguments of settings_open_source besides the text. */
 struct settings_source {
-    const char *path; /* of the text; for faults, and the base of its relative paths */
+    const char *path; /* path of the text, for faults; its relative paths start here */
     const char *stem; /* folder for outputs without a path; NULL: `path` without its suffix */
     const char *const *overrides;
     int override_count;
 };
 
-/* settings_open_source: the same for `length` bytes of text that the caller has read. */
+/* settings_open_source: settings_open for `length` bytes of text that the caller has read. */
 MUST_CHECK enum status settings_open_source(const struct settings_source *source, const char *text,
                                             size_t length, struct region *region,
                                             struct settings *settings, struct fault *fault);
 
-/* settings_open_text: the same without overrides. It reads no file, and only tests whether the path
- * of `model` exists. */
+/* settings_open_text: settings_open_source without overrides. It reads no file, and only tests
+ * whether the path of `model` exists. */
 MUST_CHECK enum status settings_open_text(const char *text, size_t length, const char *path,
                                           struct region *region, struct settings *settings,
                                           struct fault *fault);
@@ -111,7 +112,8 @@ MUST_CHECK enum status settings_check_model(struct settings *settings,
  * limits  `name` is the name of a key */
 const char *settings_location(const struct settings *settings, const char *name);
 
-/* settings_key_location: the same for messages that do not name the key: "command line: frozen".
+/* settings_key_location: settings_location for messages that do not name the key: "command line:
+ * frozen".
  * memory  in `region`, or the string of settings_location */
 const char *settings_key_location(const struct settings *settings, const char *name,
                                   struct region *region);
@@ -122,7 +124,7 @@ const char *settings_key_location(const struct settings *settings, const char *n
  * step settings->steps. */
 double settings_learning_rate(const struct settings *settings, int64_t step);
 
-/* settings_eval_rows: rows of an evaluation, enough for eval.tokens; 0: all rows. */
+/* settings_eval_rows: number of rows in an evaluation, enough for eval.tokens; 0: all rows. */
 int64_t settings_eval_rows(const struct settings *settings);
 
 /* settings_print_keys: appends the table of keys that `skep help keys` prints. */

@@ -1,4 +1,4 @@
-/* settings_model: checks settings against the model, and sets those that depend on it. */
+/* settings_model: checks settings against the model, and fills in settings that depend on it. */
 #include "base/bytes.h"
 #include "runtime/settings/comma_list.h"
 #include "runtime/settings/settings.h"

@@ -25,7 +25,7 @@ static enum status check_replicas(const struct settings *settings, struct fault 
     if (settings->ranks == 0 || settings->ranks % settings->replicas == 0) {
         return OK;
     }
-    text_add(&text, settings->ranks == 1 ? "start more ranks, or take " : "take ");
+    text_add(&text, settings->ranks == 1 ? "start more ranks, or set it to " : "take ");
     list_divisors(settings->ranks, &text);
     return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.replicate"), remedy,
                      "strategy.replicate is %lld, which does not divide %lld rank%s",

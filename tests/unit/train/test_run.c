@@ -399,9 +399,9 @@ static void paths_too_long_are_refused(void **state) {
     static char text[2 * PATH_BYTES];
     memcpy(text, "export: ", 8);
     memset(text + 8, 'a', PATH_BYTES);
-    refused(text, "run.yaml:1:1", "usual length");
+    refused(text, "run.yaml:1:1", "too long");
     memcpy(text, "model: a", 8);
-    refused(text, "run.yaml:1:1", "usual length");
+    refused(text, "run.yaml:1:1", "too long");
     memset(text, 'a', PATH_BYTES + 8);
     assert_int_equal(settings_open(text, NULL, 0, &region, &settings, &fault), STATUS_INPUT);
     assert_int_equal(settings_open("missing.yaml", NULL, 0, &region, &settings, &fault),
