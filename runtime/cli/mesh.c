@@ -69,7 +69,7 @@ static enum status suggest_placement(struct mesh_report *report, struct region *
                                      struct fault *fault) {
     const struct mesh *mesh = &report->mesh;
     int *table = region_alloc(region, (size_t)mesh->ranks, sizeof *table);
-    mesh_node_aware(mesh->dims, mesh->dim_count, report->bytes, report->per_node, table);
+    mesh_choose_ranks(mesh->dims, mesh->dim_count, report->bytes, report->per_node, table);
     return mesh_init(mesh->dims, mesh->dim_count, table, region, &report->placed, fault);
 }
 

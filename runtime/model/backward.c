@@ -45,8 +45,8 @@ static bool needs_gradient(const struct flow *flow, int tensor) {
 
 /* The gradient tensor of parameter `tensor`, TENSOR_NONE when it is frozen. */
 static int param_gradient(struct flow *flow, int tensor) {
-    return graph_frozen(flow->graph, tensor) ? TENSOR_NONE
-                                             : graph_param_gradient(flow->graph, tensor);
+    return graph_tensor_is_frozen(flow->graph, tensor) ? TENSOR_NONE
+                                                       : graph_param_gradient(flow->graph, tensor);
 }
 
 static void set_gradient(struct flow *flow, int tensor, int gradient, bool owned) {
@@ -122,10 +122,10 @@ static void linear_backward(struct flow *flow, const struct op *op) {
     const struct graph *graph = flow->graph;
     int bias = op->operands[LINEAR_BIAS];
     int dout = gradient_of(flow, op->operands[LINEAR_OUT]);
-    if (bias != TENSOR_NONE && !graph_frozen(graph, bias)) {
+    if (bias != TENSOR_NONE && !graph_tensor_is_frozen(graph, bias)) {
         linear_bias_backward(flow, op, dout);
     }
-    if (!graph_frozen(graph, op->operands[LINEAR_WEIGHT])) {
+    if (!graph_tensor_is_frozen(graph, op->operands[LINEAR_WEIGHT])) {
         linear_weight_backward(flow, op, dout);
     }
     if (needs_gradient(flow, op->operands[LINEAR_X])) {
@@ -306,7 +306,7 @@ static bool reads_needed(const struct flow *flow, const struct op *op) {
             continue;
         }
         bool param = graph->tensors[tensor].kind == TENSOR_PARAM;
-        if (param ? !graph_frozen(graph, tensor) : needs_gradient(flow, tensor)) {
+        if (param ? !graph_tensor_is_frozen(graph, tensor) : needs_gradient(flow, tensor)) {
             return true;
         }
     }

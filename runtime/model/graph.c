@@ -137,7 +137,7 @@ int graph_param_span(struct graph *graph, enum param_kind kind, int layer, int64
     return param_tensor(graph, param, rows);
 }
 
-bool graph_frozen(const struct graph *graph, int tensor) {
+bool graph_tensor_is_frozen(const struct graph *graph, int tensor) {
     const struct tensor *of = &graph->tensors[tensor];
     ASSERT(of->kind == TENSOR_PARAM);
     return graph->shape.frozen != NULL && graph->shape.frozen[of->param];

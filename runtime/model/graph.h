@@ -1,13 +1,13 @@
 /* graph: the operations and tensors of one microbatch, in the order in which they execute. The
  * families build the forward pass; backward_build adds the backward pass, and recompute_apply and
- * offload_apply rewrite it. Shapes are known, addresses are not. */
+ * offload_apply rewrite it. Tensors have shapes, but no addresses. */
 #ifndef SKEP_MODEL_GRAPH_H
 #define SKEP_MODEL_GRAPH_H
 
 #include "runtime/model/model.h"
 #include "runtime/model/op_list.h"
 
-/* What a tensor is, which determines where its bytes are. */
+/* The kind of a tensor, which determines where its bytes are stored. */
 enum tensor_kind {
     TENSOR_PARAM,          /* a range of a unit's params */
     TENSOR_PARAM_GRADIENT, /* the same range of the unit's gradients, f32 */
@@ -28,7 +28,7 @@ struct tensor {
     enum tensor_kind kind;
     enum dtype dtype;
     int64_t rows, columns, stride;
-    int base;       /* TENSOR_NONE unless a view */
+    int base;       /* tensor that a view shares bytes with; TENSOR_NONE if not a view */
     int64_t offset; /* elements from the base's (or the param's) beginning */
     int param;      /* blueprint index for params and their gradients, else -1 */
     int layer;      /* PARAM_NO_LAYER outside blocks */
@@ -66,7 +66,7 @@ struct operand_row {
     bool optional; /* the operand may be absent */
 };
 
-/* The row of one kind in op_list.h. */
+/* The properties of one op kind, from op_list.h. */
 struct op_row {
     const char *name;
     int operand_count;
@@ -99,7 +99,7 @@ struct graph_shape {
     enum graph_mode mode;
     int64_t rows, time; /* tokens = rows * time; GRAPH_GENERATE: rows = 1, time = new tokens */
     int64_t context;    /* GRAPH_GENERATE: capacity of the cache in tokens */
-    enum dtype dtype;   /* of params and activations */
+    enum dtype dtype;   /* element type of params and activations */
     /* [blueprint->param_count]: which parameters have no gradient; NULL: none. The array must
      * outlive the graph. Every mode needs it, because parameters with different flags are in
      * different units and cannot share one product. */
@@ -114,7 +114,7 @@ struct graph {
     int tensor_count, tensor_capacity;
     struct op *ops;
     int op_count, op_capacity;
-    int forward_count; /* ops of the forward pass; set by backward_build */
+    int forward_count; /* number of ops of the forward pass; set by backward_build */
     /* tensors by purpose; TENSOR_NONE where the mode or family has none */
     int ids, positions, labels, scalars, rope_table, logits;
     int final_hidden; /* [tokens, hidden], after the final norm */
@@ -129,20 +129,20 @@ void graph_begin(const struct blueprint *blueprint, const struct graph_shape *sh
                  struct region *region, struct graph *graph);
 void graph_end(struct graph *graph, int final_hidden);
 
-/* For builders of graphs and for the passes that rewrite them. */
+/* Functions for graph builders and for the passes that rewrite graphs. */
 int graph_tensor(struct graph *graph, struct tensor tensor);
 int graph_activation(struct graph *graph, const char *name, int layer, int64_t rows,
                      int64_t columns);
 int graph_statistic(struct graph *graph, const char *name, int layer, int64_t rows,
-                    int64_t columns); /* as graph_activation, in f32 */
+                    int64_t columns); /* like graph_activation, but in f32 */
 int graph_view(struct graph *graph, int base, const char *name, int64_t column, int64_t columns);
 /* graph_param: the tensor of a parameter, made once; `shape` as the file stores it. */
 int graph_param(struct graph *graph, enum param_kind kind, int layer);
 /* graph_param_span: one matrix over `kind` and the parameters that follow it in its unit, `rows` in
  * all. The caller ensures that there is no gap between them. */
 int graph_param_span(struct graph *graph, enum param_kind kind, int layer, int64_t rows);
-/* graph_frozen: whether param tensor `tensor` has no gradient. */
-bool graph_frozen(const struct graph *graph, int tensor);
+/* graph_tensor_is_frozen: return true if param tensor `tensor` is frozen and has no gradient. */
+bool graph_tensor_is_frozen(const struct graph *graph, int tensor);
 /* graph_param_gradient: the f32 gradient of the range that param tensor `tensor` covers. */
 int graph_param_gradient(struct graph *graph, int tensor);
 /* graph_op: append an op.
@@ -155,7 +155,7 @@ struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int
  * layer has one; returns the output. */
 int graph_linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
                  enum param_kind bias_kind, const char *name);
-/* graph_base: the tensor whose bytes `tensor` uses. */
+/* graph_base: return the tensor that owns the bytes of `tensor`. */
 int graph_base(const struct graph *graph, int tensor);
 int64_t graph_tokens(const struct graph *graph);
 

@@ -35,11 +35,11 @@
        MAY_READ(LAYERNORM_BACKWARD_DADD) MAY_WRITE(LAYERNORM_BACKWARD_DX)                          \
        MAY_UPDATE(LAYERNORM_BACKWARD_DWEIGHT) MAY_UPDATE(LAYERNORM_BACKWARD_DBIAS))                \
     OP(LINEAR, linear, READ(LINEAR_X) READ(LINEAR_WEIGHT) MAY_READ(LINEAR_BIAS) WRITE(LINEAR_OUT)) \
-    /* DX is updated when op.accumulate */                                                         \
+    /* if op.accumulate is true, DX is updated instead of written */                               \
     OP(LINEAR_DX, linear_dx, READ(LINEAR_DX_DOUT) READ(LINEAR_DX_WEIGHT) WRITE(LINEAR_DX_DX))      \
     OP(LINEAR_DW, linear_dw, READ(LINEAR_DW_DOUT) READ(LINEAR_DW_X) UPDATE(LINEAR_DW_DWEIGHT))     \
     OP(COLUMN_SUM, column_sum, READ(COLUMN_SUM_DOUT) UPDATE(COLUMN_SUM_DBIAS))                     \
-    /* in place; op.inverse: the inverse rotation */                                               \
+    /* rotates X in place; if op.inverse is true, by the inverse rotation */                       \
     OP(ROPE, rope, READ(ROPE_TABLE) READ(ROPE_POSITIONS) UPDATE(ROPE_X))                           \
     OP(ATTENTION, attention,                                                                       \
        READ(ATTENTION_Q) READ(ATTENTION_K) READ(ATTENTION_V) READ(ATTENTION_POSITIONS)             \
@@ -95,7 +95,7 @@
     OP(TALLY_OUT, tally_out, READ(TALLY_OUT_SCALARS) WRITE(TALLY_OUT_TALLY))                       \
     /* token counts, losses and norms of all ranks */                                              \
     OP(TALLY_IN, tally_in, READ(TALLY_IN_TALLIES) UPDATE(TALLY_IN_SCALARS))                        \
-    /* executes nothing; earlier uses on other lanes end before it */                              \
+    /* executes nothing; waits until earlier uses on other lanes end */                            \
     OP(RELEASE, release, UPDATE(RELEASE_EXTENT))
 /* clang-format on */
 

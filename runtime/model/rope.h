@@ -1,4 +1,4 @@
-/* rope: the scaling of inverse frequencies by the kinds of rotary embedding. */
+/* rope: scales the inverse frequencies of a rotary embedding. */
 #ifndef SKEP_MODEL_ROPE_H
 #define SKEP_MODEL_ROPE_H
 

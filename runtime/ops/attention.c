@@ -1,4 +1,4 @@
-/* attention: rotary positions, causal attention with its gradient, and attention to cached keys. */
+/* attention: rotary embedding, causal attention with its gradient, and attention to cached keys. */
 #include "runtime/ops/operation.h"
 
 #include "kernels/cuda/launch/workspace.h"
@@ -29,15 +29,16 @@ static void rope_text(const union kernel_args *args, struct text *line) {
              dtype_name(of->dtype));
 }
 
-KERNEL_CALLS(rope, rope_run, &call->args->rope, call->at[ROPE_TABLE], call->at[ROPE_POSITIONS],
-             call->at[ROPE_X], call->at[ROPE_X])
+KERNEL_CALLS(rope, rope_run, &call->args->rope, call->addresses[ROPE_TABLE],
+             call->addresses[ROPE_POSITIONS], call->addresses[ROPE_X], call->addresses[ROPE_X])
 
-OPERATION(rope, .shaped_by = ROPE_X, .args = rope_args, .text = rope_text);
+OPERATION(rope, .shape_operand = ROPE_X, .args = rope_args, .text = rope_text);
 
 /* ---- attention ---- */
 
 /* The kernel needs the strides of three operands. Keys and values have equal strides. */
-static union kernel_args args_of(const struct op_source *source, int q, int keys, int out) {
+static union kernel_args attention_args_with_strides(const struct op_source *source, int q,
+                                                     int keys, int out) {
     const struct graph *graph = source->graph;
     const struct blueprint *blueprint = graph->blueprint;
     return (union kernel_args){
@@ -55,19 +56,21 @@ static union kernel_args args_of(const struct op_source *source, int q, int keys
 }
 
 static union kernel_args forward_args(const struct op_source *source) {
-    return args_of(source, ATTENTION_Q, ATTENTION_K, ATTENTION_OUT);
+    return attention_args_with_strides(source, ATTENTION_Q, ATTENTION_K, ATTENTION_OUT);
 }
 
 static union kernel_args backward_args(const struct op_source *source) {
-    return args_of(source, ATTENTION_BACKWARD_Q, ATTENTION_BACKWARD_K, ATTENTION_BACKWARD_OUT);
+    return attention_args_with_strides(source, ATTENTION_BACKWARD_Q, ATTENTION_BACKWARD_K,
+                                       ATTENTION_BACKWARD_OUT);
 }
 
 static union kernel_args cached_args(const struct op_source *source) {
-    return args_of(source, ATTENTION_CACHED_Q, ATTENTION_CACHED_KEY_CACHE, ATTENTION_CACHED_OUT);
+    return attention_args_with_strides(source, ATTENTION_CACHED_Q, ATTENTION_CACHED_KEY_CACHE,
+                                       ATTENTION_CACHED_OUT);
 }
 
-/* A cache has one row for each token of the context. */
-static int64_t context_of(const struct instruction *instruction) {
+/* The key-value cache has one row for each token of the context. */
+static int64_t cache_capacity_tokens(const struct instruction *instruction) {
     const struct attention_args *args = &instruction->args.attention;
     int64_t row = args->kv_stride * dtype_bytes(args->dtype);
     return (int64_t)instruction->operands[ATTENTION_CACHED_KEY_CACHE].bytes / row;
@@ -82,36 +85,36 @@ static uint64_t forward_workspace(const struct instruction *instruction,
 WORKSPACE_FUNCTION(backward_workspace, attention_backward, &instruction->args.attention)
 
 WORKSPACE_FUNCTION(cached_workspace, attention_cached, &instruction->args.attention,
-                   context_of(instruction))
+                   cache_capacity_tokens(instruction))
 
-/* Pairs (query, key) that causal attention computes, over all rows and heads. Packed documents only
- * reduce it. */
-static double pairs_of(const struct attention_args *args) {
+/* The number of (query, key) pairs that causal attention computes, over all rows and heads.
+ * Packed documents only reduce it. */
+static double query_key_pairs(const struct attention_args *args) {
     double time = (double)args->time;
     double window = args->window > 0 && args->window < args->time ? (double)args->window : time;
     double pairs = window * (window + 1) / 2 + (time - window) * window;
     return pairs * (double)(args->rows * args->heads);
 }
 
-/* Two products. */
+/* Two matrix products: scores and output. */
 static double forward_flops(const struct instruction *instruction) {
     const struct attention_args *args = &instruction->args.attention;
-    return 4.0 * pairs_of(args) * (double)args->head_dim;
+    return 4.0 * query_key_pairs(args) * (double)args->head_dim;
 }
 
-/* Five products, because the probabilities are recomputed from lse. */
+/* Five matrix products, because the probabilities are recomputed from lse. */
 static double backward_flops(const struct instruction *instruction) {
     const struct attention_args *args = &instruction->args.attention;
-    return 10.0 * pairs_of(args) * (double)args->head_dim;
+    return 10.0 * query_key_pairs(args) * (double)args->head_dim;
 }
 
 static double cached_flops(const struct instruction *instruction) {
     const struct attention_args *args = &instruction->args.attention;
-    return 4.0 * (double)(args->time * args->heads * context_of(instruction)) *
+    return 4.0 * (double)(args->time * args->heads * cache_capacity_tokens(instruction)) *
            (double)args->head_dim;
 }
 
-static void text(const union kernel_args *args, struct text *line) {
+static void attention_text(const union kernel_args *args, struct text *line) {
     const struct attention_args *of = &args->attention;
     text_add(
         line, " rows %lld time %lld heads %lld/%lld dim %lld window %lld %s stride %lld,%lld,%lld",
@@ -121,51 +124,52 @@ static void text(const union kernel_args *args, struct text *line) {
 }
 
 static void run_attention(const struct compute *compute, const struct op_call *call) {
-    attention_forward(compute, &call->args->attention, call->at[ATTENTION_Q], call->at[ATTENTION_K],
-                      call->at[ATTENTION_V], call->at[ATTENTION_POSITIONS], call->at[ATTENTION_OUT],
-                      call->at[ATTENTION_LSE], call->at[OP_WORKSPACE]);
+    attention_forward(compute, &call->args->attention, call->addresses[ATTENTION_Q],
+                      call->addresses[ATTENTION_K], call->addresses[ATTENTION_V],
+                      call->addresses[ATTENTION_POSITIONS], call->addresses[ATTENTION_OUT],
+                      call->addresses[ATTENTION_LSE], call->addresses[OP_WORKSPACE]);
 }
 
 KERNEL_CALLS(attention_backward, attention_backward, &call->args->attention,
-             call->at[ATTENTION_BACKWARD_Q], call->at[ATTENTION_BACKWARD_K],
-             call->at[ATTENTION_BACKWARD_V], call->at[ATTENTION_BACKWARD_OUT],
-             call->at[ATTENTION_BACKWARD_LSE], call->at[ATTENTION_BACKWARD_DOUT],
-             call->at[ATTENTION_BACKWARD_POSITIONS], call->at[ATTENTION_BACKWARD_DQ],
-             call->at[ATTENTION_BACKWARD_DK], call->at[ATTENTION_BACKWARD_DV],
-             call->at[OP_WORKSPACE])
+             call->addresses[ATTENTION_BACKWARD_Q], call->addresses[ATTENTION_BACKWARD_K],
+             call->addresses[ATTENTION_BACKWARD_V], call->addresses[ATTENTION_BACKWARD_OUT],
+             call->addresses[ATTENTION_BACKWARD_LSE], call->addresses[ATTENTION_BACKWARD_DOUT],
+             call->addresses[ATTENTION_BACKWARD_POSITIONS], call->addresses[ATTENTION_BACKWARD_DQ],
+             call->addresses[ATTENTION_BACKWARD_DK], call->addresses[ATTENTION_BACKWARD_DV],
+             call->addresses[OP_WORKSPACE])
 
 static void run_attention_cached(const struct compute *compute, const struct op_call *call) {
-    const struct step_scalars *scalars = call->at[ATTENTION_CACHED_SCALARS];
-    attention_cached(compute, &call->args->attention, scalars->cache_length,
-                     call->at[ATTENTION_CACHED_Q], call->at[ATTENTION_CACHED_KEY_CACHE],
-                     call->at[ATTENTION_CACHED_VALUE_CACHE], call->at[ATTENTION_CACHED_OUT],
-                     call->at[OP_WORKSPACE]);
+    const struct step_scalars *scalars = call->addresses[ATTENTION_CACHED_SCALARS];
+    attention_cached(
+        compute, &call->args->attention, scalars->cache_length, call->addresses[ATTENTION_CACHED_Q],
+        call->addresses[ATTENTION_CACHED_KEY_CACHE], call->addresses[ATTENTION_CACHED_VALUE_CACHE],
+        call->addresses[ATTENTION_CACHED_OUT], call->addresses[OP_WORKSPACE]);
 }
 
 #if SKEP_CUDA
 static void enqueue_attention(const struct cuda_compute *compute, const struct op_call *call) {
-    cuda_attention_forward(compute, &call->args->attention, call->at[ATTENTION_Q],
-                           call->at[ATTENTION_K], call->at[ATTENTION_V],
-                           call->at[ATTENTION_POSITIONS], call->at[ATTENTION_OUT],
-                           call->at[ATTENTION_LSE]);
+    cuda_attention_forward(compute, &call->args->attention, call->addresses[ATTENTION_Q],
+                           call->addresses[ATTENTION_K], call->addresses[ATTENTION_V],
+                           call->addresses[ATTENTION_POSITIONS], call->addresses[ATTENTION_OUT],
+                           call->addresses[ATTENTION_LSE]);
 }
 
-/* The device reads the length of the cache from the scalars itself. */
+/* The device kernel reads the current length of the cache from the scalars. */
 static void enqueue_attention_cached(const struct cuda_compute *compute,
                                      const struct op_call *call) {
-    cuda_attention_cached(compute, &call->args->attention, context_of(call->instruction),
-                          call->at[ATTENTION_CACHED_SCALARS], call->at[ATTENTION_CACHED_Q],
-                          call->at[ATTENTION_CACHED_KEY_CACHE],
-                          call->at[ATTENTION_CACHED_VALUE_CACHE], call->at[ATTENTION_CACHED_OUT],
-                          call->at[OP_WORKSPACE]);
+    cuda_attention_cached(
+        compute, &call->args->attention, cache_capacity_tokens(call->instruction),
+        call->addresses[ATTENTION_CACHED_SCALARS], call->addresses[ATTENTION_CACHED_Q],
+        call->addresses[ATTENTION_CACHED_KEY_CACHE], call->addresses[ATTENTION_CACHED_VALUE_CACHE],
+        call->addresses[ATTENTION_CACHED_OUT], call->addresses[OP_WORKSPACE]);
 }
 #endif
 
 OPERATION(attention, .args = forward_args, .workspace_bytes = forward_workspace,
-          .flops = forward_flops, .text = text);
+          .flops = forward_flops, .text = attention_text);
 
 OPERATION(attention_backward, .args = backward_args, .workspace_bytes = backward_workspace,
-          .flops = backward_flops, .text = text);
+          .flops = backward_flops, .text = attention_text);
 
 OPERATION(attention_cached, .args = cached_args, .workspace_bytes = cached_workspace,
-          .flops = cached_flops, .text = text);
+          .flops = cached_flops, .text = attention_text);

@@ -1,4 +1,5 @@
-/* elementwise: activations and sums, in which each output depends on one element or pair. */
+/* elementwise: activation functions and sums; each output element depends on one element of each
+ * input. */
 #include "runtime/ops/operation.h"
 
 #if SKEP_CUDA
@@ -17,30 +18,33 @@ void op_elementwise_text(const union kernel_args *args, struct text *line) {
              dtype_name(args->elementwise.dtype));
 }
 
-KERNEL_CALLS(swiglu, swiglu_forward, &call->args->elementwise, call->at[SWIGLU_GATE],
-             call->at[SWIGLU_UP], call->at[SWIGLU_OUT])
+KERNEL_CALLS(swiglu, swiglu_forward, &call->args->elementwise, call->addresses[SWIGLU_GATE],
+             call->addresses[SWIGLU_UP], call->addresses[SWIGLU_OUT])
 
 KERNEL_CALLS(swiglu_backward, swiglu_backward, &call->args->elementwise,
-             call->at[SWIGLU_BACKWARD_DOUT], call->at[SWIGLU_BACKWARD_GATE],
-             call->at[SWIGLU_BACKWARD_UP], call->at[SWIGLU_BACKWARD_DGATE],
-             call->at[SWIGLU_BACKWARD_DUP])
+             call->addresses[SWIGLU_BACKWARD_DOUT], call->addresses[SWIGLU_BACKWARD_GATE],
+             call->addresses[SWIGLU_BACKWARD_UP], call->addresses[SWIGLU_BACKWARD_DGATE],
+             call->addresses[SWIGLU_BACKWARD_DUP])
 
-KERNEL_CALLS(gelu, gelu_forward, &call->args->elementwise, call->at[GELU_X], call->at[GELU_OUT])
+KERNEL_CALLS(gelu, gelu_forward, &call->args->elementwise, call->addresses[GELU_X],
+             call->addresses[GELU_OUT])
 
-KERNEL_CALLS(gelu_backward, gelu_backward, &call->args->elementwise, call->at[GELU_BACKWARD_DOUT],
-             call->at[GELU_BACKWARD_X], call->at[GELU_BACKWARD_DX])
+KERNEL_CALLS(gelu_backward, gelu_backward, &call->args->elementwise,
+             call->addresses[GELU_BACKWARD_DOUT], call->addresses[GELU_BACKWARD_X],
+             call->addresses[GELU_BACKWARD_DX])
 
-KERNEL_CALLS(add, add_run, &call->args->elementwise, call->at[ADD_A], call->at[ADD_B],
-             call->at[ADD_OUT])
+KERNEL_CALLS(add, add_run, &call->args->elementwise, call->addresses[ADD_A], call->addresses[ADD_B],
+             call->addresses[ADD_OUT])
 
-OPERATION(swiglu, .shaped_by = SWIGLU_GATE, .args = elementwise_args, .text = op_elementwise_text);
-
-OPERATION(swiglu_backward, .shaped_by = SWIGLU_BACKWARD_DOUT, .args = elementwise_args,
+OPERATION(swiglu, .shape_operand = SWIGLU_GATE, .args = elementwise_args,
           .text = op_elementwise_text);
 
-OPERATION(gelu, .shaped_by = GELU_X, .args = elementwise_args, .text = op_elementwise_text);
-
-OPERATION(gelu_backward, .shaped_by = GELU_BACKWARD_DOUT, .args = elementwise_args,
+OPERATION(swiglu_backward, .shape_operand = SWIGLU_BACKWARD_DOUT, .args = elementwise_args,
           .text = op_elementwise_text);
 
-OPERATION(add, .shaped_by = ADD_A, .args = elementwise_args, .text = op_elementwise_text);
+OPERATION(gelu, .shape_operand = GELU_X, .args = elementwise_args, .text = op_elementwise_text);
+
+OPERATION(gelu_backward, .shape_operand = GELU_BACKWARD_DOUT, .args = elementwise_args,
+          .text = op_elementwise_text);
+
+OPERATION(add, .shape_operand = ADD_A, .args = elementwise_args, .text = op_elementwise_text);

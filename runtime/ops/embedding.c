@@ -14,7 +14,7 @@ static union kernel_args embedding_args(const struct op_source *source) {
                                              .dtype = source->shape->dtype}};
 }
 
-/* Only the rows of the tokens are read and written, not the whole table. */
+/* Only the table rows of the batch's tokens are read and written, not the whole table. */
 static double embedding_bytes(const struct instruction *instruction, double operand_bytes) {
     const struct embedding_args *args = &instruction->args.embedding;
     (void)operand_bytes;
@@ -28,17 +28,17 @@ static void embedding_text(const union kernel_args *args, struct text *line) {
              dtype_name(of->dtype));
 }
 
-KERNEL_CALLS(embedding, embedding_forward, &call->args->embedding, call->at[EMBEDDING_IDS],
-             call->at[EMBEDDING_POSITIONS], call->at[EMBEDDING_TABLE],
-             call->at[EMBEDDING_POSITION_TABLE], call->at[EMBEDDING_OUT])
+KERNEL_CALLS(embedding, embedding_forward, &call->args->embedding, call->addresses[EMBEDDING_IDS],
+             call->addresses[EMBEDDING_POSITIONS], call->addresses[EMBEDDING_TABLE],
+             call->addresses[EMBEDDING_POSITION_TABLE], call->addresses[EMBEDDING_OUT])
 
 KERNEL_CALLS(embedding_backward, embedding_backward, &call->args->embedding,
-             call->at[EMBEDDING_BACKWARD_IDS], call->at[EMBEDDING_BACKWARD_POSITIONS],
-             call->at[EMBEDDING_BACKWARD_DOUT], call->at[EMBEDDING_BACKWARD_DTABLE],
-             call->at[EMBEDDING_BACKWARD_DPOSITION_TABLE])
+             call->addresses[EMBEDDING_BACKWARD_IDS], call->addresses[EMBEDDING_BACKWARD_POSITIONS],
+             call->addresses[EMBEDDING_BACKWARD_DOUT], call->addresses[EMBEDDING_BACKWARD_DTABLE],
+             call->addresses[EMBEDDING_BACKWARD_DPOSITION_TABLE])
 
-OPERATION(embedding, .shaped_by = EMBEDDING_OUT, .args = embedding_args, .bytes = embedding_bytes,
-          .text = embedding_text);
+OPERATION(embedding, .shape_operand = EMBEDDING_OUT, .args = embedding_args,
+          .bytes = embedding_bytes, .text = embedding_text);
 
-OPERATION(embedding_backward, .shaped_by = EMBEDDING_BACKWARD_DOUT, .args = embedding_args,
+OPERATION(embedding_backward, .shape_operand = EMBEDDING_BACKWARD_DOUT, .args = embedding_args,
           .bytes = embedding_bytes, .text = embedding_text);

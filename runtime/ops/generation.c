@@ -21,14 +21,14 @@ static void generation_text(const union kernel_args *args, struct text *line) {
 }
 
 SERIAL_KERNEL_CALLS(cache_append, cache_append, &call->args->generation,
-                    call->at[CACHE_APPEND_SCALARS], call->at[CACHE_APPEND_ROWS],
-                    call->at[CACHE_APPEND_CACHE])
+                    call->addresses[CACHE_APPEND_SCALARS], call->addresses[CACHE_APPEND_ROWS],
+                    call->addresses[CACHE_APPEND_CACHE])
 SERIAL_KERNEL_CALLS(select_last, select_last, &call->args->generation,
-                    call->at[SELECT_LAST_SCALARS], call->at[SELECT_LAST_X],
-                    call->at[SELECT_LAST_OUT])
+                    call->addresses[SELECT_LAST_SCALARS], call->addresses[SELECT_LAST_X],
+                    call->addresses[SELECT_LAST_OUT])
 
-OPERATION(cache_append, .shaped_by = CACHE_APPEND_ROWS, .args = generation_args,
+OPERATION(cache_append, .shape_operand = CACHE_APPEND_ROWS, .args = generation_args,
           .text = generation_text);
 
-OPERATION(select_last, .shaped_by = SELECT_LAST_X, .args = generation_args,
+OPERATION(select_last, .shape_operand = SELECT_LAST_X, .args = generation_args,
           .text = generation_text);

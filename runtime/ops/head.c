@@ -1,4 +1,4 @@
-/* head: the output projection with the cross-entropy, alone or with its gradients. */
+/* head: the output projection and cross-entropy loss, with or without their gradients. */
 #include "runtime/ops/operation.h"
 
 #include "kernels/cuda/launch/workspace.h"
@@ -23,15 +23,15 @@ static union kernel_args head_args(const struct op_source *source) {
 
 WORKSPACE_FUNCTION(head_workspace, head_loss, &instruction->args.head_loss)
 
-/* One product computes the logits, two more the gradients. */
+/* One matrix product computes the logits; two more compute the gradients. */
 static double head_flops(const struct instruction *instruction) {
     const struct head_loss_args *args = &instruction->args.head_loss;
     double products = args->gradient ? 3 : 1;
     return 2.0 * products * (double)args->tokens * (double)args->dim * (double)args->vocab;
 }
 
-/* Logits of a chunk are written by the product, read and written by the softmax, and read by the
- * two products of the gradient. */
+/* The logits of a chunk are written by the product, read and written by the softmax, and read by
+ * the two products of the gradients. */
 static double head_bytes(const struct instruction *instruction, double operand_bytes) {
     const struct head_loss_args *args = &instruction->args.head_loss;
     double passes = args->gradient ? 5 : 2;
@@ -44,38 +44,40 @@ static void head_text(const union kernel_args *args, struct text *line) {
              (long long)of->dim, (long long)of->vocab, (long long)of->chunk, dtype_name(of->dtype));
 }
 
-KERNEL_CALLS(head_loss, head_loss_run, &call->args->head_loss, call->at[HEAD_LOSS_HIDDEN],
-             call->at[HEAD_LOSS_WEIGHT], call->at[HEAD_LOSS_LABELS], call->at[HEAD_LOSS_SCALARS],
-             NULL, NULL, call->at[OP_WORKSPACE])
+KERNEL_CALLS(head_loss, head_loss_run, &call->args->head_loss, call->addresses[HEAD_LOSS_HIDDEN],
+             call->addresses[HEAD_LOSS_WEIGHT], call->addresses[HEAD_LOSS_LABELS],
+             call->addresses[HEAD_LOSS_SCALARS], NULL, NULL, call->addresses[OP_WORKSPACE])
 
 KERNEL_CALLS(head_loss_gradient, head_loss_run, &call->args->head_loss,
-             call->at[HEAD_LOSS_GRADIENT_HIDDEN], call->at[HEAD_LOSS_GRADIENT_WEIGHT],
-             call->at[HEAD_LOSS_GRADIENT_LABELS], call->at[HEAD_LOSS_GRADIENT_SCALARS],
-             call->at[HEAD_LOSS_GRADIENT_DHIDDEN], call->at[HEAD_LOSS_GRADIENT_DWEIGHT],
-             call->at[OP_WORKSPACE])
+             call->addresses[HEAD_LOSS_GRADIENT_HIDDEN], call->addresses[HEAD_LOSS_GRADIENT_WEIGHT],
+             call->addresses[HEAD_LOSS_GRADIENT_LABELS],
+             call->addresses[HEAD_LOSS_GRADIENT_SCALARS],
+             call->addresses[HEAD_LOSS_GRADIENT_DHIDDEN],
+             call->addresses[HEAD_LOSS_GRADIENT_DWEIGHT], call->addresses[OP_WORKSPACE])
 
 #if SKEP_CUDA
 static void choose_loss(struct cuda_products *products, const struct op_call *call) {
-    struct cuda_head_loss_operands operands = {.hidden = call->at[HEAD_LOSS_HIDDEN],
-                                               .weight = call->at[HEAD_LOSS_WEIGHT],
-                                               .workspace = call->at[OP_WORKSPACE]};
+    struct cuda_head_loss_operands operands = {.hidden = call->addresses[HEAD_LOSS_HIDDEN],
+                                               .weight = call->addresses[HEAD_LOSS_WEIGHT],
+                                               .workspace = call->addresses[OP_WORKSPACE]};
     cuda_head_loss_choose_products(products, &call->args->head_loss, &operands);
 }
 
 static void choose_gradient(struct cuda_products *products, const struct op_call *call) {
-    struct cuda_head_loss_operands operands = {.hidden = call->at[HEAD_LOSS_GRADIENT_HIDDEN],
-                                               .weight = call->at[HEAD_LOSS_GRADIENT_WEIGHT],
-                                               .dhidden = call->at[HEAD_LOSS_GRADIENT_DHIDDEN],
-                                               .dweight = call->at[HEAD_LOSS_GRADIENT_DWEIGHT],
-                                               .workspace = call->at[OP_WORKSPACE]};
+    struct cuda_head_loss_operands operands = {
+        .hidden = call->addresses[HEAD_LOSS_GRADIENT_HIDDEN],
+        .weight = call->addresses[HEAD_LOSS_GRADIENT_WEIGHT],
+        .dhidden = call->addresses[HEAD_LOSS_GRADIENT_DHIDDEN],
+        .dweight = call->addresses[HEAD_LOSS_GRADIENT_DWEIGHT],
+        .workspace = call->addresses[OP_WORKSPACE]};
     cuda_head_loss_choose_products(products, &call->args->head_loss, &operands);
 }
 #endif
 
-OPERATION(head_loss, .shaped_by = HEAD_LOSS_HIDDEN, .args = head_args,
+OPERATION(head_loss, .shape_operand = HEAD_LOSS_HIDDEN, .args = head_args,
           .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_bytes,
           .text = head_text, .choose = ON_CUDA(choose_loss));
 
-OPERATION(head_loss_gradient, .shaped_by = HEAD_LOSS_GRADIENT_HIDDEN, .args = head_args,
+OPERATION(head_loss_gradient, .shape_operand = HEAD_LOSS_GRADIENT_HIDDEN, .args = head_args,
           .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_bytes,
           .text = head_text, .choose = ON_CUDA(choose_gradient));

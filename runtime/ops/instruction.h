@@ -1,5 +1,5 @@
-/* instruction: one record of a program's list: the operation, its operands as ranges of extents,
- * the arguments of its kernel, and what it waits for. */
+/* instruction: one entry of a program's instruction list: the operation, its operands as ranges
+ * of extents, the arguments of its kernel, and the events that it waits for. */
 #ifndef SKEP_OPS_INSTRUCTION_H
 #define SKEP_OPS_INSTRUCTION_H
 
@@ -17,8 +17,8 @@
 
 enum { EXTENT_NONE = -1, EVENT_NONE = 0, WAITS_MAX = 2 };
 
-/* The group of ranks in which an index determines an operand's position; also the order of the
- * communicator's groups. */
+/* A group of ranks: a rank's index in it determines the position of operands. The values also
+ * index the communicator's groups. */
 enum rank_axis {
     AXIS_SHARD,     /* the ranks that split the units of one replica */
     AXIS_REPLICATE, /* the ranks that hold the same shard in different replicas */
@@ -29,9 +29,9 @@ enum rank_axis {
 /* "shard", "replicate", "world" */
 const char *rank_axis_name(enum rank_axis axis);
 
-/* Bytes [offset, offset + bytes) of an extent; with a stride, they start `stride` times this rank's
- * index along `axis` later, at the rank's own slot. All ranks have the same plan, and bind adds the
- * stride. */
+/* Bytes [offset, offset + bytes) of an extent. If `stride` is not 0, each rank has its own slot:
+ * `stride` times its index along `axis` is added to the offset when the program is bound. All
+ * ranks have the same plan. */
 struct operand {
     int extent; /* EXTENT_NONE: absent */
     enum access access;
@@ -41,21 +41,22 @@ struct operand {
 
 /* A collective (transport/collectives/collectives.h) between the ranks of `axis`. Each operand
  * covers the slots of the whole group, and its start on this rank is the start of slot 0. In a
- * reduce-scatter with f32 on the wire, both operands are the same bytes. Afterwards the slots of
- * other ranks in the result are undefined. */
+ * reduce-scatter with f32 on the wire, both operands are the same bytes, and the slots of other
+ * ranks are undefined after the call. */
 struct collective_args {
     enum rank_axis axis;
-    enum dtype wire;     /* sums: type of the operand that is read; all-gather: type of the bytes */
-    uint64_t slot_bytes; /* as in struct collective_call */
-    /* the method of a sum between GPUs; an exact one has its staging as workspace */
+    enum dtype wire;     /* sums: type of the operand that is read; all-gather: element type */
+    uint64_t slot_bytes; /* bytes of one rank's slot */
+    /* method of a sum between GPUs; WIRE_SUM_EXACT uses the workspace as its staging buffer */
     enum wire_sum sum;
 };
 
-/* AdamW over a unit, or over the shard of it that a rank holds. */
+/* Arguments of AdamW over a whole unit, or over a rank's shard of it. */
 struct adamw_of_rank {
-    struct adamw_args run; /* the arguments of the group's first rank */
-    int64_t decayed_of_unit;
-    bool split; /* rank i of AXIS_SHARD updates elements [i, i + 1) * run.count of the unit */
+    struct adamw_args first_rank; /* arguments of the group's first rank */
+    int64_t unit_decayed_elements;
+    /* true: rank i of AXIS_SHARD updates elements [i, i + 1) * first_rank.count of the unit */
+    bool split;
 };
 
 union kernel_args {
@@ -74,7 +75,7 @@ union kernel_args {
         int64_t count;
         enum dtype from, to;
     } cast;
-    int64_t count;   /* gradient norm: elements; zero, copy: bytes */
+    int64_t count;   /* gradient norm: number of elements; zero, copy: number of bytes */
     float clip_norm; /* clip */
     struct collective_args collective;
 };
@@ -83,11 +84,11 @@ struct instruction {
     enum op_kind op;
     uint8_t lane;    /* enum lane */
     uint8_t segment; /* enum segment_kind */
-    bool transposed; /* linear family: the weight is stored [in, out] */
+    bool transposed; /* linear ops: the weight is stored as [in, out] */
     int layer;
-    uint32_t signal;                       /* event raised when done, or EVENT_NONE */
-    uint32_t waits[WAITS_MAX];             /* events to wait for */
-    struct operand operands[OPERANDS_MAX]; /* by the op's operand enum */
+    uint32_t signal;                       /* event to signal on completion, or EVENT_NONE */
+    uint32_t waits[WAITS_MAX];             /* events to wait for before execution */
+    struct operand operands[OPERANDS_MAX]; /* indexed by the op's operand enum */
     struct operand workspace;
     union kernel_args args;
 };

@@ -1,4 +1,5 @@
-/* linear: products with a weight, their two gradients, and the gradient of a bias. */
+/* linear: matrix products with a weight, the gradients of input and weight, and the gradient of
+ * a bias. */
 #include "runtime/ops/operation.h"
 
 #include "kernels/cuda/launch/workspace.h"
@@ -43,18 +44,19 @@ static union kernel_args dx_args(const struct op_source *source) {
                                           .accumulate = source->op->accumulate}};
 }
 
-/* The gradient has the layout of the weight: dout^T x for [out, in], x^T dout for [in, out]. */
-static int dw_left(bool transposed) {
+/* The weight's gradient has the layout of the weight: dout^T x for [out, in], x^T dout for [in,
+ * out]. */
+static int dw_left_operand(bool transposed) {
     return transposed ? LINEAR_DW_X : LINEAR_DW_DOUT;
 }
 
-static int dw_right(bool transposed) {
+static int dw_right_operand(bool transposed) {
     return transposed ? LINEAR_DW_DOUT : LINEAR_DW_X;
 }
 
 static union kernel_args dw_args(const struct op_source *source) {
-    const struct tensor *left = op_tensor(source, dw_left(source->op->transposed));
-    const struct tensor *right = op_tensor(source, dw_right(source->op->transposed));
+    const struct tensor *left = op_tensor(source, dw_left_operand(source->op->transposed));
+    const struct tensor *right = op_tensor(source, dw_right_operand(source->op->transposed));
     return (union kernel_args){.matmul = {.m = left->columns,
                                           .n = right->columns,
                                           .k = left->rows,
@@ -67,14 +69,14 @@ static union kernel_args dw_args(const struct op_source *source) {
                                           .accumulate = true}};
 }
 
-WORKSPACE_FUNCTION(workspace, matmul, &instruction->args.matmul)
+WORKSPACE_FUNCTION(linear_workspace, matmul, &instruction->args.matmul)
 
-static double flops(const struct instruction *instruction) {
+static double linear_flops(const struct instruction *instruction) {
     const struct matmul_args *args = &instruction->args.matmul;
     return 2.0 * (double)args->m * (double)args->n * (double)args->k;
 }
 
-static void text(const union kernel_args *args, struct text *line) {
+static void linear_text(const union kernel_args *args, struct text *line) {
     const struct matmul_args *of = &args->matmul;
     text_add(line, " [%lld,%lld]x[%lld,%lld]%s%s%s%s %s>%s ld %lld,%lld,%lld", (long long)of->m,
              (long long)of->k, (long long)of->k, (long long)of->n, of->transpose_a ? " at" : "",
@@ -90,41 +92,41 @@ struct product {
     void *c;
 };
 
-static struct product product_of(const struct op_call *call) {
+static struct product product_operands(const struct op_call *call) {
     bool transposed = call->instruction->transposed;
     switch (call->instruction->op) {
     case OP_LINEAR:
-        return (struct product){.a = call->at[LINEAR_X],
-                                .b = call->at[LINEAR_WEIGHT],
-                                .bias = call->at[LINEAR_BIAS],
-                                .c = call->at[LINEAR_OUT]};
+        return (struct product){.a = call->addresses[LINEAR_X],
+                                .b = call->addresses[LINEAR_WEIGHT],
+                                .bias = call->addresses[LINEAR_BIAS],
+                                .c = call->addresses[LINEAR_OUT]};
     case OP_LINEAR_DX:
-        return (struct product){.a = call->at[LINEAR_DX_DOUT],
-                                .b = call->at[LINEAR_DX_WEIGHT],
-                                .c = call->at[LINEAR_DX_DX]};
+        return (struct product){.a = call->addresses[LINEAR_DX_DOUT],
+                                .b = call->addresses[LINEAR_DX_WEIGHT],
+                                .c = call->addresses[LINEAR_DX_DX]};
     default:
         ASSERT(call->instruction->op == OP_LINEAR_DW);
-        return (struct product){.a = call->at[dw_left(transposed)],
-                                .b = call->at[dw_right(transposed)],
-                                .c = call->at[LINEAR_DW_DWEIGHT]};
+        return (struct product){.a = call->addresses[dw_left_operand(transposed)],
+                                .b = call->addresses[dw_right_operand(transposed)],
+                                .c = call->addresses[LINEAR_DW_DWEIGHT]};
     }
 }
 
-static void run(const struct compute *compute, const struct op_call *call) {
-    struct product product = product_of(call);
+static void run_linear(const struct compute *compute, const struct op_call *call) {
+    struct product product = product_operands(call);
     matmul_run(compute, &call->args->matmul, product.a, product.b, product.bias, product.c,
-               call->at[OP_WORKSPACE]);
+               call->addresses[OP_WORKSPACE]);
 }
 
 #if SKEP_CUDA
-static void enqueue(const struct cuda_compute *compute, const struct op_call *call) {
-    struct product product = product_of(call);
+static void enqueue_linear(const struct cuda_compute *compute, const struct op_call *call) {
+    struct product product = product_operands(call);
     cuda_matmul_run(compute, &call->args->matmul, product.a, product.b, product.bias, product.c,
-                    call->at[OP_WORKSPACE]);
+                    call->addresses[OP_WORKSPACE]);
 }
 
-static void choose(struct cuda_products *products, const struct op_call *call) {
-    struct product product = product_of(call);
+static void choose_linear_algorithm(struct cuda_products *products, const struct op_call *call) {
+    struct product product = product_operands(call);
     struct cuda_product_operands operands = {
         .a = product.a, .b = product.b, .bias = product.bias, .c = product.c};
     cuda_products_choose(products, &call->args->matmul, &operands);
@@ -133,12 +135,12 @@ static void choose(struct cuda_products *products, const struct op_call *call) {
 
 #define LINEAR_OPERATION(name, arguments)                                                          \
     const struct operation name##_operation = {.args = arguments,                                  \
-                                               .workspace_bytes = workspace,                       \
-                                               .flops = flops,                                     \
-                                               .text = text,                                       \
-                                               .run = run,                                         \
-                                               .enqueue = ON_CUDA(enqueue),                        \
-                                               .choose = ON_CUDA(choose)}
+                                               .workspace_bytes = linear_workspace,                \
+                                               .flops = linear_flops,                              \
+                                               .text = linear_text,                                \
+                                               .run = run_linear,                                  \
+                                               .enqueue = ON_CUDA(enqueue_linear),                 \
+                                               .choose = ON_CUDA(choose_linear_algorithm)}
 
 LINEAR_OPERATION(linear, forward_args);
 LINEAR_OPERATION(linear_dx, dx_args);
@@ -162,8 +164,8 @@ static void column_sum_text(const union kernel_args *args, struct text *line) {
              dtype_name(of->dtype));
 }
 
-KERNEL_CALLS(column_sum, column_sum_run, &call->args->column_sum, call->at[COLUMN_SUM_DOUT],
-             call->at[COLUMN_SUM_DBIAS], call->at[OP_WORKSPACE])
+KERNEL_CALLS(column_sum, column_sum_run, &call->args->column_sum, call->addresses[COLUMN_SUM_DOUT],
+             call->addresses[COLUMN_SUM_DBIAS], call->addresses[OP_WORKSPACE])
 
-OPERATION(column_sum, .shaped_by = COLUMN_SUM_DOUT, .args = column_sum_args,
+OPERATION(column_sum, .shape_operand = COLUMN_SUM_DOUT, .args = column_sum_args,
           .workspace_bytes = column_sum_workspace, .text = column_sum_text);

@@ -22,32 +22,34 @@ static void norm_text(const union kernel_args *args, struct text *line) {
              (long long)args->norm.dim, (double)args->norm.epsilon, dtype_name(args->norm.dtype));
 }
 
-KERNEL_CALLS(rmsnorm, rmsnorm_forward, &call->args->norm, call->at[RMSNORM_X],
-             call->at[RMSNORM_WEIGHT], call->at[RMSNORM_OUT], call->at[RMSNORM_RMS_INV])
+KERNEL_CALLS(rmsnorm, rmsnorm_forward, &call->args->norm, call->addresses[RMSNORM_X],
+             call->addresses[RMSNORM_WEIGHT], call->addresses[RMSNORM_OUT],
+             call->addresses[RMSNORM_RMS_INV])
 
-KERNEL_CALLS(rmsnorm_backward, rmsnorm_backward, &call->args->norm, call->at[RMSNORM_BACKWARD_DOUT],
-             call->at[RMSNORM_BACKWARD_X], call->at[RMSNORM_BACKWARD_WEIGHT],
-             call->at[RMSNORM_BACKWARD_RMS_INV], call->at[RMSNORM_BACKWARD_DADD],
-             call->at[RMSNORM_BACKWARD_DX], call->at[RMSNORM_BACKWARD_DWEIGHT],
-             call->at[OP_WORKSPACE])
+KERNEL_CALLS(rmsnorm_backward, rmsnorm_backward, &call->args->norm,
+             call->addresses[RMSNORM_BACKWARD_DOUT], call->addresses[RMSNORM_BACKWARD_X],
+             call->addresses[RMSNORM_BACKWARD_WEIGHT], call->addresses[RMSNORM_BACKWARD_RMS_INV],
+             call->addresses[RMSNORM_BACKWARD_DADD], call->addresses[RMSNORM_BACKWARD_DX],
+             call->addresses[RMSNORM_BACKWARD_DWEIGHT], call->addresses[OP_WORKSPACE])
 
-KERNEL_CALLS(layernorm, layernorm_forward, &call->args->norm, call->at[LAYERNORM_X],
-             call->at[LAYERNORM_WEIGHT], call->at[LAYERNORM_BIAS], call->at[LAYERNORM_OUT],
-             call->at[LAYERNORM_MEAN], call->at[LAYERNORM_STD_INV])
+KERNEL_CALLS(layernorm, layernorm_forward, &call->args->norm, call->addresses[LAYERNORM_X],
+             call->addresses[LAYERNORM_WEIGHT], call->addresses[LAYERNORM_BIAS],
+             call->addresses[LAYERNORM_OUT], call->addresses[LAYERNORM_MEAN],
+             call->addresses[LAYERNORM_STD_INV])
 
 KERNEL_CALLS(layernorm_backward, layernorm_backward, &call->args->norm,
-             call->at[LAYERNORM_BACKWARD_DOUT], call->at[LAYERNORM_BACKWARD_X],
-             call->at[LAYERNORM_BACKWARD_WEIGHT], call->at[LAYERNORM_BACKWARD_MEAN],
-             call->at[LAYERNORM_BACKWARD_STD_INV], call->at[LAYERNORM_BACKWARD_DADD],
-             call->at[LAYERNORM_BACKWARD_DX], call->at[LAYERNORM_BACKWARD_DWEIGHT],
-             call->at[LAYERNORM_BACKWARD_DBIAS], call->at[OP_WORKSPACE])
+             call->addresses[LAYERNORM_BACKWARD_DOUT], call->addresses[LAYERNORM_BACKWARD_X],
+             call->addresses[LAYERNORM_BACKWARD_WEIGHT], call->addresses[LAYERNORM_BACKWARD_MEAN],
+             call->addresses[LAYERNORM_BACKWARD_STD_INV], call->addresses[LAYERNORM_BACKWARD_DADD],
+             call->addresses[LAYERNORM_BACKWARD_DX], call->addresses[LAYERNORM_BACKWARD_DWEIGHT],
+             call->addresses[LAYERNORM_BACKWARD_DBIAS], call->addresses[OP_WORKSPACE])
 
-OPERATION(rmsnorm, .shaped_by = RMSNORM_X, .args = norm_args, .text = norm_text);
+OPERATION(rmsnorm, .shape_operand = RMSNORM_X, .args = norm_args, .text = norm_text);
 
-OPERATION(rmsnorm_backward, .shaped_by = RMSNORM_BACKWARD_X, .args = norm_args,
+OPERATION(rmsnorm_backward, .shape_operand = RMSNORM_BACKWARD_X, .args = norm_args,
           .workspace_bytes = backward_workspace, .text = norm_text);
 
-OPERATION(layernorm, .shaped_by = LAYERNORM_X, .args = norm_args, .text = norm_text);
+OPERATION(layernorm, .shape_operand = LAYERNORM_X, .args = norm_args, .text = norm_text);
 
-OPERATION(layernorm_backward, .shaped_by = LAYERNORM_BACKWARD_X, .args = norm_args,
+OPERATION(layernorm_backward, .shape_operand = LAYERNORM_BACKWARD_X, .args = norm_args,
           .workspace_bytes = backward_workspace, .text = norm_text);

@@ -6,15 +6,15 @@
 #include "build_config.h"
 #include "runtime/ops/ops.h"
 
-/* An op of the graph whose arguments are computed. */
+/* The input from which the kernel's arguments of an op are computed. */
 struct op_source {
     const struct graph *graph;
     const struct op *op;
-    const struct tensor *shape;  /* the tensor of operand operation.shaped_by */
+    const struct tensor *shape;  /* the tensor of the operand operation.shape_operand */
     const struct target *device; /* NULL: a CPU */
 };
 
-/* op_tensor: the tensor of an operand, which must be present. */
+/* op_tensor: return the tensor of an operand, which must not be absent. */
 const struct tensor *op_tensor(const struct op_source *source, int operand);
 
 typedef union kernel_args op_args_function(const struct op_source *source);
@@ -26,20 +26,22 @@ typedef double op_bytes_function(const struct instruction *instruction, double o
 typedef void op_text_function(const union kernel_args *args, struct text *line);
 typedef void op_run_function(const struct compute *compute, const struct op_call *call);
 typedef void op_enqueue_function(const struct cuda_compute *compute, const struct op_call *call);
-typedef void op_choose_function(struct cuda_products *products, const struct op_call *call);
+typedef void op_choose_algorithms_function(struct cuda_products *products,
+                                           const struct op_call *call);
 
 struct operation {
     enum op_work work;
-    int shaped_by;                          /* the operand whose tensor is op_source.shape */
-    op_args_function *args;                 /* NULL: the op is never in a graph */
-    op_args_of_rank_function *args_of_rank; /* NULL: the same on every rank */
-    op_workspace_function *workspace_bytes; /* NULL: none */
+    int shape_operand;                      /* the operand whose tensor is op_source.shape */
+    op_args_function *args;                 /* NULL: the op never occurs in a graph */
+    op_args_of_rank_function *args_of_rank; /* NULL: the arguments are equal on every rank */
+    op_workspace_function *workspace_bytes; /* NULL: the op needs no workspace */
     op_flops_function *flops;               /* NULL: no matrix product */
-    op_bytes_function *bytes;               /* NULL: the bytes of the operands */
-    op_text_function *text;                 /* NULL: listings print only operands */
-    op_run_function *run;                   /* NULL: a collective, or an op without work */
-    op_enqueue_function *enqueue;           /* as run; NULL also in a build without CUDA */
-    op_choose_function *choose;             /* NULL: no matrix product */
+    /* NULL: each operand's bytes are counted once per access */
+    op_bytes_function *bytes;
+    op_text_function *text;                /* NULL: listings print only the operands */
+    op_run_function *run;                  /* NULL: a collective, or an op without work */
+    op_enqueue_function *enqueue;          /* like `run`; always NULL in a build without CUDA */
+    op_choose_algorithms_function *choose; /* NULL: no matrix product */
 };
 
 #define OP(kind, name, operands) extern const struct operation name##_operation;
@@ -48,8 +50,9 @@ OP_LIST(OP)
 
 /* KERNEL_CALLS(name, kernel, arguments...): define run_NAME, which calls kernel(compute,
  * arguments), and in a build with CUDA enqueue_NAME, which calls cuda_kernel(compute, arguments):
- * most kernels take the same arguments on both. `call` is the struct op_call.
- * SERIAL_KERNEL_CALLS: the same for a kernel so small that the CPU's takes no struct compute. */
+ * most kernels take the same arguments on CPU and GPU. The arguments may use `call`, the struct
+ * op_call. SERIAL_KERNEL_CALLS: the same for a small kernel whose CPU version runs in one thread
+ * and takes no struct compute. */
 #if SKEP_CUDA
 #define ENQUEUE_CALL(name, kernel, ...)                                                            \
     static void enqueue_##name(const struct cuda_compute *compute, const struct op_call *call) {   \
@@ -87,7 +90,7 @@ OP_LIST(OP)
                    : kernel##_workspace_bytes(__VA_ARGS__, machine->threads);                      \
     }
 
-/* The arguments common to operations on elements. */
+/* Print the arguments that all element-wise operations share. */
 void op_elementwise_text(const union kernel_args *args, struct text *line);
 
 #endif

@@ -1,10 +1,10 @@
-/* ops: everything that the runtime knows about an operation, in one file for each family of
- * operations. runtime/model/op_list.h lists the operations with their operands; a file here holds
- * for each of its operations the kernel's arguments from the graph, the workspace, the arithmetic
- * and traffic for the estimate, the text of listings, the call of the CPU kernel and, in a build
- * with CUDA, of the CUDA kernel. The functions below look up an operation and use these
- * definitions. runtime/schedule and runtime/program call the first half without a device, and
- * runtime/program executes instructions with the second half.
+/* ops: the definition of every operation, in one file for each family of operations.
+ * runtime/model/op_list.h lists the operations with their operands; each file defines for its
+ * operations how to derive the kernel's arguments from the graph, the workspace size, the
+ * arithmetic and memory traffic for the estimate, the text of listings, and the calls of the CPU
+ * kernel and, in a build with CUDA, of the CUDA kernel. The functions below look up an operation
+ * and use its definition. runtime/schedule and runtime/program call op_work to op_text without a
+ * device; runtime/program executes instructions with op_run and op_enqueue.
  *
  * public   instruction.h */
 #ifndef SKEP_OPS_OPS_H
@@ -19,50 +19,52 @@ struct cuda_products;
 
 /* ---- without a device ---- */
 
-/* The way in which an operation is executed. */
+/* How an operation is executed. */
 enum op_work {
     OP_WORK_KERNEL,     /* one call of one kernel */
-    OP_WORK_COPY,       /* bytes from one memory space to another */
+    OP_WORK_COPY,       /* a copy of bytes from one memory space to another */
     OP_WORK_COLLECTIVE, /* a collective with the other ranks */
     OP_WORK_NONE        /* no work: the instruction only names extents and waits */
 };
 enum op_work op_work(enum op_kind kind);
 
-/* op_args: the kernel's arguments for an op of the graph, from its tensors' shapes. device  the GPU
- * target; NULL: a CPU. It determines the size of chunks errors  none; the op must be of a kind that
- * graphs contain */
+/* op_args: compute the kernel's arguments for an op of the graph from the shapes of its tensors.
+ * device  the GPU target, which determines the size of chunks; NULL: a CPU errors  none; the op
+ * must be of a kind that graphs contain */
 union kernel_args op_args(const struct graph *graph, const struct op *op,
                           const struct target *device);
 
-/* op_args_of_rank: the arguments of `instruction` on the rank with these indices along the axes.
- * All ranks have the same instructions; only these arguments and the positions of operands with a
- * stride differ. */
+/* op_args_of_rank: return the arguments of `instruction` on the rank with these indices along
+ * the axes. All ranks have the same instructions; only these arguments and the positions of
+ * operands with a stride differ. */
 union kernel_args op_args_of_rank(const struct instruction *instruction,
                                   const int index[static AXIS_COUNT]);
 
-/* The executing hardware: `device`, or if NULL a CPU with `threads` threads. */
+/* The hardware that executes an operation: `device`, or, if that is NULL, a CPU with `threads`
+ * threads. */
 struct op_machine {
     const struct target *device;
     int threads;
 };
 
-/* op_workspace_bytes: scratch bytes of one execution; 0: none. Operands and arguments must be
- * set. */
+/* op_workspace_bytes: return the scratch bytes that one execution needs. The operands and
+ * arguments of the instruction must be set. */
 uint64_t op_workspace_bytes(const struct instruction *instruction,
                             const struct op_machine *machine);
 
-/* op_flops: floating-point operations of the matrix products, a multiply-add counting 2. op_bytes:
- * bytes read from and written to memory. Both are for estimates and ignore packed documents. */
+/* op_flops: return the floating-point operations of the matrix products; a multiply-add counts
+ * as 2. op_bytes: return the bytes read from and written to memory. Both are for estimates and
+ * ignore packed documents. */
 double op_flops(const struct instruction *instruction);
 double op_bytes(const struct instruction *instruction);
 
-/* op_collective_from, op_collective_to: the operands that a collective reads and writes. An
- * all-gather has one, which is both. */
+/* op_collective_from, op_collective_to: return the operand that a collective reads, and the one
+ * that it writes. For an all-gather, both are its only operand. */
 const struct operand *op_collective_from(const struct instruction *instruction);
 const struct operand *op_collective_to(const struct instruction *instruction);
 
-/* op_text: append the arguments as listings print them, each part after a space. The text
- * determines the plan's hash. */
+/* op_text: append the instruction's arguments in the form of listings, each preceded by a space.
+ * The text determines the plan's hash. */
 void op_text(const struct instruction *instruction, struct text *line);
 
 /* ---- on addresses ---- */
@@ -72,21 +74,21 @@ enum { OP_WORKSPACE = OPERANDS_MAX };
 /* One execution of an instruction. */
 struct op_call {
     const struct instruction *instruction;
-    const union kernel_args *args; /* op_args_of_rank of this rank */
-    void *const *at; /* by the op's operand enum; NULL: absent. at[OP_WORKSPACE]: the workspace */
+    const union kernel_args *args; /* result of op_args_of_rank for this rank */
+    void *const *addresses; /* indexed by the op's operand enum and OP_WORKSPACE; NULL: absent */
 };
 
-/* op_run: execute on the CPU. Does nothing for OP_WORK_NONE. limits  no collective, which
- * runtime/program passes to the communicator */
+/* op_run: execute one instruction on the CPU. Does nothing for OP_WORK_NONE. limits  not for a
+ * collective, which runtime/program passes to the communicator */
 void op_run(const struct compute *compute, const struct op_call *call);
 
-/* op_enqueue: enqueue on compute->stream, on device addresses.
- * limits  OP_WORK_KERNEL and OP_WORK_COPY; a build with CUDA */
+/* op_enqueue: enqueue one instruction on compute->stream; all addresses are device addresses.
+ * limits  only for OP_WORK_KERNEL and OP_WORK_COPY, in a build with CUDA */
 void op_enqueue(const struct cuda_compute *compute, const struct op_call *call);
 
-/* op_choose: choose algorithms for the matrix products of this call, at bind. returns  false: the
- * operation has no products
+/* op_choose_algorithms: choose algorithms for the matrix products of this call. Called once when
+ * the program is bound. returns  false: if the operation has no matrix product
  * limits   a build with CUDA */
-bool op_choose(struct cuda_products *products, const struct op_call *call);
+bool op_choose_algorithms(struct cuda_products *products, const struct op_call *call);
 
 #endif

@@ -1,5 +1,5 @@
 /* ranks: operations between the ranks of a site. runtime/schedule/rank_exchange.c sets their
- * arguments; the transport carries out the collectives. */
+ * arguments; transport executes the collectives. */
 #include "runtime/ops/operation.h"
 
 #if SKEP_CUDA
@@ -31,7 +31,7 @@ static void all_gather_text(const union kernel_args *args, struct text *line) {
              (unsigned long long)of->slot_bytes);
 }
 
-/* An exact sum between GPUs is recognized by its workspace, the staging. */
+/* An exact sum between GPUs is the only sum that has a workspace, its staging buffer. */
 static void reduce_scatter_text(const union kernel_args *args, struct text *line) {
     all_gather_text(args, line);
     text_add(line, "%s", args->collective.sum == WIRE_SUM_RING ? " by ring" : "");
@@ -42,8 +42,8 @@ const struct operation all_gather_operation = {.work = OP_WORK_COLLECTIVE, .text
 const struct operation reduce_scatter_operation = {.work = OP_WORK_COLLECTIVE,
                                                    .text = reduce_scatter_text};
 
-KERNEL_CALLS(accumulate, add_run, &call->args->elementwise, call->at[ACCUMULATE_SUM],
-             call->at[ACCUMULATE_ADDEND], call->at[ACCUMULATE_SUM])
+KERNEL_CALLS(accumulate, add_run, &call->args->elementwise, call->addresses[ACCUMULATE_SUM],
+             call->addresses[ACCUMULATE_ADDEND], call->addresses[ACCUMULATE_SUM])
 
 OPERATION(accumulate, .text = op_elementwise_text);
 
@@ -58,9 +58,10 @@ static void tally_text(const union kernel_args *args, struct text *line) {
     }
 }
 
-SERIAL_KERNEL_CALLS(tally_out, tally_out, call->at[TALLY_OUT_SCALARS], call->at[TALLY_OUT_TALLY])
-SERIAL_KERNEL_CALLS(tally_in, tally_in, &call->args->tally, call->at[TALLY_IN_TALLIES],
-                    call->at[TALLY_IN_SCALARS])
+SERIAL_KERNEL_CALLS(tally_out, tally_out, call->addresses[TALLY_OUT_SCALARS],
+                    call->addresses[TALLY_OUT_TALLY])
+SERIAL_KERNEL_CALLS(tally_in, tally_in, &call->args->tally, call->addresses[TALLY_IN_TALLIES],
+                    call->addresses[TALLY_IN_SCALARS])
 
 const struct operation tally_out_operation = {.run = run_tally_out,
                                               .enqueue = ON_CUDA(enqueue_tally_out)};

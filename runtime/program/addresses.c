@@ -25,7 +25,7 @@ struct param_part program_param_part(const struct bound_program *bound, int inde
                                      enum param_view view) {
     const struct schedule *schedule = &bound->program->schedule;
     const struct unit_param *slot =
-        &schedule->units->params[schedule->units->index_of_param[index]];
+        &schedule->units->params[schedule->units->position_of_param[index]];
     struct unit_view of = schedule_unit_view(schedule, slot->unit, view);
     if (of.extent == EXTENT_NONE) {
         return (struct param_part){0};

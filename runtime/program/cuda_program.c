@@ -416,7 +416,7 @@ static void choose_product_algorithms(struct cuda_program *program, struct regio
     program->compute.products = &program->products;
     for (int i = 0; i < bound->program->schedule.instruction_count; i++) {
         struct op_call call = call_at(bound, (uint32_t)i);
-        if (op_choose(&program->products, &call)) {
+        if (op_choose_algorithms(&program->products, &call)) {
             run_instruction(&program->device, (uint32_t)i);
         }
     }

@@ -18,7 +18,7 @@ static inline bool call_is_collective(const struct instruction *instruction) {
 static inline struct op_call call_at(const struct bound_program *bound, uint32_t index) {
     return (struct op_call){.instruction = &bound->program->schedule.instructions[index],
                             .args = &bound->args[index],
-                            .at = bound->addresses[index]};
+                            .addresses = bound->addresses[index]};
 }
 
 /* record_high_water: record the highest address that the instruction uses, for its lane.

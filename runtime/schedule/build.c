@@ -132,8 +132,8 @@ static const bool *frozen_params(const struct schedule *schedule) {
     bool *frozen = region_alloc(schedule->region, (size_t)params, sizeof *frozen);
     bool any = false;
     for (int i = 0; i < params; i++) {
-        ASSERT(units->index_of_param[i] >= 0 && units->index_of_param[i] < params);
-        frozen[i] = units->units[units->params[units->index_of_param[i]].unit].frozen;
+        ASSERT(units->position_of_param[i] >= 0 && units->position_of_param[i] < params);
+        frozen[i] = units->units[units->params[units->position_of_param[i]].unit].frozen;
         any = any || frozen[i];
     }
     return any ? frozen : NULL;

@@ -71,18 +71,18 @@ static struct adamw_of_rank adamw_args_of(const struct schedule *schedule, int u
     int64_t decayed = of->decayed_elements;
     ASSERT(count > 0 && count <= of->elements);
     ASSERT(decayed >= 0 && decayed <= of->elements);
-    return (struct adamw_of_rank){.decayed_of_unit = decayed,
+    return (struct adamw_of_rank){.unit_decayed_elements = decayed,
                                   .split = split,
-                                  .run = {.count = count,
-                                          .decayed = decayed < count ? decayed : count,
-                                          .beta1 = options->beta1,
-                                          .beta2 = options->beta2,
-                                          .epsilon = options->epsilon,
-                                          .weight_decay = options->weight_decay,
-                                          .dtype_moments = options->moments,
-                                          .dtype_params = options->compute,
-                                          .rounding = options->rounding,
-                                          .stream = (uint32_t)unit}};
+                                  .first_rank = {.count = count,
+                                                 .decayed = decayed < count ? decayed : count,
+                                                 .beta1 = options->beta1,
+                                                 .beta2 = options->beta2,
+                                                 .epsilon = options->epsilon,
+                                                 .weight_decay = options->weight_decay,
+                                                 .dtype_moments = options->moments,
+                                                 .dtype_params = options->compute,
+                                                 .rounding = options->rounding,
+                                                 .stream = (uint32_t)unit}};
 }
 
 /* The operands of AdamW other than master and moments. */

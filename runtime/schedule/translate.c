@@ -91,7 +91,7 @@ static struct operand param_operand(const struct translation *translation, int t
     const struct schedule *schedule = translation->schedule;
     const struct tensor *of = &translation->graph->tensors[tensor];
     const struct unit_param *placed =
-        &schedule->units->params[schedule->units->index_of_param[of->param]];
+        &schedule->units->params[schedule->units->position_of_param[of->param]];
     const struct unit_extents *extents = &schedule->unit_extents[placed->unit];
     uint64_t element = (uint64_t)dtype_bytes(of->dtype);
     int gradients = extents->microbatch_gradients != EXTENT_NONE ? extents->microbatch_gradients

@@ -2,7 +2,7 @@
 
 static const struct unit_param *unit_param_at(const struct session *session, int index) {
     const struct unit_table *units = session->program.schedule.units;
-    return &units->params[units->index_of_param[index]];
+    return &units->params[units->position_of_param[index]];
 }
 
 static struct unit_view unit_view_of_param(const struct session *session, int index,

@@ -11,27 +11,28 @@ static enum status check_dims(const struct mesh_dim *dims, int dim_count, int *r
                               struct fault *fault) {
     if (dim_count < 1 || dim_count > MESH_DIMS_MAX) {
         return fault_set(fault, STATUS_INPUT, "mesh",
-                         "write 1 to 4 of them, as replicate=2,shard=4", "%d dimensions",
+                         "use 1 to 4 dimensions, for example replicate=2,shard=4", "%d dimensions",
                          dim_count);
     }
     int product = 1;
     for (int d = 0; d < dim_count; d++) {
         const char *name = dims[d].name;
         if (name[0] == '\0') {
-            return fault_set(fault, STATUS_INPUT, "mesh", "name every dimension",
+            return fault_set(fault, STATUS_INPUT, "mesh", "give every dimension a name",
                              "dimension %d has no name", d + 1);
         }
         for (int other = 0; other < d; other++) {
             if (strcmp(dims[other].name, name) == 0) {
-                return dimension_fault(fault, "names tell dimensions apart",
-                                       "two dimensions are named", name);
+                return dimension_fault(fault, "use a different name for each dimension",
+                                       "two dimensions have the name", name);
             }
         }
         if (dims[d].size < 1) {
-            return dimension_fault(fault, "sizes are 1 or more", "no rank is in dimension", name);
+            return dimension_fault(fault, "use sizes of at least 1",
+                                   "the size is below 1 in dimension", name);
         }
         if (dims[d].size > RANKS_MAX / product) {
-            return fault_set(fault, STATUS_INPUT, "mesh", "take smaller dimensions",
+            return fault_set(fault, STATUS_INPUT, "mesh", "use smaller dimensions",
                              "more than %d ranks", RANKS_MAX);
         }
         product *= dims[d].size;
@@ -40,9 +41,9 @@ static enum status check_dims(const struct mesh_dim *dims, int dim_count, int *r
     return OK;
 }
 
-/* Set cell[rank] to the position of each rank in the table. Every rank must occur once. */
-static enum status invert(const int *table, int ranks, int *cell, struct fault *fault) {
-    static const char REMEDY[] = "name every rank from 0 once";
+/* Set cell[rank] to the position of each rank in the table. Each rank must occur exactly once. */
+static enum status invert_table(const int *table, int ranks, int *cell, struct fault *fault) {
+    static const char REMEDY[] = "list every rank once, numbered from 0";
     int duplicate = -1;
     for (int rank = 0; rank < ranks; rank++) {
         cell[rank] = -1;
@@ -51,7 +52,7 @@ static enum status invert(const int *table, int ranks, int *cell, struct fault *
         int rank = table[position];
         if (rank < 0 || rank >= ranks) {
             return fault_set(fault, STATUS_INPUT, "mesh", REMEDY,
-                             "the table names rank %d, but the mesh has ranks 0 to %d", rank,
+                             "the table contains rank %d, but the mesh has ranks 0 to %d", rank,
                              ranks - 1);
         }
         duplicate = cell[rank] >= 0 && duplicate < 0 ? rank : duplicate;
@@ -65,7 +66,8 @@ static enum status invert(const int *table, int ranks, int *cell, struct fault *
         missing++;
     }
     return fault_set(fault, STATUS_INPUT, "mesh", REMEDY,
-                     "the table names rank %d twice and rank %d nowhere", duplicate, missing);
+                     "the table contains rank %d twice and does not contain rank %d", duplicate,
+                     missing);
 }
 
 enum status mesh_init(const struct mesh_dim *dims, int dim_count, const int *table,
@@ -78,7 +80,7 @@ enum status mesh_init(const struct mesh_dim *dims, int dim_count, const int *tab
     for (int position = 0; position < built.ranks; position++) {
         own[position] = table != NULL ? table[position] : position;
     }
-    TRY(invert(own, built.ranks, cell, fault));
+    TRY(invert_table(own, built.ranks, cell, fault));
     built.table = own;
     built.cell = cell;
     *mesh = built;

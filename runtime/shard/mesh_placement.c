@@ -1,10 +1,11 @@
-/* mesh_placement: chooses the rank of each cell so that the fewest bytes leave a node. */
+/* mesh_placement: assigns ranks to the cells of a mesh so that ranks receive the fewest bytes
+ * from other nodes. */
 #include "runtime/shard/mesh.h"
 
-enum { ORDERS_MAX = 24 /* of four dimensions */ };
+enum { ORDERS_MAX = 24 /* permutations of four dimensions */ };
 
-/* One numbering of the cells: tile after tile, and in each tile cell by cell, with the dimensions
- * from slowest to fastest in `order`. */
+/* An order in which cells are numbered: tile by tile, and cell by cell within a tile. `order`
+ * lists the dimensions from slowest to fastest. */
 struct numbering {
     int order[MESH_DIMS_MAX];
     int tile[MESH_DIMS_MAX];
@@ -13,10 +14,12 @@ struct numbering {
 struct search {
     const struct mesh_dim *dims;
     int dim_count, ranks, per_node;
-    const double *bytes;
-    int stride[MESH_DIMS_MAX]; /* cells from one coordinate to the next */
-    int rank_of[RANKS_MAX];    /* by cell, for the current numbering */
-    int in_node[RANKS_MAX];    /* ranks of one group, by node */
+    const double *traffic_bytes;
+    /* distance in cells between adjacent coordinates of each dimension */
+    int stride[MESH_DIMS_MAX];
+    int rank_of[RANKS_MAX]; /* rank of each cell in the current numbering */
+    /* scratch: number of ranks of the current group on each node */
+    int ranks_on_node[RANKS_MAX];
 };
 
 static void number_cells(struct search *search, const struct numbering *numbering) {
@@ -35,38 +38,41 @@ static void number_cells(struct search *search, const struct numbering *numberin
     }
 }
 
-/* The number of ordered pairs of ranks on different nodes, in the group that is_first at `cell`
- * along `dim`. */
-static int pairs_on_two_nodes(struct search *search, int cell, int dim) {
+/* The number of ordered pairs of ranks on different nodes, in the group along `dim` whose first
+ * member is `cell`. */
+static int count_pairs_on_different_nodes(struct search *search, int cell, int dim) {
     int size = search->dims[dim].size;
     int together = 0;
     for (int i = 0; i < size; i++) {
         int node = search->rank_of[cell + i * search->stride[dim]] / search->per_node;
-        together += 2 * search->in_node[node]++ + 1; /* n^2 is the sum of the first n odd numbers */
+        /* n^2 is the sum of the first n odd numbers */
+        together += 2 * search->ranks_on_node[node]++ + 1;
     }
     for (int i = 0; i < size; i++) {
-        search->in_node[search->rank_of[cell + i * search->stride[dim]] / search->per_node] = 0;
+        search->ranks_on_node[search->rank_of[cell + i * search->stride[dim]] / search->per_node] =
+            0;
     }
     return size * size - together;
 }
 
-/* The bytes of a step that come from other nodes, summed over all ranks. A rank receives the bytes
- * of a dimension equally from all others of its group. */
+/* The bytes that all ranks together receive from other nodes in a step. A rank receives the
+ * traffic of a dimension in equal parts from the other ranks of its group. */
 static double bytes_between_nodes(struct search *search) {
     double sum = 0;
     for (int d = 0; d < search->dim_count; d++) {
         int64_t pairs = 0;
         for (int cell = 0; cell < search->ranks; cell++) {
             bool is_first = cell / search->stride[d] % search->dims[d].size == 0;
-            pairs += is_first ? pairs_on_two_nodes(search, cell, d) : 0;
+            pairs += is_first ? count_pairs_on_different_nodes(search, cell, d) : 0;
         }
         int others = search->dims[d].size - 1;
-        sum += others > 0 ? (double)pairs * search->bytes[d] / others : 0;
+        sum += others > 0 ? (double)pairs * search->traffic_bytes[d] / others : 0;
     }
     return sum;
 }
 
-/* Advance to the next tile whose sides divide those of the mesh. Returns false after the last. */
+/* Advance to the next tile whose sides divide those of the mesh. Returns false after the last
+ * tile. */
 static bool next_tile(const struct search *search, int tile[MESH_DIMS_MAX]) {
     for (int d = 0; d < search->dim_count; d++) {
         do {
@@ -80,7 +86,7 @@ static bool next_tile(const struct search *search, int tile[MESH_DIMS_MAX]) {
     return false;
 }
 
-static int cells_of_tile(const struct search *search, const int tile[MESH_DIMS_MAX]) {
+static int tile_cell_count(const struct search *search, const int tile[MESH_DIMS_MAX]) {
     int cells = 1;
     for (int d = 0; d < search->dim_count; d++) {
         cells *= tile[d];
@@ -89,7 +95,7 @@ static int cells_of_tile(const struct search *search, const int tile[MESH_DIMS_M
 }
 
 /* The `index`-th permutation of the dimensions; 0 is the identity. */
-static void make_order(int dim_count, int index, int order[MESH_DIMS_MAX]) {
+static void make_permutation(int dim_count, int index, int order[MESH_DIMS_MAX]) {
     bool used[MESH_DIMS_MAX] = {false};
     int orders = 1;
     for (int k = 2; k <= dim_count; k++) {
@@ -108,7 +114,7 @@ static void make_order(int dim_count, int index, int order[MESH_DIMS_MAX]) {
     }
 }
 
-static void begin(struct search *search) {
+static void compute_strides(struct search *search) {
     ASSERT(search->dim_count >= 1 && search->dim_count <= MESH_DIMS_MAX && search->per_node >= 1);
     search->ranks = 1;
     for (int d = search->dim_count - 1; d >= 0; d--) {
@@ -119,20 +125,20 @@ static void begin(struct search *search) {
     }
 }
 
-void mesh_node_aware(const struct mesh_dim *dims, int dim_count, const double *bytes, int per_node,
-                     int *table) {
+void mesh_choose_ranks(const struct mesh_dim *dims, int dim_count, const double *traffic_bytes,
+                       int per_node, int *table) {
     static const int ORDERS[MESH_DIMS_MAX + 1] = {1, 1, 2, 6, ORDERS_MAX};
     struct search search = {
-        .dims = dims, .dim_count = dim_count, .per_node = per_node, .bytes = bytes};
-    begin(&search);
+        .dims = dims, .dim_count = dim_count, .per_node = per_node, .traffic_bytes = traffic_bytes};
+    compute_strides(&search);
     struct numbering numbering = {.tile = {1, 1, 1, 1}};
     double lowest = -1;
     do {
-        if (cells_of_tile(&search, numbering.tile) > per_node) {
+        if (tile_cell_count(&search, numbering.tile) > per_node) {
             continue;
         }
         for (int index = 0; index < ORDERS[dim_count]; index++) {
-            make_order(dim_count, index, numbering.order);
+            make_permutation(dim_count, index, numbering.order);
             number_cells(&search, &numbering);
             double apart = bytes_between_nodes(&search);
             if (lowest >= 0 && apart >= lowest * (1 - 1e-12)) {

@@ -3,10 +3,11 @@
 
 #include <string.h>
 
-static const char FORM[] = "write NAME=SIZE,... and optionally a colon and the ranks of all cells";
+static const char SYNTAX_REMEDY[] =
+    "write NAME=SIZE,... and optionally a colon and the ranks of all cells";
 
-/* The end of the item at `from`: the first comma of [from, end), or `end`. */
-static const char *item_end(const char *from, const char *end) {
+/* Return the end of the item at `from`: the first comma in [from, end), or `end`. */
+static const char *find_item_end(const char *from, const char *end) {
     const char *comma = memchr(from, ',', (size_t)(end - from));
     return comma != NULL ? comma : end;
 }
@@ -21,25 +22,25 @@ static bool parse_number(const char *from, const char *end, int64_t *value) {
     return text_parse_i64(digits, value) && *value >= -1 && *value <= INT32_MAX;
 }
 
-static enum status item_fault(const char *from, const char *end, const char *what,
+static enum status item_fault(const char *from, const char *end, const char *expected,
                               struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, "mesh", FORM, "\"%.*s\" is not a %s", (int)(end - from),
-                     from, what);
+    return fault_set(fault, STATUS_INPUT, "mesh", SYNTAX_REMEDY, "\"%.*s\" is not a %s",
+                     (int)(end - from), from, expected);
 }
 
 static enum status parse_dims(const char *from, const char *end, struct mesh_dim *dims, int *count,
                               struct fault *fault) {
     *count = 0;
-    for (const char *item = from; item <= end; item = item_end(item, end) + 1) {
-        const char *stop = item_end(item, end);
+    for (const char *item = from; item <= end; item = find_item_end(item, end) + 1) {
+        const char *stop = find_item_end(item, end);
         const char *equals = memchr(item, '=', (size_t)(stop - item));
         int64_t size;
         if (equals == NULL || equals - item >= MESH_NAME_BYTES ||
             !parse_number(equals + 1, stop, &size)) {
-            return item_fault(item, stop, "dimension with a size", fault);
+            return item_fault(item, stop, "dimension of the form NAME=SIZE", fault);
         }
         if (*count == MESH_DIMS_MAX) {
-            return fault_set(fault, STATUS_INPUT, "mesh", FORM, "more than %d dimensions",
+            return fault_set(fault, STATUS_INPUT, "mesh", SYNTAX_REMEDY, "more than %d dimensions",
                              MESH_DIMS_MAX);
         }
         dims[*count] = (struct mesh_dim){.size = (int)size};
@@ -52,15 +53,15 @@ static enum status parse_dims(const char *from, const char *end, struct mesh_dim
 static enum status parse_table(const char *from, int *table, int *count, struct fault *fault) {
     const char *end = from + strlen(from);
     *count = 0;
-    for (const char *item = from; item <= end; item = item_end(item, end) + 1) {
-        const char *stop = item_end(item, end);
+    for (const char *item = from; item <= end; item = find_item_end(item, end) + 1) {
+        const char *stop = find_item_end(item, end);
         int64_t rank;
         if (!parse_number(item, stop, &rank)) {
             return item_fault(item, stop, "rank", fault);
         }
         if (*count == RANKS_MAX) {
-            return fault_set(fault, STATUS_INPUT, "mesh", FORM, "the table has more than %d ranks",
-                             RANKS_MAX);
+            return fault_set(fault, STATUS_INPUT, "mesh", SYNTAX_REMEDY,
+                             "the table has more than %d ranks", RANKS_MAX);
         }
         table[(*count)++] = (int)rank;
     }
@@ -85,8 +86,8 @@ enum status mesh_parse(const char *text, struct region *region, struct mesh *mes
     TRY(parse_table(colon + 1, table, &count, fault));
     return count == plain.ranks
                ? mesh_init(dims, dim_count, table, region, mesh, fault)
-               : fault_set(fault, STATUS_INPUT, "mesh", FORM,
-                           "the table has %d ranks, the mesh %d cells", count, plain.ranks);
+               : fault_set(fault, STATUS_INPUT, "mesh", SYNTAX_REMEDY,
+                           "the table has %d ranks, but the mesh has %d cells", count, plain.ranks);
 }
 
 static void print_cells(const struct mesh *mesh, struct text *text) {

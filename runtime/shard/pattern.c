@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-static bool matches(const char *pattern, const char *name) {
+static bool pattern_matches(const char *pattern, const char *name) {
     size_t length = strlen(pattern);
     if (pattern[length - 1] == '*') {
         return strncmp(pattern, name, length - 1) == 0;
@@ -10,10 +10,10 @@ static bool matches(const char *pattern, const char *name) {
     return strncmp(pattern, name, length) == 0 && (name[length] == '.' || name[length] == '\0');
 }
 
-int patterns_find(const struct name_patterns *patterns, const char *name) {
+int patterns_find_match(const struct name_patterns *patterns, const char *name) {
     int best = -1;
     for (int i = 0; i < patterns->count; i++) {
-        if (matches(patterns->texts[i], name) &&
+        if (pattern_matches(patterns->texts[i], name) &&
             (best < 0 || strlen(patterns->texts[i]) > strlen(patterns->texts[best]))) {
             best = i;
         }
@@ -21,9 +21,9 @@ int patterns_find(const struct name_patterns *patterns, const char *name) {
     return best;
 }
 
-static bool matches_any(const char *pattern, const struct blueprint *blueprint) {
+static bool matches_any_param(const char *pattern, const struct blueprint *blueprint) {
     for (int i = 0; i < blueprint->param_count; i++) {
-        if (matches(pattern, blueprint->params[i].name)) {
+        if (pattern_matches(pattern, blueprint->params[i].name)) {
             return true;
         }
     }
@@ -31,11 +31,11 @@ static bool matches_any(const char *pattern, const struct blueprint *blueprint) 
 }
 
 /* The length of `name` up to the first dot from `from` on, or to its end. */
-static size_t next_dot(const char *name, size_t from) {
+static size_t find_next_dot(const char *name, size_t from) {
     return from + strcspn(name + from, ".");
 }
 
-static size_t shared_bytes(const char *a, const char *b) {
+static size_t shared_prefix_length(const char *a, const char *b) {
     size_t length = 0;
     while (a[length] != '\0' && a[length] == b[length]) {
         length++;
@@ -52,8 +52,8 @@ static int list_names(const struct blueprint *blueprint, struct region *region,
         count = 0;
         for (int i = 0; i < blueprint->param_count; i++) {
             const char *name = blueprint->params[i].name;
-            size_t shared = i == 0 ? 0 : shared_bytes(name, blueprint->params[i - 1].name);
-            for (size_t end = next_dot(name, shared);; end = next_dot(name, end + 1)) {
+            size_t shared = i == 0 ? 0 : shared_prefix_length(name, blueprint->params[i - 1].name);
+            for (size_t end = find_next_dot(name, shared);; end = find_next_dot(name, end + 1)) {
                 if (list != NULL) {
                     char *copy = region_alloc(region, end + 1, 1);
                     memcpy(copy, name, end);
@@ -78,14 +78,14 @@ static enum status no_match_fault(const char *pattern, const char *subject,
     int nearest = text_nearest(pattern, names, count);
     const char *suggestion = nearest >= 0 ? names[nearest] : names[0];
     enum status status = fault_set(
-        fault, STATUS_INPUT, subject, "`skep inspect MODEL` lists the names",
+        fault, STATUS_INPUT, subject, "run `skep inspect MODEL` to list the names",
         "\"%s\" matches no parameter; a name of this model is \"%s\"", pattern, suggestion);
     region_finish(&scratch);
     return status;
 }
 
 /* A copy of the pattern at `from`, `length` bytes long, without the spaces around it. */
-static const char *trimmed(const char *from, size_t length, struct region *region) {
+static const char *copy_trimmed(const char *from, size_t length, struct region *region) {
     while (length > 0 && *from == ' ') {
         from++;
         length--;
@@ -116,19 +116,19 @@ enum status patterns_read(const char *text, const char *subject, const struct bl
     int count = count_patterns(text);
     if (count > PATTERNS_MAX) {
         return fault_set(fault, STATUS_INPUT, subject,
-                         "use a pattern that ends in *; it matches many names",
-                         "more than %d names", PATTERNS_MAX);
+                         "use a pattern that ends in * to match many names", "more than %d names",
+                         PATTERNS_MAX);
     }
     const char **texts = region_alloc(region, (size_t)count, sizeof *texts);
     for (int i = 0; i < count; i++) {
         size_t length = strcspn(text, ",");
-        texts[i] = trimmed(text, length, region);
+        texts[i] = copy_trimmed(text, length, region);
         text += length + 1;
         if (texts[i][0] == '\0') {
-            return fault_set(fault, STATUS_INPUT, subject, "names are separated by one comma",
+            return fault_set(fault, STATUS_INPUT, subject, "separate names with one comma",
                              "name %d of the list is empty", i + 1);
         }
-        if (strlen(texts[i]) >= NAME_BYTES || !matches_any(texts[i], blueprint)) {
+        if (strlen(texts[i]) >= NAME_BYTES || !matches_any_param(texts[i], blueprint)) {
             return no_match_fault(texts[i], subject, blueprint, fault);
         }
     }

@@ -4,27 +4,28 @@
 
 #include "runtime/model/model.h"
 
-enum { PATTERNS_MAX = 4096 /* of one key; more than any model has modules */ };
+enum { PATTERNS_MAX = 4096 /* limit of one key; more than any model has modules */ };
 
-/* "model.layers.0" matches that name and all names below it, after a dot: not model.layers.01. A
- * pattern that ends in * matches any name with that beginning. */
+/* A pattern matches its own name and all names that continue it after a dot: "model.layers.0"
+ * does not match model.layers.01. A pattern that ends in * matches any name with that prefix. */
 struct name_patterns {
     const char *const *texts;
     int count;
 };
 
-/* patterns_read: "A,B*,C", spaces around commas allowed; each must match a parameter.
- * text    NULL or "": no pattern
+/* patterns_read: parse a list "A,B*,C". Spaces around commas are allowed; each pattern must match a
+ * parameter.
+ * text    NULL or "": an empty list
  * subject   location of the key, for faults
  * memory  in `region`
- * errors  STATUS_INPUT: an empty pattern, too many of them, one that matches no parameter (with the
- *         nearest name); *patterns untouched */
+ * errors  STATUS_INPUT: an empty pattern, too many patterns, or one that matches no parameter
+ *         (the fault gives the nearest name); *patterns untouched */
 MUST_CHECK enum status patterns_read(const char *text, const char *subject,
                                      const struct blueprint *blueprint, struct region *region,
                                      struct name_patterns *patterns, struct fault *fault);
 
-/* patterns_find: index of the longest pattern that matches `name`, the first among equals; -1 when
- * none does. */
-int patterns_find(const struct name_patterns *patterns, const char *name);
+/* patterns_find_match: return the index of the longest pattern that matches `name`, the first
+ * one on a tie; -1 if none matches. */
+int patterns_find_match(const struct name_patterns *patterns, const char *name);
 
 #endif

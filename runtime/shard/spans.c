@@ -1,6 +1,6 @@
 #include "runtime/shard/spans.h"
 
-/* The search for the spans of one graph. */
+/* The state of spans_find for one graph. */
 struct search {
     const struct graph *graph;
     const struct unit_table *units;
@@ -8,14 +8,14 @@ struct search {
     struct region *region;
     struct spans *spans;
     int gather_capacity;
-    int *span_of_unit; /* the newest span of each unit, -1 before the first */
-    int use_count;     /* ops so far that use any unit's params */
-    int *last_use;     /* per unit: use_count at its newest use */
+    int *span_of_unit; /* index of the newest gather span of each unit; -1: none yet */
+    int use_count;     /* number of ops so far that use params of any unit */
+    int *last_use;     /* per unit: value of use_count at its newest use */
 };
 
-static int unit_of(const struct search *search, int tensor) {
+static int unit_of_param_tensor(const struct search *search, int tensor) {
     int param = search->graph->tensors[tensor].param;
-    return search->units->params[search->units->index_of_param[param]].unit;
+    return search->units->params[search->units->position_of_param[param]].unit;
 }
 
 static bool is_kind(const struct search *search, const struct op *op, int index,
@@ -41,18 +41,18 @@ static void add_gather(struct search *search, struct gather_span span) {
     spans->gathers[spans->gather_count++] = span;
 }
 
-static bool keeps_gathered(const struct search *search, const struct gather_span *span, int op) {
+static bool is_kept_gathered(const struct search *search, const struct gather_span *span, int op) {
     int forward = search->graph->forward_count;
     return search->sharding->units[span->unit].keep_gathered && span->last < forward &&
            op >= forward;
 }
 
-/* Extend the newest span of the unit to op `op`, or begin a new span. `is_adjacent`: no op has used
- * other params since the last use. */
-static void use_params(struct search *search, int unit, int op, bool is_adjacent) {
+/* Extend the newest gather span of the unit to op `op`, or start a new span. is_adjacent: no op
+ * has used other units' params since the last use. */
+static void record_param_use(struct search *search, int unit, int op, bool is_adjacent) {
     int newest = search->span_of_unit[unit];
     struct gather_span *span = newest < 0 ? NULL : &search->spans->gathers[newest];
-    if (span != NULL && (is_adjacent || span->last == op || keeps_gathered(search, span, op))) {
+    if (span != NULL && (is_adjacent || span->last == op || is_kept_gathered(search, span, op))) {
         span->last = op;
         return;
     }
@@ -60,9 +60,9 @@ static void use_params(struct search *search, int unit, int op, bool is_adjacent
     add_gather(search, (struct gather_span){.unit = unit, .first = op, .last = op});
 }
 
-/* Find all uses of params. A use is adjacent when the previous use of any params was an op that
- * also used this unit; otherwise uses of other units may be between them. */
-static void find_uses(struct search *search) {
+/* Find all uses of params. A use is adjacent if the previous op that used any params also used
+ * this unit; otherwise ops that use other units may lie between. */
+static void find_param_uses(struct search *search) {
     const struct graph *graph = search->graph;
     for (int i = 0; i < graph->op_count; i++) {
         const struct op *op = &graph->ops[i];
@@ -71,79 +71,80 @@ static void find_uses(struct search *search) {
             if (!is_kind(search, op, k, TENSOR_PARAM)) {
                 continue;
             }
-            int unit = unit_of(search, op->operands[k]);
+            int unit = unit_of_param_tensor(search, op->operands[k]);
             search->use_count += !uses;
             uses = true;
             bool is_adjacent = search->last_use[unit] >= search->use_count - 1;
             search->last_use[unit] = search->use_count;
             if (params_are_split(search, unit)) {
-                use_params(search, unit, i, is_adjacent);
+                record_param_use(search, unit, i, is_adjacent);
             }
         }
     }
 }
 
-/* The spans that are gathered while the gathers are placed one after the other. */
-struct placing {
+/* The set of units that are gathered at the current position of the schedule. */
+struct gather_state {
     const struct search *search;
-    int *active; /* spans that are gathered at the newest listing, unordered */
+    int *active; /* gather spans that are active at this position, unordered */
     int active_count;
-    int64_t elements; /* of these spans */
-    int64_t bound;    /* limit of elements */
+    int64_t elements;     /* sum of the elements of the active spans */
+    int64_t elements_max; /* upper limit of `elements` */
 };
 
-static int64_t elements_of(const struct search *search, int span) {
+static int64_t gathered_elements(const struct search *search, int span) {
     return search->units->units[search->spans->gathers[span].unit].elements;
 }
 
-/* Drop spans that ended before op `at`. */
-static void drop_ended(struct placing *placing, int at) {
+/* Remove the spans that end before op `at` from the active set. */
+static void remove_ended_spans(struct gather_state *gather_state, int at) {
     int count = 0;
-    placing->elements = 0;
-    for (int i = 0; i < placing->active_count; i++) {
-        int span = placing->active[i];
-        if (placing->search->spans->gathers[span].last >= at) {
-            placing->active[count++] = span;
-            placing->elements += elements_of(placing->search, span);
+    gather_state->elements = 0;
+    for (int i = 0; i < gather_state->active_count; i++) {
+        int span = gather_state->active[i];
+        if (gather_state->search->spans->gathers[span].last >= at) {
+            gather_state->active[count++] = span;
+            gather_state->elements += gathered_elements(gather_state->search, span);
         }
     }
-    placing->active_count = count;
+    gather_state->active_count = count;
 }
 
-static bool may_gather(const struct placing *placing, int span) {
-    const struct search *search = placing->search;
+static bool may_gather(const struct gather_state *gather_state, int span) {
+    const struct search *search = gather_state->search;
     const struct sharding *sharding = search->sharding;
-    if (sharding->live > 0 && placing->active_count >= sharding->live) {
+    if (sharding->live > 0 && gather_state->active_count >= sharding->live) {
         return false;
     }
-    for (int i = 0; i < placing->active_count; i++) {
-        if (search->spans->gathers[placing->active[i]].unit == search->spans->gathers[span].unit) {
+    for (int i = 0; i < gather_state->active_count; i++) {
+        if (search->spans->gathers[gather_state->active[i]].unit ==
+            search->spans->gathers[span].unit) {
             return false;
         }
     }
-    return placing->elements + elements_of(search, span) <= placing->bound;
+    return gather_state->elements + gathered_elements(search, span) <= gather_state->elements_max;
 }
 
-/* The op after the first active span to end. */
-static int next_end(const struct placing *placing) {
-    int end = placing->search->graph->op_count;
-    for (int i = 0; i < placing->active_count; i++) {
-        int last = placing->search->spans->gathers[placing->active[i]].last;
+/* Return the op after the earliest end of an active span. */
+static int find_next_span_end(const struct gather_state *gather_state) {
+    int end = gather_state->search->graph->op_count;
+    for (int i = 0; i < gather_state->active_count; i++) {
+        int last = gather_state->search->spans->gathers[gather_state->active[i]].last;
         end = last + 1 < end ? last + 1 : end;
     }
     return end;
 }
 
-static void place_gathers(const struct search *search) {
+static void set_gather_positions(const struct search *search) {
     struct spans *spans = search->spans;
     const struct sharding *sharding = search->sharding;
-    struct placing placing = {
+    struct gather_state gather_state = {
         .search = search,
         .active = region_alloc(search->region, (size_t)spans->gather_count + 1, sizeof(int))};
     for (int unit = 0; unit < search->units->unit_count; unit++) {
         if (params_are_split(search, unit)) {
             const struct unit *of = &search->units->units[unit];
-            placing.bound += of->elements - unit_shard_elements(of, sharding->shard);
+            gather_state.elements_max += of->elements - unit_shard_elements(of, sharding->shard);
         }
     }
     for (int i = 0; i < spans->gather_count; i++) {
@@ -151,26 +152,26 @@ static void place_gathers(const struct search *search) {
         int ahead = i > sharding->prefetch ? i - sharding->prefetch : 0;
         int at = spans->gathers[ahead].first;
         at = i > 0 && spans->gathers[i - 1].gather_at > at ? spans->gathers[i - 1].gather_at : at;
-        drop_ended(&placing, at);
-        while (at < span->first && !may_gather(&placing, i)) {
-            int end = next_end(&placing);
+        remove_ended_spans(&gather_state, at);
+        while (at < span->first && !may_gather(&gather_state, i)) {
+            int end = find_next_span_end(&gather_state);
             at = end < span->first ? end : span->first;
-            drop_ended(&placing, at);
+            remove_ended_spans(&gather_state, at);
         }
         span->gather_at = at;
-        placing.active[placing.active_count++] = i;
+        gather_state.active[gather_state.active_count++] = i;
     }
 }
 
-/* The unit whose gradients operand `index` is, or -1. */
+/* Return the unit whose gradients operand `index` holds, or -1. */
 static int gradient_unit(const struct search *search, const struct op *op, int index) {
     bool gradient = is_kind(search, op, index, TENSOR_PARAM_GRADIENT);
-    return gradient ? unit_of(search, op->operands[index]) : -1;
+    return gradient ? unit_of_param_tensor(search, op->operands[index]) : -1;
 }
 
-/* The first and last writer of each unit's gradients; first is -1 where there is none or the unit
- * is not trained. */
-static struct reduce_span *find_writers(const struct search *search) {
+/* Find the first and last op that writes each unit's gradients; first is -1 if no op writes them
+ * or the unit is frozen. */
+static struct reduce_span *find_gradient_writers(const struct search *search) {
     const struct graph *graph = search->graph;
     int units = search->units->unit_count;
     struct reduce_span *writers = region_alloc(search->region, (size_t)units, sizeof *writers);
@@ -189,10 +190,10 @@ static struct reduce_span *find_writers(const struct search *search) {
     return writers;
 }
 
-static void find_reduces(const struct search *search) {
+static void find_reduce_spans(const struct search *search) {
     const struct graph *graph = search->graph;
     struct spans *spans = search->spans;
-    struct reduce_span *writers = find_writers(search);
+    struct reduce_span *writers = find_gradient_writers(search);
     spans->reduces =
         region_alloc(search->region, (size_t)search->units->unit_count, sizeof *spans->reduces);
     for (int i = 0; i < graph->op_count; i++) {
@@ -206,7 +207,7 @@ static void find_reduces(const struct search *search) {
     }
 }
 
-static void place_sums(const struct search *search) {
+static void set_accumulate_positions(const struct search *search) {
     struct spans *spans = search->spans;
     for (int i = 0; i < spans->reduce_count; i++) {
         struct reduce_span *span = &spans->reduces[i];
@@ -235,8 +236,8 @@ void spans_find(const struct graph *graph, const struct unit_table *units,
     for (size_t unit = 0; unit < count; unit++) {
         search.span_of_unit[unit] = -1;
     }
-    find_uses(&search);
-    place_gathers(&search);
-    find_reduces(&search);
-    place_sums(&search);
+    find_param_uses(&search);
+    set_gather_positions(&search);
+    find_reduce_spans(&search);
+    set_accumulate_positions(&search);
 }

@@ -1,6 +1,6 @@
-/* spans: the spans of one graph for sharding: when each unit is gathered, when its gathered bytes
- * may be freed, and when its gradients are complete. It decides the order only: it moves no bytes
- * and places no memory. */
+/* spans: finds in one graph the op spans that sharding needs: when each unit is gathered, when
+ * its gathered copy may be freed, and when its gradients are complete. It only determines the
+ * order; it transfers no data and allocates no extents. */
 #ifndef SKEP_SHARD_SPANS_H
 #define SKEP_SHARD_SPANS_H
 
@@ -8,32 +8,32 @@
 #include "runtime/model/graph.h"
 #include "runtime/shard/shard.h"
 
-/* A span of ops [first, last] that compute with the params of a split unit, which is gathered once
- * for it. Two uses belong to one span when no op between them uses the params of another unit, or
- * when one is the unit's last use in the forward pass, the other its first in the backward pass,
- * and the unit has keep_gathered. */
+/* A span of ops [first, last] that use the params of a split unit. The unit is gathered once for
+ * the whole span. Two uses belong to the same span if no op between them uses params of another
+ * unit, or if the unit has keep_gathered and they are its last use in the forward pass and its
+ * first use in the backward pass. */
 struct gather_span {
     int unit;
-    int first, last; /* ops */
-    int gather_at;   /* the gather is listed before this op; <= first */
+    int first, last; /* indices of the first and last op */
+    int gather_at;   /* op before which the gather is listed; <= first */
 };
 
-/* The gradients of a unit in a microbatch: every op that writes them is in [first, last]. */
+/* The span of ops [first, last] that contains every op that writes a unit's gradients. */
 struct reduce_span {
     int unit;
     int first, last;
-    int accumulate_at; /* the sum joins the accumulated gradients before this op */
+    int accumulate_at; /* op before which the reduced sum is added to the accumulated gradients */
 };
 
 struct spans {
-    struct gather_span *gathers; /* by first op */
+    struct gather_span *gathers; /* [gather_count] sorted by first op */
     int gather_count;
-    struct reduce_span *reduces; /* by last op */
+    struct reduce_span *reduces; /* [reduce_count] sorted by last op */
     int reduce_count;
 };
 
-/* spans_find: find gathers for units whose params are split, and reduces for every trained unit,
- * once in a microbatch even if its gradients are written at several places (a tied head).
+/* spans_find: find the gathers of units whose params are split, and one reduce per microbatch for
+ * every trained unit, even if several ops write its gradients (a tied head).
  *
  *   ops        | embed | layer 0 | layer 1 | head | layer 1 back | layer 0 back |
  *   prefetch 1  GE G0   G1        GH        G1     G0

@@ -14,130 +14,134 @@ const struct zero_row *zero_row(int stage) {
     return &ROWS[stage];
 }
 
-/* A part of the text of the run key. */
-struct part {
-    const char *bytes;
+/* A substring of the run key's text, not NUL-terminated. */
+struct text_part {
+    const char *text;
     size_t length;
 };
 
-struct reading {
+struct override_parser {
     const char *subject;
     const struct unit_table *units;
     struct unit_strategy *strategies;
     struct fault *fault;
 };
 
-/* Remove the part before the first `mark` from *rest, and return it without the spaces around
- * it. */
-static struct part next_part(struct part *rest, char mark) {
-    const char *found = memchr(rest->bytes, mark, rest->length);
-    struct part part = *rest;
+/* Remove the part before the first `separator` from *rest, and return it without surrounding
+ * spaces. */
+static struct text_part take_next_part(struct text_part *rest, char separator) {
+    const char *found = memchr(rest->text, separator, rest->length);
+    struct text_part text_part = *rest;
     if (found == NULL) {
-        *rest = (struct part){rest->bytes + rest->length, 0};
+        *rest = (struct text_part){rest->text + rest->length, 0};
     } else {
-        part.length = (size_t)(found - rest->bytes);
-        *rest = (struct part){found + 1, rest->length - part.length - 1};
+        text_part.length = (size_t)(found - rest->text);
+        *rest = (struct text_part){found + 1, rest->length - text_part.length - 1};
     }
-    while (part.length > 0 && *part.bytes == ' ') {
-        part.bytes++;
-        part.length--;
+    while (text_part.length > 0 && *text_part.text == ' ') {
+        text_part.text++;
+        text_part.length--;
     }
-    while (part.length > 0 && part.bytes[part.length - 1] == ' ') {
-        part.length--;
+    while (text_part.length > 0 && text_part.text[text_part.length - 1] == ' ') {
+        text_part.length--;
     }
-    return part;
+    return text_part;
 }
 
-static bool part_is(struct part part, const char *text) {
-    return strlen(text) == part.length && memcmp(text, part.bytes, part.length) == 0;
+static bool part_equals(struct text_part text_part, const char *text) {
+    return strlen(text) == text_part.length && memcmp(text, text_part.text, text_part.length) == 0;
 }
 
-static bool matches_unit(struct part pattern, const char *unit) {
-    if (pattern.length > 0 && pattern.bytes[pattern.length - 1] == '*') {
-        return strncmp(unit, pattern.bytes, pattern.length - 1) == 0;
+static bool matches_unit(struct text_part pattern, const char *unit) {
+    if (pattern.length > 0 && pattern.text[pattern.length - 1] == '*') {
+        return strncmp(unit, pattern.text, pattern.length - 1) == 0;
     }
-    return part_is(pattern, unit);
+    return part_equals(pattern, unit);
 }
 
-static enum status unknown_unit_fault(const struct reading *reading, struct part name) {
+static enum status unknown_unit_fault(const struct override_parser *override_parser,
+                                      struct text_part name) {
     struct region scratch = {0};
     char unknown[NAME_BYTES] = "";
-    struct text text = text_over(unknown, sizeof unknown);
-    text_add_bytes(&text, name.bytes, name.length);
-    const struct unit_table *units = reading->units;
+    struct text unknown_text = text_over(unknown, sizeof unknown);
+    text_add_bytes(&unknown_text, name.text, name.length);
+    const struct unit_table *units = override_parser->units;
     const char **known = region_alloc(&scratch, (size_t)units->unit_count, sizeof *known);
     for (int unit = 0; unit < units->unit_count; unit++) {
         known[unit] = units->units[unit].name;
     }
     int nearest = text_nearest(unknown, known, units->unit_count);
     enum status status =
-        fault_set(reading->fault, STATUS_INPUT, reading->subject,
-                  "write NAME=KEY:VALUE with a unit's name, or the beginning of several and *",
+        fault_set(override_parser->fault, STATUS_INPUT, override_parser->subject,
+                  "write NAME=KEY:VALUE; NAME is a unit's name, or a prefix followed by *",
                   "no unit is named \"%s\"; a unit of this model is \"%s\"", unknown,
                   known[nearest >= 0 ? nearest : 0]);
     region_finish(&scratch);
     return status;
 }
 
-static enum status setting_fault(const struct reading *reading, struct part setting) {
-    return fault_set(reading->fault, STATUS_INPUT, reading->subject,
+static enum status setting_fault(const struct override_parser *override_parser,
+                                 struct text_part setting) {
+    return fault_set(override_parser->fault, STATUS_INPUT, override_parser->subject,
                      "write zero:0 to zero:3, keep_gathered:true or keep_gathered:false",
-                     "\"%.*s\" is not a setting of a unit", (int)setting.length, setting.bytes);
+                     "\"%.*s\" is not a valid unit setting", (int)setting.length, setting.text);
 }
 
-static enum status read_setting(const struct reading *reading, struct part setting,
-                                struct unit_strategy *strategy) {
-    struct part value = setting;
-    struct part key = next_part(&value, ':');
-    value = next_part(&value, '\0');
-    if (part_is(key, "zero") && value.length == 1 && *value.bytes >= '0' &&
-        *value.bytes < '0' + ZERO_STAGES) {
-        strategy->zero = *value.bytes - '0';
-    } else if (part_is(key, "keep_gathered") &&
-               (part_is(value, "true") || part_is(value, "false"))) {
-        strategy->keep_gathered = part_is(value, "true");
+static enum status read_setting(const struct override_parser *override_parser,
+                                struct text_part setting, struct unit_strategy *strategy) {
+    struct text_part value = setting;
+    struct text_part key = take_next_part(&value, ':');
+    value = take_next_part(&value, '\0');
+    if (part_equals(key, "zero") && value.length == 1 && *value.text >= '0' &&
+        *value.text < '0' + ZERO_STAGES) {
+        strategy->zero = *value.text - '0';
+    } else if (part_equals(key, "keep_gathered") &&
+               (part_equals(value, "true") || part_equals(value, "false"))) {
+        strategy->keep_gathered = part_equals(value, "true");
     } else {
-        return setting_fault(reading, setting);
+        return setting_fault(override_parser, setting);
     }
     return OK;
 }
 
-static enum status read_override(const struct reading *reading, struct part settings) {
-    struct part name = next_part(&settings, '=');
-    const struct unit_table *units = reading->units;
+static enum status read_override(const struct override_parser *override_parser,
+                                 struct text_part settings) {
+    struct text_part name = take_next_part(&settings, '=');
+    const struct unit_table *units = override_parser->units;
     bool found = false;
     for (int unit = 0; unit < units->unit_count; unit++) {
         if (!matches_unit(name, units->units[unit].name)) {
             continue;
         }
         found = true;
-        struct part rest = settings;
+        struct text_part rest = settings;
         do {
-            TRY(read_setting(reading, next_part(&rest, ';'), &reading->strategies[unit]));
+            TRY(read_setting(override_parser, take_next_part(&rest, ';'),
+                             &override_parser->strategies[unit]));
         } while (rest.length > 0);
     }
-    return found ? OK : unknown_unit_fault(reading, name);
+    return found ? OK : unknown_unit_fault(override_parser, name);
 }
 
 enum status strategy_read(const struct strategy_keys *keys, const struct unit_table *units,
                           struct region *region, const struct unit_strategy **strategies,
                           struct fault *fault) {
     ASSERT(keys->zero >= 0 && keys->zero < ZERO_STAGES);
-    const struct reading reading = {
+    const struct override_parser override_parser = {
         .subject = keys->subject != NULL ? keys->subject : "strategy.overrides",
         .units = units,
         .strategies = region_alloc(region, (size_t)units->unit_count, sizeof(struct unit_strategy)),
         .fault = fault};
     for (int unit = 0; unit < units->unit_count; unit++) {
-        reading.strategies[unit] =
+        override_parser.strategies[unit] =
             (struct unit_strategy){.zero = keys->zero, .keep_gathered = keys->keep_gathered};
     }
     const char *text = keys->overrides != NULL ? keys->overrides : "";
-    struct part rest = {text, strlen(text)};
+    struct text_part rest = {text, strlen(text)};
     while (rest.length > 0) {
-        TRY(read_override(&reading, next_part(&rest, ',')));
+        TRY(read_override(&override_parser, take_next_part(&rest, ',')));
     }
-    *strategies = reading.strategies;
+    *strategies = override_parser.strategies;
     return OK;
 }
 
@@ -146,10 +150,11 @@ enum status strategy_check_reduction(const struct unit_strategy *strategies,
                                      const char *subject, struct fault *fault) {
     for (int unit = 0; unit < units->unit_count && reduce_at == REDUCE_AT_STEP; unit++) {
         if (!units->units[unit].frozen && zero_row(strategies[unit].zero)->gradients) {
-            return fault_set(fault, STATUS_INPUT, subject != NULL ? subject : "strategy.reduce_at",
-                             "take strategy.reduce_at=microbatch, or strategy.zero=0 or 1",
-                             "step keeps gradients whole, but ZeRO %d splits those of %s",
-                             strategies[unit].zero, units->units[unit].name);
+            return fault_set(
+                fault, STATUS_INPUT, subject != NULL ? subject : "strategy.reduce_at",
+                "set strategy.reduce_at=microbatch, or strategy.zero to 0 or 1",
+                "reduce_at=step needs unsplit gradients, but ZeRO %d splits those of unit %s",
+                strategies[unit].zero, units->units[unit].name);
         }
     }
     return OK;

@@ -13,7 +13,7 @@ struct layout {
     int unit_count;
     int *unit_of_param; /* [param_count] */
     struct unit_param *params;
-    int *index_of_param; /* [param_count] */
+    int *position_of_param; /* [param_count] */
 };
 
 static enum status read_frozen(const struct blueprint *blueprint,
@@ -25,18 +25,18 @@ static enum status read_frozen(const struct blueprint *blueprint,
     int training = 0;
     bool *flags = region_alloc(region, (size_t)blueprint->param_count, sizeof *flags);
     for (int i = 0; i < blueprint->param_count; i++) {
-        flags[i] = patterns_find(&patterns, blueprint->params[i].name) >= 0;
+        flags[i] = patterns_find_match(&patterns, blueprint->params[i].name) >= 0;
         training += !flags[i];
     }
     if (training == 0) {
         return fault_set(fault, STATUS_INPUT, subject, "freeze fewer parameters",
-                         "this freezes every parameter");
+                         "the list freezes every parameter of the model");
     }
     *frozen = flags;
     return OK;
 }
 
-static enum param_kind first_of_product(enum param_kind kind) {
+static enum param_kind first_kind_of_product(enum param_kind kind) {
     switch (kind) {
     case PARAM_K:
     case PARAM_V:
@@ -49,13 +49,14 @@ static enum param_kind first_of_product(enum param_kind kind) {
     }
 }
 
-/* One product may compute q, k and v (graph_param_span), so nothing may separate them. */
-static enum status check_products(const struct layout *layout, const struct unit_options *options,
-                                  struct fault *fault) {
+/* One matrix product may compute q, k and v (graph_param_span), so they must be in the same unit
+ * and frozen together. */
+static enum status check_qkv_together(const struct layout *layout,
+                                      const struct unit_options *options, struct fault *fault) {
     const struct blueprint *blueprint = layout->blueprint;
     for (int i = 0; i < blueprint->param_count; i++) {
         const struct param *param = &blueprint->params[i];
-        enum param_kind kind = first_of_product(param->kind);
+        enum param_kind kind = first_kind_of_product(param->kind);
         if (kind == param->kind) {
             continue;
         }
@@ -63,24 +64,26 @@ static enum status check_products(const struct layout *layout, const struct unit
         int with = (int)(first - blueprint->params);
         if (layout->wrapping.group_of_param[i] != layout->wrapping.group_of_param[with]) {
             const char *subject = options->wrap_subject;
-            return fault_set(fault, STATUS_INPUT, subject != NULL ? subject : "strategy.units",
-                             "name a module that contains all three, such as self_attn",
-                             "puts %s and %s in two units, but one product makes q, k and v",
-                             first->name, param->name);
+            return fault_set(
+                fault, STATUS_INPUT, subject != NULL ? subject : "strategy.units",
+                "list a module that contains q, k and v, such as self_attn",
+                "puts %s and %s in different units, but one matrix product computes q, k and v",
+                first->name, param->name);
         }
         if (layout->frozen[i] != layout->frozen[with]) {
             const char *subject = options->frozen_subject;
-            return fault_set(fault, STATUS_INPUT, subject != NULL ? subject : "frozen",
-                             "freeze q, k and v of a layer together, or none of them",
-                             "freezes one of %s and %s, but one product makes q, k and v",
-                             first->name, param->name);
+            return fault_set(
+                fault, STATUS_INPUT, subject != NULL ? subject : "frozen",
+                "freeze q, k and v of a layer together, or none of them",
+                "freezes only one of %s and %s, but one matrix product computes q, k and v",
+                first->name, param->name);
         }
     }
     return OK;
 }
 
-static struct unit start_unit(const struct wrapping *wrapping, int group, bool frozen,
-                              struct region *region) {
+static struct unit make_unit(const struct wrapping *wrapping, int group, bool frozen,
+                             struct region *region) {
     struct unit unit = {
         .name = wrapping->names[group], .layer = wrapping->layers[group], .frozen = frozen};
     if (frozen) {
@@ -89,7 +92,7 @@ static struct unit start_unit(const struct wrapping *wrapping, int group, bool f
     return unit;
 }
 
-/* Number the units by their first parameter. */
+/* Number the units in the order of their first parameters. */
 static void number_units(struct layout *layout, struct region *region) {
     int kinds = 2 * layout->wrapping.group_count;
     int *numbers = region_alloc(region, (size_t)kinds, sizeof *numbers);
@@ -100,8 +103,7 @@ static void number_units(struct layout *layout, struct region *region) {
         int *number = &numbers[2 * group + layout->frozen[i]];
         if (*number < 0) {
             *number = layout->unit_count++;
-            layout->units[*number] =
-                start_unit(&layout->wrapping, group, layout->frozen[i], region);
+            layout->units[*number] = make_unit(&layout->wrapping, group, layout->frozen[i], region);
         }
         layout->unit_of_param[i] = *number;
         layout->units[*number].param_count++;
@@ -111,7 +113,7 @@ static void number_units(struct layout *layout, struct region *region) {
 static void add_unit_param(struct layout *layout, int param, int placed) {
     struct unit *unit = &layout->units[layout->unit_of_param[param]];
     int64_t elements = param_elements(&layout->blueprint->params[param]);
-    layout->index_of_param[param] = placed;
+    layout->position_of_param[param] = placed;
     layout->params[placed] = (struct unit_param){.param = param,
                                                  .unit = layout->unit_of_param[param],
                                                  .offset = unit->elements,
@@ -120,7 +122,7 @@ static void add_unit_param(struct layout *layout, int param, int placed) {
     unit->padding_elements += round_up(elements, GRANULE_ELEMENTS) - elements;
 }
 
-/* Place the matrices of every unit in blueprint order, then the vectors, then padding. */
+/* Assign offsets in every unit: matrices in blueprint order, then vectors, then padding. */
 static void place_params(struct layout *layout, int64_t world, struct region *region) {
     const struct blueprint *blueprint = layout->blueprint;
     int *next = region_alloc(region, (size_t)layout->unit_count, sizeof *next);
@@ -156,17 +158,17 @@ enum status unit_table_init(const struct blueprint *blueprint, const struct unit
     struct layout layout = {.blueprint = blueprint};
     TRY(wrap_params(blueprint, options->wrap, subject, region, &layout.wrapping, fault));
     TRY(read_frozen(blueprint, options, region, &layout.frozen, fault));
-    TRY(check_products(&layout, options, fault));
+    TRY(check_qkv_together(&layout, options, fault));
     layout.unit_of_param = region_alloc(region, params, sizeof(int));
     layout.params = region_alloc(region, params, sizeof(struct unit_param));
-    layout.index_of_param = region_alloc(region, params, sizeof(int));
+    layout.position_of_param = region_alloc(region, params, sizeof(int));
     number_units(&layout, region);
     place_params(&layout, options->world, region);
     *table = (struct unit_table){.units = layout.units,
                                  .unit_count = layout.unit_count,
                                  .params = layout.params,
                                  .param_count = blueprint->param_count,
-                                 .index_of_param = layout.index_of_param};
+                                 .position_of_param = layout.position_of_param};
     return OK;
 }
 
@@ -183,7 +185,7 @@ struct unit_range unit_shard(const struct unit *unit, int64_t shards, int64_t sh
 
 bool unit_part_of(const struct unit_table *table, int param, struct unit_range range,
                   struct unit_part *part) {
-    const struct unit_param *placed = &table->params[table->index_of_param[param]];
+    const struct unit_param *placed = &table->params[table->position_of_param[param]];
     ASSERT(range.begin >= 0 && range.begin <= range.end);
     ASSERT(range.end <= table->units[placed->unit].elements);
     int64_t end = placed->offset + placed->elements;

@@ -1,8 +1,8 @@
 #include "runtime/shard/volumes.h"
 
-/* The bytes that a rank receives of `elements`, of which it has its own shard, in a group of
- * `ranks`. */
-static uint64_t from_others(int64_t elements, int ranks, enum dtype wire) {
+/* Return the bytes that a rank receives when a group of `ranks` gathers or reduces `elements`:
+ * all but its own shard. */
+static uint64_t bytes_from_others(int64_t elements, int ranks, enum dtype wire) {
     return (uint64_t)(elements / ranks * (ranks - 1) * dtype_bytes(wire));
 }
 
@@ -10,7 +10,7 @@ static void add_gathers(const struct volume_args *args, struct step_volumes *vol
     for (int i = 0; i < args->spans->gather_count; i++) {
         const struct gather_span *span = &args->spans->gathers[i];
         int64_t elements = args->units->units[span->unit].elements;
-        uint64_t bytes = from_others(elements, args->sharding->shard, args->compute) *
+        uint64_t bytes = bytes_from_others(elements, args->sharding->shard, args->compute) *
                          (uint64_t)args->accumulation;
         if (span->first < args->forward_count) {
             volumes->gather_forward += bytes;
@@ -28,15 +28,17 @@ static void add_reduces(const struct volume_args *args, struct step_volumes *vol
         int unit = args->spans->reduces[i].unit;
         int64_t elements = args->units->units[unit].elements;
         int64_t shard_elements = elements / sharding->shard;
-        volumes->reduce += from_others(elements, sharding->shard, sharding->reduce) * times;
-        volumes->replicate += (from_others(shard_elements, sharding->replicate, sharding->reduce) +
-                               from_others(shard_elements, sharding->replicate, DTYPE_F32)) *
-                              times;
+        volumes->reduce += bytes_from_others(elements, sharding->shard, sharding->reduce) * times;
+        volumes->replicate +=
+            (bytes_from_others(shard_elements, sharding->replicate, sharding->reduce) +
+             bytes_from_others(shard_elements, sharding->replicate, DTYPE_F32)) *
+            times;
         const struct zero_row *row = zero_row(sharding->units[unit].zero);
         if (!row->optimizer) {
-            volumes->reduce_whole += from_others(elements, sharding->shard, DTYPE_F32) * times;
+            volumes->reduce_whole +=
+                bytes_from_others(elements, sharding->shard, DTYPE_F32) * times;
         } else if (!row->params) {
-            volumes->gather_params += from_others(elements, sharding->shard, args->compute);
+            volumes->gather_params += bytes_from_others(elements, sharding->shard, args->compute);
         }
     }
 }

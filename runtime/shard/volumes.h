@@ -1,5 +1,5 @@
-/* volumes: the bytes that a rank receives in one step, by formula, to compare with the counts of
- * the transport. */
+/* volumes: computes by formula the bytes that a rank receives in one step, to compare with the
+ * byte counts of the transport. */
 #ifndef SKEP_SHARD_VOLUMES_H
 #define SKEP_SHARD_VOLUMES_H
 
@@ -8,26 +8,28 @@
 #include "runtime/shard/spans.h"
 
 struct step_volumes {
-    uint64_t gather_forward, gather_backward; /* split params, every microbatch */
-    uint64_t reduce;                          /* reduce-scatters in the shard group */
-    uint64_t reduce_whole;  /* the gathering half of all-reduces (ZeRO 0), always f32 */
-    uint64_t replicate;     /* all-reduces between shard groups, f32 but for a bf16 first half */
-    uint64_t gather_params; /* ZeRO 1, 2: params after the optimizer */
+    uint64_t gather_forward, gather_backward; /* all-gathers of split params in every microbatch */
+    uint64_t reduce;                          /* reduce-scatters of gradients in the shard group */
+    uint64_t reduce_whole; /* the all-gather half of all-reduces (ZeRO 0), always f32 */
+    /* all-reduces between shard groups; f32, except the first half with bf16 */
+    uint64_t replicate;
+    uint64_t gather_params; /* ZeRO 1, 2: all-gather of params after the optimizer */
 };
 
 struct volume_args {
     const struct unit_table *units;
     const struct sharding *sharding;
-    const struct spans *spans; /* of the microbatch's graph */
-    int forward_count;         /* ops of the forward pass */
+    const struct spans *spans; /* spans of the microbatch's graph */
+    int forward_count;         /* number of ops of the forward pass */
     int64_t accumulation;
     enum dtype compute;
 };
 
-/* volumes_of_step: all-gather and reduce-scatter N (W - 1) / W, all-reduce twice that, N the unit's
- * bytes with padding in the type on the wire, W the ranks of the group. Tallies are not counted.
- * limits  accumulation >= 1; units made for the world shard * replicate, so that all divisions are
- * exact */
+/* volumes_of_step: compute the volumes of one step. An all-gather or reduce-scatter counts N (W -
+ * 1) / W bytes, an all-reduce twice that, where N is the unit's size on the wire with padding, and
+ * W the number of ranks of the group. Tallies are not counted.
+ * limits  accumulation >= 1; the unit table has world size shard * replicate, so all divisions
+ *         are exact */
 struct step_volumes volumes_of_step(const struct volume_args *args);
 
 #endif

@@ -5,16 +5,17 @@
 
 #include <stdio.h>
 
-static bool in_final(enum param_kind kind) {
+static bool is_in_final_group(enum param_kind kind) {
     return kind == PARAM_FINAL_NORM || kind == PARAM_FINAL_NORM_BIAS || kind == PARAM_HEAD;
 }
 
-/* The index of the default group: 0 embed, 1 + layer, 1 + layers final. */
-static int block_of(const struct blueprint *blueprint, const struct param *param) {
+/* Return the default group of a parameter: 0 for the embedding, 1 + layer for a block, 1 +
+ * layers for the final group. */
+static int default_group(const struct blueprint *blueprint, const struct param *param) {
     if (param->layer != PARAM_NO_LAYER) {
         return 1 + param->layer;
     }
-    return in_final(param->kind) ? 1 + (int)blueprint->layers : 0;
+    return is_in_final_group(param->kind) ? 1 + (int)blueprint->layers : 0;
 }
 
 static int block_count(const struct blueprint *blueprint) {
@@ -31,8 +32,8 @@ static const char *block_name(const struct blueprint *blueprint, int block, stru
     return region_format(region, "layers.%d", block - 1);
 }
 
-static struct wrapping allocate(const struct blueprint *blueprint, int groups,
-                                struct region *region) {
+static struct wrapping allocate_wrapping(const struct blueprint *blueprint, int groups,
+                                         struct region *region) {
     struct wrapping wrapping = {
         .group_of_param = region_alloc(region, (size_t)blueprint->param_count, sizeof(int)),
         .group_count = groups,
@@ -44,25 +45,26 @@ static struct wrapping allocate(const struct blueprint *blueprint, int groups,
     return wrapping;
 }
 
-/* The default groups, with room for `more` after them. */
-static struct wrapping wrap_blocks(const struct blueprint *blueprint, int more,
-                                   struct region *region) {
+/* Make the default groups, with capacity for `extra_groups` after them. */
+static struct wrapping wrap_by_block(const struct blueprint *blueprint, int extra_groups,
+                                     struct region *region) {
     int blocks = block_count(blueprint);
-    struct wrapping wrapping = allocate(blueprint, blocks + more, region);
+    struct wrapping wrapping = allocate_wrapping(blueprint, blocks + extra_groups, region);
     for (int block = 0; block < blocks; block++) {
         wrapping.names[block] = block_name(blueprint, block, region);
         bool outside = block == 0 || block == blocks - 1;
         wrapping.layers[block] = outside ? PARAM_NO_LAYER : block - 1;
     }
     for (int i = 0; i < blueprint->param_count; i++) {
-        wrapping.group_of_param[i] = block_of(blueprint, &blueprint->params[i]);
+        wrapping.group_of_param[i] = default_group(blueprint, &blueprint->params[i]);
     }
     return wrapping;
 }
 
-/* The name of blocks first to last: "layers.3..5", "embed..layers.2". */
-static const char *joined_name(const struct blueprint *blueprint, int first, int last,
-                               struct region *region) {
+/* Return the name of the joined blocks first to last, such as "layers.3..5" or
+ * "embed..layers.2". */
+static const char *joined_block_name(const struct blueprint *blueprint, int first, int last,
+                                     struct region *region) {
     if (first == last) {
         return block_name(blueprint, first, region);
     }
@@ -75,16 +77,16 @@ static const char *joined_name(const struct blueprint *blueprint, int first, int
     return region_format(region, "%s..%s", begin, layers ? end + strlen("layers.") : end);
 }
 
-/* Join blocks in order until each group has at least `elements_min` parameters. A smaller rest at
- * the end joins the last group. */
-static struct wrapping wrap_sizes(const struct blueprint *blueprint, int64_t elements_min,
-                                  struct region *region) {
+/* Join consecutive blocks until each group has at least `elements_min` parameters. A smaller
+ * remainder at the end joins the last group. */
+static struct wrapping wrap_by_size(const struct blueprint *blueprint, int64_t elements_min,
+                                    struct region *region) {
     int blocks = block_count(blueprint);
     int64_t *elements = region_alloc(region, (size_t)blocks, sizeof *elements);
     int *group_of = region_alloc(region, (size_t)blocks, sizeof *group_of);
     int *first = region_alloc(region, (size_t)blocks + 1, sizeof *first);
     for (int i = 0; i < blueprint->param_count; i++) {
-        elements[block_of(blueprint, &blueprint->params[i])] +=
+        elements[default_group(blueprint, &blueprint->params[i])] +=
             param_elements(&blueprint->params[i]);
     }
     int groups = 0;
@@ -99,37 +101,38 @@ static struct wrapping wrap_sizes(const struct blueprint *blueprint, int64_t ele
     }
     groups = groups == 0 ? 1 : groups;
     first[groups] = blocks;
-    struct wrapping wrapping = allocate(blueprint, groups, region);
+    struct wrapping wrapping = allocate_wrapping(blueprint, groups, region);
     for (int group = 0; group < groups; group++) {
-        wrapping.names[group] = joined_name(blueprint, first[group], first[group + 1] - 1, region);
+        wrapping.names[group] =
+            joined_block_name(blueprint, first[group], first[group + 1] - 1, region);
         bool one = first[group + 1] - first[group] == 1;
         bool layer = one && first[group] > 0 && first[group] < blocks - 1;
         wrapping.layers[group] = layer ? first[group] - 1 : PARAM_NO_LAYER;
     }
     for (int i = 0; i < blueprint->param_count; i++) {
-        int group = group_of[block_of(blueprint, &blueprint->params[i])];
+        int group = group_of[default_group(blueprint, &blueprint->params[i])];
         wrapping.group_of_param[i] = group < groups ? group : groups - 1;
     }
     return wrapping;
 }
 
-static enum status wrap_names(const struct blueprint *blueprint, const char *list,
-                              const char *subject, struct region *region, struct wrapping *wrapping,
-                              struct fault *fault) {
+static enum status wrap_by_name(const struct blueprint *blueprint, const char *list,
+                                const char *subject, struct region *region,
+                                struct wrapping *wrapping, struct fault *fault) {
     struct name_patterns patterns;
     enum status status = patterns_read(list, subject, blueprint, region, &patterns, fault);
     if (status != OK) {
         snprintf(fault->remedy, sizeof fault->remedy,
-                 "write block, root, size:N, or names as `skep inspect MODEL` lists them");
+                 "write block, root, size:N, or names from `skep inspect MODEL`");
         return status;
     }
     int blocks = block_count(blueprint);
-    *wrapping = wrap_blocks(blueprint, patterns.count, region);
+    *wrapping = wrap_by_block(blueprint, patterns.count, region);
     for (int k = 0; k < patterns.count; k++) {
         wrapping->names[blocks + k] = patterns.texts[k];
     }
     for (int i = 0; i < blueprint->param_count; i++) {
-        int pattern = patterns_find(&patterns, blueprint->params[i].name);
+        int pattern = patterns_find_match(&patterns, blueprint->params[i].name);
         if (pattern >= 0) {
             wrapping->group_of_param[i] = blocks + pattern;
         }
@@ -140,21 +143,21 @@ static enum status wrap_names(const struct blueprint *blueprint, const char *lis
 enum status wrap_params(const struct blueprint *blueprint, const char *policy, const char *subject,
                         struct region *region, struct wrapping *wrapping, struct fault *fault) {
     if (policy == NULL || policy[0] == '\0' || strcmp(policy, "block") == 0) {
-        *wrapping = wrap_blocks(blueprint, 0, region);
+        *wrapping = wrap_by_block(blueprint, 0, region);
         return OK;
     }
     if (strcmp(policy, "root") == 0) {
-        *wrapping = wrap_sizes(blueprint, INT64_MAX, region);
+        *wrapping = wrap_by_size(blueprint, INT64_MAX, region);
         return OK;
     }
     if (strncmp(policy, "size:", strlen("size:")) == 0) {
         int64_t elements_min;
         if (!text_parse_i64(policy + strlen("size:"), &elements_min) || elements_min < 1) {
             return fault_set(fault, STATUS_INPUT, subject, "write size:N, such as size:10000000",
-                             "\"%s\" has no number of parameters above 0", policy);
+                             "\"%s\" does not give a number of parameters above 0", policy);
         }
-        *wrapping = wrap_sizes(blueprint, elements_min, region);
+        *wrapping = wrap_by_size(blueprint, elements_min, region);
         return OK;
     }
-    return wrap_names(blueprint, policy, subject, region, wrapping, fault);
+    return wrap_by_name(blueprint, policy, subject, region, wrapping, fault);
 }

@@ -4,18 +4,19 @@
 
 #include "runtime/model/model.h"
 
-/* Groups in any order; some may be empty. */
+/* The grouping of parameters. Groups are in any order, and some may be empty. */
 struct wrapping {
     int *group_of_param; /* [blueprint->param_count] */
     int group_count;
     const char **names; /* [group_count] */
-    int *layers; /* [group_count]; PARAM_NO_LAYER unless all its parameters are of one block */
+    /* [group_count] layer of a group whose parameters are all in one block, else PARAM_NO_LAYER */
+    int *layers;
 };
 
-/* wrap_params: groups by `policy`, as struct unit_options has it.
+/* wrap_params: group the parameters by `policy` (unit_options.wrap).
  * memory  in `region`
- * errors  STATUS_INPUT: an unknown policy, a size below 1, or as patterns_read; *wrapping untouched
- */
+ * errors  STATUS_INPUT: an unknown policy, a size below 1, or an error of patterns_read;
+ *         *wrapping untouched */
 MUST_CHECK enum status wrap_params(const struct blueprint *blueprint, const char *policy,
                                    const char *subject, struct region *region,
                                    struct wrapping *wrapping, struct fault *fault);

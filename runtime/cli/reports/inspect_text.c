@@ -104,7 +104,7 @@ static void print_tensor(const struct param *param, int64_t layers) {
 
 static bool is_whole(const struct inspect_report *report, const struct unit_part *part) {
     const struct unit_table *units = report->units;
-    return part->count == units->params[units->index_of_param[part->param]].elements;
+    return part->count == units->params[units->position_of_param[part->param]].elements;
 }
 
 static int64_t count_elements(const struct unit_part *parts, int count) {

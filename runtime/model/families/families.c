@@ -72,8 +72,8 @@ enum status blueprint_read(const char *json, size_t length, const char *subject,
 /* Set `file` and `folder` for the path that the user gave. */
 static enum status locate(const char *path, char *file, char *folder, struct fault *fault) {
     if (strlen(path) >= PATH_BYTES - sizeof "/config.json") {
-        return fault_set(fault, STATUS_INPUT, "model", NULL, "a path of %zu bytes is too long",
-                         strlen(path));
+        return fault_set(fault, STATUS_INPUT, "model", NULL,
+                         "the path is %zu bytes long, which is too long", strlen(path));
     }
     if (file_is_folder(path)) {
         snprintf(folder, PATH_BYTES, "%s", path);
@@ -84,9 +84,10 @@ static enum status locate(const char *path, char *file, char *folder, struct fau
     } else if (hub_cache_names_model(path)) {
         TRY(hub_cache_find(path, folder, fault));
     } else {
-        return fault_set(fault, STATUS_INPUT, path,
-                         "name a model folder, a config.json, or org/name of the Hub cache",
-                         "no such file or folder");
+        return fault_set(
+            fault, STATUS_INPUT, path,
+            "give a model folder, a config.json, or org/name of a model in the Hub cache",
+            "no such file or folder");
     }
     file_join(folder, "config.json", file, PATH_BYTES);
     return OK;

@@ -7,7 +7,7 @@ static enum status settle_heads(const struct hf_config *config, const char *head
     int64_t head_dim = config->head_dim != 0 ? config->head_dim : config->hidden_size / heads;
     if (heads % kv_heads != 0) {
         return json_fault_member(config->root, "num_key_value_heads", fault,
-                                 "is %lld, allowed are divisors of the %lld attention heads",
+                                 "is %lld; it must divide the number of attention heads, %lld",
                                  (long long)kv_heads, (long long)heads);
     }
     if (config->head_dim == 0 && config->hidden_size % heads != 0) {
@@ -18,7 +18,7 @@ static enum status settle_heads(const struct hf_config *config, const char *head
     }
     if (head_dim > HEAD_DIM_MAX) {
         return json_fault_member(config->root, heads_field, fault,
-                                 "is %lld, which makes a head_dim of %lld; at most %d is supported",
+                                 "is %lld, which gives a head_dim of %lld; the limit is %d",
                                  (long long)heads, (long long)head_dim, HEAD_DIM_MAX);
     }
     blueprint->heads = heads;

@@ -20,8 +20,8 @@ static enum status read_count(const struct json_node *root, const struct hf_fiel
     int64_t value;
     TRY(json_as_i64(&node, &value, fault));
     if (value < (int64_t)field->low || value > (int64_t)field->high) {
-        return json_fault(&node, fault, NULL, "is %lld, allowed are %lld to %lld", (long long)value,
-                          (long long)field->low, (long long)field->high);
+        return json_fault(&node, fault, NULL, "is %lld; the allowed range is %lld to %lld",
+                          (long long)value, (long long)field->low, (long long)field->high);
     }
     *member = value;
     return OK;
@@ -32,8 +32,8 @@ static enum status read_real(const struct json_node *root, const struct hf_field
     double value = field->fallback;
     TRY(json_get_f64(root, field->name, &value, NULL, fault));
     if (!(value >= field->low && value <= field->high)) {
-        return json_fault_member(root, field->name, fault, "is %g, allowed are %g to %g", value,
-                                 field->low, field->high);
+        return json_fault_member(root, field->name, fault, "is %g; the allowed range is %g to %g",
+                                 value, field->low, field->high);
     }
     *(double *)member_of(config, field) = value;
     return OK;
@@ -74,9 +74,10 @@ static enum status read_dtype(const struct json_node *root, enum dtype *dtype,
             strncmp(text, PREFIX, sizeof PREFIX - 1) == 0 ? text + sizeof PREFIX - 1 : text;
         enum dtype found;
         if (!dtype_parse(name, &found) || found == DTYPE_I32) {
-            return json_fault_member(root, names[i], fault,
-                                     "is \"%.*s\", supported are float32, bfloat16 and float16",
-                                     SHOWN_TEXT_MAX, text);
+            return json_fault_member(
+                root, names[i], fault,
+                "is \"%.*s\"; the supported types are float32, bfloat16 and float16",
+                SHOWN_TEXT_MAX, text);
         }
         *dtype = found;
         return OK;
@@ -144,12 +145,13 @@ static enum status read_layer_type(const struct json_node *entry, int64_t window
         return OK;
     }
     if (strcmp(type, "sliding_attention") != 0) {
-        return json_fault(entry, fault, NULL,
-                          "is \"%.*s\", supported are full_attention and sliding_attention",
-                          SHOWN_TEXT_MAX, type);
+        return json_fault(
+            entry, fault, NULL,
+            "is \"%.*s\"; the supported types are full_attention and sliding_attention",
+            SHOWN_TEXT_MAX, type);
     }
     if (window == 0) {
-        return json_fault(entry, fault, NULL, "is sliding_attention, but the model has no window");
+        return json_fault(entry, fault, NULL, "is sliding_attention, but no sliding_window is set");
     }
     *layer_window = window;
     return OK;

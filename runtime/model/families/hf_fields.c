@@ -143,7 +143,7 @@ static enum status unknown_field_fault(const struct json_node *member,
         names[count] = fields[count].name;
     }
     int nearest = text_nearest(member->key, names, count);
-    char remedy[128] = "remove it if it has no influence on the model";
+    char remedy[128] = "remove the field if it does not affect the model";
     if (nearest >= 0) {
         struct text text = text_over(remedy, sizeof remedy);
         text_add(&text, "did you mean `%s`?", names[nearest]);
@@ -177,7 +177,7 @@ enum status hf_fields_check(const struct json_node *root, const struct hf_field 
     }
     *notice = NULL;
     if (text.length > 0) {
-        text_add(&text, ": dropout runs as 0");
+        text_add(&text, ": dropout is treated as 0");
         *notice = region_copy_text(region, line);
     }
     return OK;

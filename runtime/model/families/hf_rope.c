@@ -37,8 +37,7 @@ static enum status read_positive(const struct json_node *object, const char *key
     TRY(json_get_f64(object, key, &found, &present, fault));
     if (!(found > 0 && found <= high)) {
         return present ? json_fault_member(object, key, fault,
-                                           "is %g, allowed are numbers above 0, at most %g", found,
-                                           high)
+                                           "is %g; it must be above 0 and at most %g", found, high)
                        : json_fault_member(object, key, fault, "is missing");
     }
     *value = found;
@@ -68,7 +67,7 @@ static enum status read_kind(const struct json_node *object, enum rope_kind *kin
     TRY(json_get_text(object, key, &name, NULL, fault));
     if (!json_has(object, key) && json_has(object, "factor")) {
         return json_fault_member(object, "factor", fault,
-                                 "scales nothing without a rope_type: linear or llama3");
+                                 "has no effect without a rope_type of linear or llama3");
     }
     for (size_t i = 0; i < ARRAY_COUNT(TYPES); i++) {
         if (strcmp(name, TYPES[i].name) == 0) {
@@ -88,7 +87,7 @@ static enum status read_llama3(const struct json_node *root, const struct json_n
     TRY(read_positive(object, "high_freq_factor", FACTOR_MAX, &high, fault));
     if (high <= low) {
         return json_fault_member(object, "high_freq_factor", fault,
-                                 "is %g, allowed are numbers above low_freq_factor, %g", high, low);
+                                 "is %g; it must be above low_freq_factor, which is %g", high, low);
     }
     /* A member of the root has precedence over one of the dictionary, as in transformers. */
     const char *key = "original_max_position_embeddings";
@@ -96,7 +95,7 @@ static enum status read_llama3(const struct json_node *root, const struct json_n
     int64_t original = max_positions;
     TRY(json_get_i64(holder, key, &original, NULL, fault));
     if (original < 1 || original > POSITIONS_MAX) {
-        return json_fault_member(holder, key, fault, "is %lld, allowed are 1 to %d",
+        return json_fault_member(holder, key, fault, "is %lld; the allowed range is 1 to %d",
                                  (long long)original, POSITIONS_MAX);
     }
     rope->low_freq_factor = low;

@@ -126,10 +126,10 @@ static void bad_usage_is_exit_2(void **state) {
         const char *shown;
     } ROWS[] = {
         {{"mesh"}, "skep: mesh: an argument is missing"},
-        {{"mesh", "shard"}, "\"shard\" is not a dimension with a size"},
+        {{"mesh", "shard"}, "\"shard\" is not a dimension of the form NAME=SIZE"},
         {{"mesh", "a=2,a=2"}, "skep: mesh: "},
         {{"mesh", "a=2000"}, "more than 1024 ranks"},
-        {{"mesh", "a=2", "--table", "0,0"}, "names rank 0 twice"},
+        {{"mesh", "a=2", "--table", "0,0"}, "contains rank 0 twice"},
         {{"mesh", "a=2", "--table", "0"}, "the table has 1 ranks"},
         {{"mesh", "a=2", "--per-node", "0"}, "a whole number of at least 1"},
         {{"mesh", "a=2", "--per-node", "5000"}, "at most 1024"},

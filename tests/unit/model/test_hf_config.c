@@ -45,26 +45,27 @@ static const struct refused REFUSED[] = {
     {LLAMA ", \"eos_token_id\": \"</s>\"}", "eos_token_id", "expected an integer"},
     {LLAMA ", \"attention_dropout\": \"no\"}", "attention_dropout", "expected a number"},
     /* bounds */
-    {LLAMA ", \"vocab_size\": 0}", "vocab_size", "is 0, allowed are 1 to 16777216"},
+    {LLAMA ", \"vocab_size\": 0}", "vocab_size", "is 0; the allowed range is 1 to 16777216"},
     {LLAMA ", \"vocab_size\": -1}", "vocab_size", "is -1"},
     {LLAMA ", \"vocab_size\": 16777217}", "vocab_size", "is 16777217"},
-    {LLAMA ", \"vocab_size\": 9223372036854775807}", "vocab_size", "allowed are 1 to"},
-    {LLAMA ", \"num_hidden_layers\": 1025}", "num_hidden_layers", "allowed are 1 to 1024"},
+    {LLAMA ", \"vocab_size\": 9223372036854775807}", "vocab_size", "allowed range is 1 to"},
+    {LLAMA ", \"num_hidden_layers\": 1025}", "num_hidden_layers", "allowed range is 1 to 1024"},
     {LLAMA ", \"intermediate_size\": 4194305}", "intermediate_size", "1 to 4194304"},
     {LLAMA ", \"head_dim\": 257}", "head_dim", "1 to 256"},
     {LLAMA ", \"head_dim\": 0}", "head_dim", "is 0"},
     {LLAMA ", \"max_position_embeddings\": 0}", "max_position_embeddings", "is 0"},
-    {LLAMA ", \"rms_norm_eps\": -1e-5}", "rms_norm_eps", "is -1e-05, allowed are 0 to 1"},
-    {LLAMA ", \"initializer_range\": 2}", "initializer_range", "allowed are 0 to 1"},
+    {LLAMA ", \"rms_norm_eps\": -1e-5}", "rms_norm_eps", "is -1e-05; the allowed range is 0 to 1"},
+    {LLAMA ", \"initializer_range\": 2}", "initializer_range", "allowed range is 0 to 1"},
     {"{\"model_type\": \"llama\", \"hidden_size\": 1048577}", "hidden_size", "1 to 1048576"},
     {"{\"model_type\": \"llama\", \"hidden_size\": 1048576, \"num_attention_heads\": 1}",
-     "num_attention_heads", "at most 256"},
+     "num_attention_heads", "the limit is 256"},
     {"{\"model_type\": \"llama\", \"hidden_size\": null, \"num_attention_heads\": 4}",
-     "num_attention_heads", "makes a head_dim of 1024; at most 256"},
-    {"{\"model_type\": \"gpt2\", \"n_embd\": 1048576, \"n_head\": 1}", "n_head", "at most 256"},
+     "num_attention_heads", "gives a head_dim of 1024; the limit is 256"},
+    {"{\"model_type\": \"gpt2\", \"n_embd\": 1048576, \"n_head\": 1}", "n_head",
+     "the limit is 256"},
     {GPT2 ", \"n_positions\": 1073741825}", "n_positions", "1 to 1073741824"},
     /* how they fit each other */
-    {LLAMA ", \"num_key_value_heads\": 3}", "num_key_value_heads", "divisors of the 4"},
+    {LLAMA ", \"num_key_value_heads\": 3}", "num_key_value_heads", "number of attention heads, 4"},
     {LLAMA ", \"num_key_value_heads\": 8}", "num_key_value_heads", "is 8"},
     {"{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 6}",
      "num_attention_heads", "does not divide the hidden size 64"},
@@ -328,7 +329,7 @@ static void dropout_is_accepted_with_one_notice(void **state) {
     (void)state;
     struct region region = {0};
     struct blueprint llama = read_good(LLAMA ", \"attention_dropout\": 0.25}", &region);
-    assert_string_equal(llama.notice, "attention_dropout 0.25: dropout runs as 0");
+    assert_string_equal(llama.notice, "attention_dropout 0.25: dropout is treated as 0");
     llama = read_good(LLAMA ", \"attention_dropout\": 0.0}", &region);
     assert_null(llama.notice);
     region_finish(&region);

@@ -42,9 +42,9 @@ static void the_shape_comes_from_an_operand_that_is_always_there(void **state) {
     (void)state;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         const struct op_row *row = op_row((enum op_kind)kind);
-        int shaped_by = OPERATIONS[kind]->shaped_by;
-        assert_in_range(shaped_by, 0, row->operand_count - 1);
-        assert_false(row->operands[shaped_by].optional);
+        int shape_operand = OPERATIONS[kind]->shape_operand;
+        assert_in_range(shape_operand, 0, row->operand_count - 1);
+        assert_false(row->operands[shape_operand].optional);
     }
 }
 
@@ -53,17 +53,17 @@ static void a_split_adamw_decays_the_first_elements_of_the_unit_only(void **stat
     static const int DECAYED[] = {64, 36, 0};
     struct instruction adamw = {.op = OP_ADAMW};
     adamw.args.adamw = (struct adamw_of_rank){
-        .run = {.count = 64, .decayed = 64}, .decayed_of_unit = 100, .split = true};
+        .first_rank = {.count = 64, .decayed = 64}, .unit_decayed_elements = 100, .split = true};
     for (int rank = 0; rank < 3; rank++) {
         const int index[AXIS_COUNT] = {[AXIS_SHARD] = rank};
         union kernel_args args = op_args_of_rank(&adamw, index);
-        assert_int_equal(args.adamw.run.decayed, DECAYED[rank]);
-        assert_int_equal(args.adamw.run.position, 64 * rank);
+        assert_int_equal(args.adamw.first_rank.decayed, DECAYED[rank]);
+        assert_int_equal(args.adamw.first_rank.position, 64 * rank);
     }
     adamw.args.adamw.split = false;
     union kernel_args whole = op_args_of_rank(&adamw, (const int[AXIS_COUNT]){2, 0, 2});
-    assert_int_equal(whole.adamw.run.decayed, 64);
-    assert_int_equal(whole.adamw.run.position, 0);
+    assert_int_equal(whole.adamw.first_rank.decayed, 64);
+    assert_int_equal(whole.adamw.first_rank.position, 0);
 }
 
 int main(void) {

@@ -72,7 +72,7 @@ static void run(struct pool *pool, enum op_kind kind, void *const *at) {
     struct compute compute = {.pool = pool};
     struct instruction instruction = {.op = kind};
     instruction.args.elementwise = (struct elementwise_args){.count = COUNT, .dtype = DTYPE_F32};
-    struct op_call call = {.instruction = &instruction, .args = &instruction.args, .at = at};
+    struct op_call call = {.instruction = &instruction, .args = &instruction.args, .addresses = at};
     op_run(&compute, &call);
 }
 

@@ -125,13 +125,13 @@ static void bad_meshes_are_refused(void **state) {
         {{{"a", 1}}, 0, NULL, "0 dimensions"},
         {{{"a", 1}}, 5, NULL, "5 dimensions"},
         {{{"a", 2}, {"", 2}}, 2, NULL, "dimension 2 has no name"},
-        {{{"a", 2}, {"b", 2}, {"a", 2}}, 3, NULL, "two dimensions are named \"a\""},
-        {{{"a", 2}, {"b", 0}}, 2, NULL, "no rank is in dimension \"b\""},
+        {{{"a", 2}, {"b", 2}, {"a", 2}}, 3, NULL, "two dimensions have the name \"a\""},
+        {{{"a", 2}, {"b", 0}}, 2, NULL, "the size is below 1 in dimension \"b\""},
         {{{"a", 32}, {"b", 33}}, 2, NULL, "more than 1024 ranks"},
         {{{"a", 2147483647}, {"b", 2147483647}}, 2, NULL, "more than 1024 ranks"},
-        {{{"a", 2}, {"b", 2}}, 2, TWICE, "names rank 3 twice and rank 2 nowhere"},
-        {{{"a", 2}, {"b", 2}}, 2, BEYOND, "names rank 4, but the mesh has ranks 0 to 3"},
-        {{{"a", 2}, {"b", 2}}, 2, BELOW, "names rank -1, but the mesh has ranks 0 to 3"},
+        {{{"a", 2}, {"b", 2}}, 2, TWICE, "contains rank 3 twice and does not contain rank 2"},
+        {{{"a", 2}, {"b", 2}}, 2, BEYOND, "contains rank 4, but the mesh has ranks 0 to 3"},
+        {{{"a", 2}, {"b", 2}}, 2, BELOW, "contains rank -1, but the mesh has ranks 0 to 3"},
     };
     for (size_t c = 0; c < ARRAY_COUNT(CASES); c++) {
         struct region region = {0};

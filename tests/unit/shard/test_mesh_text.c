@@ -28,24 +28,24 @@ static void what_is_no_mesh_is_refused(void **state) {
     static const struct {
         const char *text, *reason;
     } CASES[] = {
-        {"", "\"\" is not a dimension with a size"},
-        {"shard", "\"shard\" is not a dimension with a size"},
+        {"", "\"\" is not a dimension of the form NAME=SIZE"},
+        {"shard", "\"shard\" is not a dimension of the form NAME=SIZE"},
         {"shard=", "\"shard=\" is not a dimension"},
         {"shard=4x", "\"shard=4x\" is not a dimension"},
         {"shard=4,", "\"\" is not a dimension"},
-        {"shard=99999999999999999999", "is not a dimension with a size"},
-        {"shard=4294967297", "is not a dimension with a size"},
-        {"a_name_longer_than_most=4", "is not a dimension with a size"},
+        {"shard=99999999999999999999", "is not a dimension of the form NAME=SIZE"},
+        {"shard=4294967297", "is not a dimension of the form NAME=SIZE"},
+        {"a_name_longer_than_most=4", "is not a dimension of the form NAME=SIZE"},
         {"=4", "dimension 1 has no name"},
-        {"shard=0", "no rank is in dimension \"shard\""},
-        {"shard=-1", "no rank is in dimension \"shard\""},
+        {"shard=0", "the size is below 1 in dimension \"shard\""},
+        {"shard=-1", "the size is below 1 in dimension \"shard\""},
         {"a=1,b=1,c=1,d=1,e=1", "more than 4 dimensions"},
         {"shard=2:", "\"\" is not a rank"},
         {"shard=2:0,one", "\"one\" is not a rank"},
-        {"shard=2:0", "the table has 1 ranks, the mesh 2 cells"},
-        {"shard=2:0,1,2", "the table has 3 ranks, the mesh 2 cells"},
-        {"shard=2:1,1", "names rank 1 twice and rank 0 nowhere"},
-        {"shard=2:0,2", "names rank 2"},
+        {"shard=2:0", "the table has 1 ranks, but the mesh has 2 cells"},
+        {"shard=2:0,1,2", "the table has 3 ranks, but the mesh has 2 cells"},
+        {"shard=2:1,1", "contains rank 1 twice and does not contain rank 0"},
+        {"shard=2:0,2", "contains rank 2"},
     };
     for (size_t c = 0; c < ARRAY_COUNT(CASES); c++) {
         struct region region = {0};

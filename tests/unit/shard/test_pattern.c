@@ -48,7 +48,7 @@ static void the_longest_pattern_that_matches_is_found(void **state) {
                  {"model.norm.weight", -1}};
     assert_int_equal(patterns.count, 3);
     for (size_t c = 0; c < ARRAY_COUNT(CASES); c++) {
-        assert_int_equal(patterns_find(&patterns, CASES[c].name), CASES[c].index);
+        assert_int_equal(patterns_find_match(&patterns, CASES[c].name), CASES[c].index);
     }
 }
 
@@ -59,8 +59,8 @@ static void a_name_ends_at_a_dot(void **state) {
     assert_int_equal(
         patterns_read("model.layers.1", "frozen", &rig->blueprint, &rig->region, &patterns, &fault),
         OK);
-    assert_int_equal(patterns_find(&patterns, "model.layers.1.mlp.up_proj.weight"), 0);
-    assert_int_equal(patterns_find(&patterns, "model.layers.10.mlp.up_proj.weight"), -1);
+    assert_int_equal(patterns_find_match(&patterns, "model.layers.1.mlp.up_proj.weight"), 0);
+    assert_int_equal(patterns_find_match(&patterns, "model.layers.10.mlp.up_proj.weight"), -1);
 }
 
 static void no_text_is_no_pattern(void **state) {
@@ -70,7 +70,7 @@ static void no_text_is_no_pattern(void **state) {
     assert_int_equal(
         patterns_read(NULL, "frozen", &rig->blueprint, &rig->region, &patterns, &fault), OK);
     assert_int_equal(patterns.count, 0);
-    assert_int_equal(patterns_find(&patterns, "model.norm.weight"), -1);
+    assert_int_equal(patterns_find_match(&patterns, "model.norm.weight"), -1);
 }
 
 static void a_misspelt_name_is_answered_with_the_nearest(void **state) {

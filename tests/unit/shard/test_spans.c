@@ -100,7 +100,7 @@ static bool touches(const struct rig *rig, int op, int unit, enum tensor_kind ki
             continue;
         }
         const struct unit_param *slot =
-            &rig->units.params[rig->units.index_of_param[tensor->param]];
+            &rig->units.params[rig->units.position_of_param[tensor->param]];
         assert_true(slot->offset + tensor->rows * tensor->columns <=
                     rig->units.units[slot->unit].elements);
         if (slot->unit == unit) {

@@ -78,12 +78,12 @@ static void bad_overrides_are_refused(void **state) {
         const char *overrides, *reason;
     } CASES[] = {
         {"layer.3=zero:1", "no unit is named \"layer.3\"; a unit of this model is \"layers.3\""},
-        {"embed", "\"\" is not a setting"},
+        {"embed", "\"\" is not a valid unit setting"},
         {"=zero:1", "no unit is named \"\""},
-        {"embed=zero:4", "\"zero:4\" is not a setting"},
-        {"embed=zero:", "\"zero:\" is not a setting"},
-        {"embed=stage:1", "\"stage:1\" is not a setting"},
-        {"embed=keep_gathered:yes", "\"keep_gathered:yes\" is not a setting"},
+        {"embed=zero:4", "\"zero:4\" is not a valid unit setting"},
+        {"embed=zero:", "\"zero:\" is not a valid unit setting"},
+        {"embed=stage:1", "\"stage:1\" is not a valid unit setting"},
+        {"embed=keep_gathered:yes", "\"keep_gathered:yes\" is not a valid unit setting"},
         {"embed=zero:1,layers.17=zero:1", "no unit is named \"layers.17\""},
         {"embed=zero:1,,final=zero:1", "no unit is named \"\""},
     };
@@ -118,7 +118,7 @@ static void reducing_once_a_step_needs_whole_gradients(void **state) {
         strategy_check_reduction(strategies, &rig->table, REDUCE_AT_STEP, NULL, &fault),
         STATUS_INPUT);
     assert_string_equal(fault.subject, "strategy.reduce_at");
-    assert_non_null(strstr(fault.reason, "ZeRO 2 splits those of layers.7"));
+    assert_non_null(strstr(fault.reason, "ZeRO 2 splits those of unit layers.7"));
 }
 
 int main(void) {

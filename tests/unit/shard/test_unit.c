@@ -35,7 +35,7 @@ static void slots_hold_every_parameter_once_and_apart(void **state) {
             assert_int_equal(slot->elements, param_elements(&blueprint.params[slot->param]));
             end = slot->offset + slot->elements;
             assert_true(end <= unit->elements);
-            assert_int_equal(table.index_of_param[slot->param], s);
+            assert_int_equal(table.position_of_param[slot->param], s);
             seen[slot->param]++;
         }
         for (int i = 0; i < blueprint.param_count; i++) {
@@ -217,7 +217,8 @@ static void parts_of_all_shards_are_every_parameter_once(void **state) {
             struct unit_range range = unit_shard(&table.units[unit], WORLDS[w], k % WORLDS[w]);
             int count = unit_parts(&table, unit, range, parts);
             for (int p = 0; p < count; p++) {
-                const struct unit_param *slot = &table.params[table.index_of_param[parts[p].param]];
+                const struct unit_param *slot =
+                    &table.params[table.position_of_param[parts[p].param]];
                 assert_true(parts[p].count > 0 && slot->unit == unit);
                 assert_int_equal(parts[p].first, next[parts[p].param]);
                 assert_int_equal(range.begin + parts[p].offset, slot->offset + parts[p].first);

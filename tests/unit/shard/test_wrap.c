@@ -29,7 +29,7 @@ static void rig_init(struct rig *rig, const char *model, const char *wrap) {
 static const char *unit_of(const struct rig *rig, const char *name) {
     for (int i = 0; i < rig->blueprint.param_count; i++) {
         if (strcmp(rig->blueprint.params[i].name, name) == 0) {
-            const struct unit_param *slot = &rig->table.params[rig->table.index_of_param[i]];
+            const struct unit_param *slot = &rig->table.params[rig->table.position_of_param[i]];
             assert_int_equal(slot->param, i);
             return rig->table.units[slot->unit].name;
         }
@@ -125,7 +125,7 @@ static void one_product_has_neighbours_under_every_policy(void **state) {
             for (int k = 0; k < 6; k++) {
                 const struct param *param = blueprint_param(&rig.blueprint, KINDS[k], layer);
                 const struct unit_param *slot =
-                    &rig.table.params[rig.table.index_of_param[param - rig.blueprint.params]];
+                    &rig.table.params[rig.table.position_of_param[param - rig.blueprint.params]];
                 if (k % 3 > 0) {
                     assert_int_equal(slot[-1].unit, slot->unit);
                     assert_int_equal(rig.blueprint.params[slot[-1].param].kind, KINDS[k - 1]);
@@ -148,7 +148,7 @@ static void bad_policies_are_refused_with_a_remedy(void **state) {
         {"model.layers.16", "\"model.layers.16\" matches no parameter", "block, root"},
         {"blok", "\"blok\" matches no parameter", "block, root"},
         {"model.layers.0,,model.layers.1", "name 2 of the list is empty", "block, root"},
-        {"model.layers.0.self_attn.q_proj", "one product makes q, k and v", "self_attn"},
+        {"model.layers.0.self_attn.q_proj", "one matrix product computes q, k and v", "self_attn"},
     };
     struct region region = {0};
     struct blueprint blueprint;
