@@ -13,15 +13,15 @@ struct member_loop {
     struct messenger *messenger;
     struct mailbox mailbox;
     pthread_t thread;
-    struct entry vote; /* used by the compute thread only: the proposal with its root */
+    struct entry vote; /* proposal with the computed root; for the compute thread only */
 
     struct member *member;
     struct action *action_rows;    /* [ACTIONS_MAX] */
-    struct wire_arrays arrays;     /* of the message that is being read */
+    struct wire_arrays arrays;     /* arrays of the message that is being read */
     struct wire_chunks chunks;     /* of the tracker's messages */
-    const struct message *message; /* that the state machine handles now; NULL: none */
+    const struct message *message; /* message that the state machine is handling; NULL: none */
     struct entry open;             /* the newest OPEN, which has no slices */
-    uint32_t contributors;         /* of the newest commit */
+    uint32_t contributors;         /* number of contributors to the newest commit */
 
     struct idle_reason reason;
     struct admission admission;
@@ -39,11 +39,11 @@ struct member_loop {
 void *member_loop_run(void *loop);
 
 /* The state machine (member_loop_act.c). member_loop_step: pass it an event and carry out its
- * actions. member_loop_on_answer: the same with an answer of the compute thread. */
+ * actions. member_loop_on_answer: pass it an answer of the compute thread. */
 void member_loop_step(struct member_loop *loop, const struct event *event);
 void member_loop_on_answer(struct member_loop *loop, const struct mailbox_updates *updates);
 
-/* What arrives (member_loop_receive.c). member_loop_receive: one event of the messenger.
+/* Receiving (member_loop_receive.c). member_loop_receive: one event of the messenger.
  * member_loop_deliver: pass a verified message to the state machine. */
 void member_loop_receive(struct member_loop *loop, const struct messenger_event *event);
 void member_loop_deliver(struct member_loop *loop, const struct message *message);

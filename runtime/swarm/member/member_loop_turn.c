@@ -10,19 +10,19 @@
 enum {
     RECEIVE_MAX_MS = 5,       /* in one iteration, so that heartbeats and answers are not delayed by
                                     more: received bytes are hashed here, 1 ms a slice */
-    PAUSE_EVENTS_MAX = 65536, /* received in one iteration after a pause */
-    PAUSE_HEARTBEATS = 3, /* more between two iterations: the process was stopped or suspended */
-    FETCH_POLL_MS = 50,   /* until late answers to a state fetch are checked again */
+    PAUSE_EVENTS_MAX = 65536, /* most events received in one iteration after a pause */
+    PAUSE_HEARTBEATS = 3,     /* a longer iteration means that the process was suspended */
+    FETCH_POLL_MS = 50,       /* time until a state fetch is checked for timeouts again */
     KIB = 1024,
-    DEFAULT_UPLINK_KIB_S = 12800, /* until it is measured: 100 Mbit/s */
+    DEFAULT_UPLINK_KIB_S = 12800, /* assumed until measured: 100 Mbit/s */
 };
 
-/* The thread's own state. */
+/* Times that the network thread keeps between iterations. */
 struct loop_times {
-    int64_t iteration_end_ns;  /* the last iteration */
-    int64_t last_tick_ns;      /* the last heartbeat */
-    int64_t next_iteration_ns; /* when there is more to do without an event */
-    uint32_t step_ms;          /* of an inner step, as the compute thread measured */
+    int64_t iteration_end_ns;  /* end of the last iteration */
+    int64_t last_tick_ns;      /* time of the last heartbeat */
+    int64_t next_iteration_ns; /* when to run again even without an event */
+    uint32_t step_ms;          /* duration of an inner step, measured by the compute thread */
 };
 
 static int64_t heartbeat_ns(const struct member_loop *loop) {
@@ -30,7 +30,7 @@ static int64_t heartbeat_ns(const struct member_loop *loop) {
 }
 
 /* After a pause everything that has arrived is received before the next tick, or live peers would
- * look dead. Returns whether there may be more. */
+ * seem unreachable. Returns whether more events may be waiting. */
 static bool receive_events(struct member_loop *loop, bool was_paused) {
     struct messenger_event event;
     int64_t until_ns = clock_monotonic_ns() + RECEIVE_MAX_MS * NS_PER_MS;
@@ -85,7 +85,7 @@ static uint32_t upload_kib_s(const struct member_loop *loop) {
     return (uint32_t)(limit > 0 ? min_u64(limit, measured) : measured);
 }
 
-/* Everything that is repeated at every heartbeat. */
+/* Does the work of a heartbeat if one is due. */
 static void tick(struct member_loop *loop, struct loop_times *loop_times, int64_t now_ns) {
     if (now_ns - loop_times->last_tick_ns < heartbeat_ns(loop)) {
         return;

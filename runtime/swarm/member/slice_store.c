@@ -18,7 +18,7 @@ size_t slice_store_memory_bytes(const struct member_loop_options *options) {
     return index_memory_bytes(slices) + slices->bytes_max;
 }
 
-/* The index entry of a result that this member made, with its signature. */
+/* Signs a result that this member computed and adds it to the index. */
 static void add_signed_result(struct slice_store *store, struct message *result) {
     wire_sign(store->shape, store->options->keys, result);
     *result_index_slot(&store->index, result->round, result->slice) =

@@ -1,5 +1,5 @@
-/* slice_store: the encoded slices that a member has for others, in the buffers of its replica: its
- * own contribution, and results of two rounds with their owners' signatures. Received bytes are
+/* slice_store: the encoded slices that a member can send to others, in the buffers of its replica:
+ * its own contribution, and results of two rounds with their owners' signatures. Received bytes are
  * placed in `incoming` first, aligned and apart from everything that the compute thread reads. */
 #ifndef SKEP_SWARM_MEMBER_SLICE_STORE_H
 #define SKEP_SWARM_MEMBER_SLICE_STORE_H
@@ -16,7 +16,7 @@ struct slice_store {
     struct result_index index;
     uint8_t *incoming; /* [slices.bytes_max] */
     size_t incoming_bytes;
-    uint32_t contribution_round; /* of the contribution in the replica; 0: there is none */
+    uint32_t contribution_round; /* round of the contribution in the replica; 0: none */
 };
 
 /* slice_store_init: with the results that an earlier start left on disk: those whose slices this
@@ -26,8 +26,9 @@ size_t slice_store_memory_bytes(const struct member_loop_options *options);
 void slice_store_init(struct slice_store *store, const struct member_loop_options *options,
                       const struct wire_shape *shape, void *memory);
 
-/* slice_store_receive: copy received bytes to `incoming`. False when they have another length than
- * the slice. slice_store_incoming_is_valid: whether `incoming` is a sound encoding of the slice. */
+/* slice_store_receive: copy received bytes to `incoming`. Returns false when their length is not
+ * that of the slice. slice_store_incoming_is_valid: whether `incoming` is a valid encoding of the
+ * slice. */
 MUST_CHECK bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_t *bytes,
                                     size_t byte_count);
 bool slice_store_incoming_is_valid(const struct slice_store *store, uint32_t slice);
@@ -49,8 +50,8 @@ void slice_store_add_own_result(struct slice_store *store, const struct member_j
 void slice_store_set_contribution(struct slice_store *store, uint32_t round);
 
 /* slice_store_find_bytes: the bytes of a CONTRIBUTION or RESULT, from the replica or from disk;
- * NULL when they are no longer available. *message gets the fields of a result in the replica.
- * Bytes from disk are in `incoming`, until the next call. */
+ * NULL when they are no longer available. For a result in the replica, its fields are copied to
+ * *message. Bytes from disk are in `incoming`, until the next call. */
 const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
                                       struct message *message);
 

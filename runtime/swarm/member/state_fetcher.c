@@ -40,7 +40,7 @@ enum send_result state_fetcher_send_request(void *context, uint32_t peer,
                                             const struct outbox_item *item, uint64_t *bytes) {
     struct state_fetcher *fetcher = context;
     if (item->round != fetcher->job) {
-        return SEND_NO_PEER; /* another root is fetched by now */
+        return SEND_NO_PEER; /* a different root is being fetched now */
     }
     struct frame frame = {.kind = WIRE_LEAF_REQUEST,
                           .round = item->round,
@@ -82,7 +82,7 @@ void state_fetcher_start(struct state_fetcher *fetcher, const struct action *act
     bool is_continued = state_fetcher_is_active(fetcher) && entry->kind == ENTRY_COMMIT &&
                         base != NULL && hash_equal(base, &fetcher->entry.root);
     if (is_continued) {
-        /* The members of its round have its results. */
+        /* The members with a seat in the entry's round have its results. */
         leaf_fetch_follow(&fetcher->fetch, entry, peers_with_seats(fetcher->args.peers, entry));
     } else {
         leaf_fetch_begin(&fetcher->fetch, &entry->root);
@@ -125,7 +125,7 @@ void state_fetcher_on_frame(struct state_fetcher *fetcher, uint32_t peer, const 
     }
     if (frame->kind == WIRE_LEAF_HASHES) {
         on_hashes(fetcher, peer, frame, payload, now_ns);
-    } else if (frame->round == fetcher->job) { /* a late leaf may be of another root */
+    } else if (frame->round == fetcher->job) { /* a late leaf may belong to a different root */
         leaf_fetch_on_leaf(&fetcher->fetch, peer, frame->offset, payload, frame->length, now_ns);
     }
 }

@@ -27,12 +27,13 @@ enum fetch_state {
 struct state_fetcher {
     struct state_fetcher_args args;
     enum fetch_state state;
-    uint32_t job;       /* of the newest ADOPT */
-    struct entry entry; /* its state is wanted */
+    uint32_t job;       /* job number of the newest ADOPT */
+    struct entry entry; /* the state after this entry is fetched */
     struct leaf_fetch fetch;
 };
 
-/* state_fetcher_memory_bytes: memory of its tables. state_fetcher_init: nothing is fetched.
+/* state_fetcher_memory_bytes: size of the tables. state_fetcher_init: initialize without a state
+ * fetch.
  * memory  all that `args` points to is kept */
 size_t state_fetcher_memory_bytes(const struct replica_shape *shape);
 void state_fetcher_init(struct state_fetcher *fetcher, const struct state_fetcher_args *args,

@@ -99,7 +99,7 @@ static const char *read_header(const struct result_files *files, uint32_t round,
         uint64_t bytes = 0;
         pack_slice_row(&pack, &slice_row, &bytes);
         if (bytes != slices_range(&files->slices, s).bytes) {
-            return "has a slice of another length than this swarm's";
+            return "contains a slice whose length differs from this swarm's";
         }
         reports[s] = (struct slice_report){.epoch = slice_row.epoch,
                                            .has_result = 1,
@@ -130,7 +130,7 @@ enum status result_file_read(const struct result_files *files, const char *path,
     enum status status = OK;
     const char *error = NULL;
     if (size != (int64_t)result_files_bytes(files)) {
-        error = "has another length than this swarm's results";
+        error = "differs in size from this swarm's results files";
     } else {
         status = file_read_at(fd, path, files->header, files->header_bytes, 0, fault);
         error = status == OK ? read_header(files, round, reports) : NULL;
