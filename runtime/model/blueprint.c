@@ -2,20 +2,20 @@
 
 #include <stdio.h>
 
-struct param_span blueprint_span(const struct blueprint *blueprint) {
-    struct param_span span = {0};
-    while (blueprint->params[span.first].layer == PARAM_NO_LAYER) {
-        span.first++;
+struct param_layout blueprint_param_layout(const struct blueprint *blueprint) {
+    struct param_layout layout = {0};
+    while (blueprint->params[layout.blocks_begin].layer == PARAM_NO_LAYER) {
+        layout.blocks_begin++;
     }
-    while (blueprint->params[span.first + span.per_layer].layer == 0) {
-        span.per_layer++;
+    while (blueprint->params[layout.blocks_begin + layout.params_per_layer].layer == 0) {
+        layout.params_per_layer++;
     }
-    span.after = span.first + (int)blueprint->layers * span.per_layer;
-    return span;
+    layout.blocks_end = layout.blocks_begin + (int)blueprint->layers * layout.params_per_layer;
+    return layout;
 }
 
-static const struct param *find(const struct blueprint *blueprint, int begin, int end,
-                                enum param_kind kind) {
+static const struct param *find_param_of_kind(const struct blueprint *blueprint, int begin, int end,
+                                              enum param_kind kind) {
     for (int i = begin; i < end; i++) {
         if (blueprint->params[i].kind == kind) {
             return &blueprint->params[i];
@@ -27,13 +27,15 @@ static const struct param *find(const struct blueprint *blueprint, int begin, in
 const struct param *blueprint_param(const struct blueprint *blueprint, enum param_kind kind,
                                     int layer) {
     ASSERT(layer == PARAM_NO_LAYER || (layer >= 0 && layer < blueprint->layers));
-    struct param_span span = blueprint_span(blueprint);
+    struct param_layout layout = blueprint_param_layout(blueprint);
     if (layer != PARAM_NO_LAYER) {
-        int begin = span.first + layer * span.per_layer;
-        return find(blueprint, begin, begin + span.per_layer, kind);
+        int begin = layout.blocks_begin + layer * layout.params_per_layer;
+        return find_param_of_kind(blueprint, begin, begin + layout.params_per_layer, kind);
     }
-    const struct param *param = find(blueprint, 0, span.first, kind);
-    return param != NULL ? param : find(blueprint, span.after, blueprint->param_count, kind);
+    const struct param *param = find_param_of_kind(blueprint, 0, layout.blocks_begin, kind);
+    return param != NULL
+               ? param
+               : find_param_of_kind(blueprint, layout.blocks_end, blueprint->param_count, kind);
 }
 
 int64_t param_elements(const struct param *param) {

@@ -43,16 +43,16 @@ struct param_counts counts_params(const struct blueprint *blueprint) {
         bool looked_up = param->kind == PARAM_EMBEDDING || param->kind == PARAM_POSITIONS;
         counts.total += elements;
         counts.by_kind[param->kind] += elements;
-        counts.block += param->layer == 0 ? elements : 0;
-        counts.outside += param->layer == PARAM_NO_LAYER ? elements : 0;
-        counts.matrix += param->rank == 2 && !looked_up ? elements : 0;
+        counts.one_layer += param->layer == 0 ? elements : 0;
+        counts.outside_layers += param->layer == PARAM_NO_LAYER ? elements : 0;
+        counts.matrix_params += param->rank == 2 && !looked_up ? elements : 0;
     }
-    counts.matrix += blueprint->tied ? counts.by_kind[PARAM_EMBEDDING] : 0;
+    counts.matrix_params += blueprint->tied ? counts.by_kind[PARAM_EMBEDDING] : 0;
     return counts;
 }
 
-/* The mean over positions 0 .. sequence - 1 of min(position + 1, window). */
-static double mean_keys(int64_t sequence, int64_t window) {
+/* Return the mean of min(position + 1, window) over positions 0 .. sequence - 1. */
+static double mean_visible_keys(int64_t sequence, int64_t window) {
     double length = (double)sequence;
     if (window == 0 || window >= sequence) {
         return (length + 1) / 2;
@@ -66,11 +66,11 @@ struct token_flops counts_flops_per_token(const struct blueprint *blueprint, int
     struct token_flops flops = {0};
     double per_key = 4.0 * (double)(blueprint->heads * blueprint->head_dim);
     for (int64_t layer = 0; layer < blueprint->layers; layer++) {
-        flops.attention += per_key * mean_keys(sequence, blueprint->layer_window[layer]);
+        flops.attention += per_key * mean_visible_keys(sequence, blueprint->layer_window[layer]);
     }
-    flops.attention_full = per_key * (double)sequence * (double)blueprint->layers;
-    flops.products = 2.0 * (double)counts_params(blueprint).matrix;
-    flops.forward = flops.products + flops.attention;
+    flops.attention_unmasked = per_key * (double)sequence * (double)blueprint->layers;
+    flops.matrix_products = 2.0 * (double)counts_params(blueprint).matrix_params;
+    flops.forward = flops.matrix_products + flops.attention;
     flops.training = 3 * flops.forward;
     return flops;
 }

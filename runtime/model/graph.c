@@ -48,16 +48,16 @@ int graph_tensor(struct graph *graph, struct tensor tensor) {
     return graph->tensor_count++;
 }
 
-static const char *layer_name(struct graph *graph, const char *name, int layer) {
+static const char *format_layer_name(struct graph *graph, const char *name, int layer) {
     if (layer == PARAM_NO_LAYER) {
         return name;
     }
     return region_format(graph->region, "layers.%d.%s", layer, name);
 }
 
-static int plain_tensor(struct graph *graph, const char *name, int layer, int64_t rows,
-                        int64_t columns) {
-    return graph_tensor(graph, (struct tensor){.name = layer_name(graph, name, layer),
+static int append_activation(struct graph *graph, const char *name, int layer, int64_t rows,
+                             int64_t columns) {
+    return graph_tensor(graph, (struct tensor){.name = format_layer_name(graph, name, layer),
                                                .kind = TENSOR_ACTIVATION,
                                                .dtype = graph->shape.dtype,
                                                .rows = rows,
@@ -70,19 +70,19 @@ static int plain_tensor(struct graph *graph, const char *name, int layer, int64_
 
 int graph_activation(struct graph *graph, const char *name, int layer, int64_t rows,
                      int64_t columns) {
-    return plain_tensor(graph, name, layer, rows, columns);
+    return append_activation(graph, name, layer, rows, columns);
 }
 
 int graph_statistic(struct graph *graph, const char *name, int layer, int64_t rows,
                     int64_t columns) {
-    int id = plain_tensor(graph, name, layer, rows, columns);
+    int id = append_activation(graph, name, layer, rows, columns);
     graph->tensors[id].dtype = DTYPE_F32;
     return id;
 }
 
-static int host_tensor(struct graph *graph, const char *name, enum dtype dtype, int64_t rows,
-                       int64_t columns) {
-    int id = plain_tensor(graph, name, PARAM_NO_LAYER, rows, columns);
+static int append_input(struct graph *graph, const char *name, enum dtype dtype, int64_t rows,
+                        int64_t columns) {
+    int id = append_activation(graph, name, PARAM_NO_LAYER, rows, columns);
     graph->tensors[id].kind = TENSOR_INPUT;
     graph->tensors[id].dtype = dtype;
     return id;
@@ -91,7 +91,7 @@ static int host_tensor(struct graph *graph, const char *name, enum dtype dtype, 
 int graph_view(struct graph *graph, int base, const char *name, int64_t column, int64_t columns) {
     struct tensor view = graph->tensors[base];
     ASSERT(view.base == TENSOR_NONE && column + columns <= view.columns);
-    view.name = layer_name(graph, name, view.layer);
+    view.name = format_layer_name(graph, name, view.layer);
     view.base = base;
     view.offset = column;
     view.columns = columns;
@@ -210,7 +210,8 @@ static void append_to_cache(struct graph *graph, int layer, int rows, int cache)
     graph_op(graph, OP_CACHE_APPEND, layer, operands, CACHE_APPEND_OPERANDS);
 }
 
-static struct op *cached_attention(struct graph *graph, int layer, const struct qkv *qkv, int out) {
+static struct op *add_cached_attention(struct graph *graph, int layer, const struct qkv *qkv,
+                                       int out) {
     int keys = graph->caches[2 * layer];
     int values = graph->caches[2 * layer + 1];
     append_to_cache(graph, layer, qkv->k, keys);
@@ -223,7 +224,7 @@ static struct op *cached_attention(struct graph *graph, int layer, const struct 
     return graph_op(graph, OP_ATTENTION_CACHED, layer, operands, ATTENTION_CACHED_OPERANDS);
 }
 
-static struct op *attention(struct graph *graph, int layer, const struct qkv *qkv, int out) {
+static struct op *add_attention(struct graph *graph, int layer, const struct qkv *qkv, int out) {
     int64_t tokens = graph->tensors[qkv->q].rows;
     int lse = graph_statistic(graph, "lse", layer, tokens, graph->blueprint->heads);
     const int operands[] = {[ATTENTION_Q] = qkv->q, [ATTENTION_K] = qkv->k,
@@ -235,32 +236,33 @@ static struct op *attention(struct graph *graph, int layer, const struct qkv *qk
 int graph_attention(struct graph *graph, int layer, const struct qkv *qkv) {
     struct tensor shape = graph->tensors[qkv->q];
     int out = graph_activation(graph, "attended", layer, shape.rows, shape.columns);
-    struct op *op = graph->shape.mode == GRAPH_GENERATE ? cached_attention(graph, layer, qkv, out)
-                                                        : attention(graph, layer, qkv, out);
+    struct op *op = graph->shape.mode == GRAPH_GENERATE
+                        ? add_cached_attention(graph, layer, qkv, out)
+                        : add_attention(graph, layer, qkv, out);
     op->heads = graph->blueprint->heads;
     op->window = graph->blueprint->layer_window[layer];
     return out;
 }
 
-/* Scalars are a struct of the kernels; the graph needs an id for them, their size is the
- * schedule's. */
+/* The scalars are a struct that the kernels define. The graph only needs a tensor id for it;
+ * runtime/schedule sets its size. */
 static void add_inputs(struct graph *graph) {
     const struct blueprint *blueprint = graph->blueprint;
     int64_t tokens = graph_tokens(graph);
-    graph->ids = host_tensor(graph, "batch.ids", DTYPE_I32, 1, tokens);
-    graph->positions = host_tensor(graph, "batch.positions", DTYPE_I32, 1, tokens);
-    graph->scalars = host_tensor(graph, "scalars", DTYPE_F32, 1, 1);
+    graph->ids = append_input(graph, "batch.ids", DTYPE_I32, 1, tokens);
+    graph->positions = append_input(graph, "batch.positions", DTYPE_I32, 1, tokens);
+    graph->scalars = append_input(graph, "scalars", DTYPE_F32, 1, 1);
     graph->labels = TENSOR_NONE;
     graph->rope_table = TENSOR_NONE;
     graph->logits = TENSOR_NONE;
     if (graph->shape.mode != GRAPH_GENERATE) {
-        graph->labels = host_tensor(graph, "batch.labels", DTYPE_I32, 1, tokens);
+        graph->labels = append_input(graph, "batch.labels", DTYPE_I32, 1, tokens);
     }
     if (blueprint->rope.kind != ROPE_NONE) {
         int64_t positions =
             graph->shape.mode == GRAPH_GENERATE ? graph->shape.context : graph->shape.time;
         graph->rope_table =
-            host_tensor(graph, "rope_table", DTYPE_F32, positions, blueprint->head_dim);
+            append_input(graph, "rope_table", DTYPE_F32, positions, blueprint->head_dim);
     }
 }
 
@@ -270,7 +272,7 @@ static void add_caches(struct graph *graph) {
     graph->caches = region_alloc(graph->region, (size_t)(2 * blueprint->layers), sizeof(int));
     for (int i = 0; i < 2 * blueprint->layers; i++) {
         const char *name = i % 2 == 0 ? "key_cache" : "value_cache";
-        graph->caches[i] = plain_tensor(graph, name, i / 2, graph->shape.context, width);
+        graph->caches[i] = append_activation(graph, name, i / 2, graph->shape.context, width);
         graph->tensors[graph->caches[i]].kind = TENSOR_CACHE;
     }
 }
@@ -297,7 +299,7 @@ static void add_head(struct graph *graph, int hidden) {
         add_logits(graph, hidden, weight, graph_tokens(graph));
     }
     if (graph->shape.mode == GRAPH_TRAIN) {
-        return; /* loss and gradient are one op, which backward adds */
+        return; /* backward_build adds one op for the loss and its gradient */
     }
     const int operands[] = {[HEAD_LOSS_HIDDEN] = hidden,
                             [HEAD_LOSS_WEIGHT] = weight,

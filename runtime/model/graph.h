@@ -7,39 +7,39 @@
 #include "runtime/model/model.h"
 #include "runtime/model/op_list.h"
 
-/* The kind of a tensor, which determines where its bytes are stored. */
+/* The kind of a tensor, which determines where its data is stored. */
 enum tensor_kind {
-    TENSOR_PARAM,          /* a range of a unit's params */
-    TENSOR_PARAM_GRADIENT, /* the same range of the unit's gradients, f32 */
+    TENSOR_PARAM,          /* part of the parameters of a unit */
+    TENSOR_PARAM_GRADIENT, /* the f32 gradient of a TENSOR_PARAM */
     TENSOR_ACTIVATION,
     TENSOR_ACTIVATION_GRADIENT,
-    TENSOR_SAVED, /* a copy of an activation in host memory, from forward to backward pass */
-    TENSOR_INPUT, /* written by the CPU: ids, positions, labels, rotary table, scalars */
-    TENSOR_CACHE, /* keys and values of a generation */
-    TENSOR_OUTPUT /* read by the CPU after the segment: logits */
+    TENSOR_SAVED, /* copy of an activation in host memory until the backward pass */
+    TENSOR_INPUT, /* the CPU writes it: ids, positions, labels, rotary table, scalars */
+    TENSOR_CACHE, /* keys or values of earlier tokens in text generation */
+    TENSOR_OUTPUT /* the CPU reads it after execution: logits */
 };
 
 enum { TENSOR_NONE = -1 };
 
-/* A row-major matrix: `rows` rows of `columns` elements, `stride` elements apart. A view shares the
- * bytes of `base`, beginning `offset` elements into it. */
+/* A row-major matrix: `rows` rows of `columns` elements, with row starts `stride`
+ * elements apart. A view shares the memory of `base` and begins `offset` elements into it. */
 struct tensor {
     const char *name;
     enum tensor_kind kind;
     enum dtype dtype;
     int64_t rows, columns, stride;
-    int base;       /* tensor that a view shares bytes with; TENSOR_NONE if not a view */
-    int64_t offset; /* elements from the base's (or the param's) beginning */
-    int param;      /* blueprint index for params and their gradients, else -1 */
-    int layer;      /* PARAM_NO_LAYER outside blocks */
+    int base;       /* id of the tensor whose memory a view shares; TENSOR_NONE if not a view */
+    int64_t offset; /* in elements, from the beginning of the base (or of the parameter) */
+    int param;      /* index in blueprint->params for parameters and their gradients, else -1 */
+    int layer;      /* layer index, or PARAM_NO_LAYER outside the blocks */
 };
 
 #define OP(kind, name, operands) OP_##kind,
 enum op_kind { OP_LIST(OP) OP_KIND_COUNT };
 #undef OP
 
-/* enum rmsnorm_operand { RMSNORM_X, RMSNORM_WEIGHT, ..., RMSNORM_OPERANDS } and so on: an op's
- * operands by name, in the graph and in the instructions made from it. */
+/* For each op, an enum of its operand indexes, for example enum rmsnorm_operand { RMSNORM_X,
+ * RMSNORM_WEIGHT, ..., RMSNORM_OPERANDS }. Graphs and instructions use the same indexes. */
 #define READ(operand)       operand,
 #define WRITE(operand)      operand,
 #define UPDATE(operand)     operand,
@@ -48,7 +48,8 @@ enum op_kind { OP_LIST(OP) OP_KIND_COUNT };
 #define MAY_UPDATE(operand) operand,
 #define OP(kind, name, operands)                                                                   \
     enum name##_operand{operands kind##_OPERANDS};                                                 \
-    _Static_assert((int)kind##_OPERANDS <= (int)OPERANDS_MAX, "an op has at most OPERANDS_MAX");
+    _Static_assert((int)kind##_OPERANDS <= (int)OPERANDS_MAX,                                      \
+                   "an op must have at most OPERANDS_MAX operands");
 OP_LIST(OP)
 #undef OP
 #undef READ
@@ -58,15 +59,15 @@ OP_LIST(OP)
 #undef MAY_WRITE
 #undef MAY_UPDATE
 
-/* How an op uses an operand. */
+/* How an op accesses an operand. */
 enum access { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_UPDATE = 3 };
 
 struct operand_row {
     enum access access;
-    bool optional; /* the operand may be absent */
+    bool optional; /* the op accepts TENSOR_NONE for this operand */
 };
 
-/* The properties of one op kind, from op_list.h. */
+/* One row of the op table: the properties of one op kind, from op_list.h. */
 struct op_row {
     const char *name;
     int operand_count;
@@ -77,32 +78,32 @@ const struct op_row *op_row(enum op_kind kind);
 struct op {
     enum op_kind kind;
     int layer;
-    int operands[OPERANDS_MAX]; /* tensor ids by operand; TENSOR_NONE: absent */
-    bool accumulate;            /* OP_LINEAR_DX */
-    bool transposed;            /* linear family: weight stored [in, out] */
-    bool inverse;               /* OP_ROPE */
-    int64_t heads;              /* rope, norm over heads: heads in a row */
-    int64_t window;             /* attention */
+    int operands[OPERANDS_MAX]; /* tensor id of each operand; TENSOR_NONE when absent */
+    bool accumulate;            /* OP_LINEAR_DX: add to DX instead of overwriting it */
+    bool transposed;            /* linear ops: the weight is stored as [in, out] */
+    bool inverse;               /* OP_ROPE: rotate in the opposite direction */
+    int64_t heads;              /* attention, rope, norms: number of heads in one row */
+    int64_t window;             /* attention: window in tokens, 0 without one */
 };
 
-/* op_access: how `op` uses operand `index`; 0 for an absent operand. */
+/* op_access: return how `op` accesses operand `index`; 0 for an absent operand. */
 enum access op_access(const struct op *op, int index);
 
 enum graph_mode {
-    GRAPH_TRAIN, /* forward to the loss, and its gradient with respect to the last hidden state */
-    GRAPH_EVALUATE, /* forward to the loss */
-    GRAPH_LOGITS,   /* forward to the logits of all tokens, and the loss */
-    GRAPH_GENERATE  /* forward over new tokens with a key-value cache, to the last token's logits */
+    GRAPH_TRAIN,    /* compute the loss and its gradients */
+    GRAPH_EVALUATE, /* compute the loss only */
+    GRAPH_LOGITS,   /* compute the logits of all tokens and the loss */
+    GRAPH_GENERATE  /* compute the last token's logits from new tokens and a key-value cache */
 };
 
 struct graph_shape {
     enum graph_mode mode;
-    int64_t rows, time; /* tokens = rows * time; GRAPH_GENERATE: rows = 1, time = new tokens */
-    int64_t context;    /* GRAPH_GENERATE: capacity of the cache in tokens */
-    enum dtype dtype;   /* element type of params and activations */
-    /* [blueprint->param_count]: which parameters have no gradient; NULL: none. The array must
-     * outlive the graph. Every mode needs it, because parameters with different flags are in
-     * different units and cannot share one product. */
+    int64_t rows, time; /* sequences, and tokens per sequence; GRAPH_GENERATE: 1, and new tokens */
+    int64_t context;    /* GRAPH_GENERATE: capacity of the key-value cache in tokens */
+    enum dtype dtype;   /* element type of parameters and activations */
+    /* [blueprint->param_count] true for parameters without gradient; NULL if all are trained. The
+     * array must outlive the graph. Every mode needs the array, because parameters with different
+     * flags are in different units and cannot share one product. */
     const bool *frozen;
 };
 
@@ -114,69 +115,73 @@ struct graph {
     int tensor_count, tensor_capacity;
     struct op *ops;
     int op_count, op_capacity;
-    int forward_count; /* number of ops of the forward pass; set by backward_build */
-    /* tensors by purpose; TENSOR_NONE where the mode or family has none */
+    int forward_count; /* number of forward ops; 0 before backward_build */
+    /* Tensor ids; TENSOR_NONE where the mode or family does not use the tensor. */
     int ids, positions, labels, scalars, rope_table, logits;
-    int final_hidden; /* [tokens, hidden], after the final norm */
-    int *caches; /* [2 * layers]: key and value cache of each layer, shared by generation graphs */
+    int final_hidden; /* id of the final norm's output, [tokens, hidden] */
+    int *
+        caches; /* [2 * layers] ids of the key and value cache of each layer; NULL without caches */
 };
 
-/* graph_begin: the inputs of a forward graph, and the caches that generation needs. graph_end: its
- * head, over the final hidden state that a family's builder has made. runtime/model/families has
- * graph_build, which calls all three.
- * memory  everything in `region`, which must outlive the graph */
+/* graph_begin: start a forward graph with its inputs, and with key-value caches for generation.
+ * graph_end: append the head, which reads the final hidden state from a family's builder.
+ * graph_build in runtime/model/families calls graph_begin, the builder and graph_end.
+ * memory  all of the graph is in `region`, which must outlive it */
 void graph_begin(const struct blueprint *blueprint, const struct graph_shape *shape,
                  struct region *region, struct graph *graph);
 void graph_end(struct graph *graph, int final_hidden);
 
-/* Functions for graph builders and for the passes that rewrite graphs. */
+/* Functions that append tensors and ops, for graph builders and for passes that rewrite graphs.
+ * Each returns the id of the new tensor. */
 int graph_tensor(struct graph *graph, struct tensor tensor);
 int graph_activation(struct graph *graph, const char *name, int layer, int64_t rows,
                      int64_t columns);
 int graph_statistic(struct graph *graph, const char *name, int layer, int64_t rows,
-                    int64_t columns); /* like graph_activation, but in f32 */
+                    int64_t columns); /* same as graph_activation, but always f32 */
 int graph_view(struct graph *graph, int base, const char *name, int64_t column, int64_t columns);
-/* graph_param: the tensor of a parameter, made once; `shape` as the file stores it. */
+/* graph_param: return the tensor of a parameter, in its stored shape. The first call creates it. */
 int graph_param(struct graph *graph, enum param_kind kind, int layer);
-/* graph_param_span: one matrix over `kind` and the parameters that follow it in its unit, `rows` in
- * all. The caller ensures that there is no gap between them. */
+/* graph_param_span: return one matrix of `rows` rows that covers the parameter of `kind` and those
+ * after it in its unit. The caller ensures that there are no gaps between them. */
 int graph_param_span(struct graph *graph, enum param_kind kind, int layer, int64_t rows);
-/* graph_tensor_is_frozen: return true if param tensor `tensor` is frozen and has no gradient. */
+/* graph_tensor_is_frozen: return true if parameter tensor `tensor` is frozen, so it has no
+ * gradient. */
 bool graph_tensor_is_frozen(const struct graph *graph, int tensor);
-/* graph_param_gradient: the f32 gradient of the range that param tensor `tensor` covers. */
+/* graph_param_gradient: return the f32 gradient tensor of parameter tensor `tensor`. */
 int graph_param_gradient(struct graph *graph, int tensor);
-/* graph_op: append an op.
- * operands       tensor ids, indexed by the kind's operand enum; TENSOR_NONE where one is absent
- * operand_count  the kind's operand count */
+/* graph_op: append an op and return it. The pointer is valid until the next append.
+ * operands       tensor ids, indexed by the kind's operand enum; TENSOR_NONE if absent
+ * operand_count  number of operands of the kind */
 struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int *operands,
                     int operand_count);
 
-/* graph_linear: a product of x with the weight of `weight_kind`, and the bias of `bias_kind` if the
- * layer has one; returns the output. */
+/* graph_linear: append the product of x and the weight of `weight_kind`, plus the bias of
+ * `bias_kind` if the layer has one, and return the output. */
 int graph_linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
                  enum param_kind bias_kind, const char *name);
-/* graph_base: return the tensor that owns the bytes of `tensor`. */
+/* graph_base: return the tensor that owns the memory of `tensor`: its base, or itself. */
 int graph_base(const struct graph *graph, int tensor);
 int64_t graph_tokens(const struct graph *graph);
 
-/* Parts that the builders of several families share. */
+/* Functions that append ops used by several families, and return the output tensor. */
 int graph_add(struct graph *graph, int layer, int a, int b, const char *name);
-/* graph_attention: over q, k, v of the new tokens; in generation through the layer's cache. */
+/* graph_attention: append attention over the q, k and v of the new tokens. In generation, k and v
+ * are first appended to the layer's cache. */
 struct qkv {
-    int q, k, v; /* tensors of queries, keys and values */
+    int q, k, v; /* tensor ids of queries, keys and values */
 };
 int graph_attention(struct graph *graph, int layer, const struct qkv *qkv);
 
 /* ---- the backward pass ---- */
 
 /* backward_build: append the ops that compute every gradient, from the loss back to the embedding,
- * by one rule per op kind. Parameter gradients are added to, because they hold those of earlier
- * microbatches; activation gradients are created and used up here. A frozen parameter
- * (graph->shape.frozen) has no gradient tensor and no op that computes one, and neither has an
- * activation that depends on no trainable parameter.
- * limits  graph->shape.mode is GRAPH_TRAIN and backward has not been built yet; not all parameters
- *         are frozen
- * result  graph->forward_count: the number of ops before the call */
+ * with one rule per op kind. The ops add to parameter gradients, which already contain the sums of
+ * earlier microbatches. They create activation gradients. A frozen parameter
+ * (graph->shape.frozen) has no gradient tensor and no op that computes one. The same
+ * is true of an activation that depends on no trainable parameter.
+ * limits  graph->shape.mode is GRAPH_TRAIN; at most one call per graph; at least one parameter is
+ *         trainable
+ * result  graph->forward_count is the number of ops before the call */
 void backward_build(struct graph *graph);
 
 /* ---- recomputation ---- */
@@ -184,40 +189,43 @@ void backward_build(struct graph *graph);
 enum recompute {
     RECOMPUTE_NONE,
     RECOMPUTE_SELECTIVE, /* recompute outputs of norms and of the MLP's activation */
-    RECOMPUTE_BLOCK,     /* recompute everything of a block but its input */
+    RECOMPUTE_BLOCK,     /* recompute all activations of a block except its input */
     RECOMPUTE_COUNT
 };
 
 const char *recompute_name(enum recompute kind);
 
-/* recompute_apply: rewrite the backward pass of `graph`. A tensor that is not stored for it is
- * computed again, by clones of the ops that computed it, just before its first use there. This
- * trades time for memory.
- * policy  one entry per layer
+/* recompute_apply: rewrite the backward pass of `graph`. Clones of forward ops
+ * recompute each activation that is not stored, just before its first use in the backward pass.
+ * This trades time for memory.
+ * policy  [layers] which activations of each layer are recomputed
  * limits  backward_build has been called; at most once per graph
- * result  the same gradients to the bit: clones run the same kernels on the same values */
+ * result  gradients are bit-identical, because clones execute the same kernels on the same
+ *         values */
 void recompute_apply(struct graph *graph, const enum recompute *policy);
 
 /* ---- offload of activations ---- */
 
-/* One page: starting a copy of fewer bytes takes longer than the copy. */
+/* Smaller activations are not offloaded: starting a copy of less than one page takes longer than
+ * the transfer. */
 enum { OFFLOAD_BYTES_MIN = 4096 };
 
-/* offload_apply: rewrite a training graph, so that tensors which the backward pass reads are in
- * host memory until then. This trades time on the host link for device memory. Each activation of
- * at least OFFLOAD_BYTES_MIN is copied out after its last use in the forward pass, and its bytes
- * are released one layer later. A new tensor is copied in one layer before the first use in the
- * backward pass, which reads the new tensor. Each copy therefore has the time of a whole layer.
+/* offload_apply: rewrite a training graph, so that activations are in host memory between their
+ * last forward use and their first backward use. This trades transfer time for device memory. Each
+ * activation of at least OFFLOAD_BYTES_MIN is copied out after its last use in the forward pass,
+ * and its device memory is released one layer later. One layer before its first use in the backward
+ * pass, it is copied into a new device tensor, which the backward pass reads. Each copy can
+ * therefore overlap the computation of a whole layer.
  *
  *   layer         1         2              3    head   3        2              1
  *   compute   x = f()  ...  release x  ...                 ...             ... g(x')
  *   copies              out x                                    in x'
  *
- * Tensors of the last layer stay on the device, because they are needed again at once. So do
- * tensors that recompute_apply computes again.
- * limits  backward_build has been called; recompute_apply comes before it; at most once
- * result  the same gradients to the bit
- * memory  in the graph's region */
+ * Tensors of the last layer remain on the device, because they are needed again immediately.
+ * Tensors that recompute_apply recomputes are not offloaded either.
+ * limits  call after backward_build and recompute_apply, at most once per graph
+ * result  gradients are bit-identical
+ * memory  new tensors and ops are in the graph's region */
 void offload_apply(struct graph *graph);
 
 #endif

@@ -8,7 +8,7 @@
 
 enum { REVISION_BYTES = 256, COMMAND_BYTES = 300 };
 
-static bool is_name(const char *text, size_t length) {
+static bool is_hub_name(const char *text, size_t length) {
     if (length == 0 || length > 96 || text[0] == '.' || text[0] == '-') {
         return false;
     }
@@ -20,24 +20,24 @@ static bool is_name(const char *text, size_t length) {
     return true;
 }
 
-bool hub_cache_names_model(const char *path) {
+bool hub_cache_is_model_name(const char *path) {
     const char *slash = strchr(path, '/');
-    return slash != NULL && is_name(path, (size_t)(slash - path)) &&
-           is_name(slash + 1, strlen(slash + 1));
+    return slash != NULL && is_hub_name(path, (size_t)(slash - path)) &&
+           is_hub_name(slash + 1, strlen(slash + 1));
 }
 
-static const char *environment(const char *name) {
+static const char *nonempty_environment(const char *name) {
     const char *value = getenv(name);
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-static bool cache_folder(char *out, size_t capacity) {
+static bool find_cache_folder(char *out, size_t capacity) {
     static const char *const LOCATIONS[][2] = {{"HF_HUB_CACHE", ""},
                                                {"HF_HOME", "/hub"},
                                                {"XDG_CACHE_HOME", "/huggingface/hub"},
                                                {"HOME", "/.cache/huggingface/hub"}};
     for (size_t i = 0; i < ARRAY_COUNT(LOCATIONS); i++) {
-        const char *value = environment(LOCATIONS[i][0]);
+        const char *value = nonempty_environment(LOCATIONS[i][0]);
         if (value != NULL) {
             int length = snprintf(out, capacity, "%s%s", value, LOCATIONS[i][1]);
             return length > 0 && (size_t)length < capacity;
@@ -46,7 +46,8 @@ static bool cache_folder(char *out, size_t capacity) {
     return false;
 }
 
-/* The commit in refs/main. It must be hexadecimal, so that it cannot lead out of the folder. */
+/* Read the commit hash in refs/main. It must be hexadecimal, so that a path built from it cannot
+ * point outside the model's folder. */
 static enum status read_revision(const char *model, char *revision, struct fault *fault) {
     char path[PATH_BYTES + 16];
     size_t length;
@@ -66,18 +67,18 @@ enum status hub_cache_find(const char *name, char *folder, struct fault *fault) 
     char revision[REVISION_BYTES];
     char command[COMMAND_BYTES];
     const char *slash = strchr(name, '/');
-    ASSERT(hub_cache_names_model(name));
+    ASSERT(hub_cache_is_model_name(name));
     snprintf(command, sizeof command, "hf download %s", name);
-    if (!cache_folder(cache, sizeof cache)) {
+    if (!find_cache_folder(cache, sizeof cache)) {
         return fault_set(fault, STATUS_INPUT, name, command,
-                         "no such file, and no Hub cache: none of HF_HUB_CACHE, HF_HOME and HOME "
-                         "names a folder");
+                         "no such file, and the Hub cache folder is unknown: HF_HUB_CACHE, HF_HOME "
+                         "and HOME are unset or too long");
     }
     snprintf(model, sizeof model, "%s/models--%.*s--%s", cache, (int)(slash - name), name,
              slash + 1);
     if (!file_is_folder(model)) {
         return fault_set(fault, STATUS_INPUT, name, command,
-                         "no such file, and not in the Hub cache %s", cache);
+                         "no such file, and the model is not in the Hub cache %s", cache);
     }
     enum status status = read_revision(model, revision, fault);
     if (status != OK) {

@@ -18,51 +18,51 @@
 
 enum family { FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2, FAMILY_QWEN3, FAMILY_GPT2, FAMILY_COUNT };
 
-/* What a parameter is for. Graph builders find parameters by kind, not by name. */
+/* The function of a parameter in the model. Graph builders find parameters by kind, not by name. */
 enum param_kind {
-    PARAM_EMBEDDING,      /* [vocab, hidden] */
-    PARAM_POSITIONS,      /* gpt2: [max_positions, hidden] */
-    PARAM_ATTENTION_NORM, /* [hidden] */
+    PARAM_EMBEDDING,      /* shape [vocab, hidden] */
+    PARAM_POSITIONS,      /* gpt2's learned positions: [max_positions, hidden] */
+    PARAM_ATTENTION_NORM, /* shape [hidden] */
     PARAM_ATTENTION_NORM_BIAS,
     PARAM_Q,
     PARAM_K,
     PARAM_V,
-    PARAM_O, /* [out, in] */
+    PARAM_O, /* shape [out, in] */
     PARAM_Q_BIAS,
     PARAM_K_BIAS,
     PARAM_V_BIAS,
     PARAM_O_BIAS,
     PARAM_Q_NORM,
-    PARAM_K_NORM, /* [head_dim] */
-    PARAM_QKV,    /* gpt2 c_attn: [in, 3 hidden] */
+    PARAM_K_NORM, /* shape [head_dim] */
+    PARAM_QKV,    /* gpt2's c_attn, shape [in, 3 * hidden] */
     PARAM_QKV_BIAS,
     PARAM_MLP_NORM,
     PARAM_MLP_NORM_BIAS,
     PARAM_GATE,
     PARAM_UP,
-    PARAM_DOWN, /* gpt2: UP is c_fc, DOWN is mlp.c_proj, stored [in, out] */
+    PARAM_DOWN, /* in gpt2, UP is c_fc and DOWN is mlp.c_proj, both stored as [in, out] */
     PARAM_GATE_BIAS,
     PARAM_UP_BIAS,
     PARAM_DOWN_BIAS,
     PARAM_FINAL_NORM,
     PARAM_FINAL_NORM_BIAS,
-    PARAM_HEAD, /* [vocab, hidden]; absent when tied */
+    PARAM_HEAD, /* shape [vocab, hidden]; absent when tied to the embedding */
     PARAM_KIND_COUNT
 };
 
-enum { PARAM_NO_LAYER = -1 };
+enum { PARAM_NO_LAYER = -1 }; /* layer index of a tensor outside the blocks */
 
-/* How a parameter is filled when the run starts from random values. */
+/* How a parameter is initialised when training starts from random weights. */
 enum param_init { INIT_NORMAL, INIT_ZERO, INIT_ONE };
 
 /* One parameter tensor. Within a block, parameters are in the order of their first use. */
 struct param {
-    const char *name; /* the Hugging Face name, as transformers writes it */
+    const char *name; /* tensor name in weight files written by transformers */
     enum param_kind kind;
-    int layer; /* PARAM_NO_LAYER outside blocks */
-    int rank;  /* 1 or 2 */
+    int layer; /* layer index, or PARAM_NO_LAYER outside the blocks */
+    int rank;  /* number of dimensions, 1 or 2 */
     int64_t shape[2];
-    bool transposed; /* stored [in, out] (Conv1D) */
+    bool transposed; /* stored as [in, out], as in GPT-2's Conv1D, not [out, in] */
     enum param_init init;
     float init_std;
 };
@@ -71,156 +71,157 @@ enum rope_kind { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 };
 
 /* The rotary embedding, which rotates queries and keys by their position. */
 struct rope {
-    enum rope_kind kind; /* ROPE_NONE: the other fields are 0 */
-    double theta;
-    double factor;                            /* linear, llama3 */
-    double low_freq_factor, high_freq_factor; /* llama3 */
-    int64_t original_positions;               /* llama3 */
+    enum rope_kind kind;                      /* ROPE_NONE: the other fields are 0 */
+    double theta;                             /* base of the frequencies */
+    double factor;                            /* frequency divisor of kinds linear and llama3 */
+    double low_freq_factor, high_freq_factor; /* only for kind llama3 */
+    int64_t original_positions;               /* llama3: context length before scaling */
 };
 
-/* Token ids, -1 when absent or not in the vocabulary. */
+/* The token ids with a special function; -1 when absent or not in the vocabulary. */
 struct special_tokens {
     int32_t eos, bos;
-    int32_t padding; /* its embedding row gets no gradient */
+    int32_t padding; /* embedding gradients skip the row of this token */
 };
 
-/* limits: vocab <= VOCAB_MAX, hidden <= HIDDEN_MAX, ffn <= FFN_MAX, layers <= LAYERS_MAX, heads <=
+/* The structure of a model.
+ * limits: vocab <= VOCAB_MAX, hidden <= HIDDEN_MAX, ffn <= FFN_MAX, layers <= LAYERS_MAX, heads <=
  * HEADS_MAX, head_dim <= HEAD_DIM_MAX, positions <= POSITIONS_MAX (base/limits.h), all above 0;
  * kv_heads divides heads; head_dim is even with a rotary embedding. Therefore no product of two of
  * them overflows int64. */
 struct blueprint {
     enum family family;
     const char *model_type;
-    enum dtype checkpoint_dtype; /* torch_dtype or dtype; f32 when absent */
+    enum dtype
+        checkpoint_dtype; /* `torch_dtype` or `dtype` in config.json; f32 when both are absent */
     int64_t vocab, hidden, ffn, layers, heads, kv_heads, head_dim, max_positions;
     double norm_epsilon;
-    bool tied;
-    bool qk_norm;
+    bool tied;    /* the head uses the embedding's weights */
+    bool qk_norm; /* q and k of each head are normalised */
     bool qkv_bias, o_bias, mlp_bias;
     struct rope rope;
-    int64_t *layer_window; /* [layers]; 0: full attention */
-    struct param *params;  /* blueprint order: embedding, blocks, final norm, head */
+    int64_t *layer_window; /* [layers] attention window in tokens; 0 means full attention */
+    struct param *params;  /* in blueprint order: embedding, blocks, final norm, head */
     int param_count;
     struct special_tokens tokens;
-    const char *notice; /* one line about fields that were accepted and have no effect, or NULL */
+    const char *notice; /* one-line warning about config.json fields without effect, or NULL */
 };
 
-/* blueprint_param: the parameter of `kind` in `layer` (PARAM_NO_LAYER outside blocks), or NULL when
- * the model has none. Constant time in the number of layers. */
+/* blueprint_param: return the parameter of `kind` in `layer` (PARAM_NO_LAYER outside the blocks),
+ * or NULL when the model has none. The time does not depend on the number of layers. */
 const struct param *blueprint_param(const struct blueprint *blueprint, enum param_kind kind,
                                     int layer);
 
-/* The positions of the parameters: [0, first) before the blocks, then per_layer for each layer,
- * then [after, param_count). */
-struct param_span {
-    int first;
-    int per_layer;
-    int after;
+/* Index ranges in blueprint->params: [0, blocks_begin) before the blocks, params_per_layer for each
+ * layer, then [blocks_end, param_count) after the blocks. */
+struct param_layout {
+    int blocks_begin;
+    int params_per_layer;
+    int blocks_end;
 };
 
-struct param_span blueprint_span(const struct blueprint *blueprint);
+struct param_layout blueprint_param_layout(const struct blueprint *blueprint);
 
 int64_t param_elements(const struct param *param);
 int64_t blueprint_elements(const struct blueprint *blueprint);
 
-/* blueprint_rope_frequencies: inverse frequencies, scaling applied.
+/* blueprint_rope_frequencies: compute the scaled inverse frequencies of the rotary embedding.
  * shapes    frequencies [head_dim / 2]
- * dtypes    f32; each step rounded to f32 as transformers rounds it
- * errors    none; ASSERTs that the model has rope
- * accuracy  at most 2 f32 ulp from transformers 5.23.0 (its powers are PyTorch's) */
+ * dtypes    f32; each step is rounded to f32, as in transformers
+ * errors    none; ASSERTs that the model has a rotary embedding
+ * accuracy  at most 2 f32 ulp from transformers 5.23.0 (transformers uses PyTorch's pow) */
 void blueprint_rope_frequencies(const struct blueprint *blueprint, float *frequencies);
 
 /* ---- counts ---- */
 
-/* Parameters, each counted once; a tied head counts as the embedding. */
+/* Numbers of scalar parameters. Each is counted once; a tied head is counted as the embedding. */
 struct param_counts {
     int64_t total;
     int64_t by_kind[PARAM_KIND_COUNT];
-    int64_t block;   /* of one layer: all layers are alike */
-    int64_t outside; /* outside the layers: embeddings, final norm, head */
-    int64_t
-        matrix; /* of matrices that multiply every token: those of the blocks, and the head (also
-                      * a tied one); embeddings that are only looked up do not count */
+    int64_t one_layer;      /* number in one layer; all layers are alike */
+    int64_t outside_layers; /* number in embeddings, final norm and head */
+    /* Number in the matrices that multiply every token: those of the blocks, and the head, even if
+     * tied. Embeddings that are only looked up are not counted. */
+    int64_t matrix_params;
 };
 
 struct param_counts counts_params(const struct blueprint *blueprint);
 
-/* Floating-point operations for one token of a sequence of T, averaged over its positions; a
- * multiply and an add are two.
- *   products        2 * matrix parameters
- *   attention       4 * heads * head_dim * (mean keys a query sees), summed over layers: position p
- *                   sees p + 1 keys, at most the layer's window, so (T + 1) / 2 without one
- *   attention_full  the same as if every query saw all T keys: what most published MFU figures
- *                   count (PaLM, appendix B; 12 * layers * width * T in training)
- *   forward         products + attention
- *   training        3 * forward: the backward pass computes two products for each of the forward
- *                   pass; recomputation is not counted
- * Norms, rotations, activations and softmax are not counted: they are below 1 % of the total for
- * hidden sizes from 1024. */
+/* Floating-point operations for one token, averaged over a sequence of T tokens. A multiplication
+ * and an addition count as two. Norms, rotations, activations and softmax are not counted: they are
+ * below 1 % of the total for hidden sizes from 1024. */
 struct token_flops {
-    double products;
+    double matrix_products; /* 2 * param_counts.matrix_params */
+    /* 4 * heads * head_dim * (mean number of visible keys), summed over layers. Position p sees
+     * p + 1 keys, at most the layer's window; without a window the mean is (T + 1) / 2. */
     double attention;
-    double attention_full;
-    double forward;
+    /* Attention as if every query saw all T keys. Most published MFU figures count this (PaLM,
+     * appendix B; 12 * layers * width * T in training). */
+    double attention_unmasked;
+    double forward; /* matrix_products + attention */
+    /* 3 * forward: the backward pass computes two products for each product of the forward pass.
+     * Recomputation is not counted. */
     double training;
 };
 
-/* counts_flops_per_token: for sequences of `sequence` tokens.
+/* counts_flops_per_token: count the operations per token in sequences of `sequence` tokens.
  * limits    1 <= sequence <= POSITIONS_MAX
  * source    Kaplan et al. 2020, arXiv:2001.08361, section 2.1; Chowdhery et al. 2022,
  *           arXiv:2204.02311, appendix B */
 struct token_flops counts_flops_per_token(const struct blueprint *blueprint, int64_t sequence);
 
-/* counts_param_bytes: all parameters, stored as `dtype`, without padding. */
+/* counts_param_bytes: return the size of all parameters stored as `dtype`, without padding. */
 int64_t counts_param_bytes(const struct blueprint *blueprint, enum dtype dtype);
 
-/* counts_cache_bytes_per_token: the bytes that one position adds to the key-value cache of a
- * sequence that is shorter than every window: 2 * kv_heads * head_dim elements a layer. */
+/* counts_cache_bytes_per_token: return the number of bytes that one token adds to the key-value
+ * cache, 2 * kv_heads * head_dim elements a layer, while the sequence is shorter than every window.
+ */
 int64_t counts_cache_bytes_per_token(const struct blueprint *blueprint, enum dtype dtype);
 
-/* param_kind_name: "embedding", "q", "attention_norm_bias", ...; for reports. */
+/* param_kind_name: return the name of `kind` for reports, for example "attention_norm_bias". */
 const char *param_kind_name(enum param_kind kind);
 
 /* ---- random initial values ---- */
 
-/* param_init_fill: elements [first, first + count) of a parameter, row-major, as stored.
- * values    INIT_NORMAL: init_std times normal value `index` of the stream keyed by (seed, name);
- *           INIT_ZERO 0; INIT_ONE 1. The bits depend on seed, name and index only, not on
+/* param_init_fill: compute the initial values of elements [first, first + count) of a parameter, in
+ * row-major order.
+ * values    INIT_NORMAL: init_std times normal value `index` of the random stream keyed by (seed,
+ *           name); INIT_ZERO: 0; INIT_ONE: 1. The bits depend on seed, name and index only, not on
  *           ranks, ranges, threads or the machine
  * shapes    out [count]
  * dtypes    out f32
  * limits    0 <= first, first + count <= param_elements(param)
- * source    deviations as transformers sets them: initializer_range, and for gpt2's residual
+ * source    standard deviations as in transformers: initializer_range, and for gpt2's residual
  *           projections initializer_range / sqrt(2 * layers) */
 void param_init_fill(const struct param *param, uint64_t seed, int64_t first, int64_t count,
                      float *out);
 
 /* ---- names in weight files ---- */
 
-/* Results of weight_name_match that are not an index. */
+/* Results of weight_name_match that are not parameter indexes. */
 enum {
-    WEIGHT_IGNORED = -1, /* legacy buffers, and the head of a model whose head is tied */
-    WEIGHT_UNKNOWN = -2,
+    WEIGHT_IGNORED = -1, /* a legacy buffer, or the redundant head of a tied model */
+    WEIGHT_UNKNOWN = -2, /* the name matches no parameter */
 };
 
-/* weight_name_match: the index of the parameter that `file_name` names, WEIGHT_IGNORED or
- * WEIGHT_UNKNOWN. Accepts the names of transformers, with or without the base model's prefix
- * ("model.", "transformer."). Compares with the parameters of one layer only, so
- * matching a file of thousands of tensors is fast.
- * limits  any NUL-terminated text
- * memory  none */
+/* weight_name_match: return the index of the parameter for the tensor name `file_name` in a weight
+ * file, or WEIGHT_IGNORED or WEIGHT_UNKNOWN. The function accepts the names of transformers, with
+ * or without the base model's prefix ("model.", "transformer."). It compares the name with the
+ * parameters of one layer only, so matching thousands of tensors is fast.
+ * limits  file_name may be any NUL-terminated text
+ * memory  allocates none */
 int weight_name_match(const struct blueprint *blueprint, const char *file_name);
 
 /* ---- the Hugging Face cache ---- */
 
-/* hub_cache_names_model: whether `path` has the form org/name (one slash, the characters the Hub
- * allows), so that it can name a cached model. */
-bool hub_cache_names_model(const char *path);
+/* hub_cache_is_model_name: return whether `path` has the form org/name, with one slash and only
+ * characters that the Hub allows. */
+bool hub_cache_is_model_name(const char *path);
 
-/* hub_cache_find: the snapshot folder of refs/main of `name`, under $HF_HUB_CACHE, else
+/* hub_cache_find: find the snapshot folder of refs/main of model `name`, under $HF_HUB_CACHE, else
  * $HF_HOME/hub, else $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
- * folder  PATH_BYTES
- * errors  STATUS_INPUT with the download command as remedy; folder untouched */
+ * folder  receives the path; its capacity is PATH_BYTES
+ * errors  STATUS_INPUT with the download command as remedy; `folder` is unchanged */
 MUST_CHECK enum status hub_cache_find(const char *name, char *folder, struct fault *fault);
 
 #endif

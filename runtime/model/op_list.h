@@ -1,11 +1,11 @@
-/* op_list: every operation of a program, once: its kind, the name that listings print, and its
- * operands. graph.h generates the enums from it, graph.c the table of rows, and runtime/ops the
- * table of implementations, so none of them needs a line for a new row.
+/* op_list: the list of all operations of a program: kind, printed name, and operands. graph.h
+ * generates the enums from it, graph.c the table of rows, and runtime/ops the table of
+ * implementations, so a new operation needs no change in them.
  *
- *   OP(KIND, name, operands)   OP_KIND in enum op_kind; in enum name_operand the operands, then
- *                              KIND_OPERANDS, their count
- *   READ, WRITE, UPDATE        how the op uses the operand; UPDATE reads and writes
- *   MAY_READ and so on         the operand may be absent (TENSOR_NONE, EXTENT_NONE, NULL)
+ *   OP(KIND, name, operands)   defines OP_KIND in enum op_kind, and enum name_operand with the
+ *                              operands and KIND_OPERANDS, the number of operands
+ *   READ, WRITE, UPDATE        how the op accesses the operand; UPDATE reads and writes it
+ *   MAY_READ, MAY_WRITE, ...   the operand may be absent (TENSOR_NONE, EXTENT_NONE, NULL)
  *
  * The order of an op's operands is part of the hash of a plan, so it must not change. */
 #ifndef SKEP_MODEL_OP_LIST_H
@@ -39,7 +39,7 @@
     OP(LINEAR_DX, linear_dx, READ(LINEAR_DX_DOUT) READ(LINEAR_DX_WEIGHT) WRITE(LINEAR_DX_DX))      \
     OP(LINEAR_DW, linear_dw, READ(LINEAR_DW_DOUT) READ(LINEAR_DW_X) UPDATE(LINEAR_DW_DWEIGHT))     \
     OP(COLUMN_SUM, column_sum, READ(COLUMN_SUM_DOUT) UPDATE(COLUMN_SUM_DBIAS))                     \
-    /* rotates X in place; if op.inverse is true, by the inverse rotation */                       \
+    /* rotates X in place, in the opposite direction if op.inverse is true */                      \
     OP(ROPE, rope, READ(ROPE_TABLE) READ(ROPE_POSITIONS) UPDATE(ROPE_X))                           \
     OP(ATTENTION, attention,                                                                       \
        READ(ATTENTION_Q) READ(ATTENTION_K) READ(ATTENTION_V) READ(ATTENTION_POSITIONS)             \
@@ -63,7 +63,7 @@
     OP(GELU_BACKWARD, gelu_backward,                                                               \
        READ(GELU_BACKWARD_DOUT) READ(GELU_BACKWARD_X) WRITE(GELU_BACKWARD_DX))                     \
     OP(ADD, add, READ(ADD_A) READ(ADD_B) WRITE(ADD_OUT))                                           \
-    /* the row of the last valid token */                                                          \
+    /* selects the row of the last valid token */                                                  \
     OP(SELECT_LAST, select_last,                                                                   \
        READ(SELECT_LAST_X) READ(SELECT_LAST_SCALARS) WRITE(SELECT_LAST_OUT))                       \
     OP(HEAD_LOSS, head_loss,                                                                       \
@@ -73,7 +73,7 @@
        READ(HEAD_LOSS_GRADIENT_HIDDEN) READ(HEAD_LOSS_GRADIENT_WEIGHT)                             \
        READ(HEAD_LOSS_GRADIENT_LABELS) UPDATE(HEAD_LOSS_GRADIENT_SCALARS)                          \
        MAY_WRITE(HEAD_LOSS_GRADIENT_DHIDDEN) MAY_UPDATE(HEAD_LOSS_GRADIENT_DWEIGHT))               \
-    /* Instructions of the step around the graph; a graph holds only copies and releases. */       \
+    /* Instructions outside graphs; of these, a graph can contain only copies and releases. */     \
     OP(ZERO, zero, WRITE(ZERO_EXTENT))                                                             \
     OP(GRADIENT_NORM, gradient_norm, READ(GRADIENT_NORM_GRADIENTS) UPDATE(GRADIENT_NORM_SCALARS))  \
     OP(CLIP, clip, UPDATE(CLIP_SCALARS))                                                           \
@@ -81,21 +81,21 @@
        READ(ADAMW_SCALARS) READ(ADAMW_GRADIENTS) UPDATE(ADAMW_MASTER) UPDATE(ADAMW_MOMENT1)        \
        UPDATE(ADAMW_MOMENT2) MAY_WRITE(ADAMW_PARAMS))                                              \
     OP(CAST, cast, READ(CAST_FROM) WRITE(CAST_TO))                                                 \
-    /* between memory spaces */                                                                    \
+    /* copies between memory spaces */                                                             \
     OP(COPY, copy, READ(COPY_FROM) WRITE(COPY_TO))                                                 \
-    /* the CPU reads and writes this extent: a load, a snapshot */                                 \
+    /* the CPU reads and writes this extent, for example to load or save weights */                \
     OP(HOST, host, UPDATE(HOST_EXTENT))                                                            \
-    /* Between the ranks of a site. */                                                             \
-    /* this rank's slot in, the slots of all ranks out */                                          \
+    /* Operations between the ranks of a site. */                                                  \
+    /* sends this rank's slot and receives the slots of all other ranks */                         \
     OP(ALL_GATHER, all_gather, UPDATE(ALL_GATHER_SLOTS))                                           \
-    /* TO is this rank's slot; another extent than FROM when the wire is bf16 */                   \
+    /* TO is this rank's slot; it is not part of FROM when transfers are bf16 */                   \
     OP(REDUCE_SCATTER, reduce_scatter, READ(REDUCE_SCATTER_FROM) UPDATE(REDUCE_SCATTER_TO))        \
     OP(ACCUMULATE, accumulate, READ(ACCUMULATE_ADDEND) UPDATE(ACCUMULATE_SUM))                     \
-    /* to this rank's slot of the tallies */                                                       \
+    /* writes the scalars to this rank's slot of the tallies */                                    \
     OP(TALLY_OUT, tally_out, READ(TALLY_OUT_SCALARS) WRITE(TALLY_OUT_TALLY))                       \
-    /* token counts, losses and norms of all ranks */                                              \
+    /* combines the token counts, losses and norms of all ranks */                                 \
     OP(TALLY_IN, tally_in, READ(TALLY_IN_TALLIES) UPDATE(TALLY_IN_SCALARS))                        \
-    /* executes nothing; waits until earlier uses on other lanes end */                            \
+    /* computes nothing; waits until earlier uses on other lanes end */                            \
     OP(RELEASE, release, UPDATE(RELEASE_EXTENT))
 /* clang-format on */
 

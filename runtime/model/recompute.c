@@ -7,23 +7,24 @@ const char *recompute_name(enum recompute kind) {
     return NAMES[kind];
 }
 
-struct rewrite {
+struct recompute_rewrite {
     struct graph *graph;
     const struct op *old_ops;
-    int tensor_count; /* before any clone */
-    bool *dropped;    /* per tensor: not stored for the backward pass */
-    int *clone;       /* per tensor: its recomputed copy, TENSOR_NONE until made */
-    bool *needed;     /* per tensor: scratch of recompute_operands */
-    int *layer_begin; /* forward ops of a layer: [begin, end) */
+    int tensor_count;    /* number of tensors before the rewrite */
+    bool *is_recomputed; /* [tensor_count] true if not stored for the backward pass */
+    int *clone_tensor;   /* [tensor_count] id of the recomputed copy; TENSOR_NONE until created */
+    bool *is_needed;     /* [tensor_count] scratch space of recompute_operands */
+    int *layer_begin;    /* [layers] the forward ops of a layer are [layer_begin, layer_end) */
     int *layer_end;
 };
 
-static bool selective_drops(enum op_kind kind) {
+static bool is_selectively_recomputed(enum op_kind kind) {
     return kind == OP_RMSNORM || kind == OP_LAYERNORM || kind == OP_SWIGLU || kind == OP_GELU;
 }
 
 /* The output of a block is the input of the next one, so it is stored. */
-static void mark_dropped(struct rewrite *rewrite, const enum recompute *policy) {
+static void mark_recomputed_tensors(struct recompute_rewrite *rewrite,
+                                    const enum recompute *policy) {
     const struct graph *graph = rewrite->graph;
     for (int i = 0; i < graph->forward_count; i++) {
         const struct op *op = &rewrite->old_ops[i];
@@ -31,16 +32,17 @@ static void mark_dropped(struct rewrite *rewrite, const enum recompute *policy) 
             continue;
         }
         bool last = i + 1 == rewrite->layer_end[op->layer];
-        bool drop = policy[op->layer] == RECOMPUTE_BLOCK ? !last : selective_drops(op->kind);
-        for (int k = 0; drop && k < OPERANDS_MAX; k++) {
+        bool recomputed =
+            policy[op->layer] == RECOMPUTE_BLOCK ? !last : is_selectively_recomputed(op->kind);
+        for (int k = 0; recomputed && k < OPERANDS_MAX; k++) {
             if (op_access(op, k) & ACCESS_WRITE) {
-                rewrite->dropped[graph_base(graph, op->operands[k])] = true;
+                rewrite->is_recomputed[graph_base(graph, op->operands[k])] = true;
             }
         }
     }
 }
 
-static void find_layers(struct rewrite *rewrite) {
+static void find_layer_ranges(struct recompute_rewrite *rewrite) {
     const struct graph *graph = rewrite->graph;
     for (int i = graph->forward_count - 1; i >= 0; i--) {
         int layer = rewrite->old_ops[i].layer;
@@ -53,83 +55,84 @@ static void find_layers(struct rewrite *rewrite) {
     }
 }
 
-static bool needs_clone(const struct rewrite *rewrite, int tensor) {
+static bool must_recompute(const struct recompute_rewrite *rewrite, int tensor) {
     return tensor != TENSOR_NONE && tensor < rewrite->tensor_count &&
-           rewrite->dropped[graph_base(rewrite->graph, tensor)];
+           rewrite->is_recomputed[graph_base(rewrite->graph, tensor)];
 }
 
-/* The operand that replaces `tensor`: its clone, or the same view of the clone of its base. */
-static int replace_operand(struct rewrite *rewrite, int tensor) {
+/* Return the operand that replaces `tensor`: its clone, or for a view, the same view of the base's
+ * clone. */
+static int replace_operand(struct recompute_rewrite *rewrite, int tensor) {
     struct graph *graph = rewrite->graph;
     struct tensor view = graph->tensors[tensor];
     int base = graph_base(graph, tensor);
-    if (rewrite->clone[base] == TENSOR_NONE) {
-        rewrite->clone[base] = graph_tensor(graph, graph->tensors[base]);
+    if (rewrite->clone_tensor[base] == TENSOR_NONE) {
+        rewrite->clone_tensor[base] = graph_tensor(graph, graph->tensors[base]);
     }
     if (view.base == TENSOR_NONE) {
-        return rewrite->clone[base];
+        return rewrite->clone_tensor[base];
     }
-    view.base = rewrite->clone[base];
+    view.base = rewrite->clone_tensor[base];
     return graph_tensor(graph, view);
 }
 
-static void substitute(struct rewrite *rewrite, struct op *op) {
+static void replace_operands(struct recompute_rewrite *rewrite, struct op *op) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
-        if (needs_clone(rewrite, op->operands[k])) {
+        if (must_recompute(rewrite, op->operands[k])) {
             op->operands[k] = replace_operand(rewrite, op->operands[k]);
         }
     }
 }
 
-static bool writes_needed(const struct rewrite *rewrite, const struct op *op) {
+static bool writes_needed_tensor(const struct recompute_rewrite *rewrite, const struct op *op) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
         if ((op_access(op, k) & ACCESS_WRITE) &&
-            rewrite->needed[graph_base(rewrite->graph, op->operands[k])]) {
+            rewrite->is_needed[graph_base(rewrite->graph, op->operands[k])]) {
             return true;
         }
     }
     return false;
 }
 
-static void mark_needed(struct rewrite *rewrite, const struct op *op) {
+static void mark_needed_operands(struct recompute_rewrite *rewrite, const struct op *op) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
         int tensor = op->operands[k];
-        if (needs_clone(rewrite, tensor) &&
-            rewrite->clone[graph_base(rewrite->graph, tensor)] == TENSOR_NONE) {
-            rewrite->needed[graph_base(rewrite->graph, tensor)] = true;
+        if (must_recompute(rewrite, tensor) &&
+            rewrite->clone_tensor[graph_base(rewrite->graph, tensor)] == TENSOR_NONE) {
+            rewrite->is_needed[graph_base(rewrite->graph, tensor)] = true;
         }
     }
 }
 
-static void emit_plain(struct graph *graph, struct op op) {
+static void emit_unchanged(struct graph *graph, struct op op) {
     int operand_count = op_row(op.kind)->operand_count;
     *graph_op(graph, op.kind, op.layer, op.operands, operand_count) = op;
 }
 
-static void emit(struct rewrite *rewrite, struct op op) {
-    substitute(rewrite, &op);
-    emit_plain(rewrite->graph, op);
+static void emit_with_clones(struct recompute_rewrite *rewrite, struct op op) {
+    replace_operands(rewrite, &op);
+    emit_unchanged(rewrite->graph, op);
 }
 
-/* Before `op`, emit clones of the ops that compute the dropped tensors it reads. The backward scan
- * through the block finds the ops that are needed in turn, and the forward scan emits them in
- * order. */
-static void recompute_operands(struct rewrite *rewrite, const struct op *op) {
+/* Before `op`, emit clones of the ops that compute its operands that are not stored. The backward
+ * scan through the block finds the ops whose results these clones need, and the forward scan emits
+ * them in order. */
+static void recompute_operands(struct recompute_rewrite *rewrite, const struct op *op) {
     if (op->layer == PARAM_NO_LAYER) {
         return;
     }
     int begin = rewrite->layer_begin[op->layer];
     int end = rewrite->layer_end[op->layer];
-    memset(rewrite->needed, 0, (size_t)rewrite->tensor_count * sizeof(bool));
-    mark_needed(rewrite, op);
+    memset(rewrite->is_needed, 0, (size_t)rewrite->tensor_count * sizeof(bool));
+    mark_needed_operands(rewrite, op);
     for (int i = end - 1; i >= begin; i--) {
-        if (writes_needed(rewrite, &rewrite->old_ops[i])) {
-            mark_needed(rewrite, &rewrite->old_ops[i]);
+        if (writes_needed_tensor(rewrite, &rewrite->old_ops[i])) {
+            mark_needed_operands(rewrite, &rewrite->old_ops[i]);
         }
     }
     for (int i = begin; i < end; i++) {
-        if (writes_needed(rewrite, &rewrite->old_ops[i])) {
-            emit(rewrite, rewrite->old_ops[i]);
+        if (writes_needed_tensor(rewrite, &rewrite->old_ops[i])) {
+            emit_with_clones(rewrite, rewrite->old_ops[i]);
         }
     }
 }
@@ -139,26 +142,27 @@ void recompute_apply(struct graph *graph, const enum recompute *policy) {
     size_t tensors = (size_t)graph->tensor_count;
     size_t layers = (size_t)graph->blueprint->layers;
     struct region *region = graph->region;
-    struct rewrite rewrite = {.graph = graph,
-                              .old_ops = graph->ops,
-                              .tensor_count = graph->tensor_count,
-                              .dropped = region_alloc(region, tensors, sizeof(bool)),
-                              .clone = region_alloc(region, tensors, sizeof(int)),
-                              .needed = region_alloc(region, tensors, sizeof(bool)),
-                              .layer_begin = region_alloc(region, layers, sizeof(int)),
-                              .layer_end = region_alloc(region, layers, sizeof(int))};
+    struct recompute_rewrite rewrite = {.graph = graph,
+                                        .old_ops = graph->ops,
+                                        .tensor_count = graph->tensor_count,
+                                        .is_recomputed =
+                                            region_alloc(region, tensors, sizeof(bool)),
+                                        .clone_tensor = region_alloc(region, tensors, sizeof(int)),
+                                        .is_needed = region_alloc(region, tensors, sizeof(bool)),
+                                        .layer_begin = region_alloc(region, layers, sizeof(int)),
+                                        .layer_end = region_alloc(region, layers, sizeof(int))};
     int old_count = graph->op_count;
-    memset(rewrite.clone, 0xff, tensors * sizeof(int)); /* TENSOR_NONE is -1 */
-    find_layers(&rewrite);
-    mark_dropped(&rewrite, policy);
+    memset(rewrite.clone_tensor, 0xff, tensors * sizeof(int)); /* TENSOR_NONE is -1 */
+    find_layer_ranges(&rewrite);
+    mark_recomputed_tensors(&rewrite, policy);
     graph->ops = NULL;
     graph->op_count = graph->op_capacity = 0;
     for (int i = 0; i < old_count; i++) {
         if (i < graph->forward_count) {
-            emit_plain(graph, rewrite.old_ops[i]);
+            emit_unchanged(graph, rewrite.old_ops[i]);
             continue;
         }
         recompute_operands(&rewrite, &rewrite.old_ops[i]);
-        emit(&rewrite, rewrite.old_ops[i]);
+        emit_with_clones(&rewrite, rewrite.old_ops[i]);
     }
 }

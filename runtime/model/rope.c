@@ -24,8 +24,8 @@ void blueprint_rope_frequencies(const struct blueprint *blueprint, float *freque
     int64_t dim = blueprint->head_dim;
     for (int64_t i = 0; i < dim / 2; i++) {
         float exponent = (float)(2 * i) / (float)dim;
-        /* The power is rounded once, from double: PyTorch's vectorised powf is within an ulp of
-         * it. */
+        /* pow is computed in double and rounded once to f32. PyTorch's vectorised powf is within
+         * one ulp of this value. */
         float frequency = 1.0f / (float)pow((double)(float)rope->theta, (double)exponent);
         switch (rope->kind) {
         case ROPE_LINEAR:

@@ -4,8 +4,8 @@
 
 #include "runtime/model/model.h"
 
-/* rope_scale_llama3: one inverse frequency of `rope->theta`, scaled by wavelength: short
- * waves are unchanged, long ones are divided by the factor, and those between are interpolated.
+/* rope_scale_llama3: scale one inverse frequency by its wavelength. Short wavelengths leave it
+ * unchanged, long ones divide it by `rope->factor`, and those between interpolate.
  * dtypes    f32 in every step, as PyTorch computes it
  * source    Llama 3.1's reference code; transformers 5.23.0, modeling_rope_utils */
 float rope_scale_llama3(const struct rope *rope, float frequency);

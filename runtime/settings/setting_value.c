@@ -213,7 +213,7 @@ static enum status read_model(const struct setting_value *setting, const char **
                               struct fault *fault) {
     const char *path;
     TRY(read_path(setting, &path, fault));
-    if (hub_cache_names_model(setting->text) && !file_exists(path)) {
+    if (hub_cache_is_model_name(setting->text) && !file_exists(path)) {
         return read_text(setting, out, fault);
     }
     *out = path;

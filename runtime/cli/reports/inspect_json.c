@@ -24,9 +24,9 @@ static void add_parameters(struct json_writer *json, const struct blueprint *mod
     struct param_counts counts = counts_params(model);
     json_begin_object(json_newline(json, 2), "parameters");
     json_add_i64(json, "total", counts.total);
-    json_add_i64(json, "matrix", counts.matrix);
-    json_add_i64(json, "block", counts.block);
-    json_add_i64(json, "outside", counts.outside);
+    json_add_i64(json, "matrix", counts.matrix_params);
+    json_add_i64(json, "block", counts.one_layer);
+    json_add_i64(json, "outside", counts.outside_layers);
     json_begin_object(json, "by_kind");
     for (int kind = 0; kind < PARAM_KIND_COUNT; kind++) {
         if (counts.by_kind[kind] > 0) {
@@ -47,9 +47,9 @@ static void add_per_token(struct json_writer *json, const struct inspect_report 
     struct token_flops flops = counts_flops_per_token(model, report->sequence);
     json_begin_object(json_newline(json, 2), "flops_per_token");
     json_add_i64(json, "sequence", report->sequence);
-    json_add_fixed(json, "products", flops.products, 0);
+    json_add_fixed(json, "products", flops.matrix_products, 0);
     json_add_fixed(json, "attention", flops.attention, 0);
-    json_add_fixed(json, "attention_full", flops.attention_full, 0);
+    json_add_fixed(json, "attention_full", flops.attention_unmasked, 0);
     json_add_fixed(json, "forward", flops.forward, 0);
     json_add_fixed(json, "training", flops.training, 0);
     json_end(json);

@@ -31,7 +31,8 @@ static void print_counts(const struct inspect_report *report) {
     char total[32], rounded[32], block[32], outside[32], forward[32], training[32], bf16[32];
     printf("\nparameters      %s (%s): %s a block, %s outside blocks%s\n",
            text_grouped((uint64_t)counts.total, total), text_count((double)counts.total, rounded),
-           text_count((double)counts.block, block), text_count((double)counts.outside, outside),
+           text_count((double)counts.one_layer, block),
+           text_count((double)counts.outside_layers, outside),
            model->tied ? ", head tied to the embedding" : "");
     printf("stored          %s in f32, %s in bf16\n",
            text_bytes((uint64_t)counts_param_bytes(model, DTYPE_F32), total),
@@ -41,7 +42,7 @@ static void print_counts(const struct inspect_report *report) {
            (long long)report->sequence);
     printf("                attention is %.1f %% of these (%.1f %% with masked scores)\n",
            100 * flops.attention / flops.forward,
-           100 * flops.attention_full / (flops.products + flops.attention_full));
+           100 * flops.attention_unmasked / (flops.matrix_products + flops.attention_unmasked));
     printf("cache           %s a token in bf16\n",
            text_bytes((uint64_t)counts_cache_bytes_per_token(model, DTYPE_BF16), bf16));
 }

@@ -24,7 +24,8 @@ static enum status find_family(const struct json_node *root, const struct family
     const char *type = NULL;
     TRY(json_get_text(root, "model_type", &type, NULL, fault));
     if (type == NULL) {
-        return json_fault_member(root, "model_type", fault, "is missing; supported: %s", SUPPORTED);
+        return json_fault_member(root, "model_type", fault,
+                                 "is missing; the supported values are %s", SUPPORTED);
     }
     for (int i = 0; i < FAMILY_COUNT; i++) {
         if (strcmp(type, FAMILIES[i]->model_type) == 0) {
@@ -32,12 +33,12 @@ static enum status find_family(const struct json_node *root, const struct family
             return OK;
         }
     }
-    return json_fault_member(root, "model_type", fault, "is \"%.*s\", supported: %s",
+    return json_fault_member(root, "model_type", fault, "is \"%.*s\"; the supported values are %s",
                              SHOWN_TEXT_MAX, type, SUPPORTED);
 }
 
-static enum status build(const struct json_node *root, struct region *region,
-                         struct blueprint *blueprint, struct fault *fault) {
+static enum status build_blueprint(const struct json_node *root, struct region *region,
+                                   struct blueprint *blueprint, struct fault *fault) {
     const struct family_rules *rules = NULL;
     struct hf_config config;
     struct blueprint built = {0};
@@ -48,11 +49,11 @@ static enum status build(const struct json_node *root, struct region *region,
     built.model_type = rules->model_type;
     built.layer_window =
         region_alloc(region, (size_t)config.num_hidden_layers, sizeof *built.layer_window);
-    TRY(rules->settle(&config, &built, fault));
+    TRY(rules->fill_blueprint(&config, &built, fault));
     /* transformers treats an initializer_range of 0 as absent. */
     float std = config.initializer_range > 0 ? (float)config.initializer_range : INIT_STD_DEFAULT;
-    struct param_list list = param_list_over(region, built.layers);
-    rules->list(&built, std, &list);
+    struct param_list list = param_list_create(region, built.layers);
+    rules->append_params(&built, std, &list);
     built.params = list.params;
     built.param_count = list.count;
     *blueprint = built;
@@ -64,13 +65,15 @@ enum status blueprint_read(const char *json, size_t length, const char *subject,
                            struct fault *fault) {
     struct json_document document;
     TRY(json_parse(json, length, CONFIG_BYTES_MAX, subject, &document, fault));
-    enum status status = build(&document.root, region, blueprint, fault);
+    enum status status = build_blueprint(&document.root, region, blueprint, fault);
     json_finish(&document);
     return status;
 }
 
-/* Set `file` and `folder` for the path that the user gave. */
-static enum status locate(const char *path, char *file, char *folder, struct fault *fault) {
+/* Find config.json at the user's `path`: set `file` to it, and `folder` to the model folder or
+ * "". */
+static enum status find_config_file(const char *path, char *file, char *folder,
+                                    struct fault *fault) {
     if (strlen(path) >= PATH_BYTES - sizeof "/config.json") {
         return fault_set(fault, STATUS_INPUT, "model", NULL,
                          "the path is %zu bytes long, which is too long", strlen(path));
@@ -81,12 +84,12 @@ static enum status locate(const char *path, char *file, char *folder, struct fau
         folder[0] = '\0';
         snprintf(file, PATH_BYTES, "%s", path);
         return OK;
-    } else if (hub_cache_names_model(path)) {
+    } else if (hub_cache_is_model_name(path)) {
         TRY(hub_cache_find(path, folder, fault));
     } else {
         return fault_set(
             fault, STATUS_INPUT, path,
-            "give a model folder, a config.json, or org/name of a model in the Hub cache",
+            "give a model folder, a config.json file, or the org/name of a model in the Hub cache",
             "no such file or folder");
     }
     file_join(folder, "config.json", file, PATH_BYTES);
@@ -97,7 +100,7 @@ enum status blueprint_open(const char *path, struct region *region, struct bluep
                            char *folder, struct fault *fault) {
     char file[PATH_BYTES];
     char found[PATH_BYTES];
-    TRY(locate(path, file, found, fault));
+    TRY(find_config_file(path, file, found, fault));
     struct region scratch = {0};
     char *text = region_alloc(&scratch, CONFIG_BYTES_MAX + 1, 1);
     size_t length;
@@ -117,5 +120,5 @@ void graph_build(const struct blueprint *blueprint, const struct graph_shape *sh
                  struct region *region, struct graph *graph) {
     graph_begin(blueprint, shape, region, graph);
     bool is_gpt2 = blueprint->family == FAMILY_GPT2;
-    graph_end(graph, is_gpt2 ? graph_gpt2(graph) : graph_decoder(graph));
+    graph_end(graph, is_gpt2 ? graph_build_gpt2(graph) : graph_build_decoder(graph));
 }

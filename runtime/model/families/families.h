@@ -1,6 +1,6 @@
 /* families: makes a blueprint from config.json, and the forward graph from a blueprint. Each family
- * is one file: the fields of config.json that it reads, the values it gives the blueprint, and its
- * list of parameters. A field that no family reads and that is not known to be harmless is
+ * is one file with the config.json fields that it reads, a function that fills the blueprint, and
+ * its list of parameters. A field that no family reads and that is not known to be harmless is
  * rejected, because it may change the mathematics. The room owns no state. runtime/session and
  * runtime/swarm_setup read models through it, and runtime/schedule builds graphs. */
 #ifndef SKEP_MODEL_FAMILIES_FAMILIES_H
@@ -14,24 +14,24 @@
 #include <stddef.h>
 
 /* blueprint_read: make a blueprint from the text of a config.json.
- * subject  the name of the file in faults
- * memory   everything is in `region`
- * errors  STATUS_INPUT naming file, field, what was found and what is supported; *blueprint
- *         untouched */
+ * subject  the file name for fault messages
+ * memory   all of the blueprint is in `region`
+ * errors   STATUS_INPUT with the file, the field, its value and the supported values; *blueprint is
+ *          unchanged */
 MUST_CHECK enum status blueprint_read(const char *json, size_t length, const char *subject,
                                       struct region *region, struct blueprint *blueprint,
                                       struct fault *fault);
 
-/* blueprint_open: make one from `path`: a folder holding config.json, a config.json itself, or
- * org/name found in the Hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub).
- * folder: receives the model folder's path (PATH_BYTES), "" when `path` is a bare file. */
+/* blueprint_open: make a blueprint from `path`: a folder with a config.json, a config.json file, or
+ * the org/name of a model in the Hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub).
+ * folder  receives the model folder's path (capacity PATH_BYTES), or "" when `path` is a file */
 MUST_CHECK enum status blueprint_open(const char *path, struct region *region,
                                       struct blueprint *blueprint, char *folder,
                                       struct fault *fault);
 
 /* graph_build: make the forward graph of `blueprint` with the builder of its family.
- * memory  everything in `region`, which must outlive the graph
- * errors  none: the blueprint has been checked */
+ * memory  all of the graph is in `region`, which must outlive it
+ * errors  none, because the blueprint has been checked */
 void graph_build(const struct blueprint *blueprint, const struct graph_shape *shape,
                  struct region *region, struct graph *graph);
 

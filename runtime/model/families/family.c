@@ -1,7 +1,7 @@
 #include "runtime/model/families/family.h"
 
-static enum status settle_heads(const struct hf_config *config, const char *heads_field,
-                                struct blueprint *blueprint, struct fault *fault) {
+static enum status set_head_counts(const struct hf_config *config, const char *heads_field,
+                                   struct blueprint *blueprint, struct fault *fault) {
     int64_t heads = config->num_attention_heads;
     int64_t kv_heads = config->num_key_value_heads != 0 ? config->num_key_value_heads : heads;
     int64_t head_dim = config->head_dim != 0 ? config->head_dim : config->hidden_size / heads;
@@ -27,9 +27,9 @@ static enum status settle_heads(const struct hf_config *config, const char *head
     return OK;
 }
 
-enum status family_settle_shape(const struct hf_config *config, const char *heads_field,
-                                struct blueprint *blueprint, struct fault *fault) {
-    TRY(settle_heads(config, heads_field, blueprint, fault));
+enum status family_set_shape(const struct hf_config *config, const char *heads_field,
+                             struct blueprint *blueprint, struct fault *fault) {
+    TRY(set_head_counts(config, heads_field, blueprint, fault));
     blueprint->vocab = config->vocab_size;
     blueprint->hidden = config->hidden_size;
     blueprint->ffn = config->intermediate_size;
@@ -42,79 +42,91 @@ enum status family_settle_shape(const struct hf_config *config, const char *head
     return OK;
 }
 
-static enum status settle_rope(struct hf_config *config, struct blueprint *blueprint,
-                               struct fault *fault) {
+static enum status set_rope(struct hf_config *config, struct blueprint *blueprint,
+                            struct fault *fault) {
     TRY(hf_rope_read(config, fault));
     if (blueprint->head_dim % 2 != 0) {
         return json_fault_member(config->root, "head_dim", fault,
-                                 "is %lld (given, or hidden_size / num_attention_heads); rotary "
-                                 "embeddings need an even one",
+                                 "is %lld (as given, or hidden_size / num_attention_heads); rotary "
+                                 "embeddings require an even head_dim",
                                  (long long)blueprint->head_dim);
     }
     blueprint->rope = config->rope;
     return OK;
 }
 
-enum status family_settle_decoder(struct hf_config *config, int64_t window, int64_t first_windowed,
-                                  struct blueprint *blueprint, struct fault *fault) {
+enum status family_set_decoder_values(struct hf_config *config, int64_t window,
+                                      int64_t first_windowed, struct blueprint *blueprint,
+                                      struct fault *fault) {
     static const char *const SILU[] = {"silu", "swish", NULL};
     TRY(hf_check_activation(config, "hidden_act", SILU, fault));
-    TRY(family_settle_shape(config, "num_attention_heads", blueprint, fault));
-    TRY(settle_rope(config, blueprint, fault));
-    return hf_layer_windows(config, window, first_windowed, blueprint->layer_window, fault);
+    TRY(family_set_shape(config, "num_attention_heads", blueprint, fault));
+    TRY(set_rope(config, blueprint, fault));
+    return hf_read_layer_windows(config, window, first_windowed, blueprint->layer_window, fault);
 }
 
-static void list_attention(const struct blueprint *model, float std, struct param_list *list) {
+static void append_attention_params(const struct blueprint *model, float std,
+                                    struct param_list *list) {
     int64_t q_width = model->heads * model->head_dim;
     int64_t kv_width = model->kv_heads * model->head_dim;
-    param_list_vector(list, PARAM_ATTENTION_NORM, "input_layernorm.weight", model->hidden,
-                      INIT_ONE);
-    param_list_matrix(list, PARAM_Q, "self_attn.q_proj.weight", q_width, model->hidden, std);
-    param_list_matrix(list, PARAM_K, "self_attn.k_proj.weight", kv_width, model->hidden, std);
-    param_list_matrix(list, PARAM_V, "self_attn.v_proj.weight", kv_width, model->hidden, std);
+    param_list_append_vector(list, PARAM_ATTENTION_NORM, "input_layernorm.weight", model->hidden,
+                             INIT_ONE);
+    param_list_append_matrix(list, PARAM_Q, "self_attn.q_proj.weight", q_width, model->hidden, std);
+    param_list_append_matrix(list, PARAM_K, "self_attn.k_proj.weight", kv_width, model->hidden,
+                             std);
+    param_list_append_matrix(list, PARAM_V, "self_attn.v_proj.weight", kv_width, model->hidden,
+                             std);
     if (model->qkv_bias) {
-        param_list_vector(list, PARAM_Q_BIAS, "self_attn.q_proj.bias", q_width, INIT_ZERO);
-        param_list_vector(list, PARAM_K_BIAS, "self_attn.k_proj.bias", kv_width, INIT_ZERO);
-        param_list_vector(list, PARAM_V_BIAS, "self_attn.v_proj.bias", kv_width, INIT_ZERO);
+        param_list_append_vector(list, PARAM_Q_BIAS, "self_attn.q_proj.bias", q_width, INIT_ZERO);
+        param_list_append_vector(list, PARAM_K_BIAS, "self_attn.k_proj.bias", kv_width, INIT_ZERO);
+        param_list_append_vector(list, PARAM_V_BIAS, "self_attn.v_proj.bias", kv_width, INIT_ZERO);
     }
     if (model->qk_norm) {
-        param_list_vector(list, PARAM_Q_NORM, "self_attn.q_norm.weight", model->head_dim, INIT_ONE);
-        param_list_vector(list, PARAM_K_NORM, "self_attn.k_norm.weight", model->head_dim, INIT_ONE);
+        param_list_append_vector(list, PARAM_Q_NORM, "self_attn.q_norm.weight", model->head_dim,
+                                 INIT_ONE);
+        param_list_append_vector(list, PARAM_K_NORM, "self_attn.k_norm.weight", model->head_dim,
+                                 INIT_ONE);
     }
-    param_list_matrix(list, PARAM_O, "self_attn.o_proj.weight", model->hidden, q_width, std);
+    param_list_append_matrix(list, PARAM_O, "self_attn.o_proj.weight", model->hidden, q_width, std);
     if (model->o_bias) {
-        param_list_vector(list, PARAM_O_BIAS, "self_attn.o_proj.bias", model->hidden, INIT_ZERO);
+        param_list_append_vector(list, PARAM_O_BIAS, "self_attn.o_proj.bias", model->hidden,
+                                 INIT_ZERO);
     }
 }
 
-static void list_mlp(const struct blueprint *model, float std, struct param_list *list) {
-    param_list_vector(list, PARAM_MLP_NORM, "post_attention_layernorm.weight", model->hidden,
-                      INIT_ONE);
-    param_list_matrix(list, PARAM_GATE, "mlp.gate_proj.weight", model->ffn, model->hidden, std);
-    param_list_matrix(list, PARAM_UP, "mlp.up_proj.weight", model->ffn, model->hidden, std);
+static void append_mlp_params(const struct blueprint *model, float std, struct param_list *list) {
+    param_list_append_vector(list, PARAM_MLP_NORM, "post_attention_layernorm.weight", model->hidden,
+                             INIT_ONE);
+    param_list_append_matrix(list, PARAM_GATE, "mlp.gate_proj.weight", model->ffn, model->hidden,
+                             std);
+    param_list_append_matrix(list, PARAM_UP, "mlp.up_proj.weight", model->ffn, model->hidden, std);
     if (model->mlp_bias) {
-        param_list_vector(list, PARAM_GATE_BIAS, "mlp.gate_proj.bias", model->ffn, INIT_ZERO);
-        param_list_vector(list, PARAM_UP_BIAS, "mlp.up_proj.bias", model->ffn, INIT_ZERO);
+        param_list_append_vector(list, PARAM_GATE_BIAS, "mlp.gate_proj.bias", model->ffn,
+                                 INIT_ZERO);
+        param_list_append_vector(list, PARAM_UP_BIAS, "mlp.up_proj.bias", model->ffn, INIT_ZERO);
     }
-    param_list_matrix(list, PARAM_DOWN, "mlp.down_proj.weight", model->hidden, model->ffn, std);
+    param_list_append_matrix(list, PARAM_DOWN, "mlp.down_proj.weight", model->hidden, model->ffn,
+                             std);
     if (model->mlp_bias) {
-        param_list_vector(list, PARAM_DOWN_BIAS, "mlp.down_proj.bias", model->hidden, INIT_ZERO);
+        param_list_append_vector(list, PARAM_DOWN_BIAS, "mlp.down_proj.bias", model->hidden,
+                                 INIT_ZERO);
     }
 }
 
-void family_list_decoder(const struct blueprint *blueprint, float init_std,
-                         struct param_list *list) {
-    param_list_matrix(list, PARAM_EMBEDDING, "model.embed_tokens.weight", blueprint->vocab,
-                      blueprint->hidden, init_std);
+void family_append_decoder_params(const struct blueprint *blueprint, float init_std,
+                                  struct param_list *list) {
+    param_list_append_matrix(list, PARAM_EMBEDDING, "model.embed_tokens.weight", blueprint->vocab,
+                             blueprint->hidden, init_std);
     for (int layer = 0; layer < blueprint->layers; layer++) {
-        param_list_layer(list, "model.layers.", layer);
-        list_attention(blueprint, init_std, list);
-        list_mlp(blueprint, init_std, list);
+        param_list_set_layer(list, "model.layers.", layer);
+        append_attention_params(blueprint, init_std, list);
+        append_mlp_params(blueprint, init_std, list);
     }
-    param_list_layer(list, NULL, PARAM_NO_LAYER);
-    param_list_vector(list, PARAM_FINAL_NORM, "model.norm.weight", blueprint->hidden, INIT_ONE);
+    param_list_set_layer(list, NULL, PARAM_NO_LAYER);
+    param_list_append_vector(list, PARAM_FINAL_NORM, "model.norm.weight", blueprint->hidden,
+                             INIT_ONE);
     if (!blueprint->tied) {
-        param_list_matrix(list, PARAM_HEAD, "lm_head.weight", blueprint->vocab, blueprint->hidden,
-                          init_std);
+        param_list_append_matrix(list, PARAM_HEAD, "lm_head.weight", blueprint->vocab,
+                                 blueprint->hidden, init_std);
     }
 }

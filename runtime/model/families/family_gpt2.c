@@ -1,4 +1,5 @@
-/* family_gpt2: GPT-2: learned positions, LayerNorm with bias, products stored [in, out]. */
+/* family_gpt2: GPT-2, with learned positions, LayerNorm with bias, and weights stored as [in, out].
+ */
 #include "runtime/model/families/family.h"
 
 #include <math.h>
@@ -21,18 +22,18 @@ static const struct hf_field FIELDS[] = {
 
 static const char *const ACTIVATIONS[] = {"gelu_new", "gelu_pytorch_tanh", NULL};
 
-static enum status settle(struct hf_config *config, struct blueprint *blueprint,
-                          struct fault *fault) {
+static enum status fill_blueprint(struct hf_config *config, struct blueprint *blueprint,
+                                  struct fault *fault) {
     if (!config->scale_attn_weights) {
         return json_fault_member(config->root, "scale_attn_weights", fault,
-                                 "is false; scores are always scaled by head_dim^-0.5");
+                                 "is false; attention scores are always scaled by head_dim^-0.5");
     }
     if (config->scale_attn_by_inverse_layer_idx) {
         return json_fault_member(config->root, "scale_attn_by_inverse_layer_idx", fault,
-                                 "is true; scores are scaled by head_dim^-0.5 alone");
+                                 "is true; the only supported scale of scores is head_dim^-0.5");
     }
     TRY(hf_check_activation(config, "activation_function", ACTIVATIONS, fault));
-    TRY(family_settle_shape(config, "n_head", blueprint, fault));
+    TRY(family_set_shape(config, "n_head", blueprint, fault));
     if (blueprint->ffn == 0) {
         blueprint->ffn = 4 * blueprint->hidden;
     }
@@ -44,66 +45,69 @@ static enum status settle(struct hf_config *config, struct blueprint *blueprint,
     return OK;
 }
 
-/* A Conv1D: stored [in, out], with its bias [out]. */
-struct product {
-    enum param_kind weight;
-    enum param_kind bias;
+/* The weight of a linear layer (Conv1D), stored as [in, out], and its bias [out]. */
+struct conv1d {
+    enum param_kind weight_kind;
+    enum param_kind bias_kind;
     const char *weight_name;
     const char *bias_name;
-    int64_t in;
-    int64_t out;
+    int64_t in_features;
+    int64_t out_features;
 };
 
-static void list_product(struct param_list *list, const struct product *product, float std) {
-    struct param *weight = param_list_matrix(list, product->weight, product->weight_name,
-                                             product->in, product->out, std);
+static void append_conv1d_params(struct param_list *list, const struct conv1d *layer, float std) {
+    struct param *weight = param_list_append_matrix(list, layer->weight_kind, layer->weight_name,
+                                                    layer->in_features, layer->out_features, std);
     weight->transposed = true;
-    param_list_vector(list, product->bias, product->bias_name, product->out, INIT_ZERO);
+    param_list_append_vector(list, layer->bias_kind, layer->bias_name, layer->out_features,
+                             INIT_ZERO);
 }
 
-static void list_norm(struct param_list *list, enum param_kind kind, enum param_kind bias_kind,
-                      const char *const names[2], int64_t hidden) {
-    param_list_vector(list, kind, names[0], hidden, INIT_ONE);
-    param_list_vector(list, bias_kind, names[1], hidden, INIT_ZERO);
+static void append_norm_params(struct param_list *list, enum param_kind kind,
+                               enum param_kind bias_kind, const char *const names[2],
+                               int64_t hidden) {
+    param_list_append_vector(list, kind, names[0], hidden, INIT_ONE);
+    param_list_append_vector(list, bias_kind, names[1], hidden, INIT_ZERO);
 }
 
-static void list_block(struct param_list *list, const struct blueprint *model, float std) {
+static void append_block_params(struct param_list *list, const struct blueprint *model, float std) {
     static const char *const NORM_1[2] = {"ln_1.weight", "ln_1.bias"};
     static const char *const NORM_2[2] = {"ln_2.weight", "ln_2.bias"};
     int64_t hidden = model->hidden;
-    /* A block has two residual paths, and the last product of each starts with smaller values
+    /* A block has two residual branches. The last matrix of each has smaller initial values
      * (GPT-2 paper, section 2.3). */
     float residual_std = std / sqrtf(2.0f * (float)model->layers);
-    const struct product qkv = {PARAM_QKV,          PARAM_QKV_BIAS, "attn.c_attn.weight",
-                                "attn.c_attn.bias", hidden,         3 * hidden};
-    const struct product o = {PARAM_O, PARAM_O_BIAS, "attn.c_proj.weight", "attn.c_proj.bias",
-                              hidden,  hidden};
-    const struct product up = {PARAM_UP,        PARAM_UP_BIAS, "mlp.c_fc.weight",
-                               "mlp.c_fc.bias", hidden,        model->ffn};
-    const struct product down = {PARAM_DOWN,        PARAM_DOWN_BIAS, "mlp.c_proj.weight",
-                                 "mlp.c_proj.bias", model->ffn,      hidden};
-    list_norm(list, PARAM_ATTENTION_NORM, PARAM_ATTENTION_NORM_BIAS, NORM_1, hidden);
-    list_product(list, &qkv, std);
-    list_product(list, &o, residual_std);
-    list_norm(list, PARAM_MLP_NORM, PARAM_MLP_NORM_BIAS, NORM_2, hidden);
-    list_product(list, &up, std);
-    list_product(list, &down, residual_std);
+    const struct conv1d qkv = {PARAM_QKV,          PARAM_QKV_BIAS, "attn.c_attn.weight",
+                               "attn.c_attn.bias", hidden,         3 * hidden};
+    const struct conv1d o = {PARAM_O, PARAM_O_BIAS, "attn.c_proj.weight", "attn.c_proj.bias",
+                             hidden,  hidden};
+    const struct conv1d up = {PARAM_UP,        PARAM_UP_BIAS, "mlp.c_fc.weight",
+                              "mlp.c_fc.bias", hidden,        model->ffn};
+    const struct conv1d down = {PARAM_DOWN,        PARAM_DOWN_BIAS, "mlp.c_proj.weight",
+                                "mlp.c_proj.bias", model->ffn,      hidden};
+    append_norm_params(list, PARAM_ATTENTION_NORM, PARAM_ATTENTION_NORM_BIAS, NORM_1, hidden);
+    append_conv1d_params(list, &qkv, std);
+    append_conv1d_params(list, &o, residual_std);
+    append_norm_params(list, PARAM_MLP_NORM, PARAM_MLP_NORM_BIAS, NORM_2, hidden);
+    append_conv1d_params(list, &up, std);
+    append_conv1d_params(list, &down, residual_std);
 }
 
-static void list_model(const struct blueprint *model, float std, struct param_list *list) {
+static void append_model_params(const struct blueprint *model, float std, struct param_list *list) {
     static const char *const NORM_F[2] = {"transformer.ln_f.weight", "transformer.ln_f.bias"};
-    param_list_matrix(list, PARAM_EMBEDDING, "transformer.wte.weight", model->vocab, model->hidden,
-                      std);
-    param_list_matrix(list, PARAM_POSITIONS, "transformer.wpe.weight", model->max_positions,
-                      model->hidden, std);
+    param_list_append_matrix(list, PARAM_EMBEDDING, "transformer.wte.weight", model->vocab,
+                             model->hidden, std);
+    param_list_append_matrix(list, PARAM_POSITIONS, "transformer.wpe.weight", model->max_positions,
+                             model->hidden, std);
     for (int layer = 0; layer < model->layers; layer++) {
-        param_list_layer(list, "transformer.h.", layer);
-        list_block(list, model, std);
+        param_list_set_layer(list, "transformer.h.", layer);
+        append_block_params(list, model, std);
     }
-    param_list_layer(list, NULL, PARAM_NO_LAYER);
-    list_norm(list, PARAM_FINAL_NORM, PARAM_FINAL_NORM_BIAS, NORM_F, model->hidden);
+    param_list_set_layer(list, NULL, PARAM_NO_LAYER);
+    append_norm_params(list, PARAM_FINAL_NORM, PARAM_FINAL_NORM_BIAS, NORM_F, model->hidden);
     if (!model->tied) {
-        param_list_matrix(list, PARAM_HEAD, "lm_head.weight", model->vocab, model->hidden, std);
+        param_list_append_matrix(list, PARAM_HEAD, "lm_head.weight", model->vocab, model->hidden,
+                                 std);
     }
 }
 
@@ -111,5 +115,5 @@ const struct family_rules FAMILY_GPT2_RULES = {.model_type = "gpt2",
                                                .family = FAMILY_GPT2,
                                                .fields = FIELDS,
                                                .field_count = ARRAY_COUNT(FIELDS),
-                                               .settle = settle,
-                                               .list = list_model};
+                                               .fill_blueprint = fill_blueprint,
+                                               .append_params = append_model_params};

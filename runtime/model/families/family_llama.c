@@ -12,17 +12,17 @@ static const struct hf_field FIELDS[] = {
     HF_FLAG_FIELD("mlp_bias", mlp_bias, false),
 };
 
-static enum status settle(struct hf_config *config, struct blueprint *blueprint,
-                          struct fault *fault) {
+static enum status fill_blueprint(struct hf_config *config, struct blueprint *blueprint,
+                                  struct fault *fault) {
     blueprint->qkv_bias = config->attention_bias;
     blueprint->o_bias = config->attention_bias;
     blueprint->mlp_bias = config->mlp_bias;
-    return family_settle_decoder(config, 0, 0, blueprint, fault);
+    return family_set_decoder_values(config, 0, 0, blueprint, fault);
 }
 
 const struct family_rules FAMILY_LLAMA_RULES = {.model_type = "llama",
                                                 .family = FAMILY_LLAMA,
                                                 .fields = FIELDS,
                                                 .field_count = ARRAY_COUNT(FIELDS),
-                                                .settle = settle,
-                                                .list = family_list_decoder};
+                                                .fill_blueprint = fill_blueprint,
+                                                .append_params = family_append_decoder_params};

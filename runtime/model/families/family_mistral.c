@@ -11,24 +11,24 @@ static const struct hf_field FIELDS[] = {
     HF_NULLABLE_FIELD("sliding_window", sliding_window, 4096, POSITIONS_MAX),
 };
 
-/* transformers uses the window in every layer and ignores layer_types. A file whose layers
- * alternate describes another model. */
+/* transformers uses the window in every layer and ignores layer_types. A file with
+ * alternating layer types describes a different model. */
 static enum status check_layer_types(const struct hf_config *config,
                                      const struct blueprint *blueprint, struct fault *fault) {
     for (int64_t i = 0; i < blueprint->layers; i++) {
         if (blueprint->layer_window[i] != config->sliding_window) {
             return json_fault_member(config->root, "layer_types", fault,
-                                     "has full_attention in layer %lld and a sliding_window of "
-                                     "%lld; mistral uses one kind in all layers",
+                                     "has full_attention in layer %lld, but sliding_window is "
+                                     "%lld; mistral uses the same window in all layers",
                                      (long long)i, (long long)config->sliding_window);
         }
     }
     return OK;
 }
 
-static enum status settle(struct hf_config *config, struct blueprint *blueprint,
-                          struct fault *fault) {
-    TRY(family_settle_decoder(config, config->sliding_window, 0, blueprint, fault));
+static enum status fill_blueprint(struct hf_config *config, struct blueprint *blueprint,
+                                  struct fault *fault) {
+    TRY(family_set_decoder_values(config, config->sliding_window, 0, blueprint, fault));
     return check_layer_types(config, blueprint, fault);
 }
 
@@ -36,5 +36,5 @@ const struct family_rules FAMILY_MISTRAL_RULES = {.model_type = "mistral",
                                                   .family = FAMILY_MISTRAL,
                                                   .fields = FIELDS,
                                                   .field_count = ARRAY_COUNT(FIELDS),
-                                                  .settle = settle,
-                                                  .list = family_list_decoder};
+                                                  .fill_blueprint = fill_blueprint,
+                                                  .append_params = family_append_decoder_params};

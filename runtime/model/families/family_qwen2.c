@@ -7,16 +7,16 @@ static const struct hf_field FIELDS[] = {
     HF_COUNT_FIELD("head_dim", head_dim, 0, HEAD_DIM_MAX),
 };
 
-static enum status settle(struct hf_config *config, struct blueprint *blueprint,
-                          struct fault *fault) {
+static enum status fill_blueprint(struct hf_config *config, struct blueprint *blueprint,
+                                  struct fault *fault) {
     blueprint->qkv_bias = true;
     int64_t window = config->use_sliding_window ? config->sliding_window : 0;
-    return family_settle_decoder(config, window, config->max_window_layers, blueprint, fault);
+    return family_set_decoder_values(config, window, config->max_window_layers, blueprint, fault);
 }
 
 const struct family_rules FAMILY_QWEN2_RULES = {.model_type = "qwen2",
                                                 .family = FAMILY_QWEN2,
                                                 .fields = FIELDS,
                                                 .field_count = ARRAY_COUNT(FIELDS),
-                                                .settle = settle,
-                                                .list = family_list_decoder};
+                                                .fill_blueprint = fill_blueprint,
+                                                .append_params = family_append_decoder_params};

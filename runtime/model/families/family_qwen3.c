@@ -8,18 +8,18 @@ static const struct hf_field FIELDS[] = {
     HF_FLAG_FIELD("attention_bias", attention_bias, false),
 };
 
-static enum status settle(struct hf_config *config, struct blueprint *blueprint,
-                          struct fault *fault) {
+static enum status fill_blueprint(struct hf_config *config, struct blueprint *blueprint,
+                                  struct fault *fault) {
     blueprint->qkv_bias = config->attention_bias;
     blueprint->o_bias = config->attention_bias;
     blueprint->qk_norm = true;
     int64_t window = config->use_sliding_window ? config->sliding_window : 0;
-    return family_settle_decoder(config, window, config->max_window_layers, blueprint, fault);
+    return family_set_decoder_values(config, window, config->max_window_layers, blueprint, fault);
 }
 
 const struct family_rules FAMILY_QWEN3_RULES = {.model_type = "qwen3",
                                                 .family = FAMILY_QWEN3,
                                                 .fields = FIELDS,
                                                 .field_count = ARRAY_COUNT(FIELDS),
-                                                .settle = settle,
-                                                .list = family_list_decoder};
+                                                .fill_blueprint = fill_blueprint,
+                                                .append_params = family_append_decoder_params};

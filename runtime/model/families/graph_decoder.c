@@ -1,9 +1,9 @@
 /* graph_decoder: the block of llama, mistral, qwen2 and qwen3: RMSNorm, rotary attention with
- * grouped queries, SwiGLU. The blueprint holds their differences. */
+ * grouped queries, SwiGLU. Flags of the blueprint select their differences. */
 #include "runtime/model/families/family.h"
 
-static int rmsnorm(struct graph *graph, int layer, int x, int weight, int64_t heads,
-                   const char *name) {
+static int add_rmsnorm(struct graph *graph, int layer, int x, int weight, int64_t heads,
+                       const char *name) {
     struct tensor shape = graph->tensors[x];
     int out = graph_activation(graph, name, layer, shape.rows, shape.columns);
     int rms_inv = graph_statistic(graph, "rms_inv", layer, shape.rows, heads);
@@ -16,14 +16,15 @@ static int rmsnorm(struct graph *graph, int layer, int x, int weight, int64_t he
     return out;
 }
 
-static void rope(struct graph *graph, int layer, int x, int64_t heads) {
+static void add_rope(struct graph *graph, int layer, int x, int64_t heads) {
     const int operands[] = {
         [ROPE_TABLE] = graph->rope_table, [ROPE_POSITIONS] = graph->positions, [ROPE_X] = x};
     struct op *op = graph_op(graph, OP_ROPE, layer, operands, ROPE_OPERANDS);
     op->heads = heads;
 }
 
-static bool equally_frozen(const struct graph *graph, int layer, const enum param_kind kinds[3]) {
+static bool have_same_frozen_flag(const struct graph *graph, int layer,
+                                  const enum param_kind kinds[3]) {
     const struct blueprint *blueprint = graph->blueprint;
     const bool *frozen = graph->shape.frozen;
     bool flags[3];
@@ -34,9 +35,9 @@ static bool equally_frozen(const struct graph *graph, int layer, const enum para
     return flags[0] == flags[1] && flags[1] == flags[2];
 }
 
-/* One product computes q, k and v when their weights (and biases) are adjacent in one unit and no
- * op is between the product and the rotation. */
-static bool has_one_qkv_product(const struct graph *graph, int layer) {
+/* Return whether one matrix product can compute q, k and v. Their weights (and biases) must be
+ * adjacent in one unit, and no op may be between the product and the rotation. */
+static bool can_fuse_qkv(const struct graph *graph, int layer) {
     static const enum param_kind WEIGHTS[3] = {PARAM_Q, PARAM_K, PARAM_V};
     static const enum param_kind BIASES[3] = {PARAM_Q_BIAS, PARAM_K_BIAS, PARAM_V_BIAS};
     const struct blueprint *blueprint = graph->blueprint;
@@ -46,11 +47,11 @@ static bool has_one_qkv_product(const struct graph *graph, int layer) {
                                 kv * blueprint->hidden % GRANULE_ELEMENTS == 0;
     bool biases_are_adjacent = q % GRANULE_ELEMENTS == 0 && kv % GRANULE_ELEMENTS == 0;
     return weights_are_adjacent && (!blueprint->qkv_bias || biases_are_adjacent) &&
-           !blueprint->qk_norm && equally_frozen(graph, layer, WEIGHTS) &&
-           equally_frozen(graph, layer, BIASES);
+           !blueprint->qk_norm && have_same_frozen_flag(graph, layer, WEIGHTS) &&
+           have_same_frozen_flag(graph, layer, BIASES);
 }
 
-static struct qkv qkv_in_one_product(struct graph *graph, int layer, int x) {
+static struct qkv add_fused_qkv(struct graph *graph, int layer, int x) {
     const struct blueprint *blueprint = graph->blueprint;
     int64_t q = blueprint->heads * blueprint->head_dim;
     int64_t kv = blueprint->kv_heads * blueprint->head_dim;
@@ -68,7 +69,7 @@ static struct qkv qkv_in_one_product(struct graph *graph, int layer, int x) {
                         graph_view(graph, out, "v", q + kv, kv)};
 }
 
-static struct qkv qkv_in_three_products(struct graph *graph, int layer, int x) {
+static struct qkv add_separate_qkv(struct graph *graph, int layer, int x) {
     const struct blueprint *blueprint = graph->blueprint;
     struct qkv qkv = {graph_linear(graph, layer, x, PARAM_Q, PARAM_Q_BIAS, "q"),
                       graph_linear(graph, layer, x, PARAM_K, PARAM_K_BIAS, "k"),
@@ -76,13 +77,13 @@ static struct qkv qkv_in_three_products(struct graph *graph, int layer, int x) {
     if (blueprint->qk_norm) {
         int q_weight = graph_param(graph, PARAM_Q_NORM, layer);
         int k_weight = graph_param(graph, PARAM_K_NORM, layer);
-        qkv.q = rmsnorm(graph, layer, qkv.q, q_weight, blueprint->heads, "q_normed");
-        qkv.k = rmsnorm(graph, layer, qkv.k, k_weight, blueprint->kv_heads, "k_normed");
+        qkv.q = add_rmsnorm(graph, layer, qkv.q, q_weight, blueprint->heads, "q_normed");
+        qkv.k = add_rmsnorm(graph, layer, qkv.k, k_weight, blueprint->kv_heads, "k_normed");
     }
     return qkv;
 }
 
-static int mlp(struct graph *graph, int layer, int x) {
+static int add_mlp(struct graph *graph, int layer, int x) {
     int gate = graph_linear(graph, layer, x, PARAM_GATE, PARAM_GATE_BIAS, "gate");
     int up = graph_linear(graph, layer, x, PARAM_UP, PARAM_UP_BIAS, "up");
     struct tensor shape = graph->tensors[up];
@@ -92,24 +93,23 @@ static int mlp(struct graph *graph, int layer, int x) {
     return graph_linear(graph, layer, product, PARAM_DOWN, PARAM_DOWN_BIAS, "down");
 }
 
-static int block(struct graph *graph, int layer, int x) {
+static int add_block(struct graph *graph, int layer, int x) {
     const struct blueprint *blueprint = graph->blueprint;
     int weight = graph_param(graph, PARAM_ATTENTION_NORM, layer);
-    int normed = rmsnorm(graph, layer, x, weight, 1, "attention_norm");
-    struct qkv qkv = has_one_qkv_product(graph, layer)
-                         ? qkv_in_one_product(graph, layer, normed)
-                         : qkv_in_three_products(graph, layer, normed);
-    rope(graph, layer, qkv.q, blueprint->heads);
-    rope(graph, layer, qkv.k, blueprint->kv_heads);
+    int normed = add_rmsnorm(graph, layer, x, weight, 1, "attention_norm");
+    struct qkv qkv = can_fuse_qkv(graph, layer) ? add_fused_qkv(graph, layer, normed)
+                                                : add_separate_qkv(graph, layer, normed);
+    add_rope(graph, layer, qkv.q, blueprint->heads);
+    add_rope(graph, layer, qkv.k, blueprint->kv_heads);
     int attended = graph_attention(graph, layer, &qkv);
     int projected = graph_linear(graph, layer, attended, PARAM_O, PARAM_O_BIAS, "projected");
     int middle = graph_add(graph, layer, x, projected, "middle");
     weight = graph_param(graph, PARAM_MLP_NORM, layer);
-    normed = rmsnorm(graph, layer, middle, weight, 1, "mlp_norm");
-    return graph_add(graph, layer, middle, mlp(graph, layer, normed), "out");
+    normed = add_rmsnorm(graph, layer, middle, weight, 1, "mlp_norm");
+    return graph_add(graph, layer, middle, add_mlp(graph, layer, normed), "out");
 }
 
-int graph_decoder(struct graph *graph) {
+int graph_build_decoder(struct graph *graph) {
     const struct blueprint *blueprint = graph->blueprint;
     int table = graph_param(graph, PARAM_EMBEDDING, PARAM_NO_LAYER);
     int x =
@@ -121,8 +121,8 @@ int graph_decoder(struct graph *graph) {
                             [EMBEDDING_OUT] = x};
     graph_op(graph, OP_EMBEDDING, PARAM_NO_LAYER, operands, EMBEDDING_OPERANDS);
     for (int layer = 0; layer < (int)blueprint->layers; layer++) {
-        x = block(graph, layer, x);
+        x = add_block(graph, layer, x);
     }
     int weight = graph_param(graph, PARAM_FINAL_NORM, PARAM_NO_LAYER);
-    return rmsnorm(graph, PARAM_NO_LAYER, x, weight, 1, "final_norm");
+    return add_rmsnorm(graph, PARAM_NO_LAYER, x, weight, 1, "final_norm");
 }

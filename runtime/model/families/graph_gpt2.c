@@ -1,9 +1,9 @@
 /* graph_gpt2: LayerNorm with bias, learned positions, one product for q, k and v, tanh GELU;
- * weights stored [in, out]. */
+ * weights stored as [in, out]. */
 #include "runtime/model/families/family.h"
 
-static int layernorm(struct graph *graph, int layer, int x, enum param_kind weight_kind,
-                     enum param_kind bias_kind, const char *name) {
+static int add_layernorm(struct graph *graph, int layer, int x, enum param_kind weight_kind,
+                         enum param_kind bias_kind, const char *name) {
     struct tensor shape = graph->tensors[x];
     int weight = graph_param(graph, weight_kind, layer);
     int bias = graph_param(graph, bias_kind, layer);
@@ -18,7 +18,7 @@ static int layernorm(struct graph *graph, int layer, int x, enum param_kind weig
     return out;
 }
 
-static int attention(struct graph *graph, int layer, int x) {
+static int add_attention(struct graph *graph, int layer, int x) {
     int64_t hidden = graph->blueprint->hidden;
     int qkv = graph_linear(graph, layer, x, PARAM_QKV, PARAM_QKV_BIAS, "qkv");
     struct qkv views;
@@ -28,13 +28,13 @@ static int attention(struct graph *graph, int layer, int x) {
     return graph_attention(graph, layer, &views);
 }
 
-static int block(struct graph *graph, int layer, int x) {
-    int normed = layernorm(graph, layer, x, PARAM_ATTENTION_NORM, PARAM_ATTENTION_NORM_BIAS,
-                           "attention_norm");
-    int attended = attention(graph, layer, normed);
+static int add_block(struct graph *graph, int layer, int x) {
+    int normed = add_layernorm(graph, layer, x, PARAM_ATTENTION_NORM, PARAM_ATTENTION_NORM_BIAS,
+                               "attention_norm");
+    int attended = add_attention(graph, layer, normed);
     int projected = graph_linear(graph, layer, attended, PARAM_O, PARAM_O_BIAS, "projected");
     int middle = graph_add(graph, layer, x, projected, "middle");
-    normed = layernorm(graph, layer, middle, PARAM_MLP_NORM, PARAM_MLP_NORM_BIAS, "mlp_norm");
+    normed = add_layernorm(graph, layer, middle, PARAM_MLP_NORM, PARAM_MLP_NORM_BIAS, "mlp_norm");
     int up = graph_linear(graph, layer, normed, PARAM_UP, PARAM_UP_BIAS, "up");
     struct tensor shape = graph->tensors[up];
     int active = graph_activation(graph, "gelu", layer, shape.rows, shape.columns);
@@ -43,7 +43,7 @@ static int block(struct graph *graph, int layer, int x) {
     return graph_add(graph, layer, middle, down, "out");
 }
 
-int graph_gpt2(struct graph *graph) {
+int graph_build_gpt2(struct graph *graph) {
     const struct blueprint *blueprint = graph->blueprint;
     int table = graph_param(graph, PARAM_EMBEDDING, PARAM_NO_LAYER);
     int positions = graph_param(graph, PARAM_POSITIONS, PARAM_NO_LAYER);
@@ -56,8 +56,8 @@ int graph_gpt2(struct graph *graph) {
                             [EMBEDDING_OUT] = x};
     graph_op(graph, OP_EMBEDDING, PARAM_NO_LAYER, operands, EMBEDDING_OPERANDS);
     for (int layer = 0; layer < (int)blueprint->layers; layer++) {
-        x = block(graph, layer, x);
+        x = add_block(graph, layer, x);
     }
-    return layernorm(graph, PARAM_NO_LAYER, x, PARAM_FINAL_NORM, PARAM_FINAL_NORM_BIAS,
-                     "final_norm");
+    return add_layernorm(graph, PARAM_NO_LAYER, x, PARAM_FINAL_NORM, PARAM_FINAL_NORM_BIAS,
+                         "final_norm");
 }

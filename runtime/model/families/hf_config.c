@@ -4,24 +4,25 @@
 
 enum { SHOWN_TEXT_MAX = 60 };
 
-static void *member_of(struct hf_config *config, const struct hf_field *field) {
+static void *field_destination(struct hf_config *config, const struct hf_field *field) {
     return (char *)config + field->offset;
 }
 
 static enum status read_count(const struct json_node *root, const struct hf_field *field,
                               struct hf_config *config, struct fault *fault) {
-    int64_t *member = member_of(config, field);
+    int64_t *member = field_destination(config, field);
     struct json_node node;
     if (!json_find(root, field->name, &node)) {
-        bool null = field->kind == HF_COUNT_OR_NULL && json_has(root, field->name);
-        *member = null ? 0 : (int64_t)field->fallback;
+        bool null = field->kind == HF_INTEGER_OR_NULL && json_has(root, field->name);
+        *member = null ? 0 : (int64_t)field->default_value;
         return OK;
     }
     int64_t value;
     TRY(json_as_i64(&node, &value, fault));
-    if (value < (int64_t)field->low || value > (int64_t)field->high) {
+    if (value < (int64_t)field->min_value || value > (int64_t)field->max_value) {
         return json_fault(&node, fault, NULL, "is %lld; the allowed range is %lld to %lld",
-                          (long long)value, (long long)field->low, (long long)field->high);
+                          (long long)value, (long long)field->min_value,
+                          (long long)field->max_value);
     }
     *member = value;
     return OK;
@@ -29,34 +30,34 @@ static enum status read_count(const struct json_node *root, const struct hf_fiel
 
 static enum status read_real(const struct json_node *root, const struct hf_field *field,
                              struct hf_config *config, struct fault *fault) {
-    double value = field->fallback;
+    double value = field->default_value;
     TRY(json_get_f64(root, field->name, &value, NULL, fault));
-    if (!(value >= field->low && value <= field->high)) {
+    if (!(value >= field->min_value && value <= field->max_value)) {
         return json_fault_member(root, field->name, fault, "is %g; the allowed range is %g to %g",
-                                 value, field->low, field->high);
+                                 value, field->min_value, field->max_value);
     }
-    *(double *)member_of(config, field) = value;
+    *(double *)field_destination(config, field) = value;
     return OK;
 }
 
 static enum status read_field(const struct json_node *root, const struct hf_field *field,
                               struct hf_config *config, struct fault *fault) {
-    bool *flag = member_of(config, field);
+    bool *flag = field_destination(config, field);
     switch (field->kind) {
-    case HF_COUNT:
-    case HF_COUNT_OR_NULL:
+    case HF_INTEGER:
+    case HF_INTEGER_OR_NULL:
         return read_count(root, field, config, fault);
     case HF_REAL:
         return read_real(root, field, config, fault);
     case HF_FLAG:
-        *flag = field->fallback != 0;
+        *flag = field->default_value != 0;
         return json_get_bool(root, field->name, flag, NULL, fault);
     case HF_OTHER:
         return OK;
     case HF_TEXT:
         break;
     }
-    return json_get_text(root, field->name, member_of(config, field), NULL, fault);
+    return json_get_text(root, field->name, field_destination(config, field), NULL, fault);
 }
 
 static enum status read_dtype(const struct json_node *root, enum dtype *dtype,
@@ -85,10 +86,9 @@ static enum status read_dtype(const struct json_node *root, enum dtype *dtype,
     return OK;
 }
 
-/* A token id, or the first of a list of them. Some files on the Hub have ids outside the
- * vocabulary. Such a token never occurs, so it is treated as absent. */
-static enum status read_token(const struct json_node *root, const char *name, int64_t *token,
-                              struct fault *fault) {
+/* Read a token id, or the first id of a list; *token is -1 when the field is absent. */
+static enum status read_token_id(const struct json_node *root, const char *name, int64_t *token,
+                                 struct fault *fault) {
     struct json_node node;
     *token = -1;
     if (!json_find(root, name, &node)) {
@@ -104,25 +104,26 @@ static enum status read_token(const struct json_node *root, const char *name, in
     return json_as_i64(&first, token, fault);
 }
 
-static int32_t token_in_vocabulary(int64_t token, int64_t vocab) {
+/* Some files on the Hub have ids outside the vocabulary. They are treated as absent. */
+static int32_t token_or_none(int64_t token, int64_t vocab) {
     return token >= 0 && token < vocab ? (int32_t)token : -1;
 }
 
-static enum status read_tokens(const struct json_node *root, struct hf_config *config,
-                               struct fault *fault) {
+static enum status read_special_tokens(const struct json_node *root, struct hf_config *config,
+                                       struct fault *fault) {
     int64_t eos;
     int64_t bos;
     int64_t padding;
     struct json_node node;
-    TRY(read_token(root, "eos_token_id", &eos, fault));
-    TRY(read_token(root, "bos_token_id", &bos, fault));
-    TRY(read_token(root, "pad_token_id", &padding, fault));
+    TRY(read_token_id(root, "eos_token_id", &eos, fault));
+    TRY(read_token_id(root, "bos_token_id", &bos, fault));
+    TRY(read_token_id(root, "pad_token_id", &padding, fault));
     bool counts_from_end = padding == -1 && json_find(root, "pad_token_id", &node);
-    config->tokens.eos = token_in_vocabulary(eos, config->vocab_size);
-    config->tokens.bos = token_in_vocabulary(bos, config->vocab_size);
-    /* PyTorch's embedding counts a negative padding row from the end; -1 is what files hold. */
+    config->tokens.eos = token_or_none(eos, config->vocab_size);
+    config->tokens.bos = token_or_none(bos, config->vocab_size);
+    /* PyTorch counts a negative padding index from the end of the embedding; files use only -1. */
     config->tokens.padding =
-        token_in_vocabulary(counts_from_end ? config->vocab_size - 1 : padding, config->vocab_size);
+        token_or_none(counts_from_end ? config->vocab_size - 1 : padding, config->vocab_size);
     return OK;
 }
 
@@ -133,7 +134,7 @@ enum status hf_config_read(const struct json_node *root, const struct hf_field *
         TRY(read_field(root, &fields[i], config, fault));
     }
     TRY(read_dtype(root, &config->dtype, fault));
-    return read_tokens(root, config, fault);
+    return read_special_tokens(root, config, fault);
 }
 
 static enum status read_layer_type(const struct json_node *entry, int64_t window,
@@ -157,8 +158,8 @@ static enum status read_layer_type(const struct json_node *entry, int64_t window
     return OK;
 }
 
-enum status hf_layer_windows(const struct hf_config *config, int64_t window, int64_t first_windowed,
-                             int64_t *windows, struct fault *fault) {
+enum status hf_read_layer_windows(const struct hf_config *config, int64_t window,
+                                  int64_t first_windowed, int64_t *windows, struct fault *fault) {
     int64_t layers = config->num_hidden_layers;
     struct json_node types;
     bool present;
@@ -193,6 +194,6 @@ enum status hf_check_activation(const struct hf_config *config, const char *fiel
         }
         text_add(&text, "%s%s", i > 0 ? ", " : "", allowed[i]);
     }
-    return json_fault_member(config->root, field, fault, "is \"%.*s\", supported: %s",
+    return json_fault_member(config->root, field, fault, "is \"%.*s\"; the supported values are %s",
                              SHOWN_TEXT_MAX, config->activation, list);
 }

@@ -4,7 +4,7 @@
 
 enum { NOTICE_BYTES = 256, FIELDS_MAX = 64 };
 
-/* Fields of files on the Hub that have no effect on training or on logits. */
+/* config.json fields that have no effect on training or on logits. */
 static const char *const HARMLESS[] = {
     "architectures", "transformers_version", "transformers.js_config", "_name_or_path",
     "name_or_path", "_commit_hash", "_num_labels", "num_labels", "id2label", "label2id",
@@ -30,23 +30,23 @@ static const char *const HARMLESS[] = {
     "begin_suppress_tokens", "sep_token_id", "cls_token_id", "mask_token_id", "unk_token_id",
     "decoder_start_token_id"};
 
-/* Current models set these to 0. They are treated as 0 in any case. */
+/* Dropout rates. Current models set them to 0; other values are treated as 0. */
 static const char *const DROPOUTS[] = {"attention_dropout", "attn_pdrop",     "resid_pdrop",
                                        "embd_pdrop",        "hidden_dropout", "hidden_dropout_prob",
                                        "residual_dropout",  "mlp_dropout"};
 
-/* Fields that change the mathematics unless they have this one value. false, an empty object and an
- * empty list count as 0. */
+/* A field that changes the mathematics unless it has its neutral value. false, an empty object and
+ * an empty list count as 0. */
 struct neutral_field {
     const char *name;
-    double value;
+    double neutral_value;
     const char *remedy;
 };
 
 static const char PLAIN_WEIGHTS[] = "use the model's unquantised weights";
 
 static const struct neutral_field NEUTRAL[] = {
-    {"pretraining_tp", 1, "set it to 1: it only orders the sums of a product"},
+    {"pretraining_tp", 1, "set it to 1; the field only changes the order of summation"},
     {"partial_rotary_factor", 1, NULL},
     {"rotary_pct", 1, NULL},
     {"embedding_multiplier", 1, NULL},
@@ -78,7 +78,7 @@ static const struct neutral_field NEUTRAL[] = {
     {"quantization", 0, PLAIN_WEIGHTS},
 };
 
-static bool is_in(const char *name, const char *const *names, size_t count) {
+static bool is_in_name_list(const char *name, const char *const *names, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (strcmp(name, names[i]) == 0) {
             return true;
@@ -87,7 +87,7 @@ static bool is_in(const char *name, const char *const *names, size_t count) {
     return false;
 }
 
-static bool is_read(const char *name, const struct hf_field *fields, int field_count) {
+static bool is_family_field(const char *name, const struct hf_field *fields, int field_count) {
     for (int i = 0; i < field_count; i++) {
         if (strcmp(name, fields[i].name) == 0) {
             return true;
@@ -96,7 +96,7 @@ static bool is_read(const char *name, const struct hf_field *fields, int field_c
     return false;
 }
 
-static const struct neutral_field *neutral_named(const char *name) {
+static const struct neutral_field *find_neutral_field(const char *name) {
     for (size_t i = 0; i < ARRAY_COUNT(NEUTRAL); i++) {
         if (strcmp(name, NEUTRAL[i].name) == 0) {
             return &NEUTRAL[i];
@@ -105,23 +105,23 @@ static const struct neutral_field *neutral_named(const char *name) {
     return NULL;
 }
 
-static enum status check_neutral(const struct json_node *member,
-                                 const struct neutral_field *neutral, struct fault *fault) {
-    double number = neutral->value + 1;
+static enum status check_neutral_value(const struct json_node *member,
+                                       const struct neutral_field *neutral, struct fault *fault) {
+    double number = neutral->neutral_value + 1;
     bool flag;
     if (json_node_is_object(member) || json_node_is_array(member)) {
         number = json_count(member) == 0 ? 0 : number;
     } else if (json_as_bool(member, &flag, fault) == OK) {
         number = flag ? 1 : 0;
     } else if (json_as_f64(member, &number, fault) != OK) {
-        number = neutral->value + 1;
+        number = neutral->neutral_value + 1;
     }
-    if (number == neutral->value) {
+    if (number == neutral->neutral_value) {
         return OK;
     }
     return json_fault(member, fault, neutral->remedy,
-                      "changes the mathematics and is not supported, except as %s",
-                      neutral->value == 1 ? "1 or true" : "0, false, empty or null");
+                      "changes the mathematics; the supported values are %s",
+                      neutral->neutral_value == 1 ? "1 and true" : "0, false, null and empty");
 }
 
 static enum status check_dropout(const struct json_node *member, struct text *notice,
@@ -149,20 +149,20 @@ static enum status unknown_field_fault(const struct json_node *member,
         text_add(&text, "did you mean `%s`?", names[nearest]);
     }
     return json_fault(member, fault, remedy,
-                      "is not known for this model_type and may change the mathematics");
+                      "is an unknown field for this model_type and may change the mathematics");
 }
 
 static enum status check_member(const struct json_node *member, const struct hf_field *fields,
                                 int field_count, struct text *notice, struct fault *fault) {
-    const struct neutral_field *neutral = neutral_named(member->key);
-    if (json_node_is_null(member) || is_read(member->key, fields, field_count) ||
-        is_in(member->key, HARMLESS, ARRAY_COUNT(HARMLESS))) {
+    const struct neutral_field *neutral = find_neutral_field(member->key);
+    if (json_node_is_null(member) || is_family_field(member->key, fields, field_count) ||
+        is_in_name_list(member->key, HARMLESS, ARRAY_COUNT(HARMLESS))) {
         return OK;
     }
-    if (is_in(member->key, DROPOUTS, ARRAY_COUNT(DROPOUTS))) {
+    if (is_in_name_list(member->key, DROPOUTS, ARRAY_COUNT(DROPOUTS))) {
         return check_dropout(member, notice, fault);
     }
-    return neutral != NULL ? check_neutral(member, neutral, fault)
+    return neutral != NULL ? check_neutral_value(member, neutral, fault)
                            : unknown_field_fault(member, fields, field_count, fault);
 }
 

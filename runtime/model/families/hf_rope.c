@@ -1,11 +1,11 @@
-/* hf_rope: reads the rotary embedding's fields in both spellings of config.json. */
+/* hf_rope: reads the rotary embedding's fields from rope_scaling or rope_parameters. */
 #include "runtime/model/families/hf_config.h"
 
 #include "base/text.h"
 
 #include <math.h>
 
-static const double THETA_DEFAULT = 10000.0; /* of every class with a rotary embedding */
+static const double THETA_DEFAULT = 10000.0; /* default of every class in transformers */
 static const double THETA_MAX = 1e18;
 static const double FACTOR_MAX = 1e6;
 
@@ -19,8 +19,7 @@ struct rope_type {
 static const struct rope_type TYPES[] = {
     {"default", ROPE_DEFAULT}, {"linear", ROPE_LINEAR}, {"llama3", ROPE_LLAMA3}};
 
-/* Keys that transformers reads for the supported types. Factors that are not supported must be 1 or
- * absent. */
+/* Keys that transformers reads for the supported rope types. */
 static const char *const KNOWN_KEYS[] = {"rope_type",
                                          "type",
                                          "rope_theta",
@@ -30,21 +29,22 @@ static const char *const KNOWN_KEYS[] = {"rope_type",
                                          "original_max_position_embeddings",
                                          "partial_rotary_factor"};
 
-static enum status read_positive(const struct json_node *object, const char *key, double high,
-                                 double *value, struct fault *fault) {
+static enum status read_positive_number(const struct json_node *object, const char *key,
+                                        double max_value, double *value, struct fault *fault) {
     double found = *value;
     bool present;
     TRY(json_get_f64(object, key, &found, &present, fault));
-    if (!(found > 0 && found <= high)) {
-        return present ? json_fault_member(object, key, fault,
-                                           "is %g; it must be above 0 and at most %g", found, high)
-                       : json_fault_member(object, key, fault, "is missing");
+    if (!(found > 0 && found <= max_value)) {
+        return present
+                   ? json_fault_member(object, key, fault,
+                                       "is %g; it must be above 0 and at most %g", found, max_value)
+                   : json_fault_member(object, key, fault, "is missing");
     }
     *value = found;
     return OK;
 }
 
-static enum status check_keys(const struct json_node *object, struct fault *fault) {
+static enum status reject_unknown_keys(const struct json_node *object, struct fault *fault) {
     struct json_walk walk = json_walk_over(object);
     while (json_walk_next(&walk)) {
         bool known = json_node_is_null(&walk.member);
@@ -52,16 +52,17 @@ static enum status check_keys(const struct json_node *object, struct fault *faul
             known = known || strcmp(walk.member.key, KNOWN_KEYS[i]) == 0;
         }
         if (!known) {
-            return json_fault(&walk.member, fault, NULL,
-                              "is not known and may change the mathematics; supported rope types: "
-                              "default, linear, llama3");
+            return json_fault(
+                &walk.member, fault, NULL,
+                "is an unknown key and may change the mathematics; the supported rope "
+                "types are default, linear, llama3");
         }
     }
     return OK;
 }
 
-static enum status read_kind(const struct json_node *object, enum rope_kind *kind,
-                             struct fault *fault) {
+static enum status read_rope_type(const struct json_node *object, enum rope_kind *kind,
+                                  struct fault *fault) {
     const char *key = json_has(object, "rope_type") ? "rope_type" : "type";
     const char *name = "default";
     TRY(json_get_text(object, key, &name, NULL, fault));
@@ -75,21 +76,23 @@ static enum status read_kind(const struct json_node *object, enum rope_kind *kin
             return OK;
         }
     }
-    return json_fault_member(object, key, fault, "is \"%.*s\", supported: default, linear, llama3",
+    return json_fault_member(object, key, fault,
+                             "is \"%.*s\"; the supported types are default, linear, llama3",
                              SHOWN_TEXT_MAX, name);
 }
 
-static enum status read_llama3(const struct json_node *root, const struct json_node *object,
-                               int64_t max_positions, struct rope *rope, struct fault *fault) {
+static enum status read_llama3_scaling(const struct json_node *root, const struct json_node *object,
+                                       int64_t max_positions, struct rope *rope,
+                                       struct fault *fault) {
     double low = 0;
     double high = 0;
-    TRY(read_positive(object, "low_freq_factor", FACTOR_MAX, &low, fault));
-    TRY(read_positive(object, "high_freq_factor", FACTOR_MAX, &high, fault));
+    TRY(read_positive_number(object, "low_freq_factor", FACTOR_MAX, &low, fault));
+    TRY(read_positive_number(object, "high_freq_factor", FACTOR_MAX, &high, fault));
     if (high <= low) {
         return json_fault_member(object, "high_freq_factor", fault,
                                  "is %g; it must be above low_freq_factor, which is %g", high, low);
     }
-    /* A member of the root has precedence over one of the dictionary, as in transformers. */
+    /* The key in the root has precedence over the key in the rope object, as in transformers. */
     const char *key = "original_max_position_embeddings";
     const struct json_node *holder = json_has(root, key) ? root : object;
     int64_t original = max_positions;
@@ -104,23 +107,25 @@ static enum status read_llama3(const struct json_node *root, const struct json_n
     return OK;
 }
 
-static enum status read_dictionary(const struct json_node *root, const struct json_node *object,
-                                   int64_t max_positions, struct rope *rope, struct fault *fault) {
+static enum status read_rope_object(const struct json_node *root, const struct json_node *object,
+                                    int64_t max_positions, struct rope *rope, struct fault *fault) {
     double partial = 1;
-    TRY(read_kind(object, &rope->kind, fault));
-    TRY(check_keys(object, fault));
-    TRY(read_positive(object, "rope_theta", THETA_MAX, &rope->theta, fault));
+    TRY(read_rope_type(object, &rope->kind, fault));
+    TRY(reject_unknown_keys(object, fault));
+    TRY(read_positive_number(object, "rope_theta", THETA_MAX, &rope->theta, fault));
     TRY(json_get_f64(object, "partial_rotary_factor", &partial, NULL, fault));
     if (partial != 1) {
-        return json_fault_member(object, "partial_rotary_factor", fault, "is %g, supported: 1",
-                                 partial);
+        return json_fault_member(object, "partial_rotary_factor", fault,
+                                 "is %g; the only supported value is 1", partial);
     }
     if (rope->kind == ROPE_DEFAULT) {
         return OK;
     }
     rope->factor = 0;
-    TRY(read_positive(object, "factor", FACTOR_MAX, &rope->factor, fault));
-    return rope->kind == ROPE_LINEAR ? OK : read_llama3(root, object, max_positions, rope, fault);
+    TRY(read_positive_number(object, "factor", FACTOR_MAX, &rope->factor, fault));
+    return rope->kind == ROPE_LINEAR
+               ? OK
+               : read_llama3_scaling(root, object, max_positions, rope, fault);
 }
 
 enum status hf_rope_read(struct hf_config *config, struct fault *fault) {
@@ -130,14 +135,14 @@ enum status hf_rope_read(struct hf_config *config, struct fault *fault) {
     struct json_node parameters;
     bool has_scaling;
     bool has_parameters;
-    TRY(read_positive(root, "rope_theta", THETA_MAX, &rope.theta, fault));
+    TRY(read_positive_number(root, "rope_theta", THETA_MAX, &rope.theta, fault));
     TRY(json_get_object(root, "rope_scaling", &scaling, &has_scaling, fault));
     TRY(json_get_object(root, "rope_parameters", &parameters, &has_parameters, fault));
-    /* The older spelling has precedence, as in transformers. */
+    /* rope_scaling, the older form, has precedence over rope_parameters, as in transformers. */
     if (has_scaling && json_count(&scaling) > 0) {
-        TRY(read_dictionary(root, &scaling, config->max_position_embeddings, &rope, fault));
+        TRY(read_rope_object(root, &scaling, config->max_position_embeddings, &rope, fault));
     } else if (has_parameters) {
-        TRY(read_dictionary(root, &parameters, config->max_position_embeddings, &rope, fault));
+        TRY(read_rope_object(root, &parameters, config->max_position_embeddings, &rope, fault));
     }
     config->rope = rope;
     return OK;

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-struct param_list param_list_over(struct region *region, int64_t layers) {
+struct param_list param_list_create(struct region *region, int64_t layers) {
     int capacity = (int)(layers + 1) * PARAM_KIND_COUNT;
     return (struct param_list){.region = region,
                                .params =
@@ -11,12 +11,12 @@ struct param_list param_list_over(struct region *region, int64_t layers) {
                                .layer = PARAM_NO_LAYER};
 }
 
-void param_list_layer(struct param_list *list, const char *prefix, int layer) {
+void param_list_set_layer(struct param_list *list, const char *prefix, int layer) {
     list->prefix = prefix;
     list->layer = layer;
 }
 
-static struct param *append(struct param_list *list, enum param_kind kind, const char *name) {
+static struct param *append_param(struct param_list *list, enum param_kind kind, const char *name) {
     ASSERT(list->count < list->capacity);
     char full[NAME_BYTES];
     int length = list->layer == PARAM_NO_LAYER
@@ -29,9 +29,9 @@ static struct param *append(struct param_list *list, enum param_kind kind, const
     return param;
 }
 
-struct param *param_list_matrix(struct param_list *list, enum param_kind kind, const char *name,
-                                int64_t rows, int64_t columns, float std) {
-    struct param *param = append(list, kind, name);
+struct param *param_list_append_matrix(struct param_list *list, enum param_kind kind,
+                                       const char *name, int64_t rows, int64_t columns, float std) {
+    struct param *param = append_param(list, kind, name);
     param->rank = 2;
     param->shape[0] = rows;
     param->shape[1] = columns;
@@ -40,9 +40,9 @@ struct param *param_list_matrix(struct param_list *list, enum param_kind kind, c
     return param;
 }
 
-struct param *param_list_vector(struct param_list *list, enum param_kind kind, const char *name,
-                                int64_t elements, enum param_init init) {
-    struct param *param = append(list, kind, name);
+struct param *param_list_append_vector(struct param_list *list, enum param_kind kind,
+                                       const char *name, int64_t elements, enum param_init init) {
+    struct param *param = append_param(list, kind, name);
     param->rank = 1;
     param->shape[0] = elements;
     param->shape[1] = 1;

@@ -1,4 +1,4 @@
-/* param_list: the parameters of a blueprint while it is being built. */
+/* param_list: builds the list of a blueprint's parameters. */
 #ifndef SKEP_MODEL_FAMILIES_PARAM_LIST_H
 #define SKEP_MODEL_FAMILIES_PARAM_LIST_H
 
@@ -10,22 +10,24 @@ struct param_list {
     struct param *params; /* [capacity] */
     int count;
     int capacity;
-    int layer;          /* of the parameters that follow; PARAM_NO_LAYER outside blocks */
-    const char *prefix; /* before their names: "model.layers.", "transformer.h.", or NULL */
+    int layer; /* layer of the parameters appended next; PARAM_NO_LAYER outside the blocks */
+    const char *prefix; /* first part of their names, for example "model.layers."; may be NULL */
 };
 
-/* param_list_over: an empty list with room for every kind in `layers` layers and outside them. */
-struct param_list param_list_over(struct region *region, int64_t layers);
+/* param_list_create: create an empty list with capacity for every parameter of a model of `layers`
+ * layers. */
+struct param_list param_list_create(struct region *region, int64_t layers);
 
-/* param_list_layer: name the parameters that follow PREFIX LAYER "." NAME; NULL and PARAM_NO_LAYER:
- * by NAME only. */
-void param_list_layer(struct param_list *list, const char *prefix, int layer);
+/* param_list_set_layer: set the layer of the parameters appended next. Their names become PREFIX
+ * LAYER "." NAME. With NULL and PARAM_NO_LAYER, they are NAME only. */
+void param_list_set_layer(struct param_list *list, const char *prefix, int layer);
 
-/* param_list_matrix: append [rows, columns], normal with deviation `std`. param_list_vector: append
- * [elements]. Both return the new parameter, so that the caller can change it. */
-struct param *param_list_matrix(struct param_list *list, enum param_kind kind, const char *name,
-                                int64_t rows, int64_t columns, float std);
-struct param *param_list_vector(struct param_list *list, enum param_kind kind, const char *name,
-                                int64_t elements, enum param_init init);
+/* param_list_append_matrix: append a matrix [rows, columns] with normal initial values of standard
+ * deviation `std`. param_list_append_vector: append a vector [elements]. Both return the new
+ * parameter, so that the caller can change it. */
+struct param *param_list_append_matrix(struct param_list *list, enum param_kind kind,
+                                       const char *name, int64_t rows, int64_t columns, float std);
+struct param *param_list_append_vector(struct param_list *list, enum param_kind kind,
+                                       const char *name, int64_t elements, enum param_init init);
 
 #endif

@@ -40,7 +40,8 @@ static void products_and_full_attention_equal_pytorchs_count(void **state) {
         struct region region = {0};
         struct blueprint blueprint = opened(COUNTED[i].name, &region);
         struct token_flops flops = counts_flops_per_token(&blueprint, COUNTED[i].sequence);
-        double all = (flops.products + flops.attention_full) * (double)COUNTED[i].sequence;
+        double all =
+            (flops.matrix_products + flops.attention_unmasked) * (double)COUNTED[i].sequence;
         if (all != COUNTED[i].flops) {
             fail_msg("%s: %.0f, counted %.0f", COUNTED[i].name, all, COUNTED[i].flops);
         }
@@ -65,7 +66,7 @@ static void attention_counts_the_keys_that_each_query_sees(void **state) {
             struct token_flops flops = counts_flops_per_token(models[m], SEQUENCES[i]);
             double wanted = 4.0 * 4096 * 32 * keys[m] / (double)SEQUENCES[i];
             assert_true(fabs(flops.attention - wanted) <= 1e-12 * wanted);
-            assert_true(flops.forward == flops.products + flops.attention);
+            assert_true(flops.forward == flops.matrix_products + flops.attention);
             assert_true(flops.training == 3 * flops.forward);
         }
     }
@@ -86,7 +87,7 @@ static void every_parameter_is_counted_once(void **state) {
         }
         assert_int_equal(sum, counts.total);
         assert_int_equal(counts.total, blueprint_elements(&blueprint));
-        assert_int_equal(counts.outside + blueprint.layers * counts.block, counts.total);
+        assert_int_equal(counts.outside_layers + blueprint.layers * counts.one_layer, counts.total);
         region_finish(&region);
     }
 }
@@ -99,13 +100,13 @@ static void known_models_have_their_known_numbers(void **state) {
     struct param_counts counts = counts_params(&gpt2);
     assert_int_equal(counts.by_kind[PARAM_EMBEDDING], 50257 * 768);
     assert_int_equal(counts.by_kind[PARAM_POSITIONS], 1024 * 768);
-    assert_int_equal(counts.matrix, 12 * 12 * 768 * 768 + 50257 * 768);
-    assert_int_equal(counts.block, 12 * 768 * 768 + 13 * 768);
+    assert_int_equal(counts.matrix_params, 12 * 12 * 768 * 768 + 50257 * 768);
+    assert_int_equal(counts.one_layer, 12 * 768 * 768 + 13 * 768);
     assert_int_equal(counts_param_bytes(&gpt2, DTYPE_F32), 4 * 124439808);
     struct blueprint llama = opened("llama-3.1-8b", &region);
     assert_int_equal(counts_cache_bytes_per_token(&llama, DTYPE_BF16), 128 << 10);
     assert_int_equal(counts_param_bytes(&llama, DTYPE_BF16), 2 * 8030261248);
-    assert_int_equal(counts_params(&llama).matrix, 8030261248 - 128256L * 4096 - 65L * 4096);
+    assert_int_equal(counts_params(&llama).matrix_params, 8030261248 - 128256L * 4096 - 65L * 4096);
     region_finish(&region);
 }
 

@@ -27,8 +27,8 @@ struct refused {
 
 static const struct refused REFUSED[] = {
     /* the family */
-    {"{}", "model_type", "is missing; supported: llama, mistral, qwen2, qwen3, gpt2"},
-    {"{\"model_type\": \"mamba\"}", "model_type", "is \"mamba\", supported: llama"},
+    {"{}", "model_type", "is missing; the supported values are llama, mistral, qwen2, qwen3, gpt2"},
+    {"{\"model_type\": \"mamba\"}", "model_type", "is \"mamba\"; the supported values are llama"},
     {"{\"model_type\": 3}", "model_type", "is the integer 3, expected a string"},
     {"{\"model_type\": \"llama\\u001b\"}", "model_type", "llama?"},
     /* types */
@@ -78,7 +78,8 @@ static const struct refused REFUSED[] = {
      "layer_types", "has 1 entries for 2 layers"},
     {QWEN2 "}", "num_key_value_heads", "is 32"},
     /* mathematics that is not there */
-    {LLAMA ", \"hidden_act\": \"gelu\"}", "hidden_act", "is \"gelu\", supported: silu, swish"},
+    {LLAMA ", \"hidden_act\": \"gelu\"}", "hidden_act",
+     "is \"gelu\"; the supported values are silu, swish"},
     {GPT2 ", \"activation_function\": \"relu\"}", "activation_function", "gelu_new"},
     {GPT2 ", \"activation_function\": \"gelu\"}", "activation_function", "gelu_pytorch_tanh"},
     {GPT2 ", \"scale_attn_weights\": false}", "scale_attn_weights", "is false"},
@@ -110,7 +111,7 @@ static const struct refused REFUSED[] = {
     {LLAMA ", \"rope_theta\": 0}", "rope_theta", "above 0"},
     {LLAMA ", \"rope_theta\": -1.0}", "rope_theta", "is -1"},
     {LLAMA ", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}", "rope_scaling.type",
-     "is \"dynamic\", supported: default, linear, llama3"},
+     "is \"dynamic\"; the supported types are default, linear, llama3"},
     {LLAMA ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0, "
            "\"original_max_position_embeddings\": 32768}}",
      "rope_scaling.rope_type", "is \"yarn\""},
@@ -133,7 +134,7 @@ static const struct refused REFUSED[] = {
     {LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2, \"mscale\": 1.0}}",
      "rope_scaling.mscale", "not known"},
     {LLAMA ", \"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 0.5}}",
-     "rope_parameters.partial_rotary_factor", "is 0.5, supported: 1"},
+     "rope_parameters.partial_rotary_factor", "is 0.5; the only supported value is 1"},
     {LLAMA ", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"default\"}}}",
      "rope_parameters.full_attention", "not known"},
     /* windows */
