@@ -29,8 +29,8 @@ static enum status write_rows(struct session *session, int64_t count, struct fau
                             .positions = region_alloc(&session->region, tokens, sizeof(int32_t))};
     int64_t cursor = 0;
     for (int64_t i = 0; i < count && status == OK; i++) {
-        int64_t window = data_next(&data, (uint64_t)settings->seed, &cursor);
-        status = data_window(&data, window, raw, &row, fault);
+        int64_t window = data_next_window(&data, (uint64_t)settings->seed, &cursor);
+        status = data_read_window(&data, window, raw, &row, fault);
         row.ids[settings->sequence_tokens] = row.labels[settings->sequence_tokens - 1];
         fwrite(row.ids, sizeof(int32_t), tokens, stdout);
     }

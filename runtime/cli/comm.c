@@ -43,9 +43,9 @@ static enum status read_sizes(const char *list, struct request *request, struct 
 }
 
 static uint64_t arena_bytes(const struct request *request, int world) {
-    uint64_t bytes = request->test ? comm_test_bytes(world) : 0;
+    uint64_t bytes = request->test ? comm_test_arena_bytes(world) : 0;
     for (int i = 0; request->bandwidth && i < request->size_count; i++) {
-        uint64_t needed = comm_bandwidth_bytes(request->sizes[i], world);
+        uint64_t needed = comm_bandwidth_arena_bytes(request->sizes[i], world);
         bytes = needed > bytes ? needed : bytes;
     }
     return bytes;
@@ -70,8 +70,8 @@ static enum status measure(struct request *request, struct session *session, str
 /* Fails if a collective gave wrong results. All ranks have the same verdicts and return the same
  * status. */
 static enum status check_verdicts(const struct comm_report *report, struct fault *fault) {
-    for (int row = 0; report->is_tested && row < COMM_CHECKS; row++) {
-        for (int group = 0; group < COMM_GROUPS; group++) {
+    for (int row = 0; report->is_tested && row < COMM_CHECK_COUNT; row++) {
+        for (int group = 0; group < COMM_GROUP_COUNT; group++) {
             const struct comm_verdict *verdict = &report->verdicts[row][group];
             if (verdict->wrong > 0) {
                 return fault_set(fault, STATUS_FAILED, COMM_CHECK_ROWS[row].name,

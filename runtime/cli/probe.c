@@ -179,8 +179,8 @@ static enum status lower_fault(const struct probed *probed, const char *isa, str
     if (isa != NULL) {
         text_add(&text, "%s instruction set %s of %s", separator, isa, probed->target->isa);
     }
-    text_add(&text, "%s%s", probed->holders[0] != '\0' ? "; largest users of memory: " : "",
-             probed->holders);
+    text_add(&text, "%s%s", probed->memory_users[0] != '\0' ? "; largest users of memory: " : "",
+             probed->memory_users);
     snprintf(subject, sizeof subject, "target %.200s", probed->target->name);
     return fault_set(fault, STATUS_FIT, subject, "use another profile, or write one with --write",
                      "%s", reason);
@@ -192,11 +192,11 @@ static enum status probe_cpu(const struct request *request, const struct target 
     struct probe_line lines[PROBE_LINES];
     struct probed probed = {.target = target, .lines = lines, .count = PROBE_LINES};
     const struct machine *machine = &result.machine;
-    struct text holders = text_over(probed.holders, sizeof probed.holders);
+    struct text holders = text_over(probed.memory_users, sizeof probed.memory_users);
     TRY(probe_measure(target->threads, &result, fault));
     bool is_isa_lower = probe_isa_lower(target, &result);
     bool fits = probe_compare(target, &result, lines) == 0 && !is_isa_lower;
-    machine_largest_processes("", PROBE_HOLDERS, &holders);
+    machine_largest_processes("", PROBE_MEMORY_USERS, &holders);
     snprintf(probed.machine, sizeof probed.machine, "%s, %d CPUs, %s", machine->cpu_name,
              machine->cpu_count, machine->isa);
     if (request->json) {

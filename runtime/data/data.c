@@ -9,7 +9,7 @@
 
 enum { BLOCK_BYTES = 1 << 20 };
 
-/* The tokens [begin, end) of a block, as indices in its file. */
+/* The range [begin, end) of the tokens of a block, as indices in its file. */
 struct token_range {
     int64_t begin, end;
 };
@@ -23,24 +23,25 @@ static struct token_range block_tokens(const struct data_file *file, int64_t blo
                                 .end = (end - offset) / width};
 }
 
-static int64_t block_windows(const struct data_file *file, int64_t block, int64_t sequence) {
+static int64_t count_block_windows(const struct data_file *file, int64_t block, int64_t sequence) {
     struct token_range range = block_tokens(file, block);
     int64_t tokens = range.end - range.begin;
     return tokens > sequence ? (tokens - 1) / sequence : 0;
 }
 
-/* All blocks but the first, which may hold a header, and the last are equally full. */
-static void number_windows(struct data_file *file, int64_t sequence) {
+/* All blocks have the same number of windows, except the first, which may contain a header, and the
+ * last. */
+static void assign_window_indices(struct data_file *file, int64_t sequence) {
     int64_t row_bytes = (sequence + 1) * token_file_width(&file->tokens);
     bool row_fits = row_bytes <= BLOCK_BYTES;
     file->block_bytes = row_fits ? BLOCK_BYTES : row_bytes;
     file->block_origin = row_fits ? 0 : file->tokens.data_offset;
     int64_t blocked = file->tokens.bytes - file->block_origin;
     file->block_count = div_ceil(blocked, file->block_bytes);
-    int64_t windows = block_windows(file, 0, sequence);
+    int64_t windows = count_block_windows(file, 0, sequence);
     if (file->block_count > 1) {
-        windows += (file->block_count - 2) * block_windows(file, 1, sequence) +
-                   block_windows(file, file->block_count - 1, sequence);
+        windows += (file->block_count - 2) * count_block_windows(file, 1, sequence) +
+                   count_block_windows(file, file->block_count - 1, sequence);
     }
     file->window_count = windows;
 }
@@ -49,27 +50,28 @@ static enum status open_file(struct token_data *data, const char *path, const ch
                              struct fault *fault) {
     struct data_file *file = &data->files[data->file_count];
     TRY(token_file_open(path, format, &file->tokens, fault));
-    data->file_count++; /* counted now, so that data_close closes the file */
-    number_windows(file, data->sequence);
+    data->file_count++; /* so that data_close closes the file after an error */
+    assign_window_indices(file, data->sequence);
     if (file->window_count == 0) {
-        return fault_set(fault, STATUS_INPUT, path, "use more text, or reduce batch.sequence",
-                         "has %lld tokens; a row of %lld needs one more than its length",
-                         (long long)file->tokens.token_count, (long long)data->sequence);
+        return fault_set(
+            fault, STATUS_INPUT, path, "use more text, or reduce batch.sequence",
+            "has %lld tokens; a row of %lld tokens needs one token more than its length",
+            (long long)file->tokens.token_count, (long long)data->sequence);
     }
     file->first_block = data->block_count;
     file->first_window = data->window_count;
     data->block_count += file->block_count;
     data->window_count += file->window_count;
     int64_t second = min_i64(1, file->block_count - 1);
-    int64_t fullest = max_i64(block_windows(file, 0, data->sequence),
-                              block_windows(file, second, data->sequence));
+    int64_t fullest = max_i64(count_block_windows(file, 0, data->sequence),
+                              count_block_windows(file, second, data->sequence));
     data->block_windows_max = max_i64(data->block_windows_max, fullest);
     return OK;
 }
 
 /* Runs may have thousands of token files, and the default limit is 1024. If the limit cannot be
  * raised enough, opening a file reports the error. */
-static void allow_open_files(int count) {
+static void raise_open_file_limit(int count) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
         return;
@@ -90,7 +92,7 @@ enum status data_open(const struct data_options *options, struct region *region,
     struct token_data opened = {
         .sequence = options->sequence, .vocab = options->vocab, .separator = options->separator};
     opened.files = region_alloc(region, (size_t)paths->count, sizeof *opened.files);
-    allow_open_files(paths->count);
+    raise_open_file_limit(paths->count);
     enum status status = OK;
     for (int i = 0; i < paths->count && status == OK; i++) {
         status =
@@ -122,7 +124,7 @@ void data_close(struct token_data *data) {
 }
 
 /* The file that contains a window. */
-static const struct data_file *file_of_window(const struct token_data *data, int64_t index) {
+static const struct data_file *find_file_with_window(const struct token_data *data, int64_t index) {
     int low = 0;
     int high = data->file_count;
     while (high - low > 1) {
@@ -137,7 +139,7 @@ static const struct data_file *file_of_window(const struct token_data *data, int
 }
 
 /* The file that contains a block. */
-static const struct data_file *file_of_block(const struct token_data *data, int64_t index) {
+static const struct data_file *find_file_with_block(const struct token_data *data, int64_t index) {
     int low = 0;
     int high = data->file_count;
     while (high - low > 1) {
@@ -152,30 +154,32 @@ static const struct data_file *file_of_block(const struct token_data *data, int6
 }
 
 /* The number of windows of a file before one of its blocks. */
-static int64_t windows_before(const struct data_file *file, int64_t block, int64_t sequence) {
-    return block == 0
-               ? 0
-               : block_windows(file, 0, sequence) + (block - 1) * block_windows(file, 1, sequence);
+static int64_t count_windows_before(const struct data_file *file, int64_t block, int64_t sequence) {
+    return block == 0 ? 0
+                      : count_block_windows(file, 0, sequence) +
+                            (block - 1) * count_block_windows(file, 1, sequence);
 }
 
-/* The index of window `inside` of block `block`, or -1 if the block has fewer windows. */
-static int64_t window_of_block(const struct token_data *data, int64_t block, int64_t inside) {
-    const struct data_file *file = file_of_block(data, block);
+/* Returns the index in all files of window `inside` of block `block`, or -1 if the block has fewer
+ * windows. */
+static int64_t find_window_in_block(const struct token_data *data, int64_t block, int64_t inside) {
+    const struct data_file *file = find_file_with_block(data, block);
     int64_t local = block - file->first_block;
-    if (inside >= block_windows(file, local, data->sequence)) {
+    if (inside >= count_block_windows(file, local, data->sequence)) {
         return -1;
     }
-    return file->first_window + windows_before(file, local, data->sequence) + inside;
+    return file->first_window + count_windows_before(file, local, data->sequence) + inside;
 }
 
-int64_t data_block_windows(const struct token_data *data, int64_t block) {
-    const struct data_file *file = file_of_block(data, block);
-    return block_windows(file, block - file->first_block, data->sequence);
+int64_t data_block_window_count(const struct token_data *data, int64_t block) {
+    const struct data_file *file = find_file_with_block(data, block);
+    return count_block_windows(file, block - file->first_block, data->sequence);
 }
 
-int64_t data_block_at(const struct token_data *data, uint64_t seed, uint64_t pass, int64_t turn) {
+int64_t data_block_at(const struct token_data *data, uint64_t seed, uint64_t pass,
+                      int64_t block_position) {
     uint64_t key = random_key(seed, "blocks") + pass;
-    return (int64_t)random_permute(key, (uint64_t)turn, (uint64_t)data->block_count);
+    return (int64_t)random_permute(key, (uint64_t)block_position, (uint64_t)data->block_count);
 }
 
 int64_t data_window_at(const struct token_data *data, uint64_t seed, uint64_t pass, int64_t block,
@@ -184,15 +188,15 @@ int64_t data_window_at(const struct token_data *data, uint64_t seed, uint64_t pa
     random_block(random_key(seed, "windows") + pass, (uint64_t)block, words);
     uint64_t key = (uint64_t)words[0] << 32 | words[1];
     uint64_t inside = random_permute(key, (uint64_t)position, (uint64_t)data->block_windows_max);
-    return window_of_block(data, block, (int64_t)inside);
+    return find_window_in_block(data, block, (int64_t)inside);
 }
 
-int64_t data_next(const struct token_data *data, uint64_t seed, int64_t *cursor) {
+int64_t data_next_window(const struct token_data *data, uint64_t seed, int64_t *cursor) {
     uint64_t blocks = (uint64_t)data->block_count;
     uint64_t width = (uint64_t)data->block_windows_max;
     ASSERT(*cursor >= 0 && (uint64_t)*cursor <= DATA_CURSOR_MAX && data->window_count > 0);
-    /* A pass visits blocks * width positions, and a block with fewer windows leaves some empty. The
-     * next window is at most two passes away. */
+    /* A pass has blocks * width positions; those that a short block cannot fill are empty. The next
+     * window is at most two passes away. */
     for (uint64_t walked = 0; walked < 2 * blocks * width; walked++) {
         uint64_t index = (uint64_t)(*cursor)++;
         uint64_t pass = index / (blocks * width);
@@ -203,24 +207,24 @@ int64_t data_next(const struct token_data *data, uint64_t seed, int64_t *cursor)
             return window;
         }
     }
-    ASSERT(false && "two passes contain a window");
+    ASSERT(false && "two passes contain at least one window");
     return 0;
 }
 
 /* The index of a window's first token in its file. */
-static int64_t first_token(const struct data_file *file, int64_t window, int64_t sequence) {
+static int64_t first_token_index(const struct data_file *file, int64_t window, int64_t sequence) {
     int64_t local = window - file->first_window;
-    int64_t in_first = block_windows(file, 0, sequence);
+    int64_t in_first = count_block_windows(file, 0, sequence);
     if (local < in_first) {
         return local * sequence;
     }
-    int64_t each = block_windows(file, 1, sequence);
+    int64_t each = count_block_windows(file, 1, sequence);
     int64_t block = 1 + (local - in_first) / each;
     return block_tokens(file, block).begin + (local - in_first) % each * sequence;
 }
 
-static enum status token_fault(const struct token_data *data, const struct token_file *file,
-                               int64_t index, int64_t id, struct fault *fault) {
+static enum status invalid_token_fault(const struct token_data *data, const struct token_file *file,
+                                       int64_t index, int64_t id, struct fault *fault) {
     char subject[sizeof fault->subject];
     struct text text = text_over(subject, sizeof subject);
     text_add(&text, "%.280s: token %lld", file->path, (long long)index);
@@ -229,7 +233,7 @@ static enum status token_fault(const struct token_data *data, const struct token
                      (long long)data->vocab);
 }
 
-/* Positions restart after a separator. DATA_NO_SEPARATOR is not equal to any id. */
+/* Token positions restart at 0 after a separator. DATA_NO_SEPARATOR differs from every token id. */
 static void fill_row(const struct token_data *data, const void *raw, int width,
                      const struct token_row *row) {
     int64_t position = 0;
@@ -243,33 +247,33 @@ static void fill_row(const struct token_data *data, const void *raw, int width,
     }
 }
 
-enum status data_window(const struct token_data *data, int64_t window, void *raw,
-                        const struct token_row *row, struct fault *fault) {
+enum status data_read_window(const struct token_data *data, int64_t window, void *raw,
+                             const struct token_row *row, struct fault *fault) {
     ASSERT(window >= 0 && window < data->window_count);
-    const struct data_file *file = file_of_window(data, window);
+    const struct data_file *file = find_file_with_window(data, window);
     int width = token_file_width(&file->tokens);
-    int64_t first = first_token(file, window, data->sequence);
+    int64_t first = first_token_index(file, window, data->sequence);
     TRY(token_file_read(&file->tokens, first, data->sequence + 1, raw, fault));
     for (int64_t t = 0; t <= data->sequence; t++) {
         int64_t id = token_at(raw, t, width);
         if (id >= data->vocab) {
-            return token_fault(data, &file->tokens, first + t, id, fault);
+            return invalid_token_fault(data, &file->tokens, first + t, id, fault);
         }
     }
     fill_row(data, raw, width, row);
     return OK;
 }
 
-enum status data_valid_labels(const struct token_data *data, int64_t window, void *raw,
-                              int64_t *valid, struct fault *fault) {
+enum status data_count_valid_labels(const struct token_data *data, int64_t window, void *raw,
+                                    int64_t *valid, struct fault *fault) {
     ASSERT(window >= 0 && window < data->window_count);
     if (data->separator == DATA_NO_SEPARATOR) {
         *valid = data->sequence;
         return OK;
     }
-    const struct data_file *file = file_of_window(data, window);
+    const struct data_file *file = find_file_with_window(data, window);
     int width = token_file_width(&file->tokens);
-    int64_t first = first_token(file, window, data->sequence);
+    int64_t first = first_token_index(file, window, data->sequence);
     TRY(token_file_read(&file->tokens, first, data->sequence, raw, fault));
     int64_t count = 0;
     for (int64_t t = 0; t < data->sequence; t++) {

@@ -23,21 +23,23 @@
 
 enum { LABEL_IGNORED = -100, DATA_NO_SEPARATOR = -1 };
 
-#define DATA_CURSOR_MAX ((uint64_t)1 << 62) /* the limit of data_next's cursor */
+#define DATA_CURSOR_MAX ((uint64_t)1 << 62) /* Maximum cursor of data_next_window. */
 
-/* The arguments of data_open: the files, and the form of the rows. */
+/* Arguments of data_open: the files, and the layout of the rows. */
 struct data_options {
     struct path_list paths;
-    const char *format; /* the format of token_file_open */
-    int64_t sequence;
-    int64_t vocab;
-    int64_t separator; /* the id that ends each document; DATA_NO_SEPARATOR: rows are plain text */
+    const char *format; /* Format argument of token_file_open. */
+    int64_t sequence;   /* Number of tokens in a row. */
+    int64_t vocab;      /* Number of token ids of the model. */
+    /* Token id that ends each document. DATA_NO_SEPARATOR: the text has no document boundaries. */
+    int64_t separator;
 };
 
-/* A file with the layout of its blocks and windows. */
+/* An open token file and the layout of its blocks and windows. */
 struct data_file {
     struct token_file tokens;
-    int64_t block_origin, block_bytes; /* block b begins at byte block_origin + b * block_bytes */
+    /* Block b of the file begins at byte block_origin + b * block_bytes. */
+    int64_t block_origin, block_bytes;
     int64_t first_block, block_count;
     int64_t first_window, window_count;
 };
@@ -46,14 +48,16 @@ struct token_data {
     struct data_file *files;
     int file_count;
     int64_t sequence, vocab, separator;
-    int64_t window_count;      /* windows in all files */
-    int64_t block_count;       /* blocks in all files */
-    int64_t block_windows_max; /* windows in the largest block */
+    int64_t window_count;      /* Number of windows in all files. */
+    int64_t block_count;       /* Number of blocks in all files. */
+    int64_t block_windows_max; /* Number of windows in the largest block. */
 };
 
-/* data_open: open all files and index their windows. Raises the limit of open files if necessary.
+/* data_open: open all files and index their windows. Raises the process's limit of open files if
+ * necessary.
  * memory  in `region`
- * errors  STATUS_INPUT: no files, those of token_file_open, a file without room for one window */
+ * errors  STATUS_INPUT when there are no files or a file is too short for one window; those of
+ *         token_file_open */
 MUST_CHECK enum status data_open(const struct data_options *options, struct region *region,
                                  struct token_data *data, struct fault *fault);
 
@@ -67,42 +71,45 @@ MUST_CHECK enum status data_open_run(const struct settings *settings,
                                      struct region *region, struct token_data *data,
                                      struct fault *fault);
 
-/* data_next: the next window of the endless shuffled stream; advances *cursor, which starts at 0,
- * by 1 or more. Each pass over the data returns every window once: it permutes all blocks, and the
- * windows of each block, with keys of its own. Reading can resume from any cursor.
+/* data_next_window: return the next window of the endless shuffled stream, and advance *cursor by
+ * at least 1. The cursor starts at 0. Each pass over the data returns every window once. It
+ * permutes all blocks, and the windows of each block, with keys that differ from pass to pass.
+ * Reading can resume from any cursor.
  * limits  0 <= *cursor <= DATA_CURSOR_MAX */
-int64_t data_next(const struct token_data *data, uint64_t seed, int64_t *cursor);
+int64_t data_next_window(const struct token_data *data, uint64_t seed, int64_t *cursor);
 
-/* The parts of data_next: a pass visits every block once, and block_windows_max positions in each.
- * data_block_at: the block at position `turn` of a pass.
- * data_block_windows: the number of windows of a block.
+/* The parts of data_next_window: a pass visits every block once, and block_windows_max positions in
+ * each.
+ * data_block_at: the block at position `block_position` of a pass.
+ * data_block_window_count: the number of windows of a block.
  * data_window_at: the window at `position` of a block in a pass, or -1 if that position is empty.
- * limits  0 <= turn < block_count; 0 <= position < block_windows_max */
-int64_t data_block_at(const struct token_data *data, uint64_t seed, uint64_t pass, int64_t turn);
-int64_t data_block_windows(const struct token_data *data, int64_t block);
+ * limits  0 <= block_position < block_count; 0 <= position < block_windows_max */
+int64_t data_block_at(const struct token_data *data, uint64_t seed, uint64_t pass,
+                      int64_t block_position);
+int64_t data_block_window_count(const struct token_data *data, int64_t block);
 int64_t data_window_at(const struct token_data *data, uint64_t seed, uint64_t pass, int64_t block,
                        int64_t position);
 
-/* One row of a batch, in the caller's memory: [sequence] each. */
+/* One row of a batch: three arrays of [sequence] elements in the caller's memory. */
 struct token_row {
     int32_t *ids, *labels, *positions;
 };
 
-/* data_window: read a window into `row`: token ids; labels, each the id of the next token;
+/* data_read_window: read a window into `row`: token ids; labels, each the id of the next token;
  * positions from 0. With a separator, positions restart after each separator, whose label is
  * LABEL_IGNORED because a document does not predict the next one.
  * raw     scratch memory of (sequence + 1) * 4 bytes
- * errors  STATUS_INPUT: an id outside the vocabulary, naming file and token; a truncated file. The
- *         row is then partly written */
-MUST_CHECK enum status data_window(const struct token_data *data, int64_t window, void *raw,
-                                   const struct token_row *row, struct fault *fault);
+ * errors  STATUS_INPUT for a token id outside the vocabulary (the message has the file and the
+ *         token's index) or a truncated file; the contents of *row are then undefined */
+MUST_CHECK enum status data_read_window(const struct token_data *data, int64_t window, void *raw,
+                                        const struct token_row *row, struct fault *fault);
 
-/* data_valid_labels: the number of labels of a window that are not LABEL_IGNORED. Reads the file
- * only if there is a separator.
- * raw     as in data_window
- * errors  a truncated file; *valid is then unchanged */
-MUST_CHECK enum status data_valid_labels(const struct token_data *data, int64_t window, void *raw,
-                                         int64_t *valid, struct fault *fault);
+/* data_count_valid_labels: the number of labels of a window that are not LABEL_IGNORED. Reads the
+ * file only if there is a separator.
+ * raw     scratch memory of (sequence + 1) * 4 bytes
+ * errors  STATUS_INPUT when the file was truncated; *valid is then unchanged */
+MUST_CHECK enum status data_count_valid_labels(const struct token_data *data, int64_t window,
+                                               void *raw, int64_t *valid, struct fault *fault);
 
 void data_close(struct token_data *data);
 

@@ -16,19 +16,20 @@
 
 enum { STAGING_BYTES = LEAF_BYTES, SHORT_ROOT_DIGITS = 16 };
 
-static const uint64_t PROGRESS_BYTES_MIN = (uint64_t)1 << 30; /* smaller data log no progress */
+static const uint64_t PROGRESS_BYTES_MIN = (uint64_t)1
+                                           << 30; /* Progress is not logged for less data. */
 static const int64_t PROGRESS_INTERVAL_NS = 10 * NS_PER_SECOND;
 
-/* Local files, and the progress of reading them. */
+/* The list of local data files, and the progress of hashing them. */
 struct reading {
-    struct manifest_file *files; /* `root` is set when a file has been read */
+    struct manifest_file *files; /* The root of a file is set after it was hashed. */
     const char **paths;
     int count, train_count;
     struct region *region;
     struct fault *fault;
     char *staging;
     uint64_t total, done;
-    int64_t logged_ns;
+    int64_t last_logged_ns;
 };
 
 static const char *format_name(enum token_format format) {
@@ -68,8 +69,8 @@ static enum status no_data_fault(const struct settings *settings, struct fault *
 }
 
 /* Lists all files with their sizes and formats, without reading their tokens. */
-static enum status open_reading(const struct settings *settings, bool validation,
-                                struct reading *reading) {
+static enum status list_data_files(const struct settings *settings, bool validation,
+                                   struct reading *reading) {
     struct path_list lists[2] = {{.count = 0}, {.count = 0}};
     if (settings->train_files.count == 0) {
         return no_data_fault(settings, reading->fault);
@@ -100,15 +101,16 @@ static void log_progress(struct reading *reading) {
     int64_t now_ns = clock_monotonic_ns();
     char done[24];
     char total[24];
-    if (reading->total < PROGRESS_BYTES_MIN || now_ns - reading->logged_ns < PROGRESS_INTERVAL_NS) {
+    if (reading->total < PROGRESS_BYTES_MIN ||
+        now_ns - reading->last_logged_ns < PROGRESS_INTERVAL_NS) {
         return;
     }
-    reading->logged_ns = now_ns;
+    reading->last_logged_ns = now_ns;
     log_line(LOG_INFO, "reading the data files: %s of %s", text_bytes(reading->done, done),
              text_bytes(reading->total, total));
 }
 
-static enum status read_root(struct reading *reading, int index, int fd) {
+static enum status hash_file(struct reading *reading, int index, int fd) {
     struct manifest_file *file = &reading->files[index];
     struct merkle_stream stream;
     enum status status = OK;
@@ -133,33 +135,33 @@ static enum status read_root(struct reading *reading, int index, int fd) {
     return status;
 }
 
-static enum status read_file(struct reading *reading, int index) {
+static enum status hash_listed_file(struct reading *reading, int index) {
     const char *path = reading->paths[index];
     int64_t bytes = 0;
     int fd = -1;
     TRY(file_open_read(path, &fd, &bytes, reading->fault));
     enum status status = (uint64_t)bytes == reading->files[index].bytes
-                             ? read_root(reading, index, fd)
+                             ? hash_file(reading, index, fd)
                              : fault_set(reading->fault, STATUS_INPUT, path, "start again",
                                          "changed while it was read");
     close(fd);
     return status;
 }
 
-static void begin_reading(struct reading *reading, struct region *region, struct fault *fault) {
+static void init_reading(struct reading *reading, struct region *region, struct fault *fault) {
     *reading =
-        (struct reading){.region = region, .fault = fault, .logged_ns = clock_monotonic_ns()};
+        (struct reading){.region = region, .fault = fault, .last_logged_ns = clock_monotonic_ns()};
 }
 
 enum status data_match_hash(const struct settings *settings, struct region *region,
                             const struct manifest_file **files, int *count, struct fault *fault) {
     struct region scratch = {0};
     struct reading reading;
-    begin_reading(&reading, region, fault);
+    init_reading(&reading, region, fault);
     reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
-    enum status status = open_reading(settings, settings->validation_files.count > 0, &reading);
+    enum status status = list_data_files(settings, settings->validation_files.count > 0, &reading);
     for (int i = 0; i < reading.count && status == OK; i++) {
-        status = read_file(&reading, i);
+        status = hash_listed_file(&reading, i);
     }
     region_finish(&scratch);
     if (status == OK) {
@@ -207,8 +209,8 @@ static const char *find_file(const struct manifest_file *file, struct region *re
     return is_file_of_size(path, file->bytes) ? region_copy_text(region, path) : NULL;
 }
 
-static void find_list(const struct manifest *manifest, enum manifest_file_kind data,
-                      struct region *region, struct path_list *list) {
+static void find_listed_files(const struct manifest *manifest, enum manifest_file_kind data,
+                              struct region *region, struct path_list *list) {
     struct path_list found = {.count = 0};
     if (list->count > 0) {
         return;
@@ -229,8 +231,8 @@ static void find_list(const struct manifest *manifest, enum manifest_file_kind d
 
 void data_match_find(const struct manifest *manifest, struct region *region,
                      struct settings *settings) {
-    find_list(manifest, MANIFEST_TRAINING_FILE, region, &settings->train_files);
-    find_list(manifest, MANIFEST_VALIDATION_FILE, region, &settings->validation_files);
+    find_listed_files(manifest, MANIFEST_TRAINING_FILE, region, &settings->train_files);
+    find_listed_files(manifest, MANIFEST_VALIDATION_FILE, region, &settings->validation_files);
 }
 
 /* ---- comparing ---- */
@@ -256,34 +258,35 @@ static enum status missing_data_fault(const struct manifest *manifest, struct fa
         text_bytes(first->bytes, bytes));
 }
 
-static enum status count_fault(const struct manifest *manifest, enum manifest_file_kind data,
-                               int here, int wanted, struct fault *fault) {
+static enum status file_count_fault(const struct manifest *manifest, enum manifest_file_kind data,
+                                    int here, int wanted, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, manifest_file_kind_key(data),
                      "list the files in the order of the swarm's manifest",
-                     "%d file%s here, and the swarm %.63s has %d", here, here == 1 ? "" : "s",
-                     manifest->name, wanted);
+                     "found %d file%s; the manifest of swarm %.63s has %d", here,
+                     here == 1 ? "" : "s", manifest->name, wanted);
 }
 
-static enum status check_counts(const struct reading *reading, const struct manifest *manifest) {
+static enum status check_file_counts(const struct reading *reading,
+                                     const struct manifest *manifest) {
     int train = count_train_files(manifest);
     int held_out = manifest->file_count - train;
-    int held_out_here = reading->count - reading->train_count;
+    int held_out_found = reading->count - reading->train_count;
     if (reading->train_count != train) {
-        return count_fault(manifest, MANIFEST_TRAINING_FILE, reading->train_count, train,
-                           reading->fault);
+        return file_count_fault(manifest, MANIFEST_TRAINING_FILE, reading->train_count, train,
+                                reading->fault);
     }
-    return held_out_here == 0 || held_out_here == held_out
+    return held_out_found == 0 || held_out_found == held_out
                ? OK
-               : count_fault(manifest, MANIFEST_VALIDATION_FILE, held_out_here, held_out,
-                             reading->fault);
+               : file_count_fault(manifest, MANIFEST_VALIDATION_FILE, held_out_found, held_out,
+                                  reading->fault);
 }
 
-static enum status file_fault(const struct reading *reading, int index,
-                              const struct manifest_file *wanted, const char *difference) {
+static enum status file_mismatch_fault(const struct reading *reading, int index,
+                                       const struct manifest_file *wanted, const char *difference) {
     int number = index - (wanted->kind == MANIFEST_TRAINING_FILE ? 0 : reading->train_count) + 1;
     return fault_set(reading->fault, STATUS_INPUT, reading->paths[index],
                      "list the files in the order of the swarm's manifest",
-                     "is not file %d of the swarm's %s, %.80s: %s", number,
+                     "does not match file %d of the swarm's %s, %.80s: %s", number,
                      manifest_file_kind_key(wanted->kind), wanted->name, difference);
 }
 
@@ -292,40 +295,41 @@ static enum status check_size_and_format(const struct reading *reading, int inde
     const struct manifest_file *here = &reading->files[index];
     char difference[128];
     if (here->bytes != wanted->bytes) {
-        snprintf(difference, sizeof difference, "bytes %llu here, %llu there",
+        snprintf(difference, sizeof difference, "%llu bytes, but the manifest has %llu",
                  (unsigned long long)here->bytes, (unsigned long long)wanted->bytes);
-        return file_fault(reading, index, wanted, difference);
+        return file_mismatch_fault(reading, index, wanted, difference);
     }
     if (strcmp(here->format, wanted->format) != 0) {
-        snprintf(difference, sizeof difference, "format %s here, %s there", here->format,
+        snprintf(difference, sizeof difference, "format %s, but the manifest has %s", here->format,
                  wanted->format);
-        return file_fault(reading, index, wanted, difference);
+        return file_mismatch_fault(reading, index, wanted, difference);
     }
     return OK;
 }
 
-static enum status check_root(const struct reading *reading, int index,
-                              const struct manifest_file *wanted) {
+static enum status check_file_root(const struct reading *reading, int index,
+                                   const struct manifest_file *wanted) {
     const struct manifest_file *here = &reading->files[index];
     char hex[2][HASH_HEX_BYTES];
     char difference[128];
     if (hash_equal(&here->root, &wanted->root)) {
         return OK;
     }
-    snprintf(difference, sizeof difference, "root %.*s... here, %.*s... there", SHORT_ROOT_DIGITS,
-             hash_hex(&here->root, hex[0]), SHORT_ROOT_DIGITS, hash_hex(&wanted->root, hex[1]));
-    return file_fault(reading, index, wanted, difference);
+    snprintf(difference, sizeof difference, "root %.*s..., but the manifest has %.*s...",
+             SHORT_ROOT_DIGITS, hash_hex(&here->root, hex[0]), SHORT_ROOT_DIGITS,
+             hash_hex(&wanted->root, hex[1]));
+    return file_mismatch_fault(reading, index, wanted, difference);
 }
 
 /* Sizes and formats of all files are checked before any contents, which take long to read. */
-static enum status check_all(struct reading *reading, const struct manifest *manifest) {
-    TRY(check_counts(reading, manifest));
+static enum status check_all_files(struct reading *reading, const struct manifest *manifest) {
+    TRY(check_file_counts(reading, manifest));
     for (int i = 0; i < reading->count; i++) {
         TRY(check_size_and_format(reading, i, &manifest->files[i]));
     }
     for (int i = 0; i < reading->count; i++) {
-        TRY(read_file(reading, i));
-        TRY(check_root(reading, i, &manifest->files[i]));
+        TRY(hash_listed_file(reading, i));
+        TRY(check_file_root(reading, i, &manifest->files[i]));
     }
     return OK;
 }
@@ -339,11 +343,11 @@ enum status data_match_check(const struct settings *settings, const struct manif
     }
     bool held_out =
         settings->validation_files.count > 0 && count_train_files(manifest) < manifest->file_count;
-    begin_reading(&reading, &scratch, fault);
+    init_reading(&reading, &scratch, fault);
     reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
-    enum status status = open_reading(settings, held_out, &reading);
+    enum status status = list_data_files(settings, held_out, &reading);
     if (status == OK) {
-        status = check_all(&reading, manifest);
+        status = check_all_files(&reading, manifest);
     }
     region_finish(&scratch);
     return status;

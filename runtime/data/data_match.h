@@ -1,16 +1,17 @@
-/* data_match: hashes data files for a swarm's manifest, and checks local files against a manifest.
- * The paths and names of a member's files may differ from those of the manifest. */
+/* data_match: hashes data files for a swarm's manifest, and checks local files against that
+ * manifest. The paths and names of a member's files may differ from those of the manifest. */
 #ifndef SKEP_DATA_DATA_MATCH_H
 #define SKEP_DATA_DATA_MATCH_H
 
 #include "runtime/settings/settings.h"
 #include "runtime/swarm/ledger/manifest.h"
 
-/* data_match_hash: name, size, format and root of each file of data.train, then of data.validation.
- * Reads all files, and logs the progress if they are large.
+/* data_match_hash: list the name, size, format and root of each file of data.train, then of
+ * data.validation. Reads all files, and logs the progress if they are large.
  * memory  the list and its names in `region`; 1 MiB of temporary memory
- * errors  STATUS_INPUT: no data.train, those of path_list_expand, token_file_open and file_read_at;
- *         STATUS_STOPPED. *files and *count are then unchanged */
+ * errors  STATUS_INPUT when data.train is unset; STATUS_STOPPED after a signal; those of
+ *         path_list_expand, token_file_open and file_read_at. *files and *count are then
+ *         unchanged */
 MUST_CHECK enum status data_match_hash(const struct settings *settings, struct region *region,
                                        const struct manifest_file **files, int *count,
                                        struct fault *fault);
@@ -25,8 +26,8 @@ void data_match_find(const struct manifest *manifest, struct region *region,
 
 /* data_match_check: check that the run's files equal the manifest's, in its order: first their
  * number, sizes and formats, then their contents, which reads all files. data.validation is
- * compared only if both have it, because a member need not evaluate.
- * errors  STATUS_INPUT at the first file that differs in bytes, format or root, or if data.train is
+ * compared only if both the run and the manifest have it, because a member need not evaluate.
+ * errors  STATUS_INPUT for the first file that differs in size, format or root, or if data.train is
  *         unset; those of data_match_hash */
 MUST_CHECK enum status data_match_check(const struct settings *settings,
                                         const struct manifest *manifest, struct fault *fault);

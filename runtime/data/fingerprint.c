@@ -9,13 +9,14 @@
 
 enum { HASHED_END_BYTES = 64 * 1024 };
 
-/* The values of a fingerprint; the first that differs is reported. */
+/* One value of a fingerprint. The values are compared in this order, and the first that differs is
+ * reported. */
 struct fingerprint_row {
-    const char *name, *noun;
+    const char *name, *noun; /* Name in a snapshot, and noun in messages. */
     size_t offset;
 };
 
-static const struct fingerprint_row ROWS[FINGERPRINT_VALUES] = {
+static const struct fingerprint_row ROWS[FINGERPRINT_VALUE_COUNT] = {
     {"data_files", "files", offsetof(struct fingerprint, files)},
     {"data_bytes", "bytes", offsetof(struct fingerprint, bytes)},
     {"windows", "rows", offsetof(struct fingerprint, windows)},
@@ -40,8 +41,8 @@ static enum status add_file(const struct token_file *file, char *buffer, struct 
     return OK;
 }
 
-enum status fingerprint_of(const struct token_data *data, struct fingerprint *fingerprint,
-                           struct fault *fault) {
+enum status fingerprint_compute(const struct token_data *data, struct fingerprint *fingerprint,
+                                struct fault *fault) {
     struct region scratch = {0};
     struct hash_state state;
     struct fingerprint found = {.windows = (uint64_t)data->window_count,
@@ -62,18 +63,18 @@ enum status fingerprint_of(const struct token_data *data, struct fingerprint *fi
     return status;
 }
 
-void fingerprint_values(const struct fingerprint *fingerprint,
-                        struct snapshot_value values[static FINGERPRINT_VALUES]) {
-    for (int i = 0; i < FINGERPRINT_VALUES; i++) {
+void fingerprint_to_values(const struct fingerprint *fingerprint,
+                           struct snapshot_value values[static FINGERPRINT_VALUE_COUNT]) {
+    for (int i = 0; i < FINGERPRINT_VALUE_COUNT; i++) {
         values[i] = (struct snapshot_value){.value = row_value(fingerprint, &ROWS[i])};
         snprintf(values[i].name, sizeof values[i].name, "%s", ROWS[i].name);
     }
 }
 
-enum status fingerprint_same(const struct fingerprint *fingerprint, const struct snapshot *snapshot,
-                             struct fault *fault) {
+enum status fingerprint_check(const struct fingerprint *fingerprint,
+                              const struct snapshot *snapshot, struct fault *fault) {
     static const char REMEDY[] = "restore the original data, or start a new run with --fresh";
-    for (int i = 0; i < FINGERPRINT_VALUES; i++) {
+    for (int i = 0; i < FINGERPRINT_VALUE_COUNT; i++) {
         uint64_t now = row_value(fingerprint, &ROWS[i]);
         uint64_t then;
         if (!snapshot_find_value(snapshot, ROWS[i].name, &then) || now == then) {
@@ -82,11 +83,11 @@ enum status fingerprint_same(const struct fingerprint *fingerprint, const struct
         if (ROWS[i].noun == NULL) {
             return fault_set(
                 fault, STATUS_INPUT, "data.train", REMEDY,
-                "the files have the sizes that the snapshot states but other contents: "
+                "the files have the sizes recorded in the snapshot but different contents: "
                 "the first or last 64 KiB of a file differ");
         }
         return fault_set(fault, STATUS_INPUT, "data.train", REMEDY,
-                         "the data have %llu %s, and the snapshot's run had %llu",
+                         "the data has %llu %s; the snapshot's run had %llu",
                          (unsigned long long)now, ROWS[i].noun, (unsigned long long)then);
     }
     return OK;

@@ -1,5 +1,5 @@
-/* fingerprint: a short summary of a set of token files, which detects other data without a full
- * read. */
+/* fingerprint: a short summary of a set of token files, which detects changed data without reading
+ * the files in full. */
 #ifndef SKEP_DATA_FINGERPRINT_H
 #define SKEP_DATA_FINGERPRINT_H
 
@@ -7,27 +7,28 @@
 #include "runtime/data/data.h"
 
 struct fingerprint {
-    uint64_t windows, files, bytes;
-    uint64_t hash; /* first 8 bytes of BLAKE2b-256 over size, first and last 64 KiB of each file */
+    uint64_t windows, files, bytes; /* Totals over all files. */
+    /* First 8 bytes of BLAKE2b-256 over the size, the first and the last 64 KiB of each file. */
+    uint64_t hash;
 };
 
-enum { FINGERPRINT_VALUES = 4 };
+enum { FINGERPRINT_VALUE_COUNT = 4 };
 
-/* fingerprint_of: the fingerprint of the files in their order. Names are not part of it, so files
- * may move.
+/* fingerprint_compute: compute the fingerprint of the files in their order. It does not include
+ * file names, so the files may move.
  * memory  a temporary region
  * errors  those of file_read_at; *fingerprint is then unchanged */
-MUST_CHECK enum status fingerprint_of(const struct token_data *data,
-                                      struct fingerprint *fingerprint, struct fault *fault);
+MUST_CHECK enum status fingerprint_compute(const struct token_data *data,
+                                           struct fingerprint *fingerprint, struct fault *fault);
 
-/* fingerprint_values: the fingerprint in the form that a snapshot stores. */
-void fingerprint_values(const struct fingerprint *fingerprint,
-                        struct snapshot_value values[static FINGERPRINT_VALUES]);
+/* fingerprint_to_values: convert the fingerprint to the values that a snapshot stores. */
+void fingerprint_to_values(const struct fingerprint *fingerprint,
+                           struct snapshot_value values[static FINGERPRINT_VALUE_COUNT]);
 
-/* fingerprint_same: check that the fingerprint is the snapshot's. Values that the snapshot lacks
- * are not compared.
- * errors  STATUS_INPUT at data.train, naming the first value that differs */
-MUST_CHECK enum status fingerprint_same(const struct fingerprint *fingerprint,
-                                        const struct snapshot *snapshot, struct fault *fault);
+/* fingerprint_check: check that the fingerprint equals the one in the snapshot. Values that the
+ * snapshot lacks are not compared.
+ * errors  STATUS_INPUT for data.train; the message has the first value that differs */
+MUST_CHECK enum status fingerprint_check(const struct fingerprint *fingerprint,
+                                         const struct snapshot *snapshot, struct fault *fault);
 
 #endif

@@ -3,8 +3,9 @@
 #include "base/bytes.h"
 #include "base/check.h"
 
-/* The end of the assigned range that contains `sample`, or `sample` if no range contains it. */
-static uint64_t assigned_until(const struct sample_assignment *assignment, uint64_t sample) {
+/* Returns the end of the assigned range that contains `sample`, or `sample` if no range contains
+ * it. */
+static uint64_t assigned_range_end(const struct sample_assignment *assignment, uint64_t sample) {
     for (uint32_t i = 0; i < assignment->assigned_count; i++) {
         if (sample >= assignment->assigned[i].begin && sample < assignment->assigned[i].end) {
             return assignment->assigned[i].end;
@@ -13,26 +14,28 @@ static uint64_t assigned_until(const struct sample_assignment *assignment, uint6
     return sample;
 }
 
-/* True if all samples of `trained` are assigned; it may cover several adjacent ranges. */
+/* True if all samples of `trained` are assigned; `trained` may cover several adjacent assigned
+ * ranges. */
 static bool is_assigned(const struct sample_assignment *assignment,
                         const struct sample_range *trained) {
     uint64_t at = trained->begin;
-    uint64_t next = assigned_until(assignment, at);
+    uint64_t next = assigned_range_end(assignment, at);
     while (next > at && next < trained->end) {
         at = next;
-        next = assigned_until(assignment, at);
+        next = assigned_range_end(assignment, at);
     }
     return next >= trained->end;
 }
 
-bool assignment_set(struct sample_assignment *assignment, const struct sample_range *ranges,
-                    uint32_t count) {
+bool assignment_set_ranges(struct sample_assignment *assignment, const struct sample_range *ranges,
+                           uint32_t count) {
     ASSERT(count <= SWARM_SEAT_RANGES_MAX);
     for (uint32_t i = 0; i < count; i++) {
         assignment->assigned[i] = ranges[i];
     }
     assignment->assigned_count = count;
-    /* Marking adds at most one range for each assigned one, so `trained` always has space. */
+    /* assignment_mark_trained adds at most one range for each assigned range, so `trained` always
+     * has space. */
     bool all_assigned = assignment->trained_count <= ASSIGNMENT_TRAINED_MAX - SWARM_SEAT_RANGES_MAX;
     for (uint32_t i = 0; i < assignment->trained_count; i++) {
         all_assigned = all_assigned && is_assigned(assignment, &assignment->trained[i]);
@@ -46,7 +49,7 @@ void assignment_clear_trained(struct sample_assignment *assignment) {
 }
 
 /* The first sample at or after `sample` that is not trained. */
-static uint64_t next_untrained(const struct sample_assignment *assignment, uint64_t sample) {
+static uint64_t next_untrained_sample(const struct sample_assignment *assignment, uint64_t sample) {
     for (uint32_t i = 0; i < assignment->trained_count; i++) {
         const struct sample_range *trained = &assignment->trained[i];
         if (sample >= trained->begin && sample < trained->end) {
@@ -56,12 +59,12 @@ static uint64_t next_untrained(const struct sample_assignment *assignment, uint6
     return sample;
 }
 
-bool assignment_next(const struct sample_assignment *assignment, struct sample_order *order,
-                     struct assignment_position *position, int64_t *window) {
+bool assignment_next_window(const struct sample_assignment *assignment, struct sample_order *order,
+                            struct assignment_position *position, int64_t *window) {
     for (; position->range < assignment->assigned_count; position->range++, position->sample = 0) {
         const struct sample_range *range = &assignment->assigned[position->range];
         uint64_t from = max_u64(position->sample, range->begin);
-        uint64_t at = next_untrained(assignment, from);
+        uint64_t at = next_untrained_sample(assignment, from);
         if (at < range->end && at <= DATA_CURSOR_MAX) {
             position->sample = at + 1;
             *window = sample_order_window(order, at);
@@ -71,7 +74,7 @@ bool assignment_next(const struct sample_assignment *assignment, struct sample_o
     return false;
 }
 
-/* Adds a trained range, joined with all ranges that overlap or touch it. */
+/* Adds a trained range, and merges it with all ranges that overlap or adjoin it. */
 static void add_trained(struct sample_assignment *assignment, struct sample_range range) {
     uint32_t separate_count = 0;
     struct sample_range joined = range;

@@ -1,11 +1,11 @@
-/* sample_assignment: the samples that a member is assigned in a round, and those that it has
- * trained on. Training takes the samples (sample_order.h) in the order of the ranges:
+/* sample_assignment: the samples that are assigned to a member in a round, and the samples that it
+ * has trained on. Training takes the samples (sample_order.h) in the order of the ranges:
  *
  *     assigned   |--------- range ---------|      |------ range ------|
  *     trained    |#######|                                                ► next
  *
- * After an aborted round the member is assigned the same ranges and new ones. Samples that it has
- * trained on count. */
+ * After an aborted round the member keeps its ranges and may receive further ones. Samples that it
+ * has already trained on are not repeated. */
 #ifndef SKEP_DATA_SAMPLE_ASSIGNMENT_H
 #define SKEP_DATA_SAMPLE_ASSIGNMENT_H
 
@@ -16,38 +16,38 @@
 
 enum { ASSIGNMENT_TRAINED_MAX = 2 * SWARM_SEAT_RANGES_MAX };
 
-/* All zeros: no sample is assigned or trained. */
+/* The assigned and the trained samples of a member. A struct of zeros has none of either. */
 struct sample_assignment {
     struct sample_range assigned[SWARM_SEAT_RANGES_MAX];
     uint32_t assigned_count;
     struct sample_range trained[ASSIGNMENT_TRAINED_MAX]; /* ascending, not adjacent */
     uint32_t trained_count;
-    int64_t tokens; /* valid labels of the samples in `trained` */
+    int64_t tokens; /* Number of valid labels of the samples in `trained`. */
 };
 
-/* A position in the assigned ranges. All zeros: before the first sample. */
+/* A position in the assigned ranges. A struct of zeros is before the first sample. */
 struct assignment_position {
-    uint32_t range;
-    uint64_t sample; /* at or after the beginning of the range; 0: the beginning */
+    uint32_t range;  /* Index of an assigned range. */
+    uint64_t sample; /* Sample in the range, or 0 for the first sample of the range. */
 };
 
-/* assignment_set: replace the assigned ranges.
- * returns false when a range that was trained is no longer assigned: the caller must then discard
- *         what was trained (assignment_clear_trained) and the weights that resulted */
-MUST_CHECK bool assignment_set(struct sample_assignment *assignment,
-                               const struct sample_range *ranges, uint32_t count);
+/* assignment_set_ranges: replace the assigned ranges.
+ * returns false when a trained range is no longer assigned: the caller must then call
+ * assignment_clear_trained and discard the trained weights */
+MUST_CHECK bool assignment_set_ranges(struct sample_assignment *assignment,
+                                      const struct sample_range *ranges, uint32_t count);
 
 /* assignment_clear_trained: mark all samples as not trained; the assigned ranges stay. */
 void assignment_clear_trained(struct sample_assignment *assignment);
 
-/* assignment_next: the window of the next sample at or after *position that is not trained;
- * advances *position past it. Returns false when no sample is left. */
-MUST_CHECK bool assignment_next(const struct sample_assignment *assignment,
-                                struct sample_order *order, struct assignment_position *position,
-                                int64_t *window);
+/* assignment_next_window: find the next untrained sample at or after *position, set its window, and
+ * advance *position past it. Returns false when no sample is left. */
+MUST_CHECK bool assignment_next_window(const struct sample_assignment *assignment,
+                                       struct sample_order *order,
+                                       struct assignment_position *position, int64_t *window);
 
-/* assignment_mark_trained: mark the assigned samples from `from` to before `to` as trained; they
- * have `tokens` valid labels. */
+/* assignment_mark_trained: mark the assigned samples [from, to) as trained; they have `tokens`
+ * valid labels. */
 void assignment_mark_trained(struct sample_assignment *assignment,
                              const struct assignment_position *from,
                              const struct assignment_position *to, int64_t tokens);

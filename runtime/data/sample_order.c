@@ -2,15 +2,15 @@
 
 #include <stdbool.h>
 
-static bool is_short(const struct token_data *data, int64_t block) {
-    return data_block_windows(data, block) < data->block_windows_max;
+static bool is_short_block(const struct token_data *data, int64_t block) {
+    return data_block_window_count(data, block) < data->block_windows_max;
 }
 
 void sample_order_init(const struct token_data *data, uint64_t seed, struct region *region,
                        struct sample_order *order) {
     int64_t count = 0;
     for (int64_t block = 0; block < data->block_count; block++) {
-        count += is_short(data, block);
+        count += is_short_block(data, block);
     }
     *order = (struct sample_order){
         .data = data,
@@ -20,44 +20,46 @@ void sample_order_init(const struct token_data *data, uint64_t seed, struct regi
         .short_count = count};
 }
 
-static void fill_table(struct sample_order *order, uint64_t pass) {
+static void list_short_blocks(struct sample_order *order, uint64_t pass) {
     const struct token_data *data = order->data;
-    int64_t missing = 0;
+    int64_t missing_windows = 0;
     int64_t count = 0;
-    for (int64_t turn = 0; turn < data->block_count; turn++) {
-        int64_t block = data_block_at(data, order->seed, pass, turn);
-        if (is_short(data, block)) {
-            missing += data->block_windows_max - data_block_windows(data, block);
-            order->short_blocks[count++] = (struct short_data_block){turn, missing};
+    for (int64_t block_position = 0; block_position < data->block_count; block_position++) {
+        int64_t block = data_block_at(data, order->seed, pass, block_position);
+        if (is_short_block(data, block)) {
+            missing_windows += data->block_windows_max - data_block_window_count(data, block);
+            order->short_blocks[count++] =
+                (struct short_data_block){block_position, missing_windows};
         }
     }
     ASSERT(count == order->short_count);
     order->pass = pass;
 }
 
-/* The number of windows of the pass in blocks before `turn`. */
-static int64_t windows_before(const struct sample_order *order, int64_t turn) {
-    int64_t low = 0; /* short blocks before `turn` */
+/* Returns the number of windows in the blocks of the pass before `block_position`. */
+static int64_t count_windows_before(const struct sample_order *order, int64_t block_position) {
+    int64_t low = 0; /* Number of short blocks before `block_position`. */
     int64_t high = order->short_count;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (order->short_blocks[middle].turn < turn) {
+        if (order->short_blocks[middle].block_position < block_position) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    int64_t missing = low == 0 ? 0 : order->short_blocks[low - 1].missing;
-    return turn * order->data->block_windows_max - missing;
+    int64_t missing_windows = low == 0 ? 0 : order->short_blocks[low - 1].missing_windows;
+    return block_position * order->data->block_windows_max - missing_windows;
 }
 
-/* The turn of the block with window `inside` of the pass: the last that begins at or before it. */
-static int64_t find_turn(const struct sample_order *order, int64_t inside) {
+/* Returns the position of the block that contains window `inside` of the pass: the last block that
+ * begins at or before the window. */
+static int64_t find_block_position(const struct sample_order *order, int64_t inside) {
     int64_t low = 0;
     int64_t high = order->data->block_count;
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
-        if (windows_before(order, middle) <= inside) {
+        if (count_windows_before(order, middle) <= inside) {
             low = middle;
         } else {
             high = middle;
@@ -72,13 +74,14 @@ int64_t sample_order_window(struct sample_order *order, uint64_t index) {
     uint64_t pass = index / (uint64_t)data->window_count;
     int64_t inside = (int64_t)(index % (uint64_t)data->window_count);
     if (pass != order->pass) {
-        fill_table(order, pass);
+        list_short_blocks(order, pass);
     }
-    int64_t turn = find_turn(order, inside);
-    int64_t block = data_block_at(data, order->seed, pass, turn);
+    int64_t block_position = find_block_position(order, inside);
+    int64_t block = data_block_at(data, order->seed, pass, block_position);
     int64_t skip =
-        inside - windows_before(order, turn); /* windows of the block before the sample */
-    if (!is_short(data, block)) {
+        inside - count_windows_before(
+                     order, block_position); /* Number of windows of the block before the sample. */
+    if (!is_short_block(data, block)) {
         return data_window_at(data, order->seed, pass, block, skip);
     }
     for (int64_t place = 0; place < data->block_windows_max; place++) {
@@ -87,6 +90,6 @@ int64_t sample_order_window(struct sample_order *order, uint64_t index) {
             return window;
         }
     }
-    ASSERT(false && "the block has the window");
+    ASSERT(false && "the block contains the sample's window");
     return 0;
 }

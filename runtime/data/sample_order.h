@@ -1,10 +1,11 @@
-/* sample_order: the samples of a swarm. Sample k is the k-th window that data_next returns; the
- * window of any index can be computed alone.
+/* sample_order: the samples of a swarm. Sample k is the k-th window that data_next_window returns.
+ * The window of any sample can be computed without those before it.
  *
  *     pass 0  | block | block |short| block |  pass 1  | ...      blocks in a keyed order
  *              0 1 2 ...       W-1   W+..
  *
- * Most blocks have the same number of windows. A table of the current pass lists the others. */
+ * Most blocks have the same number of windows. A table lists the shorter blocks of the current
+ * pass. */
 #ifndef SKEP_DATA_SAMPLE_ORDER_H
 #define SKEP_DATA_SAMPLE_ORDER_H
 
@@ -13,24 +14,26 @@
 
 /* A block with fewer windows than data->block_windows_max. */
 struct short_data_block {
-    int64_t turn;    /* its position in the order of blocks of the pass */
-    int64_t missing; /* windows that it and all earlier short blocks lack */
+    int64_t block_position;  /* Position of the block in the order of the pass. */
+    int64_t missing_windows; /* Number of windows that this and all earlier short blocks lack. */
 };
 
 struct sample_order {
     const struct token_data *data;
     uint64_t seed;
-    uint64_t pass;                         /* the pass that the table describes; UINT64_MAX: none */
-    struct short_data_block *short_blocks; /* [short_count], ascending by turn */
+    uint64_t pass; /* Pass of the table `short_blocks`. UINT64_MAX: not filled in. */
+    /* [short_count], in ascending order of block_position. */
+    struct short_data_block *short_blocks;
     int64_t short_count;
 };
 
-/* sample_order_init: allocates the table in `region`; nothing allocates later. */
+/* sample_order_init: initialize the order, and allocate its table in `region`. Later calls allocate
+ * nothing. */
 void sample_order_init(const struct token_data *data, uint64_t seed, struct region *region,
                        struct sample_order *order);
 
-/* sample_order_window: the window of sample `index`. The first call of each pass visits every
- * block, some 100 ns each.
+/* sample_order_window: return the window of sample `index`. The first call in each pass takes about
+ * 100 ns for each block of the data.
  * limits  index <= DATA_CURSOR_MAX */
 int64_t sample_order_window(struct sample_order *order, uint64_t index);
 

@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 enum {
-    HEADER_WORDS = 256, /* words of llm.c's header: magic, version, token count, zeros */
+    HEADER_WORDS =
+        256, /* Number of words in llm.c's header: magic number, version, token count, zeros. */
     HEADER_BYTES = 4 * HEADER_WORDS,
     WORD_BYTES = 4
 };
 
-/* Accepted versions: those that llm.c's tools write, and version 1 of both. */
+/* The formats of llm.c's token files. Both versions of a format are accepted: the one that llm.c's
+ * tools write, and version 1. */
 static const struct llmc_format {
     int64_t magic;
     enum token_format format;
@@ -22,7 +24,7 @@ static const struct llmc_format {
     {20240801, TOKENS_LLMC_U32, 7, 1},
 };
 
-static int format_width(enum token_format format) {
+static int format_token_bytes(enum token_format format) {
     static const int WIDTHS[] = {
         [TOKENS_BYTES] = 1,    [TOKENS_U16] = 2,      [TOKENS_U32] = 4,
         [TOKENS_LLMC_U16] = 2, [TOKENS_LLMC_U32] = 4,
@@ -32,7 +34,7 @@ static int format_width(enum token_format format) {
 }
 
 int token_file_width(const struct token_file *file) {
-    return format_width(file->format);
+    return format_token_bytes(file->format);
 }
 
 int64_t token_at(const void *raw, int64_t index, int width) {
@@ -74,7 +76,7 @@ static enum status llmc_read_header(struct token_file *file, const struct llmc_f
     TRY(file_read_at(file->fd, file->path, header, sizeof header, 0, fault));
     int64_t version = token_at(header, 1, WORD_BYTES);
     int64_t tokens = token_at(header, 2, WORD_BYTES);
-    int64_t expected_bytes = HEADER_BYTES + tokens * format_width(form->format);
+    int64_t expected_bytes = HEADER_BYTES + tokens * format_token_bytes(form->format);
     if (version != form->version && version != form->other_version) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL,
                          "the header has version %lld; magic number %lld requires version %lld",
@@ -109,23 +111,22 @@ static enum status find_format(struct token_file *file, const char *format, stru
         return fault_set(fault, STATUS_INPUT, "data.format", NULL,
                          "\"%.40s\" is not one of u16, u32, bytes", format);
     }
-    return fault_set(
-        fault, STATUS_INPUT, file->path,
-        "set data.format to u16, u32 or bytes, or rename the file to .u16, .u32, "
-        ".bytes or .txt",
-        "neither a header of llm.c nor the suffix determines the format of the tokens");
+    return fault_set(fault, STATUS_INPUT, file->path,
+                     "set data.format to u16, u32 or bytes, or rename the file to .u16, .u32, "
+                     ".bytes or .txt",
+                     "cannot determine the token format: no llm.c header and no known suffix");
 }
 
 static enum status count_tokens(struct token_file *file, struct fault *fault) {
     int64_t data_bytes = file->bytes - file->data_offset;
-    int width = format_width(file->format);
+    int width = format_token_bytes(file->format);
     if (data_bytes == 0) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL, "has no tokens");
     }
     if (data_bytes % width != 0) {
         return fault_set(fault, STATUS_INPUT, file->path,
                          "the file is truncated, or its suffix or data.format is wrong",
-                         "%lld bytes are not a whole number of tokens of %d bytes",
+                         "%lld bytes are not a whole number of tokens; a token has %d bytes",
                          (long long)data_bytes, width);
     }
     file->token_count = data_bytes / width;
@@ -151,7 +152,7 @@ enum status token_file_open(const char *path, const char *format, struct token_f
 enum status token_file_read(const struct token_file *file, int64_t first, int64_t count, void *raw,
                             struct fault *fault) {
     ASSERT(first >= 0 && count >= 0 && first + count <= file->token_count);
-    int width = format_width(file->format);
+    int width = format_token_bytes(file->format);
     return file_read_at(file->fd, file->path, raw, (size_t)(count * width),
                         file->data_offset + first * width, fault);
 }

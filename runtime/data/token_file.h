@@ -1,4 +1,4 @@
-/* token_file: one token file: its format, and reads of its tokens by index. */
+/* token_file: determines the format of a token file, and reads its tokens by index. */
 #ifndef SKEP_DATA_TOKEN_FILE_H
 #define SKEP_DATA_TOKEN_FILE_H
 
@@ -10,10 +10,11 @@ enum token_format { TOKENS_BYTES, TOKENS_U16, TOKENS_U32, TOKENS_LLMC_U16, TOKEN
 
 struct token_file {
     const char *path; /* the caller's string */
-    int fd; /* open until token_file_close: no file is opened after the seal; -1: closed */
+    /* Open until token_file_close, because no file may be opened during training; -1: closed. */
+    int fd;
     enum token_format format;
-    int64_t bytes;       /* size of the whole file */
-    int64_t data_offset; /* bytes before the first token */
+    int64_t bytes;       /* Size of the whole file. */
+    int64_t data_offset; /* Number of bytes before the first token. */
     int64_t token_count; /* at least 1 */
 };
 
@@ -22,21 +23,23 @@ struct token_file {
  * 20240801: uint32), else from the suffix .u16, .u32, .bytes or .txt, else from `format` ("u16",
  * "u32", "bytes" or NULL). Numbers are little-endian.
  * memory  refers to `path` until token_file_close
- * errors  STATUS_INPUT naming the file: missing, empty, a partial token, a header that does not
- *         match the size, or an unknown format. *file is then unchanged */
+ * errors  STATUS_INPUT when the file is missing or empty, ends with a partial token, has a header
+ *         that does not match its size, or has an unknown format. *file is then unchanged */
 MUST_CHECK enum status token_file_open(const char *path, const char *format,
                                        struct token_file *file, struct fault *fault);
 
-/* token_file_width: bytes of one token: 1, 2 or 4. */
+/* token_file_width: return the size of one token: 1, 2 or 4 bytes. */
 int token_file_width(const struct token_file *file);
 
-/* token_file_read: tokens [first, first + count) into `raw`, as in the file.
- * raw     count * token_file_width bytes, for token_at
+/* token_file_read: read the tokens [first, first + count) into `raw` in the file's format.
+ * raw     [count * token_file_width] bytes, to be decoded by token_at
  * errors  STATUS_INPUT when the file was truncated, STATUS_FAILED when it cannot be read */
 MUST_CHECK enum status token_file_read(const struct token_file *file, int64_t first, int64_t count,
                                        void *raw, struct fault *fault);
 
-/* token_at: token `index` of the bytes that token_file_read wrote; below 2^32. */
+/* token_at: decode token `index` of the bytes that token_file_read wrote. The result is below
+
+ * 2^32. */
 int64_t token_at(const void *raw, int64_t index, int width);
 
 void token_file_close(struct token_file *file);

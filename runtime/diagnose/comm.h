@@ -7,16 +7,17 @@
 #include "transport/collectives/collectives.h"
 
 enum comm_group {
-    COMM_ALL,        /* every rank, in order */
-    COMM_NEIGHBOURS, /* adjacent ranks, like a shard group; the size is the smallest divisor */
-    COMM_APART,      /* one rank of each COMM_NEIGHBOURS group, like replicas */
-    COMM_REVERSED,   /* every rank, from the last to the first */
-    COMM_GROUPS
+    COMM_ALL, /* All ranks, in ascending order. */
+    /* Adjacent ranks, like a shard group. Group size: the smallest divisor of the world size. */
+    COMM_NEIGHBOURS,
+    COMM_STRIDED,  /* One rank of each COMM_NEIGHBOURS group, like replicas. */
+    COMM_REVERSED, /* All ranks, in descending order. */
+    COMM_GROUP_COUNT
 };
 
 const char *comm_group_name(enum comm_group group);
 
-/* One rank, and the arena that its calls use. */
+/* The state of one rank: its connections, and the arena that its collectives use. */
 struct comm {
     struct site *site;
     struct region *region;
@@ -24,62 +25,63 @@ struct comm {
     struct communicator communicator;
     struct port port;
     unsigned char *arena; /* SPACE_DEVICE, registered */
-    uint64_t bytes;       /* size of the arena */
+    uint64_t bytes;       /* Size of the arena. */
 };
 
 /* comm_open: reserve an arena and connect the ranks. Every rank calls it.
  * memory  in `region`; *comm must not move
- * errors  STATUS_FIT, STATUS_FAILED; the same on all ranks */
+ * errors  STATUS_FIT, STATUS_FAILED; all ranks return the same status */
 MUST_CHECK enum status comm_open(struct site *site, struct region *region, uint64_t bytes,
                                  struct comm *comm, struct fault *fault);
 void comm_close(struct comm *comm);
 
-enum { COMM_CHECKS = 9, COMM_FAILURE_BYTES = 160 };
+enum { COMM_CHECK_COUNT = 9, COMM_FAILURE_BYTES = 160 };
 
-/* The result of testing one collective in one group, over all sizes and ranks. */
+/* The test result of one collective in one group, over all sizes and ranks. */
 struct comm_verdict {
     int64_t calls, elements, wrong;
-    char first[COMM_FAILURE_BYTES]; /* the first error; "" when there is none */
+    char first[COMM_FAILURE_BYTES]; /* Text of the first error; "" when there is none. */
 };
 
 struct comm_check {
     const char *name;
     enum collective_kind kind;
-    enum dtype wire;
+    enum dtype wire; /* Element type in transfers. */
 };
-extern const struct comm_check COMM_CHECK_ROWS[COMM_CHECKS];
+extern const struct comm_check COMM_CHECK_ROWS[COMM_CHECK_COUNT];
 
 /* comm_test: run every collective in every group on data with a known result; sums are compared bit
  * by bit. Every rank calls it and receives the sum of the verdicts of all ranks.
  * errors  those of site_exchange */
 MUST_CHECK enum status comm_test(struct comm *comm,
-                                 struct comm_verdict verdicts[COMM_CHECKS][COMM_GROUPS],
+                                 struct comm_verdict verdicts[COMM_CHECK_COUNT][COMM_GROUP_COUNT],
                                  struct fault *fault);
 
-/* comm_test_bytes: the size of the arena that comm_test needs. */
-uint64_t comm_test_bytes(int world);
+/* comm_test_arena_bytes: return the size of the arena that comm_test needs. */
+uint64_t comm_test_arena_bytes(int world);
 
-enum { COMM_RATES = 7, COMM_SIZES_MAX = 16 };
+enum { COMM_RATE_COUNT = 7, COMM_SIZES_MAX = 16 };
 
-/* The time of one call on rank 0. */
+/* The measured time of one collective at one size, on rank 0. */
 struct comm_rate {
     const struct comm_check *row;
-    uint64_t bytes; /* size of the whole buffer; 0: a barrier */
+    uint64_t bytes; /* Size of the whole buffer; 0 for a barrier. */
     double median_s, best_s;
-    double algorithm_rate; /* buffer bytes a second, by the best time */
-    double bus_rate;       /* bytes that a rank receives a second */
+    double algorithm_rate; /* Buffer bytes per second in the best batch. */
+    double bus_rate;       /* Bytes that each rank receives per second. */
 };
 
 /* comm_bandwidth: time every collective between all ranks at every size. Every rank calls it; only
  * rank 0's times are valid.
- * sizes   bytes of the buffer; rounded up so that every rank has an equal slot
- * rates   [COMM_RATES * size_count]; *rate_count of them are set
+ * sizes   buffer sizes in bytes, rounded up so that every rank has an equal slot
+ * rates   [COMM_RATE_COUNT * size_count]; *rate_count of them are set
  * errors  those of site_exchange */
 MUST_CHECK enum status comm_bandwidth(struct comm *comm, const uint64_t *sizes, int size_count,
                                       struct comm_rate *rates, int *rate_count,
                                       struct fault *fault);
 
-/* comm_bandwidth_bytes: the size of the arena for sizes up to `largest`. */
-uint64_t comm_bandwidth_bytes(uint64_t largest, int world);
+/* comm_bandwidth_arena_bytes: return the size of the arena that comm_bandwidth needs for buffers of
+ * up to `largest` bytes. */
+uint64_t comm_bandwidth_arena_bytes(uint64_t largest, int world);
 
 #endif

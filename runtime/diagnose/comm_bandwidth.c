@@ -1,17 +1,17 @@
 /* comm_bandwidth: times collectives in batches of calls. The time of a call is the mean of its
- * batch, because a single call looks short when its peers begin earlier; the median and the best
- * batch are reported. */
+ * batch, because a single call appears shorter on a rank that starts it later; the median and the
+ * best batch are reported. */
 #include "runtime/diagnose/comm.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/statistics.h"
 
-enum { BATCHES = 7, CALLS_FIRST = 4 };
+enum { BATCH_COUNT = 7, FIRST_CALL_COUNT = 4 };
 
 static const int64_t BATCH_NS = 10 * NS_PER_MS;
 
-static const struct comm_check ROWS[COMM_RATES] = {
+static const struct comm_check ROWS[COMM_RATE_COUNT] = {
     {"all-gather", COLLECTIVE_ALL_GATHER, DTYPE_F32},
     {"reduce-scatter", COLLECTIVE_REDUCE_SCATTER, DTYPE_F32},
     {"reduce-scatter", COLLECTIVE_REDUCE_SCATTER, DTYPE_BF16},
@@ -21,7 +21,7 @@ static const struct comm_check ROWS[COMM_RATES] = {
     {"barrier", COLLECTIVE_BARRIER, DTYPE_F32},
 };
 
-/* Every rank has an equal slot of whole cache lines. */
+/* Every rank has a slot of the same size, a multiple of the cache line. */
 static uint64_t round_up_to_slots(uint64_t bytes, int world) {
     return (uint64_t)round_up((int64_t)bytes, 64 * (int64_t)world);
 }
@@ -44,9 +44,9 @@ static double run_batch(struct comm *comm, const struct collective_call *call, i
     return (double)(clock_monotonic_ns() - begin) / (double)calls * 1e-9;
 }
 
-/* All ranks make the same number of calls, which rank 0 derives from its first calls. */
-static enum status agree_on_calls(struct comm *comm, double first_s, int64_t *calls,
-                                  struct fault *fault) {
+/* All ranks make the same number of calls. Rank 0 derives it from the time of its first calls. */
+static enum status agree_on_call_count(struct comm *comm, double first_s, int64_t *calls,
+                                       struct fault *fault) {
     int64_t all[RANKS_MAX];
     int64_t own_calls = (int64_t)((double)BATCH_NS * 1e-9 / (first_s > 1e-9 ? first_s : 1e-9));
     own_calls = own_calls < 1 ? 1 : own_calls;
@@ -64,15 +64,15 @@ static void set_rates(const struct comm *comm, struct comm_rate *rate) {
 }
 
 static enum status measure_rate(struct comm *comm, struct comm_rate *rate, struct fault *fault) {
-    double times[BATCHES];
+    double times[BATCH_COUNT];
     int64_t calls;
     struct collective_call call = make_call(rate->row, rate->bytes, comm->world);
-    TRY(agree_on_calls(comm, run_batch(comm, &call, CALLS_FIRST), &calls, fault));
-    for (int i = 0; i < BATCHES; i++) {
+    TRY(agree_on_call_count(comm, run_batch(comm, &call, FIRST_CALL_COUNT), &calls, fault));
+    for (int i = 0; i < BATCH_COUNT; i++) {
         times[i] = run_batch(comm, &call, calls);
         rate->best_s = i == 0 || times[i] < rate->best_s ? times[i] : rate->best_s;
     }
-    rate->median_s = median_f64(times, BATCHES);
+    rate->median_s = median_f64(times, BATCH_COUNT);
     set_rates(comm, rate);
     return OK;
 }
@@ -80,7 +80,7 @@ static enum status measure_rate(struct comm *comm, struct comm_rate *rate, struc
 enum status comm_bandwidth(struct comm *comm, const uint64_t *sizes, int size_count,
                            struct comm_rate *rates, int *rate_count, struct fault *fault) {
     int count = 0;
-    for (int row = 0; row < COMM_RATES; row++) {
+    for (int row = 0; row < COMM_RATE_COUNT; row++) {
         bool moves = ROWS[row].kind != COLLECTIVE_BARRIER;
         for (int i = 0; i < (moves ? size_count : 1); i++) {
             rates[count] = (struct comm_rate){
@@ -93,7 +93,7 @@ enum status comm_bandwidth(struct comm *comm, const uint64_t *sizes, int size_co
     return OK;
 }
 
-/* The f32 sums of bf16 values have twice the bytes that are transferred. */
-uint64_t comm_bandwidth_bytes(uint64_t largest, int world) {
+/* The f32 sums of bf16 values need twice the size of the transferred data. */
+uint64_t comm_bandwidth_arena_bytes(uint64_t largest, int world) {
     return 3 * round_up_to_slots(largest, world);
 }

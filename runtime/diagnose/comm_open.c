@@ -1,4 +1,5 @@
-/* comm_open: an arena of each rank, mapped by all, and the groups over it. */
+/* comm_open: creates the arena of each rank, which all ranks map, and connects the groups of ranks.
+ * */
 #include "runtime/diagnose/comm.h"
 
 #include "targets/probe/detect.h"
@@ -7,8 +8,8 @@
 #include <stdio.h>
 
 const char *comm_group_name(enum comm_group group) {
-    static const char *const NAMES[COMM_GROUPS] = {"all", "neighbours", "apart", "reversed"};
-    ASSERT(group < COMM_GROUPS);
+    static const char *const NAMES[COMM_GROUP_COUNT] = {"all", "neighbours", "apart", "reversed"};
+    ASSERT(group < COMM_GROUP_COUNT);
     return NAMES[group];
 }
 
@@ -21,12 +22,13 @@ static int smallest_divisor(int number) {
     return number;
 }
 
-static void list_groups(const struct comm *comm, struct collective_group groups[COMM_GROUPS]) {
+static void list_groups(const struct comm *comm, struct collective_group groups[COMM_GROUP_COUNT]) {
     int row = smallest_divisor(comm->world);
-    const int first[COMM_GROUPS] = {0, comm->rank / row * row, comm->rank % row, comm->world - 1};
-    const int apart[COMM_GROUPS] = {1, 1, row, -1};
-    const int size[COMM_GROUPS] = {comm->world, row, comm->world / row, comm->world};
-    for (int g = 0; g < COMM_GROUPS; g++) {
+    const int first[COMM_GROUP_COUNT] = {0, comm->rank / row * row, comm->rank % row,
+                                         comm->world - 1};
+    const int apart[COMM_GROUP_COUNT] = {1, 1, row, -1};
+    const int size[COMM_GROUP_COUNT] = {comm->world, row, comm->world / row, comm->world};
+    for (int g = 0; g < COMM_GROUP_COUNT; g++) {
         int *ranks = region_alloc(comm->region, (size_t)size[g], sizeof *ranks);
         groups[g] = (struct collective_group){.ranks = ranks, .size = size[g]};
         for (int i = 0; i < size[g]; i++) {
@@ -36,7 +38,7 @@ static void list_groups(const struct comm *comm, struct collective_group groups[
     }
 }
 
-static enum status reserve(struct comm *comm, int *fd, struct fault *fault) {
+static enum status reserve_arena(struct comm *comm, int *fd, struct fault *fault) {
     void *address;
     enum status status = port_init(&comm->port, target_detect(comm->region), fault);
     if (status == OK) {
@@ -52,7 +54,7 @@ static enum status reserve(struct comm *comm, int *fd, struct fault *fault) {
 
 enum status comm_open(struct site *site, struct region *region, uint64_t bytes, struct comm *comm,
                       struct fault *fault) {
-    struct collective_group groups[COMM_GROUPS];
+    struct collective_group groups[COMM_GROUP_COUNT];
     int fd;
     const struct launch_info *launch = site_launch_info(site);
     *comm = (struct comm){.site = site,
@@ -60,9 +62,9 @@ enum status comm_open(struct site *site, struct region *region, uint64_t bytes, 
                           .rank = launch->rank,
                           .world = launch->world,
                           .bytes = bytes};
-    TRY(reserve(comm, &fd, fault));
+    TRY(reserve_arena(comm, &fd, fault));
     list_groups(comm, groups);
-    TRY(shm_open_site(site, groups, COMM_GROUPS, region, &comm->communicator, fault));
+    TRY(shm_open_site(site, groups, COMM_GROUP_COUNT, region, &comm->communicator, fault));
     return shm_register(&comm->communicator, SPACE_DEVICE, fd, comm->arena, bytes, fault);
 }
 

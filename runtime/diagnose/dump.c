@@ -20,15 +20,16 @@ struct dump {
     const struct dump_request *request;
     const struct dump_batch *batch;
     struct fault *fault;
-    int64_t first_row, row_count; /* the rows of the batch on this rank */
-    int64_t valid_labels;         /* labels in these rows that count for the loss */
+    int64_t first_row, row_count; /* First row and number of rows of the batch on this rank. */
+    int64_t valid_labels;         /* Number of labels in these rows that count for the loss. */
     float *losses;
     struct tensor_spec *tensors;
-    struct tensor_piece *pieces; /* the parts that this rank writes */
+    struct tensor_piece *pieces; /* Tensor parts that this rank writes. */
     int tensor_count, piece_count;
 };
 
-/* Rows are assigned in the order of the ranks, as in a step; the last ranks may have none. */
+/* Rows are assigned in the order of the ranks, as in a training step. The last ranks may have no
+ * rows. */
 static void fill_batch(struct dump *dump) {
     const struct session *session = dump->session;
     int64_t rows_max = session->settings.microbatch;
@@ -51,8 +52,8 @@ static void add_tensor(struct dump *dump, const struct tensor_spec *tensor) {
     dump->tensors[dump->tensor_count++].dtype = DTYPE_F32;
 }
 
-/* Copies the piece, because later steps change the arena. The fault of a failed device is sticky:
- * write_file returns it. */
+/* Copies the piece, because later steps change the arena. If the device fails, write_file returns
+ * the fault. */
 static void add_piece(struct dump *dump, const struct tensor_piece *piece) {
     size_t bytes = (size_t)(piece_range_elements(piece) * dtype_bytes(piece->dtype));
     struct tensor_piece *added = &dump->pieces[dump->piece_count++];
@@ -64,7 +65,7 @@ static void add_piece(struct dump *dump, const struct tensor_piece *piece) {
     (void)status;
 }
 
-/* Adds the shards of `view` of every parameter on this rank, named PREFIX.NAME. */
+/* Adds this rank's shard of every parameter in `view` under the name PREFIX.NAME. */
 static void add_params(struct dump *dump, const char *prefix, enum param_view view) {
     struct session *session = dump->session;
     for (int i = 0; i < session->blueprint.param_count; i++) {
@@ -101,7 +102,7 @@ static void add_logits(struct dump *dump) {
     }
 }
 
-/* The piece points at the losses: they are written after the last step. */
+/* The piece points to the losses, because they are written to the file after the last step. */
 static void add_losses(struct dump *dump) {
     const struct tensor_spec tensor = {
         .name = "losses", .rank = 1, .shape = {dump->request->steps + 1}};
@@ -150,7 +151,7 @@ static void remove_file(const char *path) {
     }
 }
 
-/* Rank 0 makes the file; every rank writes its pieces. */
+/* Rank 0 creates the file; every rank writes its pieces. */
 static enum status write_file(struct dump *dump) {
     struct tensor_file file;
     char folder[PATH_BYTES];
@@ -179,7 +180,7 @@ static enum status write_file(struct dump *dump) {
     return status;
 }
 
-/* All ranks must have the same batch and the same request. */
+/* Hash of the batch and the request, which must be equal on all ranks. */
 static struct hash batch_hash(const struct dump *dump) {
     const int64_t numbers[] = {dump->batch->rows, dump->batch->time, dump->request->steps,
                                dump->request->gradients};
@@ -193,7 +194,7 @@ static struct hash batch_hash(const struct dump *dump) {
     return hash_end(&state);
 }
 
-/* After each stage the ranks agree, so that a failure of one ends all. */
+/* The ranks agree after each stage, so that a failure on one rank ends all ranks. */
 static enum status prepare(struct dump *dump) {
     struct session *session = dump->session;
     struct fault *fault = dump->fault;

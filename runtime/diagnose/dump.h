@@ -1,5 +1,5 @@
 /* dump: computes logits, losses, gradients and weights after some steps, all on one batch, and
- * writes them to a safetensors file, for comparison with other programs. */
+ * writes them to a safetensors file, for comparison with other training software. */
 #ifndef SKEP_DIAGNOSE_DUMP_H
 #define SKEP_DIAGNOSE_DUMP_H
 
@@ -8,12 +8,12 @@
 
 struct dump_request {
     const char *out_path;
-    int64_t steps;  /* optimizer steps on the batch; 0: no weights are written */
-    bool gradients; /* write the gradients of the first step */
+    int64_t steps;  /* Number of optimizer steps on the batch. 0: no weights are written. */
+    bool gradients; /* Whether to write the gradients of the first step. */
 };
 
 /* dump_check: check that the settings allow the request.
- * errors  STATUS_USAGE: gradients, with a strategy that does not sum them in every microbatch */
+ * errors  STATUS_USAGE when gradients are requested and strategy.reduce_at is not microbatch */
 MUST_CHECK enum status dump_check(const struct session *session, const struct dump_request *request,
                                   struct fault *fault);
 

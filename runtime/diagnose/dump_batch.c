@@ -18,9 +18,9 @@ static enum status read_i32(const struct safetensors *file, const char *name, in
     return safetensors_read(file, entry, 0, out, (size_t)count * sizeof(int32_t), fault);
 }
 
-/* Document d has tokens [ends[d], ends[d + 1]) of the only row. */
-static enum status read_ends(const struct safetensors *file, struct region *region, int64_t *count,
-                             int32_t **ends, struct fault *fault) {
+/* Document d consists of the tokens [ends[d], ends[d + 1]) of the single row. */
+static enum status read_document_ends(const struct safetensors *file, struct region *region,
+                                      int64_t *count, int32_t **ends, struct fault *fault) {
     const struct safetensors_entry *entry = safetensors_find(file, "cu_seqlens");
     *count = entry == NULL ? 0 : entry->elements;
     if (entry == NULL) {
@@ -30,12 +30,13 @@ static enum status read_ends(const struct safetensors *file, struct region *regi
     return read_i32(file, "cu_seqlens", *count, *ends, fault);
 }
 
-/* Positions restart in every document, so only documents must fit the model's positions. */
+/* Positions restart in every document, so the longest document, not the row, must fit the model's
+ * positions. */
 static enum status find_longest_document(struct dump_batch *batch, const struct safetensors *file,
                                          struct region *region, struct fault *fault) {
     int64_t count;
     int32_t *ends = NULL;
-    TRY(read_ends(file, region, &count, &ends, fault));
+    TRY(read_document_ends(file, region, &count, &ends, fault));
     for (int64_t d = 0; d + 1 < count; d++) {
         int64_t length = (int64_t)ends[d + 1] - ends[d];
         batch->longest_document = max_i64(length, batch->longest_document);
@@ -43,8 +44,8 @@ static enum status find_longest_document(struct dump_batch *batch, const struct 
     return OK;
 }
 
-static enum status read_shape(const struct safetensors *file, struct region *region,
-                              struct dump_batch *batch, struct fault *fault) {
+static enum status read_input_shape(const struct safetensors *file, struct region *region,
+                                    struct dump_batch *batch, struct fault *fault) {
     const struct safetensors_entry *ids = safetensors_find(file, "input_ids");
     if (ids == NULL || ids->rank != 2 || ids->elements == 0) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL,
@@ -59,7 +60,7 @@ enum status dump_batch_shape(const char *path, struct region *region, struct dum
                              struct fault *fault) {
     struct safetensors file;
     TRY(safetensors_open(path, region, &file, fault));
-    enum status status = read_shape(&file, region, batch, fault);
+    enum status status = read_input_shape(&file, region, batch, fault);
     safetensors_close(&file);
     return status;
 }
@@ -68,7 +69,7 @@ static enum status read_documents(struct dump_batch *batch, const struct safeten
                                   struct region *region, struct fault *fault) {
     int64_t count;
     int32_t *ends = NULL;
-    TRY(read_ends(file, region, &count, &ends, fault));
+    TRY(read_document_ends(file, region, &count, &ends, fault));
     if (ends == NULL) {
         return OK;
     }
@@ -80,14 +81,14 @@ static enum status read_documents(struct dump_batch *batch, const struct safeten
         }
     }
     return good ? OK
-                : fault_set(
-                      fault, STATUS_INPUT, batch->path, NULL,
-                      "cu_seqlens: expected ends from 0 to the %lld tokens of one row, in order",
-                      (long long)batch->time);
+                : fault_set(fault, STATUS_INPUT, batch->path, NULL,
+                            "cu_seqlens: expected ascending offsets from 0 to %lld, the tokens of "
+                            "a single row",
+                            (long long)batch->time);
 }
 
-static enum status check_values(const struct dump_batch *batch, int64_t vocab,
-                                struct fault *fault) {
+static enum status check_ids_and_labels(const struct dump_batch *batch, int64_t vocab,
+                                        struct fault *fault) {
     for (int64_t i = 0; i < batch->rows * batch->time; i++) {
         int32_t id = batch->ids[i];
         int32_t label = batch->labels[i];
@@ -100,8 +101,8 @@ static enum status check_values(const struct dump_batch *batch, int64_t vocab,
     return OK;
 }
 
-/* In the file, label t is token t. The kernels need the label that token t must predict: the next.
- * */
+/* In the file, label t belongs to token t. The kernels need label t + 1 at token t, which predicts
+ * it. */
 static void shift_labels(struct dump_batch *batch) {
     for (int64_t row = 0; row < batch->rows; row++) {
         int32_t *labels = batch->labels + row * batch->time;
@@ -135,11 +136,11 @@ enum status dump_batch_read(struct dump_batch *batch, int64_t vocab, struct regi
     enum status status = read_tensors(batch, &file, region, fault);
     safetensors_close(&file);
     TRY(status);
-    TRY(check_values(batch, vocab, fault));
+    TRY(check_ids_and_labels(batch, vocab, fault));
     shift_labels(batch);
     if (batch->valid == 0) {
         return fault_set(fault, STATUS_INPUT, batch->path, NULL,
-                         "labels: all are ignored, so there is no loss");
+                         "labels: every label is ignored, so the batch has no loss");
     }
     return OK;
 }

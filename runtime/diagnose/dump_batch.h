@@ -10,14 +10,15 @@
 
 struct dump_batch {
     const char *path;
-    int64_t rows, time;       /* the shape of input_ids */
-    int64_t longest_document; /* tokens; 0: the file has no cu_seqlens */
+    int64_t rows, time; /* Shape of input_ids. */
+    /* Number of tokens in the longest document. 0: the file has no cu_seqlens. */
+    int64_t longest_document;
     int32_t *ids, *positions; /* [rows, time] */
-    int32_t *labels;          /* [rows, time]: the label that each token must predict */
-    int64_t valid;            /* labels that contribute to the loss, above 0 */
+    int32_t *labels;          /* [rows, time]: label that each token must predict. */
+    int64_t valid;            /* Number of labels that contribute to the loss; above 0. */
 };
 
-/* dump_batch_shape: read the shape that the program must support: rows, time, longest_document.
+/* dump_batch_shape: read rows, time and longest_document, which the compiled program must support.
  * errors  STATUS_INPUT: input_ids is missing or has another type or shape; those of
  *         safetensors_open. *batch is then undefined */
 MUST_CHECK enum status dump_batch_shape(const char *path, struct region *region,

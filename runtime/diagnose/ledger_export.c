@@ -11,13 +11,13 @@ enum status ledger_export_begin(const char *path, struct region *region,
     if (path == NULL) {
         return OK;
     }
-    struct text temporary = text_over(export->temporary, sizeof export->temporary);
+    struct text temporary = text_over(export->temporary_path, sizeof export->temporary_path);
     text_add(&temporary, "%s.new", path);
     if (temporary.truncated) {
         return fault_set(fault, STATUS_INPUT, "--export", NULL, "the path is too long");
     }
     export->line = text_over(region_alloc(region, LEDGER_LINE_MAX, 1), LEDGER_LINE_MAX);
-    return file_open_write(export->temporary, &export->fd, fault);
+    return file_open_write(export->temporary_path, &export->fd, fault);
 }
 
 enum status ledger_export_add(struct ledger_export *export, const struct entry *entry,
@@ -29,7 +29,7 @@ enum status ledger_export_add(struct ledger_export *export, const struct entry *
     ledger_line_write(entry, &export->line);
     text_add(&export->line, "\n");
     ASSERT(!export->line.truncated);
-    enum status status = file_write_at(export->fd, export->temporary, export->line.bytes,
+    enum status status = file_write_at(export->fd, export->temporary_path, export->line.bytes,
                                        export->line.length, export->bytes, fault);
     export->bytes += (int64_t) export->line.length;
     return status;
@@ -40,12 +40,12 @@ enum status ledger_export_end(struct ledger_export *export, enum status status,
     if (export->fd < 0) {
         return status;
     }
-    status = file_end_write(export->fd, export->temporary, status, fault);
+    status = file_end_write(export->fd, export->temporary_path, status, fault);
     if (status == OK) {
-        status = file_publish(export->temporary, export->path, fault);
+        status = file_publish(export->temporary_path, export->path, fault);
     }
     if (status != OK) {
-        unlink(export->temporary);
+        unlink(export->temporary_path);
     }
     return status;
 }

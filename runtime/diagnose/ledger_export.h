@@ -1,4 +1,5 @@
-/* ledger_export: writes a ledger as JSON lines. The file appears when it is complete. */
+/* ledger_export: writes a ledger as JSON lines. The file is created under a temporary name and
+ * renamed when it is complete. */
 #ifndef SKEP_DIAGNOSE_LEDGER_EXPORT_H
 #define SKEP_DIAGNOSE_LEDGER_EXPORT_H
 
@@ -11,18 +12,18 @@
 #include <stdint.h>
 
 struct ledger_export {
-    const char *path; /* NULL: nothing is written */
-    char temporary[PATH_BYTES];
+    const char *path; /* NULL: the ledger is not exported. */
+    char temporary_path[PATH_BYTES];
     int fd;
-    int64_t bytes;
-    struct text line;
+    int64_t bytes;    /* Number of bytes written. */
+    struct text line; /* JSON line of one entry. */
 };
 
 /* ledger_export_begin, ledger_export_add, ledger_export_end: write the entries to a temporary file
  * and rename it to `path`; with path NULL nothing is written. `status` is the outcome of the
- * caller's own work: when it is not OK, the temporary file is removed. ledger_export_end returns
+ * caller's work: if it is not OK, the temporary file is removed. ledger_export_end returns
  * `status`, or the status of finishing the file.
- * memory  some 8 MiB in `region`
+ * memory  about 8 MiB in `region`
  * errors  STATUS_INPUT for a path that is too long, those of base/file.h */
 MUST_CHECK enum status ledger_export_begin(const char *path, struct region *region,
                                            struct ledger_export *export, struct fault *fault);

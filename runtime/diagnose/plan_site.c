@@ -25,8 +25,8 @@ static void count_padding(const struct session *session, struct region *region,
     }
 }
 
-static enum status read_stages(const struct session *session, struct site_report *report,
-                               struct fault *fault) {
+static enum status plan_other_stages(const struct session *session, struct site_report *report,
+                                     struct fault *fault) {
     const struct sharding *sharding = &session->sharding_settings.sharding;
     bool late = sharding->reduce_at == REDUCE_AT_STEP && sharding->shard > 1;
     int highest = late ? 1 : ZERO_STAGES - 1; /* strategy_check_reduction */
@@ -36,7 +36,7 @@ static enum status read_stages(const struct session *session, struct site_report
     for (int zero = 0; zero <= highest && status == OK; zero++) {
         struct what_if_outcome outcome = report->own;
         if (zero != (int)session->settings
-                        .zero_stage) { /* the outcome of the run's own stage is report->own */
+                        .zero_stage) { /* report->own has the outcome of the run's stage. */
             trial.session.settings.zero_stage = zero;
             status = what_if_plan(&trial, &outcome, fault);
         }
@@ -48,8 +48,8 @@ static enum status read_stages(const struct session *session, struct site_report
     return status;
 }
 
-/* Among equally fast stages, the highest is best: it needs the least memory. */
-static int fastest_that_fits(const struct site_report *report) {
+/* Among equally fast stages, selects the highest, which needs the least memory. */
+static int find_fastest_stage(const struct site_report *report) {
     int fastest = -1;
     for (int i = 0; i < report->stage_count; i++) {
         const struct what_if_outcome *outcome = &report->stages[i].outcome;
@@ -60,12 +60,12 @@ static int fastest_that_fits(const struct site_report *report) {
     return fastest;
 }
 
-static struct text next_note(struct site_report *report) {
+static struct text next_note_text(struct site_report *report) {
     ASSERT(report->note_count < SITE_NOTES_MAX);
     return text_over(report->notes[report->note_count++], SITE_NOTE_BYTES);
 }
 
-static int largest_unit(const struct unit_table *units) {
+static int find_largest_unit(const struct unit_table *units) {
     int largest = 0;
     for (int unit = 1; unit < units->unit_count; unit++) {
         largest = units->units[unit].elements > units->units[largest].elements ? unit : largest;
@@ -73,9 +73,9 @@ static int largest_unit(const struct unit_table *units) {
     return largest;
 }
 
-static void note_large_unit(struct site_report *report) {
+static void warn_of_large_unit(struct site_report *report) {
     const struct unit_table *units = report->session->program.schedule.units;
-    const struct unit *largest = &units->units[largest_unit(units)];
+    const struct unit *largest = &units->units[find_largest_unit(units)];
     int shards = report->session->sharding_settings.sharding.shard;
     int64_t elements = 0;
     for (int unit = 0; unit < units->unit_count; unit++) {
@@ -83,13 +83,13 @@ static void note_large_unit(struct site_report *report) {
     }
     double share = (double)largest->elements / (double)elements;
     if (units->unit_count == 1) {
-        struct text note = next_note(report);
+        struct text note = next_note_text(report);
         text_add(&note,
                  "unit %s is the whole model: while it is gathered, splitting parameters saves "
                  "nothing; strategy.units=block gathers a block at a time",
                  largest->name);
     } else if (share * shards > shards - 1) {
-        struct text note = next_note(report);
+        struct text note = next_note_text(report);
         text_add(
             &note,
             "unit %s has %.1f %% of all parameters, more than the %.1f %% that %d shards save: "
@@ -98,15 +98,15 @@ static void note_large_unit(struct site_report *report) {
     }
 }
 
-static void note_order(struct site_report *report) {
+static void warn_of_stage_order(struct site_report *report) {
     for (int i = 1; i < report->stage_count; i++) {
         const struct stage_row *row = &report->stages[i];
         uint64_t peak = row->outcome.peak_bytes[SPACE_DEVICE];
         uint64_t before = row[-1].outcome.peak_bytes[SPACE_DEVICE];
         char more[24];
         if (peak > before) {
-            struct text note = next_note(report);
-            text_add(&note, "ZeRO %d needs %s more than ZeRO %d here", row->zero,
+            struct text note = next_note_text(report);
+            text_add(&note, "ZeRO %d needs %s more memory than ZeRO %d for this run", row->zero,
                      text_bytes(peak - before, more), row[-1].zero);
         }
     }
@@ -118,11 +118,11 @@ enum status plan_site_read(const struct session *session, struct region *region,
     report->session = session;
     report->own = what_if_outcome_of(session);
     count_padding(session, region, report);
-    enum status status = read_stages(session, report, fault);
-    report->fastest = fastest_that_fits(report);
+    enum status status = plan_other_stages(session, report, fault);
+    report->fastest = find_fastest_stage(report);
     if (status == OK && session->sharding_settings.sharding.shard > 1) {
-        note_large_unit(report);
-        note_order(report);
+        warn_of_large_unit(report);
+        warn_of_stage_order(report);
     }
     return status;
 }

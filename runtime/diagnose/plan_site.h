@@ -5,9 +5,9 @@
 
 #include "runtime/session/what_if.h"
 
-/* The same run with a different strategy.zero. */
+/* The memory and step time of the run with one value of strategy.zero. */
 struct stage_row {
-    int zero;
+    int zero; /* Value of strategy.zero. */
     struct what_if_outcome outcome;
 };
 
@@ -15,18 +15,19 @@ enum { SITE_NOTES_MAX = 4, SITE_NOTE_BYTES = 320 };
 
 struct site_report {
     const struct session *session;
-    struct what_if_outcome own;
-    /* Padding elements of one rank, by its index along the shard axis. */
-    int64_t *padding_of_shard;            /* [shard] */
-    struct stage_row stages[ZERO_STAGES]; /* the ZeRO stages that the other settings allow */
+    struct what_if_outcome own; /* Outcome with the run's strategy.zero. */
+    /* Number of padding elements of a rank, by the rank's index along the shard axis. */
+    int64_t *padding_of_shard; /* [shard] */
+    struct stage_row
+        stages[ZERO_STAGES]; /* Outcomes of the ZeRO stages that the other settings permit. */
     int stage_count;
-    int fastest; /* index of the fastest stage that fits in memory; -1: none fits */
-    char notes[SITE_NOTES_MAX][SITE_NOTE_BYTES]; /* warnings for the user */
+    int fastest; /* Index of the fastest stage that fits in memory; -1 if none fits. */
+    char notes[SITE_NOTES_MAX][SITE_NOTE_BYTES]; /* Warnings for the user. */
     int note_count;
 };
 
-/* plan_site_read: fill the report of a compiled session with two ranks or more. Compiles the
- * program again for each other stage.
+/* plan_site_read: fill the report of a compiled session with at least two ranks. Compiles the
+ * program again for every other ZeRO stage.
  * memory  in `region`; the report points into *session
  * errors  STATUS_FAILED when the proof of another stage's plan fails */
 MUST_CHECK enum status plan_site_read(const struct session *session, struct region *region,

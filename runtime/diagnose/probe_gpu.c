@@ -16,8 +16,8 @@ enum status probe_gpu_run(const char *name, struct site *site, struct region *re
     (void)name, (void)site, (void)region;
     char subject[sizeof fault->subject];
     snprintf(subject, sizeof subject, "target %.200s", probed->target->name);
-    return fault_set(fault, STATUS_INPUT, subject, "probe a cpu target",
-                     "is a CUDA device, which this build cannot measure");
+    return fault_set(fault, STATUS_INPUT, subject, "choose a cpu target",
+                     "is a CUDA device, which this build cannot measure_device");
 }
 
 #else
@@ -26,7 +26,7 @@ enum status probe_gpu_run(const char *name, struct site *site, struct region *re
 #include "runtime/diagnose/probe_nccl.h"
 #include "runtime/diagnose/probe_products.h"
 
-/* The memory that loading takes is the decrease of free memory. */
+/* Loads the kernels, and measures their device memory as the decrease of free memory. */
 static enum status load_kernels(const struct cuda_device *device, struct cuda_kernel_table *table,
                                 struct probe_gpu *result, struct fault *fault) {
     uint64_t before;
@@ -38,8 +38,8 @@ static enum status load_kernels(const struct cuda_device *device, struct cuda_ke
     return OK;
 }
 
-static enum status measure(const struct cuda_device *device, struct probe_gpu *result,
-                           struct fault *fault) {
+static enum status measure_device(const struct cuda_device *device, struct probe_gpu *result,
+                                  struct fault *fault) {
     struct cuda_kernel_table table;
     TRY(probe_gpu_begin(device, result, fault));
     TRY(load_kernels(device, &table, result, fault));
@@ -49,15 +49,15 @@ static enum status measure(const struct cuda_device *device, struct probe_gpu *r
     return OK;
 }
 
-static void name_holders(const struct cuda_device *device, struct probed *probed) {
+static void list_memory_users(const struct cuda_device *device, struct probed *probed) {
     struct nvml nvml;
-    struct text text = text_over(probed->holders, sizeof probed->holders);
+    struct text text = text_over(probed->memory_users, sizeof probed->memory_users);
     if (nvml_open(&nvml)) {
-        nvml_largest_processes(&nvml, device->bus, PROBE_HOLDERS, &text);
+        nvml_largest_processes(&nvml, device->bus, PROBE_MEMORY_USERS, &text);
     }
 }
 
-static void describe(struct probed *probed) {
+static void describe_machine(struct probed *probed) {
     const struct probe_gpu *gpu = &probed->gpu;
     struct text machine = text_over(probed->machine, sizeof probed->machine);
     struct text products = text_over(probed->products, sizeof probed->products);
@@ -82,18 +82,18 @@ int probe_gpu_count(void) {
     return cuda_device_query(&device, &unseen) == OK ? device.visible_count : 0;
 }
 
-static enum status measure_alone(struct probed *probed, struct probe_gpu *result,
-                                 struct fault *fault) {
+static enum status measure_on_rank0(struct probed *probed, struct probe_gpu *result,
+                                    struct fault *fault) {
     struct cuda_device *device;
     TRY(cuda_device_acquire(&device, fault));
-    enum status status = measure(device, result, fault);
-    name_holders(device, probed);
+    enum status status = measure_device(device, result, fault);
+    list_memory_users(device, probed);
     cuda_device_release(device);
     return status;
 }
 
-static enum status measure_together(struct site *site, struct region *region,
-                                    struct probe_gpu *result, struct fault *fault) {
+static enum status measure_nccl_memory(struct site *site, struct region *region,
+                                       struct probe_gpu *result, struct fault *fault) {
     struct cuda_device *device;
     enum status status = cuda_device_acquire(&device, fault);
     bool acquired = status == OK;
@@ -111,14 +111,14 @@ static enum status measure_together(struct site *site, struct region *region,
 static enum status measure_all(struct site *site, struct region *region, struct probed *probed,
                                struct probe_gpu *result, struct fault *fault) {
     bool leads = site == NULL || site_launch_info(site)->rank == 0;
-    enum status status = leads ? measure_alone(probed, result, fault) : OK;
+    enum status status = leads ? measure_on_rank0(probed, result, fault) : OK;
     if (site == NULL) {
         snprintf(result->nccl.library, sizeof result->nccl.library,
-                 "NCCL takes nothing on one rank; --ranks 2 measures it, on one GPU too");
+                 "NCCL uses no memory on one rank; measure it with --ranks 2, even on one GPU");
         return status;
     }
     status = site_agree(site, status, fault);
-    return status == OK ? measure_together(site, region, result, fault) : status;
+    return status == OK ? measure_nccl_memory(site, region, result, fault) : status;
 }
 
 enum status probe_gpu_run(const char *name, struct site *site, struct region *region,
@@ -131,7 +131,7 @@ enum status probe_gpu_run(const char *name, struct site *site, struct region *re
         probed->lines = lines;
         probed->count = probe_gpu_compare(probed->target, result, lines, &probed->lower);
         probed->measured = probe_gpu_target(result, name, region);
-        describe(probed);
+        describe_machine(probed);
     }
     return OK;
 }

@@ -7,26 +7,28 @@
 
 struct site;
 
-enum { PROBE_HOLDERS = 3 }; /* processes in the list of the largest memory users */
+enum { PROBE_MEMORY_USERS = 3 }; /* Maximum number of processes in probed.memory_users. */
 
-/* The contents of a report. */
+/* The contents of the report of `skep probe`. */
 struct probed {
     const struct target *target;
     const struct probe_line *lines;
-    int count, lower;              /* lines; how many of them are PROBE_LOWER */
+    int count, lower;              /* Number of `lines`, and number of them with PROBE_LOWER. */
     char machine[256];             /* "NVIDIA H200, compute capability 9.0, ..." */
-    char holders[256];             /* processes with the most memory; "" when unknown */
-    char products[384];            /* libraries and rates of matrix products; "": not measured */
-    struct probe_gpu gpu;          /* the measurements; zeros for a CPU */
-    const struct target *measured; /* the profile to write */
+    char memory_users[256];        /* Processes with the most device memory; "" if unknown. */
+    char products[384];            /* Libraries and rates of matrix products; "" if not measured. */
+    struct probe_gpu gpu;          /* Measurements of the GPU; zeros for a CPU. */
+    const struct target *measured; /* Profile that the command writes. */
 };
 
-/* probe_gpu_count: the number of GPUs that this process sees; 0 when this build has no CUDA. */
+/* probe_gpu_count: return the number of GPUs visible to this process; 0 if the build has no
+
+ * CUDA. */
 int probe_gpu_count(void);
 
-/* probe_gpu_run: measure the GPU of this process and fill all but probed->target, with a profile
- * called `name`. When `site` is not NULL, all its ranks call it: rank 0 measures alone, then all
- * ranks measure the memory that NCCL uses; *probed is set on rank 0 only.
+/* probe_gpu_run: measure the GPU of this process and fill *probed except probed->target. `name` is
+ * the name of the profile. When `site` is not NULL, all its ranks call it: rank 0 measures alone,
+ * then all ranks measure the memory that NCCL uses; *probed is set on rank 0 only.
  * memory  in `region`; device memory as in probe_gpu_copies, probe_products and probe_nccl
  * errors  those of port_init, cuda_kernel_table_init, probe_gpu_copies, probe_products and
  *         probe_nccl; STATUS_INPUT when this build has no CUDA */

@@ -10,10 +10,10 @@
 #include <string.h>
 
 enum {
-    GROUPS = 2, /* two groups of the same ranks */
+    GROUP_COUNT = 2, /* Number of groups; each contains all ranks. */
     ARENA_BYTES_MAX = 64 << 20,
     ARENA_BYTES_MIN = 1 << 20,
-    FREE_MEMORY_DIVISOR = 16, /* the arena takes at most 1/16 of free memory */
+    FREE_MEMORY_DIVISOR = 16, /* The arena uses at most 1/16 of free memory. */
     SMALL_SLOT_BYTES = 1 << 10,
     SLOT_ALIGN_BYTES = 256,
 };
@@ -24,21 +24,21 @@ struct nccl_bench {
     const struct cuda_device *device;
     struct site *site;
     struct region *region;
-    int world, sharing; /* the number of all ranks, and of those on this device */
+    int world, sharing; /* Number of all ranks, and of the ranks on this device. */
     struct port port;
     char *arena;
     uint64_t bytes;
-    struct communicator groups[GROUPS];
-    CUgraphExec graphs[GROUPS];
+    struct communicator groups[GROUP_COUNT];
+    CUgraphExec graphs[GROUP_COUNT];
     CUstream stream;
 };
 
 /* ---- ranks and devices ---- */
 
-/* The values that the ranks exchange. */
+/* The values that each rank sends to the other ranks. */
 struct rank_device {
     char bus[CUDA_BUS_BYTES];
-    uint64_t bytes; /* size of the largest arena that fits its device */
+    uint64_t bytes; /* Size of the largest arena that fits on the rank's device. */
 };
 
 static enum status exchange_devices(struct nccl_bench *bench, struct probe_nccl_result *result,
@@ -69,7 +69,7 @@ static enum status exchange_devices(struct nccl_bench *bench, struct probe_nccl_
     return status;
 }
 
-/* NCCL rejects two ranks with one device, unless they seem to be on different machines. */
+/* NCCL rejects two ranks that share a device unless their host ids differ. */
 static void set_host_id(const struct nccl_bench *bench) {
     char name[32];
     if (bench->sharing > 1) {
@@ -78,7 +78,8 @@ static void set_host_id(const struct nccl_bench *bench) {
     }
 }
 
-/* "NCCL 2.28.9 between 2 ranks on 1 GPU, NCCL_MAX_CTAS=8": its settings count. */
+/* "NCCL 2.28.9 between 2 ranks on 1 GPU, NCCL_MAX_CTAS=8": settings of NCCL in the environment are
+ * appended. */
 static void name_library(const struct nccl_bench *bench, struct probe_nccl_result *result) {
     struct nccl_library library;
     struct fault fault;
@@ -101,7 +102,8 @@ static void name_library(const struct nccl_bench *bench, struct probe_nccl_resul
 
 /* ---- memory ---- */
 
-/* Reads the device memory that this process uses, between two agreements, while all ranks wait. */
+/* Reads the device memory that this process uses. The ranks synchronize before and after the
+ * reading, so that none allocates meanwhile. */
 static enum status read_used_memory(const struct nccl_bench *bench, uint64_t *bytes,
                                     struct fault *fault) {
     struct nvml nvml;
@@ -118,7 +120,8 @@ static enum status read_used_memory(const struct nccl_bench *bench, uint64_t *by
 
 /* ---- a group ---- */
 
-/* Every kind in two sizes, because NCCL uses other algorithms for short messages than for long. */
+/* Enqueues every kind of collective in two sizes, because NCCL uses different algorithms for short
+ * and long messages. */
 static void enqueue_all(struct nccl_bench *bench, struct communicator *group) {
     static const enum collective_kind KINDS[] = {COLLECTIVE_ALL_GATHER,     COLLECTIVE_ALL_TO_ALL,
                                                  COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_ALL_REDUCE,
@@ -157,8 +160,8 @@ static CUresult capture_graph(struct nccl_bench *bench, int index) {
     return result;
 }
 
-/* A failure is on this rank alone: the other ranks wait in the graph until its fault aborts them.
- * */
+/* A failure is returned on this rank only. The other ranks wait in the graph until they are
+ * aborted. */
 static enum status use_group(struct nccl_bench *bench, int index, struct fault *fault) {
     struct communicator *group = &bench->groups[index];
     TRY(nccl_register(group, SPACE_DEVICE, bench->arena, bench->bytes, fault));
@@ -177,7 +180,7 @@ static enum status use_group(struct nccl_bench *bench, int index, struct fault *
 
 static void destroy_graphs(void *context) {
     struct nccl_bench *bench = context;
-    for (int i = 0; i < GROUPS; i++) {
+    for (int i = 0; i < GROUP_COUNT; i++) {
         if (bench->graphs[i] != NULL) {
             (void)bench->device->driver.cuGraphExecDestroy(bench->graphs[i]);
             bench->graphs[i] = NULL;
@@ -185,7 +188,7 @@ static void destroy_graphs(void *context) {
     }
 }
 
-/* All ranks receive the same status. */
+/* Returns the same status on all ranks. */
 static enum status join_group(struct nccl_bench *bench, int index, struct fault *fault) {
     const struct launch_info *where = site_launch_info(bench->site);
     int *ranks = region_alloc(bench->region, (size_t)bench->world, sizeof *ranks);
@@ -223,11 +226,11 @@ static enum status measure_group(struct nccl_bench *bench, int index, uint64_t *
 
 /* ---- all of it ---- */
 
-/* Graphs are destroyed before the communicators whose calls they captured. After a failure, the
- * other ranks may have ended, so communicators are aborted. */
+/* Graphs are destroyed before the communicators whose calls they captured. After a failure, other
+ * ranks may have exited, so the communicators are aborted. */
 static void close_bench(struct nccl_bench *bench, enum status status) {
     destroy_graphs(bench);
-    for (int i = 0; i < GROUPS; i++) {
+    for (int i = 0; i < GROUP_COUNT; i++) {
         if (bench->groups[i].methods == NULL) {
             continue;
         }
@@ -259,10 +262,11 @@ static enum status open_bench(struct nccl_bench *bench, struct fault *fault) {
 }
 
 /* Sets the results to the maxima over all ranks. */
-static enum status set_maxima(struct nccl_bench *bench, const uint64_t taken[GROUPS],
+static enum status set_maxima(struct nccl_bench *bench, const uint64_t taken[GROUP_COUNT],
                               struct probe_nccl_result *result, struct fault *fault) {
-    uint64_t(*all)[GROUPS] = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
-    enum status status = site_exchange(bench->site, taken, GROUPS * sizeof taken[0], all, fault);
+    uint64_t(*all)[GROUP_COUNT] = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
+    enum status status =
+        site_exchange(bench->site, taken, GROUP_COUNT * sizeof taken[0], all, fault);
     for (int rank = 0; rank < bench->world && status == OK; rank++) {
         result->bytes = all[rank][0] > result->bytes ? all[rank][0] : result->bytes;
         result->group_bytes =
@@ -274,7 +278,7 @@ static enum status set_maxima(struct nccl_bench *bench, const uint64_t taken[GRO
 
 enum status probe_nccl(const struct cuda_device *device, struct site *site, struct region *region,
                        struct probe_nccl_result *result, struct fault *fault) {
-    uint64_t taken[GROUPS] = {0};
+    uint64_t taken[GROUP_COUNT] = {0};
     struct nccl_bench bench = {
         .device = device, .site = site, .region = region, .world = site_launch_info(site)->world};
     enum status status = exchange_devices(&bench, result, fault);
@@ -283,7 +287,7 @@ enum status probe_nccl(const struct cuda_device *device, struct site *site, stru
         name_library(&bench, result);
         status = open_bench(&bench, fault);
     }
-    for (int i = 0; i < GROUPS && status == OK; i++) {
+    for (int i = 0; i < GROUP_COUNT && status == OK; i++) {
         status = measure_group(&bench, i, &taken[i], fault);
     }
     if (status == OK) {

@@ -17,18 +17,21 @@ enum {
     SIDE_MIN = 32,
     SIDE_MAX = 8192,
     TRIAL_COUNT = 6,
-    FREE_MEMORY_DIVISOR = 16, /* matrices take at most 1/16 of free memory */
-    PATTERN_BYTES = 1 << 20,  /* random numbers; copies of them fill the matrices */
+    FREE_MEMORY_DIVISOR = 16, /* The matrices use at most 1/16 of free memory. */
+    PATTERN_BYTES =
+        1 << 20, /* Size of a block of random numbers, whose copies fill the matrices. */
 };
 
-/* Products are timed up to the size that takes LONG_MS. One of LONGEST_MS is timed only once. */
+/* Sizes increase until a product takes LONG_MS. A product that takes LONGEST_MS is timed only
+
+ * once. */
 static const float LONG_MS = 20;
 static const float LONGEST_MS = 200;
 
 struct product_bench {
     struct cuda_compute compute;
     struct cuda_failure failure;
-    struct target target; /* the device's properties that workspace sizes depend on */
+    struct target target; /* Device properties that determine workspace sizes. */
     struct port port;
     CUevent begin, end;
     char *matrices, *workspace, *pattern;
@@ -37,7 +40,7 @@ struct product_bench {
 
 /* ---- one product ---- */
 
-static struct matmul_args square(int64_t side, enum dtype dtype) {
+static struct matmul_args square_product_args(int64_t side, enum dtype dtype) {
     return (struct matmul_args){.m = side,
                                 .n = side,
                                 .k = side,
@@ -60,11 +63,11 @@ static struct cuda_product_operands make_operands(const struct product_bench *be
         .a = bench->matrices, .b = bench->matrices + bytes, .c = bench->matrices + 2 * bytes};
 }
 
-/* Runs the product once; returns its milliseconds. */
+/* Runs the product once, and returns its time in milliseconds. */
 static float time_product(const struct product_bench *bench, int64_t side, enum dtype dtype) {
     const struct cuda_compute *compute = &bench->compute;
     const struct cuda_driver *driver = compute->driver;
-    const struct matmul_args args = square(side, dtype);
+    const struct matmul_args args = square_product_args(side, dtype);
     const struct cuda_product_operands of = make_operands(bench, side, dtype);
     float ms = 0;
     cuda_record_result(compute, driver->cuEventRecord(bench->begin, compute->stream),
@@ -80,12 +83,13 @@ static float time_product(const struct product_bench *bench, int64_t side, enum 
     return ms;
 }
 
-/* Times larger and larger products until one takes LONG_MS; 0 when the device fails. */
+/* Times products of increasing size until one takes LONG_MS. Returns the rate, or 0 when the device
+ * fails. */
 static double measure_rate(const struct product_bench *bench, enum dtype dtype) {
     double best = 0;
     float ms = 0;
     for (int64_t side = SIDE_MIN; side <= bench->side_max && ms < LONG_MS; side *= 2) {
-        const struct matmul_args args = square(side, dtype);
+        const struct matmul_args args = square_product_args(side, dtype);
         const struct cuda_product_operands of = make_operands(bench, side, dtype);
         if (bench->compute.products != NULL) {
             cuda_products_choose(bench->compute.products, &args, &of);
@@ -105,7 +109,8 @@ static double measure_rate(const struct product_bench *bench, enum dtype dtype) 
 
 /* ---- matrices ---- */
 
-/* Values between -1 and 1: products of zeros use less power and are unusually fast. */
+/* Uses random values between -1 and 1, because products of zeros use less power and are unusually
+ * fast. */
 static void fill_matrices(const struct product_bench *bench, enum dtype dtype) {
     const struct cuda_compute *compute = &bench->compute;
     const struct cuda_driver *driver = compute->driver;
@@ -182,7 +187,7 @@ static enum status time_with_library(struct product_bench *bench, struct region 
 
 static enum status reserve_memory(struct product_bench *bench, const struct probe_gpu *result,
                                   struct fault *fault) {
-    const struct matmul_args args = square(SIDE_MIN, DTYPE_F32);
+    const struct matmul_args args = square_product_args(SIDE_MIN, DTYPE_F32);
     uint64_t workspace = cuda_matmul_workspace_bytes(&args, &bench->target);
     void *far;
     void *near;

@@ -12,7 +12,7 @@ struct cuda_kernel_table;
  * reason.
  * memory  up to 800 MiB of the device and 1 MiB pinned, released at the end; memory that cuBLASLt
  *         loads stays until the context ends
- * errors  STATUS_FIT when even small matrices do not fit; STATUS_FAILED */
+ * errors  STATUS_FIT when even the smallest matrices do not fit; STATUS_FAILED */
 MUST_CHECK enum status probe_products(const struct cuda_device *device,
                                       const struct cuda_kernel_table *table,
                                       struct probe_gpu *result, struct fault *fault);

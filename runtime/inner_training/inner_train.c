@@ -65,8 +65,8 @@ static int64_t select_next_windows(struct member_run *member,
     struct inner_state *inner = &member->inner;
     int64_t rows = settings->batch_tokens / settings->sequence_tokens;
     int64_t count = 0;
-    while (count < rows &&
-           assignment_next(&inner->assignment, &inner->order, position, &inner->windows[count])) {
+    while (count < rows && assignment_next_window(&inner->assignment, &inner->order, position,
+                                                  &inner->windows[count])) {
         count++;
     }
     return count;
@@ -171,7 +171,7 @@ enum status inner_train(struct member_run *member, const struct member_job *job,
     struct assignment_position position = {0};
     bool continues = true;
     member->position.encoded_round = 0;
-    if (!assignment_set(&member->inner.assignment, job->ranges, job->range_count)) {
+    if (!assignment_set_ranges(&member->inner.assignment, job->ranges, job->range_count)) {
         TRY(inner_reset(member,
                         fault)); /* other members now train samples that this member has trained */
     }

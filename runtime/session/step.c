@@ -91,7 +91,7 @@ struct step_rows {
 static int64_t window_of_row(struct step_rows *rows, int64_t row) {
     ASSERT(row < rows->count);
     return rows->windows != NULL ? rows->windows[row]
-                                 : data_next(rows->data, rows->seed, &rows->cursor);
+                                 : data_next_window(rows->data, rows->seed, &rows->cursor);
 }
 
 static void *raw_tokens_buffer(const struct session *session) {
@@ -114,8 +114,8 @@ bool step_row_is_own(const struct session *session, int64_t row) {
 }
 
 /* Loads this rank's rows among the `count` rows from `first`. The other rows of its microbatch have
- * no labels.
- * */
+ * no
+ * labels. */
 static enum status load_rows(struct session *session, struct step_rows *rows, int64_t first,
                              int64_t count, struct fault *fault) {
     int64_t loaded = 0;
@@ -125,7 +125,7 @@ static enum status load_rows(struct session *session, struct step_rows *rows, in
             continue;
         }
         struct token_row into = batch_row(session, loaded++);
-        TRY(data_window(rows->data, window, raw_tokens_buffer(session), &into, fault));
+        TRY(data_read_window(rows->data, window, raw_tokens_buffer(session), &into, fault));
     }
     batch_empty_rows(session, loaded);
     return OK;
@@ -146,7 +146,8 @@ static enum status count_valid(struct session *session, struct step_rows rows, i
         int64_t window = window_of_row(&rows, row);
         int64_t labels = 0;
         if (step_row_is_own(session, row)) {
-            TRY(data_valid_labels(rows.data, window, raw_tokens_buffer(session), &labels, fault));
+            TRY(data_count_valid_labels(rows.data, window, raw_tokens_buffer(session), &labels,
+                                        fault));
         }
         sum += labels;
     }
@@ -246,7 +247,7 @@ static enum status load_in_order(struct session *session, const struct token_dat
             continue;
         }
         struct token_row into = batch_row(session, loaded++);
-        TRY(data_window(data, row, raw_tokens_buffer(session), &into, fault));
+        TRY(data_read_window(data, row, raw_tokens_buffer(session), &into, fault));
         for (int64_t t = 0; t < data->sequence; t++) {
             *valid += into.labels[t] != LABEL_IGNORED;
         }

@@ -64,7 +64,7 @@ bool step_row_is_own(const struct session *session, int64_t row);
  * microbatches.
  * limits  tested before each microbatch; when they end the step on any rank, all ranks abandon it:
  *         STATUS_STOPPED, and neither parameters nor *cursor have changed
- * errors  those of data_window on any rank; STATUS_INPUT when every token of the step is a
+ * errors  those of data_read_window on any rank; STATUS_INPUT when every token of the step is a
  *         separator; parameters and *cursor have not changed then either; those of
  * program_failure */
 struct step_source {
@@ -100,8 +100,8 @@ struct evaluation_result {
 
 /* evaluate_data: computes the mean loss over the first `rows` windows of `data` (0: all of them),
  * which the ranks share like the rows of a step.
- * errors  STATUS_STOPPED when the limits end it; faults of data_window; STATUS_INPUT when no label
- *         is valid */
+ * errors  STATUS_STOPPED when the limits end it; faults of data_read_window; STATUS_INPUT when no
+ *         label is valid */
 MUST_CHECK enum status evaluate_data(struct session *session, const struct step_source *source,
                                      int64_t rows, struct evaluation_result *result,
                                      struct fault *fault);

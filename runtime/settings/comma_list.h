@@ -1,4 +1,4 @@
-/* comma_list: the items of a comma-separated text, the form of lists on the command line. */
+/* comma_list: reads the items of a comma-separated list, as on the command line. */
 #ifndef SKEP_SETTINGS_COMMA_LIST_H
 #define SKEP_SETTINGS_COMMA_LIST_H
 
@@ -11,12 +11,12 @@ struct comma_item {
     size_t length;
 };
 
-/* comma_list_next: the item at *position, without surrounding spaces; advances *position past the
- * item and its comma. Returns false at the end. "" has no items, "a," has one, and "a,,b" has
- * three, of which the second is empty. */
+/* comma_list_next: read the item at *position without surrounding spaces, and advance *position
+ * past the item and its comma. Returns false at the end. "" has no items, "a," has one, and "a,,b"
+ * has three, of which the second is empty. */
 bool comma_list_next(const char **position, struct comma_item *item);
 
-/* comma_list_count: the number of items in the list `text`. */
+/* comma_list_count: return the number of items in the list `text`. */
 size_t comma_list_count(const char *text);
 
 #endif

@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-static const double COSINE_FLOOR = 0.1;    /* final rate, as a fraction of the peak rate */
+static const double COSINE_FLOOR = 0.1; /* Final learning rate, as a fraction of the peak rate. */
 static const double WSD_DECAY_SHARE = 0.2; /* of all steps */
 static const double PI = 3.14159265358979323846;
 
-/* The completed share of the steps after the warm-up, in [0, 1]. */
+/* Returns the completed fraction of the steps after the warm-up, in [0, 1]. */
 static double decay_progress(const struct settings *settings, int64_t step) {
     int64_t span = settings->steps - settings->warmup_steps;
     double done = (double)(step - settings->warmup_steps) / (double)(span > 1 ? span : 1);

@@ -6,8 +6,8 @@
 #include <glob.h>
 #include <string.h>
 
-/* Adds the matches of a pattern to `found`. A path that is not a pattern is added even when no such
- * file exists: opening it then gives the exact error. */
+/* Adds the matches of a pattern to `found`. A path that is not a pattern is added even if the file
+ * does not exist; opening it later reports the error. */
 static enum status add_matches(const char *path, bool is_first, glob_t *found,
                                struct fault *fault) {
     int flags = (is_first ? 0 : GLOB_APPEND) | GLOB_NOMAGIC;
@@ -44,8 +44,8 @@ enum status path_list_expand(const struct path_list *patterns, struct region *re
         status = length > 0 && length < PATH_BYTES
                      ? add_matches(patterns->paths[i], i == 0, &found, fault)
                      : fault_set(fault, STATUS_INPUT, "data", NULL,
-                                 "a path is %zu characters long, outside 1 to %d", length,
-                                 PATH_BYTES - 1);
+                                 "a path is %zu characters long; its length must be from 1 to %d",
+                                 length, PATH_BYTES - 1);
     }
     if (status == OK && found.gl_pathc > FILES_MAX) {
         status = fault_set(fault, STATUS_INPUT, "data", "join small files",

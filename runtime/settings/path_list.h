@@ -5,18 +5,20 @@
 #include "base/fault.h"
 #include "base/region.h"
 
-enum { FILES_MAX = 65536 }; /* files in one list; every file stays open while training */
+enum {
+    FILES_MAX = 65536
+}; /* Maximum number of files in a list. Every file stays open during training. */
 
 struct path_list {
     const char **paths;
     int count;
 };
 
-/* path_list_expand: replace each pattern, a path with * ? [ or ], by its sorted matches. The path
- * of an existing file is never a pattern.
+/* path_list_expand: replace each pattern (a path that contains * ? [ or ]) by its sorted matches.
+ * The path of an existing file is never a pattern.
  * memory  in `region`
- * errors  STATUS_INPUT: a pattern without a match, a path that is empty or not shorter than
- *         PATH_BYTES, more than FILES_MAX files; *list is then unchanged */
+ * errors  STATUS_INPUT when a pattern has no match, a path is empty or not shorter than PATH_BYTES,
+ *         or the list exceeds FILES_MAX files; *list is then unchanged */
 MUST_CHECK enum status path_list_expand(const struct path_list *patterns, struct region *region,
                                         struct path_list *list, struct fault *fault);
 

@@ -9,7 +9,7 @@ enum setting_type {
     SETTING_INTEGER, /* int64_t */
     SETTING_REAL,    /* double */
     SETTING_PAIR,    /* struct number_pair */
-    SETTING_BYTES,   /* uint64_t: bytes, or bytes a second; "9GiB" */
+    SETTING_BYTES,   /* uint64_t: bytes or bytes per second, for example "9GiB" */
     SETTING_SECONDS, /* double */
     SETTING_DTYPE,   /* int64_t: DTYPE_F32 or DTYPE_BF16 */
     SETTING_CHOICE,  /* int64_t: an index in `choices` */
@@ -28,19 +28,19 @@ struct setting_key {
     const char *name;
     enum setting_class class;
     enum setting_type type;
-    size_t offset;            /* offset of the field in struct settings */
-    const char *default_text; /* NULL: unset; only texts and paths can be unset */
-    const char *unit;         /* "" for none */
+    size_t offset;            /* Offset of the field in struct settings. */
+    const char *default_text; /* NULL: no default. Only texts and paths can be unset. */
+    const char *unit;         /* Unit of the value; "" for none. */
     double minimum, maximum;
-    const char *choices; /* SETTING_CHOICE, SETTING_TEXT: "constant|cosine|wsd"; NULL: any */
+    const char *choices; /* Permitted values, for example "constant|cosine|wsd"; NULL: any value. */
     const char *help;
 };
 
 int setting_key_count(void);
 const struct setting_key *setting_key_at(int index);
-/* setting_key_find: the key with the name `name`, or NULL. */
+/* setting_key_find: return the key with the given name, or NULL. */
 const struct setting_key *setting_key_find(const char *name);
-/* setting_key_names: the names of all keys, in the order of the table. */
+/* setting_key_names: return the names of all keys, in the order of the table. */
 const char *const *setting_key_names(void);
 
 #endif

@@ -13,8 +13,7 @@
 
 enum { NUMBER_BYTES = 64, JSON_ESCAPE_BYTES = 6 };
 
-static const double WHOLE_MAX =
-    0x1p53; /* a larger double can equal several integers after rounding */
+static const double WHOLE_MAX = 0x1p53; /* Above it, several integers round to the same double. */
 
 static enum status type_fault(const struct setting_value *setting, const char *expected,
                               struct fault *fault) {
@@ -42,7 +41,7 @@ static enum status read_integer(const struct setting_value *setting, int64_t *ou
     int64_t value;
     double real;
     if (!text_parse_i64(setting->text, &value)) {
-        /* A form such as 1e6 is valid if the number is whole. */
+        /* A notation such as 1e6 is valid if the value is an integer. */
         if (!parse_real(setting->text, &real) || real != floor(real) || fabs(real) > WHOLE_MAX) {
             return type_fault(setting, "a whole number", fault);
         }
@@ -107,7 +106,7 @@ static enum status read_pair(const struct setting_value *setting, struct number_
     return OK;
 }
 
-/* The index of `text` in choices such as "a|b|c", or -1. */
+/* Returns the index of `text` in choices such as "a|b|c", or -1. */
 static int64_t find_choice(const char *choices, const char *text) {
     size_t length = strlen(text);
     for (int64_t index = 0; *choices != '\0'; index++) {
@@ -208,7 +207,8 @@ static enum status read_paths(const struct setting_value *setting, struct path_l
     return status;
 }
 
-/* A Hub name is a path if that path exists; every other text is a path. */
+/* A text such as org/name is a path only if that path exists; otherwise it is a Hub name. Every
+ * other text is a path. */
 static enum status read_model(const struct setting_value *setting, const char **out,
                               struct fault *fault) {
     const char *path;
@@ -270,12 +270,12 @@ enum status setting_read(const struct setting_value *setting, struct settings *s
         return read_paths(setting, out, fault);
     }
     struct setting_value given = *setting;
-    bool is_text = given.key->type >= SETTING_TEXT; /* text types come last in the enum */
+    bool is_text = given.key->type >= SETTING_TEXT; /* The types of texts are last in the enum. */
     if (given.text == NULL || (is_text && given.text[0] == '\0')) {
         given.text = given.key->default_text;
     }
     if (given.text == NULL) {
-        *(const char **)out = NULL; /* only texts and paths can be unset */
+        *(const char **)out = NULL; /* Only texts and paths can be unset. */
         return OK;
     }
     return read_field(&given, out, fault);
@@ -300,7 +300,7 @@ static void write_choice(const char *choices, int64_t index, struct text *text) 
     text_add(text, "%.*s", (int)strcspn(choices, "|"), choices);
 }
 
-/* A JSON string is a YAML string. */
+/* Writes a JSON string, which is also a YAML string. */
 static void write_text(const char *value, struct text *text) {
     if (value == NULL) {
         text_add(text, "null");
@@ -372,7 +372,7 @@ void setting_write(const struct settings *settings, const struct setting_key *ke
     }
 }
 
-/* JSON may need "\u00XX" for each byte of a text. */
+/* JSON may need "\u00XX" for every byte of a text. */
 static size_t text_bytes_max(const char *value) {
     return value == NULL ? NUMBER_BYTES : NUMBER_BYTES + JSON_ESCAPE_BYTES * strlen(value);
 }

@@ -10,20 +10,21 @@
 
 struct settings;
 
-/* The text of a value, and the data that its conversion needs. */
+/* The text of a setting's value, and the data needed to convert it. */
 struct setting_value {
     const struct setting_key *key;
-    const char *text;         /* NULL: the default; the items of a list are joined by commas */
-    const char *const *items; /* the value of SETTING_PATHS, instead of `text` */
-    int item_count;           /* 0: the default */
-    const char *location;     /* "run.yaml:3:7" or "command line" */
-    const char *folder;       /* base of relative paths; "": the working directory */
-    struct region *region;    /* memory for texts and paths */
+    const char *text;         /* NULL: use the default. The items of a list are joined by commas. */
+    const char *const *items; /* Items of a SETTING_PATHS value, which does not use `text`. */
+    int item_count;           /* 0: use the default. */
+    const char *location;     /* Source of the value: "run.yaml:3:7" or "command line". */
+    const char *folder;       /* Base folder of relative paths; "": the working directory. */
+    struct region *region;    /* Memory for texts and paths. */
 };
 
 /* setting_read: check a value against the key's type, choices and bounds, and store it in the
  * field. An empty text or path selects the default.
- * errors  STATUS_INPUT at setting->location, naming the key; the field is then unchanged */
+ * errors  STATUS_INPUT at setting->location, with the name of the key; the field is then
+ *         unchanged */
 MUST_CHECK enum status setting_read(const struct setting_value *setting, struct settings *settings,
                                     struct fault *fault);
 

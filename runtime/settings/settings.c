@@ -55,12 +55,12 @@ static void set_defaults(struct settings *settings, struct region *region) {
     }
 }
 
-static bool is_null(const struct yaml_node *node) {
+static bool is_null_node(const struct yaml_node *node) {
     return node->is_plain && (strcmp(node->text, "null") == 0 || strcmp(node->text, "~") == 0);
 }
 
-static enum status check_item(const struct yaml_document *document, const struct yaml_node *item,
-                              struct fault *fault) {
+static enum status check_list_item(const struct yaml_document *document,
+                                   const struct yaml_node *item, struct fault *fault) {
     return item->kind == YAML_SCALAR && item->text[0] != '\0'
                ? OK
                : yaml_fault(document, item, fault, NULL, "is not a plain value");
@@ -79,22 +79,23 @@ static enum status collect_items(const struct yaml_document *document, const str
     }
     for (const struct yaml_node *item = node->child; is_list && item != NULL;
          item = item->sibling) {
-        TRY(check_item(document, item, fault));
+        TRY(check_list_item(document, item, fault));
         items[filled++] = item->text;
     }
     setting->items = items;
-    setting->item_count = is_null(node) ? 0 : filled;
+    setting->item_count = is_null_node(node) ? 0 : filled;
     return OK;
 }
 
-/* Joins the items of a list with commas, the form of lists on the command line. */
+/* Joins the items of a list with commas, as on the command line. */
 static enum status join_items(const struct yaml_document *document, const struct yaml_node *list,
                               const char **text, struct fault *fault) {
     size_t bytes = 1;
     for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
-        TRY(check_item(document, item, fault));
+        TRY(check_list_item(document, item, fault));
         if (strchr(item->text, ',') != NULL) {
-            return yaml_fault(document, item, fault, NULL, "has a comma, which separates items");
+            return yaml_fault(document, item, fault, NULL,
+                              "has a comma, which separates list items");
         }
         bytes += strlen(item->text) + 1;
     }
@@ -106,14 +107,16 @@ static enum status join_items(const struct yaml_document *document, const struct
     return OK;
 }
 
-/* SETTING_TEXT may be a list because strategy.recompute has one kind for each layer. */
-static bool may_be_list(const struct setting_key *key) {
+/* A SETTING_TEXT value may be a list, because strategy.recompute may have one kind for each
+
+ * layer. */
+static bool can_be_list(const struct setting_key *key) {
     return key->type == SETTING_PAIR || key->type == SETTING_PATHS || key->type == SETTING_TEXT;
 }
 
 static enum status node_value(const struct yaml_document *document, const struct yaml_node *node,
                               struct setting_value *setting, struct fault *fault) {
-    if (node->kind == YAML_LIST && !may_be_list(setting->key)) {
+    if (node->kind == YAML_LIST && !can_be_list(setting->key)) {
         return yaml_fault(document, node, fault, NULL, "is a list, not one value");
     }
     if (node->kind == YAML_LIST && setting->key->type != SETTING_PATHS) {
@@ -127,7 +130,7 @@ static enum status node_value(const struct yaml_document *document, const struct
     if (setting->key->type == SETTING_PATHS) {
         return collect_items(document, node, setting, fault);
     }
-    setting->text = is_null(node) ? NULL : node->text;
+    setting->text = is_null_node(node) ? NULL : node->text;
     return OK;
 }
 
@@ -135,7 +138,7 @@ static enum status read_node(struct settings *settings, const struct yaml_docume
                              const struct yaml_node *node, struct fault *fault) {
     const struct setting_key *key = setting_key_find(node->path);
     if (key == NULL) {
-        return OK; /* a map above keys, or an item of a list */
+        return OK; /* A map that contains keys, or an item of a list. */
     }
     char location[sizeof fault->subject];
     snprintf(location, sizeof location, "%.280s:%d:%d", document->source_name, node->line,
@@ -166,7 +169,7 @@ static enum status unknown_key_fault(const char *name, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, COMMAND_LINE, remedy, "unknown key \"%s\"", name);
 }
 
-/* Splits a list such as "a,b" of the command line. */
+/* Splits a list such as "a,b" from the command line into items. */
 static void split_items(char *text, struct region *region, struct setting_value *setting) {
     const char **items = region_alloc(region, comma_list_count(text) + 1, sizeof *items);
     const char *at = text;
@@ -209,7 +212,7 @@ static enum status read_override(struct settings *settings, const char *override
     return read_value(&setting, settings, fault);
 }
 
-/* The location of the later of two keys that contradict each other. */
+/* Returns the location of the later of two contradictory keys. */
 static const char *later_location(const struct settings *settings, const char *first,
                                   const char *second) {
     bool second_is_later = settings->value_locations[key_index(setting_key_find(first))] == NULL ||
@@ -293,7 +296,8 @@ static const char *default_stem(const char *path, struct region *region) {
     return stem.bytes;
 }
 
-/* The folder of a run file; "" in the working directory, so that paths stay as they are written. */
+/* Returns the folder of a run file, or "" for the working directory, so that its paths need no
+ * prefix. */
 static const char *folder_of_path(const char *path, struct region *region) {
     char folder[PATH_BYTES] = "";
     if (path != NULL && strchr(path, '/') != NULL) {

@@ -23,24 +23,24 @@ struct number_pair {
     double first, second;
 };
 
-/* The settings of a run, with the default of each key that is not given. setting_keys.h states the
+/* The settings of a run; keys that were not set have their defaults. setting_keys.h states the
  * type of a field for each type of key. Unset texts and paths are NULL. Paths are relative to the
  * working directory. */
 struct settings {
-    const char *run_file;         /* the run file, or "" */
-    const char *folder;           /* folder of the run file; "": the working directory */
-    const char **value_locations; /* location of each key's value; NULL: the default */
-    const char *stem; /* folder for outputs without a path: the run file without its suffix */
+    const char *run_file;         /* Path of the run file, or "". */
+    const char *folder;           /* Folder of the run file; "": the working directory. */
+    const char **value_locations; /* Location of each key's value; NULL for a default. */
+    const char *stem; /* Default folder of outputs: the path of the run file without its suffix. */
     const char *model;
     int64_t init_kind; /* enum init_kind */
     int64_t seed, steps, pause_at;
-    int64_t threads;    /* 0: the number of threads of the target */
+    int64_t threads;    /* Number of compute threads; 0: that of the target. */
     const char *target; /* NULL: this machine */
-    const char *frozen; /* names of parameters that do not train; NULL: none */
-    struct path_list train_files, validation_files; /* paths and patterns; count 0: unset */
+    const char *frozen; /* Names of parameters that are not trained; NULL: none. */
+    struct path_list train_files, validation_files; /* Paths and patterns; a count of 0: unset. */
     const char *data_format;
     int64_t document_end_token;            /* DATA_NO_SEPARATOR: documents are not separated */
-    int64_t sequence_tokens, batch_tokens; /* 0: settings_check_model derives it */
+    int64_t sequence_tokens, batch_tokens; /* 0: settings_check_model derives the value. */
     int64_t microbatch;
     double learning_rate, epsilon, weight_decay, clip_norm;
     struct number_pair betas;
@@ -52,7 +52,8 @@ struct settings {
     int64_t zero_stage, replicas, prefetch_units, gathered_units_max, keep_gathered, reduce_at;
     const char *unit_policy, *unit_overrides, *offload;
     unsigned offload_kinds; /* bits of enum offload */
-    const char *recompute;  /* one kind, or a comma-separated list with one for each layer */
+    /* One kind of recomputation, or a comma-separated list with one kind for each layer. */
+    const char *recompute;
     int64_t context_tokens;
     int64_t eval_every, eval_tokens, snapshot_every, snapshot_keep;
     const char *snapshot_folder, *export_folder, *metrics_path;
@@ -64,8 +65,8 @@ struct settings {
     double swarm_outer_lr, swarm_outer_momentum, swarm_quorum, swarm_shrink_after_s;
     double swarm_patience;
     int64_t ranks; /* ranks of the site; 0: one rank, and `strategy` has no effect */
-    int64_t
-        longest_document_tokens; /* in rows with several documents; 0: each row is one document */
+    /* in rows with several documents; 0: each row is one document */
+    int64_t longest_document_tokens;
     enum recompute *layer_recompute; /* [layers], set by settings_check_model */
 };
 
@@ -73,17 +74,17 @@ struct settings {
  * check keys against each other.
  * overrides  "key.sub=value" as on the command line; "key=" selects the key's default
  * memory     in `region`
- * errors     STATUS_INPUT at file:line:column or "command line": unknown key (the remedy is the
- *            nearest), wrong type, value out of range, keys that contradict each other;
- *            STATUS_USAGE: an override without '='. *settings is then unchanged */
+ * errors     STATUS_INPUT at file:line:column or "command line" for an unknown key (the remedy
+ *            suggests the nearest), a wrong type, a value out of range or contradictory keys;
+ *            STATUS_USAGE for an override without '='. *settings is then unchanged */
 MUST_CHECK enum status settings_open(const char *path, const char *const *overrides,
                                      int override_count, struct region *region,
                                      struct settings *settings, struct fault *fault);
 
-/* Arguments of settings_open_source besides the text. */
+/* Arguments of settings_open_source other than the text. */
 struct settings_source {
-    const char *path; /* path of the text, for faults; its relative paths start here */
-    const char *stem; /* folder for outputs without a path; NULL: `path` without its suffix */
+    const char *path; /* Path of the text, for messages and as the base of relative paths. */
+    const char *stem; /* Default folder of outputs; NULL: `path` without its suffix. */
     const char *const *overrides;
     int override_count;
 };
@@ -99,46 +100,48 @@ MUST_CHECK enum status settings_open_text(const char *text, size_t length, const
                                           struct region *region, struct settings *settings,
                                           struct fault *fault);
 
-/* settings_check_model: check settings against the model: batch.sequence and generate.context
- * within its positions, data.documents within its vocabulary, strategy.recompute against its
- * layers. Sets sequence_tokens, batch_tokens, context_tokens and layer_recompute.
- * errors  STATUS_INPUT naming the key and the model's value; *settings is then unchanged */
+/* settings_check_model: check settings against the model: batch.sequence and generate.context must
+ * be within its positions, data.documents within its vocabulary, and strategy.recompute must match
+ * its layers. Sets sequence_tokens, batch_tokens, context_tokens and layer_recompute.
+ * errors  STATUS_INPUT, with the key and the model's value; *settings is then unchanged */
 MUST_CHECK enum status settings_check_model(struct settings *settings,
                                             const struct blueprint *blueprint,
                                             struct region *region, struct fault *fault);
 
-/* settings_location: the source of a key's value: "run.yaml:3:1" or "command line"; for a default,
- * the run file if one was read.
+/* settings_location: return the source of a key's value: "run.yaml:3:1" or "command line"; for a
+ * default, the run file if one was read.
  * limits  `name` is the name of a key */
 const char *settings_location(const struct settings *settings, const char *name);
 
-/* settings_key_location: settings_location for messages that do not name the key: "command line:
- * frozen".
+/* settings_key_location: return the source of a key's value with the key's name: "command line:
+ * frozen". For messages without that name.
  * memory  in `region`, or the string of settings_location */
 const char *settings_key_location(const struct settings *settings, const char *name,
                                   struct region *region);
 
-/* settings_learning_rate: learning rate of optimizer step `step`, counted from 0. Warm-up
- * is linear from lr / warmup_steps, reached in step 0, to lr. Cosine then falls to a tenth of lr,
- * WSD holds lr and falls linearly to zero over the last fifth of all steps; both would arrive at
- * step settings->steps. */
+/* settings_learning_rate: return the learning rate of optimizer step `step`, counted from 0. The
+ * rate rises linearly from lr / warmup_steps in step 0 to lr. The cosine schedule then decreases it
+ * to a tenth of lr; WSD holds lr and decreases it linearly to zero over the last fifth of all
+ * steps. Both would reach their final rate in step settings->steps. */
 double settings_learning_rate(const struct settings *settings, int64_t step);
 
-/* settings_eval_rows: number of rows in an evaluation, enough for eval.tokens; 0: all rows. */
+/* settings_eval_rows: return the number of rows in an evaluation that eval.tokens requires; 0: all
+ * rows. */
 int64_t settings_eval_rows(const struct settings *settings);
 
-/* settings_print_keys: appends the table of keys that `skep help keys` prints. */
+/* settings_print_keys: append the table of keys that `skep help keys` prints. */
 void settings_print_keys(struct text *text);
 
-/* settings_describe: appends a line "key: value" for each key, in the order of the table, as in
- * snapshots; without local keys if `shared_only`. The text is a run file with the same settings. */
+/* settings_describe: append a line "key: value" for each key, in the order of the table, as stored
+ * in snapshots. Local keys are omitted if `shared_only` is true. The text is a run file with the
+ * same settings. */
 void settings_describe(const struct settings *settings, bool shared_only, struct text *text);
 
-/* settings_describe_bytes_max: the most bytes of settings_describe's text with its NUL, also when
- * it is written as JSON with names in quotes. */
+/* settings_describe_bytes_max: return the maximum size of settings_describe's text with its NUL,
+ * also if it is written as JSON with quoted names. */
 size_t settings_describe_bytes_max(const struct settings *settings);
 
-/* settings_describe_key: appends the value of one key, as setting_write. */
+/* settings_describe_key: append the value of one key in the format of setting_write. */
 void settings_describe_key(const struct settings *settings, const struct setting_key *key,
                            struct text *text);
 

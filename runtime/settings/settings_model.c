@@ -7,15 +7,15 @@
 
 enum { SEQUENCE_DEFAULT_MAX = 1024 };
 
-static enum status positions_fault(const struct settings *settings, const char *key, int64_t value,
-                                   int64_t positions, struct fault *fault) {
+static enum status position_limit_fault(const struct settings *settings, const char *key,
+                                        int64_t value, int64_t positions, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, settings_location(settings, key), NULL,
-                     "%s is %lld, the model has %lld positions", key, (long long)value,
+                     "%s is %lld; the model has only %lld positions", key, (long long)value,
                      (long long)positions);
 }
 
-static enum status fill_sizes(struct settings *settings, const struct blueprint *blueprint,
-                              struct fault *fault) {
+static enum status derive_token_counts(struct settings *settings, const struct blueprint *blueprint,
+                                       struct fault *fault) {
     int64_t positions = blueprint->max_positions;
     int64_t sequence = settings->sequence_tokens == 0 ? min_i64(positions, SEQUENCE_DEFAULT_MAX)
                                                       : settings->sequence_tokens;
@@ -24,10 +24,10 @@ static enum status fill_sizes(struct settings *settings, const struct blueprint 
     int64_t context =
         settings->context_tokens == 0 ? min_i64(sequence, positions) : settings->context_tokens;
     if (longest > positions) {
-        return positions_fault(settings, "batch.sequence", longest, positions, fault);
+        return position_limit_fault(settings, "batch.sequence", longest, positions, fault);
     }
     if (context > positions) {
-        return positions_fault(settings, "generate.context", context, positions, fault);
+        return position_limit_fault(settings, "generate.context", context, positions, fault);
     }
     int64_t ranks = max_i64(settings->ranks, 1);
     int64_t tokens = settings->batch_tokens == 0 ? sequence * settings->microbatch * ranks
@@ -39,7 +39,7 @@ static enum status fill_sizes(struct settings *settings, const struct blueprint 
     }
     if (settings->document_end_token >= blueprint->vocab) {
         return fault_set(fault, STATUS_INPUT, settings_location(settings, "data.documents"), NULL,
-                         "data.documents is %lld, the model has a vocabulary of %lld",
+                         "data.documents is %lld; the model has a vocabulary of %lld tokens",
                          (long long)settings->document_end_token, (long long)blueprint->vocab);
     }
     settings->sequence_tokens = sequence;
@@ -59,13 +59,14 @@ static bool recompute_parse(const struct comma_item *item, enum recompute *kind)
     return false;
 }
 
-static enum status fill_recompute(struct settings *settings, const struct blueprint *blueprint,
-                                  struct region *region, struct fault *fault) {
+static enum status derive_layer_recompute(struct settings *settings,
+                                          const struct blueprint *blueprint, struct region *region,
+                                          struct fault *fault) {
     const char *at = settings->recompute != NULL ? settings->recompute : "none";
     int64_t count = (int64_t)comma_list_count(at);
     if (count != 1 && count != blueprint->layers) {
         return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.recompute"),
-                         NULL, "strategy.recompute lists %lld kinds, the model has %lld layers",
+                         NULL, "strategy.recompute lists %lld kinds; the model has %lld layers",
                          (long long)count, (long long)blueprint->layers);
     }
     enum recompute *kinds = region_alloc(region, (size_t)blueprint->layers, sizeof *kinds);
@@ -88,8 +89,8 @@ static enum status fill_recompute(struct settings *settings, const struct bluepr
 enum status settings_check_model(struct settings *settings, const struct blueprint *blueprint,
                                  struct region *region, struct fault *fault) {
     struct settings checked = *settings;
-    TRY(fill_sizes(&checked, blueprint, fault));
-    TRY(fill_recompute(&checked, blueprint, region, fault));
+    TRY(derive_token_counts(&checked, blueprint, fault));
+    TRY(derive_layer_recompute(&checked, blueprint, region, fault));
     *settings = checked;
     return OK;
 }

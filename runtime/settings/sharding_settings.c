@@ -6,7 +6,7 @@ static int64_t rank_count(const struct settings *settings) {
     return settings->ranks < 1 ? 1 : settings->ranks;
 }
 
-/* Appends the numbers of replicas that `ranks` ranks can have: "1, 2, 4 or 8". */
+/* Appends the permitted numbers of replicas for `ranks` ranks, for example "1, 2, 4 or 8". */
 static void list_divisors(int64_t ranks, struct text *text) {
     for (int64_t divisor = 1; divisor <= ranks; divisor++) {
         if (ranks % divisor == 0) {
@@ -25,7 +25,8 @@ static enum status check_replicas(const struct settings *settings, struct fault 
     if (settings->ranks == 0 || settings->ranks % settings->replicas == 0) {
         return OK;
     }
-    text_add(&text, settings->ranks == 1 ? "start more ranks, or set it to " : "take ");
+    text_add(&text,
+             settings->ranks == 1 ? "start more ranks, or set strategy.replicate to " : "take ");
     list_divisors(settings->ranks, &text);
     return fault_set(fault, STATUS_INPUT, settings_location(settings, "strategy.replicate"), remedy,
                      "strategy.replicate is %lld, which does not divide %lld rank%s",

@@ -1,5 +1,5 @@
-/* sharding_settings: the units of a model and their sharding over the ranks of a site, from the
- * keys `strategy` and `frozen`. */
+/* sharding_settings: derives the units of a model and their sharding over the ranks of a site from
+ * the keys of `strategy` and the key `frozen`. */
 #ifndef SKEP_SETTINGS_SHARDING_SETTINGS_H
 #define SKEP_SETTINGS_SHARDING_SETTINGS_H
 
@@ -11,13 +11,14 @@ struct sharding_settings {
     struct sharding sharding;
 };
 
-/* sharding_settings_read: the units of a model and the sharding of each, for settings->ranks. If
- * that is 0, the run has one rank, and the strategy is not checked against the number of ranks.
+/* sharding_settings_read: derive the units of a model and the sharding of each unit over
+ * settings->ranks ranks. If settings->ranks is 0, the run has one rank, and the strategy is not
+ * checked against the number of ranks.
  * limits  settings_check_model has succeeded
  * memory  in `region`
- * errors  STATUS_INPUT at the key's location: those of unit_table_init and strategy_read; replicas
- *         that do not divide the ranks; a strategy.reduce_at that the ranks do not permit. *result
- *         is then unchanged */
+ * errors  STATUS_INPUT at the key's location: those of unit_table_init and strategy_read; a number
+ *         of replicas that does not divide the number of ranks; a strategy.reduce_at that is
+ *         invalid for this number of ranks. *result is then unchanged */
 MUST_CHECK enum status sharding_settings_read(const struct settings *settings,
                                               const struct blueprint *blueprint,
                                               struct region *region,

@@ -16,9 +16,9 @@ static enum status save(void *owner, struct fault *fault) {
     if (training->saved_step == training->step) {
         return OK;
     }
-    struct snapshot_value values[1 + FINGERPRINT_VALUES] = {
+    struct snapshot_value values[1 + FINGERPRINT_VALUE_COUNT] = {
         {.name = "cursor", .value = (uint64_t)training->cursor}};
-    fingerprint_values(&training->fingerprint, values + 1);
+    fingerprint_to_values(&training->fingerprint, values + 1);
     int64_t begin_ns = clock_monotonic_ns();
     TRY(trainer_write_snapshot(trainer, training->step, values, ARRAY_COUNT(values), fault));
     training->saved_step = training->step;

@@ -14,9 +14,9 @@ static const double DISK_BYTES_PER_S = 200e6;
 static enum status fingerprint_data(struct training *training, struct fault *fault) {
     const struct trainer *trainer = &training->trainer;
     struct fingerprint both[2] = {{0}};
-    TRY(fingerprint_of(&trainer->train, &both[0], fault));
+    TRY(fingerprint_compute(&trainer->train, &both[0], fault));
     if (trainer->validation.file_count > 0) {
-        TRY(fingerprint_of(&trainer->validation, &both[1], fault));
+        TRY(fingerprint_compute(&trainer->validation, &both[1], fault));
     }
     training->fingerprint = both[0];
     training->data_hash = hash_of(both, sizeof both);
@@ -58,7 +58,7 @@ static enum status resume_from(struct training *training, const struct snapshot 
     uint64_t cursor;
     TRY(resume_check(&session->settings, snapshot, &session->region, fault));
     TRY(same_model(trainer, snapshot, fault));
-    TRY(fingerprint_same(&training->fingerprint, snapshot, fault));
+    TRY(fingerprint_check(&training->fingerprint, snapshot, fault));
     TRY(snapshot_load(snapshot, trainer->resident, trainer->group_count, fault));
     TRY(session_compute_copies(session, snapshot, fault));
     if (!snapshot_find_value(snapshot, "cursor", &cursor) || cursor > DATA_CURSOR_MAX) {

@@ -57,12 +57,12 @@ class Trained(RunTest):
         write_tokens(folder.path / "train.u16", 5000, 97, 1)
         result = folder.train()
         self.assert_exit(result, 2)
-        self.assertIn("data.train: the data have 10000 bytes, and the snapshot's run had 12000",
+        self.assertIn("data.train: the data has 10000 bytes; the snapshot's run had 12000",
                       result.stderr)
         write_tokens(folder.path / "train.u16", 6000, 97, 3)
         result = folder.train()
         self.assert_exit(result, 2)
-        self.assertIn("data.train: the files have the sizes that the snapshot states but other",
+        self.assertIn("data.train: the files have the sizes recorded in the snapshot but different",
                       result.stderr)
         write_tokens(folder.path / "train.u16", 6000, 97, 1)
         self.assert_exit(folder.train(), 0)

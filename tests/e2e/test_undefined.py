@@ -28,7 +28,7 @@ ALLOWED = {
     "nccl.c": {"region_alloc": BEFORE + "nccl_open"},
     "cuda_program.c": {"region_alloc": BEFORE + "cuda_program_bind"},
     "data.c": {"region_alloc": BEFORE + "data_open", "region_copy_text": BEFORE + "data_open"},
-    "fingerprint.c": {"region_alloc": BEFORE + "fingerprint_of"},
+    "fingerprint.c": {"region_alloc": BEFORE + "fingerprint_compute"},
     "inner_weights.c": {"region_alloc": BEFORE + "inner_weights_plan"},
     "member_run.c": {"region_alloc": BEFORE + "allocating the member",
                      "region_copy_text": BEFORE + "opening the ledger copy"},

@@ -31,11 +31,11 @@ static void check_windows(const struct token_data *data) {
     const struct token_row row = {.ids = ids, .labels = labels, .positions = positions};
     int64_t cursor = data->window_count;
     for (int64_t i = 0; i < WINDOWS_MAX; i++) {
-        int64_t window = i < data->window_count ? i : data_next(data, 7, &cursor);
+        int64_t window = i < data->window_count ? i : data_next_window(data, 7, &cursor);
         int64_t valid = -1;
         struct fault fault = {0};
-        ASSERT(data_valid_labels(data, window, raw, &valid, &fault) == OK);
-        enum status status = data_window(data, window, raw, &row, &fault);
+        ASSERT(data_count_valid_labels(data, window, raw, &valid, &fault) == OK);
+        enum status status = data_read_window(data, window, raw, &row, &fault);
         ASSERT(status == OK || (status == STATUS_INPUT && strstr(fault.reason, "vocabulary")));
         if (status == OK) {
             check_row(data, &row, valid);

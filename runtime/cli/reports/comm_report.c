@@ -30,17 +30,17 @@ static void print_tests(const struct comm_report *report) {
     int64_t wrong = 0;
     char name[32];
     printf("the groups of rank 0\n");
-    for (int group = 0; group < COMM_GROUPS; group++) {
+    for (int group = 0; group < COMM_GROUP_COUNT; group++) {
         print_group(&report->comm, (enum comm_group)group);
     }
     printf("\n%-22s", "elements checked");
-    for (int group = 0; group < COMM_GROUPS; group++) {
+    for (int group = 0; group < COMM_GROUP_COUNT; group++) {
         printf("%14s", comm_group_name((enum comm_group)group));
     }
     printf("\n");
-    for (int row = 0; row < COMM_CHECKS; row++) {
+    for (int row = 0; row < COMM_CHECK_COUNT; row++) {
         printf("%-22s", check_name(&COMM_CHECK_ROWS[row], name));
-        for (int group = 0; group < COMM_GROUPS; group++) {
+        for (int group = 0; group < COMM_GROUP_COUNT; group++) {
             const struct comm_verdict *verdict = &report->verdicts[row][group];
             char count[32];
             elements += verdict->elements;
@@ -91,8 +91,8 @@ static void print_text(const struct comm_report *report) {
 
 static void add_tests(struct json_writer *json, const struct comm_report *report) {
     json_begin_array(json_newline(json, 0), "tests");
-    for (int row = 0; row < COMM_CHECKS; row++) {
-        for (int group = 0; group < COMM_GROUPS; group++) {
+    for (int row = 0; row < COMM_CHECK_COUNT; row++) {
+        for (int group = 0; group < COMM_GROUP_COUNT; group++) {
             const struct comm_verdict *verdict = &report->verdicts[row][group];
             json_begin_object(json_newline(json, 0), NULL);
             json_add_text(json, "collective", COMM_CHECK_ROWS[row].name);

@@ -70,8 +70,8 @@ void mesh_report_json(const struct mesh_report *report);
 struct comm_report {
     struct comm comm;
     bool is_tested;
-    struct comm_verdict verdicts[COMM_CHECKS][COMM_GROUPS];
-    struct comm_rate rates[COMM_RATES * COMM_SIZES_MAX];
+    struct comm_verdict verdicts[COMM_CHECK_COUNT][COMM_GROUP_COUNT];
+    struct comm_rate rates[COMM_RATE_COUNT * COMM_SIZES_MAX];
     int rate_count; /* 0: not measured */
 };
 

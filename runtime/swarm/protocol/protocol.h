@@ -66,9 +66,9 @@ struct timing_measured timing_quantiles(const struct timing_measured *members, u
 
 /* The owner of a slice, its epoch, and the seats whose contributions the owner still waits for. */
 struct slice_plan {
-    uint32_t owner; /* seat */
+    uint32_t owner; /* Seat of the owner. */
     uint32_t epoch;
-    uint64_t expected_seats; /* seats */
+    uint64_t expected_seats; /* Bit set of seats. */
 };
 
 /* The tracker's assignment for the exchange of a round. */
@@ -94,37 +94,40 @@ struct slice_report {
 };
 
 /* Every message repeats the sender's state, so that the next message replaces a lost one and a
- * repeated message changes nothing. Fields that a kind does not list are zero. */
+ * repeated message changes nothing. The comment of each kind lists its sender and its fields; all
+ * other fields are zero. */
 enum message_kind {
-    /* from a member without a session: root; number: its start id, which WELCOME repeats */
+    /* From a member without a session: root; number (the member's start id, which WELCOME
+     * repeats). */
     MESSAGE_HELLO,
-    /* from a member: session, number (rising), round, current root (zero during a state fetch),
-     * hash: the root on its disk, version, poll, reports, unreachable, measured */
+    /* From a member: session, number (increasing), round, root (current root; zero during a state
+     * fetch), hash (root of the state on disk), version, poll, reports, unreachable, measured. */
     MESSAGE_REPORT,
-    MESSAGE_DECLARE, /* from a member: session, round, tokens, hashes, signature */
-    MESSAGE_VOTE,    /* from a member: session, round, number, root, hash, signature */
-    MESSAGE_LEAVE,   /* from a member: session; it takes part in no further round */
-    MESSAGE_WELCOME, /* from the tracker: session, number: the start id that the session is for */
-    MESSAGE_ENTRY,   /* from the tracker: entry; for a COMMIT also root: the root before it */
-    MESSAGE_TABLE,   /* from the tracker: round, table */
-    MESSAGE_POLL,    /* from the tracker: round, poll: a request to report and declare at once */
-    /* from the tracker: the member may end. Sent to a leaving member that no other member needs,
-     * and to all members at the end of the run */
+    MESSAGE_DECLARE, /* From a member: session, round, tokens, hashes, signature. */
+    MESSAGE_VOTE,    /* From a member: session, round, number, root, hash, signature. */
+    MESSAGE_LEAVE,   /* From a member that joins no further round: session. */
+    MESSAGE_WELCOME, /* From the tracker: session, number (start id from the HELLO). */
+    MESSAGE_ENTRY,   /* From the tracker: entry; for a COMMIT also root (root before the commit). */
+    MESSAGE_TABLE,   /* From the tracker: round, table. */
+    /* From the tracker, to request a report and a declaration at once: round, poll. */
+    MESSAGE_POLL,
+    /* From the tracker: the member may exit. Sent to a leaving member that no other member needs,
+     * and to all members at the end of the run. */
     MESSAGE_GOODBYE,
-    /* from the tracker: round, number, entry without root, hash and signatures; holders */
+    /* From the tracker: round, number, entry (without root, hash and signatures), holders. */
     MESSAGE_PROPOSE,
-    /* from a member to an owner: round, slice, epoch, hash; bytes follow. is_rejected: the bytes
-     * have the hash but are no valid encoding */
+    /* From a member to the owner of a slice: round, slice, epoch, hash; the encoded bytes follow.
+     * The receiver sets is_rejected if the bytes have the hash but are not a valid encoding. */
     MESSAGE_CONTRIBUTION,
-    /* between members: as CONTRIBUTION, and contributors, owner, signature. The caller drops it
-     * unless `owner` signed round, slice, epoch, contributors and hash, no matter which member
-     * sent it. The state machine checks that `owner` is the owner of the slice. When a member
-     * sends a result that it did not sum, the caller fills in epoch, contributors, owner and
+    /* Between members: the fields of CONTRIBUTION, contributors, owner, signature. The caller drops
+     * the message unless `owner` signed round, slice, epoch, contributors and hash, no matter which
+     * member sent it. The state machine checks that `owner` is the owner of the slice. When a
+     * member sends a result that it did not sum, the caller fills in epoch, contributors, owner and
      * signature as they arrived with the bytes */
     MESSAGE_RESULT,
-    MESSAGE_FETCH_CONTRIBUTION, /* from an owner to a contributor: round, slice, epoch */
-    /* between members: round, slice, epoch; hash, or zero for any. A member without the result
-     * sends it as soon as it has it */
+    MESSAGE_FETCH_CONTRIBUTION, /* From an owner to a contributor: round, slice, epoch. */
+    /* Between members: round, slice, epoch, hash (zero for any result). A member that does not have
+     * the result yet sends it later, as soon as it is available. */
     MESSAGE_FETCH_RESULT,
     MESSAGE_KINDS
 };
@@ -173,18 +176,21 @@ struct tracker_record {
 };
 
 enum event_kind {
-    EVENT_TICK,    /* one heartbeat has passed, and every message that had arrived was handled */
-    EVENT_MESSAGE, /* message: authenticated, within bounds, its signatures valid */
-    EVENT_WRITTEN, /* tracker, ends ACTION_WRITE: written; hash and signature of its entry */
-    EVENT_TRAINED, /* member, ends ACTION_TRAIN: round, tokens, hashes [slice_count] */
-    EVENT_SUMMED,  /* member, ends ACTION_SUM: job, hash of the encoded result */
-    EVENT_ROOT_COMPUTED, /* member, ends ACTION_ROOT: job, root, hash and signature of the entry */
-    EVENT_STORED,        /* member, ends ACTION_STORE: job, written */
-    /* member, ends ACTION_APPLY or ACTION_ADOPT: job, written, the new current root. A failed
-     * one has changed nothing and is retried */
+    EVENT_TICK, /* One heartbeat has passed, and all messages received so far are handled. */
+    /* `message` has arrived. It is authenticated, within bounds, and has valid signatures. */
+    EVENT_MESSAGE,
+    /* Tracker: ACTION_WRITE has ended. write_outcome, hash and signature of its entry. */
+    EVENT_WRITTEN,
+    EVENT_TRAINED, /* Member: ACTION_TRAIN has ended. round, tokens, hashes [slice_count]. */
+    EVENT_SUMMED,  /* Member: ACTION_SUM has ended. job, hash of the encoded result. */
+    /* Member: ACTION_ROOT has ended. job, root, hash and signature of the entry. */
+    EVENT_ROOT_COMPUTED,
+    EVENT_STORED, /* Member: ACTION_STORE has ended. job, write_outcome. */
+    /* Member: ACTION_APPLY or ACTION_ADOPT has ended. job, write_outcome, root (the new current
+     * root). A failed action has changed nothing and is retried. */
     EVENT_APPLIED,
-    EVENT_LEAVE,  /* member: the operator asked it to leave the swarm */
-    EVENT_CLOSED, /* the last connection to `peer` closed; frames in transit to it are lost */
+    EVENT_LEAVE,  /* Member: the operator has requested that this member leave the swarm. */
+    EVENT_CLOSED, /* The last connection to `peer` has closed; frames in transit to it are lost. */
 };
 
 struct event {
@@ -201,43 +207,45 @@ struct event {
     const struct hash *hashes;
 };
 
-/* The parts of a record that differ from the one written before. */
+/* The parts of a tracker record that have changed since the last write. */
 enum record_part {
-    RECORD_SESSIONS = 1, /* next_session, members */
-    RECORD_HEAD = 2,     /* head; also commit and base when head is a COMMIT or a ROLLBACK */
-    RECORD_PLANS = 4,    /* table.round, version, slices */
-    RECORD_DECLARED = 8, /* table.declared_seats, members, signatures, hashes */
+    RECORD_SESSIONS = 1, /* Fields next_session and members. */
+    RECORD_HEAD = 2,  /* Field head; also commit and base_root if head is a COMMIT or a ROLLBACK. */
+    RECORD_PLANS = 4, /* Fields round, version and slices of table. */
+    RECORD_DECLARED = 8, /* Fields declared_seats, members, signatures and hashes of table. */
 };
 
 enum action_kind {
-    /* send message to `to`, or to the tracker if `to_tracker`. For kinds with bytes the caller
-     * appends those with the message's hash, or drops the message if it does not have them */
+    /* Send `message` to `to`, or to the tracker if `to_tracker`. For a kind with bytes, the caller
+     * appends the bytes with the message's hash, or drops the message if it does not have them. */
     ACTION_SEND,
-    /* write `parts` of `record` and append `entry` to the ledger if not NULL, in one transaction */
+    /* In one transaction, write `parts` of `record` and append `entry`, unless it is NULL, to the
+     * ledger. */
     ACTION_WRITE,
-    /* store the bytes that came with the current message: a result, or the contribution of
-     * `seat` in its slot `slot` */
+    /* Store the bytes that followed the current message: a result, or the contribution of `seat` in
+     * its slot `slot`. */
     ACTION_KEEP_BYTES,
-    /* train on `ranges` from the outer state until `deadline_ms`, with the learning rate of
-     * `commits`, then encode the contribution to every slice. Work already done on these ranges
-     * counts; other work is dropped. A new TRAIN, APPLY or ADOPT ends a running one, which then
-     * causes no event */
+    /* Train on `ranges` from the outer state until `deadline_ms`, with the learning rate of
+     * `commits`, then encode the contribution to every slice. Finished work on these ranges is
+     * reused; other work is discarded. A new TRAIN, APPLY or ADOPT cancels a running TRAIN, which
+     * then causes no event. */
     ACTION_TRAIN,
-    /* slice, epoch: add the stored bytes of the contributors in ascending order of seats, with
-     * the weights of `table`; slots[seat] is the slot of each, and the member's own contribution
-     * is the one it encoded. `entry` is the round's OPEN */
+    /* For `slice` and `epoch`, add the stored bytes of the contributors in ascending order of
+     * seats, with the weights of `table`; slots[seat] is the slot of each contribution. The member
+     * uses its own contribution as encoded. `entry` is the round's OPEN. */
     ACTION_SUM,
-    /* entry: compute the root after its results without changing the state, and sign the entry */
+    /* Compute the root that the results of `entry` would give, without changing the state, and sign
+     * `entry`. */
     ACTION_ROOT,
-    ACTION_STORE, /* entry: make its stored results durable */
-    /* entry: make its results the outer state, durably, and reset the inner weights to it. Error
-     * feedback advances in the slices that name `seat` */
+    ACTION_STORE, /* Make the stored results of `entry` durable. */
+    /* Apply the results of `entry` to the outer state durably, and reset the inner weights to it.
+     * The error feedback advances in the slices that list `seat`. */
     ACTION_APPLY,
-    /* entry: fetch the state with the entry's root leaf by leaf from members that have it,
-     * durably; reset the inner weights to it and clear the error feedback. A later ADOPT ends a
-     * running one, which then causes no event. Every other job runs to its end */
+    /* Fetch the state with the root of `entry` leaf by leaf from members that have it, and store it
+     * durably. Reset the inner weights to it and clear the error feedback. A later ADOPT cancels a
+     * running ADOPT, which then causes no event. Jobs of other kinds are not cancelled. */
     ACTION_ADOPT,
-    ACTION_LEFT, /* Member: it has left. No further round includes it in the roster. */
+    ACTION_LEFT, /* The member has left the swarm. Rosters of further rounds do not include it. */
 };
 
 struct action {

@@ -7,34 +7,34 @@
 
 #include <string.h>
 
-/* A slot in device memory. */
+/* The arrays of one slot in device memory. */
 struct slot_memory {
-    float *values;  /* outer params, replaced in place by pseudo-gradients or by the next params */
-    float *moments; /* momentum or feedback, replaced in place by the next values */
-    float *spare;   /* decoded results, or inner weights copied from the host */
-    uint8_t *coded; /* encoded contribution or results */
+    float *values;  /* Outer params, replaced in place by pseudo-gradients or by the next params. */
+    float *moments; /* Momentum or feedback, replaced in place by the next values. */
+    float *spare;   /* Decoded results, or inner weights copied from the host. */
+    uint8_t *encoded; /* Encoded contribution or results. */
     int32_t *rejected_count;
 };
 
-static struct replica_cuda *cuda_of(struct replica_device *device) {
+static struct replica_cuda *as_replica_cuda(struct replica_device *device) {
     return (struct replica_cuda *)device;
 }
 
 static struct slot_memory slot_memory_of(const struct replica_cuda *cuda, int slot) {
     const struct replica_shape *shape = &cuda->replica->shape;
     uint64_t bytes = replica_device_memory_of(shape).slots / REPLICA_DEVICE_SLOTS;
-    uint64_t coded = codec_bytes(shape->slices.codec, replica_chunk_max(shape));
+    uint64_t encoded = codec_bytes(shape->slices.codec, replica_chunk_max(shape));
     uint64_t words = REPLICA_DEVICE_WORDS;
-    uint64_t vector = (bytes - words - align_up(coded, words)) / 3;
+    uint64_t vector = (bytes - words - align_up(encoded, words)) / 3;
     char *begin = cuda->slots + (uint64_t)slot * bytes;
     return (struct slot_memory){.values = (float *)begin,
                                 .moments = (float *)(begin + vector),
                                 .spare = (float *)(begin + 2 * vector),
-                                .coded = (uint8_t *)(begin + 3 * vector),
+                                .encoded = (uint8_t *)(begin + 3 * vector),
                                 .rejected_count = (int32_t *)(begin + bytes - words)};
 }
 
-/* Host copy of the number of values that an encoding rejected as not finite. */
+/* Returns the host copy of the number of values that an encoding rejected as not finite. */
 static int32_t *rejected_count_of(const struct replica_cuda *cuda, int slot) {
     return (int32_t *)replica_scratch(cuda->replica, 2 * REPLICA_DEVICE_SLOTS) + slot;
 }
@@ -47,8 +47,8 @@ static bool has_failed(const struct cuda_compute *compute) {
     return compute->failure->result != CUDA_SUCCESS;
 }
 
-/* Sets the context, because the calling thread may have none yet. */
-static const struct cuda_compute *enter(const struct replica_cuda *cuda, int slot) {
+/* Sets the CUDA context, because the calling thread may not have one yet. */
+static const struct cuda_compute *set_context(const struct replica_cuda *cuda, int slot) {
     const struct cuda_compute *compute = &cuda->compute[slot];
     if (!has_failed(compute)) {
         cuda_record_result(compute, compute->driver->cuCtxSetCurrent(cuda->gpu->context),
@@ -57,7 +57,8 @@ static const struct cuda_compute *enter(const struct replica_cuda *cuda, int slo
     return compute;
 }
 
-static void copy(const struct cuda_compute *compute, void *to, const void *from, uint64_t bytes) {
+static void enqueue_copy(const struct cuda_compute *compute, void *to, const void *from,
+                         uint64_t bytes) {
     if (!has_failed(compute)) {
         cuda_record_result(compute,
                            compute->driver->cuMemcpyAsync(address_of(to), address_of(from), bytes,
@@ -66,26 +67,28 @@ static void copy(const struct cuda_compute *compute, void *to, const void *from,
     }
 }
 
-static void copy_values(const struct cuda_compute *compute, float *to, const float *from,
-                        int64_t count) {
-    copy(compute, to, from, (uint64_t)count * sizeof *to);
+static void enqueue_value_copy(const struct cuda_compute *compute, float *to, const float *from,
+                               int64_t count) {
+    enqueue_copy(compute, to, from, (uint64_t)count * sizeof *to);
 }
 
 static bool wait(struct replica_device *device, int slot) {
-    struct replica_cuda *cuda = cuda_of(device);
-    const struct cuda_compute *compute = enter(cuda, slot);
+    struct replica_cuda *cuda = as_replica_cuda(device);
+    const struct cuda_compute *compute = set_context(cuda, slot);
     if (!has_failed(compute)) {
         cuda_record_result(compute, compute->driver->cuStreamSynchronize(compute->stream),
                            "compute on the outer state");
     }
-    bool has_encoding = cuda->encodes[slot] && !has_failed(compute);
-    cuda->encodes[slot] = false;
-    return !has_encoding || *rejected_count_of(cuda, slot) == 0;
+    bool has_count = cuda->has_unread_count[slot] && !has_failed(compute);
+    cuda->has_unread_count[slot] = false;
+    return !has_count || *rejected_count_of(cuda, slot) == 0;
 }
 
 /* ---- contributions ---- */
 
-/* The overlap of a chunk and a part; a count of 0 or less: none. */
+/* Returns the overlap of a chunk and a part. A count of 0 or less means that they do not
+
+ * overlap. */
 static struct replica_chunk overlap(struct replica_chunk chunk, const struct flat_span *part) {
     int64_t begin = chunk.begin > part->begin ? chunk.begin : part->begin;
     int64_t end = chunk.begin + chunk.count;
@@ -93,8 +96,8 @@ static struct replica_chunk overlap(struct replica_chunk chunk, const struct fla
     return (struct replica_chunk){begin, (end < part_end ? end : part_end) - begin};
 }
 
-/* The address of the inner weights on the device. Those in host memory are copied there through the
- * slot's pinned scratch. */
+/* Returns the device address of the inner weights. Inner weights in host memory are copied to the
+ * device through the slot's pinned scratch. */
 static const float *inner_on_device(const struct replica_cuda *cuda, int slot,
                                     struct replica_chunk chunk, const struct flat_span *part,
                                     struct replica_chunk shared) {
@@ -106,16 +109,16 @@ static const float *inner_on_device(const struct replica_cuda *cuda, int slot,
     int64_t at = shared.begin - chunk.begin;
     float *staged = replica_scratch(cuda->replica, 2 * slot) + at;
     memcpy(staged, inner, (size_t)shared.count * sizeof *staged);
-    copy_values(&cuda->compute[slot], memory.spare + at, staged, shared.count);
+    enqueue_value_copy(&cuda->compute[slot], memory.spare + at, staged, shared.count);
     return memory.spare + at;
 }
 
-/* values = outer - inner weights. */
+/* Computes the pseudo-gradient of a chunk, outer minus inner weights, into the slot's `values`. */
 static void make_gradient(const struct replica_cuda *cuda, int slot, struct replica_chunk chunk) {
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = &cuda->compute[slot];
     const struct slot_memory memory = slot_memory_of(cuda, slot);
-    copy_values(compute, memory.values, replica->params + chunk.begin, chunk.count);
+    enqueue_value_copy(compute, memory.values, replica->params + chunk.begin, chunk.count);
     for (int i = 0; i < replica->part_count; i++) {
         struct replica_chunk shared = overlap(chunk, &replica->parts[i]);
         if (shared.count > 0) {
@@ -126,7 +129,9 @@ static void make_gradient(const struct replica_cuda *cuda, int slot, struct repl
     }
 }
 
-/* Encodes a chunk in its slot; with `keeps_error` the encoding error replaces the feedback. */
+/* Encodes a chunk in its slot. If `keeps_error` is true, the encoding error replaces the
+
+ * feedback. */
 static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct replica_chunk chunk,
                            bool keeps_error) {
     const struct replica *replica = cuda->replica;
@@ -134,7 +139,7 @@ static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct rep
     const struct slot_memory memory = slot_memory_of(cuda, slot);
     make_gradient(cuda, slot, chunk);
     if (replica->feedback != NULL) {
-        copy_values(compute, memory.moments, replica->feedback + chunk.begin, chunk.count);
+        enqueue_value_copy(compute, memory.moments, replica->feedback + chunk.begin, chunk.count);
     }
     if (!has_failed(compute)) {
         cuda_record_result(compute,
@@ -149,29 +154,29 @@ static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct rep
                                            .feedback =
                                                replica->feedback != NULL ? memory.moments : NULL,
                                            .residual = keeps_error ? memory.moments : NULL};
-    cuda_codec_encode(compute, &args, memory.coded, memory.rejected_count);
+    cuda_codec_encode(compute, &args, memory.encoded, memory.rejected_count);
 }
 
 static void encode(struct replica_device *device, int slot, struct replica_chunk chunk) {
-    struct replica_cuda *cuda = cuda_of(device);
+    struct replica_cuda *cuda = as_replica_cuda(device);
     const struct replica *replica = cuda->replica;
-    const struct cuda_compute *compute = enter(cuda, slot);
+    const struct cuda_compute *compute = set_context(cuda, slot);
     const struct slot_memory memory = slot_memory_of(cuda, slot);
     encode_in_slot(cuda, slot, chunk, false);
-    copy(compute, replica->contribution + replica_encoded_offset(replica, chunk.begin),
-         memory.coded, codec_bytes(replica->shape.slices.codec, chunk.count));
-    copy(compute, rejected_count_of(cuda, slot), memory.rejected_count,
-         sizeof *memory.rejected_count);
-    cuda->encodes[slot] = true;
+    enqueue_copy(compute, replica->contribution + replica_encoded_offset(replica, chunk.begin),
+                 memory.encoded, codec_bytes(replica->shape.slices.codec, chunk.count));
+    enqueue_copy(compute, rejected_count_of(cuda, slot), memory.rejected_count,
+                 sizeof *memory.rejected_count);
+    cuda->has_unread_count[slot] = true;
 }
 
-/* Encodes the same values again, because only this run keeps the encoding error. */
+/* Encodes the same values again, because `encode` does not keep the encoding error. */
 static void advance(struct replica_device *device, int slot, struct replica_chunk chunk) {
-    struct replica_cuda *cuda = cuda_of(device);
-    const struct cuda_compute *compute = enter(cuda, slot);
+    struct replica_cuda *cuda = as_replica_cuda(device);
+    const struct cuda_compute *compute = set_context(cuda, slot);
     encode_in_slot(cuda, slot, chunk, true);
-    copy_values(compute, cuda->replica->feedback + chunk.begin, slot_memory_of(cuda, slot).moments,
-                chunk.count);
+    enqueue_value_copy(compute, cuda->replica->feedback + chunk.begin,
+                       slot_memory_of(cuda, slot).moments, chunk.count);
 }
 
 /* ---- the outer step ---- */
@@ -184,25 +189,26 @@ static void reset_inner_in_slot(const struct replica_cuda *cuda, int slot,
         const struct flat_span *part = &replica->parts[i];
         struct replica_chunk shared = overlap(chunk, part);
         if (part->device_memory != NULL && shared.count > 0) {
-            copy_values(&cuda->compute[slot], part->values + (shared.begin - part->begin),
-                        values + (shared.begin - chunk.begin), shared.count);
+            enqueue_value_copy(&cuda->compute[slot], part->values + (shared.begin - part->begin),
+                               values + (shared.begin - chunk.begin), shared.count);
         }
     }
 }
 
 static void step(struct replica_device *device, int slot, const struct device_step *step) {
-    struct replica_cuda *cuda = cuda_of(device);
+    struct replica_cuda *cuda = as_replica_cuda(device);
     const struct replica *replica = cuda->replica;
-    const struct cuda_compute *compute = enter(cuda, slot);
+    const struct cuda_compute *compute = set_context(cuda, slot);
     const struct slot_memory memory = slot_memory_of(cuda, slot);
     struct replica_chunk chunk = step->chunk;
     enum codec codec = replica->shape.slices.codec;
-    copy(compute, memory.coded,
-         replica_result(replica, step->round, 0) + replica_encoded_offset(replica, chunk.begin),
-         codec_bytes(codec, chunk.count));
-    copy_values(compute, memory.values, replica->params + chunk.begin, chunk.count);
-    copy_values(compute, memory.moments, replica->momentum + chunk.begin, chunk.count);
-    cuda_codec_decode(compute, codec, chunk.count, memory.coded, memory.spare);
+    enqueue_copy(compute, memory.encoded,
+                 replica_result(replica, step->round, 0) +
+                     replica_encoded_offset(replica, chunk.begin),
+                 codec_bytes(codec, chunk.count));
+    enqueue_value_copy(compute, memory.values, replica->params + chunk.begin, chunk.count);
+    enqueue_value_copy(compute, memory.moments, replica->momentum + chunk.begin, chunk.count);
+    cuda_codec_decode(compute, codec, chunk.count, memory.encoded, memory.spare);
     const struct outer_step_args args = {.count = chunk.count,
                                          .rate = replica->shape.outer_rate,
                                          .momentum = replica->shape.outer_momentum,
@@ -212,34 +218,34 @@ static void step(struct replica_device *device, int slot, const struct device_st
                                          .next_params = memory.values,
                                          .next_moments = memory.moments};
     cuda_outer_step_run(compute, &args);
-    copy_values(compute, step->params, memory.values, chunk.count);
-    copy_values(compute, step->momentum, memory.moments, chunk.count);
+    enqueue_value_copy(compute, step->params, memory.values, chunk.count);
+    enqueue_value_copy(compute, step->momentum, memory.moments, chunk.count);
     if (step->resets_inner) {
         reset_inner_in_slot(cuda, slot, chunk);
     }
 }
 
 static void reset_inner(struct replica_device *device) {
-    struct replica_cuda *cuda = cuda_of(device);
+    struct replica_cuda *cuda = as_replica_cuda(device);
     const struct replica *replica = cuda->replica;
-    const struct cuda_compute *compute = enter(cuda, 0);
+    const struct cuda_compute *compute = set_context(cuda, 0);
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_span *part = &replica->parts[i];
         if (part->device_memory != NULL) {
-            copy_values(compute, part->values, replica->params + part->begin, part->count);
+            enqueue_value_copy(compute, part->values, replica->params + part->begin, part->count);
         }
     }
     bool is_finite = wait(device, 0);
     (void)is_finite;
 }
 
-/* ---- life ---- */
+/* ---- initialization and release ---- */
 
-/* A failed device may return errors here; its failure is recorded already. */
+/* Errors of a failed device are ignored, because its failure is already recorded. */
 static void release(struct replica_device *device) {
-    struct replica_cuda *cuda = cuda_of(device);
+    struct replica_cuda *cuda = as_replica_cuda(device);
     for (int slot = 0; slot < REPLICA_DEVICE_SLOTS; slot++) {
-        const struct cuda_compute *compute = enter(cuda, slot);
+        const struct cuda_compute *compute = set_context(cuda, slot);
         if (compute->stream != NULL) {
             (void)compute->driver->cuStreamDestroy(compute->stream);
         }
@@ -253,7 +259,8 @@ static const struct replica_device_methods METHODS = {.encode = encode,
                                                       .reset_inner = reset_inner,
                                                       .release = release};
 
-/* A warm-up on zeros, whose contribution, feedback and step are zeros too. */
+/* Runs each kind of work on arrays of zeros; contribution, feedback and outer step are then zeros
+ * too. */
 static void warm_up(struct replica_cuda *cuda) {
     const struct replica *replica = cuda->replica;
     struct replica_chunk first = replica_chunk_at(0, replica->shape.slices.parameter_count);

@@ -1,7 +1,7 @@
-/* result_file: all results of a round in one file; the reader checks each by its hash.
+/* result_file: all results of a round in one file; the reader checks each result against its hash.
  *
  *     | mark 16 | round 4 | slices 4 | {epoch 4, owner 4, contributors 8, bytes 8, hash 32} ... |
- *     | hash of all the above 32 | results, concatenated |
+ *     | hash of all preceding bytes 32 | results, concatenated |
  *
  * The file is written under another name and then renamed, so it is either complete or absent. */
 #ifndef SKEP_SWARM_REPLICA_RESULT_FILE_H
@@ -18,50 +18,50 @@
 /* The layout that all files of a swarm share. */
 struct result_files {
     struct slices slices;
-    uint8_t *header; /* scratch: mark to hash */
+    uint8_t *header; /* Scratch memory for the fields from the mark to the hash. */
     size_t header_bytes;
 };
 
-/* result_files_init: takes the scratch memory from `region`; the other functions allocate
- * nothing. */
+/* result_files_init: initialize the layout, with scratch memory from `region`. The other functions
+ * allocate nothing. */
 void result_files_init(const struct slices *slices, struct region *region,
                        struct result_files *files);
 
-/* result_files_bytes: size of each file. */
+/* result_files_bytes: return the size of each result file. */
 uint64_t result_files_bytes(const struct result_files *files);
 
 /* result_file_write: write the results that `entry` lists. The file is durable on return.
  * shapes          results [slices.bytes], concatenated
- * temporary_path  in the same folder; renamed to `path` at the end
- * errors          STATUS_FIT on a full disk, STATUS_FAILED: the temporary file is removed, and an
- *                 older file at `path` stays */
+ * temporary_path  path of a temporary file in the same folder, which is renamed to `path` when
+ *                 complete
+ * errors          STATUS_FIT on a full disk, STATUS_FAILED. The temporary file is then removed, and
+ *                 an older file at `path` is unchanged */
 MUST_CHECK enum status result_file_write(const struct result_files *files,
                                          const struct entry *entry, const uint8_t *results,
                                          const char *path, const char *temporary_path,
                                          struct fault *fault);
 
-/* result_file_read: read the results, and fill has_result, epoch, contributors and hash of each
- * report.
+/* result_file_read: read the results of a round, and fill in has_result, epoch, contributors and
+ * hash of each report.
  * shapes  results [slices.bytes], reports [slices.count]
- * errors  STATUS_INPUT when the file is absent, damaged or of another round or swarm; results and
- *         reports are then undefined */
+ * errors  STATUS_INPUT when the file is missing or damaged, or belongs to another round or swarm;
+ *         results and reports are then undefined */
 MUST_CHECK enum status result_file_read(const struct result_files *files, const char *path,
                                         uint32_t round, uint8_t *results,
                                         struct slice_report *reports, struct fault *fault);
 
-/* result_file_read_slice: read one result; false when the file lists no result with this hash, or
- * cannot be read. The bytes are not checked: the receiver does that. Any thread may call it at any
- * time.
+/* result_file_read_slice: read one result; false when the file lists no result with this hash or
+ * cannot be read. The receiver must check the bytes. Any thread may call it at any time.
  * shapes  bytes [encoded bytes of the slice] */
 MUST_CHECK bool result_file_read_slice(const struct slices *slices, const char *path,
                                        uint32_t round, uint32_t slice, const struct hash *hash,
                                        uint8_t *bytes);
 
-/* result_index: for each result in a replica's rows its owner, contributors and signature, so that
- * this member can send it to members that lack it.
+/* result_index: stores the owner, contributors and signature of each result in a replica's rows, so
+ * that this member can send the result to members that lack it.
  *
- *     round 7 | s0 | s1 |    | s3 |      RESULT_ROUNDS rows: of the open and the previous round
- *     round 8 | s0 |    |    |    |      a new round reuses the row of the oldest */
+ *     round 7 | s0 | s1 |    | s3 |      RESULT_ROUNDS rows: the open and the previous round
+ *     round 8 | s0 |    |    |    |      a new round reuses the row of the oldest round */
 
 struct stored_result {
     bool is_stored;
@@ -74,20 +74,22 @@ struct stored_result {
 
 struct result_index {
     uint32_t slice_count;
-    uint32_t rounds[RESULT_ROUNDS]; /* 0: none yet */
+    uint32_t rounds[RESULT_ROUNDS]; /* Round of each row; 0: the row is empty. */
     struct stored_result *results;  /* [RESULT_ROUNDS * slice_count] */
 };
 
-/* result_index_memory_bytes: size of the table. result_index_init: an empty index, with its table
- * in `memory`. */
+/* result_index_memory_bytes: return the size of the table. result_index_init: initialize an empty
+ * index with its table in `memory`. */
 size_t result_index_memory_bytes(uint32_t slice_count);
 void result_index_init(struct result_index *index, void *memory, uint32_t slice_count);
 
-/* result_index_slot: the slot of a result whose bytes are about to change. Its is_stored is false;
- * the caller fills the slot in when the bytes are complete. */
+/* result_index_slot: clear and return the entry of a result whose bytes are about to change. The
+ * caller fills it in when the bytes are complete. */
 struct stored_result *result_index_slot(struct result_index *index, uint32_t round, uint32_t slice);
 
-/* result_index_find: the stored result of that round and slice if it has this hash, else NULL. */
+/* result_index_find: return the stored result of a round and slice if it has this hash, else
+
+ * NULL. */
 const struct stored_result *result_index_find(const struct result_index *index, uint32_t round,
                                               uint32_t slice, const struct hash *hash);
 

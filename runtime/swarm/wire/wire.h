@@ -38,24 +38,31 @@
 /* Kinds of frames: the state machines' enum message_kind first, then the kinds below. */
 enum wire_kind {
     WIRE_STATE_MACHINE_KINDS = MESSAGE_KINDS,
-    WIRE_INTRODUCE =
-        32,            /* process to tracker: its identity and address (struct wire_introduction) */
-    WIRE_REJECTED,     /* tracker: why the process is not admitted, as text; it stays connected */
-    WIRE_ADDRESS_BOOK, /* tracker: all members and the deadlines (struct wire_address_book) */
-    WIRE_MANIFEST_REQUEST,    /* any process to tracker, also one not on the allow-list */
-    WIRE_MANIFEST,            /* tracker: length 4 and the file's bytes, chunked */
-    WIRE_STATUS_REQUEST,      /* any process on the allow-list: empty, or a wire_proof */
-    WIRE_STATUS,              /* tracker: length 4 and one JSON document, chunked */
-    WIRE_LEAF_HASHES_REQUEST, /* member to member: root; frame.offset: first leaf */
-    WIRE_LEAF_HASHES,         /* root, then the leaf hashes from leaf frame.offset */
-    WIRE_LEAF_REQUEST,        /* member to member: root; frame.offset: leaf index */
-    WIRE_LEAF,                /* frame.offset: leaf index; its bytes */
-    WIRE_LEDGER_REQUEST,      /* as for the status; frame.offset: index of the first entry */
-    WIRE_LEDGER,              /* tracker: whole records, concatenated, from entry frame.offset */
-    WIRE_PROBE_ADDRESS, /* tracker to member: connect to this address once, report the outcome */
-    WIRE_PING,          /* any process: 8 bytes; WIRE_PONG returns them */
-    WIRE_PONG,
-    WIRE_REPLACED, /* tracker: a newer process of this identity is the member; exit */
+    WIRE_INTRODUCE = 32, /* Process to tracker: identity and address (struct wire_introduction). */
+    /* Tracker to process: text with the reason for not admitting it; it stays connected. */
+    WIRE_REJECTED,
+    /* From the tracker: all members and the deadlines (struct wire_address_book). */
+    WIRE_ADDRESS_BOOK,
+    /* To the tracker, from any process, even if not on the allow-list: empty. */
+    WIRE_MANIFEST_REQUEST,
+    WIRE_MANIFEST, /* From the tracker: length 4 and the bytes of the manifest file, chunked. */
+    /* To the tracker, from any process on the allow-list: empty, or a wire_proof. */
+    WIRE_STATUS_REQUEST,
+    WIRE_STATUS, /* From the tracker: length 4 and one JSON document, chunked. */
+    /* Member to member: root; frame.offset is the index of the first leaf. */
+    WIRE_LEAF_HASHES_REQUEST,
+    /* Member to member: root, then the hashes of the leaves from index frame.offset. */
+    WIRE_LEAF_HASHES,
+    WIRE_LEAF_REQUEST, /* Member to member: root; frame.offset is the index of the leaf. */
+    WIRE_LEAF,         /* Member to member: bytes of the leaf with index frame.offset. */
+    /* Same as WIRE_STATUS_REQUEST; frame.offset is the index of the first entry. */
+    WIRE_LEDGER_REQUEST,
+    WIRE_LEDGER, /* From the tracker: complete records, concatenated, from entry frame.offset. */
+    /* Tracker to member: an address to connect to once; the member reports the outcome. */
+    WIRE_PROBE_ADDRESS,
+    WIRE_PING,     /* From any process: 8 bytes. */
+    WIRE_PONG,     /* Reply to WIRE_PING: the same 8 bytes. */
+    WIRE_REPLACED, /* Tracker to process: a newer process with this identity is the member; exit. */
     WIRE_KIND_END
 };
 

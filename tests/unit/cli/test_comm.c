@@ -68,7 +68,7 @@ struct rig {
     struct region region;
     struct double_of_transport transport;
     struct comm comm;
-    struct comm_verdict verdicts[COMM_CHECKS][COMM_GROUPS];
+    struct comm_verdict verdicts[COMM_CHECK_COUNT][COMM_GROUP_COUNT];
 };
 
 static void test_with(struct rig *rig, enum mistake mistake, enum collective_kind only) {
@@ -77,14 +77,14 @@ static void test_with(struct rig *rig, enum mistake mistake, enum collective_kin
     struct fault fault;
     memset(rig, 0, sizeof *rig);
     struct comm *comm = &rig->comm;
-    *comm = (struct comm){.region = &rig->region, .world = 1, .bytes = comm_test_bytes(1)};
+    *comm = (struct comm){.region = &rig->region, .world = 1, .bytes = comm_test_arena_bytes(1)};
     assert_int_equal(site_open(&place, &rig->region, &comm->site, &fault), OK);
     comm->arena = region_alloc(&rig->region, comm->bytes, 1);
     rig->transport = (struct double_of_transport){comm->arena, mistake, only};
     comm->communicator = (struct communicator){
-        .methods = &METHODS, .self = &rig->transport, .world = 1, .group_count = COMM_GROUPS};
+        .methods = &METHODS, .self = &rig->transport, .world = 1, .group_count = COMM_GROUP_COUNT};
     comm->communicator.space_bytes[SPACE_DEVICE] = comm->bytes;
-    for (int group = 0; group < COMM_GROUPS; group++) {
+    for (int group = 0; group < COMM_GROUP_COUNT; group++) {
         comm->communicator.groups[group] = (struct collective_group){.ranks = SELF, .size = 1};
     }
     assert_int_equal(comm_test(comm, rig->verdicts, &fault), OK);
@@ -99,9 +99,9 @@ static void a_right_transport_passes_with_every_element_checked(void **state) {
     (void)state;
     struct rig rig;
     test_with(&rig, NONE, COLLECTIVE_BARRIER);
-    for (int row = 0; row < COMM_CHECKS; row++) {
+    for (int row = 0; row < COMM_CHECK_COUNT; row++) {
         bool moves = COMM_CHECK_ROWS[row].kind != COLLECTIVE_BARRIER;
-        for (int group = 0; group < COMM_GROUPS; group++) {
+        for (int group = 0; group < COMM_GROUP_COUNT; group++) {
             const struct comm_verdict *verdict = &rig.verdicts[row][group];
             assert_int_equal(verdict->wrong, 0);
             assert_string_equal(verdict->first, "");
@@ -119,7 +119,7 @@ static void each_mistake_is_found_where_it_is_and_nowhere_else(void **state) {
         for (size_t i = 0; i < ARRAY_COUNT(MISTAKES); i++) {
             struct rig rig;
             test_with(&rig, MISTAKES[i], (enum collective_kind)kind);
-            for (int row = 0; row < COMM_CHECKS; row++) {
+            for (int row = 0; row < COMM_CHECK_COUNT; row++) {
                 const struct comm_verdict *verdict = &rig.verdicts[row][COMM_ALL];
                 bool hit = COMM_CHECK_ROWS[row].kind == (enum collective_kind)kind;
                 assert_int_equal(verdict->wrong > 0, hit);

@@ -49,7 +49,7 @@ static struct token_data opened_one(const char *path, int64_t sequence) {
 
 static void read_window(const struct token_data *data, int64_t window) {
     memset(&fault, 0, sizeof fault);
-    if (data_window(data, window, raw, &ROW, &fault) != OK) {
+    if (data_read_window(data, window, raw, &ROW, &fault) != OK) {
         fail_msg("%s: %s", fault.subject, fault.reason);
     }
 }
@@ -151,7 +151,7 @@ static void an_id_beyond_the_vocabulary_names_file_and_token(void **state) {
     options.vocab = 700;
     struct token_data data = opened(&options);
     read_window(&data, 0);
-    assert_int_equal(data_window(&data, 1, raw, &ROW, &fault), STATUS_INPUT);
+    assert_int_equal(data_read_window(&data, 1, raw, &ROW, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, "big.u16: token 6");
     assert_non_null(strstr(fault.reason, "id 700 is outside the model's vocabulary of 700"));
     data_close(&data);
@@ -166,7 +166,7 @@ static void ids_above_31_bits_are_refused_not_negative(void **state) {
     static const uint32_t TOKENS[] = {1, 0x80000001u, 3};
     scratch_write("huge.u32", TOKENS, sizeof TOKENS);
     struct token_data data = opened_one("huge.u32", 2);
-    assert_int_equal(data_window(&data, 0, raw, &ROW, &fault), STATUS_INPUT);
+    assert_int_equal(data_read_window(&data, 0, raw, &ROW, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.reason, "2147483649"));
     data_close(&data);
 }
@@ -196,7 +196,7 @@ static void every_window_comes_once_a_pass_in_another_order_each_time(void **sta
     int64_t *passes = region_alloc(&region, (size_t)(3 * count), sizeof *passes);
     int64_t cursor = 0;
     for (int64_t i = 0; i < 3 * count; i++) {
-        passes[i] = data_next(&data, 42, &cursor);
+        passes[i] = data_next_window(&data, 42, &cursor);
     }
     for (int64_t pass = 0; pass < 3; pass++) {
         int64_t *seen = region_alloc(&region, (size_t)count, sizeof *seen);
@@ -216,7 +216,7 @@ static void every_window_comes_once_a_pass_in_another_order_each_time(void **sta
     cursor = 0;
     same = 0;
     for (int64_t i = 0; i < count; i++) {
-        other = data_next(&data, 43, &cursor);
+        other = data_next_window(&data, 43, &cursor);
         same += passes[i] == other;
     }
     assert_true(same < 50);
@@ -231,12 +231,12 @@ static void the_order_goes_on_from_any_cursor(void **state) {
     int64_t cursor = data.block_count * data.block_windows_max - 1000; /* over a pass's end */
     for (int i = 0; i < STEPS; i++) {
         cursors[i] = cursor;
-        windows[i] = data_next(&data, 7, &cursor);
+        windows[i] = data_next_window(&data, 7, &cursor);
         assert_true(cursor > cursors[i]);
     }
     for (int i = STEPS - 1; i >= 0; i--) {
         cursor = cursors[i];
-        assert_int_equal(data_next(&data, 7, &cursor), windows[i]);
+        assert_int_equal(data_next_window(&data, 7, &cursor), windows[i]);
     }
     data_close(&data);
 }
@@ -275,7 +275,7 @@ static void a_file_above_4_gib_is_read_where_its_tokens_lie(void **state) {
     assert_int_equal(ids[1], 0);
     read_window(&data, data.window_count - 1);
     int64_t cursor = (int64_t)1 << 40;
-    assert_in_range(data_next(&data, 3, &cursor), 0, data.window_count - 1);
+    assert_in_range(data_next_window(&data, 3, &cursor), 0, data.window_count - 1);
     data_close(&data);
     assert_int_equal(unlink("sparse.u32"), 0);
 }
@@ -303,7 +303,7 @@ static void positions_restart_behind_each_separator(void **state) {
         assert_int_equal(labels[t], LABELS[t]);
     }
     int64_t valid = 0;
-    assert_int_equal(data_valid_labels(&data, 0, raw, &valid, &fault), OK);
+    assert_int_equal(data_count_valid_labels(&data, 0, raw, &valid, &fault), OK);
     assert_int_equal(valid, 8);
     data_close(&data);
 }
@@ -334,7 +334,7 @@ static void valid_labels_are_counted_as_the_rows_have_them(void **state) {
     for (int64_t window = 0; window < data.window_count; window++) {
         int64_t valid = 0;
         int64_t wanted = 0;
-        assert_int_equal(data_valid_labels(&data, window, raw, &valid, &fault), OK);
+        assert_int_equal(data_count_valid_labels(&data, window, raw, &valid, &fault), OK);
         read_window(&data, window);
         for (int t = 0; t < SEQUENCE; t++) {
             wanted += labels[t] != -100;
@@ -345,7 +345,7 @@ static void valid_labels_are_counted_as_the_rows_have_them(void **state) {
     assert_true(sum > 0 && sum < data.window_count * SEQUENCE);
     data.separator = DATA_NO_SEPARATOR;
     int64_t all = 0;
-    assert_int_equal(data_valid_labels(&data, 0, NULL, &all, &fault), OK);
+    assert_int_equal(data_count_valid_labels(&data, 0, NULL, &all, &fault), OK);
     assert_int_equal(all, SEQUENCE);
     data_close(&data);
 }

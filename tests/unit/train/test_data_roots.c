@@ -101,22 +101,26 @@ static void the_first_field_that_differs_is_named(void **state) {
     static const struct {
         const char *train[3], *place, *reason;
     } ROWS[] = {
-        {{"long.txt"}, "data.train", "1 file here, and the swarm heather has 2"},
+        {{"long.txt"}, "data.train", "found 1 file; the manifest of swarm heather has 2"},
         {{"four.u16", "long.txt"},
          "four.u16",
-         "is not file 1 of the swarm's data.train, long.txt: bytes 4 here, 1048577 there"},
+         "does not match file 1 of the swarm's data.train, long.txt: 4 bytes, but the manifest has "
+         "1048577"},
         {{"shorter/long.txt", "four.u16"},
          "shorter/long.txt",
-         "is not file 1 of the swarm's data.train, long.txt: bytes 1048576 here, 1048577 there"},
+         "does not match file 1 of the swarm's data.train, long.txt: 1048576 bytes, but the "
+         "manifest has 1048577"},
         {{"long.txt", "other/four.u32"},
          "other/four.u32",
-         "is not file 2 of the swarm's data.train, four.u16: format u32 here, u16 there"},
+         "does not match file 2 of the swarm's data.train, four.u16: format u32, but the manifest "
+         "has u16"},
         {{"changed/long.txt", "other/four.u32"},
          "other/four.u32",
-         "is not file 2 of the swarm's data.train, four.u16: format u32 here, u16 there"},
+         "does not match file 2 of the swarm's data.train, four.u16: format u32, but the manifest "
+         "has u16"},
         {{"changed/long.txt", "four.u16"},
          "changed/long.txt",
-         "is not file 1 of the swarm's data.train, long.txt: root "},
+         "does not match file 1 of the swarm's data.train, long.txt: root "},
     };
     struct region region = {0};
     const char *theirs[] = {"long.txt", "four.u16", NULL};

@@ -34,7 +34,7 @@ static int open_data(void **state) {
     assert_int_equal(data_open(&options, &region, &data, &fault), OK);
     int64_t cursor = 0;
     for (int k = 0; k < SAMPLES_MAX; k++) {
-        window_at[k] = data_next(&data, SEED, &cursor);
+        window_at[k] = data_next_window(&data, SEED, &cursor);
     }
     sample_order_init(&data, SEED, &region, &order);
     return failed;
@@ -69,10 +69,10 @@ static void check_walk(const struct sample_assignment *share) {
     struct assignment_position place = {0};
     int64_t window = -1;
     for (int64_t i = 0; i < count; i++) {
-        assert_true(assignment_next(share, &order, &place, &window));
+        assert_true(assignment_next_window(share, &order, &place, &window));
         assert_int_equal(window, wanted[i]);
     }
-    assert_false(assignment_next(share, &order, &place, &window));
+    assert_false(assignment_next_window(share, &order, &place, &window));
 }
 
 /* Trains up to `windows` more of a share, as a round that is cut short does. */
@@ -80,7 +80,7 @@ static void train(struct sample_assignment *share, int windows, int64_t tokens) 
     struct assignment_position from = {0};
     struct assignment_position place = {0};
     int64_t window;
-    while (windows > 0 && assignment_next(share, &order, &place, &window)) {
+    while (windows > 0 && assignment_next_window(share, &order, &place, &window)) {
         windows--;
     }
     assignment_mark_trained(share, &from, &place, tokens);
@@ -99,9 +99,9 @@ static void windows_come_in_the_order_of_the_ranges(void **state) {
     (void)state;
     struct sample_assignment share = {0};
     static const struct sample_range RANGES[] = {{700, 733}, {10, 47}, {0, 3}, {1500, 1900}};
-    assert_true(assignment_set(&share, RANGES, 4));
+    assert_true(assignment_set_ranges(&share, RANGES, 4));
     check_walk(&share);
-    assert_true(assignment_set(&share, RANGES, 0));
+    assert_true(assignment_set_ranges(&share, RANGES, 0));
     check_walk(&share);
 }
 
@@ -110,7 +110,7 @@ static void what_was_trained_counts_after_an_abort(void **state) {
     struct sample_assignment share = {0};
     static const struct sample_range RANGES[] = {{100, 140}, {140, 180}, {600, 640}, {40, 80}};
     for (uint32_t aborts = 0; aborts < 4; aborts++) {
-        assert_true(assignment_set(&share, RANGES, aborts + 1));
+        assert_true(assignment_set_ranges(&share, RANGES, aborts + 1));
         check_walk(&share);
         train(&share, 17, 1000);
         check_walk(&share);
@@ -127,7 +127,7 @@ static void trained_pieces_join(void **state) {
     struct assignment_position from = {.range = 0, .sample = 0};
     struct assignment_position to = {.range = 0, .sample = 20};
     static const struct sample_range RANGE[] = {{10, 60}};
-    assert_true(assignment_set(&share, RANGE, 1));
+    assert_true(assignment_set_ranges(&share, RANGE, 1));
     assignment_mark_trained(&share, &from, &to, 5);
     from.sample = 40;
     to.sample = 50;
@@ -149,11 +149,11 @@ static void what_is_no_longer_given_must_be_forgotten(void **state) {
     static const struct sample_range FIRST[] = {{100, 140}};
     static const struct sample_range WIDER[] = {{90, 150}};
     static const struct sample_range OTHER[] = {{101, 200}};
-    assert_true(assignment_set(&share, FIRST, 1));
+    assert_true(assignment_set_ranges(&share, FIRST, 1));
     train(&share, 5, 50);
-    assert_true(assignment_set(&share, WIDER, 1));
+    assert_true(assignment_set_ranges(&share, WIDER, 1));
     check_walk(&share);
-    assert_false(assignment_set(&share, OTHER, 1));
+    assert_false(assignment_set_ranges(&share, OTHER, 1));
     assignment_clear_trained(&share);
     assert_int_equal(share.tokens, 0);
     check_walk(&share);
@@ -165,8 +165,8 @@ static void ranges_beyond_all_samples_hold_nothing(void **state) {
     struct assignment_position place = {0};
     int64_t window;
     struct sample_range far = {DATA_CURSOR_MAX + 1, UINT64_MAX};
-    assert_true(assignment_set(&share, &far, 1));
-    assert_false(assignment_next(&share, &order, &place, &window));
+    assert_true(assignment_set_ranges(&share, &far, 1));
+    assert_false(assignment_next_window(&share, &order, &place, &window));
 }
 
 int main(void) {

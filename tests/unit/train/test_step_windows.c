@@ -84,7 +84,7 @@ static enum status take_windows(struct bench *bench, int64_t step, int64_t *curs
     int64_t next = *cursor;
     int asked = 0;
     for (int i = 0; i < ROWS; i++) {
-        windows[i] = data_next(&bench->data, SEED, &next);
+        windows[i] = data_next_window(&bench->data, SEED, &next);
     }
     struct step_limits limits = {.should_continue = refuse_at, .context = &asked};
     struct step_windows wanted = {

@@ -99,7 +99,7 @@ static void the_first_state_is_the_genesis(void **state) {
 static void first_windows(const struct bench *bench, int64_t windows[static WINDOWS]) {
     int64_t cursor = 0;
     for (int i = 0; i < WINDOWS; i++) {
-        windows[i] = data_next(&bench->data, 9, &cursor);
+        windows[i] = data_next_window(&bench->data, 9, &cursor);
     }
 }
 

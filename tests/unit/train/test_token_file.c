@@ -89,7 +89,7 @@ static void tokens_are_little_endian_and_unsigned(void **state) {
 static void what_cannot_be_told_or_is_damaged_is_refused(void **state) {
     (void)state;
     scratch_write("bare.bin", "abcdefgh", 8);
-    refused("bare.bin", NULL, "neither a header of llm.c nor the suffix");
+    refused("bare.bin", NULL, "cannot determine the token format: no llm.c header");
     assert_non_null(strstr(fault.remedy, "data.format"));
     assert_string_equal(fault.subject, "bare.bin");
     refused("bare.bin", "u8", "not one of u16, u32, bytes");
@@ -119,14 +119,14 @@ static void headers_that_do_not_match_the_file_are_refused(void **state) {
     tokens.version = 1;
     tokens.magic = 20240522; /* llm.c's multiple-choice files hold no text */
     scratch_write_tokens("magic.bin", &tokens);
-    refused("magic.bin", NULL, "neither a header of llm.c");
+    refused("magic.bin", NULL, "cannot determine the token format");
     tokens.magic = 20240520;
     tokens.count = 0;
     scratch_write_tokens("none.bin", &tokens);
     refused("none.bin", NULL, "no tokens");
     scratch_write_tokens("head.bin", &tokens);
     assert_int_equal(truncate("head.bin", 1000), 0);
-    refused("head.bin", NULL, "neither a header of llm.c");
+    refused("head.bin", NULL, "cannot determine the token format");
 }
 
 static void a_file_that_shrinks_while_open_is_an_error(void **state) {
