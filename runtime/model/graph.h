@@ -119,8 +119,7 @@ struct graph {
     /* Tensor ids; TENSOR_NONE where the mode or family does not use the tensor. */
     int ids, positions, labels, scalars, rope_table, logits;
     int final_hidden; /* id of the final norm's output, [tokens, hidden] */
-    int *
-        caches; /* [2 * layers] ids of the key and value cache of each layer; NULL without caches */
+    int *caches;      /* [2 * layers] key and value cache ids of each layer; NULL without caches */
 };
 
 /* graph_begin: start a forward graph with its inputs, and with key-value caches for generation.

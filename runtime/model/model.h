@@ -92,8 +92,7 @@ struct special_tokens {
 struct blueprint {
     enum family family;
     const char *model_type;
-    enum dtype
-        checkpoint_dtype; /* `torch_dtype` or `dtype` in config.json; f32 when both are absent */
+    enum dtype checkpoint_dtype; /* config.json's torch_dtype or dtype; f32 without them */
     int64_t vocab, hidden, ffn, layers, heads, kv_heads, head_dim, max_positions;
     double norm_epsilon;
     bool tied;    /* the head uses the embedding's weights */
