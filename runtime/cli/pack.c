@@ -52,11 +52,11 @@ static enum status write_solution(const struct problem *problem, const struct pl
                                   const char *path, struct fault *fault) {
     int fd;
     TRY(file_open_write(path, &fd, fault));
-    TRY(problem_write(problem, plan->offsets, fd, path, fault));
-    if (close(fd) != 0) {
+    enum status status = problem_write(problem, plan->offsets, fd, path, fault);
+    if (close(fd) != 0 && status == OK) {
         return fault_set(fault, STATUS_FAILED, path, NULL, "cannot be written to the end");
     }
-    return OK;
+    return status;
 }
 
 static enum status run_pack(struct invocation *invocation) {

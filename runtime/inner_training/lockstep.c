@@ -193,17 +193,20 @@ static enum status follow_rank0(struct member_run *member, struct fault *fault) 
     struct lockstep_command command = {.kind = COMMAND_IDLE};
     struct fault local; /* rank 0 gets the same fault and decides how to handle it */
     struct step_limits until_stop = {0}; /* limits a step or an evaluation, which may take long */
+    enum status status = OK;
     member->lockstep.limits = &until_stop;
-    while (command.kind != COMMAND_QUIT) {
+    while (status == OK && command.kind != COMMAND_QUIT) {
         const struct lockstep_command own = {.stop_requested = stop_requested()};
-        TRY(site_exchange(member->trainer.session.site, &own, sizeof own, member->lockstep.gathered,
-                          fault));
-        command = received[0];
-        enum status outcome = execute_command(member, &command, &local);
-        (void)outcome;
+        status = site_exchange(member->trainer.session.site, &own, sizeof own,
+                               member->lockstep.gathered, fault);
+        if (status == OK) {
+            command = received[0];
+            enum status outcome = execute_command(member, &command, &local);
+            (void)outcome;
+        }
     }
     member->lockstep.limits = NULL;
-    return OK;
+    return status;
 }
 
 /* Rank 0 releases the other ranks even if it has failed. They receive its fault afterwards. */

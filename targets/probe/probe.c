@@ -92,6 +92,18 @@ static double measure_memory(struct pool *pool, pool_task *task, struct memory_w
     return best;
 }
 
+/* `block` has room for three arrays of `bytes` bytes. */
+static void measure_arrays(struct pool *pool, void *block, uint64_t bytes,
+                           struct probe_result *result) {
+    int pieces = pool->thread_count * PIECES_PER_THREAD;
+    int64_t vectors = (int64_t)(bytes / sizeof(vector));
+    vector *a = block;
+    struct memory_work work = {a, a + vectors, a + 2 * vectors, vectors / pieces};
+    double moved = (double)work.vectors_per_piece * pieces * (double)sizeof(vector);
+    result->memory_bandwidth = measure_memory(pool, run_triad, &work, 3 * moved);
+    result->copy_bandwidth = measure_memory(pool, run_copy, &work, moved);
+}
+
 static enum status measure_bandwidths(struct pool *pool, struct probe_result *result,
                                       struct fault *fault) {
     struct target here = {.name = "this machine", .kind = TARGET_CPU};
@@ -102,16 +114,12 @@ static enum status measure_bandwidths(struct pool *pool, struct probe_result *re
         bytes /= 2;
     }
     TRY(port_init(&port, &here, fault));
-    TRY(port_reserve(&port, SPACE_DEVICE, 3 * bytes, &block, fault));
-    int pieces = pool->thread_count * PIECES_PER_THREAD;
-    int64_t vectors = (int64_t)(bytes / sizeof(vector));
-    vector *a = block;
-    struct memory_work work = {a, a + vectors, a + 2 * vectors, vectors / pieces};
-    double moved = (double)work.vectors_per_piece * pieces * (double)sizeof(vector);
-    result->memory_bandwidth = measure_memory(pool, run_triad, &work, 3 * moved);
-    result->copy_bandwidth = measure_memory(pool, run_copy, &work, moved);
+    enum status status = port_reserve(&port, SPACE_DEVICE, 3 * bytes, &block, fault);
+    if (status == OK) {
+        measure_arrays(pool, block, bytes, result);
+    }
     port_finish(&port);
-    return OK;
+    return status;
 }
 
 enum status probe_measure(int threads, struct probe_result *result, struct fault *fault) {
