@@ -65,8 +65,8 @@ void member_log_round(struct member_run *member, const struct applied_round *rou
     }
 }
 
-enum status member_exchange_memory(void *owner, struct fault *fault) {
-    return lockstep_do_plain(owner, COMMAND_MEMORY, fault);
+enum status member_exchange_memory(struct member_run *member, struct fault *fault) {
+    return lockstep_do_plain(member, COMMAND_MEMORY, fault);
 }
 
 void member_log_disk(struct member_run *member, const struct fault *fault) {

@@ -125,6 +125,7 @@ enum status member_run_prepare(struct member_run *member, struct fault *fault) {
     struct trainer *trainer = &member->trainer;
     struct session *session = &trainer->session;
     const struct hash *manifest = &member->swarm.manifest.hash;
+    trainer->stop_subject = "join";
     TRY(trainer_end_stage(trainer, check_data(member, fault), fault));
     TRY(trainer_end_stage(trainer, trainer_open_data(trainer, fault), fault));
     TRY(trainer_end_stage(trainer, trainer_compare_ranks(trainer, manifest, fault), fault));
@@ -222,10 +223,8 @@ static enum status set_resume_remedy(const struct member_run *member, enum statu
 }
 
 static enum status work_to_end(struct member_run *member, struct fault *fault) {
-    static const struct trainer_acts ACTS = {.save = save,
-                                             .evaluate = evaluate,
-                                             .export_model = export_model,
-                                             .exchange_memory = member_exchange_memory};
+    static const struct trainer_acts ACTS = {
+        .save = save, .evaluate = evaluate, .export_model = export_model};
     enum status status = execute_jobs(member, fault);
     if (status != OK) {
         return set_resume_remedy(member, status, fault);
@@ -239,6 +238,8 @@ static enum status work_to_end(struct member_run *member, struct fault *fault) {
             member->position.round);
     }
     TRY(trainer_conclude(&member->trainer, &ACTS, member, finished, finished, fault));
+    TRY(member_exchange_memory(member, fault));
+    trainer_end_metrics(&member->trainer, finished);
     return finished ? OK : fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop");
 }
 
@@ -262,11 +263,12 @@ void member_run_finish(struct member_run *member) {
     if (member->loop != NULL) {
         member_loop_stop(member->loop, NULL);
     }
+    trainer_close_files(&member->trainer);
     ledger_copy_close(&member->outer.ledger);
     if (member->outer.store_is_open) {
         member_store_close(&member->outer.store);
     }
     keys_wipe(&member->swarm.keys);
     replica_release_device(&member->outer.replica);
-    trainer_finish(&member->trainer);
+    session_finish(&member->trainer.session);
 }

@@ -65,8 +65,7 @@ void member_log_disk(struct member_run *member, const struct fault *fault);
 MUST_CHECK enum status member_evaluate(struct member_run *member, bool is_last,
                                        struct fault *fault);
 
-/* member_exchange_memory: calls trainer_exchange_memory on all ranks; `owner` is a struct
- * member_run. */
-MUST_CHECK enum status member_exchange_memory(void *owner, struct fault *fault);
+/* member_exchange_memory: calls trainer_exchange_memory on all ranks. */
+MUST_CHECK enum status member_exchange_memory(struct member_run *member, struct fault *fault);
 
 #endif

@@ -102,11 +102,6 @@ static enum status execute_step(struct training *training, struct fault *fault) 
     return record_step(training, result.skipped, fault);
 }
 
-static enum status exchange_memory(void *owner, struct fault *fault) {
-    struct training *training = owner;
-    return trainer_exchange_memory(&training->trainer, fault);
-}
-
 static enum status evaluate(void *owner, struct fault *fault) {
     struct training *training = owner;
     struct trainer *trainer = &training->trainer;
@@ -176,10 +171,8 @@ static void log_skipped(const struct trainer *trainer) {
 }
 
 enum status training_run(struct training *training, struct fault *fault) {
-    static const struct trainer_acts ACTS = {.save = save,
-                                             .evaluate = evaluate,
-                                             .export_model = export_model,
-                                             .exchange_memory = exchange_memory};
+    static const struct trainer_acts ACTS = {
+        .save = save, .evaluate = evaluate, .export_model = export_model};
     struct trainer *trainer = &training->trainer;
     const struct settings *settings = &trainer->session.settings;
     bool pauses = settings->pause_at > 0 && settings->pause_at < settings->steps;
@@ -198,5 +191,10 @@ enum status training_run(struct training *training, struct fault *fault) {
     bool finished = status == OK && !pauses;
     enum status concluded =
         trainer_conclude(trainer, &ACTS, training, finished, status == OK, fault);
+    if (concluded != OK && concluded != STATUS_STOPPED) {
+        return concluded;
+    }
+    TRY(trainer_exchange_memory(trainer, fault));
+    trainer_end_metrics(trainer, finished && concluded == OK);
     return concluded == OK && !finished ? STATUS_STOPPED : concluded;
 }

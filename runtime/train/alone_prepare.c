@@ -161,6 +161,7 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     bool locks = session_is_rank0(session);
     training->saved_step = training->evaluated_step = -1;
     trainer->metrics.fd = -1;
+    trainer->stop_subject = "run";
     training->fresh = fresh;
     TRY(trainer_end_stage(trainer, OK, fault));
     TRY(trainer_end_stage(
@@ -181,8 +182,9 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
 }
 
 void training_finish(struct training *training) {
+    trainer_close_files(&training->trainer);
     if (training->lock_fd > 0) {
         close(training->lock_fd);
     }
-    trainer_finish(&training->trainer);
+    session_finish(&training->trainer.session);
 }

@@ -14,7 +14,7 @@
 enum status trainer_end_stage(const struct trainer *trainer, enum status mine,
                               struct fault *fault) {
     if (mine == OK && stop_requested()) {
-        mine = fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
+        mine = fault_set(fault, STATUS_STOPPED, trainer->stop_subject, NULL, "asked to stop");
     }
     return session_agree(&trainer->session, mine, fault);
 }
@@ -132,7 +132,8 @@ enum status trainer_record_step(struct trainer *trainer, bool skipped, const cha
                                 const char *subject, const char *remedy, struct fault *fault) {
     trainer->skipped_in_row = skipped ? trainer->skipped_in_row + 1 : 0;
     trainer->skipped += skipped;
-    if (skipped && session_is_rank0(&trainer->session) && is_power_of_ten(trainer->skipped)) {
+    bool is_logged = trainer->skipped_in_row == 1 || is_power_of_ten(trainer->skipped);
+    if (skipped && is_logged && session_is_rank0(&trainer->session)) {
         log_line(LOG_WARNING, "%s: skipped: a gradient is not finite (%lld %s so far)", step,
                  (long long)trainer->skipped, trainer->skipped == 1 ? "step" : "steps");
     }
@@ -191,9 +192,8 @@ enum status trainer_exchange_memory(struct trainer *trainer, struct fault *fault
 
 /* ---- end ---- */
 
-static enum status save_and_export(struct trainer *trainer, const struct trainer_acts *acts,
-                                   void *owner, bool finished, bool evaluates,
-                                   struct fault *fault) {
+enum status trainer_conclude(struct trainer *trainer, const struct trainer_acts *acts, void *owner,
+                             bool finished, bool evaluates, struct fault *fault) {
     TRY(acts->save(owner, fault));
     if (evaluates) {
         TRY(acts->evaluate(owner, fault));
@@ -205,21 +205,13 @@ static enum status save_and_export(struct trainer *trainer, const struct trainer
     return OK;
 }
 
-enum status trainer_conclude(struct trainer *trainer, const struct trainer_acts *acts, void *owner,
-                             bool finished, bool evaluates, struct fault *fault) {
-    enum status status = save_and_export(trainer, acts, owner, finished, evaluates, fault);
-    if (status != OK && status != STATUS_STOPPED) {
-        return status;
-    }
-    TRY(acts->exchange_memory(owner, fault));
+void trainer_end_metrics(struct trainer *trainer, bool finished) {
     metrics_memory(&trainer->metrics, &trainer->session, trainer->memories);
-    metrics_end(&trainer->metrics, finished && status == OK);
-    return status;
+    metrics_end(&trainer->metrics, finished);
 }
 
-void trainer_finish(struct trainer *trainer) {
+void trainer_close_files(struct trainer *trainer) {
     metrics_close(&trainer->metrics);
     data_close(&trainer->train);
     data_close(&trainer->validation);
-    session_finish(&trainer->session);
 }

@@ -27,6 +27,7 @@ struct outputs {
 
 struct trainer {
     struct session session;
+    const char *stop_subject; /* subject of the fault when the process was asked to stop */
     struct token_data train, validation; /* validation.file_count is 0 without validation data */
     struct outputs outputs;
     struct metrics metrics;
@@ -88,8 +89,9 @@ void trainer_plan_memories(struct trainer *trainer);
 void trainer_seal(struct trainer *trainer);
 
 /* trainer_record_step: counts a step by whether it was skipped, because a gradient was not finite,
- * and logs some of the skipped steps. A skipped step is rare in a normal run; many in a row mean
- * that the run has diverged.
+ * and logs the first step of every series of skipped steps, and the 10th, 100th and so on of all
+ * skipped steps. A skipped step is rare in a normal run; many in a row mean that the run has
+ * diverged.
  * step     its name in messages
  * subject  of the fault when the run has diverged; remedy: for that
  * errors  STATUS_FAILED after SKIPPED_IN_ROW_MAX in a row */
@@ -124,17 +126,21 @@ struct trainer_acts {
     enum status (*save)(void *owner, struct fault *fault);
     enum status (*evaluate)(void *owner, struct fault *fault);
     enum status (*export_model)(void *owner, struct fault *fault);
-    enum status (*exchange_memory)(void *owner, struct fault *fault);
 };
 
-/* trainer_conclude: the end of a start: saves, then evaluates and exports as asked, and writes the
- * metrics' last lines.
+/* trainer_conclude: saves the state at the end of a start, then evaluates and exports as requested.
  * finished  the run's last step is done: the model is exported
- * errors    those of the acts. STATUS_STOPPED when asked to stop meanwhile: all was saved */
+ * errors    those of the acts. STATUS_STOPPED when the process was asked to stop during the
+ *           evaluation or the export: the state was saved */
 MUST_CHECK enum status trainer_conclude(struct trainer *trainer, const struct trainer_acts *acts,
                                         void *owner, bool finished, bool evaluates,
                                         struct fault *fault);
 
-void trainer_finish(struct trainer *trainer);
+/* trainer_end_metrics: writes the last lines of the metrics: the memory use of every rank, as in
+ * trainer->memories, and whether the run has finished. */
+void trainer_end_metrics(struct trainer *trainer, bool finished);
+
+/* trainer_close_files: closes the metrics and the token files. The owner finishes the session. */
+void trainer_close_files(struct trainer *trainer);
 
 #endif
