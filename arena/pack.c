@@ -113,7 +113,7 @@ void arena_pack(const struct arena_problem *problem, const struct pack_request *
     fill_plan(&pack, plan);
     *outcome = (struct pack_outcome){
         .lowest_bytes = lowest_bytes(&pack),
-        .seconds = (double)(clock_monotonic_ns() - start_ns) * 1e-9,
+        .seconds = clock_seconds_since(start_ns),
     };
     ASSERT(outcome->lowest_bytes <= plan->peak_bytes[SPACE_DEVICE]);
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -214,6 +215,37 @@ enum status file_make_folders(const char *path, struct fault *fault) {
         return fault_set(fault, STATUS_FAILED, path, "choose a different folder",
                          "is not a folder");
     }
+    return OK;
+}
+
+static enum status write_process_id(int fd, const char *path, struct fault *fault) {
+    char process[FILE_HOLDER_BYTES];
+    int length = snprintf(process, sizeof process, "%d", (int)getpid());
+    return ftruncate(fd, 0) == 0
+               ? file_write_at(fd, path, process, (size_t)length, 0, fault)
+               : fault_set_errno(fault, STATUS_FAILED, path, "cannot write", errno);
+}
+
+enum status file_lock(const char *path, int *fd, char holder[static FILE_HOLDER_BYTES],
+                      struct fault *fault) {
+    int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
+    if (opened < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
+    }
+    *fd = -1;
+    memset(holder, 0, FILE_HOLDER_BYTES);
+    if (flock(opened, LOCK_EX | LOCK_NB) != 0) {
+        ssize_t got = pread(opened, holder, FILE_HOLDER_BYTES - 1, 0);
+        (void)got;
+        close(opened);
+        return OK;
+    }
+    enum status status = write_process_id(opened, path, fault);
+    if (status != OK) {
+        close(opened);
+        return status;
+    }
+    *fd = opened;
     return OK;
 }
 

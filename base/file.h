@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { FILE_HOLDER_BYTES = 32 }; /* bytes of a process id as text */
+
 /* file_open_read: open a regular file for reading; *bytes is its size. */
 MUST_CHECK enum status file_open_read(const char *path, int *fd, int64_t *bytes,
                                       struct fault *fault);
@@ -55,6 +57,11 @@ MUST_CHECK enum status file_publish(const char *from, const char *to, struct fau
 MUST_CHECK enum status file_sync_folder(const char *path, struct fault *fault);
 /* file_make_folders: create the folder `path` and its missing parents, like mkdir -p. */
 MUST_CHECK enum status file_make_folders(const char *path, struct fault *fault);
+/* file_lock: create or open `path`, lock it, and write the id of this process to it. Closing *fd
+ * releases the lock. When another process has locked the file, *fd is -1 and `holder` is the id of
+ * that process. */
+MUST_CHECK enum status file_lock(const char *path, int *fd, char holder[static FILE_HOLDER_BYTES],
+                                 struct fault *fault);
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
 /* file_join: write folder + "/" + name to `out`, or only `name` when `name` is absolute.

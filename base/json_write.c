@@ -21,10 +21,6 @@ struct json_writer json_writer_over(struct text *text) {
     return (struct json_writer){.text = text, .indent = -1};
 }
 
-struct json_writer json_writer_compact(struct text *text) {
-    return (struct json_writer){.text = text, .indent = -1, .is_compact = true};
-}
-
 struct json_writer json_writer_draining(struct text *text,
                                         void (*drain)(void *context, struct text *text),
                                         void *context) {
@@ -71,11 +67,11 @@ static void begin_item(struct json_writer *json, const char *name) {
     if (!is_first) {
         text_add_bytes(text_with_space(json, SEPARATOR_BYTES_MAX), ",", 1);
     }
-    add_separator(json, is_first || json->is_compact ? "" : " ");
+    add_separator(json, is_first ? "" : " ");
     json->nonempty_depths |= bit;
     if (name != NULL) {
         add_escaped(json, name, strlen(name));
-        text_add(text_with_space(json, SEPARATOR_BYTES_MAX), json->is_compact ? ":" : ": ");
+        text_add(text_with_space(json, SEPARATOR_BYTES_MAX), ": ");
     }
 }
 

@@ -28,15 +28,11 @@ struct json_writer {
     uint32_t nonempty_depths; /* bit d: the open value at depth d is not empty */
     int depth;
     int indent; /* spaces after the next line break; -1: no line break before the next item */
-    bool is_compact;
 };
 
 /* json_writer_over: append to `text`. When it is full, the rest is dropped and text->truncated
  * set. */
 struct json_writer json_writer_over(struct text *text);
-
-/* json_writer_compact: like json_writer_over, without spaces between items: {"a":1,"b":2}. */
-struct json_writer json_writer_compact(struct text *text);
 
 /* json_writer_draining: write a document of any length. Before an item that might not fit, the
  * writer calls drain(), which must consume the bytes of `text` and empty it. The caller consumes

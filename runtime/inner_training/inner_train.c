@@ -38,7 +38,7 @@ static void record_step_time(struct member_run *member, double seconds) {
  * tried, because its duration is not known. */
 static bool has_time_left(const struct training_period *period) {
     const struct inner_state *inner = &period->member->inner;
-    double left_s = (double)(period->limits.deadline_ns - clock_monotonic_ns()) * 1e-9;
+    double left_s = ns_to_seconds(period->limits.deadline_ns - clock_monotonic_ns());
     return left_s > median_step_s(inner) + inner->encode_seconds;
 }
 

@@ -139,7 +139,7 @@ static void log_state_fetch(struct member_run *member, const struct member_loop_
         logged->fetch_logged_ns = now_ns;
     } else if (!view->is_fetching_state && logged->fetch_begun_ns != 0) {
         log_line(LOG_INFO, "state received: %s in %.1f s", bytes,
-                 (double)(now_ns - logged->fetch_begun_ns) * 1e-9);
+                 ns_to_seconds(now_ns - logged->fetch_begun_ns));
         logged->fetch_begun_ns = 0;
     }
 }

@@ -5,11 +5,7 @@
 #include "base/log.h"
 #include "runtime/settings/setting_keys.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 enum { SAME_SECOND_MAX = 100 }; /* maximum number of runs that are renamed within one second */
 enum { SHOWN_BYTES = 200 };
@@ -18,25 +14,12 @@ enum status resume_lock(const struct settings *settings, int *fd, struct fault *
     char path[2 * PATH_BYTES];
     TRY(file_make_folders(settings->stem, fault));
     file_join(settings->stem, "lock", path, sizeof path);
-    int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    char holder[FILE_HOLDER_BYTES];
+    int opened;
+    TRY(file_lock(path, &opened, holder, fault));
     if (opened < 0) {
-        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
-    }
-    char holder[32] = "";
-    if (flock(opened, LOCK_EX | LOCK_NB) != 0) {
-        ssize_t got = pread(opened, holder, sizeof holder - 1, 0);
-        (void)got;
-        close(opened);
         return fault_set(fault, STATUS_INPUT, settings->stem, "wait for that run or stop it",
                          "another run is using this folder (process %s)", holder);
-    }
-    int length = snprintf(holder, sizeof holder, "%d", (int)getpid());
-    enum status status = ftruncate(opened, 0) == 0
-                             ? file_write_at(opened, path, holder, (size_t)length, 0, fault)
-                             : fault_set_errno(fault, STATUS_FAILED, path, "cannot write", errno);
-    if (status != OK) {
-        close(opened);
-        return status;
     }
     *fd = opened;
     return OK;

@@ -7,43 +7,22 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 static const char RESULTS_PREFIX[] = "results-";
-enum {
-    RESULTS_PREFIX_LENGTH = sizeof RESULTS_PREFIX - 1,
-    FILE_MODE = 0644,
-    PROCESS_TEXT_BYTES = 32
-};
+enum { RESULTS_PREFIX_LENGTH = sizeof RESULTS_PREFIX - 1 };
 
 /* ---- the lock ---- */
 
 static enum status acquire_lock(struct member_store *store, struct fault *fault) {
     file_join(store->folder, "lock", store->path, PATH_BYTES);
-    int fd = open(store->path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
+    char holder[FILE_HOLDER_BYTES];
+    int fd;
+    TRY(file_lock(store->path, &fd, holder, fault));
     if (fd < 0) {
-        return fault_set_errno(fault, STATUS_FAILED, store->path, "cannot open", errno);
-    }
-    char process[PROCESS_TEXT_BYTES] = "";
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        ssize_t got = pread(fd, process, sizeof process - 1, 0);
-        (void)got;
-        close(fd);
         return fault_set(fault, STATUS_INPUT, store->folder, "wait until it ends, or stop it",
-                         "a member already uses this folder, in process %s", process);
-    }
-    struct text text = text_over(process, sizeof process);
-    text_add(&text, "%d", (int)getpid());
-    enum status status =
-        ftruncate(fd, 0) == 0
-            ? file_write_at(fd, store->path, process, text.length, 0, fault)
-            : fault_set_errno(fault, STATUS_FAILED, store->path, "cannot write", errno);
-    if (status != OK) {
-        close(fd);
-        return status;
+                         "a member already uses this folder, in process %s", holder);
     }
     store->lock_fd = fd;
     return OK;

@@ -200,6 +200,26 @@ static void join_and_folder_of_take_paths_apart_and_together(void **state) {
     }
 }
 
+static void a_lock_excludes_others_until_it_is_closed(void **state) {
+    (void)state;
+    char holder[FILE_HOLDER_BYTES], process[FILE_HOLDER_BYTES];
+    int first = -1, second = -1;
+    const char *at = in_folder("lock");
+    snprintf(process, sizeof process, "%d", (int)getpid());
+    put("lock", "a longer text of an earlier process");
+    assert_int_equal(file_lock(at, &first, holder, &fault), OK);
+    assert_true(first >= 0);
+    assert_holds("lock", process);
+    assert_int_equal(file_lock(at, &second, holder, &fault), OK);
+    assert_int_equal(second, -1);
+    assert_string_equal(holder, process);
+    close(first);
+    assert_int_equal(file_lock(at, &second, holder, &fault), OK);
+    assert_true(second >= 0);
+    close(second);
+    assert_int_equal(file_lock(in_folder("absent/lock"), &first, holder, &fault), STATUS_FAILED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(written_ranges_are_read_back_at_their_offsets, make_folder,
@@ -219,6 +239,8 @@ int main(void) {
             remove_folder),
         cmocka_unit_test_setup_teardown(read_region_has_a_limit, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(make_folders_makes_all_and_stops_at_a_file, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_lock_excludes_others_until_it_is_closed, make_folder,
                                         remove_folder),
         cmocka_unit_test(join_and_folder_of_take_paths_apart_and_together),
     };

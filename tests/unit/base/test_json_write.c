@@ -53,20 +53,6 @@ static void a_document_has_every_kind_of_value(void **state) {
                         "\"raw\": [1]}");
 }
 
-static void a_compact_document_has_no_blanks(void **state) {
-    (void)state;
-    struct text text = text_over(document, sizeof document);
-    struct json_writer json = json_writer_compact(&text);
-    json_begin_object(&json, NULL);
-    json_add_i64(&json, "a", 1);
-    json_begin_array(&json, "b");
-    json_add_i64(&json, NULL, 2);
-    json_add_i64(&json, NULL, 3);
-    json_end(&json);
-    json_end(&json);
-    assert_string_equal(document, "{\"a\":1,\"b\":[2,3]}");
-}
-
 static void newlines_are_put_where_they_are_asked_for(void **state) {
     (void)state;
     struct text text = text_over(document, sizeof document);
@@ -145,7 +131,6 @@ static void a_document_that_does_not_fit_is_marked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_document_has_every_kind_of_value),
-        cmocka_unit_test(a_compact_document_has_no_blanks),
         cmocka_unit_test(newlines_are_put_where_they_are_asked_for),
         cmocka_unit_test(a_long_document_passes_through_a_small_text),
         cmocka_unit_test(text_that_is_written_reads_back),
