@@ -25,13 +25,13 @@ struct admission {
     struct messenger *messenger;
     struct idle_reason *reason;
     uint64_t start_id;            /* random number, new at each start of the process */
-    int64_t introduction_sent_ns; /* when it was last sent; 0: not on this connection */
+    int64_t introduction_sent_ns; /* when the introduction was sent; 0: not sent yet */
     bool is_connected;            /* the connection to the tracker is open */
     bool is_admitted;
-    bool is_reachable;          /* other members can connect to it, as the tracker found */
+    bool is_reachable;          /* the tracker found that other members can connect */
     bool is_replaced;           /* another process has joined with this identity */
     uint32_t member_count;      /* members in the address book, including this one */
-    struct swarm_timing timing; /* from the address book; before, the default heartbeat */
+    struct swarm_timing timing; /* from the address book; the default until it arrives */
 };
 
 /* admission_init: initialize as not connected to the tracker.

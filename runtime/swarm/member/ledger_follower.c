@@ -207,8 +207,8 @@ static uint64_t next_requested_index(const struct ledger_follower *follower) {
     return follower->chain.entry_count - (follower->tracker_has_head ? 0U : 1U);
 }
 
-/* Handles the answer that the tracker has no further entry. Returns whether it must have more, so
- * that its ledger was rejected. */
+/* Handles the answer that the tracker has no further entry. Returns true if it must have more
+ * entries; its ledger is then rejected. */
 static bool reject_early_end(struct ledger_follower *follower) {
     if (!ledger_follower_is_synced(follower)) {
         reject_ledger(follower);

@@ -22,14 +22,14 @@ struct ledger_follower {
     uint32_t slice_count;
 
     struct ledger_chain chain;
-    struct hash commit;         /* hash of the newest genesis, commit or rollback, ... */
-    struct hash base;           /* ... and the root of the state that it applies to */
+    struct hash commit;         /* hash of the newest genesis, commit or rollback */
+    struct hash base;           /* root of the state that the entry `commit` applies to */
     uint32_t round;             /* newest round in the chain */
-    bool tracker_has_head;      /* it sent the chain's head; true while the chain is empty */
+    bool tracker_has_head;      /* the tracker sent the chain's head, or the chain is empty */
     bool needs_entries;         /* more entries must be requested from the tracker */
     int64_t requested_ns;       /* when the unanswered request was sent; 0: none */
     bool has_gap;               /* the tracker sent an entry that does not follow the chain */
-    struct hash gap_entry_hash; /* hash of that entry */
+    struct hash gap_entry_hash; /* hash of the entry that does not follow */
     bool is_rejected;           /* the tracker's ledger was rejected */
     bool has_deferred;          /* an ENTRY message waits for earlier entries */
     bool is_deferred_in_chain;

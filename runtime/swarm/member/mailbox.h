@@ -25,14 +25,14 @@ struct mailbox {
     bool is_shut_down;
     uint32_t slice_count;
 
-    bool has_job, has_training, has_left_job; /* posted and not started yet */
-    bool is_running;                          /* started and not answered yet */
+    bool has_job, has_training, has_left_job; /* what is posted and not started yet */
+    bool is_running;                          /* a job has started and is not answered yet */
     bool is_job_unanswered; /* `job` is the current job; for the network thread only */
     struct member_job job;  /* the job posted last; written by the network thread only */
     struct member_job training;
     struct entry entries[MAILBOX_ENTRY_COUNT];
     uint32_t next_entry;              /* index in `entries` for the next job */
-    int64_t training_posted_ns;       /* the training deadline counts from then */
+    int64_t training_posted_ns;       /* when training was posted; its deadline counts from then */
     uint64_t running_generation;      /* generation at the start of the running job */
     atomic_uint_least64_t generation; /* number of events so far that made training stale */
 

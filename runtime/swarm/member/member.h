@@ -1,14 +1,14 @@
 /* member: the network side of a swarm member. A network thread runs the member's state machine
  * between its sockets and the compute thread: it sends heartbeats while the compute thread trains,
  * receives slices straight into the replica, and sends other members what they request. It does no
- * arithmetic on tensors. runtime/inner_training runs the compute thread and calls this room.
+ * arithmetic on tensors. runtime/inner_training runs the compute thread and calls this module.
  *
  *     sockets ◄──► network thread: messenger, state machine, admission, peers, ledger follower,
  *                      │ job          uplink, state fetcher, leaf server
  *                      ▼         ▲ answer
  *                  compute thread: trains, sums, hashes, stores, applies
  *
- * The room also contains the member store, which manages the durable files in a member's state
+ * The module also contains the member store, which manages the durable files in a member's state
  * folder.
  *
  * public   member.h mailbox.h member_store.h */
@@ -21,7 +21,7 @@
 #include "runtime/swarm/replica/replica.h"
 #include "runtime/swarm/wire/wire.h"
 
-struct member_loop; /* lies in the caller's `tables` */
+struct member_loop; /* stored in the caller's `tables` */
 
 /* The struct is copied. The objects that it points to must outlive the member loop. */
 struct member_loop_options {
@@ -60,9 +60,9 @@ uint64_t member_loop_memory_bytes(const struct member_loop_options *options);
 uint64_t member_loop_declared_bytes(const struct member_loop_options *options);
 
 /* member_loop_start: verify this member's copy of the ledger, open the sockets and start the
- * thread. Call it before the seal. Only entries after the last one of the copy are requested from
- * the tracker. If the tracker does not have that entry, its ledger is rejected, and the view's
- * reason reports it.
+ * thread. Call it before the arena is sealed. Only entries after the last one of the copy are
+ * requested from the tracker. If the tracker does not have that entry, its ledger is rejected, and
+ * the view's reason reports it.
  * memory  `tables` of member_loop_memory_bytes, 64-byte aligned; the messenger's tables in `region`
  * errors  those of read_ledger_entry; STATUS_INPUT when an entry does not follow the one before it;
  *         those of messenger_open; STATUS_FAILED when no thread can be started */
@@ -88,7 +88,7 @@ struct member_job {
     uint32_t deadline_ms; /* TRAIN: time left until the declaration is due */
     uint32_t range_count;
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX];
-    uint32_t addend_count; /* SUM: ordered by seat */
+    uint32_t addend_count; /* SUM: number of addends, which are ordered by seat */
     struct addend addends[SWARM_MEMBERS_MAX];
     uint64_t contributors; /* SUM: seat mask of the addends */
     uint64_t own_weight;
@@ -113,7 +113,7 @@ struct member_loop_view {
     char reason[WIRE_REJECT_REASON_BYTES];
     uint32_t round, members;
     bool is_fetching_state; /* a state fetch is in progress */
-    uint32_t behind;        /* leaves of the fetched state that are not current yet */
+    uint32_t behind;        /* number of fetched leaves that are not current yet */
     uint64_t fetched_bytes; /* bytes received for the state fetch */
     uint32_t contributors;  /* number of contributors to the last commit */
     uint64_t sent_bytes, received_bytes;

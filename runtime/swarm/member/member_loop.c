@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { THREAD_STACK_BYTES = 512 << 10 /* ledger entries and address books are on it */ };
+enum { THREAD_STACK_BYTES = 512 << 10 /* the stack contains ledger entries and address books */ };
 
 static struct wire_shape make_wire_shape(const struct member_loop_options *options) {
     return (struct wire_shape){.slice_count = options->replica->shape.slices.count,
@@ -15,7 +15,7 @@ static struct wire_shape make_wire_shape(const struct member_loop_options *optio
                                .swarm = options->manifest};
 }
 
-/* The parts of `tables`, in this order. */
+/* Adds up the parts of `tables`, in their order. */
 uint64_t member_loop_memory_bytes(const struct member_loop_options *options) {
     const struct wire_shape shape = make_wire_shape(options);
     return carve_bytes(sizeof(struct member_loop)) +
@@ -59,7 +59,7 @@ static enum status init_member(struct member_loop *loop, void *memory, struct fa
     return OK;
 }
 
-/* The part that is restored before sockets are opened. */
+/* Initializes what is restored before sockets are opened. */
 static enum status init_ledger(struct member_loop *loop, char **memory, struct fault *fault) {
     const uint32_t slice_count = loop->shape.slice_count;
     catch_up_init(&loop->catch_up, &loop->options.replica->shape.slices,
@@ -98,7 +98,7 @@ static void on_peer_disconnect(void *context, const struct identity *id) {
     member_loop_step(context, &(struct event){.kind = EVENT_CLOSED, .peer = *id});
 }
 
-/* The part that uses the messenger. */
+/* Initializes the objects that use the messenger. */
 static void init_transfers(struct member_loop *loop, char *memory) {
     struct replica *replica = loop->options.replica;
     admission_set_messenger(&loop->admission, loop->messenger);
@@ -136,8 +136,8 @@ static void init_transfers(struct member_loop *loop, char *memory) {
         .payload = loop->uplink.payload};
 }
 
-static enum status init(struct member_loop *loop, char *memory, struct region *region,
-                        struct fault *fault) {
+static enum status init_loop(struct member_loop *loop, char *memory, struct region *region,
+                             struct fault *fault) {
     const uint32_t slice_count = loop->shape.slice_count;
     TRY(init_member(loop, carve(&memory, member_memory_bytes(slice_count)), fault));
     loop->action_rows = carve(&memory, ACTIONS_MAX * sizeof(struct action));
@@ -171,7 +171,7 @@ enum status member_loop_start(const struct member_loop_options *options, void *t
     memset(loop, 0, sizeof *loop);
     loop->options = *options;
     loop->shape = make_wire_shape(options);
-    TRY(init(loop, memory, region, fault));
+    TRY(init_loop(loop, memory, region, fault));
     int failure = thread_start(&loop->thread, THREAD_STACK_BYTES, member_loop_run, loop);
     if (failure != 0) {
         close_all(loop);

@@ -36,7 +36,7 @@ static void send_message(struct member_loop *loop, const struct action *action) 
     switch (action->message.kind) {
     case MESSAGE_CONTRIBUTION:
     case MESSAGE_RESULT:
-    case MESSAGE_FETCH_CONTRIBUTION: /* too many at once for a control queue */
+    case MESSAGE_FETCH_CONTRIBUTION: /* a control queue is too short for all of these */
     case MESSAGE_FETCH_RESULT:
         queue_message(loop, action);
         break;
@@ -50,7 +50,7 @@ static void keep_slice_bytes(struct member_loop *loop, const struct action *acti
     ASSERT(loop->message != NULL);
     if (loop->message->kind == MESSAGE_RESULT) {
         slice_store_keep_result(&loop->slices, loop->message);
-        uplink_measures_on_result(&loop->measures);
+        uplink_measurements_on_result(&loop->measures);
     } else {
         ASSERT(loop->message->kind == MESSAGE_CONTRIBUTION && action->seat >= 0);
         slice_store_keep_contribution(&loop->slices, (uint32_t)action->seat, action->slot);
@@ -75,7 +75,8 @@ static void post_training(struct member_loop *loop, const struct action *action)
                              .range_count = action->range_count};
     ASSERT(action->range_count <= SWARM_SEAT_RANGES_MAX);
     memcpy(job.ranges, action->ranges, action->range_count * sizeof job.ranges[0]);
-    slice_store_set_contribution(&loop->slices, 0); /* it is overwritten from now on */
+    /* training overwrites the contribution from now on */
+    slice_store_set_contribution(&loop->slices, 0);
     mailbox_post_job(&loop->mailbox, &job);
 }
 
@@ -118,7 +119,7 @@ static void start_state_fetch(struct member_loop *loop, const struct action *act
     catch_up_on_fetch(&loop->catch_up, action->entry);
 }
 
-static void carry_out(struct member_loop *loop, const struct action *action) {
+static void carry_out_action(struct member_loop *loop, const struct action *action) {
     switch (action->kind) {
     case ACTION_SEND:
         send_message(loop, action);
@@ -152,7 +153,7 @@ void member_loop_step(struct member_loop *loop, const struct event *event) {
     struct actions actions = {.rows = loop->action_rows, .capacity = ACTIONS_MAX};
     member_step(loop->member, event, &actions);
     for (uint32_t i = 0; i < actions.count; i++) {
-        carry_out(loop, &actions.rows[i]);
+        carry_out_action(loop, &actions.rows[i]);
     }
 }
 
@@ -165,7 +166,7 @@ void member_loop_on_answer(struct member_loop *loop, const struct mailbox_update
     }
     if (event->kind == EVENT_SUMMED && updates->answered_job != NULL) {
         slice_store_add_own_result(&loop->slices, updates->answered_job, &event->hash);
-        uplink_measures_on_result(&loop->measures);
+        uplink_measurements_on_result(&loop->measures);
     }
     member_loop_step(loop, event);
     const struct message *next =

@@ -1,5 +1,6 @@
-/* member_loop_receive: events of the messenger become verified messages for the state machine, or
- * go to the object that they concern. Invalid frames are dropped, and their senders repeat them. */
+/* member_loop_receive: turns events of the messenger into verified messages for the state
+ * machine, or passes them to the object that handles them. Invalid frames are dropped, and their
+ * senders repeat them. */
 #include "runtime/swarm/member/member_loop_state.h"
 
 #include "base/clock.h"
@@ -9,9 +10,9 @@
 
 /* ---- messages of the state machine ---- */
 
-/* Whether the compute thread may still read what this result would overwrite, for a job that no
- * longer matters. */
-static bool may_be_read(const struct member_loop *loop, const struct message *result) {
+/* Whether an abandoned job of the compute thread may still read the bytes that this result would
+ * overwrite. */
+static bool may_target_be_read(const struct member_loop *loop, const struct message *result) {
     const struct member_job *job = mailbox_current_job(&loop->mailbox);
     if (job == NULL || job->round != result->round) {
         return false;
@@ -24,7 +25,7 @@ static bool keep_for_fetcher(struct member_loop *loop, const struct message *res
     bool is_needed = state_fetcher_on_result(&loop->fetcher, result);
     if (is_needed) {
         slice_store_keep_result(&loop->slices, result);
-        uplink_measures_on_result(&loop->measures);
+        uplink_measurements_on_result(&loop->measures);
     }
     return is_needed;
 }
@@ -33,18 +34,19 @@ static void on_entry(struct member_loop *loop, const struct entry *entry) {
     if (entry->kind == ENTRY_OPEN) {
         loop->open = *entry;
         loop->open.slices = NULL;
-        uplink_measures_on_open(&loop->measures, entry->round);
+        uplink_measurements_on_open(&loop->measures, entry->round);
     } else if (entry->kind == ENTRY_COMMIT) {
         uint64_t contributors = 0;
         for (uint32_t s = 0; s < entry->slice_count; s++) {
             contributors |= entry->slices[s].contributors;
         }
         loop->contributors = (uint32_t)__builtin_popcountll(contributors);
-        uplink_measures_on_commit(&loop->measures, entry->round, uplink_is_paced(&loop->uplink));
+        uplink_measurements_on_commit(&loop->measures, entry->round,
+                                      uplink_is_paced(&loop->uplink));
     }
 }
 
-/* Whether the state machine gets a message whose signatures are valid. */
+/* Whether to pass this message, whose signatures are valid, to the state machine. */
 static bool should_deliver(struct member_loop *loop, struct message *message) {
     switch (message->kind) {
     case MESSAGE_ENTRY:
@@ -56,7 +58,7 @@ static bool should_deliver(struct member_loop *loop, struct message *message) {
         message->is_rejected = !slice_store_incoming_is_valid(&loop->slices, message->slice);
         return true;
     case MESSAGE_RESULT:
-        return !may_be_read(loop, message) &&
+        return !may_target_be_read(loop, message) &&
                slice_store_incoming_is_valid(&loop->slices, message->slice) &&
                !keep_for_fetcher(loop, message);
     default:
@@ -78,12 +80,13 @@ static void deliver_verified(struct member_loop *loop, const struct message *mes
     member_loop_deliver(loop, catch_up_substitute_message(&loop->catch_up, message));
 }
 
-/* A frame of the state machine as it arrived; the bytes of a slice follow the message. */
+/* A received frame with a message of the state machine, and the slice bytes that follow the
+ * message. */
 struct received_frame {
     const struct frame *frame;
     const uint8_t *payload;
-    size_t count;
-    const uint8_t *bulk;
+    size_t count;        /* size of the payload */
+    const uint8_t *bulk; /* slice bytes; NULL: none */
     size_t bulk_bytes;
 };
 
@@ -154,7 +157,7 @@ static void on_records(struct member_loop *loop, const struct messenger_event *e
     }
 }
 
-/* Frames of the tracker that are not messages of its state machine. */
+/* Handles frames of the tracker that are not messages of its state machine. */
 static void on_tracker_service_frame(struct member_loop *loop,
                                      const struct messenger_event *event) {
     const struct frame *frame = &event->frame;
@@ -176,7 +179,7 @@ static void on_tracker_service_frame(struct member_loop *loop,
         answer_ping(loop, event);
         break;
     case WIRE_PONG:
-        uplink_measures_on_pong(&loop->measures, event->payload, frame->length);
+        uplink_measurements_on_pong(&loop->measures, event->payload, frame->length);
         break;
     default:
         break; /* answers to queries, which a member does not send */
@@ -226,7 +229,7 @@ static void on_peer_frame(struct member_loop *loop, uint32_t peer,
         answer_ping(loop, event);
         break;
     case WIRE_PONG:
-        break; /* peers_on_frame has noted the answer */
+        break; /* peers_on_frame has recorded the answer */
     default:
         receive_message(loop, (struct received_frame){frame, payload, frame->length, NULL, 0},
                         sender->keys.sign);
@@ -275,7 +278,7 @@ static void on_peer_event(struct member_loop *loop, uint32_t peer,
         break;
     case MESSENGER_REJECTED:
     case MESSENGER_FULL:
-        break; /* it has not received the address book yet; the messenger redials */
+        break; /* the peer has not received the address book yet; the messenger redials */
     }
 }
 

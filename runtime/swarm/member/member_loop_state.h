@@ -1,6 +1,6 @@
 /* member_loop_state: the network thread of a member: the objects that it owns, and the functions of
- * its own files. Each object has its own header and writes its fields alone; the thread connects
- * them with the state machine, the messenger and the mailbox. */
+ * its own files. Each object has its own header, and no other code writes its fields; the thread
+ * connects them with the state machine, the messenger and the mailbox. */
 #ifndef SKEP_SWARM_MEMBER_MEMBER_LOOP_STATE_H
 #define SKEP_SWARM_MEMBER_MEMBER_LOOP_STATE_H
 
@@ -18,7 +18,7 @@ struct member_loop {
     struct member *member;
     struct action *action_rows;    /* [ACTIONS_MAX] */
     struct wire_arrays arrays;     /* arrays of the message that is being read */
-    struct wire_chunks chunks;     /* of the tracker's messages */
+    struct wire_chunks chunks;     /* chunks of the tracker's messages */
     const struct message *message; /* message that the state machine is handling; NULL: none */
     struct entry open;             /* the newest OPEN, which has no slices */
     uint32_t contributors;         /* number of contributors to the newest commit */
@@ -29,7 +29,7 @@ struct member_loop {
     struct catch_up catch_up;
     struct ledger_follower ledger;
     struct slice_store slices;
-    struct uplink_measures measures;
+    struct uplink_measurements measures;
     struct uplink uplink;
     struct state_fetcher fetcher;
     struct leaf_server leaf_server;

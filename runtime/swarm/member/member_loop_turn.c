@@ -8,13 +8,14 @@
 #include <string.h>
 
 enum {
-    RECEIVE_MAX_MS = 5,       /* in one iteration, so that heartbeats and answers are not delayed by
-                                    more: received bytes are hashed here, 1 ms a slice */
+    RECEIVE_MAX_MS = 5,       /* maximum time to receive in one iteration, which limits the delay
+                                    of heartbeats and answers; hashing a received slice takes 1
+                                    ms */
     PAUSE_EVENTS_MAX = 65536, /* most events received in one iteration after a pause */
     PAUSE_HEARTBEATS = 3,     /* a longer iteration means that the process was suspended */
     FETCH_POLL_MS = 50,       /* time until a state fetch is checked for timeouts again */
     KIB = 1024,
-    DEFAULT_UPLINK_KIB_S = 12800, /* assumed until measured: 100 Mbit/s */
+    DEFAULT_UPLINK_KIB_S = 12800, /* upload rate until it is measured: 100 Mbit/s */
 };
 
 /* Times that the network thread keeps between iterations. */
@@ -76,7 +77,7 @@ static bool fetch_state(struct member_loop *loop, int64_t now_ns) {
 
 /* A member that is not reachable can own no slice, so it reports no rate. */
 static uint32_t upload_kib_s(const struct member_loop *loop) {
-    uint32_t best = uplink_measures_best_kib_s(&loop->measures);
+    uint32_t best = uplink_measurements_best_kib_s(&loop->measures);
     uint64_t measured = best > 0 ? best : DEFAULT_UPLINK_KIB_S;
     uint64_t limit = (loop->options.limit_up + KIB - 1) / KIB;
     if (!loop->admission.is_reachable) {
@@ -86,7 +87,7 @@ static uint32_t upload_kib_s(const struct member_loop *loop) {
 }
 
 /* Does the work of a heartbeat if one is due. */
-static void tick(struct member_loop *loop, struct loop_times *loop_times, int64_t now_ns) {
+static void tick_if_due(struct member_loop *loop, struct loop_times *loop_times, int64_t now_ns) {
     if (now_ns - loop_times->last_tick_ns < heartbeat_ns(loop)) {
         return;
     }
@@ -95,15 +96,15 @@ static void tick(struct member_loop *loop, struct loop_times *loop_times, int64_
     if (loop->admission.is_admitted && ledger_follower_is_synced(&loop->ledger)) {
         struct timing_measured measured = {
             .step_ms = loop_times->step_ms,
-            .transfer_ms = uplink_measures_transfer_ms(&loop->measures),
-            .round_trip_ms = uplink_measures_round_trip_ms(&loop->measures),
+            .transfer_ms = uplink_measurements_transfer_ms(&loop->measures),
+            .round_trip_ms = uplink_measurements_round_trip_ms(&loop->measures),
             .upload_kib_s = upload_kib_s(loop)};
         member_set_measured(loop->member, &measured);
         member_loop_step(loop, &(struct event){.kind = EVENT_TICK});
     }
     if (loop->admission.is_connected) {
-        uplink_measures_send_ping(&loop->measures, loop->messenger, loop->options.tracker.curve,
-                                  now_ns);
+        uplink_measurements_send_ping(&loop->measures, loop->messenger, loop->options.tracker.curve,
+                                      now_ns);
     }
     peers_dial(&loop->peers, now_ns);
 }
@@ -156,7 +157,7 @@ static void run_iteration(struct member_loop *loop, struct loop_times *loop_time
     admission_introduce(&loop->admission, now_ns);
     request_entries(loop, now_ns);
     has_more |= fetch_state(loop, now_ns);
-    tick(loop, loop_times, now_ns);
+    tick_if_due(loop, loop_times, now_ns);
     int64_t flush_ns = uplink_flush(&loop->uplink, heartbeat_ns(loop), now_ns);
     loop_times->next_iteration_ns = has_more ? now_ns : flush_ns;
     publish_view(loop);

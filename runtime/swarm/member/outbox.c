@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { BURSTS_PER_SECOND = 8 }; /* 1/8 s of the rate may be sent at once */
+enum { BURSTS_PER_SECOND = 8 }; /* a burst is what the rate allows in 1/8 s */
 
 size_t outbox_memory_bytes(uint32_t peer_count) {
     return peer_count * sizeof(struct outbox_queue);
@@ -65,7 +65,7 @@ static void add_credit(struct outbox *outbox, int64_t now_ns) {
     passed_ns = min_i64(passed_ns, NS_PER_SECOND);
     int64_t earned = (int64_t)((double)outbox->rate * (double)passed_ns / (double)NS_PER_SECOND);
     if (earned == 0) {
-        return; /* at a low rate, wait until a whole byte is earned */
+        return; /* at a low rate, wait until the credit is a whole byte */
     }
     outbox->credit_added_ns = now_ns;
     outbox->credit = min_i64(outbox->credit + earned, burst);
@@ -89,7 +89,7 @@ static void remove_first(struct outbox *outbox, struct outbox_queue *queue) {
 enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns,
                                struct outbox_callbacks callbacks) {
     add_credit(outbox, now_ns);
-    uint32_t skipped = 0; /* consecutive peers without an item or without room */
+    uint32_t skipped = 0; /* number of consecutive peers without an item or without room */
     for (uint32_t sent = 0; outbox->waiting > 0 && skipped < outbox->peer_count;) {
         if (outbox->rate > 0 && outbox->credit <= 0) {
             return OUTBOX_RATE_LIMITED;

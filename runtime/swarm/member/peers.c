@@ -8,9 +8,9 @@
 enum {
     PEER_TIMEOUT_FACTOR = 2, /* above 1, so that the tracker detects a dead member first */
     PINGS_PER_TIMEOUT = 4,   /* with fewer, one lost packet would look like a dead connection */
-    RECENT_ARRIVAL_MS = 200, /* bytes arrived this recently; the messenger looks every 100 ms */
+    RECENT_ARRIVAL_MS = 200, /* longest age of recent bytes; the messenger checks every 100 ms */
     FIRST_CONNECTION_MAX_MS = 10000, /* longest time from being listed to the first connection */
-    FIRST_DIALLER_WAIT_MS = 50,      /* the peer has also received the address book by then */
+    FIRST_DIALLER_WAIT_MS = 50,      /* wait until the peer has received the address book too */
     SECOND_DIALLER_WAIT_MS = 3000,   /* wait for the peer to dial first */
 };
 
@@ -229,8 +229,8 @@ void peers_on_pause(struct peers *peers, int64_t pause_ns) {
     }
 }
 
-/* A slice takes seconds on a slow uplink, and a pong that is queued after a lost packet as long.
- * Arriving bytes are acknowledged by this side, so they prove both directions too. */
+/* On a slow uplink a slice takes seconds, and so does a pong that is queued after a lost packet.
+ * This side acknowledges arriving bytes, so they also prove that both directions work. */
 static void record_arriving_bytes(struct peers *peers, uint32_t peer, int64_t now_ns) {
     int64_t arrived_ns = messenger_last_received_ns(peers->messenger, peers_curve_key(peers, peer));
     if (arrived_ns > peers->links[peer].answered_ns) {

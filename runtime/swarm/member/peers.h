@@ -14,9 +14,9 @@ enum { PEER_NONE = SWARM_MEMBERS_MAX };
 /* A member of the address book. Its index in the table is its number within this process. */
 struct member_peer_link {
     bool is_known;       /* the row is in use */
-    bool is_open;        /* its control connection is open */
-    bool is_dialled;     /* its address was given to the messenger, which redials by itself */
-    bool is_unreachable; /* it does not answer */
+    bool is_open;        /* the member's control connection is open */
+    bool is_dialled;     /* the messenger has the member's address, and redials */
+    bool is_unreachable; /* the member does not answer */
     int64_t closed_ns;   /* when the connection was lost, or the member was listed */
     int64_t answered_ns, pinged_ns;
     struct wire_member entry;
@@ -24,7 +24,8 @@ struct member_peer_link {
 
 struct peers_callbacks {
     void *context;
-    /* The peer became usable, or unusable: then discard what is queued for it. */
+    /* Called when the peer becomes usable or unusable. Discard what is queued for an unusable peer.
+     * */
     void (*on_usable)(void *context, uint32_t peer, bool is_usable);
     void (*on_disconnect)(void *context, const struct identity *id);
 };
@@ -62,7 +63,7 @@ void peers_on_frame(struct peers *peers, uint32_t peer, uint8_t kind, int64_t no
 /* peers_on_pause: this process did not run for `pause_ns`, in which it could not receive. */
 void peers_on_pause(struct peers *peers, int64_t pause_ns);
 
-/* peers_tick: ping quiet peers, and notify the state machine which ones are unreachable.
+/* peers_tick: ping quiet peers, and report the unreachable ones to the state machine.
  * peers_dial: connect to the peers that are due.
  * limits  call both at every heartbeat */
 void peers_tick(struct peers *peers, int64_t now_ns);

@@ -19,9 +19,10 @@ struct slice_store {
     uint32_t contribution_round; /* round of the contribution in the replica; 0: none */
 };
 
-/* slice_store_init: with the results that an earlier start left on disk: those whose slices this
- * member owned can be sent again, as signing them again gives the same signature.
- * memory  slice_store_memory_bytes, kept, as options and shape are */
+/* slice_store_init: initialize with the results that an earlier start left on disk. Results of
+ * slices that this member owned can be sent again, because signing them again gives the same
+ * signature.
+ * memory  slice_store_memory_bytes bytes; the pointers to it, options and shape are kept */
 size_t slice_store_memory_bytes(const struct member_loop_options *options);
 void slice_store_init(struct slice_store *store, const struct member_loop_options *options,
                       const struct wire_shape *shape, void *memory);
@@ -33,14 +34,13 @@ MUST_CHECK bool slice_store_receive(struct slice_store *store, uint32_t slice, c
                                     size_t byte_count);
 bool slice_store_incoming_is_valid(const struct slice_store *store, uint32_t slice);
 
-/* slice_store_keep_result, slice_store_keep_contribution: copy `incoming` into the replica: as the
- * result that `message` brought, or as the contribution of a seat in its slot. */
+/* slice_store_keep_result, slice_store_keep_contribution: copy `incoming` into the replica: as
+ * the result that `message` describes, or as the contribution of a seat in its slot. */
 void slice_store_keep_result(struct slice_store *store, const struct message *message);
 void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uint32_t slot);
 
 /* slice_store_begin_sum: the result of the slice is about to be overwritten.
- * slice_store_add_own_result: the compute thread wrote the result of the job's slice; it is
- * signed. */
+ * slice_store_add_own_result: the compute thread wrote the result of the job's slice; sign it. */
 void slice_store_begin_sum(struct slice_store *store, uint32_t round, uint32_t slice);
 void slice_store_add_own_result(struct slice_store *store, const struct member_job *sum,
                                 const struct hash *hash);

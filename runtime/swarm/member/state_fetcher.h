@@ -1,7 +1,7 @@
-/* state_fetcher: ACTION_ADOPT. The state of an entry is fetched leaf by leaf from other members,
- * follows the rounds that are committed meanwhile, and becomes a job for the compute thread when it
- * is complete. The replica is overwritten as leaves arrive, so between the first ADOPT and its
- * answer this member has no outer state. */
+/* state_fetcher: carries out ACTION_ADOPT. It fetches the state of an entry leaf by leaf from
+ * other members, follows the rounds that are committed meanwhile, and posts a job for the
+ * compute thread when the state is complete. The replica is overwritten as leaves arrive, so
+ * between the first ADOPT and its answer this member has no outer state. */
 #ifndef SKEP_SWARM_MEMBER_STATE_FETCHER_H
 #define SKEP_SWARM_MEMBER_STATE_FETCHER_H
 
@@ -45,11 +45,12 @@ void state_fetcher_init(struct state_fetcher *fetcher, const struct state_fetche
 void state_fetcher_start(struct state_fetcher *fetcher, const struct action *action,
                          const struct hash *base);
 
-/* state_fetcher_on_answer: the compute thread answered the job with this number. */
+/* state_fetcher_on_answer: called when the compute thread has answered the job whose number is
+ * `job`. */
 void state_fetcher_on_answer(struct state_fetcher *fetcher, uint32_t job);
 
-/* What peers send: whether a result is needed to bring leaves to a newer root, and is to be kept;
- * leaf hashes or a leaf. */
+/* Handle what peers send: results, leaf hashes and leaves. state_fetcher_on_result returns
+ * whether the result must be kept, because leaves need it to reach a newer root. */
 bool state_fetcher_on_result(struct state_fetcher *fetcher, const struct message *message);
 void state_fetcher_on_frame(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
                             const uint8_t *payload, int64_t now_ns);
@@ -59,8 +60,10 @@ void state_fetcher_set_source(struct state_fetcher *fetcher, uint32_t peer, bool
  * there is more to do at once. */
 bool state_fetcher_step(struct state_fetcher *fetcher, int64_t now_ns);
 
-/* state_fetcher_is_active: the replica has no complete outer state.
- * state_fetcher_is_waiting: the next step depends on other members or the compute thread. */
+/* state_fetcher_is_active: whether a fetch is in progress, so that the replica has no complete
+ * outer state.
+ * state_fetcher_is_waiting: whether the next step depends on other members or the compute thread.
+ * */
 bool state_fetcher_is_active(const struct state_fetcher *fetcher);
 bool state_fetcher_is_waiting(const struct state_fetcher *fetcher);
 

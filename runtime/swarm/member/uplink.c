@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-    RESULTS_DEFERRAL_MS = 300,          /* results wait while more contribution time is queued */
-    RESULTS_DEFERRAL_MIN_BYTES = 65536, /* lower bound of that threshold in bytes */
+    RESULTS_DEFERRAL_MS = 300,          /* results wait while more contributions are queued */
+    RESULTS_DEFERRAL_MIN_BYTES = 65536, /* least bytes of contributions that defer results */
     DEFERRED_POLL_MS = 10,              /* time until deferred results are checked again */
     LEAVES_LIMIT_DIVISOR = 4,           /* leaves use at most 1/4 of the upload limit */
     LEAVES_DEFAULT_RATE = 128 << 20,    /* rate of leaves in bytes a second without a limit */
@@ -43,8 +43,8 @@ void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *me
 /* ---- messages ---- */
 
 struct slice_data {
-    const uint8_t *bytes;
-    uint64_t count;
+    const uint8_t *bytes; /* encoded slice */
+    uint64_t count;       /* size in bytes */
 };
 
 static enum send_result send_with_slice(struct uplink *uplink,
@@ -123,7 +123,7 @@ void uplink_drop_peer(struct uplink *uplink, uint32_t peer) {
 }
 
 void uplink_on_table(struct uplink *uplink, uint32_t round) {
-    if (uplink_measures_on_table(uplink->args.measures, round)) {
+    if (uplink_measurements_on_table(uplink->args.measures, round)) {
         uplink_pacing_begin(&uplink->pacing);
     }
 }
@@ -196,7 +196,7 @@ static uint64_t queued_contribution_bytes(struct uplink *uplink) {
  * leave the uplink half idle, because their owners are slow. */
 static bool must_defer_results(struct uplink *uplink) {
     uint64_t queued = queued_contribution_bytes(uplink);
-    struct uplink_rate rate = uplink_measures_rate(uplink->args.measures);
+    struct uplink_rate rate = uplink_measurements_rate(uplink->args.measures);
     uint64_t threshold =
         max_u64(rate.rate * RESULTS_DEFERRAL_MS / 1000, RESULTS_DEFERRAL_MIN_BYTES);
     bool has_contributions = uplink->contributions.waiting > 0 || queued > threshold;
@@ -258,7 +258,7 @@ int64_t uplink_flush(struct uplink *uplink, int64_t heartbeat_ns, int64_t now_ns
     int64_t results_ns = flush_results(uplink, now_ns);
 
     const struct messenger_counts counts = messenger_counts(args->messenger);
-    uplink_measures_sample(args->measures, &counts);
+    uplink_measurements_sample(args->measures, &counts);
     const struct uplink_traffic traffic = {
         .messenger = args->messenger,
         .peers = args->peers,

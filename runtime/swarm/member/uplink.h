@@ -20,7 +20,7 @@
  *                the first item of each queue in rotation ──► send, until all queues are blocked */
 
 enum {
-    OUTBOX_QUEUE_ITEMS = 64,  /* twice the most requests that a peer leaves unanswered */
+    OUTBOX_QUEUE_ITEMS = 64,  /* twice the maximum of unanswered requests of a peer */
     OUTBOX_BATCH_FRAMES = 64, /* frames sent by one flush, to limit the delay of heartbeats */
 };
 
@@ -37,7 +37,7 @@ struct outbox_item {
 
 struct outbox_queue {
     struct outbox_item items[OUTBOX_QUEUE_ITEMS]; /* a ring */
-    uint32_t first, count;
+    uint32_t first, count;                        /* index of the first item, and number of items */
 };
 
 struct outbox {
@@ -98,9 +98,9 @@ int64_t outbox_ready_ns(const struct outbox *outbox);
  *     peer 1   |===============|     rate is in proportion, so the one that lags most is fastest
  *     peer 2   |============|
  *
- * Together the shares are slightly more than the rate that the uplink is known to carry, so that a
- * higher rate can show. While much of the uplink is idle, as when a peer is slower than its share,
- * they grow. */
+ * Together the shares are slightly more than the rate that the uplink is known to carry, so that
+ * a higher rate can be detected. The shares grow while much of the uplink is idle, for example
+ * because a peer is slower than its share. */
 
 enum {
     UPLINK_SHARE_MIN_PERCENT = 102,  /* lower bound of total_percent */
@@ -148,61 +148,68 @@ struct recent_values {
 
 /* One window over which sent bytes are counted. */
 struct rate_window {
-    int64_t begin_ns; /* 0: not begun */
-    uint64_t begin_bytes;
+    int64_t begin_ns;     /* 0: not begun */
+    uint64_t begin_bytes; /* number of bytes sent until begin_ns */
 };
 
-struct uplink_measures {
+struct uplink_measurements {
     struct recent_values round_trips, transfer_times; /* ns */
-    struct recent_values best_rates;                  /* KiB/s: each exchange's best second, ... */
-    struct recent_values typical_rates;     /* ... and the upper quartile of its seconds */
-    struct recent_values busy_second_rates; /* KiB/s: the busy seconds of this exchange */
+    struct recent_values best_rates;                  /* KiB/s: best second of each exchange */
+    /* KiB/s: upper quartile of the seconds of each exchange */
+    struct recent_values typical_rates;
+    struct recent_values busy_second_rates; /* KiB/s: rates of the busy seconds of this exchange */
     int64_t unpaced_kib_s;                  /* typical rate of the last exchange without pacing */
     int64_t pinged_ns;                      /* send time of the unanswered ping; 0: none */
     uint32_t round;                         /* round of the exchange that is measured; 0: none */
-    int64_t table_received_ns, last_result_ns;      /* start of the exchange, and its last result */
-    struct rate_window second_window, short_window; /* 1 s and SHORT_WINDOW_MS */
-    uint32_t best_kib_s;                            /* best second of this exchange */
-    uint64_t short_window_rate; /* bytes/s in the last short time; INT64_MAX: not yet known */
-    uint32_t exchange_ms;       /* duration of the last exchange */
+    /* times of the exchange's start and last result */
+    int64_t table_received_ns, last_result_ns;
+    struct rate_window second_window, short_window; /* windows of 1 s and of SHORT_WINDOW_MS */
+    /* highest rate in any second of this exchange */
+    uint32_t best_kib_s;
+    /* bytes/s over the most recent short window; INT64_MAX: not yet known */
+    uint64_t short_window_rate;
+    uint32_t exchange_ms; /* duration of the last exchange */
 };
 
-/* uplink_measures_send_ping: send a ping to the tracker, unless one is unanswered.
- * uplink_measures_on_pong: record the round trip of an answered ping. */
-void uplink_measures_send_ping(struct uplink_measures *measures, struct messenger *messenger,
-                               const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns);
-void uplink_measures_on_pong(struct uplink_measures *measures, const uint8_t *payload,
-                             size_t count);
+/* uplink_measurements_send_ping: send a ping to the tracker, unless one is unanswered.
+ * uplink_measurements_on_pong: record the round trip of an answered ping. */
+void uplink_measurements_send_ping(struct uplink_measurements *measures,
+                                   struct messenger *messenger,
+                                   const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns);
+void uplink_measurements_on_pong(struct uplink_measurements *measures, const uint8_t *payload,
+                                 size_t count);
 
-/* What happens in an exchange: its TABLE, a result that was made or received, and its COMMIT. The
- * OPEN of a later round ends it without a COMMIT. uplink_measures_on_table returns whether this
- * TABLE is the first of its round. */
-bool uplink_measures_on_table(struct uplink_measures *measures, uint32_t round);
-void uplink_measures_on_result(struct uplink_measures *measures);
-void uplink_measures_on_commit(struct uplink_measures *measures, uint32_t round, bool was_paced);
-void uplink_measures_on_open(struct uplink_measures *measures, uint32_t round);
+/* Record the events of an exchange: its TABLE, a result that was computed or received, and its
+ * COMMIT. The OPEN of a later round ends it without a COMMIT. uplink_measurements_on_table returns
+ * whether this TABLE is the first of its round. */
+bool uplink_measurements_on_table(struct uplink_measurements *measures, uint32_t round);
+void uplink_measurements_on_result(struct uplink_measurements *measures);
+void uplink_measurements_on_commit(struct uplink_measurements *measures, uint32_t round,
+                                   bool was_paced);
+void uplink_measurements_on_open(struct uplink_measurements *measures, uint32_t round);
 
-/* uplink_measures_sample: read what the messenger sent so far.
+/* uplink_measurements_sample: read how many bytes the messenger has sent so far.
  * limits  several times a second */
-void uplink_measures_sample(struct uplink_measures *measures,
-                            const struct messenger_counts *counts);
+void uplink_measurements_sample(struct uplink_measurements *measures,
+                                const struct messenger_counts *counts);
 
-/* The uplink's rate in bytes a second, as far as exchanges have shown it. */
+/* The uplink's rate in bytes a second, as past exchanges have shown it. */
 struct uplink_rate {
     uint64_t rate;
     uint64_t
-        short_window_rate; /* in the last short time; INT64_MAX at the beginning of an exchange */
-    bool is_known;         /* earlier exchanges took long enough, and used the uplink fully */
+        /* rate over the most recent short window; INT64_MAX at the beginning of an exchange */
+        short_window_rate;
+    bool is_known; /* earlier exchanges took long enough, and used the uplink fully */
 };
-struct uplink_rate uplink_measures_rate(const struct uplink_measures *measures);
+struct uplink_rate uplink_measurements_rate(const struct uplink_measurements *measures);
 
 /* Medians for the tracker; 0: not measured. */
-uint32_t uplink_measures_round_trip_ms(const struct uplink_measures *measures);
-uint32_t uplink_measures_transfer_ms(const struct uplink_measures *measures);
-uint32_t uplink_measures_best_kib_s(const struct uplink_measures *measures);
+uint32_t uplink_measurements_round_trip_ms(const struct uplink_measurements *measures);
+uint32_t uplink_measurements_transfer_ms(const struct uplink_measurements *measures);
+uint32_t uplink_measurements_best_kib_s(const struct uplink_measurements *measures);
 
 /* uplink_pacing: limit the rate of each peer's bulk connections during an exchange, so that all
- * peers have received their slices at about the same time (uplink_share.h). */
+ * peers have received their slices at about the same time (uplink_share). */
 
 struct uplink_pacing {
     struct uplink_share share;
@@ -216,7 +223,7 @@ struct uplink_traffic {
     struct messenger *messenger;
     const struct peers *peers;
     const struct outbox *contributions;
-    const struct outbox *results; /* NULL while they are deferred */
+    const struct outbox *results; /* NULL while results are deferred */
     uint64_t slice_bytes;         /* encoded size of the longest slice */
 };
 
@@ -226,7 +233,7 @@ void uplink_pacing_begin(struct uplink_pacing *pacing);
 /* uplink_pacing_update: set new rates if it is time for it. Outside of exchanges, and in those that
  * are not paced, the rates are unlimited. */
 void uplink_pacing_update(struct uplink_pacing *pacing, const struct uplink_traffic *traffic,
-                          const struct uplink_measures *measures, int64_t now_ns);
+                          const struct uplink_measurements *measures, int64_t now_ns);
 
 struct uplink_args {
     const struct member_loop_options *options;
@@ -234,7 +241,7 @@ struct uplink_args {
     struct messenger *messenger;
     const struct peers *peers;
     struct slice_store *slices;
-    struct uplink_measures *measures;
+    struct uplink_measurements *measures;
     struct outbox_callbacks leaf_requests; /* sends an item of kind LEAF_REQUEST */
     struct outbox_callbacks leaves;        /* sends an item of kind LEAF_HASHES or LEAF */
 };
@@ -260,8 +267,8 @@ size_t uplink_payload_bytes(const struct wire_shape *shape);
 size_t uplink_memory_bytes(const struct wire_shape *shape);
 void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *memory);
 
-/* uplink_send_message: send a message of the state machine without a slice's bytes, now. It is lost
- * when there is no room; the next message of its kind makes up for it. */
+/* uplink_send_message: immediately send a message of the state machine that has no slice bytes.
+ * It is dropped when there is no room; the next message of its kind replaces it. */
 enum send_result uplink_send_message(struct uplink *uplink, const uint8_t curve[static KEY_BYTES],
                                      const struct message *message);
 

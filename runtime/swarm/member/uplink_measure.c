@@ -9,7 +9,7 @@
 
 enum {
     KIB = 1024,
-    SHORT_WINDOW_MS = 300,   /* spans several of the messenger's readings */
+    SHORT_WINDOW_MS = 300,   /* length of the short window: several readings of the messenger */
     LONG_TRANSFER_MIN_S = 2, /* a shorter one may have no second in which the uplink was full */
     FULL_UPLINK_PERCENT = 80,
     PING_TIMEOUT_MS = 2000, /* time until an unanswered ping is replaced */
@@ -34,7 +34,7 @@ static int64_t upper_quartile(const struct recent_values *recent) {
     return count > 0 ? sorted_value_i64(recent->values, count, count - 1 - count / 4) : 0;
 }
 
-static int64_t largest(const struct recent_values *recent) {
+static int64_t largest_value(const struct recent_values *recent) {
     int count = stored_count(recent);
     return count > 0 ? sorted_value_i64(recent->values, count, count - 1) : 0;
 }
@@ -45,8 +45,9 @@ static uint32_t rounded_up_ms(int64_t ns) {
 
 /* Only one ping is unanswered at a time: after a stall, the answers to many pings would all be
  * late. */
-void uplink_measures_send_ping(struct uplink_measures *measures, struct messenger *messenger,
-                               const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns) {
+void uplink_measurements_send_ping(struct uplink_measurements *measures,
+                                   struct messenger *messenger,
+                                   const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns) {
     struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
     bool is_unanswered =
         measures->pinged_ns > 0 && now_ns - measures->pinged_ns < PING_TIMEOUT_MS * NS_PER_MS;
@@ -56,8 +57,8 @@ void uplink_measures_send_ping(struct uplink_measures *measures, struct messenge
     }
 }
 
-void uplink_measures_on_pong(struct uplink_measures *measures, const uint8_t *payload,
-                             size_t count) {
+void uplink_measurements_on_pong(struct uplink_measurements *measures, const uint8_t *payload,
+                                 size_t count) {
     int64_t sent_ns;
     if (count != sizeof sent_ns) {
         return;
@@ -69,7 +70,7 @@ void uplink_measures_on_pong(struct uplink_measures *measures, const uint8_t *pa
     }
 }
 
-bool uplink_measures_on_table(struct uplink_measures *measures, uint32_t round) {
+bool uplink_measurements_on_table(struct uplink_measurements *measures, uint32_t round) {
     ASSERT(round > 0);
     if (measures->round == round) {
         return false;
@@ -85,17 +86,18 @@ bool uplink_measures_on_table(struct uplink_measures *measures, uint32_t round) 
     return true;
 }
 
-void uplink_measures_on_open(struct uplink_measures *measures, uint32_t round) {
+void uplink_measurements_on_open(struct uplink_measurements *measures, uint32_t round) {
     if (measures->round < round) {
         measures->round = 0;
     }
 }
 
-void uplink_measures_on_result(struct uplink_measures *measures) {
+void uplink_measurements_on_result(struct uplink_measurements *measures) {
     measures->last_result_ns = clock_monotonic_ns();
 }
 
-void uplink_measures_on_commit(struct uplink_measures *measures, uint32_t round, bool was_paced) {
+void uplink_measurements_on_commit(struct uplink_measurements *measures, uint32_t round,
+                                   bool was_paced) {
     if (measures->round != round) {
         return; /* the COMMIT is repeated, or this member had no part in the exchange */
     }
@@ -127,7 +129,7 @@ static double end_window(struct rate_window *window, const struct messenger_coun
 /* A second with less than half of the best second's rate does not measure the uplink: there was
  * nothing to send, as while all members wait for a slow one or hash for the vote, or the only
  * receiver was slow. */
-static void add_second(struct uplink_measures *measures, double kib_s) {
+static void add_second(struct uplink_measurements *measures, double kib_s) {
     if (kib_s > 2.0 * measures->best_kib_s) {
         measures->busy_second_rates.count = 0;
     }
@@ -141,8 +143,8 @@ static void add_second(struct uplink_measures *measures, double kib_s) {
 
 /* The uplink carries at least the bytes of the best second of an exchange; in other seconds there
  * may have been nothing to send. An exchange within one second measures nothing. */
-void uplink_measures_sample(struct uplink_measures *measures,
-                            const struct messenger_counts *counts) {
+void uplink_measurements_sample(struct uplink_measurements *measures,
+                                const struct messenger_counts *counts) {
     if (measures->round == 0) {
         return;
     }
@@ -157,30 +159,31 @@ void uplink_measures_sample(struct uplink_measures *measures,
     }
 }
 
-/* Acknowledgements are delayed and then come many at once, so the best second shows more than the
+/* Acknowledgements are delayed and then arrive in bursts, so the best second shows more than the
  * uplink carries. A paced exchange shows at most the rate that it was paced by, so an unpaced one
  * that was much faster than the median counts alone. Where typical seconds are far below the best
  * one, exchanges did not wait for the uplink, and its rate is not known. */
-struct uplink_rate uplink_measures_rate(const struct uplink_measures *measures) {
+struct uplink_rate uplink_measurements_rate(const struct uplink_measurements *measures) {
     uint64_t typical = (uint64_t)median(&measures->typical_rates);
     uint64_t unpaced = (uint64_t)measures->unpaced_kib_s;
     uint64_t earlier = unpaced > typical + typical / 4 ? unpaced : typical;
     uint64_t current = (uint64_t)upper_quartile(&measures->busy_second_rates);
-    bool was_full = earlier >= (uint64_t)largest(&measures->best_rates) / 100 * FULL_UPLINK_PERCENT;
+    bool was_full =
+        earlier >= (uint64_t)largest_value(&measures->best_rates) / 100 * FULL_UPLINK_PERCENT;
     bool was_long = median(&measures->transfer_times) >= LONG_TRANSFER_MIN_S * NS_PER_SECOND;
     return (struct uplink_rate){.rate = max_u64(earlier, current) * KIB,
                                 .short_window_rate = measures->short_window_rate,
                                 .is_known = earlier > 0 && was_long && was_full};
 }
 
-uint32_t uplink_measures_round_trip_ms(const struct uplink_measures *measures) {
+uint32_t uplink_measurements_round_trip_ms(const struct uplink_measurements *measures) {
     return rounded_up_ms(median(&measures->round_trips));
 }
 
-uint32_t uplink_measures_transfer_ms(const struct uplink_measures *measures) {
+uint32_t uplink_measurements_transfer_ms(const struct uplink_measurements *measures) {
     return rounded_up_ms(median(&measures->transfer_times));
 }
 
-uint32_t uplink_measures_best_kib_s(const struct uplink_measures *measures) {
+uint32_t uplink_measurements_best_kib_s(const struct uplink_measurements *measures) {
     return (uint32_t)median(&measures->best_rates);
 }

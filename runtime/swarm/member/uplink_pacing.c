@@ -7,9 +7,9 @@
 
 enum {
     UPDATE_INTERVAL_MS = 20,
-    BUSY_BACKLOG_MS = 300, /* of the uplink's rate: with fewer bytes left it need not be full */
+    BUSY_BACKLOG_MS = 300, /* with less than this time to send, the uplink need not be full */
     UNPACED_INTERVAL_ROUNDS =
-        8, /* rounds, of which one is not paced: the uplink may have become faster */
+        8, /* one of so many rounds is not paced: the uplink may have become faster */
 };
 
 void uplink_pacing_begin(struct uplink_pacing *pacing) {
@@ -17,8 +17,8 @@ void uplink_pacing_begin(struct uplink_pacing *pacing) {
     pacing->used_window_begin_ns = 0;
 }
 
-/* Bytes that the peer would take now. They are the slices that it requested, so a peer that lags
- * has more. */
+/* Returns the bytes that can be sent to the peer now: the slices that it requested. A peer that
+ * lags has more. */
 static uint64_t backlog_bytes_of(const struct uplink_traffic *traffic, uint32_t peer) {
     if (!peers_is_usable(traffic->peers, peer)) {
         return 0;
@@ -30,7 +30,7 @@ static uint64_t backlog_bytes_of(const struct uplink_traffic *traffic, uint32_t 
 }
 
 /* Adjust the share to the use of the uplink, once for each new measurement. */
-static void update_share(struct uplink_pacing *pacing, const struct uplink_measures *measures,
+static void update_share(struct uplink_pacing *pacing, const struct uplink_measurements *measures,
                          const struct uplink_rate *uplink, uint64_t backlog_bytes) {
     if (pacing->used_window_begin_ns != measures->short_window.begin_ns &&
         uplink->short_window_rate < INT64_MAX) {
@@ -42,7 +42,7 @@ static void update_share(struct uplink_pacing *pacing, const struct uplink_measu
 }
 
 static void set_peer_rates(struct uplink_pacing *pacing, const struct uplink_traffic *traffic,
-                           const struct uplink_measures *measures,
+                           const struct uplink_measurements *measures,
                            const struct uplink_rate *uplink) {
     uint64_t backlogs[SWARM_MEMBERS_MAX];
     struct uplink_backlog backlog = {.total_bytes = 0};
@@ -73,8 +73,8 @@ static void remove_limits(const struct uplink_traffic *traffic) {
 
 /* The round number decides, so that all members leave the same rounds unpaced. */
 void uplink_pacing_update(struct uplink_pacing *pacing, const struct uplink_traffic *traffic,
-                          const struct uplink_measures *measures, int64_t now_ns) {
-    struct uplink_rate uplink = uplink_measures_rate(measures);
+                          const struct uplink_measurements *measures, int64_t now_ns) {
+    struct uplink_rate uplink = uplink_measurements_rate(measures);
     bool is_exchange = measures->round != 0;
     bool is_paced =
         is_exchange && measures->round % UNPACED_INTERVAL_ROUNDS != 0 && uplink.is_known;

@@ -1,4 +1,5 @@
-/* member: memory, and the effect of each event; ends with what the state allows next. */
+/* member: the memory of a member's state machine, and the function that handles one event and then
+ * starts what the new state allows. */
 #include "runtime/swarm/protocol/member_state.h"
 
 size_t member_memory_bytes(uint32_t slice_count) {

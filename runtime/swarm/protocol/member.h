@@ -25,21 +25,21 @@ size_t member_memory_bytes(uint32_t slice_count);
 struct member *member_init(void *memory, const struct member_initial_state *start);
 
 /* member_step: handle one event and return the actions that it causes.
- * limits  EVENT_TICK every heartbeat, after every message that had arrived
+ * limits  pass EVENT_TICK every heartbeat, after all messages that have arrived
  * memory  actions point into the member */
 void member_step(struct member *member, const struct event *event, struct actions *actions);
 
 /* member_set_measured: set the medians that this member measured, for its next report. */
 void member_set_measured(struct member *member, const struct timing_measured *measured);
 
-/* member_set_unreachable: the members that do not answer on this member's connections, even if the
- * tracker still receives their reports. The next report lists them, and this member requests
+/* member_set_unreachable: set the members that do not answer on this member's connections, even if
+ * the tracker still receives their reports. The next report lists them, and this member requests
  * nothing from them until the next call.
  * limits  count <= SWARM_MEMBERS_MAX; before an EVENT_TICK */
 void member_set_unreachable(struct member *member, const struct identity *ids, uint32_t count);
 
-/* member_mark_partial_arrival: bytes of an incomplete slice arrived from this member, so that
- * requests to it have not timed out.
+/* member_mark_partial_arrival: record that bytes of an incomplete slice arrived from this
+ * member, so that open requests to it do not time out.
  * limits  before an EVENT_TICK */
 void member_mark_partial_arrival(struct member *member, const struct identity *id);
 

@@ -1,5 +1,5 @@
-/* member_entry: the entries and proposals of the tracker, the votes on them, and the outer state
- * that they lead to. */
+/* member_entry: handles the tracker's entries and proposals, votes on them, and records the
+ * outer state. */
 #include "runtime/swarm/protocol/member_state.h"
 
 void member_entry_init(struct member *member, const struct hash *root) {
@@ -202,7 +202,7 @@ void member_handle_stored(struct member *member, struct actions *actions) {
     member_send_vote(member, actions);
 }
 
-/* The given root is current now, and the round that produced it has ended. */
+/* Records that `root` is the current root and that the round that produced it has ended. */
 void member_handle_applied(struct member *member, const struct hash *root,
                            struct actions *actions) {
     ASSERT(member->commit.is_pending && !hash_is_zero(root));
@@ -214,7 +214,7 @@ void member_handle_applied(struct member *member, const struct hash *root,
     member_send_report(member, actions);
 }
 
-/* No state is current while it is fetched. */
+/* Starts a state fetch. The member has no current state until the fetch ends. */
 void member_start_state_fetch(struct member *member, struct actions *actions) {
     ASSERT(member->commit.is_pending && member->commit.has_diverged);
     member_end_round(member);

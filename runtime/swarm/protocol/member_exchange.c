@@ -1,5 +1,5 @@
 /* member_exchange: the table of the open round, and the contributions, sums and results that the
- * member stores, sends and adds up under it. */
+ * member exchanges according to it. */
 #include "runtime/swarm/protocol/member_state.h"
 
 static bool is_owner(const struct member *member, const struct slice_plan *plan) {
@@ -98,7 +98,9 @@ void member_handle_contribution(struct member *member, const struct message *mes
     uint32_t slot = member_find_slot(&member->requests, seat, slice);
     const struct hash *declared = &member->table.hashes[(size_t)seat * member->slice_count + slice];
     if (slot == NO_SLOT || !hash_equal(&message->hash, declared)) {
-        return; /* not requested, damaged, replayed, or different from what other owners receive */
+        /* the contribution was not requested, or is damaged, replayed, or different for other
+         * owners */
+        return;
     }
     ASSERT(slot < CONTRIBUTION_SLOTS_PER_MEMBER && (int)seat != member->round.seat);
     member_mark_arrival(member, seat);
@@ -143,8 +145,8 @@ static void send_to_waiting(struct member *member, uint32_t slice, struct action
     }
 }
 
-/* Whether a result is the one that the target entry names, or of the table's epoch and owner. While
- * a job uses the bytes of a slice, no result replaces them. */
+/* Whether a result is the one that the target entry lists, or has the table's epoch and owner.
+ * While a job uses the bytes of a slice, no result replaces them. */
 static bool is_expected_result(const struct member *member, const struct message *message,
                                const struct entry *target) {
     uint32_t slice = message->slice;
@@ -278,8 +280,8 @@ void member_start_next_sum(struct member *member, struct actions *actions) {
     }
 }
 
-/* An abandoned SUM has ended. If the slice is still summed here, its contributions are requested
- * again. */
+/* Handles the end of an abandoned SUM. If this member still has to sum the slice, it requests
+ * the contributions again. */
 void member_handle_abandoned_sum(struct member *member) {
     uint32_t slice = member->job.slice;
     ASSERT(member->job.kind == JOB_NONE && slice < member->slice_count);

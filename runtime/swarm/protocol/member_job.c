@@ -1,4 +1,4 @@
-/* member_job: the one job of the compute thread: its start, its abandonment and its end. */
+/* member_job: starts, abandons and ends the only job of the compute thread. */
 #include "runtime/swarm/protocol/member_state.h"
 
 static const enum action_kind ACTION_OF_JOB[] = {[JOB_SUM] = ACTION_SUM,

@@ -1,8 +1,10 @@
-/* member_request: the requests to other members, within a window for each, and their repetition. */
+/* member_request: sends requests to other members, within a window per member, and repeats
+ * unanswered requests. */
 #include "runtime/swarm/protocol/member_state.h"
 
 enum {
-    TIMEOUT_MIN_TICKS = 8,  /* About the time after which the tracker suspects a silent member. */
+    /* Minimum timeout: about the time after which the tracker suspects a member. */
+    TIMEOUT_MIN_TICKS = 8,
     TIMEOUT_MAX_TICKS = 64, /* The wait between two repetitions doubles up to this maximum. */
     TIMEOUT_FACTOR = 4,     /* The timeout is the slowest answer times this factor. */
     RECONNECT_TICKS = 8,    /* Time allowed for a closed connection to reconnect. */
@@ -169,8 +171,8 @@ static void time_out_requests(struct member *member, uint32_t seat) {
     ASSERT(peer->open_results == 0);
 }
 
-/* No result of a commit arrived for longer than any answer took before. The member then fetches the
- * state from any member that has it. */
+/* Whether no result of a commit arrived for longer than any earlier answer took. The member then
+ * fetches the state from any member that has it. */
 static bool are_results_overdue(struct member *member, uint32_t seat_count) {
     uint32_t longest = TIMEOUT_MAX_TICKS;
     ASSERT(member->commit.is_pending && !member->commit.has_diverged);
@@ -201,7 +203,8 @@ void member_requests_tick(struct member *member) {
     }
 }
 
-/* Lost requests are not the seat's fault, so its timeout starts again. */
+/* Withdraws all requests to a seat. The seat did not cause their loss, so its timeout starts again.
+ * */
 static void withdraw_requests(struct member *member, uint32_t seat) {
     struct member_peer *peer = &member->requests.peers[seat];
     time_out_requests(member, seat);
@@ -225,8 +228,8 @@ void member_requests_withdraw_unreachable(struct member *member) {
     }
 }
 
-/* A slot for a seat's contribution to a slice: a free one, or that of a later slice, because the
- * sums of the lowest slices must become complete first. NO_SLOT: none. */
+/* Returns a slot for a seat's contribution to a slice: a free slot, or the slot of a later
+ * slice, because the sums of the lowest slices must be completed first. NO_SLOT: none. */
 static uint32_t allocate_slot(struct member *member, uint32_t seat, uint32_t slice) {
     const struct member_peer *peer = &member->requests.peers[seat];
     uint32_t latest = NO_SLOT;
@@ -270,7 +273,7 @@ static void request_contributions(struct member *member, struct request_pass *pa
         }
         uint32_t slot = allocate_slot(member, seat, slice);
         if (slot == NO_SLOT) {
-            /* The slots hold lower slices, so no later slice gets one either. */
+            /* All slots hold lower slices, so later slices get no slot either. */
             pass->full |= seat_bit(seat);
             continue;
         }
@@ -283,9 +286,10 @@ static void request_contributions(struct member *member, struct request_pass *pa
     }
 }
 
-/* The seat to request a slice's result from. Its owner has it first. After a failed attempt, the
- * seats that have it according to the proposal are next, then all other seats, starting with a
- * different one for each member, and the owner again once in each pass. A seat that closed its
+/* Returns the seat to request a slice's result from. The owner of the slice has the result
+ * first. After a failed attempt, the seats that have the result according to the proposal are
+ * next, then all other seats, starting with a different seat for each member, and the owner
+ * again once in each pass. A seat that closed its
  * connection silently still looks available. Before the proposal only the owner gets requests,
  * because the tracker finds a seat that has the result or will sum it. If only this member cannot
  * connect to the owner, other seats will have the result too. */

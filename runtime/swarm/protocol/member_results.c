@@ -30,8 +30,8 @@ void results_restart_slice(struct member_results *results, uint32_t slice, uint3
     results->reports[slice] = (struct slice_report){.epoch = epoch};
 }
 
-/* Equal bytes do not prove equal results: another sum may give the same bytes, and an owner or the
- * tracker may list a contributor that is not in the sum. */
+/* Equal bytes do not prove equal results: a different sum may give the same bytes, and an owner or
+ * the tracker may list a contributor that is not in the sum. */
 static bool is_listed_result(const struct slice_report *report, const struct entry_slice *named) {
     ASSERT(report->has_result <= 1);
     return report->has_result != 0 && hash_equal(&report->hash, &named->hash) &&

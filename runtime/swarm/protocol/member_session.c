@@ -88,8 +88,8 @@ void member_session_tick(struct member *member, struct actions *actions) {
     job_clear_backoff(&member->job);
 }
 
-/* Session numbers rise, so a WELCOME with a lower one was delayed. One for another start id means
- * that this process lost its session and must introduce itself again. */
+/* Session numbers increase, so a WELCOME with a lower number was delayed. A WELCOME for a different
+ * start id means that this process lost its session and must introduce itself again. */
 static void handle_welcome(struct member *member, const struct message *message) {
     struct member_session *session = &member->session;
     if (message->session <= session->id) {

@@ -14,12 +14,12 @@ enum job_kind { JOB_NONE, JOB_SUM, JOB_ROOT, JOB_STORE, JOB_APPLY, JOB_ADOPT };
 
 struct member_job { /* member_job.c */
     enum job_kind kind;
-    uint32_t id;         /* Number of the newest job, which may have ended. */
-    bool is_abandoned;   /* The outcome of the job is no longer needed. */
-    bool is_backing_off; /* A write failed, so no job starts before the next tick. */
-    uint32_t slice;      /* Slice of a SUM. */
-    uint64_t contributors;
-    uint8_t slots[SWARM_MEMBERS_MAX];
+    uint32_t id;                      /* Number of the newest job, which may have ended. */
+    bool is_abandoned;                /* The outcome of the job is no longer needed. */
+    bool is_backing_off;              /* A write failed, so no job starts before the next tick. */
+    uint32_t slice;                   /* Slice of a SUM. */
+    uint64_t contributors;            /* seats whose contributions a SUM adds */
+    uint8_t slots[SWARM_MEMBERS_MAX]; /* by seat: slot of the contribution */
 };
 
 struct member_session { /* member_session.c */
@@ -29,8 +29,8 @@ struct member_session { /* member_session.c */
     uint32_t poll;        /* Number of the newest poll received. */
     uint64_t report_number;
     bool is_leaving;
-    struct timing_measured measured;
-    uint32_t unreachable_count;
+    struct timing_measured measured; /* medians for the next report */
+    uint32_t unreachable_count;      /* number of unreachable members */
     struct identity unreachable[SWARM_MEMBERS_MAX];
 };
 
@@ -45,7 +45,7 @@ struct member_training {
     struct hash *hashes; /* [slice_count] */
 };
 
-/* The round number is stored in the newest OPEN entry only. */
+/* The open round. Its number is stored only in `open`, the newest OPEN entry. */
 struct member_round { /* member_round.c */
     bool is_open;
     struct entry open;
@@ -130,7 +130,7 @@ struct member {
     struct member_job job;
 };
 
-/* member_is_self: whether an identity is the member's own. */
+/* member_is_self: whether an identity is that of this member. */
 bool member_is_self(const struct member *member, const struct identity *id);
 
 /* The compute thread's job (member_job.c).
@@ -180,7 +180,7 @@ void member_repeat_declaration(struct member *member, struct actions *actions);
 /* Proposals, votes, commits and the outer state (member_entry.c).
  * member_target_entry   The entry whose results are needed: the commit, else the proposal, else
  *                       NULL.
- * member_roster         The entry whose seats the peers have: the target entry, else the OPEN.
+ * member_roster         The entry that assigns the peers' seats: the target entry, else the OPEN.
  * proposal_withdraw     Invalidate the proposal and its vote.
  * commit_clear          Remove the pending commit.
  * commit_mark_diverged  Record that the results do not produce the root of the commit, so that
@@ -242,7 +242,7 @@ void member_start_next_sum(struct member *member, struct actions *actions);
 void member_handle_sum(struct member *member, const struct hash *hash, struct actions *actions);
 void member_handle_abandoned_sum(struct member *member);
 
-/* Requests to other members, and their repetition (member_request.c).
+/* Requests to other members, repeated until they are answered (member_request.c).
  * member_send_requests                  Send all requests that the windows allow now.
  * member_requests_withdraw_peer         Treat all requests to this identity as lost.
  * member_requests_withdraw_unreachable  The same for all unreachable members.

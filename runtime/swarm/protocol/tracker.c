@@ -1,4 +1,5 @@
-/* tracker: memory, and the effect of each event; ends with what the state allows next. */
+/* tracker: the memory of the tracker's state machine, and the function that handles one event and
+ * then starts what the new state allows. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
 size_t tracker_memory_bytes(const struct tracker_settings *settings) {

@@ -1,5 +1,5 @@
-/* tracker: the state machine of a swarm's tracker: admit members, run rounds, keep the record; and
- * a view of it for people. */
+/* tracker: the state machine of a swarm's tracker, which admits members, runs rounds and keeps
+ * the record; and a copy of its state for status reports. */
 #ifndef SKEP_SWARM_PROTOCOL_TRACKER_H
 #define SKEP_SWARM_PROTOCOL_TRACKER_H
 
@@ -11,7 +11,7 @@ struct tracker;
 
 struct tracker_settings {
     uint32_t slice_count;    /* 1 .. SWARM_SLICES_MAX */
-    uint64_t slice_elements; /* Elements of each slice except the last, from slices_plan. */
+    uint64_t slice_elements; /* Number of elements in each slice except the last. */
     uint64_t parameter_count;
     uint64_t seat_samples; /* New samples for each seat in each round. */
     /* Maximum tokens per sample, which limits the tokens that a member can declare. */
@@ -19,8 +19,8 @@ struct tracker_settings {
     uint32_t members_min;     /* Minimum number of ready members to open a round. */
     uint32_t shrink_after_ms; /* time without a quorum after which a round is aborted; 0: never */
     /* time without any member on the current state, after which the tracker rolls back to a
-     * state that a member has. A member that is away for longer with the only copy of a round
-     * loses it; 0: never */
+     * state that a member has. If a member with the only copy of a round is away for longer, the
+     * round is lost; 0: never */
     uint32_t rollback_after_ms;
     uint32_t commits_max; /* Number of commits after which the run ends; 0: no limit. */
     /* Amount of training that the deadline of a round allows for. */
@@ -28,25 +28,26 @@ struct tracker_settings {
     struct swarm_timing timing; /* Deadlines that apply until members have measured their speed. */
 };
 
-/* tracker_memory_bytes: memory of a tracker, 64-byte aligned by the caller. */
+/* tracker_memory_bytes: size of the memory of a tracker. The caller aligns it to 64 bytes. */
 size_t tracker_memory_bytes(const struct tracker_settings *settings);
 
-/* tracker_init: a tracker in `memory`, from its durable record.
- * limits  record->incarnation was raised, and the raised one is durable; in a new swarm head and
+/* tracker_init: initialize a tracker in `memory` from its durable record.
+ * limits  record->incarnation has been increased, and the new value is durable; in a new swarm head
+ * and
  *         commit are the GENESIS; commit is a ROLLBACK if that is newer than any COMMIT;
  *         the arrays of the record are copied
- * memory  tracker_memory_bytes(settings) of the caller's; never allocates */
+ * memory  tracker_memory_bytes(settings) bytes of the caller; nothing is allocated */
 struct tracker *tracker_init(void *memory, const struct tracker_settings *settings,
                              const struct tracker_record *record, int64_t now_ms);
 
-/* tracker_replay_entry: one GENESIS, COMMIT or ROLLBACK of the ledger, so that the tracker can roll
- * back to it. The caller passes at least the last ROLLBACK_STATES_MAX in order, after
- * tracker_init. */
+/* tracker_replay_entry: record one GENESIS, COMMIT or ROLLBACK of the ledger, so that the
+ * tracker can roll back to its state. The caller passes at least the last ROLLBACK_STATES_MAX in
+ * order, after tracker_init. */
 void tracker_replay_entry(struct tracker *tracker, const struct entry *entry);
 
 /* tracker_step: handle one event and return the actions that it causes.
- * limits  EVENT_TICK every heartbeat; the tracker makes no new promise while an ACTION_WRITE is
- *         not ended
+ * limits  pass EVENT_TICK every heartbeat; the tracker makes no new promise while an
+ *         ACTION_WRITE is in progress
  * memory  actions point into the tracker */
 void tracker_step(struct tracker *tracker, const struct event *event, int64_t now_ms,
                   struct actions *actions);

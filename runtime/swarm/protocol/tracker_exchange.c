@@ -1,5 +1,5 @@
-/* tracker_exchange: which seats have which results, the recovery of lost results, and the proposal
- * once none is missing. */
+/* tracker_exchange: records which seats have which results, recovers lost results, and sends the
+ * proposal once no result is missing. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
 void exchange_init(struct tracker_exchange *exchange, uint64_t *holders, uint32_t incarnation) {
@@ -29,8 +29,8 @@ static uint64_t holder_bit(const struct tracker *tracker, uint32_t seat, uint32_
     return report != NULL && report->has_result && report->epoch == epoch ? seat_bit(seat) : 0;
 }
 
-/* Live seats that have the result of a slice, as far as their reports are believed: while the owner
- * is live and does not have it, no other seat can. */
+/* Returns the live seats that have the result of a slice according to their reports. While the
+ * owner is live and does not have the result, no other seat can have it. */
 static uint64_t find_holders(const struct tracker *tracker, uint64_t live, uint32_t slice) {
     uint64_t holders = tracker->exchange.holders[slice] & live;
     uint64_t owner = seat_bit(tracker->record.table.slices[slice].owner);
@@ -90,16 +90,17 @@ static bool have_all_answered(struct tracker *tracker, uint64_t live) {
 
 /* The state of one recovery pass over all slices without a result. */
 struct recovery {
-    uint64_t live;
-    /* All live seats have answered the newest poll, so no seat has a missing result. */
+    uint64_t live; /* seats of the open round that are not silent */
+    /* All live seats have answered the newest poll, so no seat holds a result that is still
+     * missing. */
     bool has_answers;
-    uint64_t decided_owners;  /* Owners whose progress was checked in this pass. */
-    uint64_t replaced_owners; /* Checked owners whose slices get a different owner. */
-    struct tracker_links links;
-    uint64_t blocked[SWARM_MEMBERS_MAX]; /* By owner: seats that it waits for without progress. */
+    uint64_t checked_owners;             /* Owners whose progress was checked in this pass. */
+    uint64_t replaced_owners;            /* Checked owners whose slices get a different owner. */
+    struct tracker_links links;          /* seats that cannot connect to each other */
+    uint64_t blocked[SWARM_MEMBERS_MAX]; /* Seats that each owner waits for without progress. */
     bool has_loads;
-    uint32_t loads[SWARM_MEMBERS_MAX]; /* By owner: number of slices without a result. */
-    uint64_t rates[SWARM_MEMBERS_MAX];
+    uint32_t loads[SWARM_MEMBERS_MAX]; /* Number of slices without a result of each owner. */
+    uint64_t rates[SWARM_MEMBERS_MAX]; /* upload rate of each seat */
 };
 
 static uint64_t received_contributions(const struct tracker *tracker, uint32_t owner,
@@ -110,17 +111,18 @@ static uint64_t received_contributions(const struct tracker *tracker, uint32_t o
     return report != NULL && report->epoch == epoch ? report->received_seats : 0;
 }
 
-/* Checks a live owner at its lowest slice without a sum. Nothing changes unless its exchange has
- * made no progress for longer than the deadline. The owner no longer waits for any seat that did
- * not send that slice. If it has no contribution, or all of them, its slices get other owners. */
+/* Checks the progress of a live owner in its lowest slice without a sum. Nothing changes until
+ * it has made no progress for longer than the exchange deadline. Then the owner no longer waits for
+ * any seat that did not send that slice. If it has no contribution, or all of them, its slices get
+ * other owners. */
 static void check_owner_progress(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
                                  int64_t now_ms) {
     const struct slice_plan *plan = &tracker->record.table.slices[slice];
     ASSERT(seats_contain(recovery->live, plan->owner) &&
-           !seats_contain(recovery->decided_owners, plan->owner));
+           !seats_contain(recovery->checked_owners, plan->owner));
     int64_t since_ms = tracker_member_in_seat(tracker, plan->owner)->report.progress_ms;
     since_ms = since_ms > tracker->stage.stage_began_ms ? since_ms : tracker->stage.stage_began_ms;
-    recovery->decided_owners |= seat_bit(plan->owner);
+    recovery->checked_owners |= seat_bit(plan->owner);
     if (now_ms - since_ms < tracker->deadlines.timing.exchange_ms) {
         return;
     }
@@ -161,16 +163,16 @@ static uint32_t choose_owner(const struct tracker *tracker, struct recovery *rec
     return best;
 }
 
-/* The new plan of a slice without a result. Its owner no longer waits for a contributor that is
- * lost or unreachable for it. The slice of a lost owner gets another one, in a new epoch, once all
- * live seats have reported that they do not have the result; that of an owner that is badly
- * connected at once. */
+/* Returns the new plan of a slice without a result. The owner no longer waits for a contributor
+ * that is lost or that it cannot connect to. The slice of a lost owner gets a new owner and a
+ * new epoch once all live seats have reported that they do not have the result. The slice of a
+ * badly connected owner gets them at once. */
 static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *recovery,
                                       uint32_t slice, int64_t now_ms) {
     const struct round_table *table = &tracker->record.table;
     struct slice_plan plan = table->slices[slice];
     bool is_owner_live = seats_contain(recovery->live, plan.owner);
-    if (is_owner_live && !seats_contain(recovery->decided_owners, plan.owner)) {
+    if (is_owner_live && !seats_contain(recovery->checked_owners, plan.owner)) {
         check_owner_progress(tracker, recovery, slice, now_ms);
     }
     uint64_t replaceable =
@@ -219,7 +221,7 @@ static void send_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms
     }
 }
 
-/* No live seat made progress towards its vote for too long. */
+/* Whether no live seat has made progress towards its vote for too long. */
 static bool is_vote_stalled(struct tracker *tracker, uint64_t live, int64_t now_ms) {
     ASSERT(tracker->stage.kind >= STAGE_EXCHANGE);
     int64_t since_ms = tracker->stage.stage_began_ms;
@@ -254,7 +256,7 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
             continue;
         }
         if (holders == seat_bit(plans[s].owner)) {
-            recovery->decided_owners |=
+            recovery->checked_owners |=
                 /* No other seat can fetch the result from this seat, so the slice gets a
                  * different owner. */
                 holders;

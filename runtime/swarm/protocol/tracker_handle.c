@@ -1,4 +1,4 @@
-/* tracker_handle: the messages of members, and the messages that answer them. */
+/* tracker_handle: handles the messages of members, and sends the answers. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
 enum { RESEND_MAX_MS = 60000 };
@@ -23,8 +23,8 @@ void tracker_clear_last_sent(struct tracker_last_sent *last) {
     last->resend_after_ms = 0;
 }
 
-/* Whether to send a message now: at once when it differs from the last one, otherwise again each
- * time after twice as long. */
+/* Whether to send a message now: at once when it differs from the last message; otherwise the
+ * wait doubles with each repetition. */
 static bool is_send_due(struct tracker_last_sent *last, const struct tracker_last_sent *next,
                         uint32_t first_wait_ms) {
     ASSERT(first_wait_ms > 0);
@@ -167,9 +167,9 @@ static void handle_declare(struct tracker *tracker, uint32_t row, const struct m
     tracker_store_declaration(member, message);
 }
 
-/* The session of a report is not the current one of its identity. The answer names the start that
- * has the session, so that a process that lost it (to a delayed HELLO of an earlier start) requests
- * a new one. */
+/* Answers a report whose session is not the current one of its identity. The answer contains the
+ * start id that has the session, so that a process that lost its session (to a delayed HELLO of
+ * an earlier start) requests a new one. */
 static void reject_session(const struct tracker *tracker, uint32_t row,
                            const struct message *message, struct actions *actions) {
     if (tracker->writer.parts != 0 || message->kind != MESSAGE_REPORT) {
@@ -183,8 +183,8 @@ static void reject_session(const struct tracker *tracker, uint32_t row,
     send_to_identity(&message->from, welcome, actions);
 }
 
-/* A member leaves between rounds, and only while another one that stays has the current state:
- * otherwise the last copy of a committed round could leave with it. If none stays, all may
+/* A member may leave only between rounds, and only while a member that stays has the current
+ * state: otherwise the last copy of a committed round could be lost. If no member stays, all may
  * leave. */
 static void handle_leave(struct tracker *tracker, uint32_t row, struct actions *actions) {
     tracker_mark_leaving(&tracker->members[row]);

@@ -155,8 +155,8 @@ void tracker_clear_declarations(struct tracker *tracker) {
     }
 }
 
-/* The rows of seats that a member cannot connect to. They stay valid in the next round, whose seats
- * are others. */
+/* Returns the rows of the seats that a member cannot connect to. Unlike seats, rows stay valid
+ * in the next round. */
 static uint64_t unreachable_rows(const struct tracker *tracker, uint64_t unreachable) {
     uint64_t rows = 0;
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
@@ -209,8 +209,9 @@ bool tracker_is_ready(const struct tracker *tracker, uint32_t row) {
            hash_equal(&member->report.root, &tracker->record.commit.root);
 }
 
-/* A live member that missed rounds because they are committed faster than it can fetch the state.
- * The next round waits for it, within a budget, so that the exchange does not slow its fetch. */
+/* Whether a live member missed rounds because they are committed faster than it can fetch the
+ * state. The next round waits for it, within a budget, so that the exchange does not slow its
+ * fetch. */
 bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
     ASSERT(member->waited_ms >= 0);
@@ -220,8 +221,8 @@ bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row) {
                JOINER_WAIT_EXCHANGES * (int64_t)tracker->deadlines.timing.exchange_ms;
 }
 
-/* The budget is one for all waits, so that a member that joins and leaves again and again does not
- * delay every round. */
+/* All waits for a member share one budget, so that a member that joins and leaves again and again
+ * does not delay every round. */
 void tracker_add_wait_times(struct tracker *tracker, int64_t now_ms) {
     int64_t passed_ms = stage_count_wait(&tracker->stage, now_ms);
     ASSERT(passed_ms >= 0 && tracker->record.head.kind != ENTRY_OPEN);

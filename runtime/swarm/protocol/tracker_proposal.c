@@ -14,7 +14,7 @@ void proposal_swap_slices(struct tracker_proposal *proposal, struct entry_slice 
     proposal->entry.slices = slices;
 }
 
-/* Takes the row from the owner's report, or from that of another holder. */
+/* Copies the row from the owner's report, or from the report of another holder. */
 void tracker_fill_proposal_slice(struct tracker *tracker, uint32_t slice, uint64_t holders) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct round_table *table = &tracker->record.table;

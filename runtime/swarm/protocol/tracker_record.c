@@ -111,7 +111,8 @@ void tracker_store_declared_hashes(struct tracker *tracker, uint32_t seat,
     memcpy(tracker->record.table.hashes + (size_t)seat * count, hashes, count * sizeof *hashes);
 }
 
-/* The appended entry gets its hash and signature. A COMMIT or ROLLBACK becomes the current one. */
+/* Adds the hash and signature to the appended entry. A COMMIT or ROLLBACK becomes record->commit.
+ * */
 static void complete_head(struct tracker *tracker, const struct event *event) {
     struct tracker_record *next = &tracker->writer.next;
     next->head.hash = event->hash;

@@ -1,7 +1,7 @@
 /* tracker_rollback: the states of the ledger, and the rollback to one of them. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
-/* The newest state with this root, or `count`. */
+/* Returns the index of the newest state with this root, or `count` if there is none. */
 static uint32_t find_state(const struct tracker_rollback *rollback, const struct hash *root) {
     ASSERT(rollback->count <= ROLLBACK_STATES_MAX);
     uint32_t at = rollback->count;
@@ -11,8 +11,8 @@ static uint32_t find_state(const struct tracker_rollback *rollback, const struct
     return at > 0 ? at - 1 : rollback->count;
 }
 
-/* A full list loses its second state: the first may be the GENESIS, which every member can make
- * again. */
+/* When the list is full, its second state is removed: the first may be the GENESIS, which every
+ * member can recreate. */
 void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry) {
     ASSERT(entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT);
     uint32_t at =
@@ -32,7 +32,7 @@ void tracker_replay_entry(struct tracker *tracker, const struct entry *entry) {
     tracker_add_rollback_state(&tracker->rollback, entry);
 }
 
-/* The newest state that a connected member has on its disk; or `count`. */
+/* Returns the index of the newest state that a connected member has on disk, or `count`. */
 static uint32_t find_available_state(const struct tracker *tracker) {
     const struct tracker_rollback *rollback = &tracker->rollback;
     uint32_t best = rollback->count;
@@ -46,8 +46,8 @@ static uint32_t find_available_state(const struct tracker *tracker) {
     return best;
 }
 
-/* The cursor returns to its position at that state: samples handed out since are handed out
- * again. */
+/* Rolls back to the newest available state. The cursor returns to its position at that state, so
+ * samples assigned since then are assigned again. */
 void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     const struct tracker_rollback *rollback = &tracker->rollback;
     ASSERT(tracker->stage.kind == STAGE_READY);

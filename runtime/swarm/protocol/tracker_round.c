@@ -7,7 +7,7 @@ enum {
         4 /* A quarter of the training deadline, which is about half of the median training time. */
 };
 
-/* Seats of the last round whose member does not leave. */
+/* Counts the seats of the last round whose members are not leaving. */
 static uint32_t count_staying_members(const struct tracker *tracker) {
     uint32_t staying = 0;
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
@@ -18,12 +18,12 @@ static uint32_t count_staying_members(const struct tracker *tracker) {
     return staying;
 }
 
-/* A member of the last round that has a state, and so votes and applies. */
+/* Whether a member of the last round has a state, so that it votes and applies the commit. */
 static bool is_applying(const struct tracker *tracker, uint32_t row) {
     return tracker->seats.seat_of_row[row] != NO_SEAT && tracker_has_state(&tracker->members[row]);
 }
 
-/* A member without a seat that lacks only the last commit and fetches its results. */
+/* Whether a member without a seat lacks only the last commit and fetches its results. */
 static bool is_fetching_results(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
     return tracker->seats.seat_of_row[row] == NO_SEAT && tracker_has_state(member) &&
@@ -31,13 +31,14 @@ static bool is_fetching_results(const struct tracker *tracker, uint32_t row) {
 }
 
 /* How long a round waits for a joiner that fetches results. With few members the exchange can be
- * short while the results take long, so a part of the training time counts too. */
+ * short while the results take long, so part of the training time is added. */
 static int64_t results_timeout_ms(const struct swarm_timing *timing) {
     int64_t part_ms = timing->train_ms / RESULTS_TRAIN_DIVISOR;
     return part_ms > timing->exchange_ms ? part_ms : timing->exchange_ms;
 }
 
-/* After an ABORT a seat gets its ranges again, because its member still has the work on them. */
+/* After an ABORT a seat gets its ranges again, because its member still has its work on these
+ * ranges. */
 static void reassign_ranges(const struct entry *head, struct entry_seat *seat,
                             struct data_cursor *cursor) {
     ASSERT(head->kind != ENTRY_OPEN && seat->range_count == 0);
@@ -97,11 +98,11 @@ bool tracker_is_run_complete(const struct tracker *tracker) {
 
 /* Number of members in each condition between two rounds. */
 struct readiness {
-    uint32_t ready;
+    uint32_t ready;    /* may have a seat in the next round */
     uint32_t applying; /* Not ready, because they apply the last commit. */
     uint32_t fetching; /* Not ready, because they fetch the results of the last commit. */
     uint32_t slow_joiners;
-    uint32_t connected;
+    uint32_t connected; /* not silent */
 };
 
 static struct readiness count_ready(const struct tracker *tracker) {
@@ -127,7 +128,8 @@ static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct 
     uint32_t staying = count_staying_members(tracker);
     tracker_add_wait_times(tracker, now_ms);
     const struct readiness count = count_ready(tracker);
-    /* While no member is connected no time counts: the one with the state may reconnect last. */
+    /* The timeout does not run while no member is connected: the member with the state may be the
+     * last to reconnect. */
     if (count.ready > 0 || count.connected == 0) {
         stage_mark_current_state(&tracker->stage, now_ms);
     }
@@ -181,7 +183,8 @@ static void advance_train_stage(struct tracker *tracker, int64_t now_ms, struct 
     }
 }
 
-/* Seats whose session is still current: a later start of a member has no part in the round. */
+/* Counts the seats whose session is still current. A member that restarted takes no part in the
+ * round. */
 static uint32_t count_current_seats(const struct tracker *tracker) {
     uint32_t count = 0;
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
@@ -191,7 +194,8 @@ static uint32_t count_current_seats(const struct tracker *tracker) {
     return count;
 }
 
-/* A round is aborted when no quorum can reconnect, when none did in time, or when it is too old. */
+/* A round is aborted when no quorum can reconnect, when no quorum reconnected in time, or when the
+ * round is too old. */
 static bool is_round_lost(struct tracker *tracker, int64_t now_ms) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct tracker_stage *stage = &tracker->stage;

@@ -25,7 +25,7 @@ void stage_init(struct tracker_stage *stage, const struct tracker_record *record
 }
 
 /* Ticks arrive every heartbeat. A longer time without any event is a pause of the tracker or a jump
- * of its clock, and counts against no member. */
+ * of its clock, so it does not count as silence of the members. */
 int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms) {
     ASSERT(heartbeat_ms > 0);
     int64_t gap_ms = now_ms - stage->last_event_ms - heartbeat_ms;

@@ -34,8 +34,8 @@ struct tracker_deadlines { /* tracker_table.c */
 };
 
 /* The next record while it is written. Large arrays are not copied: `next` and the record share the
- * declared hashes, and the plans unless these change. A proposal lends its slices to next.head, and
- * takes those of the previous commit once that is durable. */
+ * declared hashes, and the plans unless these change. next.head uses the slices of a proposal;
+ * once it is durable, the proposal takes the slices of the previous commit. */
 struct tracker_writer { /* tracker_record.c */
     struct tracker_record next;
     struct slice_plan *spare_plans; /* [slice_count]: the plans before the last change. */
@@ -52,7 +52,7 @@ struct tracker_proposal { /* tracker_proposal.c */
 };
 
 struct tracker_vote { /* tracker_proposal.c */
-    bool has_arrived;
+    bool has_arrived; /* the vote was received */
     struct hash root;
     struct hash hash;
     struct signature signature;
@@ -60,8 +60,8 @@ struct tracker_vote { /* tracker_proposal.c */
 
 struct tracker_exchange { /* tracker_exchange.c */
     uint64_t *holders;    /* [slice_count]: seats that have a result of the current epoch */
-    uint32_t poll;
-    bool is_poll_open; /* recovery waits for the answers of all live seats to `poll` */
+    uint32_t poll;        /* number of the newest poll */
+    bool is_poll_open;    /* recovery waits for the answers of all live seats to `poll` */
 };
 
 /* A state of the ledger that the tracker can roll back to. */
@@ -81,13 +81,13 @@ struct tracker_seats { /* tracker_members.c */
     int seat_of_row[SWARM_MEMBERS_MAX];
 };
 
-/* The last message to a member. The same one is repeated after twice the time. */
+/* The last message to a member. The wait doubles with each repetition. */
 struct tracker_last_sent { /* tracker_handle.c */
     enum message_kind kind;
     /* Number that identifies the message: from the entry's hash, the table's version, the poll
      * or the proposal. */
     uint64_t number;
-    int64_t sent_ms;
+    int64_t sent_ms;          /* time of the last repetition */
     uint32_t resend_after_ms; /* Wait before the message is repeated; 0 if none was sent. */
 };
 
@@ -100,7 +100,7 @@ struct tracker_report { /* tracker_members.c */
     uint64_t unreachable; /* Rows that the member could not connect to in its last round. */
     /* Number of results and contributions in the member's reports of the open round. */
     uint64_t report_count;
-    int64_t progress_ms;      /* when `reported` last changed */
+    int64_t progress_ms;      /* when `report_count` last changed */
     struct hash root;         /* Current root of the member; zero during a state fetch. */
     struct hash durable_root; /* Root of the state on the member's disk. */
     struct timing_measured measured;
@@ -118,7 +118,7 @@ struct tracker_member { /* tracker_members.c */
     /* Rounds opened without the member since it joined or last had a seat. */
     uint32_t rounds_missed;
     int64_t waited_ms; /* Total time that rounds waited for the member since it was last ready. */
-    struct signature declaration;
+    struct signature declaration; /* signature of the declaration */
     struct tracker_report report;
     struct tracker_vote vote;
     struct tracker_last_sent last_sent;
@@ -217,8 +217,9 @@ bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row);
 
 /* Messages (tracker_handle.c).
  * tracker_send             Send to a row, with incarnation and session filled in.
- * tracker_send_missing     Send the next message that the member lacks, not repeated too soon.
- * tracker_send_goodbyes    Send GOODBYE to all members that may end, when the run is complete.
+ * tracker_send_missing     Send the next message that the member lacks, unless it was sent too
+ * recently.
+ * tracker_send_goodbyes    Send GOODBYE to all members that may exit, when the run is complete.
  * tracker_clear_last_sent  Send the next message to a member at once, even if it is a
  *                          repetition. */
 void tracker_handle_message(struct tracker *tracker, const struct message *message, int64_t now_ms,
@@ -247,8 +248,8 @@ void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *
 void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry);
 
 /* Deadlines and the table (tracker_table.c).
- * tracker_links           Find for each of `seats` the others that it cannot connect to, as
- *                         either of them reports.
+ * tracker_links           Find for each of `seats` the others that it cannot connect to; either
+ *                         may report it.
  * tracker_upload_rates    The upload rate of each of `seats`, for assigning slices; not zero for
  *                         at least one of them, zero for all others.
  * tracker_write_table     Write the weights, owners and hashes of the declarations.
@@ -257,11 +258,11 @@ void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct 
  * tracker_weighted_seats  Those of `seats` that have a weight in the table. */
 struct tracker_links {
     uint64_t unreachable[SWARM_MEMBERS_MAX]; /* by seat */
-    /* those of `seats` that reach more than half of them, so that their sums have most
-     * contributions; all if there are none */
+    /* those of `seats` that can connect to more than half of `seats`, so that their sums have
+     * most contributions; all of `seats` if there are none */
     uint64_t well_connected;
-    /* of these, the ones that reach all, so that every contribution is in their slices; all well
-     * connected ones if they are too few */
+    /* well connected seats that can connect to all of `seats`, so that every contribution is in
+     * their slices; all well connected seats if there are too few */
     uint64_t owner_candidates;
 };
 void tracker_derive_timing(struct tracker *tracker);

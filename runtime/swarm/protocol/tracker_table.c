@@ -4,7 +4,8 @@
 
 #include "base/statistics.h"
 
-/* Uses members that have trained and exchanged; the speed of the others is not known yet. */
+/* Derives the deadlines from members that have trained and exchanged. The speed of the other
+ * members is not known yet. */
 void tracker_derive_timing(struct tracker *tracker) {
     struct tracker_deadlines *deadlines = &tracker->deadlines;
     uint32_t count = 0;
@@ -63,11 +64,11 @@ void tracker_upload_rates(const struct tracker *tracker, uint64_t seats,
         total += rates[seat];
     }
     for (uint32_t seat = 0; total == 0 && seat < SWARM_MEMBERS_MAX; seat++) {
-        rates[seat] = seats_contain(seats, seat); /* none may own slices: then all do */
+        rates[seat] = seats_contain(seats, seat); /* if no seat may own slices, all may */
     }
 }
 
-/* Seats that do not answer a seat, by its own report. */
+/* Returns the seats that, according to the report of `seat`, do not answer it. */
 static uint64_t reported_unreachable(const struct tracker *tracker, uint32_t seat) {
     int row = tracker->seats.row_of_seat[seat];
     uint64_t seats = 0;
@@ -101,8 +102,8 @@ void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker
                                   : links->well_connected;
 }
 
-/* The number of slices of each seat: its share by rate, rounded down, and one more for the seats
- * with the largest remainders, lower seats first. */
+/* Computes the number of slices of each seat: its share by rate, rounded down, plus one for the
+ * seats with the largest remainders, lower seats first. */
 static void divide_slices(uint32_t slice_count, const uint64_t rates[static SWARM_MEMBERS_MAX],
                           uint32_t counts[static SWARM_MEMBERS_MAX]) {
     uint64_t remainders[SWARM_MEMBERS_MAX];
@@ -147,11 +148,11 @@ static struct entry_member weight_of_seat(struct tracker *tracker, uint32_t seat
         samples += at->ranges[r].end - at->ranges[r].begin;
     }
     uint64_t assigned = samples * tracker->settings.sample_tokens;
-    tokens = tokens < INT64_MAX ? tokens : INT64_MAX; /* the maximum of an entry */
+    tokens = tokens < INT64_MAX ? tokens : INT64_MAX; /* the maximum that an entry can store */
     return (struct entry_member){tokens, tokens < assigned ? tokens : assigned};
 }
 
-/* The declarations of live seats. */
+/* Copies the declarations of live seats into the table. */
 static void fill_declarations(struct tracker *tracker, struct round_table *table) {
     table->declared_seats = 0;
     memset(table->members, 0, sizeof table->members);

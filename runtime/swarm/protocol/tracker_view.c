@@ -1,8 +1,9 @@
-/* tracker_view: a copy of the tracker's state for status reports, and the deadlines in words. */
+/* tracker_view: a copy of the tracker's state for status reports, and a text that explains the
+ * deadlines. */
 #include "base/text.h"
 #include "runtime/swarm/protocol/tracker_state.h"
 
-/* The deadlines, each with the measurement it follows from (protocol.h has minimum and maximum). */
+/* Describes each deadline and the measurement that it follows from (limits: protocol.h). */
 static void describe_deadlines(const struct tracker *tracker, const struct swarm_timing *timing,
                                struct text *text) {
     const struct timing_measured *rows = NULL;
@@ -36,12 +37,13 @@ const char *tracker_stage_name(const struct tracker *tracker) {
     return STAGES[tracker->stage.kind];
 }
 
-/* Whether slices are those of the open round's table. Else they are those of the newest commit. */
+/* Whether the view shows the slices of the open round's table, and not those of the newest commit.
+ * */
 static bool has_table(const struct tracker *tracker) {
     return tracker->stage.kind == STAGE_EXCHANGE || tracker->stage.kind == STAGE_VOTE;
 }
 
-/* Slices of a seat, and in *missing those of them without a result. */
+/* Returns the number of slices of a seat, and in *missing how many of them have no result. */
 static uint32_t count_slices_of_seat(const struct tracker *tracker, uint32_t seat,
                                      uint32_t *missing) {
     const uint64_t live = tracker_live_seats(tracker);
@@ -86,8 +88,8 @@ static void fill_member(const struct tracker *tracker, uint32_t row,
         member->seat != NO_SEAT && !member->is_silent && lacks[tracker->stage.kind];
 }
 
-/* The number of members that the stage has and needs, and the time of its last progress. */
-static void fill_round(const struct tracker *tracker, struct tracker_view *view) {
+/* Fills in the number of members that are present and needed, and the time of the last progress. */
+static void fill_round_fields(const struct tracker *tracker, struct tracker_view *view) {
     static const char *const AWAITED[] = {[STAGE_READY] = NULL,
                                           [STAGE_TRAIN] = "training",
                                           [STAGE_EXCHANGE] = "results",
@@ -141,5 +143,5 @@ void tracker_read_view(const struct tracker *tracker, struct tracker_view *view)
         fill_member(tracker, row, &view->members[row]);
     }
     view->slice_count = tracker->settings.slice_count;
-    fill_round(tracker, view);
+    fill_round_fields(tracker, view);
 }

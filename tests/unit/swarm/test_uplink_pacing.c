@@ -22,7 +22,7 @@ enum {
 static struct {
     struct peers peers;
     struct outbox contributions, results;
-    struct uplink_measures measures;
+    struct uplink_measurements measures;
     struct uplink_pacing pacing;
     struct messenger_counts counts;
     double uplink;         /* bytes a second */
@@ -116,7 +116,7 @@ static void update(void) {
 }
 
 static void table(uint32_t round) {
-    if (uplink_measures_on_table(&scene.measures, round)) {
+    if (uplink_measurements_on_table(&scene.measures, round)) {
         uplink_pacing_begin(&scene.pacing);
     }
 }
@@ -128,7 +128,7 @@ static void step(void) {
     if (scene.now_ns - scene.counts.acked_ns >= TICK_MS * NS_PER_MS) {
         scene.counts.acked_ns = scene.now_ns;
     }
-    uplink_measures_sample(&scene.measures, &scene.counts);
+    uplink_measurements_sample(&scene.measures, &scene.counts);
     update();
 }
 
@@ -142,13 +142,13 @@ static double exchange(double bytes_each, double wait_s) {
     while (left_in_all() >= 1 && scene.now_ns - start_ns < LONGEST_S * 1000 * NS_PER_MS) {
         step();
     }
-    uplink_measures_on_result(&scene.measures);
+    uplink_measurements_on_result(&scene.measures);
     const double took_s = (double)(scene.now_ns - start_ns) / 1e9;
     const int64_t end_ns = scene.now_ns + (int64_t)(wait_s * 1e9);
     while (scene.now_ns < end_ns) {
         step();
     }
-    uplink_measures_on_commit(&scene.measures, scene.round, scene.pacing.is_paced);
+    uplink_measurements_on_commit(&scene.measures, scene.round, scene.pacing.is_paced);
     update();
     return took_s;
 }
@@ -208,11 +208,11 @@ static void an_exchange_without_a_commit_leaves_no_peer_paced(void **state) {
     }
     step();
     assert_true(scene.paced[0] < UPLINK);
-    uplink_measures_on_open(&scene.measures,
-                            scene.round); /* the OPEN of the same round, repeated */
+    uplink_measurements_on_open(&scene.measures,
+                                scene.round); /* the OPEN of the same round, repeated */
     step();
     assert_true(scene.paced[0] < UPLINK);
-    uplink_measures_on_open(&scene.measures, scene.round + 1);
+    uplink_measurements_on_open(&scene.measures, scene.round + 1);
     step();
     for (int peer = 0; peer < PEERS; peer++) {
         assert_true(scene.paced[peer] == (double)MESSENGER_UNPACED);
