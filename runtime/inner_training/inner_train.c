@@ -34,8 +34,8 @@ static void record_step_time(struct member_run *member, double seconds) {
     mailbox_set_measured_times(member_loop_mailbox(member->loop), &measured);
 }
 
-/* Whether the time left is enough for one more step and the encoding. The first step is always
- * tried, because its duration is not known. */
+/* Returns whether the remaining time is enough for one more step and the encoding. The first step
+ * is always tried, because its duration is not known. */
 static bool has_time_left(const struct training_period *period) {
     const struct inner_state *inner = &period->member->inner;
     double left_s = ns_to_seconds(period->limits.deadline_ns - clock_monotonic_ns());
@@ -44,8 +44,8 @@ static bool has_time_left(const struct training_period *period) {
 
 /* ---- steps ---- */
 
-/* The position of the run comes from the ledger, but the number of updates counts only this
- * member's steps. After an aborted round a member may take more than inner_steps. */
+/* The schedule's step comes from the ledger, but the number of updates counts only this member's
+ * steps. After an aborted round a member may execute more than inner_steps steps. */
 static struct step_schedule step_schedule_of_job(const struct member_run *member,
                                                  const struct member_job *job) {
     const struct settings *settings = &member->trainer.session.settings;
@@ -86,7 +86,7 @@ static enum status record_step(struct member_run *member, const struct step_resu
                                "ask the swarm's operator for a lower optimizer.lr", fault);
 }
 
-/* Executes the step at *position. Sets *continues to false when no samples or no time was left. */
+/* Executes the step at *position. Sets *continues to false when no samples or no time remain. */
 static enum status train_step(struct training_period *period, struct member_run *member,
                               struct assignment_position *position, bool *continues,
                               struct fault *fault) {
@@ -115,7 +115,7 @@ static enum status train_step(struct training_period *period, struct member_run 
 
 /* ---- the contribution ---- */
 
-/* Discards weights that are not finite, and resets the moments that led to them. */
+/* Discards weights that are not finite, and resets the moments, which caused them. */
 static enum status discard_weights(struct member_run *member, uint32_t round, struct fault *fault) {
     log_line(LOG_WARNING,
              "round %u: the weights are not finite; they are discarded, and this member makes no "
@@ -144,7 +144,7 @@ static enum status encode_contribution(struct member_run *member, uint32_t round
     return OK;
 }
 
-/* If the device has failed, its weights are not declared. */
+/* Declares the contribution to the swarm, unless the device has failed. */
 static enum status declare_contribution(struct member_run *member, const struct member_job *job,
                                         struct fault *fault) {
     struct staging staging = session_staging(&member->trainer.session);

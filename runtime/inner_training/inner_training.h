@@ -1,6 +1,6 @@
 /* inner_training: runs a member of a swarm, for `skep join`, from a join string to a trained model.
- * The calling thread is the compute thread: it trains, sums, votes, stores and applies as the
- * network thread (runtime/swarm/member) assigns it jobs.
+ * The calling thread is the compute thread: it executes the jobs that the network thread
+ * (runtime/swarm/member) assigns: training, summing, storing and applying results.
  *
  *     member_run_read      reads identity, manifest, settings
  *     member_run_prepare   data, program, arena, first state, sockets; then seal
@@ -25,9 +25,9 @@ enum { STEP_TIMES_MAX = 15 /* recent steps whose median time is used */ };
 
 /* The command line. */
 struct member_run_args {
-    const char *swarm; /* NAME.skep or a join string */
-    const char *identity;
-    const char *listen, *public_address, *name; /* NULL: use the defaults of member_loop_options */
+    const char *swarm;                          /* NAME.skep or a join string */
+    const char *identity;                       /* path of the identity file */
+    const char *listen, *public_address, *name; /* NULL: the defaults */
     const char *const *overrides;
     int override_count;
 };
@@ -35,26 +35,26 @@ struct member_run_args {
 /* The swarm that this process joins, and the identity of the member. */
 struct member_swarm {
     struct member_run_args args;
-    struct key_pairs keys;
+    struct key_pairs keys; /* key pairs of the member's identity */
     struct manifest manifest;
     const char *subject; /* subject of messages: manifest file or tracker address */
     char *text;          /* text of a manifest from the tracker; NULL: `subject` is a file */
-    size_t text_bytes;
+    size_t text_bytes;   /* length of `text` */
     struct swarm_terms terms;
 };
 
-/* The position of a member in the run: the round of its outer state, and its own training since
- * then. */
+/* The progress of a member in the run: the round of its outer state, and the inner steps that it
+ * has executed since then. */
 struct training_position {
-    uint32_t round;       /* last round whose results were applied; 0: the genesis */
-    uint32_t commits;     /* number of commits of the run up to that round */
-    int64_t updates;      /* number of updates of the inner moments */
-    uint32_t saved_round; /* round of the newest snapshot; 0: none */
-    uint32_t saved_commits;
+    uint32_t round;         /* last round whose results were applied; 0: the genesis */
+    uint32_t commits;       /* number of commits of the run up to that round */
+    int64_t updates;        /* number of updates of the inner moments */
+    uint32_t saved_round;   /* round of the newest snapshot; 0: none */
+    uint32_t saved_commits; /* number of commits up to `saved_round` */
     uint32_t encoded_round; /* round of the last encoded contribution; 0: none */
     int64_t inner_steps;    /* steps since the inner weights were equal to the outer weights */
     double loss_sum;        /* sum of the losses of these inner steps, over `loss_tokens` */
-    int64_t loss_tokens;
+    int64_t loss_tokens;    /* number of tokens that `loss_sum` covers */
 };
 
 /* The outer state, in memory and on disk. Used on rank 0 only. */
@@ -72,14 +72,15 @@ struct outer_state {
     struct hash rooted_results;
 };
 
-/* The member's own training between two commits. */
+/* The state of the inner training, which a member does between two commits. */
 struct inner_state {
-    struct compute_copies copies; /* used by a member of one rank */
-    struct inner_weights weights; /* used by a member of several ranks */
-    struct sample_order order;
-    struct sample_assignment assignment;
-    int64_t *windows;    /* [rows of a step] */
-    struct hash *hashes; /* [slices]: hashes of the encoded contribution */
+    struct compute_copies copies;        /* used by a member of one rank */
+    struct inner_weights weights;        /* used by a member of several ranks */
+    struct sample_order order;           /* shuffled order of the samples of the run */
+    struct sample_assignment assignment; /* samples assigned to this member in the round */
+    int64_t *windows;                    /* [rows of a step]: data windows of the next step */
+    struct hash *hashes;                 /* [slices]: hashes of the encoded contribution */
+    /* durations of the most recent steps, as a ring buffer */
     double step_seconds[STEP_TIMES_MAX];
     int64_t step_count;    /* number of all steps that were timed */
     double encode_seconds; /* time to encode the last contribution */
@@ -97,13 +98,14 @@ struct lockstep {
 
 /* The state that was logged last, so that only changes are logged. */
 struct last_logged {
-    uint64_t sent_bytes, received_bytes; /* totals of all rounds up to the last line */
+    uint64_t sent_bytes, received_bytes; /* totals of all rounds up to the last logged line */
     bool tracker_was_connected, tracker_absence_logged, was_admitted, disk_was_full;
     /* time of the first attempt to connect to the tracker */
     int64_t connect_begun_ns;
     int64_t fetch_begun_ns, fetch_logged_ns; /* times of the state fetch; 0: no fetch is active */
-    bool evaluates_at_end;                   /* evaluations take too long between rounds */
-    uint32_t evaluated_round;
+    bool evaluates_at_end;    /* only then, because evaluations take too long between rounds */
+    uint32_t evaluated_round; /* last round after which the member evaluated */
+    /* last logged reason for which the tracker rejected the member */
     char reason[WIRE_REJECT_REASON_BYTES];
 };
 
@@ -126,16 +128,17 @@ struct member_run {
 MUST_CHECK enum status member_run_read(struct member_run *member,
                                        const struct member_run_args *args, struct fault *fault);
 
-/* member_run_prepare: prepares everything that must precede the seal. The session's program has
- * been compiled (swarm_setup/preflight.h).
- * errors  faults of every stage; the state folder then contains only files of this program */
+/* member_run_prepare: does all preparation that must precede the seal: opens the data, binds the
+ * program, loads the state and opens the sockets. The caller must have compiled the session's
+ * program (swarm_setup/preflight.h).
+ * errors  the fault of the step that failed */
 MUST_CHECK enum status member_run_prepare(struct member_run *member, struct fault *fault);
 
 /* member_run_execute: seals the process and executes rounds until the run ends, or until a member
- * that was asked to stop may leave. Then it saves, and at the end of the run it evaluates and
- * exports.
- * errors  STATUS_STOPPED when asked to stop, after saving; faults of data and disk, after which all
- *         earlier durable files are still valid */
+ * that was asked to stop may leave. Then it saves a snapshot, and at the end of the run it
+ * evaluates and exports the model.
+ * errors  STATUS_STOPPED when asked to stop, after saving; faults of data and disk; the files that
+ *         were saved before remain valid */
 MUST_CHECK enum status member_run_execute(struct member_run *member, struct fault *fault);
 
 void member_run_finish(struct member_run *member);

@@ -5,8 +5,8 @@
 
 /* ---- plan ---- */
 
-/* Sets the span that shard `owner` owns of a parameter. The parameter starts at element `begin` of
- * the flat space. */
+/* Finds the elements of parameter `index` that shard `owner` owns. The parameter starts at element
+ * `begin` of the flat space. */
 static bool find_owned_span(const struct session *session, int index, int owner, int64_t begin,
                             struct inner_span *span) {
     const struct rank_indices *ranks = &session->bound.ranks;
@@ -80,12 +80,12 @@ void inner_weights_plan(struct session *session, float *flat, struct inner_weigh
 
 /* ---- move ---- */
 
-/* The two halves of the staging buffer: `values` contains the weights of a broadcast, `rest` is
- * scratch memory for conversions. */
+/* The two halves of the staging buffer: `values` contains broadcast weights,
+ * `conversion_scratch` is scratch memory for conversions between types. */
 struct staging_transfer {
     float *values;
     int64_t values_max;
-    struct staging rest;
+    struct staging conversion_scratch;
 };
 
 static struct staging_transfer make_staging_transfer(const struct session *session) {
@@ -94,7 +94,7 @@ static struct staging_transfer make_staging_transfer(const struct session *sessi
     return (struct staging_transfer){
         .values = staging.memory,
         .values_max = (int64_t)(half / sizeof(float)),
-        .rest = {.memory = (char *)staging.memory + half, .bytes = half}};
+        .conversion_scratch = {.memory = (char *)staging.memory + half, .bytes = half}};
 }
 
 /* Broadcasts the first `count` staged values of rank `root` to all ranks. */
@@ -113,11 +113,11 @@ static void broadcast(struct session *session, int root, int64_t count) {
 
 /* A position in the list of spans. */
 struct span_position {
-    int span;
+    int span;     /* index in inner_weights.spans */
     int64_t done; /* number of elements of the span that are already copied */
 };
 
-enum direction { SKIP, INTO_STAGING, INTO_FLAT };
+enum direction { SKIP_ELEMENTS, INTO_STAGING, INTO_FLAT };
 
 /* Copies or skips the next elements of one owner from *position, up to the capacity of the staging,
  * and advances *position. Returns the number of elements. */
@@ -151,15 +151,16 @@ void inner_weights_gather(struct session *session, const struct inner_weights *w
     struct span_position position = {0};
     while (position.span < weights->span_count) {
         int owner =
-            /* also its world rank, because it is in the first replica */
+            /* in the first replica, the shard index is also the world rank */
             weights->spans[position.span].owner;
         struct span_position owner_position = position;
-        int64_t count = copy_owner_elements(weights, &transfer, rank == owner ? INTO_STAGING : SKIP,
-                                            &owner_position);
+        int64_t count = copy_owner_elements(
+            weights, &transfer, rank == owner ? INTO_STAGING : SKIP_ELEMENTS, &owner_position);
         if (owner != 0) {
             broadcast(session, owner, count);
         }
-        (void)copy_owner_elements(weights, &transfer, rank == 0 ? INTO_FLAT : SKIP, &position);
+        (void)copy_owner_elements(weights, &transfer, rank == 0 ? INTO_FLAT : SKIP_ELEMENTS,
+                                  &position);
     }
 }
 
@@ -167,13 +168,13 @@ void inner_weights_gather(struct session *session, const struct inner_weights *w
  * the flat space. */
 static void store_piece(const struct inner_piece *piece, const struct staging_transfer *transfer,
                         int64_t begin, int64_t count) {
-    struct fault never; /* unused: access to host memory cannot fail */
+    struct fault never; /* required by the call, but access to host memory cannot fail */
     int64_t first = piece->begin > begin ? piece->begin : begin;
     int64_t end = min_i64(piece->begin + piece_range_elements(&piece->piece), begin + count);
     if (first < end) {
-        enum status status =
-            piece_set_values(&piece->piece, first - piece->begin, end - first,
-                             transfer->values + (first - begin), &transfer->rest, &never);
+        enum status status = piece_set_values(&piece->piece, first - piece->begin, end - first,
+                                              transfer->values + (first - begin),
+                                              &transfer->conversion_scratch, &never);
         ASSERT(status == OK);
     }
 }

@@ -16,7 +16,7 @@
 /* Elements [begin, begin + count) of the flat space, which shard `owner` of the first replica owns.
  * `values` is their address on that rank, NULL on other ranks. */
 struct inner_span {
-    int owner;
+    int owner; /* index of the shard that owns the elements */
     int64_t begin, count;
     const float *values;
 };
@@ -28,15 +28,16 @@ struct inner_piece {
 };
 
 struct inner_weights {
-    float *flat;              /* [count], owned by the caller, on rank 0; NULL on other ranks */
-    struct inner_span *spans; /* sorted by owner, then by `begin`; equal on all ranks */
+    /* [count]: flat copy of the weights on rank 0, owned by the caller; NULL on other ranks */
+    float *flat;
+    struct inner_span *spans; /* sorted by owner, then by `begin`; the same list on all ranks */
     int span_count;
-    struct inner_piece *pieces;
+    struct inner_piece *pieces; /* [piece_count]: tensor pieces that this rank stores */
     int piece_count;
     int64_t count; /* number of elements of the flat space */
 };
 
-/* inner_weights_plan: makes the tables of a bound session of several ranks.
+/* inner_weights_plan: builds the tables of spans and pieces for a bound session of several ranks.
  * limits  masters must be fp32 in host memory, as on CPU targets
  * memory  tables in the session's region; *weights refers to `flat` */
 void inner_weights_plan(struct session *session, float *flat, struct inner_weights *weights);

@@ -11,12 +11,13 @@
 #include <unistd.h>
 
 enum {
-    FIXED_BYTES = 96 << 10, /* bytes for full rosters, signatures and cursor */
-    SLICE_BYTES = 512,      /* bytes per slice of a line in which every seat is a contributor */
+    ENTRY_TEXT_BYTES = 96 << 10, /* upper bound of an entry's JSON text without its slices */
+    SLICE_TEXT_BYTES = 512,      /* JSON text of one slice when every seat contributed */
     FILE_MODE = 0644,
 };
 
-static const int64_t RETRY_NS = NS_PER_SECOND; /* time between two attempts on a full disk */
+static const int64_t RETRY_NS =
+    NS_PER_SECOND; /* time between two attempts to write to a full disk */
 
 static const char REMEDY[] =
     "restore the file from a backup, or remove it to accept the tracker's ledger instead";
@@ -48,7 +49,7 @@ static enum status read_line(struct ledger_copy *ledger, bool *more, struct faul
 }
 
 /* Reads the first entry, which identifies the swarm. */
-static enum status read_first(struct ledger_copy *ledger, struct fault *fault) {
+static enum status read_first_entry(struct ledger_copy *ledger, struct fault *fault) {
     TRY(find_last_line_end(ledger, ledger->past->file_bytes, &ledger->past->file_bytes, fault));
     ledger->end = ledger->past->file_bytes;
     if (ftruncate(ledger->fd, ledger->end) != 0) {
@@ -68,7 +69,8 @@ enum status ledger_copy_open(const char *path, uint32_t slice_count, struct regi
                              struct ledger_copy *ledger, struct fault *fault) {
     struct ledger_copy opened = {.path = path,
                                  .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE),
-                                 .line_bytes = FIXED_BYTES + (size_t)slice_count * SLICE_BYTES};
+                                 .line_bytes =
+                                     ENTRY_TEXT_BYTES + (size_t)slice_count * SLICE_TEXT_BYTES};
     if (opened.fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
     }
@@ -76,7 +78,7 @@ enum status ledger_copy_open(const char *path, uint32_t slice_count, struct regi
         ledger_file_open_sized(path, opened.line_bytes, slice_count, region, &opened.past, fault);
     if (status == OK) {
         opened.line = opened.past->buffer;
-        status = read_first(&opened, fault);
+        status = read_first_entry(&opened, fault);
     }
     if (status != OK) {
         ledger_copy_close(&opened);
@@ -115,15 +117,15 @@ enum status ledger_copy_read(void *context, const struct entry **entry, const ch
     return OK;
 }
 
-/* Removes the partial line that a full disk has accepted, so that readers find only complete
- * lines. */
+/* Removes the part of a line that was written before the disk was full, so that readers find only
+ * complete lines. */
 static bool handle_failed_write(struct ledger_copy *ledger, ssize_t written) {
     ledger->error = written < 0 ? errno : ENOSPC;
     bool is_whole = ftruncate(ledger->fd, ledger->end) == 0;
     if (!ledger->is_behind) {
-        log_line(LOG_WARNING, "%s: cannot write: %s; until the disk has space, the file ends %s",
+        log_line(LOG_WARNING, "%s: cannot write: %s; no entry is added until the disk has space%s",
                  ledger->path, strerror(ledger->error),
-                 is_whole ? "before this entry" : "within an entry");
+                 is_whole ? "" : ", and the last line is incomplete");
     }
     ledger->is_behind = true;
     return false;

@@ -1,5 +1,6 @@
 /* ledger_copy: a member's copy of the swarm's ledger, as lines of JSON (`skep ledger`). It survives
- * the loss of the tracker, and after a restart the member rejects a tracker with another history.
+ * the loss of the tracker, and after a restart the member rejects a tracker whose ledger differs
+ * from it.
  *
  *     entry received ──► line ──► synced ──► applied: journal, snapshot
  *
@@ -14,21 +15,23 @@
 struct ledger_copy {
     const char *path;
     int fd;
-    int64_t end;              /* end of the last complete line, in bytes */
-    size_t pending_bytes;     /* number of bytes of `line` that are not yet written */
-    int64_t last_attempt_ns;  /* time of the last attempt to write them */
-    _Atomic bool is_behind;   /* the last attempt to write them failed */
-    int error;                /* errno of that attempt */
-    struct ledger_file *past; /* reader of the entries of earlier starts; NULL: all are read */
-    bool has_first;           /* past->entry is the first entry and is not yet returned */
-    char *line;
+    int64_t end;             /* end of the last complete line, in bytes */
+    size_t pending_bytes;    /* number of bytes of `line` that are not yet written */
+    int64_t last_attempt_ns; /* time of the last attempt to write pending bytes */
+    _Atomic bool is_behind;  /* the last attempt to write pending bytes failed */
+    int error;               /* errno of the last failed write */
+    /* reads the entries that were in the file at the start; NULL: all are read */
+    struct ledger_file *past;
+    bool has_first; /* past->entry is the first entry, which was not returned yet */
+    char *line;     /* [line_bytes]: text of the entry that is being written */
     size_t line_bytes;
 };
 
 /* ledger_copy_open: opens the file or creates it, and removes an incomplete last line.
- * memory  `path` is not copied; one line and one entry in `region`; after ledger_copy_read has
- *         returned the last entry nothing allocates
- * errors  STATUS_INPUT when its first line is not an entry; STATUS_FAILED for disk errors */
+ * memory  `path` is kept by reference; buffers for one line and one entry are in `region`. No
+ *         memory is allocated after ledger_copy_read has returned the last entry
+ * errors  STATUS_INPUT when the first line of the file is not an entry; STATUS_FAILED for disk
+ *         errors */
 MUST_CHECK enum status ledger_copy_open(const char *path, uint32_t slice_count,
                                         struct region *region, struct ledger_copy *ledger,
                                         struct fault *fault);
@@ -38,11 +41,12 @@ void ledger_copy_close(struct ledger_copy *ledger);
  * ledger_copy_read. */
 const struct entry *ledger_copy_first(const struct ledger_copy *ledger);
 
-/* ledger_copy_read: returns the entries of earlier starts, one per call, for member_loop_options;
- * `context` is the ledger_copy. An invalid line is an error: a modified copy proves nothing, and
- * reading only the lines before it would silently omit rounds.
- * ledger_copy_add: writes a new entry, for member_loop_options. A write that a full disk rejects is
- * logged once and retried every second; meanwhile no further entry is accepted.
+/* ledger_copy_read: returns the entries that earlier starts wrote, one per call. It is a callback
+ * of member_loop_options; `context` is the ledger_copy. An invalid line is an error, because a
+ * modified copy proves nothing.
+ * ledger_copy_add: writes a new entry. It is a callback of member_loop_options. If the disk is
+ * full, it logs this once, retries every second, and accepts no further entry until the write
+ * succeeds.
  * ledger_copy_sync: makes every added entry durable; may be called on any thread.
  * errors  STATUS_FAILED while the disk rejects a line */
 MUST_CHECK enum status ledger_copy_read(void *context, const struct entry **entry,

@@ -5,21 +5,22 @@
  *     rank 0         lockstep_run, in it lockstep_do(command) --+  the command, by the site's
  *     other ranks    lockstep_run --------------------------+--->  exchange; then all execute it
  *
- * A command fails on all ranks alike. Rank 0 then does what a member of one rank does, and the
- * others wait for its next command. A member of one rank executes its commands at once. */
+ * If a command fails on one rank, it fails with the same fault on all ranks. Rank 0 handles the
+ * fault, and the others wait for its next command. A member of one rank executes its commands
+ * immediately. */
 #ifndef SKEP_INNER_TRAINING_LOCKSTEP_H
 #define SKEP_INNER_TRAINING_LOCKSTEP_H
 
 #include "runtime/inner_training/inner_training.h"
 
 enum lockstep_command_kind {
-    COMMAND_IDLE,          /* no action; the other ranks report whether they were asked to stop */
-    COMMAND_MANIFEST,      /* send the manifest text of rank 0, `bytes` long, to all ranks */
-    COMMAND_LOAD,          /* each rank loads its part of snapshot `step` */
-    COMMAND_WEIGHTS,       /* load the initial weights from a folder, or draw them at random */
-    COMMAND_GATHER,        /* copy the masters of all ranks to the inner weights of the replica */
-    COMMAND_SCATTER,       /* copy the inner weights to all masters and compute copies */
-    COMMAND_STEP,          /* execute an optimizer step on `windows` windows at `schedule` */
+    COMMAND_IDLE,     /* no action; the other ranks report whether they were asked to stop */
+    COMMAND_MANIFEST, /* send the manifest text of rank 0, `bytes` long, to all ranks */
+    COMMAND_LOAD,     /* each rank loads its part of snapshot `step` */
+    COMMAND_WEIGHTS,  /* load the initial weights from a folder, or initialize them at random */
+    COMMAND_GATHER,   /* copy the masters of all ranks to the inner weights of the replica */
+    COMMAND_SCATTER,  /* copy the inner weights to all masters and compute copies */
+    COMMAND_STEP,     /* execute an optimizer step on `windows` windows at `schedule` */
     COMMAND_RESET_MOMENTS, /* set the moments to zero */
     COMMAND_EVALUATE,      /* compute the loss on held-out text */
     COMMAND_SAVE,          /* write a snapshot of `position` */
@@ -32,14 +33,14 @@ enum lockstep_command_kind {
 struct lockstep_command {
     enum lockstep_command_kind kind;
     bool stop_requested; /* the sending rank was asked to stop */
-    uint64_t bytes;
+    uint64_t bytes;      /* COMMAND_MANIFEST: length of the manifest text */
     int64_t step, windows;
     struct step_schedule schedule;
     struct training_position position;
 };
 
-/* lockstep_plan: allocates the memory of the exchanges in the session's region. Called before all
- * others. */
+/* lockstep_plan: allocates the memory of the exchanges in the session's region. Must be called
+ * before the other functions. */
 void lockstep_plan(struct member_run *member);
 
 /* lockstep_do: rank 0 sends a command and executes it with the other ranks. When any rank was asked
@@ -61,7 +62,7 @@ MUST_CHECK enum status lockstep_do_within(struct member_run *member,
 MUST_CHECK enum status lockstep_idle(struct member_run *member, struct fault *fault);
 
 /* lockstep_run: calls `lead` on rank 0, whose commands the other ranks execute until it returns.
- * Then all ranks agree on one outcome.
+ * Then all ranks return the same status.
  * errors  faults of `lead` and of site_exchange */
 MUST_CHECK enum status lockstep_run(struct member_run *member,
                                     enum status (*lead)(struct member_run *, struct fault *),

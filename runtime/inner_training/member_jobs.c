@@ -32,9 +32,9 @@ static enum status store_results(struct outer_state *outer, const struct entry *
     return OK;
 }
 
-/* Answers that the job failed. The network thread assigns the job again later. */
-static void answer_failed(struct member_run *member, const struct member_job *job,
-                          enum event_kind kind, const struct fault *rejected) {
+/* Reports to the network thread that the job failed. It will assign the job again later. */
+static void report_failed_job(struct member_run *member, const struct member_job *job,
+                              enum event_kind kind, const struct fault *rejected) {
     struct event event = {.kind = kind,
                           .job = job->job,
                           .write_outcome = WRITE_FAILED,
@@ -43,11 +43,11 @@ static void answer_failed(struct member_run *member, const struct member_job *jo
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
 }
 
-static void store_job(struct member_run *member, const struct member_job *job) {
+static void execute_store_job(struct member_run *member, const struct member_job *job) {
     struct event event = {.kind = EVENT_STORED, .job = job->job};
     struct fault rejected;
     if (store_results(&member->outer, job->entry, &rejected) != OK) {
-        answer_failed(member, job, EVENT_STORED, &rejected);
+        report_failed_job(member, job, EVENT_STORED, &rejected);
         return;
     }
     member_log_disk(member, NULL);
@@ -56,7 +56,7 @@ static void store_job(struct member_run *member, const struct member_job *job) {
 
 /* ---- apply ---- */
 
-static uint32_t contributor_count(const struct entry *entry) {
+static uint32_t count_contributors(const struct entry *entry) {
     uint64_t seats = 0;
     for (uint32_t s = 0; s < entry->slice_count; s++) {
         seats |= entry->slices[s].contributors;
@@ -67,7 +67,7 @@ static uint32_t contributor_count(const struct entry *entry) {
 /* The seat whose error feedback can advance: this member's, if its contribution and the weights
  * that it was encoded from are still present. Otherwise, and also when an earlier start
  * contributed, the error of the encoding is unknown. */
-static int seat_with_feedback(struct member_run *member, const struct member_job *job) {
+static int find_feedback_seat(struct member_run *member, const struct member_job *job) {
     if (job->seat < 0 || member->position.encoded_round != job->entry->round) {
         inner_forget_sent(member, job->entry);
         return -1;
@@ -82,17 +82,18 @@ static enum status apply_results(struct member_run *member, const struct member_
     *applied = (struct applied_round){
         .round = entry->round,
         .members = entry->seat_count,
-        .contributors = contributor_count(entry),
+        .contributors = count_contributors(entry),
         .loss = position->loss_tokens == 0 ? (double)NAN
                                            : position->loss_sum / (double)position->loss_tokens};
     ASSERT(entry->round > position->round && entry->commits >= position->commits);
-    applied->root = replica_apply(&member->outer.replica, entry, seat_with_feedback(member, job));
+    applied->root = replica_apply(&member->outer.replica, entry, find_feedback_seat(member, job));
     position->round = entry->round;
     position->commits = entry->commits;
     return inner_reset_done(member, fault);
 }
 
-/* Work that follows the answer, so that the swarm need not wait for it. */
+/* Logs, evaluates and saves after the network thread has received the answer, so that the swarm
+ * need not wait for this work. */
 static enum status finish_round(struct member_run *member, const struct applied_round *round,
                                 struct fault *fault) {
     const struct settings *settings = &member->trainer.session.settings;
@@ -119,19 +120,19 @@ static enum status finish_round(struct member_run *member, const struct applied_
 }
 
 /* Makes the results durable before the round is applied, so that a restart can replay them. */
-static enum status make_durable(struct outer_state *outer, const struct entry *entry,
-                                struct fault *fault) {
+static enum status sync_round_files(struct outer_state *outer, const struct entry *entry,
+                                    struct fault *fault) {
     TRY(store_results(outer, entry, fault));
     TRY(ledger_copy_sync(&outer->ledger, fault));
     return member_store_add_commit(&outer->store, entry, fault);
 }
 
-static enum status apply_job(struct member_run *member, const struct member_job *job,
-                             struct fault *fault) {
+static enum status execute_apply_job(struct member_run *member, const struct member_job *job,
+                                     struct fault *fault) {
     struct applied_round round;
     struct fault rejected;
-    if (make_durable(&member->outer, job->entry, &rejected) != OK) {
-        answer_failed(member, job, EVENT_APPLIED, &rejected);
+    if (sync_round_files(&member->outer, job->entry, &rejected) != OK) {
+        report_failed_job(member, job, EVENT_APPLIED, &rejected);
         return OK;
     }
     member_log_disk(member, NULL);
@@ -144,14 +145,15 @@ static enum status apply_job(struct member_run *member, const struct member_job 
 
 /* ---- adopt ---- */
 
-static enum status save_adopted(struct member_run *member, struct fault *fault) {
+static enum status save_adopted_state(struct member_run *member, struct fault *fault) {
     TRY(ledger_copy_sync(&member->outer.ledger, fault));
     return outer_state_save(member, fault);
 }
 
-/* A state that came from other members is saved at once, because no stored results lead to it. */
-static enum status adopt_job(struct member_run *member, const struct member_job *job,
-                             struct fault *fault) {
+/* A state received from other members is saved immediately, because it cannot be reproduced from
+ * stored results. */
+static enum status execute_adopt_job(struct member_run *member, const struct member_job *job,
+                                     struct fault *fault) {
     struct replica *replica = &member->outer.replica;
     struct training_position *position = &member->position;
     struct fault rejected;
@@ -163,12 +165,12 @@ static enum status adopt_job(struct member_run *member, const struct member_job 
     position->saved_commits = position->commits;
     TRY(inner_reset(member, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
-    enum status saved = save_adopted(member, &rejected);
+    enum status saved = save_adopted_state(member, &rejected);
     if (mailbox_is_stale(member_loop_mailbox(member->loop), job->kind)) {
         return OK;
     }
     if (saved != OK) {
-        answer_failed(member, job, EVENT_APPLIED, &rejected);
+        report_failed_job(member, job, EVENT_APPLIED, &rejected);
         return OK;
     }
     member_log_disk(member, NULL);
@@ -179,7 +181,7 @@ static enum status adopt_job(struct member_run *member, const struct member_job 
 
 /* ---- sum, root ---- */
 
-static void sum_job(struct member_run *member, const struct member_job *job) {
+static void execute_sum_job(struct member_run *member, const struct member_job *job) {
     struct event event = {.kind = EVENT_SUMMED,
                           .job = job->job,
                           .hash = replica_sum(&member->outer.replica, job->round, job->slice,
@@ -189,8 +191,8 @@ static void sum_job(struct member_run *member, const struct member_job *job) {
 
 /* A commit usually has the same results as its proposal, whose root is already known. A root that a
  * failed device has computed is not sent. */
-static enum status root_job(struct member_run *member, const struct member_job *job,
-                            struct fault *fault) {
+static enum status execute_root_job(struct member_run *member, const struct member_job *job,
+                                    struct fault *fault) {
     struct replica *replica = &member->outer.replica;
     struct hash results = hash_results(job->entry);
     bool is_known = replica->voted_round == job->entry->round &&
@@ -209,17 +211,17 @@ enum status member_job_execute(struct member_run *member, const struct member_jo
     case ACTION_TRAIN:
         return inner_train(member, job, fault);
     case ACTION_SUM:
-        sum_job(member, job);
+        execute_sum_job(member, job);
         return OK;
     case ACTION_ROOT:
-        return root_job(member, job, fault);
+        return execute_root_job(member, job, fault);
     case ACTION_STORE:
-        store_job(member, job);
+        execute_store_job(member, job);
         return OK;
     case ACTION_APPLY:
-        return apply_job(member, job, fault);
+        return execute_apply_job(member, job, fault);
     case ACTION_ADOPT:
-        return adopt_job(member, job, fault);
+        return execute_adopt_job(member, job, fault);
     default:
         ASSERT(job->kind == ACTION_LEFT);
         member->has_left = true;

@@ -1,4 +1,4 @@
-/* member_log: what a member writes to its metrics, its log and its progress lines. */
+/* member_log: writes a member's metrics, log messages and progress lines. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/inner_training/lockstep.h"
@@ -7,12 +7,12 @@
 
 #include <math.h>
 
-static const int64_t PLAIN_NS = 10 * NS_PER_SECOND; /* at most one plain line every 10 s (cli.md) */
+static const int64_t PLAIN_NS = 10 * NS_PER_SECOND; /* minimum time between plain lines (cli.md) */
 static const int64_t ABSENT_NS = 5000000000;
 
 /* ---- rounds ---- */
 
-static bool is_due(struct progress *progress) {
+static bool is_progress_due(struct progress *progress) {
     int64_t now_ns = clock_monotonic_ns();
     if (!progress->terminal && progress->shown_ns != 0 && now_ns - progress->shown_ns < PLAIN_NS) {
         return false;
@@ -27,7 +27,7 @@ static void show_round(struct trainer *trainer, const struct metrics_round *roun
     char root[HASH_HEX_BYTES];
     char words[32];
     struct text loss = text_over(words, sizeof words);
-    if (!isnan(round->loss)) { /* NaN if this member did not train in the round */
+    if (!isnan(round->loss)) { /* the loss is NaN if this member did not train in the round */
         text_add(&loss, "  loss %.4f", round->loss);
     }
     progress_line(&trainer->progress,
@@ -39,7 +39,7 @@ static void show_round(struct trainer *trainer, const struct metrics_round *roun
                   hash_hex(&round->root, root));
 }
 
-static int64_t step_of(const struct member_run *member) {
+static int64_t total_inner_steps(const struct member_run *member) {
     return (int64_t)member->position.commits * member->trainer.session.settings.swarm_inner_steps;
 }
 
@@ -50,7 +50,7 @@ void member_log_round(struct member_run *member, const struct applied_round *rou
     const struct metrics_round line = {.round = round->round,
                                        .members = round->members,
                                        .contributors = round->contributors,
-                                       .step = step_of(member),
+                                       .step = total_inner_steps(member),
                                        .sent_bytes = view.sent_bytes - logged->sent_bytes,
                                        .received_bytes =
                                            view.received_bytes - logged->received_bytes,
@@ -60,7 +60,7 @@ void member_log_round(struct member_run *member, const struct applied_round *rou
     logged->sent_bytes = view.sent_bytes;
     logged->received_bytes = view.received_bytes;
     metrics_round(&member->trainer.metrics, &line);
-    if (is_due(&member->trainer.progress)) {
+    if (is_progress_due(&member->trainer.progress)) {
         show_round(&member->trainer, &line);
     }
 }
@@ -96,7 +96,7 @@ static void log_admission(struct member_run *member, const struct member_loop_vi
 
 /* Logs that the tracker does not answer. A member that has the manifest as a file may start before
  * the tracker. */
-static void log_absence(struct member_run *member) {
+static void log_unreachable_tracker(struct member_run *member) {
     struct last_logged *logged = &member->logged;
     int64_t now_ns = clock_monotonic_ns();
     logged->connect_begun_ns = logged->connect_begun_ns == 0 ? now_ns : logged->connect_begun_ns;
@@ -113,7 +113,7 @@ static void log_tracker(struct member_run *member, const struct member_loop_view
     struct last_logged *logged = &member->logged;
     bool is_connected = view->is_tracker_connected;
     if (!is_connected && !logged->tracker_was_connected && !logged->was_admitted) {
-        log_absence(member);
+        log_unreachable_tracker(member);
     } else if (logged->tracker_was_connected && !is_connected) {
         log_line(LOG_WARNING,
                  "lost the connection to the tracker at %s; the round continues, and the member "
@@ -178,15 +178,15 @@ enum status member_evaluate(struct member_run *member, bool is_last, struct faul
     enum status status = lockstep_do_within(member, &command, &limits, fault);
     if (status == STATUS_STOPPED && !stop_requested()) {
         logged->evaluates_at_end = true;
-        log_line(LOG_WARNING, "an evaluation takes longer than half of a round's training, and the "
-                              "other members would wait for it: evaluating at the run's end only; "
-                              "lower eval.tokens");
+        log_line(LOG_WARNING, "an evaluation takes longer than half of a round's training, so this "
+                              "member will evaluate only at the end of the run; to evaluate more "
+                              "often, lower eval.tokens");
     }
     if (status != OK) {
         return status == STATUS_STOPPED ? OK : status;
     }
     logged->evaluated_round = member->position.round;
-    trainer_log_evaluation(trainer, step_of(member), member->lockstep.evaluation.loss);
+    trainer_log_evaluation(trainer, total_inner_steps(member), member->lockstep.evaluation.loss);
     TRY(member_exchange_memory(member, fault));
     metrics_memory(&trainer->metrics, &trainer->session, trainer->memories);
     return OK;

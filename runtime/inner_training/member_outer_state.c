@@ -9,9 +9,9 @@
 
 /* ---- what snapshots hold ---- */
 
-/* The flat space as tensors with the names of the parameters. `flat` is NULL on all ranks except
- * rank 0, which store no part of it. */
-static struct tensor_set flat_set(struct session *session, float *flat) {
+/* Describes the flat space `flat` as tensors with the names of the parameters. On ranks other than
+ * rank 0, `flat` is NULL, and the set contains no data. */
+static struct tensor_set flat_tensor_set(struct session *session, float *flat) {
     size_t count = (size_t)session->blueprint.param_count;
     struct tensor_spec *tensors = region_alloc(&session->region, count, sizeof *tensors);
     struct tensor_piece *pieces = region_alloc(&session->region, count, sizeof *pieces);
@@ -32,19 +32,20 @@ static struct tensor_set flat_set(struct session *session, float *flat) {
                                .piece_count = flat != NULL ? (int)count : 0};
 }
 
-static void add_outer(struct trainer *trainer, const char *file, const char *prefix, float *flat) {
+static void add_outer_tensors(struct trainer *trainer, const char *file, const char *prefix,
+                              float *flat) {
     const struct snapshot_group group = {
-        .file = file, .prefix = prefix, .set = flat_set(&trainer->session, flat)};
+        .file = file, .prefix = prefix, .set = flat_tensor_set(&trainer->session, flat)};
     trainer_add_group(trainer, &group, &group.set);
 }
 
 void outer_state_plan(struct member_run *member) {
     struct trainer *trainer = &member->trainer;
     const struct replica *replica = &member->outer.replica;
-    add_outer(trainer, "weights.safetensors", "", replica->params);
-    add_outer(trainer, "outer.safetensors", "momentum.", replica->momentum);
+    add_outer_tensors(trainer, "weights.safetensors", "", replica->params);
+    add_outer_tensors(trainer, "outer.safetensors", "momentum.", replica->momentum);
     if (replica_memory_of(&member->swarm.terms.shape).feedback > 0) {
-        add_outer(trainer, "outer.safetensors", "feedback.", replica->feedback);
+        add_outer_tensors(trainer, "outer.safetensors", "feedback.", replica->feedback);
     }
     trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
     trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
@@ -52,9 +53,9 @@ void outer_state_plan(struct member_run *member) {
 
 /* ---- save ---- */
 
-/* Values in a snapshot have 64 bits. Therefore the first eight bytes of a hash identify the
- * swarm. */
-static uint64_t swarm_value(const struct manifest *manifest) {
+/* Returns the value that identifies the swarm in a snapshot: the first eight bytes of the
+ * manifest's hash, because values in a snapshot have 64 bits. */
+static uint64_t swarm_hash_value(const struct manifest *manifest) {
     uint64_t value;
     memcpy(&value, manifest->hash.bytes, sizeof value);
     return value;
@@ -63,7 +64,7 @@ static uint64_t swarm_value(const struct manifest *manifest) {
 enum status outer_state_write(struct member_run *member, const struct training_position *position,
                               struct fault *fault) {
     const struct snapshot_value values[] = {
-        {.name = "swarm", .value = swarm_value(&member->swarm.manifest)},
+        {.name = "swarm", .value = swarm_hash_value(&member->swarm.manifest)},
         {.name = "round", .value = position->round},
         {.name = "commits", .value = position->commits},
         {.name = "updates", .value = (uint64_t)position->updates},
@@ -117,8 +118,8 @@ static enum status reject_genesis(const struct member_run *member, struct fault 
         swarm);
 }
 
-/* A member that does not have the first weights receives the state from other members, once there
- * is a round. */
+/* A member without the initial weights receives the state from other members after the first
+ * commit. */
 static enum status load_first_weights(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
     struct replica *replica = &member->outer.replica;
@@ -141,13 +142,13 @@ static enum status load_first_weights(struct member_run *member, struct fault *f
                : reject_genesis(member, fault);
 }
 
-static bool find_values(const struct manifest *manifest, const struct snapshot *snapshot,
-                        struct training_position *position) {
+static bool find_snapshot_values(const struct manifest *manifest, const struct snapshot *snapshot,
+                                 struct training_position *position) {
     uint64_t swarm;
     uint64_t round;
     uint64_t commits;
     uint64_t updates;
-    if (!snapshot_find_value(snapshot, "swarm", &swarm) || swarm != swarm_value(manifest) ||
+    if (!snapshot_find_value(snapshot, "swarm", &swarm) || swarm != swarm_hash_value(manifest) ||
         !snapshot_find_value(snapshot, "round", &round) || round > UINT32_MAX ||
         !snapshot_find_value(snapshot, "commits", &commits) || commits > UINT32_MAX ||
         !snapshot_find_value(snapshot, "updates", &updates) || updates > INT64_MAX) {
@@ -161,10 +162,10 @@ static bool find_values(const struct manifest *manifest, const struct snapshot *
     return true;
 }
 
-static enum status resume_from(struct member_run *member, const struct snapshot *snapshot,
-                               struct fault *fault) {
+static enum status resume_from_snapshot(struct member_run *member, const struct snapshot *snapshot,
+                                        struct fault *fault) {
     const struct manifest *manifest = &member->swarm.manifest;
-    if (!find_values(manifest, snapshot, &member->position)) {
+    if (!find_snapshot_values(manifest, snapshot, &member->position)) {
         return fault_set(fault, STATUS_INPUT, snapshot->path,
                          "set XDG_STATE_HOME to a different folder, or remove this snapshot",
                          "the snapshot belongs to a different swarm than %s", manifest->name);
@@ -182,10 +183,10 @@ void inner_forget_sent(struct member_run *member, const struct entry *entry) {
     replica_clear_sent_feedback(&member->outer.replica, entry, &own);
 }
 
-/* Applies the results of one entry if they produce the root of the entry. A file of a different
- * history ends the replay. The feedback of a round to which this member contributed is lost with
- * the contribution. */
-static bool replay_one(struct member_run *member, const struct entry *entry) {
+/* Applies the results of one entry if they produce the root of the entry. If the files belong to a
+ * different ledger, the replay ends. If this member contributed to the round, its error feedback is
+ * lost, because the contribution is not stored. */
+static bool replay_entry(struct member_run *member, const struct entry *entry) {
     struct outer_state *outer = &member->outer;
     struct replica *replica = &outer->replica;
     struct fault fault;
@@ -213,7 +214,7 @@ static bool replay_one(struct member_run *member, const struct entry *entry) {
 
 /* Applies the rounds that were committed after the snapshot, up to the first round whose results
  * are not stored. */
-static enum status replay(struct member_run *member, struct fault *fault) {
+static enum status replay_stored_rounds(struct member_run *member, struct fault *fault) {
     struct entry_journal *journal = &member->outer.store.journal;
     struct entry *entry = member->outer.entry;
     int64_t offset = 0;
@@ -222,14 +223,15 @@ static enum status replay(struct member_run *member, struct fault *fault) {
     while (found && follows) {
         TRY(entry_journal_next(journal, &offset, entry, &found, fault));
         if (found && entry->round > member->position.round) {
-            follows = entry->kind == ENTRY_COMMIT && replay_one(member, entry);
+            follows = entry->kind == ENTRY_COMMIT && replay_entry(member, entry);
         }
     }
     return OK;
 }
 
-/* Finds results that were stored for a round whose commit this member has not received. */
-static void find_stored(struct outer_state *outer, uint32_t applied_round) {
+/* Finds stored results of the round after `applied_round`, whose commit this member has not
+ * received. */
+static void find_stored_results(struct outer_state *outer, uint32_t applied_round) {
     struct fault ignored;
     uint32_t round = outer->store.newest;
     if (round > applied_round && member_store_read_results(&outer->store, round, &outer->replica,
@@ -244,9 +246,9 @@ enum status outer_state_load(struct member_run *member, struct fault *fault) {
     bool found = false;
     TRY(snapshot_find_newest(session->settings.snapshot_folder, &session->region, &snapshot, &found,
                              fault));
-    TRY(found ? resume_from(member, &snapshot, fault) : load_first_weights(member, fault));
-    TRY(replay(member, fault));
-    find_stored(&member->outer, member->position.round);
+    TRY(found ? resume_from_snapshot(member, &snapshot, fault) : load_first_weights(member, fault));
+    TRY(replay_stored_rounds(member, fault));
+    find_stored_results(&member->outer, member->position.round);
     TRY(inner_reset(member, fault));
     return program_failure(&session->bound, fault);
 }

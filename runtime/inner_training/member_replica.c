@@ -6,13 +6,13 @@
 #include "runtime/swarm/replica/replica_cuda.h"
 #endif
 
-void *swarm_extent_at(const struct session *session, enum swarm_extent line) {
-    int extent = session->program.schedule.resident[line];
-    return extent == EXTENT_NONE ? NULL : program_extent(&session->bound, extent);
+void *swarm_extent_address(const struct session *session, enum swarm_extent extent) {
+    int index = session->program.schedule.resident[extent];
+    return index == EXTENT_NONE ? NULL : program_extent(&session->bound, index);
 }
 
 /* With several ranks the masters are shards: they are gathered in a flat copy on rank 0. */
-static void use_copy(struct session *session, float *copy, struct replica *replica) {
+static void use_flat_copy(struct session *session, float *copy, struct replica *replica) {
     struct flat_span *part = region_alloc(&session->region, 1, sizeof *part);
     *part = (struct flat_span){0, replica->shape.slices.parameter_count, copy, NULL};
     replica->parts = part;
@@ -20,7 +20,7 @@ static void use_copy(struct session *session, float *copy, struct replica *repli
 }
 
 /* Uses the masters in blueprint order as the flat space. */
-static void use_masters(struct session *session, struct replica *replica) {
+static void use_masters_as_flat(struct session *session, struct replica *replica) {
     int count = session->blueprint.param_count;
     struct flat_span *parts = region_alloc(&session->region, (size_t)count, sizeof *parts);
     int64_t begin = 0;
@@ -44,7 +44,7 @@ static enum status bind_device(struct session *session, struct replica *replica,
         const struct replica_cuda_args args = {
             .with = cuda_program_compute(&session->bound),
             .gpu = session->bound.port.cuda,
-            .slots = swarm_extent_at(session, SWARM_EXTENT_DEVICE_SLOTS)};
+            .slots = swarm_extent_address(session, SWARM_EXTENT_DEVICE_SLOTS)};
         return replica_cuda_init(&args, replica, made, fault);
     }
 #endif
@@ -57,27 +57,27 @@ static enum status bind_device(struct session *session, struct replica *replica,
 enum status swarm_replica_bind(struct session *session, const struct replica_shape *shape,
                                struct replica *replica, struct fault *fault) {
     ASSERT(session->resident_count == SWARM_EXTENT_COUNT);
-    struct hash *names = swarm_extent_at(session, SWARM_EXTENT_LEAF_HASHES);
+    struct hash *names = swarm_extent_address(session, SWARM_EXTENT_LEAF_HASHES);
     *replica = (struct replica){
         .shape = *shape,
         .compute = &session->bound.compute,
-        .params = swarm_extent_at(session, SWARM_EXTENT_PARAMS),
-        .momentum = swarm_extent_at(session, SWARM_EXTENT_MOMENTUM),
-        .feedback = swarm_extent_at(session, SWARM_EXTENT_FEEDBACK),
-        .residual = swarm_extent_at(session, SWARM_EXTENT_RESIDUAL),
-        .contribution = swarm_extent_at(session, SWARM_EXTENT_CONTRIBUTION),
-        .results = swarm_extent_at(session, SWARM_EXTENT_RESULTS),
-        .slots = swarm_extent_at(session, SWARM_EXTENT_CONTRIBUTION_SLOTS),
-        .residual_sources = swarm_extent_at(session, SWARM_EXTENT_RESIDUAL_SOURCES),
+        .params = swarm_extent_address(session, SWARM_EXTENT_PARAMS),
+        .momentum = swarm_extent_address(session, SWARM_EXTENT_MOMENTUM),
+        .feedback = swarm_extent_address(session, SWARM_EXTENT_FEEDBACK),
+        .residual = swarm_extent_address(session, SWARM_EXTENT_RESIDUAL),
+        .contribution = swarm_extent_address(session, SWARM_EXTENT_CONTRIBUTION),
+        .results = swarm_extent_address(session, SWARM_EXTENT_RESULTS),
+        .slots = swarm_extent_address(session, SWARM_EXTENT_CONTRIBUTION_SLOTS),
+        .residual_sources = swarm_extent_address(session, SWARM_EXTENT_RESIDUAL_SOURCES),
         .leaves = names,
         .voted_leaves = names + replica_leaf_count(shape->slices.parameter_count),
-        .scratch = swarm_extent_at(session, SWARM_EXTENT_OUTER_SCRATCH),
+        .scratch = swarm_extent_address(session, SWARM_EXTENT_OUTER_SCRATCH),
     };
-    float *inner = swarm_extent_at(session, SWARM_EXTENT_INNER_WEIGHTS);
+    float *inner = swarm_extent_address(session, SWARM_EXTENT_INNER_WEIGHTS);
     if (inner != NULL) {
-        use_copy(session, inner, replica);
+        use_flat_copy(session, inner, replica);
     } else {
-        use_masters(session, replica);
+        use_masters_as_flat(session, replica);
     }
     return bind_device(session, replica, fault);
 }

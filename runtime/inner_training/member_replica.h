@@ -6,9 +6,9 @@
 #include "runtime/session/session.h"
 #include "runtime/swarm_setup/swarm_memory.h"
 
-/* swarm_extent_at: returns the address of a resident extent of a bound session; NULL if its size is
- * 0. */
-void *swarm_extent_at(const struct session *session, enum swarm_extent line);
+/* swarm_extent_address: returns the address of a resident extent of a bound session; NULL if its
+ * size is 0. */
+void *swarm_extent_address(const struct session *session, enum swarm_extent extent);
 
 /* swarm_replica_bind: sets the addresses of the replica, but not the values of the outer state. Its
  * inner weights are the session's masters in blueprint order; with several ranks, rank 0's copy of

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { JOB_WAIT_MS = 200 }; /* wait between two tests for a request to stop */
+enum { JOB_WAIT_MS = 200 }; /* longest wait for a job before the next test for a request to stop */
 
 static const char LISTEN_ANYWHERE[] = "tcp://*:*";
 
@@ -34,7 +34,7 @@ static enum status bind_state(struct member_run *member, struct fault *fault) {
     }
     if (session_rank_count(session) > 1) {
         float *flat =
-            is_rank0(member) ? swarm_extent_at(session, SWARM_EXTENT_INNER_WEIGHTS) : NULL;
+            is_rank0(member) ? swarm_extent_address(session, SWARM_EXTENT_INNER_WEIGHTS) : NULL;
         inner_weights_plan(session, flat, &member->inner.weights);
     } else {
         compute_copies_of(session, &member->inner.copies);
@@ -86,8 +86,8 @@ static enum status open_metrics(struct member_run *member, struct fault *fault) 
     return metrics_open(session, &member->trainer.metrics, fault);
 }
 
-static bool stored_result(void *context, uint32_t round, uint32_t slice, const struct hash *hash,
-                          uint8_t *bytes) {
+static bool read_stored_result(void *context, uint32_t round, uint32_t slice,
+                               const struct hash *hash, uint8_t *bytes) {
     const struct member_store *store = context;
     return member_store_read_result(store, round, slice, hash, bytes);
 }
@@ -112,12 +112,12 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
     options.start = (struct member_initial_state){
         .root = outer->replica.root, .stored_round = outer->stored_round, .stored = outer->reports};
     options.stored_result_context = &outer->store;
-    options.read_stored_result = stored_result;
+    options.read_stored_result = read_stored_result;
     options.state_round = member->position.round;
     options.ledger_context = &outer->ledger;
     options.read_ledger_entry = ledger_copy_read;
     options.append_ledger_entry = ledger_copy_add;
-    return member_loop_start(&options, swarm_extent_at(session, SWARM_EXTENT_NETWORK_TABLES),
+    return member_loop_start(&options, swarm_extent_address(session, SWARM_EXTENT_NETWORK_TABLES),
                              &session->region, &member->loop, fault);
 }
 
@@ -144,7 +144,8 @@ enum status member_run_prepare(struct member_run *member, struct fault *fault) {
 
 /* ---- run ---- */
 
-/* A member that was asked to stop waits for the end of its round, but not for an idle swarm. */
+/* Whether a member that was asked to stop has waited long enough: it waits for the end of its
+ * round, but not if the swarm is idle. */
 static bool has_waited(const struct member_run *member) {
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
@@ -194,7 +195,7 @@ static enum status execute_jobs(struct member_run *member, struct fault *fault) 
 /* The network thread ends first; otherwise it could write leaves of a newer state into the state
  * that is being saved, evaluated and exported. An incomplete state is not saved, and the earlier
  * snapshot is kept. */
-static enum status save(void *owner, struct fault *fault) {
+static enum status save_state(void *owner, struct fault *fault) {
     struct member_run *member = owner;
     struct member_loop_view last;
     member_loop_stop(member->loop, &last);
@@ -202,7 +203,7 @@ static enum status save(void *owner, struct fault *fault) {
     return last.is_fetching_state ? OK : outer_state_save(member, fault);
 }
 
-static enum status evaluate(void *owner, struct fault *fault) {
+static enum status evaluate_at_end(void *owner, struct fault *fault) {
     return member_evaluate(owner, true, fault);
 }
 
@@ -210,8 +211,8 @@ static enum status export_model(void *owner, struct fault *fault) {
     return lockstep_do_plain(owner, COMMAND_EXPORT, fault);
 }
 
-/* Sets the remedy after a failure of the device. Its state is lost, but every applied round is on
- * disk. */
+/* Sets the remedy after a failure of the device. The state in device memory is lost, but every
+ * applied round is on disk. */
 static enum status set_resume_remedy(const struct member_run *member, enum status status,
                                      struct fault *fault) {
     struct fault failure;
@@ -222,9 +223,9 @@ static enum status set_resume_remedy(const struct member_run *member, enum statu
     return status;
 }
 
-static enum status work_to_end(struct member_run *member, struct fault *fault) {
+static enum status run_jobs_to_end(struct member_run *member, struct fault *fault) {
     static const struct trainer_acts ACTS = {
-        .save = save, .evaluate = evaluate, .export_model = export_model};
+        .save = save_state, .evaluate = evaluate_at_end, .export_model = export_model};
     enum status status = execute_jobs(member, fault);
     if (status != OK) {
         return set_resume_remedy(member, status, fault);
@@ -233,8 +234,8 @@ static enum status work_to_end(struct member_run *member, struct fault *fault) {
     if (member->has_left && !finished && !stop_requested()) {
         log_line(
             LOG_WARNING,
-            "the run has ended, but this member has only applied rounds up to %u: copy the model "
-            "from another member",
+            "the run has ended, but this member has applied only the rounds up to %u; copy the "
+            "model from another member",
             member->position.round);
     }
     TRY(trainer_conclude(&member->trainer, &ACTS, member, finished, finished, fault));
@@ -245,8 +246,8 @@ static enum status work_to_end(struct member_run *member, struct fault *fault) {
 
 /* Data that became unreadable after this start began are a failure, not invalid input, because
  * invalid input must change nothing. */
-static enum status work(struct member_run *member, struct fault *fault) {
-    enum status status = work_to_end(member, fault);
+static enum status run_member_jobs(struct member_run *member, struct fault *fault) {
+    enum status status = run_jobs_to_end(member, fault);
     if (status == STATUS_INPUT) {
         fault->status = STATUS_FAILED;
         status = STATUS_FAILED;
@@ -256,7 +257,7 @@ static enum status work(struct member_run *member, struct fault *fault) {
 
 enum status member_run_execute(struct member_run *member, struct fault *fault) {
     trainer_seal(&member->trainer);
-    return lockstep_run(member, work, fault);
+    return lockstep_run(member, run_member_jobs, fault);
 }
 
 void member_run_finish(struct member_run *member) {

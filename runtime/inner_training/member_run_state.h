@@ -15,16 +15,16 @@ void outer_state_plan(struct member_run *member);
 MUST_CHECK enum status outer_state_load(struct member_run *member, struct fault *fault);
 
 /* outer_state_save: writes a snapshot of the current round, unless it exists, and deletes results
- * that are no longer needed. Called on rank 0. outer_state_write: the part of saving that every
- * rank executes. */
+ * that are no longer needed. Called on rank 0. outer_state_write: writes the part of the snapshot
+ * that a rank saves; called on every rank. */
 MUST_CHECK enum status outer_state_save(struct member_run *member, struct fault *fault);
 MUST_CHECK enum status outer_state_write(struct member_run *member,
                                          const struct training_position *position,
                                          struct fault *fault);
 
 /* inner_reset: makes the inner weights and their compute copies equal to the outer weights, on all
- * ranks; training since the last commit is discarded. inner_reset_done: does the rest of this after
- * the replica has already changed the inner weights.
+ * ranks; training since the last commit is discarded. inner_reset_done: does the remaining part of
+ * inner_reset when the replica has already updated the inner weights.
  * errors  with several ranks, faults of site_exchange */
 MUST_CHECK enum status inner_reset(struct member_run *member, struct fault *fault);
 MUST_CHECK enum status inner_reset_done(struct member_run *member, struct fault *fault);
@@ -35,9 +35,9 @@ void inner_forget_sent(struct member_run *member, const struct entry *entry);
 
 /* ---- member_jobs.c, inner_train.c ---- */
 
-/* member_job_execute: executes one job and answers the network thread. A write that the disk
- * rejects is logged and answered as failed. inner_train: executes the TRAIN job: trains on the
- * assigned samples until they or the time are used up, then encodes the contribution.
+/* member_job_execute: executes one job and answers the network thread. If a write fails, it logs
+ * the error and reports the job as failed. inner_train: executes the TRAIN job: trains on the
+ * assigned samples until all are used or the time is over, then encodes the contribution.
  * errors  faults of data, after which training cannot continue */
 MUST_CHECK enum status member_job_execute(struct member_run *member, const struct member_job *job,
                                           struct fault *fault);
@@ -54,14 +54,14 @@ struct applied_round {
 };
 
 /* member_log_round: logs a round in metrics and progress. member_log_swarm: logs changes in the
- * swarm since the last call. member_log_disk: logs a failed write once; `fault` is NULL after a
- * write that succeeded. */
+ * swarm since the last call. member_log_disk: logs a failed write once; `fault` is NULL when a
+ * write has succeeded again. */
 void member_log_round(struct member_run *member, const struct applied_round *round);
 void member_log_swarm(struct member_run *member);
 void member_log_disk(struct member_run *member, const struct fault *fault);
 
-/* member_evaluate: computes the loss of the outer weights on held-out text, if there is any.
- * Between rounds it stops when other members would wait for this one. */
+/* member_evaluate: computes the loss of the outer weights on held-out text, if the run has any.
+ * Between rounds it stops early when other members would have to wait for this member. */
 MUST_CHECK enum status member_evaluate(struct member_run *member, bool is_last,
                                        struct fault *fault);
 

@@ -6,7 +6,7 @@
 #include "transport/site/stop.h"
 
 static const int FIRST_TIMEOUT_MS = 5000;
-static const int LONGEST_TIMEOUT_MS = 60000; /* retries are at most 60 s apart (cli.md) */
+static const int LONGEST_TIMEOUT_MS = 60000; /* longest time between two retries (cli.md) */
 
 static enum status read_identity(struct member_run *member, struct fault *fault) {
     char path[PATH_BYTES];
@@ -20,14 +20,14 @@ static enum status read_identity(struct member_run *member, struct fault *fault)
 }
 
 static bool is_not_stopped(void *context) {
-    struct fault lost; /* unused: every later exchange reports the same fault */
+    struct fault lost; /* ignored, because every later exchange reports the same fault */
     return lockstep_idle(context, &lost) == OK && !stop_requested();
 }
 
 /* Retries until the tracker answers, because it may start much later. One log line reports that it
  * does not answer. */
-static enum status fetch(struct member_run *member, const struct join_string *tracker,
-                         struct tracker_answer *manifest, struct fault *fault) {
+static enum status fetch_manifest(struct member_run *member, const struct join_string *tracker,
+                                  struct tracker_answer *manifest, struct fault *fault) {
     struct region *region = &member->trainer.session.region;
     struct tracker_query_args args = {.request = WIRE_MANIFEST_REQUEST,
                                       .timeout_ms = FIRST_TIMEOUT_MS,
@@ -56,7 +56,7 @@ static enum status get_manifest(struct member_run *member, struct fault *fault) 
         return OK;
     }
     TRY(join_string_read(swarm->args.swarm, &tracker, fault));
-    TRY(fetch(member, &tracker, &manifest, fault));
+    TRY(fetch_manifest(member, &tracker, &manifest, fault));
     swarm->text = region_alloc(&member->trainer.session.region, manifest.count + 1, 1);
     memcpy(swarm->text, manifest.bytes, manifest.count);
     swarm->text_bytes = command.bytes = manifest.count;

@@ -9,8 +9,9 @@ struct named_vector {
     float *values;
 };
 
-static void plan_file(struct session *session, const char *name, const struct named_vector *vectors,
-                      int count, struct tensor_file *file) {
+static void plan_tensor_file(struct session *session, const char *name,
+                             const struct named_vector *vectors, int count,
+                             struct tensor_file *file) {
     struct region *region = &session->region;
     int64_t elements = blueprint_elements(&session->blueprint);
     struct tensor_source *sources = region_alloc(region, (size_t)count, sizeof *sources);
@@ -34,17 +35,17 @@ void round_record_plan(struct session *session, const struct replica *replica,
         return;
     }
     record->path = region_alloc(&session->region, PATH_BYTES, 1);
-    record->decoded = swarm_extent_at(session, SWARM_EXTENT_RECORDED_CONTRIBUTION);
+    record->decoded = swarm_extent_address(session, SWARM_EXTENT_RECORDED_CONTRIBUTION);
     const struct named_vector declared = {"contribution", record->decoded};
     const struct named_vector outer[] = {{"params", replica->params},
                                          {"momentum", replica->momentum}};
-    plan_file(session, "declared.safetensors", &declared, 1, &record->contribution);
-    plan_file(session, "outer.safetensors", outer, ARRAY_COUNT(outer), &record->outer_state);
+    plan_tensor_file(session, "declared.safetensors", &declared, 1, &record->contribution);
+    plan_tensor_file(session, "outer.safetensors", outer, ARRAY_COUNT(outer), &record->outer_state);
 }
 
-static enum status write_file(const struct round_record *record, uint32_t round,
-                              const struct tensor_file *file, const struct staging *staging,
-                              struct fault *fault) {
+static enum status write_tensor_file(const struct round_record *record, uint32_t round,
+                                     const struct tensor_file *file, const struct staging *staging,
+                                     struct fault *fault) {
     struct text path = text_over(record->path, PATH_BYTES);
     text_add(&path, "%s/round-%u", record->folder, round);
     TRY(file_make_folders(record->path, fault));
@@ -61,11 +62,12 @@ enum status round_record_write_contribution(const struct round_record *record, u
     const struct slices *slices = &replica->shape.slices;
     codec_decode(replica->compute, slices->codec, slices->parameter_count, replica->contribution,
                  record->decoded);
-    return write_file(record, round, &record->contribution, staging, fault);
+    return write_tensor_file(record, round, &record->contribution, staging, fault);
 }
 
 enum status round_record_write_outer_state(const struct round_record *record, uint32_t round,
                                            const struct staging *staging, struct fault *fault) {
-    return record->folder == NULL ? OK
-                                  : write_file(record, round, &record->outer_state, staging, fault);
+    return record->folder == NULL
+               ? OK
+               : write_tensor_file(record, round, &record->outer_state, staging, fault);
 }

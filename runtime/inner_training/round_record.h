@@ -12,12 +12,12 @@
 struct round_record {
     const char *folder; /* NULL: rounds are not recorded */
     const struct replica *replica;
-    float *decoded; /* [P]: buffer of the plan for the decoded contribution */
-    struct tensor_file contribution, outer_state;
-    char *path; /* [PATH_BYTES] */
+    float *decoded; /* [P]: resident buffer for the decoded contribution */
+    struct tensor_file contribution, outer_state; /* layouts of the two files of a round */
+    char *path;                                   /* [PATH_BYTES]: buffer for the path of a file */
 };
 
-/* round_record_plan: plans the files of the session's run. Must precede the seal.
+/* round_record_plan: computes the layout of the files. Must be called before the seal.
  * memory  headers in the session's region */
 void round_record_plan(struct session *session, const struct replica *replica,
                        struct round_record *record);

@@ -9,7 +9,7 @@
 
 /* ---- snapshots ---- */
 
-static enum status save(void *owner, struct fault *fault) {
+static enum status save_snapshot(void *owner, struct fault *fault) {
     struct training *training = owner;
     struct trainer *trainer = &training->trainer;
     char moment[NAME_BYTES];
@@ -55,7 +55,7 @@ static enum status handle_data_failure(struct training *training, enum status st
     if (!of_data || training->step == training->first_step) {
         return status;
     }
-    if (save(training, &unsaved) != OK && session_is_rank0(session)) {
+    if (save_snapshot(training, &unsaved) != OK && session_is_rank0(session)) {
         log_line(LOG_ERROR, "%s: %s", unsaved.subject, unsaved.reason);
     }
     fault->status = STATUS_FAILED;
@@ -102,7 +102,7 @@ static enum status execute_step(struct training *training, struct fault *fault) 
     return record_step(training, result.skipped, fault);
 }
 
-static enum status evaluate(void *owner, struct fault *fault) {
+static enum status run_evaluation(void *owner, struct fault *fault) {
     struct training *training = owner;
     struct trainer *trainer = &training->trainer;
     if (trainer->validation.file_count == 0 || training->evaluated_step == training->step) {
@@ -125,15 +125,15 @@ static bool is_due(int64_t period, int64_t step) {
     return period > 0 && step % period == 0;
 }
 
-static enum status work_after_step(struct training *training, struct fault *fault) {
+static enum status evaluate_and_save_if_due(struct training *training, struct fault *fault) {
     struct trainer *trainer = &training->trainer;
     const struct settings *settings = &trainer->session.settings;
     enum status status = OK;
     if (is_due(settings->snapshot_every, training->step) && trainer->skipped_in_row == 0) {
-        TRY(save(training, fault));
+        TRY(save_snapshot(training, fault));
     }
     if (is_due(settings->eval_every, training->step) && training->step < settings->steps) {
-        TRY(evaluate(training, fault));
+        TRY(run_evaluation(training, fault));
     }
     if (stop_requested()) {
         status = fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
@@ -150,7 +150,7 @@ static enum status run_steps(struct training *training, struct fault *fault) {
         step_trace_after(&training->trainer.session, &training->trace, training->step,
                          status != OK || training->step == training->until);
         if (status == OK) {
-            status = work_after_step(training, fault);
+            status = evaluate_and_save_if_due(training, fault);
         }
     }
     return status;
@@ -172,7 +172,7 @@ static void log_skipped(const struct trainer *trainer) {
 
 enum status training_run(struct training *training, struct fault *fault) {
     static const struct trainer_acts ACTS = {
-        .save = save, .evaluate = evaluate, .export_model = export_model};
+        .save = save_snapshot, .evaluate = run_evaluation, .export_model = export_model};
     struct trainer *trainer = &training->trainer;
     const struct settings *settings = &trainer->session.settings;
     bool pauses = settings->pause_at > 0 && settings->pause_at < settings->steps;

@@ -20,7 +20,8 @@ enum status metrics_check(const char *path, const char *key, struct fault *fault
     if (file_exists(path)) {
         int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
         if (fd < 0) {
-            return fault_set_errno(fault, STATUS_INPUT, path, "cannot open for appending", errno);
+            return fault_set_errno(fault, STATUS_INPUT, path,
+                                   "the file cannot be opened for appending", errno);
         }
         close(fd);
         return OK;
@@ -37,7 +38,8 @@ enum status metrics_check(const char *path, const char *key, struct fault *fault
     }
     return access(above, W_OK | X_OK) == 0
                ? OK
-               : fault_set_errno(fault, STATUS_INPUT, above, "cannot create a file in it", errno);
+               : fault_set_errno(fault, STATUS_INPUT, above,
+                                 "a file cannot be created in this folder", errno);
 }
 
 enum status metrics_open(struct session *session, struct metrics *metrics, struct fault *fault) {
@@ -47,7 +49,8 @@ enum status metrics_open(struct session *session, struct metrics *metrics, struc
     TRY(file_make_folders(folder, fault));
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0) {
-        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open for appending", errno);
+        return fault_set_errno(fault, STATUS_FAILED, path,
+                               "the file cannot be opened for appending", errno);
     }
     int ranks = session_rank_count(session);
     size_t room = LINE_BYTES + (size_t)ranks * RANK_BYTES;
@@ -67,7 +70,7 @@ void metrics_close(struct metrics *metrics) {
     }
 }
 
-/* JSON has no infinities and no NaN. They are written as null. */
+/* JSON has no infinities and no NaN. They are therefore written as null. */
 static void add_number(struct text *line, const char *name, double value) {
     if (isfinite(value)) {
         text_add(line, ", \"%s\": %.9g", name, value);
@@ -76,29 +79,29 @@ static void add_number(struct text *line, const char *name, double value) {
     }
 }
 
-static struct text begin_in(char *buffer, size_t capacity, const char *kind) {
+static struct text begin_line_in(char *buffer, size_t capacity, const char *kind) {
     struct text line = text_over(buffer, capacity);
     text_add(&line, "{\"kind\": \"%s\", \"time\": %.3f", kind, clock_unix_s());
     return line;
 }
 
-static struct text begin(const struct metrics *metrics, const char *kind) {
-    return begin_in(metrics->line, metrics->line_bytes, kind);
+static struct text begin_line(const struct metrics *metrics, const char *kind) {
+    return begin_line_in(metrics->line, metrics->line_bytes, kind);
 }
 
-static void end(struct metrics *metrics, struct text *line) {
+static void end_line(struct metrics *metrics, struct text *line) {
     text_add(line, "}\n");
     ASSERT(!line->truncated);
-    ssize_t put = write(metrics->fd, line->bytes, line->length);
-    if (put != (ssize_t)line->length) {
+    ssize_t written_bytes = write(metrics->fd, line->bytes, line->length);
+    if (written_bytes != (ssize_t)line->length) {
         log_line(LOG_WARNING, "%s: cannot write metrics: %s; training continues without them",
                  metrics->path, strerror(errno));
         metrics_close(metrics);
     }
 }
 
-static void add_key(struct text *line, const struct settings *settings,
-                    const struct setting_key *key) {
+static void add_setting(struct text *line, const struct settings *settings,
+                        const struct setting_key *key) {
     bool bare = key->type == SETTING_CHOICE || key->type == SETTING_DTYPE;
     text_add(line, "\"%s\": %s", key->name, bare ? "\"" : "");
     settings_describe_key(settings, key, line);
@@ -114,7 +117,7 @@ void metrics_start(struct metrics *metrics, const struct session *session, const
     char *buffer = region_alloc(metrics->region, room, 1);
     char host[256] = "unknown";
     char hash[HASH_HEX_BYTES];
-    struct text line = begin_in(buffer, room, "start");
+    struct text line = begin_line_in(buffer, room, "start");
     gethostname(host, sizeof host - 1);
     text_add(&line, ", \"format\": 1, \"version\": \"%s\", \"host\": ", version);
     text_add_json(&line, host);
@@ -123,10 +126,10 @@ void metrics_start(struct metrics *metrics, const struct session *session, const
     text_add(&line, ", \"plan\": \"%s\", \"keys\": {", hash_hex(&session->program.hash, hash));
     for (int i = 0; i < setting_key_count(); i++) {
         text_add(&line, "%s", i > 0 ? ", " : "");
-        add_key(&line, &session->settings, setting_key_at(i));
+        add_setting(&line, &session->settings, setting_key_at(i));
     }
     text_add(&line, "}");
-    end(metrics, &line);
+    end_line(metrics, &line);
 }
 
 void metrics_step(struct metrics *metrics, int64_t step, const struct step_result *result,
@@ -134,7 +137,7 @@ void metrics_step(struct metrics *metrics, int64_t step, const struct step_resul
     if (metrics->fd < 0) {
         return;
     }
-    struct text line = begin(metrics, "step");
+    struct text line = begin_line(metrics, "step");
     text_add(&line, ", \"step\": %lld", (long long)step);
     add_number(&line, "loss", result->loss);
     text_add(&line, ", \"tokens\": %lld", (long long)result->tokens);
@@ -146,18 +149,18 @@ void metrics_step(struct metrics *metrics, int64_t step, const struct step_resul
     if (metrics->ranks > 1) {
         text_add(&line, ", \"received_bytes\": %llu", (unsigned long long)result->received_bytes);
     }
-    end(metrics, &line);
+    end_line(metrics, &line);
 }
 
 void metrics_eval(struct metrics *metrics, int64_t step, double loss) {
     if (metrics->fd < 0) {
         return;
     }
-    struct text line = begin(metrics, "eval");
+    struct text line = begin_line(metrics, "eval");
     text_add(&line, ", \"step\": %lld", (long long)step);
     add_number(&line, "loss", loss);
     add_number(&line, "perplexity", exp(loss));
-    end(metrics, &line);
+    end_line(metrics, &line);
 }
 
 void metrics_round(struct metrics *metrics, const struct metrics_round *round) {
@@ -165,7 +168,7 @@ void metrics_round(struct metrics *metrics, const struct metrics_round *round) {
         return;
     }
     char root[HASH_HEX_BYTES];
-    struct text line = begin(metrics, "round");
+    struct text line = begin_line(metrics, "round");
     text_add(&line, ", \"round\": %u, \"step\": %lld, \"members\": %u, \"contributors\": %u",
              round->round, (long long)round->step, round->members, round->contributors);
     text_add(&line, ", \"sent_bytes\": %llu, \"received_bytes\": %llu, \"exchange_ms\": %u",
@@ -173,11 +176,12 @@ void metrics_round(struct metrics *metrics, const struct metrics_round *round) {
              round->exchange_ms);
     add_number(&line, "loss", round->loss);
     text_add(&line, ", \"root\": \"%s\"", hash_hex(&round->root, root));
-    end(metrics, &line);
+    end_line(metrics, &line);
 }
 
-/* The bytes of a space that this rank uses, without the holes that only rank 0 of a member uses. */
-static uint64_t held_bytes(const struct bound_program *bound, enum space space) {
+/* Returns the bytes of a space that this rank uses. Ranks other than rank 0 do not use resident
+ * extents. */
+static uint64_t used_bytes(const struct bound_program *bound, enum space space) {
     const struct port_block *block = &bound->port.blocks[space];
     uint64_t highest = bound->high_water[space];
     uint64_t held = highest;
@@ -196,7 +200,7 @@ struct rank_memory metrics_own_memory(const struct session *session) {
         own.process_bytes = memory.anonymous_bytes + memory.shared_bytes;
     }
     for (int space = 0; space < SPACE_COUNT; space++) {
-        own.high_water_bytes[space] = held_bytes(&session->bound, (enum space)space);
+        own.high_water_bytes[space] = used_bytes(&session->bound, (enum space)space);
     }
     return own;
 }
@@ -220,7 +224,7 @@ void metrics_memory(struct metrics *metrics, const struct session *session,
     if (metrics->fd < 0) {
         return;
     }
-    struct text line = begin(metrics, "memory");
+    struct text line = begin_line(metrics, "memory");
     text_add(&line, ", \"spaces\": [");
     bool first = true;
     for (int space = 0; space < SPACE_COUNT; space++) {
@@ -241,14 +245,14 @@ void metrics_memory(struct metrics *metrics, const struct session *session,
         }
         text_add(&line, "]");
     }
-    end(metrics, &line);
+    end_line(metrics, &line);
 }
 
 void metrics_end(struct metrics *metrics, bool finished) {
     if (metrics->fd < 0) {
         return;
     }
-    struct text line = begin(metrics, "end");
+    struct text line = begin_line(metrics, "end");
     text_add(&line, ", \"reason\": \"%s\"", finished ? "finished" : "stopped");
-    end(metrics, &line);
+    end_line(metrics, &line);
 }

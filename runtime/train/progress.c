@@ -12,8 +12,8 @@
 
 enum { LINE_BYTES = 512 };
 
-static const int64_t TERMINAL_NS = 100 * NS_PER_MS; /* a person cannot read faster updates */
-static const int64_t PLAIN_NS = 10 * NS_PER_SECOND; /* at most one line every 10 s (cli.md) */
+static const int64_t TERMINAL_NS = 100 * NS_PER_MS; /* minimum time between updates on a terminal */
+static const int64_t PLAIN_NS = 10 * NS_PER_SECOND; /* minimum time between plain lines (cli.md) */
 static const double SMOOTHING = 0.1;
 
 void progress_init(struct progress *progress, const struct session *session) {
@@ -30,17 +30,18 @@ void progress_init(struct progress *progress, const struct session *session) {
     }
 }
 
-/* The start of a line: on a terminal it overwrites the line that is updated in place. */
+/* Returns the text that starts a line. On a terminal, it clears the current line, which the new
+ * text replaces. */
 static const char *line_start(const struct progress *progress) {
     return progress->terminal ? "\r\033[K" : log_priority(LOG_INFO);
 }
 
-static void put(const struct text *line) {
+static void write_line(const struct text *line) {
     ssize_t ignored = write(STDERR_FILENO, line->bytes, line->length);
     (void)ignored;
 }
 
-static void add_eta(struct text *line, double seconds) {
+static void add_remaining_time(struct text *line, double seconds) {
     long long left = (long long)(seconds + 0.5);
     if (left >= 3600) {
         text_add(line, "%lld:%02lld:%02lld", left / 3600, left / 60 % 60, left % 60);
@@ -78,10 +79,10 @@ void progress_step(struct progress *progress, const struct progress_at *at,
              line_start(progress), (long long)at->step, (long long)at->steps, bold,
              nan_without_sign(result->loss), plain, (double)result->tokens / progress->smooth_s,
              100 * progress->flops / progress->smooth_s / progress->peak_flops);
-    add_eta(&line, (double)(at->until - at->step) * progress->smooth_s);
+    add_remaining_time(&line, (double)(at->until - at->step) * progress->smooth_s);
     add_memory(&line, progress);
     text_add(&line, "%s", progress->terminal ? "" : "\n");
-    put(&line);
+    write_line(&line);
 }
 
 void progress_line(struct progress *progress, const char *format, ...) {
@@ -96,5 +97,5 @@ void progress_line(struct progress *progress, const char *format, ...) {
     vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
     text_add(&line, "%s%s\n", line_start(progress), words);
-    put(&line);
+    write_line(&line);
 }

@@ -6,22 +6,24 @@
 #include "runtime/session/step.h"
 
 struct progress {
-    bool terminal, colour, quiet;
-    int64_t shown_ns;    /* time at which a line was last written */
-    double smooth_s;     /* smoothed seconds per step */
-    double flops;        /* operations of a step */
-    double peak_flops;   /* peak of the target per second */
-    uint64_t plan_bytes; /* size of the arenas */
+    bool terminal, colour, quiet; /* properties of standard error; quiet: -q was given */
+    int64_t shown_ns;             /* time at which the last line was written */
+    double smooth_s;              /* smoothed duration of a step in seconds */
+    double flops;                 /* floating-point operations of one step */
+    double peak_flops;            /* peak floating-point operations per second of the target */
+    uint64_t plan_bytes;          /* total size of the arenas */
 };
 
 void progress_init(struct progress *progress, const struct session *session);
 
-/* Progress of a run: `step` steps are done; this start ends at `until`, the run at `steps`. */
+/* Progress of a run: `step` is the number of completed steps, `until` the step after which this
+ * process ends, and `steps` the number of steps of the run. */
 struct progress_at {
     int64_t step, until, steps;
 };
 
-/* progress_step: shows a step that took `seconds`. The remaining time is the time to at->until. */
+/* progress_step: shows the result of a step that took `seconds`, and the estimated time until step
+ * at->until is complete. */
 void progress_step(struct progress *progress, const struct progress_at *at,
                    const struct step_result *result, double seconds);
 

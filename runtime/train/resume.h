@@ -1,5 +1,5 @@
-/* resume: protects the folder of a run from other processes, and a resumed run from other
- * settings. */
+/* resume: locks the folder of a run, and checks that a run is resumed with the settings that it was
+ * started with. */
 #ifndef SKEP_TRAIN_RESUME_H
 #define SKEP_TRAIN_RESUME_H
 
@@ -10,12 +10,13 @@
  * errors  STATUS_INPUT when another process has locked it, naming that process */
 MUST_CHECK enum status resume_lock(const struct settings *settings, int *fd, struct fault *fault);
 
-/* resume_set_aside: renames the snapshot folder, if it exists, to FOLDER.before-TIME, or to
- * FOLDER.before-TIME-2 and so on if that exists too. */
+/* resume_set_aside: renames the snapshot folder, if it exists, to FOLDER.before-TIME. If that name
+ * exists too, it appends -2, -3 and so on. */
 MUST_CHECK enum status resume_set_aside(const struct settings *settings, struct fault *fault);
 
-/* resume_check: checks that every shared key of the snapshot's run equals this run's. `steps` may
- * differ if the snapshot has not passed it; the log then has both values.
+/* resume_check: checks that every shared setting has the same value in this run and in the run that
+ * saved the snapshot. `steps` may differ if the snapshot was saved at or before the new last step;
+ * both values are then logged.
  * errors  STATUS_INPUT with the first key that differs and both values */
 MUST_CHECK enum status resume_check(const struct settings *settings,
                                     const struct snapshot *snapshot, struct region *region,

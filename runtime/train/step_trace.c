@@ -67,7 +67,7 @@ void step_trace_before(struct session *session, struct step_trace *trace, int64_
     trace->begun = trace->begun || wanted;
 }
 
-/* All ranks append to one file, in the order of their numbers. */
+/* All ranks append to one file, in the order of their rank numbers. */
 static enum status write_in_turn(struct session *session, const struct step_trace *trace,
                                  struct fault *fault) {
     const char *path = session->settings.trace_path;

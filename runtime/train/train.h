@@ -1,6 +1,7 @@
-/* train: a training program. trainer.h has the parts that a run alone and a member of a swarm
- * share; this header is the run alone, for `skep train`: from settings to the exported model, over
- * resume, steps, evaluations and snapshots. The room owns no memory outside its structs.
+/* train: trains a model without a swarm, for `skep train`: resumes a run, executes its steps,
+ * evaluates, saves snapshots and exports the model. trainer.h has the functions that this module
+ * shares with runtime/inner_training, which trains a member of a swarm. This module has no state
+ * outside its structs.
  *
  * public   metrics.h progress.h trainer.h */
 #ifndef SKEP_TRAIN_TRAIN_H
@@ -15,31 +16,34 @@ struct training {
     struct fingerprint fingerprint; /* fingerprint of the training data */
     struct hash data_hash;          /* hash of all data, which the ranks compare */
     struct step_trace trace;
-    bool fresh;                /* an earlier run in the folder is renamed */
-    int lock_fd;               /* 0: not locked */
-    int64_t step;              /* completed */
-    int64_t first_step;        /* step that was completed before this start */
-    int64_t until;             /* last step of this start: settings.steps or .pause_at */
-    int64_t saved_step;        /* step of the newest snapshot; -1: none */
+    bool fresh;         /* true: the files of an earlier run are renamed before this run starts */
+    int lock_fd;        /* 0: not locked */
+    int64_t step;       /* number of completed steps of the run */
+    int64_t first_step; /* number of steps completed before this start of the process */
+    int64_t until;      /* step after which this start ends: settings.steps or settings.pause_at */
+    int64_t saved_step; /* step of the newest snapshot; -1: none */
     int64_t evaluated_step;    /* last evaluated step; -1: none */
-    int64_t cursor;            /* position in the sample stream */
-    double save_seconds;       /* time to save; before the first snapshot, an estimate */
-    double microbatch_seconds; /* of the last step */
+    int64_t cursor;            /* position of the next sample in the shuffled stream */
+    double save_seconds;       /* duration of the last save; before the first save, an estimate */
+    double microbatch_seconds; /* duration of one microbatch in the last step */
 };
 
-/* training_prepare: everything before seal: data, program, arena, snapshot or first weights,
- * writers.
- * session  has been read; `fresh` sets an earlier run aside
- * limits   watch_stop_signals has been called
- * errors   STATUS_STOPPED; those of every stage; nothing has been changed except folders made */
+/* training_prepare: does everything that must precede the seal: opens the data, compiles and binds
+ * the program, loads a snapshot or the initial weights, and prepares the writers.
+ * session  must have been read
+ * fresh    true: renames the files of an earlier run
+ * limits   watch_stop_signals must have been called
+ * errors   STATUS_STOPPED, or the fault of the stage that failed. Nothing on disk is changed then,
+ *          except that folders may have been created */
 MUST_CHECK enum status training_prepare(struct training *training, bool fresh, struct fault *fault);
 
-/* training_run: seals, then takes steps until the end, a pause or a request to stop; saves and, at
- * the end, exports. After STATUS_STOPPED the state is saved too.
- * errors  of data: unchanged before this start's first step; afterwards STATUS_FAILED, with the
- *         last step saved; of disk and export; STATUS_FAILED when SKIPPED_IN_ROW_MAX steps in a
- *         row were skipped. Earlier snapshots stay valid, and no snapshot is made while steps are
- *         skipped */
+/* training_run: seals the process, then executes steps until the end of the run, a pause or a
+ * request to stop. It saves a snapshot, also when it returns STATUS_STOPPED, and exports the model
+ * at the end of the run.
+ * errors  a fault of the data is returned unchanged before the first step of this start, and as
+ *         STATUS_FAILED afterwards, with the last step saved; faults of disk and export;
+ *         STATUS_FAILED when SKIPPED_IN_ROW_MAX steps in a row were skipped. Earlier snapshots stay
+ *         valid, and no snapshot is saved while steps are skipped */
 MUST_CHECK enum status training_run(struct training *training, struct fault *fault);
 
 void training_finish(struct training *training);

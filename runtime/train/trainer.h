@@ -1,6 +1,6 @@
-/* trainer: the parts of a training program that a run alone and a member of a swarm share: session,
- * data, outputs, metrics and progress; the stages before seal; steps without an update; snapshots,
- * evaluation and export; the end. The owner decides when each happens. */
+/* trainer: the state and functions shared by a run without a swarm (train.h) and a member of a
+ * swarm (runtime/inner_training): session, data, metrics, progress, snapshots, evaluation and
+ * export. Either of them owns the struct trainer and decides when to call each function. */
 #ifndef SKEP_TRAIN_TRAINER_H
 #define SKEP_TRAIN_TRAINER_H
 
@@ -11,16 +11,16 @@
 #include "runtime/train/progress.h"
 
 enum {
-    SNAPSHOT_GROUPS_MAX = 5, /* weights, two moments; of a member also momentum and feedback */
-    SKIPPED_IN_ROW_MAX = 20
+    SNAPSHOT_GROUPS_MAX = 5, /* weights and two moments; for a member also momentum and feedback */
+    SKIPPED_IN_ROW_MAX = 20  /* number of consecutive skipped steps after which a run fails */
 };
 
 /* The files that a run writes: its snapshots, and the model folder at its end. Their layout is
- * planned before seal. */
+ * computed before the seal. */
 struct outputs {
-    const char *config_text; /* config.json as in the model folder */
+    const char *config_text; /* text of config.json in the exported model folder */
     size_t config_length;
-    const char *keys; /* the effective settings, as snapshots contain them */
+    const char *keys; /* text of the run's settings, which each snapshot contains */
     struct snapshot_writer writer;
     struct weights_save export;
 };
@@ -32,7 +32,7 @@ struct trainer {
     struct outputs outputs;
     struct metrics metrics;
     struct progress progress;
-    struct rank_memory *memories; /* [ranks]: memory use as last reported */
+    struct rank_memory *memories; /* [ranks]: last reported memory use of each rank */
     /* the part of each group that this rank saves */
     struct snapshot_group saved[SNAPSHOT_GROUPS_MAX];
     /* the part of each group that this rank loads */
@@ -42,12 +42,13 @@ struct trainer {
     int64_t skipped_in_row; /* number of steps skipped in a row */
 };
 
-/* ---- before seal ---- */
+/* ---- functions to call before the seal ---- */
 
 /* trainer_end_stage: returns the outcome of a stage, which is the same on all ranks; `mine` is the
- * outcome of this rank. Stages in which ranks communicate must be stages of their own, so that
- * every rank reaches them.
- * errors  `mine`; STATUS_STOPPED when the process was asked to stop */
+ * outcome of this rank. Ranks may communicate only in a stage that does nothing else, so that every
+ * rank executes it.
+ * errors  the status `mine` if it is not OK on this rank; STATUS_STOPPED when the process was asked
+ *         to stop */
 MUST_CHECK enum status trainer_end_stage(const struct trainer *trainer, enum status mine,
                                          struct fault *fault);
 
@@ -55,7 +56,7 @@ MUST_CHECK enum status trainer_end_stage(const struct trainer *trainer, enum sta
  * errors  those of data_open_run */
 MUST_CHECK enum status trainer_open_data(struct trainer *trainer, struct fault *fault);
 
-/* trainer_compare_ranks: ranks_check_equal, then a log line with the number of ranks. */
+/* trainer_compare_ranks: calls ranks_check_equal, then logs the number of ranks. */
 MUST_CHECK enum status trainer_compare_ranks(struct trainer *trainer, const struct hash *data,
                                              struct fault *fault);
 
@@ -64,52 +65,54 @@ MUST_CHECK enum status trainer_compare_ranks(struct trainer *trainer, const stru
 void trainer_add_group(struct trainer *trainer, const struct snapshot_group *saved,
                        const struct tensor_set *resident);
 void trainer_add_copy(struct trainer *trainer, const char *file, const char *prefix,
-                      enum param_view view); /* a view of all parameters */
+                      enum param_view view); /* the view to save, of all parameters */
 
-/* trainer_describe: read config.json and write the settings as text.
+/* trainer_describe: reads config.json and writes the settings as text, into trainer->outputs.
  * memory  in the session's region
  * errors  those of session_config; STATUS_INPUT when the settings are too long for a snapshot */
 MUST_CHECK enum status trainer_describe(struct trainer *trainer, struct fault *fault);
 
-/* trainer_plan_export: plan the model folder of the first group, the weights. After
- * trainer_describe.
+/* trainer_plan_export: prepares the export of the first tensor group, the weights, as a model
+ * folder. Must be called after trainer_describe.
  * errors  those of weights_save_plan */
 MUST_CHECK enum status trainer_plan_export(struct trainer *trainer, struct fault *fault);
 
-/* trainer_make_writer: plan snapshots of all groups. After trainer_describe.
+/* trainer_make_writer: prepares snapshots of all tensor groups. Must be called after
+ * trainer_describe.
  * errors  those of snapshot_writer_init */
 MUST_CHECK enum status trainer_make_writer(struct trainer *trainer, struct fault *fault);
 
 /* trainer_plan_memories: allocates memory for the reports of all ranks. */
 void trainer_plan_memories(struct trainer *trainer);
 
-/* ---- after seal ---- */
+/* ---- functions to call from the seal on ---- */
 
 /* trainer_seal: starts progress and metrics, then seals the program. */
 void trainer_seal(struct trainer *trainer);
 
-/* trainer_record_step: counts a step by whether it was skipped, because a gradient was not finite,
- * and logs the first step of every series of skipped steps, and the 10th, 100th and so on of all
- * skipped steps. A skipped step is rare in a normal run; many in a row mean that the run has
+/* trainer_record_step: counts skipped steps, and logs the first step of every series of skipped
+ * steps, and the 10th, 100th and so on of all skipped steps. A step is skipped when a gradient is
+ * not finite. That is rare in a normal run; many skipped steps in a row mean that the run has
  * diverged.
- * step     its name in messages
- * subject  of the fault when the run has diverged; remedy: for that
+ * step     text that identifies the step in messages
+ * subject  subject of the fault when the run has diverged; `remedy` is its remedy
  * errors  STATUS_FAILED after SKIPPED_IN_ROW_MAX in a row */
 MUST_CHECK enum status trainer_record_step(struct trainer *trainer, bool skipped, const char *step,
                                            const char *subject, const char *remedy,
                                            struct fault *fault);
 
-/* trainer_write_snapshot: on every rank; named values are the owner's. */
+/* trainer_write_snapshot: writes a snapshot that contains `values`, which the caller chooses.
+ * Called on every rank. */
 MUST_CHECK enum status trainer_write_snapshot(struct trainer *trainer, int64_t step,
                                               const struct snapshot_value *values, int value_count,
                                               struct fault *fault);
 
-/* trainer_log_saved: logs a saved snapshot. `moment` is the step or round, `seconds` the time
- * taken. */
+/* trainer_log_saved: logs a saved snapshot. `moment` is a text such as "step 100", and `seconds` is
+ * the duration of the save. */
 void trainer_log_saved(struct trainer *trainer, const char *moment, double seconds);
 
 /* trainer_evaluate: computes the loss on held-out text; called on every rank.
- * trainer_log_evaluation: writes it to metrics and progress. */
+ * trainer_log_evaluation: writes that loss to metrics and progress. */
 MUST_CHECK enum status trainer_evaluate(struct trainer *trainer, struct step_limits *limits,
                                         struct evaluation_result *result, struct fault *fault);
 void trainer_log_evaluation(struct trainer *trainer, int64_t step, double loss);
@@ -121,17 +124,19 @@ MUST_CHECK enum status trainer_export(struct trainer *trainer, struct fault *fau
  * every rank. */
 MUST_CHECK enum status trainer_exchange_memory(struct trainer *trainer, struct fault *fault);
 
-/* The actions of an owner in which all ranks take part. */
+/* Callbacks of the owner of a trainer, for trainer_conclude. All ranks call each of them
+ * together. */
 struct trainer_acts {
     enum status (*save)(void *owner, struct fault *fault);
     enum status (*evaluate)(void *owner, struct fault *fault);
     enum status (*export_model)(void *owner, struct fault *fault);
 };
 
-/* trainer_conclude: saves the state at the end of a start, then evaluates and exports as requested.
- * finished  the run's last step is done: the model is exported
- * errors    those of the acts. STATUS_STOPPED when the process was asked to stop during the
- *           evaluation or the export: the state was saved */
+/* trainer_conclude: saves the state at the end of a start, then evaluates if `evaluates` is true,
+ * and exports the model if `finished` is true.
+ * finished  whether the last step of the run is complete
+ * errors    those of the callbacks; STATUS_STOPPED when the process was asked to stop during the
+ *           evaluation or the export, after the state was saved */
 MUST_CHECK enum status trainer_conclude(struct trainer *trainer, const struct trainer_acts *acts,
                                         void *owner, bool finished, bool evaluates,
                                         struct fault *fault);

@@ -89,9 +89,9 @@ static void the_first_state_is_the_genesis(void **state) {
     expect_ok(&bench, genesis_root(&bench.session.settings, &bench.session.blueprint, "", &genesis,
                                    &bench.fault));
     assert_true(hash_equal(&bench.replica.root, &genesis));
-    assert_non_null(swarm_extent_at(&bench.session, SWARM_EXTENT_CONTRIBUTION_SLOTS));
-    assert_null(swarm_extent_at(&bench.session, SWARM_EXTENT_FEEDBACK));
-    assert_null(swarm_extent_at(&bench.session, SWARM_EXTENT_RECORDED_CONTRIBUTION));
+    assert_non_null(swarm_extent_address(&bench.session, SWARM_EXTENT_CONTRIBUTION_SLOTS));
+    assert_null(swarm_extent_address(&bench.session, SWARM_EXTENT_FEEDBACK));
+    assert_null(swarm_extent_address(&bench.session, SWARM_EXTENT_RECORDED_CONTRIBUTION));
     close_bench(&bench);
 }
 
