@@ -105,11 +105,14 @@ def check_struct_sizes(sources):
 def check_field_owners(sources):
     found = structs_in(sources)
     owners = collections.defaultdict(dict)
+    overwritten = collections.defaultdict(dict)
     for source in product(sources):
         if source.suffix != ".c":
             continue
         for tag, field, line in structs.assigned_in(source.text, found):
             owners[tag, field].setdefault(source.path, line)
+        for tag, line in structs.overwritten_in(source.text, found):
+            overwritten[tag].setdefault(source.path, line)
     for (tag, field), places in sorted(owners.items()):
         owned = any(found[tag].path.startswith(place) for place in rules.OWNED_STRUCTS)
         if owned and found[tag].path.endswith(".h") and len(places) > 1 \
@@ -117,6 +120,14 @@ def check_field_owners(sources):
             yield (found[tag].path, found[tag].line, f"{tag}.{field} is assigned in "
                    + ", ".join(f"{path}:{line}" for path, line in sorted(places.items()))
                    + ": let one file own it")
+    for tag, places in sorted(overwritten.items()):
+        files = {*places, *(path for pair in owners if pair[0] == tag for path in owners[pair])}
+        owned = any(found[tag].path.startswith(place) for place in rules.OWNED_STRUCTS)
+        if owned and found[tag].path.endswith(".h") and len(files) > 1 \
+                and tag not in {*rules.VALUE_STRUCTS, *rules.OVERWRITTEN_STRUCTS}:
+            yield (found[tag].path, found[tag].line, f"{tag} is overwritten in "
+                   + ", ".join(f"{path}:{line}" for path, line in sorted(places.items()))
+                   + f" and assigned in {', '.join(sorted(files))}: let one file own it")
 
 
 def check_function_lengths(sources):

@@ -191,6 +191,30 @@ VALUE_STRUCTS = {
     "swarm_timing": "a value",
     "tracker_record": "a value: the store and an import make one for the state machine",
 }
+# struct: why another file than the owner of its fields may overwrite it whole.
+OVERWRITTEN_STRUCTS = {
+    "entry_member": "a part of an entry",
+    "entry_seat": "a part of an entry",
+    "entry_slice": "a part of an entry",
+    "leaf_replay": "its constructor empties it; the fetch then starts it",
+    "link": "its constructor empties it; several files of the room own its fields",
+    "manifest": "a value: the reader and the draft each make one",
+    "manifest_file": "a part of a manifest",
+    "member_job": "a value: the mailbox copies one",
+    "member_loop": "its constructor empties it; several files of the room own its fields",
+    "member_table": "the address book reads a table into an empty one",
+    "messenger": "its constructor empties it; several files of the room own its fields",
+    "messenger_event": "a value: each source of events makes one",
+    "peer": "the table empties a slot before another peer uses it",
+    "replica": "the member makes it, and the replica's files then change it",
+    "residual_source": "a part of a replica",
+    "signature": "a value",
+    "slice_plan": "a part of a round table",
+    "timing_measured": "a value",
+    "tracker_answer": "a value: either source of a ledger makes one",
+    "tracker_member": "its constructor empties it; two files of the room own its fields",
+    "wire_address_book": "a value: the sender and the reader each make one",
+}
 
 COLUMNS_MAX = 100
 FILE_LINES_MAX = 500

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import c_source
 
-STRUCT = re.compile(r"\bstruct\s+(\w+)\s*(?:__attribute__\s*\(\([^)]*\)\)\s*)?\{")
+STRUCT = re.compile(r"\bstruct\b\s*(?!__attribute__)(\w*)\s*"
+                    r"(?:__attribute__\s*\(\([^)]*\)\)\s*)?\{")
 DECLARED = re.compile(r"\bstruct\s+(\w+)\s*(\**)\s*(?:const\s+)?\**\s*(?:restrict\s+)?(\w+)")
 MEMBER = r"[A-Za-z_]\w*(?:\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])*"
 TARGET = re.compile(rf"(?<![\w.>\]])\(?\*?\(?({MEMBER}(?:(?:->|\.){MEMBER})+)\)?\s*"
@@ -13,6 +14,9 @@ TARGET = re.compile(rf"(?<![\w.>\]])\(?\*?\(?({MEMBER}(?:(?:->|\.){MEMBER})+)\)?
 PREFIXED = re.compile(rf"(?:\+\+|--)({MEMBER}(?:(?:->|\.){MEMBER})+)")
 CHAIN = rf"{MEMBER}(?:(?:->|\.){MEMBER})+"
 METHOD = re.compile(r"\)\s*(?:const\s*|noexcept\s*|override\s*)*\{")
+CHAIN_OR_NAME = rf"{MEMBER}(?:(?:->|\.){MEMBER})*"
+WHOLE = re.compile(rf"(?:^|[;{{}}])[ \t]*\*\s*({CHAIN_OR_NAME})\s*=(?!=)|"
+                   rf"\b(?:memset|memcpy)\(\s*&?\s*({CHAIN_OR_NAME})\s*,", re.MULTILINE)
 ATOMIC = re.compile(rf"\batomic_(?:store|fetch_\w+|exchange)\w*\(\s*&({CHAIN})")
 
 
@@ -62,7 +66,9 @@ def structs_of(path, text):
     code = c_source.DIRECTIVE.sub(c_source.blank, code)
     for match in STRUCT.finditer(code):
         end = matching_brace(code, match.end() - 1)
-        yield Struct(match.group(1), path, code.count("\n", 0, match.start()) + 1,
+        line = code.count("\n", 0, match.start()) + 1
+        variable = re.match(r"\W*(\w*)", code[end + 1:]).group(1)
+        yield Struct(match.group(1) or f"{variable} (without a tag, line {line})", path, line,
                      fields_of(code[match.end():end]))
 
 
@@ -78,6 +84,28 @@ def assigned_in(text, structs):
                 found = owner_of(match.group(1), variables, structs)
                 if found:
                     yield *found, function.first_line + body.count("\n", 0, match.start())
+
+
+def overwritten_in(text, structs):
+    """(tag, line) for each `*x = ...` and each memset or memcpy to a struct through a pointer."""
+    code = c_source.without_comments_and_strings(text)
+    lines = code.split("\n")
+    for function in c_source.functions(text):
+        body = "\n".join(lines[function.first_line - 1:function.last_line])
+        pointers = {name: tag for tag, stars, name in DECLARED.findall(body) if stars}
+        for match in WHOLE.finditer(body):
+            tag = tag_of(match.group(1) or match.group(2), pointers, structs)
+            if tag in structs:
+                yield tag, function.first_line + body.count("\n", 0, match.start())
+
+
+def tag_of(target, variables, structs):
+    """The tag of the struct that `a->b.c[i]` is, or None."""
+    names = [re.match(r"\w+", part).group() for part in re.split(r"->|\.", without_indices(target))]
+    tag = variables.get(names[0])
+    for name in names[1:]:
+        tag = structs[tag].fields.get(name) if tag in structs else None
+    return tag
 
 
 def owner_of(target, variables, structs):

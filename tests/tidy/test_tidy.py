@@ -91,6 +91,13 @@ class RuleTest(unittest.TestCase):
         self.assert_found(tidy.check_includes, "novel/a.c", '#include "base/text.h"\n',
                           "not in the include table")
 
+    def test_header_of_the_tree_in_angle_brackets_is_found(self):
+        for target in ("runtime/cli/cli.h", "base/text.h", "build_config.h", "tests/support/a.h"):
+            with self.subTest(target):
+                self.assert_found(tidy.check_includes, "runtime/model/a.c",
+                                  f"#include <{target}>\n", f'write "{target}"')
+        self.assertEqual(messages(tidy.check_includes, "base/a.c", "#include <sys/file.h>\n"), [])
+
     def test_foreign_header_outside_its_wrapper_is_found(self):
         self.assert_found(tidy.check_includes, "runtime/model/a.c", "#include <jansson.h>\n",
                           "wrapped by base/json.c")
@@ -131,6 +138,12 @@ class RuleTest(unittest.TestCase):
                           "no typedef")
         self.assertEqual(
             messages(tidy.check_names, "base/a.h", "typedef struct { int index; } rank_id;\n"), [])
+
+    def test_typedef_of_struct_with_several_fields_in_one_statement_is_found(self):
+        for body in ("int a, b;", "struct { int a; } b;"):
+            with self.subTest(body):
+                self.assert_found(tidy.check_names, "base/a.h",
+                                  f"typedef struct {{ {body} }} pair;\n", "no typedef")
 
     def test_long_line_is_found(self):
         self.assert_found(tidy.check_lengths, "base/a.c", "x" * 101 + "\n", "101 columns")
@@ -392,6 +405,24 @@ class RoomTest(unittest.TestCase):
                 found = self.found(rooms.check_field_owners, plan__a=one, user__b=text)
                 self.assertEqual(len(found), 1)
                 self.assertIn("plan.count is assigned in plan/a.c:2, user/b.c:", found[0])
+
+    def test_struct_that_another_file_overwrites_is_found(self):
+        one = "void f(struct plan *plan) {\n    plan->count = 1;\n}\n"
+        for text in ("    *p = (struct plan){0};\n", "    memset(p, 0, sizeof *p);\n"):
+            text = "void f(struct plan *p) {\n" + text + "}\n"
+            with self.subTest(text):
+                found = self.found(rooms.check_field_owners, plan__a=one, user__b=text)
+                self.assertEqual(len(found), 1, found)
+                self.assertIn("plan is overwritten in user/b.c:2", found[0])
+                self.assertEqual(self.found(rooms.check_field_owners, plan__a=one + text), [])
+        local = "void f(void) {\n    struct plan own;\n    memset(&own, 0, sizeof own);\n}\n"
+        self.assertEqual(self.found(rooms.check_field_owners, plan__a=one, user__b=local), [])
+
+    def test_struct_without_a_tag_has_a_size(self):
+        text = "typedef struct {\n    int a, b;\n    int c;\n} t;\n"
+        with mock.patch.object(rules, "STRUCT_FIELDS_MAX", 2):
+            found = self.found(rooms.check_struct_sizes, user__a=text)
+        self.assertTrue(any("struct t (without a tag, line 1) has 3" in f for f in found), found)
 
     def test_reading_a_field_is_no_assignment(self):
         one = "void f(struct plan *plan) {\n    plan->count = 1;\n}\n"

@@ -62,7 +62,11 @@ def check_includes(source):
     for match in INCLUDE.finditer(source.text):
         quote, target = match.groups()
         line = source.line_of(match.start())
-        if quote == "<":
+        if quote == "<" and (rooms.room_of(target) or target == "build_config.h"
+                             or any(lies_in(target, folder) for folder in rules.OUTSIDE)):
+            yield source.finding(line, f'write "{target}": angle brackets are for the headers of '
+                                 "other projects")
+        elif quote == "<":
             wrappers = rules.FOREIGN_HEADERS.get(target)
             if wrappers is not None and not any(lies_in(source.path, w) for w in wrappers):
                 yield source.finding(line, f"<{target}> is wrapped by "
@@ -122,7 +126,8 @@ def check_names(source):
                 yield source.finding(source.line_of(match.start()),
                                      f"'{match.group()}': {rules.EMPTY_WORDS[word]}")
     for match in re.finditer(r"\btypedef\s+(struct|enum|union)\s*(\w*)\s*\{([^}]*)\}", code):
-        is_identity = match.group(1) == "struct" and match.group(3).count(";") == 1
+        is_identity = match.group(1) == "struct" and match.group(3).count(";") == 1 \
+            and not re.search(r"[,{]", match.group(3))
         if not is_identity:
             yield source.finding(source.line_of(match.start()),
                                  f"no typedef: write '{match.group(1)} name' where it is used")
