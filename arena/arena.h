@@ -44,8 +44,8 @@ void arena_plan(const struct arena_problem *problem, struct region *region, stru
 MUST_CHECK enum status arena_verify(const struct arena_problem *problem, const struct plan *plan,
                                     struct region *region, struct fault *fault);
 
-/* plan_end: the first byte after extent `index`. */
-static inline uint64_t plan_end(const struct plan *plan, int index) {
+/* plan_extent_end: the first byte after extent `index`. */
+static inline uint64_t plan_extent_end(const struct plan *plan, int index) {
     ASSERT(index >= 0 && index < plan->problem.extent_count);
     return plan->offsets[index] + plan->problem.extents[index].bytes;
 }

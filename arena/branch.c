@@ -15,14 +15,14 @@ struct goal {
 
 /* A decision point: the candidates for the next item of a goal to place. */
 struct choice {
-    int goal;
-    int candidates_start, candidate_count, tried_count;
-    int placed; /* the item placed by this choice; -1: none */
-    /* Sizes of the stacks before the placement, to undo it. */
-    int goal_count, items_used, undo_count;
+    int goal; /* index in branch->goals */
+    int candidates_start, candidate_count,
+        tried_count;                        /* range in branch->items; candidates tried */
+    int placed;                             /* the item placed by this choice; -1: none */
+    int goal_count, items_used, undo_count; /* sizes of the stacks before the placement */
 };
 
-/* The lowest offset of an item before a placement raised it. */
+/* An entry of the undo stack: the lowest offset of an item before a placement raised it. */
 struct undo {
     uint64_t lowest_offset;
     int item;
@@ -37,23 +37,23 @@ struct item_offset {
 struct branch {
     const struct cluster *cluster;
     struct sections sections;
-    uint64_t ceiling_bytes;
-    int *sorted_items; /* (count) items sorted by first section */
-    int *rank; /* (count) position of each item in the search sequence; lower is preferred */
-    int *neighbour_starts;   /* (count + 1) start of each item's list in `neighbours` */
-    int *neighbours;         /* for each item, the items whose lives overlap with it */
-    uint64_t *lowest_offset; /* (count) lowest possible offset; final once the item is placed */
-    bool *is_placed;         /* (count) true after the item is placed */
-    uint64_t *conflicts;     /* (count) how often each item was among those that did not fit */
-    struct item_offset *goal_items; /* (count) scratch: items of one goal */
-    uint64_t *stacked_bytes;        /* (sections) scratch: bytes stacked so far in each section */
-    struct choice *choices;
+    uint64_t ceiling_bytes; /* limit of the peak of the layout */
+    int *sorted_items;      /* [count] items sorted by first section */
+    int *rank; /* [count] position of each item in the search sequence; lower is preferred */
+    int *neighbour_starts;   /* [count + 1] start of each item's list in `neighbours` */
+    int *neighbours;         /* for each item, the items whose lives overlap with its life */
+    uint64_t *lowest_offset; /* [count] lowest possible offset; final once the item is placed */
+    bool *is_placed;         /* [count] true once the item has an offset */
+    uint64_t *conflicts;     /* [count] how often each item was among those that did not fit */
+    struct item_offset *goal_items; /* [count] scratch: items of one goal */
+    uint64_t *stacked_bytes; /* [sections.count] scratch: bytes stacked so far in each section */
+    struct choice *choices;  /* stack of the decisions made so far */
     int choice_count;
-    struct goal *goals;
+    struct goal *goals; /* stack of all goals, open or not */
     int goal_count;
-    int *items; /* stack of the goals' items and the choices' candidates */
-    int items_used;
-    struct undo *undos;
+    int *items;         /* stack of the goals' items and the choices' candidates */
+    int items_used;     /* size of the stack `items` */
+    struct undo *undos; /* stack of the changes to lowest_offset */
     int undo_count;
 };
 
@@ -299,7 +299,7 @@ static void push_choice(struct branch *branch, int goal_index, struct effort *ef
 }
 
 /* Place the next candidate of the choice. Returns the first open goal. */
-static int place_next(struct branch *branch, struct choice *choice, int choice_index) {
+static int place_next_candidate(struct branch *branch, struct choice *choice, int choice_index) {
     const struct cluster *cluster = branch->cluster;
     const struct goal *goal = &branch->goals[choice->goal];
     ASSERT(choice->placed < 0 && choice->tried_count < choice->candidate_count);
@@ -331,7 +331,7 @@ static int place_next(struct branch *branch, struct choice *choice, int choice_i
                                     .floor_rank = branch->rank[item]});
 }
 
-static void unplace(struct branch *branch, struct choice *choice) {
+static void undo_placement(struct branch *branch, struct choice *choice) {
     if (choice->placed < 0) {
         return;
     }
@@ -355,7 +355,7 @@ static void abandon_goal(struct branch *branch) {
     ASSERT(parent < branch->choice_count - 1); /* a goal is created before its first choice */
     while (branch->choice_count - 1 > parent) {
         struct choice *choice = &branch->choices[--branch->choice_count];
-        unplace(branch, choice);
+        undo_placement(branch, choice);
         branch->items_used = choice->candidates_start;
     }
 }
@@ -388,8 +388,9 @@ static void store_layout(const struct branch *branch, struct layout *layout) {
     layout->heuristic = "exact search";
 }
 
-enum branch_result branch_fit(struct branch *branch, uint64_t ceiling_bytes, const int *sequence,
-                              struct effort *effort, struct layout *layout) {
+enum branch_result branch_find_layout(struct branch *branch, uint64_t ceiling_bytes,
+                                      const int *sequence, struct effort *effort,
+                                      struct layout *layout) {
     int open = start_search(branch, ceiling_bytes, sequence);
     while (open >= 0) {
         if (effort_is_exhausted(effort)) {
@@ -404,8 +405,8 @@ enum branch_result branch_fit(struct branch *branch, uint64_t ceiling_bytes, con
             }
             top = &branch->choices[branch->choice_count - 1];
         }
-        unplace(branch, top);
-        open = place_next(branch, top, branch->choice_count - 1);
+        undo_placement(branch, top);
+        open = place_next_candidate(branch, top, branch->choice_count - 1);
     }
     ASSERT(branch->choice_count == branch->cluster->count); /* each choice placed one item */
     store_layout(branch, layout);

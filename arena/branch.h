@@ -31,17 +31,18 @@ enum branch_result {
 struct branch;
 
 /* branch_init: create a search over a cluster of at most BRANCH_ITEMS_MAX items.
- * memory  in `region`; branch_fit allocates nothing */
+ * memory  in `region`; branch_find_layout allocates nothing */
 struct branch *branch_init(const struct cluster *cluster, struct region *region);
 
 /* branch_conflicts: return for each item how often it was among the items that did not fit, over
- * all calls of branch_fit. The next attempt should place items with high counts first. */
+ * all calls of branch_find_layout. The next attempt should place items with high counts first. */
 const uint64_t *branch_conflicts(const struct branch *branch);
 
-/* branch_fit: find a layout whose peak is at most `ceiling_bytes`.
+/* branch_find_layout: find a layout whose peak is at most `ceiling_bytes`.
  *   sequence  all items by descending priority; breaks ties between candidates of equal offset
  *   layout    filled if one is found, else untouched */
-enum branch_result branch_fit(struct branch *branch, uint64_t ceiling_bytes, const int *sequence,
-                              struct effort *effort, struct layout *layout);
+enum branch_result branch_find_layout(struct branch *branch, uint64_t ceiling_bytes,
+                                      const int *sequence, struct effort *effort,
+                                      struct layout *layout);
 
 #endif

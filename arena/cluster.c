@@ -61,7 +61,7 @@ static void cluster_compute_bound(struct cluster *cluster, struct region *region
             cluster->bound_step = events[i].step;
         }
     }
-    ASSERT(live_bytes == cluster->base_bytes); /* births and deaths cancel out */
+    ASSERT(live_bytes == cluster->base_bytes); /* every item has died by the last event */
     ASSERT(cluster->count == 0 || cluster->bound_bytes > cluster->base_bytes);
 }
 
@@ -111,7 +111,7 @@ void cluster_round_sizes(struct cluster *cluster, struct region *region) {
 
 /* The steps from the first birth to the last death in a cluster. */
 struct span {
-    uint32_t begin, end;
+    uint32_t begin, end; /* program steps [begin, end) */
 };
 
 static struct span cluster_span(const struct cluster *cluster) {
@@ -131,8 +131,8 @@ static bool is_permanent(const struct cluster *cluster, int item, struct span sp
 
 /* Stack the items that are alive for the whole span, largest alignment first to keep gaps rare.
  * Returns the offset of the stack's end. */
-static uint64_t stack_permanent(const struct cluster *cluster, struct span span,
-                                uint64_t *offsets) {
+static uint64_t stack_permanent_items(const struct cluster *cluster, struct span span,
+                                      uint64_t *offsets) {
     uint64_t align_bits = 0;
     for (int i = 0; i < cluster->count; i++) {
         align_bits |= cluster->align[i];
@@ -156,8 +156,9 @@ static uint64_t stack_permanent(const struct cluster *cluster, struct span span,
 
 /* Return the items that are not alive for the whole span as a cluster above `base_bytes`, sorted
  * by birth. */
-static struct cluster cluster_without_permanent(const struct cluster *cluster, struct span span,
-                                                uint64_t base_bytes, struct region *region) {
+static struct cluster cluster_without_permanent_items(const struct cluster *cluster,
+                                                      struct span span, uint64_t base_bytes,
+                                                      struct region *region) {
     ASSERT(base_bytes >= cluster->base_bytes);
     struct cluster rest = cluster_alloc(cluster->count, region);
     rest.base_bytes = base_bytes;
@@ -194,15 +195,15 @@ static void cluster_split(const struct cluster *cluster, struct region *region,
 
 /* One round: remove the permanent items of every pending cluster, and split what remains. A cluster
  * without permanent items is pushed onto `done`. */
-static struct cluster *reduce_round(struct cluster *pending, uint64_t *offsets,
-                                    struct region *region, struct cluster **done) {
+static struct cluster *run_reduction_round(struct cluster *pending, uint64_t *offsets,
+                                           struct region *region, struct cluster **done) {
     struct cluster *parts = NULL;
     while (pending != NULL) {
         struct cluster *cluster = pending;
         pending = cluster->next;
         struct span span = cluster_span(cluster);
-        uint64_t top_bytes = stack_permanent(cluster, span, offsets);
-        struct cluster rest = cluster_without_permanent(cluster, span, top_bytes, region);
+        uint64_t top_bytes = stack_permanent_items(cluster, span, offsets);
+        struct cluster rest = cluster_without_permanent_items(cluster, span, top_bytes, region);
         ASSERT((rest.count == cluster->count) == (top_bytes == cluster->base_bytes));
         if (rest.count == cluster->count) {
             cluster->next = *done;
@@ -241,7 +242,7 @@ static struct cluster_list sorted_cluster_list(struct cluster *done, struct regi
 }
 
 struct birth {
-    uint32_t first;
+    uint32_t first; /* first program step of the item */
     int item;
 };
 
@@ -253,7 +254,7 @@ static int compare_births(const void *left, const void *right) {
     return a->item < b->item ? -1 : a->item > b->item;
 }
 
-static struct cluster cluster_by_birth(const struct cluster *cluster, struct region *region) {
+static struct cluster sort_cluster_by_birth(const struct cluster *cluster, struct region *region) {
     size_t count = (size_t)cluster->count;
     struct birth *births = region_alloc(region, count, sizeof *births);
     for (int i = 0; i < cluster->count; i++) {
@@ -271,11 +272,11 @@ static struct cluster cluster_by_birth(const struct cluster *cluster, struct reg
 
 struct cluster_list cluster_reduce(const struct cluster *whole, uint64_t *offsets,
                                    struct region *region) {
-    struct cluster sorted = cluster_by_birth(whole, region);
+    struct cluster sorted = sort_cluster_by_birth(whole, region);
     struct cluster *pending = NULL, *done = NULL;
     cluster_split(&sorted, region, &pending);
     for (int depth = 0; depth < CLUSTER_DEPTH_MAX; depth++) {
-        pending = reduce_round(pending, offsets, region, &done);
+        pending = run_reduction_round(pending, offsets, region, &done);
     }
     while (pending != NULL) {
         struct cluster *cluster = pending;

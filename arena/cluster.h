@@ -9,18 +9,17 @@
 
 #include <stdint.h>
 
-enum {
-    CLUSTER_DEPTH_MAX = 8
-}; /* twice the nesting of lives: program, segment, microbatch, layer */
+/* Twice the nesting depth of lives (program, segment, microbatch, layer). */
+enum { CLUSTER_DEPTH_MAX = 8 };
 
 /* One packing problem. Item i of a cluster is extent source[i] of the arena problem. */
 struct cluster {
-    int count;
-    uint64_t *bytes; /* (count) size of each item */
-    uint64_t *align;
-    uint32_t *first;
-    uint32_t *last;
-    int *source;
+    int count;            /* number of items */
+    uint64_t *bytes;      /* [count] size of each item */
+    uint64_t *align;      /* [count] a power of two */
+    uint32_t *first;      /* [count] first program step in which the item is alive */
+    uint32_t *last;       /* [count] the program step after the last one */
+    int *source;          /* [count] index of the extent in the arena problem */
     uint64_t base_bytes;  /* no item may lie below this offset */
     uint64_t bound_bytes; /* base_bytes plus the most bytes alive at one step */
     uint32_t bound_step;  /* first step at which the most bytes are alive */

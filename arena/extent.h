@@ -10,18 +10,18 @@
 /* The purpose of a buffer; only reports and drawings use it. */
 enum extent_role {
     ROLE_PARAMS,
-    ROLE_MASTER,
-    ROLE_GATHERED,
+    ROLE_MASTER,   /* fp32 copies of parameters, for the optimizer */
+    ROLE_GATHERED, /* all elements of a sharded unit */
     ROLE_GRADIENTS,
     ROLE_MOMENTS,
     ROLE_CONSTANTS,
-    ROLE_SCALARS,
+    ROLE_SCALARS, /* values that change at every step (struct step_scalars) */
     ROLE_BATCH,
     ROLE_ACTIVATIONS,
     ROLE_ACTIVATION_GRADIENTS,
     ROLE_WORKSPACE,
-    ROLE_CACHE,
-    ROLE_STAGING,
+    ROLE_CACHE,    /* keys and values of earlier tokens, for generation */
+    ROLE_STAGING,  /* buffers between files or host memory and the device */
     ROLE_OUTER,    /* a swarm member's outer optimizer state and error feedback */
     ROLE_EXCHANGE, /* a swarm member's encoded contributions and results of a round */
     ROLE_COUNT

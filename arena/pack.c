@@ -6,12 +6,12 @@
 
 /* The state of arena_pack: one search for each part of the problem. */
 struct pack {
-    struct cluster whole;
-    struct cluster_list parts;
-    struct search *searches; /* (parts.count) */
-    uint64_t capacity_bytes; /* UINT64_MAX: no limit */
-    uint64_t target_bytes;   /* stop when the peak is at most this */
-    bool is_exact;           /* bounds proved for one part also hold for the whole problem */
+    struct cluster whole;      /* all items of the problem */
+    struct cluster_list parts; /* parts that share no program step */
+    struct search *searches;   /* (parts.count) */
+    uint64_t capacity_bytes;   /* UINT64_MAX: no limit */
+    uint64_t target_bytes;     /* stop when the peak is at most this */
+    bool is_exact;             /* bounds proved for one part also hold for the whole problem */
     struct effort effort;
 };
 
@@ -41,7 +41,7 @@ static bool is_reduction_exact(const struct cluster *whole) {
     return (size_bits & (highest - 1)) == 0;
 }
 
-static uint64_t lowest_bytes(const struct pack *pack) {
+static uint64_t proved_bound_bytes(const struct pack *pack) {
     uint64_t lowest = pack->whole.bound_bytes;
     for (int i = 0; i < pack->parts.count; i++) {
         uint64_t proved = pack->searches[i].lowest_bytes;
@@ -52,7 +52,8 @@ static uint64_t lowest_bytes(const struct pack *pack) {
 
 /* The part with the highest layout determines the peak, so only that part is searched. */
 static void improve_highest_part(struct pack *pack, struct region *region) {
-    while (!effort_is_exhausted(&pack->effort) && lowest_bytes(pack) <= pack->capacity_bytes) {
+    while (!effort_is_exhausted(&pack->effort) &&
+           proved_bound_bytes(pack) <= pack->capacity_bytes) {
         struct search *search = &pack->searches[highest_part(pack)];
         if (search_is_done(search, pack->target_bytes)) {
             return;
@@ -64,7 +65,7 @@ static void improve_highest_part(struct pack *pack, struct region *region) {
 static void fill_plan(const struct pack *pack, struct plan *plan) {
     uint64_t peak_bytes = 0;
     for (int i = 0; i < plan->problem.extent_count; i++) {
-        uint64_t end = plan_end(plan, i);
+        uint64_t end = plan_extent_end(plan, i);
         peak_bytes = end > peak_bytes ? end : peak_bytes;
     }
     for (enum space space = 0; space < SPACE_COUNT; space++) {
@@ -112,7 +113,7 @@ void arena_pack(const struct arena_problem *problem, const struct pack_request *
     *plan = (struct plan){.problem = *problem, .offsets = offsets};
     fill_plan(&pack, plan);
     *outcome = (struct pack_outcome){
-        .lowest_bytes = lowest_bytes(&pack),
+        .lowest_bytes = proved_bound_bytes(&pack),
         .seconds = clock_seconds_since(start_ns),
     };
     ASSERT(outcome->lowest_bytes <= plan->peak_bytes[SPACE_DEVICE]);

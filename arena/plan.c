@@ -9,7 +9,7 @@ static const uint64_t WORK_MIN = 10000000, WORK_PER_EXTENT = 15000;
 static uint64_t highest_end(const struct cluster *cluster, const struct plan *plan) {
     uint64_t highest = 0;
     for (int i = 0; i < cluster->count; i++) {
-        uint64_t end = plan_end(plan, cluster->source[i]);
+        uint64_t end = plan_extent_end(plan, cluster->source[i]);
         highest = end > highest ? end : highest;
     }
     return highest;

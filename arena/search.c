@@ -8,7 +8,7 @@ enum { PASSES_MIN = 2, PASS_ITEMS_MIN = 200 };
 
 /* The target of an attempt lies between the lowest useful peak and the current peak: lower after
  * a success, higher after a failure. Every second round uses the lowest. */
-enum { LOWEST_TARGET_ROUNDS = 2 };
+enum { LOWEST_TARGET_ROUNDS = 2 }; /* one round in this many uses the lowest target */
 
 static const double AIM_FIRST = 0.5, AIM_SUCCESS = 0.6, AIM_FAILURE = 1.15, AIM_STEP = 0.01,
                     AIM_MAX = 0.95;
@@ -56,8 +56,8 @@ static double max_conflicts(const struct search *search) {
     return (double)max;
 }
 
-/* Change the sort keys in search->ranked to perturb the sequence. */
-static void perturb(struct search *search, int round) {
+/* Change the sort keys in search->ranked to perturb_sort_keys the sequence. */
+static void perturb_sort_keys(struct search *search, int round) {
     ASSERT(round > 0);
     int count = search->cluster->count;
     const uint64_t *conflicts = branch_conflicts(search->branch);
@@ -79,7 +79,7 @@ static void make_sequence(struct search *search, int round) {
     enum sort_key key = (enum sort_key)(search->attempt_count % SORT_COUNT);
     greedy_rank(search->cluster, key, search->life_peak_bytes, search->ranked);
     if (round > 0) {
-        perturb(search, round);
+        perturb_sort_keys(search, round);
     }
     for (int i = 0; i < search->cluster->count; i++) {
         search->sequence[i] = search->ranked[i].item;
@@ -121,7 +121,7 @@ static void attempt_branch(struct search *search, uint64_t target_bytes, struct 
     struct effort share = attempt_effort(search, round, effort);
     make_sequence(search, round);
     enum branch_result result =
-        branch_fit(search->branch, ceiling, search->sequence, &share, &search->layout);
+        branch_find_layout(search->branch, ceiling, search->sequence, &share, &search->layout);
     ASSERT(result != BRANCH_FOUND || search->layout.peak_bytes <= ceiling);
     ASSERT(share.work >= effort->work);
     effort->work = share.work;

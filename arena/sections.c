@@ -30,7 +30,7 @@ static int find_starts(const uint32_t *births, const uint32_t *deaths, int count
 }
 
 /* Return the number of section starts before `step`. */
-static int starts_before(const uint32_t *starts, int start_count, uint32_t step) {
+static int count_starts_before(const uint32_t *starts, int start_count, uint32_t step) {
     int low = 0, high = start_count;
     while (low < high) {
         int middle = (low + high) / 2;
@@ -62,8 +62,8 @@ struct sections sections_of(const struct cluster *cluster, struct region *region
     /* A birth adds bytes and a death subtracts them; unsigned wrap-around cancels out in the
      * running sum. */
     for (int i = 0; i < cluster->count; i++) {
-        sections.first[i] = starts_before(starts, sections.count, cluster->first[i]);
-        sections.last[i] = starts_before(starts, sections.count, cluster->last[i]);
+        sections.first[i] = count_starts_before(starts, sections.count, cluster->first[i]);
+        sections.last[i] = count_starts_before(starts, sections.count, cluster->last[i]);
         ASSERT(sections.first[i] < sections.last[i] && sections.last[i] <= sections.count);
         sections.live_bytes[sections.first[i]] += cluster->bytes[i];
         sections.live_bytes[sections.last[i]] -= cluster->bytes[i];

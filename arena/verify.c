@@ -18,9 +18,9 @@ struct change {
 struct alive {
     const struct extent *extents;
     const uint64_t *offsets;
-    int *ids;
+    int *ids; /* [count] indices into `extents`, sorted by offset */
     int count;
-    uint64_t bytes;
+    uint64_t bytes; /* sum of the sizes of the live extents */
 };
 
 static const char REMEDY[] =
@@ -76,7 +76,7 @@ static enum status check_extent(const struct extent *extent, uint64_t offset, in
 }
 
 /* Return the position of the first live extent whose offset is at least that of extent `id`. */
-static int position_of(const struct alive *alive, int id) {
+static int find_position(const struct alive *alive, int id) {
     int low = 0, high = alive->count;
     while (low < high) {
         int middle = low + (high - low) / 2;
@@ -106,7 +106,7 @@ static enum status overlap_fault(const struct alive *alive, int below, int above
 /* It suffices to compare with the two neighbours by offset, because the extents already alive
  * are disjoint. */
 static enum status alive_add(struct alive *alive, int id, struct fault *fault) {
-    int position = position_of(alive, id);
+    int position = find_position(alive, id);
     ASSERT(alive->extents[id].bytes > 0 && alive->offsets[id] < extent_end(alive, id));
     ASSERT(position >= 0 && position <= alive->count);
     if (position > 0) {
@@ -130,7 +130,7 @@ static enum status alive_add(struct alive *alive, int id, struct fault *fault) {
 }
 
 static void alive_remove(struct alive *alive, int id) {
-    int position = position_of(alive, id);
+    int position = find_position(alive, id);
     ASSERT(position < alive->count && alive->ids[position] == id);
     ASSERT(alive->bytes >= alive->extents[id].bytes);
     alive->count--;

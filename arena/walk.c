@@ -12,7 +12,7 @@ struct walk {
     const struct cluster *cluster;
     int *sequence;         /* the current sequence, which each round changes */
     int *best_sequence;    /* the sequence that gave the lowest peak */
-    struct placed *shelf;  /* (cluster count) */
+    struct placed *shelf;  /* [cluster count] scratch: the items placed so far */
     struct layout current; /* layout that `sequence` gives */
     uint64_t random_index; /* next index in the random stream */
     int rounds_left;       /* rounds until the restart; 0: restart from the best sequence */

@@ -15,7 +15,7 @@ struct json_t; /* a value of jansson */
  * Callers keep nodes on their stack. A node is valid while its document and its parent nodes are
  * valid. */
 struct json_node {
-    struct json_t *value;
+    struct json_t *value;           /* jansson's value */
     const char *source_name;        /* name of the file, for faults */
     const char *key;                /* NULL for the root and for elements of an array */
     size_t index;                   /* position in an array; unused otherwise */
@@ -98,7 +98,7 @@ struct json_node json_element(const struct json_node *array, size_t index);
  *     while (json_walk_next(&walk)) { walk.member.key, walk.member ... } */
 struct json_walk {
     const struct json_node *object;
-    void *position;
+    void *position; /* jansson's iterator: the next member; NULL at the end */
     struct json_node member;
 };
 

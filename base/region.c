@@ -11,7 +11,7 @@ enum { BLOCK_BYTES = 1 << 16, ALIGN_BYTES = 64 };
 
 struct region_block {
     struct region_block *older;
-    size_t used;
+    size_t used; /* bytes of `bytes` that are allocated */
     size_t capacity;
     _Alignas(ALIGN_BYTES) unsigned char bytes[];
 };

@@ -26,13 +26,13 @@ struct yaml_reader {
     struct yaml_node *root;
     struct yaml_node *last_node;
     int node_count;
-    struct open_node open[YAML_DEPTH_MAX];
-    int depth;
+    struct open_node open[YAML_DEPTH_MAX]; /* the maps and lists being read, outermost first */
+    int depth;                             /* number of entries in `open` */
     int document_count;
 };
 
-static enum status fault_at(struct yaml_reader *reader, int line, int column, const char *remedy,
-                            const char *reason) {
+static enum status set_fault_at(struct yaml_reader *reader, int line, int column,
+                                const char *remedy, const char *reason) {
     char location[sizeof reader->fault->subject];
     snprintf(location, sizeof location, "%.280s:%d:%d", reader->source_name, line, column);
     return fault_set(reader->fault, STATUS_INPUT, location, remedy, "%s", reason);
@@ -43,7 +43,7 @@ static enum status event_fault(struct yaml_reader *reader, struct fy_event *even
     const struct fy_mark *mark = fy_event_start_mark(event);
     int line = mark != NULL ? mark->line + 1 : 1;
     int column = mark != NULL ? mark->column + 1 : 1;
-    return fault_at(reader, line, column, remedy, reason);
+    return set_fault_at(reader, line, column, remedy, reason);
 }
 
 /* The length of the UTF-8 sequence at `bytes`, or 0 when it is malformed, overlong, a surrogate or
@@ -79,8 +79,8 @@ static enum status check_characters(struct yaml_reader *reader, const char *text
     while (i < length) {
         size_t count = character_bytes((const unsigned char *)text + i, length - i);
         if (count == 0) {
-            return fault_at(reader, line, column, "save the file as plain UTF-8 text",
-                            "contains a control character or malformed UTF-8");
+            return set_fault_at(reader, line, column, "save the file as plain UTF-8 text",
+                                "contains a control character or malformed UTF-8");
         }
         bool ends_line = text[i] == '\n';
         line += ends_line;
@@ -266,13 +266,13 @@ static enum status syntax_fault(struct yaml_reader *reader) {
     void *position = NULL;
     struct fy_diag_error *error = fy_diag_errors_iterate(reader->diag, &position);
     if (error == NULL || error->msg == NULL) {
-        return fault_at(reader, 1, 1, NULL, "is not valid YAML");
+        return set_fault_at(reader, 1, 1, NULL, "is not valid YAML");
     }
     char reason[256];
     snprintf(reason, sizeof reason, "%.*s", (int)strcspn(error->msg, "\n"), error->msg);
     int line = error->line > 0 ? error->line : 1;
     int column = error->column > 0 ? error->column : 1;
-    return fault_at(reader, line, column, NULL, reason);
+    return set_fault_at(reader, line, column, NULL, reason);
 }
 
 static enum status read_events(struct yaml_reader *reader) {
@@ -288,7 +288,7 @@ static enum status read_events(struct yaml_reader *reader) {
         fy_parser_event_free(reader->parser, event);
     }
     if (status == OK && reader->document_count == 0) {
-        return fault_at(reader, 1, 1, NULL, "the file is empty");
+        return set_fault_at(reader, 1, 1, NULL, "the file is empty");
     }
     return status;
 }

@@ -64,7 +64,7 @@ static uint64_t taken_bytes(const struct session *session) {
     const struct cuda_device *device = session->bound.port.cuda;
     uint64_t left;
     struct fault fault;
-    if (device != NULL && cuda_device_free(device, &left, &fault) == OK) {
+    if (device != NULL && cuda_device_free_bytes(device, &left, &fault) == OK) {
         return device->memory_bytes - left;
     }
 #else

@@ -41,7 +41,7 @@
  * reserved for a sparse codec. */
 enum codec { CODEC_FP32 = 0, CODEC_BF16 = 1, CODEC_INT8 = 2, CODEC_INT4 = 3, CODEC_COUNT };
 
-enum { CODEC_INT8_BLOCK = 256, CODEC_INT4_BLOCK = 64 };
+enum { CODEC_INT8_BLOCK = 256, CODEC_INT4_BLOCK = 64 }; /* elements with the same scale */
 
 /* codec_name: "fp32", "bf16", "int8" or "int4". */
 const char *codec_name(enum codec codec);
@@ -99,7 +99,7 @@ void codec_decode(const struct compute *compute, enum codec codec, int64_t count
 struct codec_add_args {
     enum codec codec;
     int64_t count;
-    float weight;
+    float weight; /* factor of the decoded values */
 };
 
 /* codec_decode_add: sums[count] += weight x decoded: the product is rounded, then the sum.

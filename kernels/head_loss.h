@@ -14,7 +14,7 @@ struct head_loss_args {
     /* true: compute gradients, and at most one of dhidden and dweight may be NULL; false: compute
      * losses only, and both must be NULL */
     bool gradient;
-    bool accumulate; /* dweight is added to (true) or overwritten (false) */
+    bool accumulate; /* true: add to dweight; false: overwrite it */
 };
 
 /* head_loss_chunk: the number of tokens in a chunk whose logits fit in 32 MiB: a multiple of 16 (at

@@ -30,8 +30,7 @@ struct step_scalars {
     double loss_sum; /* sum over valid tokens, not yet scaled; each microbatch adds to it */
     double gradient_norm;
     float clip_factor; /* min(1, clip_norm / gradient_norm) */
-    /* 1: a gradient of this step is not finite, and the optimizer changes nothing */
-    int32_t skip;
+    int32_t skip;      /* 1: a gradient is not finite, so the optimizer must not change anything */
     struct norm_accumulator norm;
 };
 

@@ -9,14 +9,14 @@
 enum tally_part {
     TALLY_TOKENS = 1, /* set valid_tokens to the sum, loss_scale to its inverse (0 if it is 0) */
     TALLY_LOSS = 2,   /* set loss_sum to the sum over all ranks */
-    /* merge norm over the first `shard` ranks, which together hold every gradient once */
+    /* merge norm over the first `shard_size` ranks, which together hold every gradient once */
     TALLY_NORM = 4
 };
 
 struct tally_args {
-    int ranks; /* world size */
-    int shard; /* size of a shard group; the first `shard` ranks hold the first replica */
-    unsigned parts;
+    int ranks;      /* world size */
+    int shard_size; /* ranks in a shard group; the first shard_size ranks hold the first replica */
+    unsigned parts; /* mask of enum tally_part: the fields to set */
 };
 
 /* tally_out: copy this rank's loss_sum, valid_tokens and norm to *own. */
@@ -24,7 +24,7 @@ void tally_out(const struct step_scalars *scalars, struct rank_tally *own);
 
 /* tally_in: add up tallies[args->ranks] in rank order and set the fields of *scalars that
  * args->parts selects.
- * limits    shard <= ranks
+ * limits    shard_size <= ranks
  * accuracy  losses are added in fp64 in rank order, and the rest are integers: the same bits on
  *           every rank */
 void tally_in(const struct tally_args *args, const struct rank_tally *tallies,

@@ -1,5 +1,5 @@
-/* targets: what a plan needs to know of a machine: its memory, what other programs and libraries
- * take of it, and its speeds.
+/* targets: the facts about a machine that a plan needs: its memory, the part of it that other
+ * programs and libraries use, and its speeds.
  *
  * A target is read from a YAML profile (profile.h); targets/profiles/ holds the built-in ones, and
  * targets/probe fills one from the machine it runs on. The planner and the schedule read targets.
@@ -19,11 +19,11 @@ enum target_kind { TARGET_CPU, TARGET_CUDA };
 
 /* A figure of the time estimate, and its source. */
 struct target_figure {
-    double value;
+    double value; /* in the unit of the field of struct target */
     const char *source;
 };
 
-/* How many times a process takes the bytes of a declared use. */
+/* How often the bytes of a declared use count for one process. */
 enum target_per {
     PER_PROCESS, /* once for each process */
     PER_SITE,    /* once, for the first group of several ranks that a rank communicates in */
@@ -34,8 +34,8 @@ enum target_per {
 struct target_declared_use {
     const char *name;
     uint64_t bytes;
-    const char *source; /* how the figure was found, such as "measured by skep probe" */
-    enum target_per per;
+    const char *source;  /* how the figure was found, such as "measured by skep probe" */
+    enum target_per per; /* whether the bytes count once per process, site or group */
 };
 
 /*  capacity_bytes
@@ -45,11 +45,11 @@ struct target_space {
     /* Memory that the driver reports on an idle device; 0: no such space. */
     uint64_t capacity_bytes;
     const char *capacity_source; /* how capacity_bytes was found; "" without such a space */
-    const struct target_declared_use *declared;
+    const struct target_declared_use *declared; /* [declared_use_count] */
     int declared_use_count;
 };
 
-/* Immutable once opened; valid as long as the region it was opened in. */
+/* A target is immutable after it was opened, and valid as long as the region that holds it. */
 struct target {
     const char *name;        /* "rtx3060-12g"; "this machine" when detected */
     const char *description; /* one line of text, for reports */

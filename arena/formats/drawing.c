@@ -64,7 +64,7 @@ static struct panel make_arena_panel(const struct drawing *drawing) {
     return panel;
 }
 
-static void write_head(const struct drawing *drawing, int extent_count, struct writer *writer) {
+static void write_svg_head(const struct drawing *drawing, int extent_count, struct writer *writer) {
     const struct plan *plan = drawing->plan;
     enum space space = drawing->space;
     char peak[24], grouped[32];
@@ -134,8 +134,8 @@ static void write_extents(const struct panel *panel, const struct drawing *drawi
 }
 
 /* A horizontal line across the arena, with its name and value at `label_y` on the right. */
-static void write_level(const struct panel *panel, const char *name, uint64_t level_bytes,
-                        double label_y, struct writer *writer) {
+static void write_level_line(const struct panel *panel, const char *name, uint64_t level_bytes,
+                             double label_y, struct writer *writer) {
     char bytes[24];
     double right = panel->left + panel->width;
     writer_add(writer, "<path class=\"peak\" d=\"M%.1f %.1fH%.1f\"/>\n", panel->left,
@@ -144,17 +144,17 @@ static void write_level(const struct panel *panel, const char *name, uint64_t le
                label_y + 4, name, text_bytes(level_bytes, bytes));
 }
 
-static void write_peak(const struct panel *panel, const struct panel *profile,
-                       const struct drawing *drawing, struct writer *writer) {
+static void write_peak_lines(const struct panel *panel, const struct panel *profile,
+                             const struct drawing *drawing, struct writer *writer) {
     uint64_t peak_bytes = drawing->plan->peak_bytes[drawing->space];
     uint64_t bound_bytes = drawing->plan->bound_bytes[drawing->space];
     uint32_t step = drawing->plan->peak_step[drawing->space];
     double x = panel_x(panel, step + 0.5);
     bool is_right = x > panel->left + panel->width * 0.75;
     char bytes[24];
-    write_level(panel, "peak", peak_bytes, panel->top, writer);
+    write_level_line(panel, "peak", peak_bytes, panel->top, writer);
     if (bound_bytes < peak_bytes) {
-        write_level(panel, "bound", bound_bytes, panel->top + 17, writer);
+        write_level_line(panel, "bound", bound_bytes, panel->top + 17, writer);
     }
     writer_add(writer, "<path class=\"peak\" d=\"M%.1f %.1fV%.1f\"/>\n", x, panel->top,
                profile->top + profile->height);
@@ -191,14 +191,14 @@ enum status drawing_write(const struct drawing *drawing, int fd, const char *pat
     struct panel profile = panel;
     profile.top = PROFILE_TOP;
     profile.height = PROFILE_HEIGHT;
-    write_head(drawing, extent_count, &writer);
+    write_svg_head(drawing, extent_count, &writer);
     write_byte_axis(&panel, 10, &writer);
     write_byte_axis(&profile, 4, &writer);
     write_extents(&panel, drawing, &writer);
     write_profile(&profile, drawing, region, &writer);
     write_axes(&panel, &profile, drawing, &writer);
     if (extent_count > 0) {
-        write_peak(&panel, &profile, drawing, &writer);
+        write_peak_lines(&panel, &profile, drawing, &writer);
     }
     write_role_legend(totals, LEGEND_LEFT, ARENA_TOP + 56, &writer);
     writer_add(&writer, "</svg>\n");

@@ -29,12 +29,12 @@ enum {
 
 enum column {
     COLUMN_ID,
-    COLUMN_LOWER,
-    COLUMN_UPPER,
+    COLUMN_LOWER, /* named `lower` in the file: first step of the life */
+    COLUMN_UPPER, /* named `upper` in the file: one past the last step */
     COLUMN_SIZE,
     COLUMN_ALIGNMENT,
     COLUMN_OFFSET,
-    COLUMN_COUNT
+    COLUMN_COUNT /* number of column kinds */
 };
 
 struct problem {
@@ -78,7 +78,7 @@ struct role_total {
 /* An extent that is alive at the peak step of a space, or the gap. */
 struct tenant {
     const char *name; /* name of the extent, or "(gap)" */
-    const char *role; /* "" for the gap */
+    const char *role; /* name of the role; "" for the gap */
     uint64_t bytes;
     int extent; /* index into plan->problem.extents; -1 for the gap */
 };

@@ -19,11 +19,11 @@ static const char HEADER_REMEDY[] =
 /* The parser's position in the text of a file. */
 struct cursor {
     const char *text;
-    size_t length, position;
-    size_t line_end; /* position of the line break, or of the end of the file */
+    size_t length, position; /* size of `text`; offset of the next byte to read */
+    size_t line_end;         /* position of the line break, or of the end of the file */
     const char *path;
-    int line; /* from 1 */
-    size_t line_start;
+    int line;          /* from 1 */
+    size_t line_start; /* offset of the first byte of the line */
 };
 
 /* A field of a line, without surrounding blanks. */

@@ -22,8 +22,8 @@ static bool is_alive_at(const struct extent *extent, enum space space, uint32_t 
     return extent->space == space && extent->first <= step && step < extent->last;
 }
 
-static void total_over_time(struct change *changes, size_t count,
-                            struct role_total totals[static ROLE_COUNT]) {
+static void accumulate_role_totals(struct change *changes, size_t count,
+                                   struct role_total totals[static ROLE_COUNT]) {
     uint64_t alive_bytes[ROLE_COUNT] = {0};
     qsort(changes, count, sizeof *changes, compare_changes);
     for (size_t i = 0; i < count; i++) {
@@ -59,7 +59,7 @@ void report_role_totals(const struct plan *plan, enum space space, struct region
         changes[change_count++] = (struct change){extent->first, true, extent->role, extent->bytes};
         changes[change_count++] = (struct change){extent->last, false, extent->role, extent->bytes};
     }
-    total_over_time(changes, change_count, totals);
+    accumulate_role_totals(changes, change_count, totals);
 }
 
 static int compare_tenants(const void *left, const void *right) {

@@ -19,20 +19,20 @@ struct forward_job {
     const char *q, *k, *v;
     const int32_t *positions; /* NULL: each row is a single document */
     char *out;
-    float *lse; /* NULL: not computed */
-    int64_t kv_stride;
-    int64_t past_keys; /* number of keys before the key of the first query */
-    int64_t stacked_heads, tile_tokens;
-    int64_t head_tiles, token_tiles;
+    float *lse;                         /* NULL: not computed */
+    int64_t kv_stride;                  /* elements from the key of one token to that of the next */
+    int64_t past_keys;                  /* number of keys before the key of the first query */
+    int64_t stacked_heads, tile_tokens; /* heads and tokens of one query tile */
+    int64_t head_tiles, token_tiles;    /* number of query tiles along heads and tokens */
     float *workspace;
 };
 
 /* A tile of queries consists of `heads` blocks of `tokens` rows, one block for each query head. */
 struct query_tile {
-    int64_t row, kv_head;
-    int64_t first_head, heads;
-    int64_t first_token, tokens;
-    int64_t rows;
+    int64_t row, kv_head;        /* row of the batch, key-value head */
+    int64_t first_head, heads;   /* query heads [first_head, first_head + heads) */
+    int64_t first_token, tokens; /* tokens [first_token, first_token + tokens) */
+    int64_t rows;                /* heads x tokens */
     struct attention_key_range visible_keys[QUERY_TILE];
 };
 
@@ -232,9 +232,9 @@ static void run_forward_item(void *context, int64_t item, int thread) {
     store_outputs(job, &tile, &scratch);
 }
 
-static void forward_run(const struct compute *compute, struct forward_job *job, void *workspace) {
+static void run_forward(const struct compute *compute, struct forward_job *job, void *workspace) {
     const struct attention_args *args = job->args;
-    attention_check(args);
+    attention_check_args(args);
     int64_t group = args->heads / args->kv_heads;
     job->kernels = &compute->table->attention;
     job->workspace = workspace;
@@ -247,7 +247,7 @@ static void forward_run(const struct compute *compute, struct forward_job *job, 
 }
 
 uint64_t attention_forward_workspace_bytes(const struct attention_args *args, int threads) {
-    attention_check(args);
+    attention_check_args(args);
     return (uint64_t)(scratch_floats(args) * threads) * sizeof(float);
 }
 
@@ -265,7 +265,7 @@ void attention_forward(const struct compute *compute, const struct attention_arg
         .lse = lse,
         .kv_stride = args->kv_stride,
     };
-    forward_run(compute, &job, workspace);
+    run_forward(compute, &job, workspace);
 }
 
 uint64_t attention_cached_workspace_bytes(const struct attention_args *args, int64_t context,
@@ -287,5 +287,5 @@ void attention_cached(const struct compute *compute, const struct attention_args
         .kv_stride = args->kv_heads * args->head_dim,
         .past_keys = past_keys,
     };
-    forward_run(compute, &job, workspace);
+    run_forward(compute, &job, workspace);
 }

@@ -6,18 +6,19 @@
  *
  * Two ways to divide the work give the same bits, because every sum adds its terms in the same
  * order:
- *   whole  an item is one (row, kv head); the outer loop runs over keys, and dq is summed in memory
- *   split  first an item is one tile of keys (dk, dv), then one tile of queries (dq); two of the
- *          five products are computed twice, but there are enough items for many threads */
+ *   head items  an item is one key-value head of one row; the outer loop is over keys, and dq is
+ *               summed in memory
+ *   tile items  an item is one tile of keys (dk, dv), and later one tile of queries (dq); two of
+ *               the five products are computed twice, but there is work for many threads */
 
 #include "kernels/cpu/attention_key_range.h"
 #include "kernels/cpu/cpu.h"
 
 enum {
-    TILE = ATTENTION_KEY_TILE, /* rows of a query tile, and keys of a key tile */
-    SCRATCH_TILES = 8,         /* number of [TILE, dim] buffers in struct backward_scratch */
-    PRODUCTS_WHOLE = 5,
-    PRODUCTS_SPLIT = 7,
+    TILE = ATTENTION_KEY_TILE,   /* rows of a query tile, and keys of a key tile */
+    SCRATCH_TILES = 8,           /* number of [TILE, dim] buffers in struct backward_scratch */
+    HEAD_ITEM_PRODUCTS = 5,      /* products for each pair of tiles, in head items */
+    TILE_ITEM_PRODUCTS = 7,      /* products for each pair of tiles, in tile items */
     DQ_SUM_FLOATS_MAX = 1 << 18, /* limit of 1 MiB per thread for the dq sums of bf16 tensors */
 };
 
@@ -30,7 +31,7 @@ struct backward_job {
     char *dq, *dk, *dv;
     float *delta; /* [rows, heads, time], in the workspace */
     float *scratch;
-    bool use_whole;
+    bool use_head_items; /* true: head items; false: tile items */
 };
 
 struct backward_scratch {
@@ -38,17 +39,17 @@ struct backward_scratch {
     float *keys, *dkeys, *dvalues;
     float *keys_transposed, *values_transposed; /* [dim, TILE] */
     float *scores, *score_gradients;            /* [TILE, TILE] */
-    float *dq_sums; /* bf16 in whole items: dq of all heads of a group */
+    float *dq_sums; /* in head items with bf16: dq of all heads of a group */
 };
 
 struct query_range {
-    int64_t row, head, token, tokens;
+    int64_t row, head, token, tokens; /* tokens [token, token + tokens) of one head */
     struct attention_key_range visible_keys[TILE];
     int64_t first_key; /* the lowest key that any query in the range sees */
 };
 
 struct key_range {
-    int64_t row, kv_head, key, count;
+    int64_t row, kv_head, key, count; /* keys [key, key + count) of one key-value head */
 };
 
 static int64_t heads_per_group(const struct attention_args *args) {
@@ -61,17 +62,17 @@ static int64_t dq_sum_floats(const struct attention_args *args) {
                : heads_per_group(args) * args->time * attention_padded_dim(args);
 }
 
-static bool use_whole_items(const struct attention_args *args, int threads) {
+static bool can_use_head_items(const struct attention_args *args, int threads) {
     int64_t items = args->rows * args->kv_heads;
     int64_t tiles = attention_tile_count(args->time, TILE);
-    int64_t whole_cost = PRODUCTS_WHOLE * attention_tile_count(items, threads) * tiles;
-    int64_t split_cost = PRODUCTS_SPLIT * attention_tile_count(items * tiles, threads);
-    return dq_sum_floats(args) <= DQ_SUM_FLOATS_MAX && whole_cost <= split_cost;
+    int64_t head_cost = HEAD_ITEM_PRODUCTS * attention_tile_count(items, threads) * tiles;
+    int64_t tile_cost = TILE_ITEM_PRODUCTS * attention_tile_count(items * tiles, threads);
+    return dq_sum_floats(args) <= DQ_SUM_FLOATS_MAX && head_cost <= tile_cost;
 }
 
-static int64_t scratch_floats(const struct attention_args *args, bool use_whole) {
+static int64_t scratch_floats(const struct attention_args *args, bool use_head_items) {
     int64_t tiles = SCRATCH_TILES * TILE * attention_padded_dim(args) + 2 * TILE * TILE;
-    return tiles + (use_whole ? dq_sum_floats(args) : 0);
+    return tiles + (use_head_items ? dq_sum_floats(args) : 0);
 }
 
 static int64_t delta_floats(const struct attention_args *args) {
@@ -80,7 +81,7 @@ static int64_t delta_floats(const struct attention_args *args) {
 
 static struct backward_scratch thread_scratch(const struct backward_job *job, int thread) {
     int64_t size = TILE * attention_padded_dim(job->args);
-    float *base = job->scratch + thread * scratch_floats(job->args, job->use_whole);
+    float *base = job->scratch + thread * scratch_floats(job->args, job->use_head_items);
     struct backward_scratch scratch = {
         .queries = base,
         .douts = base + size,
@@ -174,7 +175,7 @@ static void load_keys(const struct backward_job *job, const struct key_range *ra
     job->kernels->load_columns(&block, job->v + bytes, scratch->values_transposed);
 }
 
-/* Set the columns that no row of the strip sees to 0, because sums over rows include them. */
+/* Clear the columns that no row of the strip sees, because sums over rows include them. */
 static void zero_invisible_columns(float *strip, int64_t rows, int64_t low, int64_t high) {
     if (low == 0 && high == TILE) {
         return;
@@ -219,7 +220,7 @@ static void process_query_strip(const struct backward_job *job, const struct que
         .stride = TILE,
         .first = visible->first,
         .last = visible->last,
-        .is_complete = visible->is_complete,
+        .is_row_complete = visible->is_row_complete,
         .scale = args->scale,
         .scores = scores,
     };
@@ -298,7 +299,7 @@ static void process_tile_pair(const struct backward_job *job, const struct query
     }
 }
 
-/* The buffer in which whole items sum dq: the output itself if it is f32. */
+/* Return the buffer in which head items sum dq: the output itself if it is f32. */
 static float *find_dq_sums(const struct backward_job *job, const struct query_range *range,
                            const struct backward_scratch *scratch, struct attention_block *block) {
     const struct attention_args *args = job->args;
@@ -332,11 +333,11 @@ static void process_key_tile(const struct backward_job *job, const struct key_ra
             struct attention_block block;
             float *sums = find_dq_sums(job, &queries, scratch, &block);
             load_queries(job, &queries, scratch);
-            if (job->use_whole) {
+            if (job->use_head_items) {
                 job->kernels->load_rows(&block, sums, scratch->dqueries);
             }
-            process_tile_pair(job, &queries, keys, scratch, job->use_whole, true);
-            if (job->use_whole) {
+            process_tile_pair(job, &queries, keys, scratch, job->use_head_items, true);
+            if (job->use_head_items) {
                 job->kernels->store_rows(&block, scratch->dqueries, NULL, sums);
             }
         }
@@ -388,7 +389,7 @@ static void run_query_tile_item(void *context, int64_t item, int thread) {
 
 /* Process one key-value head of one row: dq starts at 0, gets a term from each tile of keys, and
  * for bf16 is rounded at the end. */
-static void run_whole_item(void *context, int64_t item, int thread) {
+static void run_head_item(void *context, int64_t item, int thread) {
     const struct backward_job *job = context;
     const struct attention_args *args = job->args;
     struct backward_scratch scratch = thread_scratch(job, thread);
@@ -417,9 +418,9 @@ static void run_whole_item(void *context, int64_t item, int thread) {
 }
 
 uint64_t attention_backward_workspace_bytes(const struct attention_args *args, int threads) {
-    attention_check(args);
+    attention_check_args(args);
     int64_t floats =
-        delta_floats(args) + scratch_floats(args, use_whole_items(args, threads)) * threads;
+        delta_floats(args) + scratch_floats(args, can_use_head_items(args, threads)) * threads;
     return (uint64_t)floats * sizeof(float);
 }
 
@@ -427,7 +428,7 @@ void attention_backward(const struct compute *compute, const struct attention_ar
                         const void *q, const void *k, const void *v, const void *out,
                         const float *lse, const void *dout, const int32_t *positions, void *dq,
                         void *dk, void *dv, void *workspace) {
-    attention_check(args);
+    attention_check_args(args);
     ASSERT(positions && lse);
     struct backward_job job = {
         .args = args,
@@ -444,12 +445,12 @@ void attention_backward(const struct compute *compute, const struct attention_ar
         .dv = dv,
         .delta = workspace,
         .scratch = (float *)workspace + delta_floats(args),
-        .use_whole = use_whole_items(args, compute->pool->thread_count),
+        .use_head_items = can_use_head_items(args, compute->pool->thread_count),
     };
     int64_t tiles = attention_tile_count(args->time, TILE);
     pool_run(compute->pool, run_delta_item, &job, args->rows * tiles);
-    if (job.use_whole) {
-        pool_run(compute->pool, run_whole_item, &job, args->rows * args->kv_heads);
+    if (job.use_head_items) {
+        pool_run(compute->pool, run_head_item, &job, args->rows * args->kv_heads);
     } else {
         pool_run(compute->pool, run_key_tile_item, &job, args->rows * args->kv_heads * tiles);
         pool_run(compute->pool, run_query_tile_item, &job, args->rows * args->heads * tiles);

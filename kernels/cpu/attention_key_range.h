@@ -16,9 +16,9 @@ struct attention_key_range {
 /* The keys of one tile that the rows of one strip see, as columns of the tile. All ranges are
  * within [low, high); low is a multiple of ATTENTION_LANES; first and last count from low. */
 struct attention_strip_key_range {
-    int64_t low, high;
+    int64_t low, high; /* columns that at least one row sees */
     int32_t first[ATTENTION_STRIP], last[ATTENTION_STRIP];
-    bool is_complete[ATTENTION_STRIP]; /* whether row r sees no key outside this tile */
+    bool is_row_complete[ATTENTION_STRIP]; /* [row] the row sees no key outside this tile */
 };
 
 static inline int64_t attention_min(int64_t a, int64_t b) {
@@ -41,7 +41,7 @@ static inline int64_t attention_padded_dim(const struct attention_args *args) {
     return attention_round_up(args->head_dim, ATTENTION_LANES);
 }
 
-static inline void attention_check(const struct attention_args *args) {
+static inline void attention_check_args(const struct attention_args *args) {
     ASSERT(args->rows >= 1 && args->time >= 1);
     ASSERT(args->kv_heads >= 1 && args->heads % args->kv_heads == 0);
     ASSERT(args->head_dim >= 1 && args->head_dim <= HEAD_DIM_MAX);
@@ -96,7 +96,8 @@ static inline bool attention_strip_key_range_of(const struct attention_key_range
         int64_t last = attention_min(attention_max(visible_keys[r].last - key, low), high);
         strip->first[r] = (int32_t)(first - low);
         strip->last[r] = (int32_t)(last - low);
-        strip->is_complete[r] = visible_keys[r].first >= key && visible_keys[r].last <= key + count;
+        strip->is_row_complete[r] =
+            visible_keys[r].first >= key && visible_keys[r].last <= key + count;
     }
     return true;
 }

@@ -50,9 +50,9 @@ struct matmul_job {
     char *a_packed, *strips;
     float *sums; /* partial sums between blocks of depth; NULL: C holds them */
     /* the current block */
-    int64_t row, rows, tiles;
-    int64_t column, columns;
-    int64_t depth_start, depth;
+    int64_t row, rows, tiles;   /* current block of rows of C, and its number of tiles */
+    int64_t column, columns;    /* current block of columns of C */
+    int64_t depth_start, depth; /* current block of the depth */
     /* the distribution of the current block to threads; the thread count changes it, but no
      * result */
     int threads;
@@ -66,7 +66,7 @@ static int64_t min_int64(int64_t a, int64_t b) {
 
 /* The block size that divides `size` into blocks of at most `limit` that are as equal as
  * possible. */
-static int64_t even_block(int64_t size, int64_t limit) {
+static int64_t even_block_size(int64_t size, int64_t limit) {
     return div_ceil(size, div_ceil(size, limit));
 }
 
@@ -76,8 +76,8 @@ static bool needs_sum_buffer(const struct matmul_args *args, int64_t depth) {
 
 static struct block_sizes choose_block_sizes(const struct matmul_args *args, int64_t packed_bytes) {
     struct block_sizes block_sizes;
-    block_sizes.depth = round_up(even_block(args->k, DEPTH_BYTES / packed_bytes), DEPTH_ALIGN);
-    block_sizes.rows = even_block(args->m, A_BLOCK_BYTES / (block_sizes.depth * packed_bytes));
+    block_sizes.depth = round_up(even_block_size(args->k, DEPTH_BYTES / packed_bytes), DEPTH_ALIGN);
+    block_sizes.rows = even_block_size(args->m, A_BLOCK_BYTES / (block_sizes.depth * packed_bytes));
     block_sizes.columns = args->n;
     if (needs_sum_buffer(args, block_sizes.depth)) {
         int64_t limit = SUM_BLOCK_BYTES / (int64_t)sizeof(float) / block_sizes.rows;
@@ -183,8 +183,8 @@ static void pack_strip(const struct matmul_job *job, int64_t column, int64_t col
 
 /* The work of one item: multiply a strip of B with some panels of A. */
 struct strip_work {
-    int64_t column, columns;
-    int64_t tile, tile_end;
+    int64_t column, columns; /* columns of this strip */
+    int64_t tile, tile_end;  /* tiles [tile, tile_end) of the block of rows */
     int64_t next_column; /* first column of the strip that this thread probably processes next */
     bool in_place;       /* B is read directly, without packing */
     const char *b;

@@ -12,7 +12,7 @@ struct forward_work {
 struct backward_work {
     const struct norm_backward_job *job;
     const struct norm_kernels *kernels;
-    bool is_layernorm;      /* layernorm */
+    bool is_layernorm;      /* false: rmsnorm */
     float *dweight, *dbias; /* [chunks, dim]; NULL: not computed */
 };
 

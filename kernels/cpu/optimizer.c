@@ -7,7 +7,7 @@
 /* An item has 256 granules. The sum of a granule adds less than 2^32 to a digit, so an item adds
  * less than 2^40. Accumulators are normalised after every item, so no digit overflows. */
 enum { ITEM_GRANULES = ITEM_ELEMENTS / GRANULE_ELEMENTS };
-enum { DIGIT_BITS = 32, LOWEST_BIT = -320 };
+enum { DIGIT_BITS = 32, LOWEST_BIT = -320 }; /* bit 0 of digit 0 is worth 2^LOWEST_BIT */
 /* The format of fp64. */
 enum { FRACTION_BITS = 52, EXPONENT_MASK = 0x7ff, EXPONENT_BIAS = 1023 };
 static const int64_t DIGIT_MASK = ((int64_t)1 << DIGIT_BITS) - 1;
@@ -83,7 +83,7 @@ static double accumulator_value(struct norm_accumulator accumulator) {
 
 struct norm_work {
     const struct optimizer_kernels *kernels;
-    int64_t granules;
+    int64_t granules; /* number of granules */
     const float *gradients;
     /* one accumulator for each thread; the order of integer additions does not matter */
     struct norm_accumulator *accumulators;
@@ -142,7 +142,7 @@ void clip_run(float clip_norm, struct step_scalars *scalars) {
 struct adamw_work {
     const struct adamw_job *decayed_job, *undecayed_job;
     const struct optimizer_kernels *kernels;
-    int64_t count, decayed;
+    int64_t count, decayed; /* elements; how many of the first ones have weight decay */
 };
 
 static void update_item(void *context, int64_t item, int thread) {

@@ -14,7 +14,7 @@ float outer_share(int64_t tokens, int64_t total) {
 struct gradient_work {
     const struct outer_kernels *kernels;
     int64_t count;
-    const float *outer, *inner;
+    const float *outer, *inner; /* parameters before and after the inner steps */
     float *gradient;
 };
 

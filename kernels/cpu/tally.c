@@ -15,12 +15,12 @@ static void set_tokens(int64_t valid_tokens, struct step_scalars *scalars) {
 
 void tally_in(const struct tally_args *args, const struct rank_tally *tallies,
               struct step_scalars *scalars) {
-    ASSERT(args->shard >= 1 && args->shard <= args->ranks);
+    ASSERT(args->shard_size >= 1 && args->shard_size <= args->ranks);
     struct rank_tally sum = {.loss_sum = 0};
     for (int rank = 0; rank < args->ranks; rank++) {
         sum.loss_sum += tallies[rank].loss_sum;
         sum.valid_tokens += tallies[rank].valid_tokens;
-        if (rank < args->shard) {
+        if (rank < args->shard_size) {
             norm_accumulator_merge(&sum.norm, &tallies[rank].norm);
         }
     }

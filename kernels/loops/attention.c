@@ -114,7 +114,7 @@ static void score_gradients(const struct attention_strip *strip, const float *ls
             sum += scores[c];
             weighted += scores[c] * slope[c];
         }
-        float mean = strip->is_complete[r] ? weighted / (sum != 0.0f ? sum : 1.0f) : delta[r];
+        float mean = strip->is_row_complete[r] ? weighted / (sum != 0.0f ? sum : 1.0f) : delta[r];
         for (int64_t c = 0; c < strip->columns; c++) {
             slope[c] = strip->scale * scores[c] * (slope[c] - mean);
         }

@@ -33,14 +33,14 @@ struct attention_block {
 /* C[m, n] = A[m, k] * B[k, n] (+ C). Each sum runs over k in ascending order, in one
  * accumulator. */
 struct attention_product {
-    int64_t m, n, k;
-    const float *a; /* element (i, p) is a[i * a_row_stride + p * a_k_stride] */
+    int64_t m, n, k; /* sizes of the product */
+    const float *a;  /* element (i, p) is a[i * a_row_stride + p * a_k_stride] */
     int64_t a_row_stride, a_k_stride;
     const float *b;
-    int64_t b_stride;
+    int64_t b_stride; /* elements from one row of B to the next */
     float *c;
-    int64_t c_stride;
-    bool accumulate;
+    int64_t c_stride; /* elements from one row of C to the next */
+    bool accumulate;  /* true: add to C; false: overwrite it */
 };
 
 /* A strip of scores and the columns [first[r], last[r]) that its row r sees. */
@@ -48,9 +48,8 @@ struct attention_strip {
     int64_t rows, columns; /* columns % ATTENTION_LANES == 0 */
     int64_t stride;        /* elements from one row of scores, or of their gradients, to the next */
     const int32_t *first, *last;
-    /* whether row r sees no other columns; only score_gradients reads it */
-    const bool *is_complete;
-    float scale;
+    const bool *is_row_complete; /* [rows] the row sees no other columns; for score_gradients */
+    float scale;                 /* factor of the scores before the softmax */
     /* in: unscaled q . k, defined where visible; out: probabilities, 0 elsewhere */
     float *scores;
 };

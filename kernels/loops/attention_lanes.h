@@ -230,7 +230,7 @@ static void lanes_score_gradients(const struct attention_strip *strip, const flo
         const float *scores = strip->scores + r * strip->stride;
         float *slope = score_gradients + r * strip->stride;
         float mean = compute_probabilities(strip, r, lse[r], slope);
-        lanes shift = lanes_broadcast(strip->is_complete[r] ? mean : delta[r]);
+        lanes shift = lanes_broadcast(strip->is_row_complete[r] ? mean : delta[r]);
         lanes scale = lanes_broadcast(strip->scale);
         for (int64_t c = 0; c < strip->columns; c += LANES) {
             lanes steep = scale * tile_load(scores + c) * (tile_load(slope + c) - shift);

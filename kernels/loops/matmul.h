@@ -20,7 +20,7 @@ struct matmul_pack {
     int64_t lanes;         /* number of lanes to read; the others up to `width` are set to zero */
     int64_t width;
     int64_t depth; /* number of depths to read; the last group is padded with zeros */
-    void *out;
+    void *out;     /* the packed panel */
 };
 
 /* out[i, j] = sum over steps of a[step, i] * b[step, j] (+ bias[j]) (+ sum[i, j]). Every element is
@@ -29,13 +29,13 @@ struct matmul_tile {
     const void *a;    /* packed panel of A, of width `rows` */
     const void *b;    /* packed panel of B, as wide as the kernel's `columns` */
     int64_t b_stride; /* bytes from one step of b to the next */
-    int64_t steps;
-    int rows;    /* number of rows: 1 to the kernel's `rows` */
-    int columns; /* number of columns to write: 1 to the kernel's `columns` */
+    int64_t steps;    /* number of products summed for each element */
+    int rows;         /* number of rows: 1 to the kernel's `rows` */
+    int columns;      /* number of columns to write: 1 to the kernel's `columns` */
     const float *bias;
-    const float *sum;               /* may be out */
+    const float *sum; /* earlier sums to add, or NULL; may be the same buffer as the output */
     int64_t sum_stride, out_stride; /* elements from one row to the next */
-    void *out;
+    void *out;                      /* the tile of C */
     enum dtype dtype_out;
     /* An address in memory that is packed next. A variant may prefetch its cache line, and for
      * every further MATMUL_PREFETCH_STEPS steps the line `prefetch_stride` bytes after the previous

@@ -36,7 +36,7 @@ static void clear_sums(const struct norm_backward_job *job, float *sums) {
     }
 }
 
-static void add_at(float *sums, int64_t index, float value) {
+static void add_to_sum(float *sums, int64_t index, float value) {
     if (sums != NULL) {
         sums[index] += value;
     }
@@ -66,7 +66,7 @@ static void rmsnorm_backward_row(const struct norm_backward_job *job, int64_t ro
         int64_t at = row * args->dim + i;
         float scaled = element_load(x, dtype, i) * inverse;
         float gradient = element_load(dout, dtype, i);
-        add_at(dweight, i, gradient * scaled);
+        add_to_sum(dweight, i, gradient * scaled);
         gradient = gradient * element_load(job->weight, dtype, i) - scaled * mean_dot;
         store_dx(job, at, gradient * inverse);
     }
@@ -133,8 +133,8 @@ static void layernorm_backward_row(const struct norm_backward_job *job, int64_t 
         int64_t at = row * args->dim + i;
         float scaled = (element_load(x, dtype, i) - mean) * inverse;
         float gradient = element_load(dout, dtype, i);
-        add_at(dweight, i, gradient * scaled);
-        add_at(dbias, i, gradient);
+        add_to_sum(dweight, i, gradient * scaled);
+        add_to_sum(dbias, i, gradient);
         gradient = gradient * element_load(job->weight, dtype, i) - mean_sum - scaled * mean_dot;
         store_dx(job, at, gradient * inverse);
     }

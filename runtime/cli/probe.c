@@ -41,7 +41,7 @@ static const char *value_text(enum probe_unit unit, double value, char buffer[st
     case PROBE_BANDWIDTH:
         rate_text(value, "B/s", buffer);
         break;
-    case PROBE_COUNT:
+    case PROBE_PLAIN_NUMBER:
         snprintf(buffer, VALUE_BYTES, "%.0f", value);
         break;
     }
@@ -122,7 +122,7 @@ static void print_json(const struct probed *probed, const struct probe_result *c
     }
     json_end(json);
     if (cpu != NULL) {
-        json_add_bool(json, "isa_ok", !probe_isa_lower(probed->target, cpu));
+        json_add_bool(json, "isa_ok", !probe_isa_is_lower(probed->target, cpu));
     }
     json_begin_array(json, "lines");
     for (int i = 0; i < probed->count; i++) {
@@ -194,7 +194,7 @@ static enum status probe_cpu(const struct request *request, const struct target 
     const struct machine *machine = &result.machine;
     struct text holders = text_over(probed.memory_users, sizeof probed.memory_users);
     TRY(probe_measure(target->threads, &result, fault));
-    bool is_isa_lower = probe_isa_lower(target, &result);
+    bool is_isa_lower = probe_isa_is_lower(target, &result);
     bool fits = probe_compare(target, &result, lines) == 0 && !is_isa_lower;
     machine_largest_processes("", PROBE_MEMORY_USERS, &holders);
     snprintf(probed.machine, sizeof probed.machine, "%s, %d CPUs, %s", machine->cpu_name,

@@ -31,9 +31,9 @@ static enum status load_kernels(const struct cuda_device *device, struct cuda_ke
                                 struct probe_gpu *result, struct fault *fault) {
     uint64_t before;
     uint64_t behind;
-    TRY(cuda_device_free(device, &before, fault));
+    TRY(cuda_device_free_bytes(device, &before, fault));
     TRY(cuda_kernel_table_init(&device->driver, table, fault));
-    TRY(cuda_device_free(device, &behind, fault));
+    TRY(cuda_device_free_bytes(device, &behind, fault));
     result->kernels_bytes = before > behind ? before - behind : 0;
     return OK;
 }

@@ -46,7 +46,7 @@ static enum status exchange_devices(struct nccl_bench *bench, struct probe_nccl_
     struct rank_device own = {.bytes = ARENA_BYTES_MAX};
     struct rank_device *all = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
     uint64_t free_bytes;
-    enum status status = cuda_device_free(bench->device, &free_bytes, fault);
+    enum status status = cuda_device_free_bytes(bench->device, &free_bytes, fault);
     while (status == OK && own.bytes > ARENA_BYTES_MIN &&
            FREE_MEMORY_DIVISOR * own.bytes > free_bytes) {
         own.bytes /= 2;
@@ -110,7 +110,7 @@ static enum status read_used_memory(const struct nccl_bench *bench, uint64_t *by
     uint64_t free_bytes = 0;
     enum status status = site_agree(bench->site, OK, fault);
     if (status == OK) {
-        status = cuda_device_free(bench->device, &free_bytes, fault);
+        status = cuda_device_free_bytes(bench->device, &free_bytes, fault);
     }
     int64_t own = nvml_open(&nvml) ? nvml_process_bytes(&nvml, bench->device->bus) : -1;
     *bytes = own > 0 ? (uint64_t)own
@@ -256,7 +256,7 @@ static enum status open_bench(struct nccl_bench *bench, struct fault *fault) {
     }
     if (status == OK) {
         bench->arena = arena;
-        status = cuda_device_stream(bench->device, false, &bench->stream, fault);
+        status = cuda_device_create_stream(bench->device, false, &bench->stream, fault);
     }
     return site_agree(bench->site, status, fault);
 }

@@ -164,7 +164,7 @@ static enum status time_with_library(struct product_bench *bench, struct region 
     struct fault absent;
     uint64_t before;
     uint64_t behind;
-    TRY(cuda_device_free(bench->port.cuda, &before, fault));
+    TRY(cuda_device_free_bytes(bench->port.cuda, &before, fault));
     if (cuda_products_open(&bench->target, region, &products, &absent) != OK) {
         snprintf(result->products, sizeof result->products, "no cuBLASLt: %.150s", absent.reason);
         return time_dtypes(bench, NULL, result, fault);
@@ -174,7 +174,7 @@ static enum status time_with_library(struct product_bench *bench, struct region 
              version / 100 % 100, version % 100);
     enum status status = time_dtypes(bench, &products, result, fault);
     if (status == OK) {
-        status = cuda_device_free(bench->port.cuda, &behind, fault);
+        status = cuda_device_free_bytes(bench->port.cuda, &behind, fault);
     }
     if (status == OK) {
         result->products_bytes = before > behind ? before - behind : 0;
@@ -209,9 +209,9 @@ static enum status open_bench(struct product_bench *bench, const struct probe_gp
                               struct fault *fault) {
     const struct cuda_device *device = bench->port.cuda;
     TRY(reserve_memory(bench, result, fault));
-    TRY(cuda_device_stream(device, false, &bench->compute.stream, fault));
-    TRY(cuda_device_event(device, true, &bench->begin, fault));
-    return cuda_device_event(device, true, &bench->end, fault);
+    TRY(cuda_device_create_stream(device, false, &bench->compute.stream, fault));
+    TRY(cuda_device_create_event(device, true, &bench->begin, fault));
+    return cuda_device_create_event(device, true, &bench->end, fault);
 }
 
 static void close_bench(struct product_bench *bench) {

@@ -54,7 +54,7 @@ static void tally_text(const union kernel_args *args, struct text *line) {
     text_add(line, " of %d ranks%s%s", of->ranks, of->parts & TALLY_TOKENS ? " tokens" : "",
              of->parts & TALLY_LOSS ? " loss" : "");
     if (of->parts & TALLY_NORM) {
-        text_add(line, " norm over %d", of->shard);
+        text_add(line, " norm over %d", of->shard_size);
     }
 }
 

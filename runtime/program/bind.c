@@ -108,7 +108,8 @@ static void exclude_resident_extents(struct bound_program *bound, struct region 
         for (size_t i = 0; i < most; i++) {
             int kept = schedule->resident[i];
             if (kept != EXTENT_NONE && schedule->extents[kept].space == (enum space)space) {
-                holes[count++] = (struct port_hole){plan->offsets[kept], plan_end(plan, kept)};
+                holes[count++] =
+                    (struct port_hole){plan->offsets[kept], plan_extent_end(plan, kept)};
             }
         }
         if (count > 0) {

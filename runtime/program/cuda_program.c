@@ -365,11 +365,11 @@ static void release_device(struct device *device) {
 }
 
 static enum status create_streams(struct cuda_program *program, struct fault *fault) {
-    TRY(cuda_device_event(program->gpu, false, &program->fork_event, fault));
+    TRY(cuda_device_create_event(program->gpu, false, &program->fork_event, fault));
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         bool urgent = lane != LANE_COMPUTE;
-        TRY(cuda_device_stream(program->gpu, urgent, &program->streams[lane], fault));
-        TRY(cuda_device_event(program->gpu, false, &program->join_events[lane], fault));
+        TRY(cuda_device_create_stream(program->gpu, urgent, &program->streams[lane], fault));
+        TRY(cuda_device_create_event(program->gpu, false, &program->join_events[lane], fault));
     }
     return OK;
 }
@@ -379,7 +379,7 @@ static enum status create_events(struct cuda_program *program, struct region *re
     uint32_t count = program->bound->program->schedule.event_count;
     program->events = region_alloc(region, (size_t)count + 1, sizeof *program->events);
     for (uint32_t i = 1; i <= count; i++) {
-        TRY(cuda_device_event(program->gpu, false, &program->events[i], fault));
+        TRY(cuda_device_create_event(program->gpu, false, &program->events[i], fault));
     }
     return OK;
 }

@@ -202,6 +202,6 @@ void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, u
     in->operands[TALLY_IN_SCALARS] =
         extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     in->args.tally = (struct tally_args){.ranks = schedule_rank_count(schedule, AXIS_WORLD),
-                                         .shard = schedule->options.sharding.shard,
+                                         .shard_size = schedule->options.sharding.shard,
                                          .parts = parts};
 }

@@ -177,7 +177,7 @@ static void apply_cpu_quota(const char *root, const char *folder, const struct c
 
 /* Any cgroup above this process may set the limit. In a container the path may be invisible, but
  * its root is visible. */
-static void apply_cgroups(const char *root, struct machine *machine) {
+static void apply_cgroup_limits(const char *root, struct machine *machine) {
     char groups[PROC_TEXT_BYTES];
     if (!read_text(root, "/proc/self/cgroup", groups, sizeof groups)) {
         return;
@@ -202,7 +202,7 @@ static void apply_cgroups(const char *root, struct machine *machine) {
     }
 }
 
-static int affinity_count(void) {
+static int count_affinity_cpus(void) {
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0) {
@@ -232,7 +232,7 @@ static void read_cpu(const char *root, struct machine *machine) {
     }
 }
 
-static const char *strongest_isa(void) {
+static const char *best_supported_isa(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
@@ -253,7 +253,7 @@ void machine_read(const char *root, struct machine *machine) {
     char text[STAT_TEXT_BYTES];
     uint64_t total_kib = 0;
     uint64_t available_kib = 0;
-    *machine = (struct machine){.cpu_count = affinity_count(), .isa = strongest_isa()};
+    *machine = (struct machine){.cpu_count = count_affinity_cpus(), .isa = best_supported_isa()};
     if (read_text(root, "/proc/meminfo", text, sizeof text) &&
         find_line_value(text, "MemTotal:", &total_kib)) {
         (void)find_line_value(text, "MemAvailable:", &available_kib);
@@ -261,7 +261,7 @@ void machine_read(const char *root, struct machine *machine) {
     machine->memory_total_bytes = total_kib * 1024;
     machine->memory_available_bytes = available_kib * 1024;
     read_cpu(root, machine);
-    apply_cgroups(root, machine);
+    apply_cgroup_limits(root, machine);
 }
 
 struct process_usage {

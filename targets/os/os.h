@@ -2,7 +2,7 @@
  * machine (machine.h), mapped memory (mapping.h), the thread pool (pool.h), threads (thread.h),
  * processes (process.h) and waiting on shared memory (futex.h).
  *
- * This room does not depend on targets or tensors. Files, clocks and sockets are in base and
+ * This module does not depend on targets or tensors. Files, clocks and sockets are in base and
  * transport.
  *
  * public   futex.h machine.h mapping.h pool.h process.h thread.h */

@@ -14,7 +14,7 @@ enum { SPINS_BEFORE_SLEEP = 2000, WORKER_STACK_BYTES = 512 * 1024 };
 struct worker_start {
     struct pool *pool;
     int thread;
-    _Atomic int is_copied;
+    _Atomic int is_copied; /* set when the worker has copied `pool` and `thread` */
 };
 
 static void run_items(struct pool *pool, int thread) {

@@ -18,16 +18,16 @@ struct pool {
     int thread_count; /* including the caller, which is thread 0 */
     pthread_t threads[THREADS_MAX];
     pool_task *task;
-    void *context;
+    void *context; /* first argument of every call of `task` */
     int64_t item_count;
-    int running; /* 1 inside pool_run */
+    int running; /* 1 while pool_run is executing */
     _Alignas(64) _Atomic int64_t next_item;
     /* incremented when work is posted; workers sleep on it */
     _Alignas(64) _Atomic uint32_t generation;
     _Alignas(64) _Atomic uint32_t busy;     /* workers that have not finished this generation */
     _Alignas(64) _Atomic uint32_t sleepers; /* workers that may sleep on `generation` */
     _Atomic uint32_t caller_sleeps;         /* 1: the caller may sleep on `busy` */
-    _Atomic int stopping;
+    _Atomic int stopping;                   /* 1: workers must exit */
 };
 
 /* pool_init: start thread_count - 1 workers. Only the calling thread receives signals.

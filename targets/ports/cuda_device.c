@@ -159,8 +159,8 @@ enum status cuda_device_enter(const struct cuda_device *device, struct fault *fa
                              "enter the context of the device", fault);
 }
 
-enum status cuda_device_stream(const struct cuda_device *device, bool urgent, CUstream *stream,
-                               struct fault *fault) {
+enum status cuda_device_create_stream(const struct cuda_device *device, bool urgent,
+                                      CUstream *stream, struct fault *fault) {
     const struct cuda_driver *driver = &device->driver;
     int least = 0;
     int greatest = 0; /* a lower number is a higher priority */
@@ -172,15 +172,15 @@ enum status cuda_device_stream(const struct cuda_device *device, bool urgent, CU
     return cuda_device_check(device, result, "make a stream", fault);
 }
 
-enum status cuda_device_event(const struct cuda_device *device, bool timed, CUevent *event,
-                              struct fault *fault) {
+enum status cuda_device_create_event(const struct cuda_device *device, bool timed, CUevent *event,
+                                     struct fault *fault) {
     unsigned flags = timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
     return cuda_device_check(device, device->driver.cuEventCreate(event, flags), "create an event",
                              fault);
 }
 
-enum status cuda_device_free(const struct cuda_device *device, uint64_t *bytes,
-                             struct fault *fault) {
+enum status cuda_device_free_bytes(const struct cuda_device *device, uint64_t *bytes,
+                                   struct fault *fault) {
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     CUresult result = device->driver.cuMemGetInfo(&free_bytes, &total_bytes);

@@ -57,27 +57,29 @@ enum status cuda_device_fault(const struct cuda_device *device, CUresult result,
 MUST_CHECK enum status cuda_device_check(const struct cuda_device *device, CUresult result,
                                          const char *action, struct fault *fault);
 
-/* cuda_device_stream: a stream that does not synchronize with the legacy stream. An urgent stream
- * gets a higher priority, for communication that other ranks wait for. The caller destroys it.
+/* cuda_device_create_stream: create a stream that does not synchronize with the legacy stream. An
+ * urgent stream gets a higher priority, for communication that other ranks wait for. The caller
+ * destroys it.
  * errors  STATUS_FAILED */
-MUST_CHECK enum status cuda_device_stream(const struct cuda_device *device, bool urgent,
-                                          CUstream *stream, struct fault *fault);
+MUST_CHECK enum status cuda_device_create_stream(const struct cuda_device *device, bool urgent,
+                                                 CUstream *stream, struct fault *fault);
 
-/* cuda_device_event: an event, which records times only if `timed`. The caller destroys it.
+/* cuda_device_create_event: create an event. It records times only if `timed`. The caller destroys
+ * it.
  * errors  STATUS_FAILED */
-MUST_CHECK enum status cuda_device_event(const struct cuda_device *device, bool timed,
-                                         CUevent *event, struct fault *fault);
+MUST_CHECK enum status cuda_device_create_event(const struct cuda_device *device, bool timed,
+                                                CUevent *event, struct fault *fault);
 
-/* cuda_device_free: bytes of device memory that are free now.
+/* cuda_device_free_bytes: set *bytes to the free device memory.
  * errors  STATUS_FAILED */
-MUST_CHECK enum status cuda_device_free(const struct cuda_device *device, uint64_t *bytes,
-                                        struct fault *fault);
+MUST_CHECK enum status cuda_device_free_bytes(const struct cuda_device *device, uint64_t *bytes,
+                                              struct fault *fault);
 
 /* cuda_device_choose: choose the index of the device that a process uses among `count` visible
  * ones, by the values of its launcher's variables (NULL: not set). errors STATUS_INPUT when there
  * are several and the local rank is not the index of one */
 struct cuda_launcher {
-    const char *local_rank, *openmpi_local_rank, *slurm_local_id;
+    const char *local_rank, *openmpi_local_rank, *slurm_local_id; /* values of its variables */
 };
 MUST_CHECK enum status cuda_device_choose(const struct cuda_launcher *launcher, int count,
                                           int *ordinal, struct fault *fault);

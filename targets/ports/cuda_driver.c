@@ -11,7 +11,7 @@ static const char *const LIBRARY = "libcuda.so.1";
 #define CUDA_DRIVER_SYMBOL(name) {NAME_OF(name), offsetof(struct cuda_driver, name)},
 static const struct library_symbol SYMBOLS[] = {CUDA_DRIVER_FUNCTIONS(CUDA_DRIVER_SYMBOL)};
 
-static enum status fault_driver(const char *reason, const char *detail, struct fault *fault) {
+static enum status set_driver_fault(const char *reason, const char *detail, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, LIBRARY,
                      "install NVIDIA's driver, 580 or newer, or use a cpu target", "%s%s%s", reason,
                      detail[0] != 0 ? ": " : "", detail);
@@ -27,19 +27,19 @@ static enum status initialize_driver(const struct cuda_driver *driver, struct fa
         return cuda_fault(driver, result, STATUS_INPUT, LIBRARY, "initialize NVIDIA's driver",
                           fault);
     }
-    return devices > 0 ? OK : fault_driver("the driver found no device", "", fault);
+    return devices > 0 ? OK : set_driver_fault("the driver found no device", "", fault);
 }
 
 static enum status check(void *library, struct cuda_driver *driver, struct fault *fault) {
     const char *missing = library_find(library, SYMBOLS, ARRAY_COUNT(SYMBOLS), driver);
-    return missing != NULL ? fault_driver("this driver is too old, it lacks", missing, fault)
+    return missing != NULL ? set_driver_fault("this driver is too old, it lacks", missing, fault)
                            : initialize_driver(driver, fault);
 }
 
 enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
-        return fault_driver("NVIDIA's driver is not installed", dlerror(), fault);
+        return set_driver_fault("NVIDIA's driver is not installed", dlerror(), fault);
     }
     enum status status = check(library, driver, fault);
     if (status != OK) {
@@ -57,7 +57,7 @@ bool cuda_driver_is_present(void) {
 }
 
 /* The remedy for an error code; NULL when the code alone does not determine one. */
-static const char *remedy_for(CUresult result) {
+static const char *find_remedy(CUresult result) {
     switch ((int)result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
         return "free device memory, lower limits.device or use a smaller batch";
@@ -93,6 +93,6 @@ enum status cuda_fault(const struct cuda_driver *driver, CUresult result, enum s
     const char *text = "";
     (void)driver->cuGetErrorName(result, &name);
     (void)driver->cuGetErrorString(result, &text);
-    return fault_set(fault, status, subject, remedy_for(result), "cannot %s: %s, %s", action, name,
+    return fault_set(fault, status, subject, find_remedy(result), "cannot %s: %s, %s", action, name,
                      text);
 }

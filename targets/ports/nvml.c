@@ -135,7 +135,7 @@ static int add_processes(list_processes *list, void *device, struct nvml_process
     return held;
 }
 
-static int find_largest(struct nvml_process *found, int held) {
+static int find_largest_process(struct nvml_process *found, int held) {
     int largest = 0;
     for (int i = 1; i < held; i++) {
         largest = found[i].bytes > found[largest].bytes ? i : largest;
@@ -155,7 +155,7 @@ void nvml_largest_processes(const struct nvml *nvml, const char *bus, int count,
     for (int i = 0; i < count && held > 0; i++) {
         char name[MACHINE_NAME_BYTES];
         char bytes[24];
-        int largest = find_largest(found, held);
+        int largest = find_largest_process(found, held);
         machine_process_name("", (int)found[largest].pid, name);
         text_add(text, "%s%s (pid %u) %s", i > 0 ? ", " : "", name, found[largest].pid,
                  text_bytes(found[largest].bytes, bytes));

@@ -77,7 +77,7 @@ bool port_host_has_free(uint64_t bytes, struct machine *machine) {
 }
 
 /* The range of whole pages inside a hole. */
-static struct port_hole whole_pages_of(const struct port_hole *hole) {
+static struct port_hole whole_pages_in_hole(const struct port_hole *hole) {
     uint64_t page = page_bytes();
     return (struct port_hole){(hole->begin + page - 1) / page * page, hole->end / page * page};
 }
@@ -86,7 +86,7 @@ static struct port_hole whole_pages_of(const struct port_hole *hole) {
 static uint64_t bytes_to_populate(const struct port_block *block, uint64_t from) {
     uint64_t bytes = block->mapped_bytes - from;
     for (int i = 0; i < block->hole_count; i++) {
-        struct port_hole hole = whole_pages_of(&block->holes[i]);
+        struct port_hole hole = whole_pages_in_hole(&block->holes[i]);
         uint64_t begin = hole.begin > from ? hole.begin : from;
         bytes -= hole.end > begin ? hole.end - begin : 0;
     }
@@ -95,18 +95,18 @@ static uint64_t bytes_to_populate(const struct port_block *block, uint64_t from)
 
 /* The first range at or after `from` that contains no hole, at most one step long; empty at the
  * block's end. */
-static struct port_hole next_range(const struct port_block *block, uint64_t from) {
+static struct port_hole next_range_to_populate(const struct port_block *block, uint64_t from) {
     struct port_hole range = {from, block->mapped_bytes};
     for (int pass = 0; pass <= block->hole_count; pass++) { /* holes may be adjacent */
         for (int i = 0; i < block->hole_count; i++) {
-            struct port_hole hole = whole_pages_of(&block->holes[i]);
+            struct port_hole hole = whole_pages_in_hole(&block->holes[i]);
             if (hole.begin <= range.begin && range.begin < hole.end) {
                 range.begin = hole.end;
             }
         }
     }
     for (int i = 0; i < block->hole_count; i++) {
-        struct port_hole hole = whole_pages_of(&block->holes[i]);
+        struct port_hole hole = whole_pages_in_hole(&block->holes[i]);
         bool cuts = hole.begin < hole.end && hole.begin > range.begin;
         range.end = cuts && hole.begin < range.end ? hole.begin : range.end;
     }
@@ -119,8 +119,8 @@ static struct port_hole next_range(const struct port_block *block, uint64_t from
  * kill a process. */
 static enum status populate_block(const struct port *port, enum space space,
                                   const struct port_block *block, struct fault *fault) {
-    struct port_hole step = next_range(block, 0);
-    for (; step.begin < step.end; step = next_range(block, step.end)) {
+    struct port_hole step = next_range_to_populate(block, 0);
+    for (; step.begin < step.end; step = next_range_to_populate(block, step.end)) {
         struct machine machine;
         uint64_t left = bytes_to_populate(block, step.begin);
         if (!port_host_has_free(left, &machine)) {

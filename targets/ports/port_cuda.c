@@ -48,8 +48,8 @@ void port_cuda_finish(struct port *port) {
 
 /* ---- device memory ---- */
 
-static enum status fault_device_memory(const struct port *port, uint64_t need, uint64_t have,
-                                       struct fault *fault) {
+static enum status set_device_memory_fault(const struct port *port, uint64_t need, uint64_t have,
+                                           struct fault *fault) {
     struct nvml nvml;
     char subject[SUBJECT_BYTES];
     char needed[24];
@@ -157,13 +157,13 @@ static enum status reserve_device(struct port *port, struct port_block *block,
                                   struct fault *fault) {
     const struct cuda_device *device = port->cuda;
     uint64_t have;
-    TRY(cuda_device_free(device, &have, fault));
+    TRY(cuda_device_free_bytes(device, &have, fault));
     if (have < block->bytes) {
-        return fault_device_memory(port, block->bytes, have, fault);
+        return set_device_memory_fault(port, block->bytes, have, fault);
     }
     CUresult result = allocate_device(device, block);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        return fault_device_memory(port, block->bytes, have, fault);
+        return set_device_memory_fault(port, block->bytes, have, fault);
     }
     TRY(cuda_device_check(device, result, "reserve the arena", fault));
     result = device->driver.cuMemsetD8Async((CUdeviceptr)(uintptr_t)block->address, 0,

@@ -3,7 +3,7 @@
  * A port gives each space of a plan its one block of memory; nothing else is allocated on the
  * device. On the CPU port, kernels run on the thread pool, a copy is a memcpy, and the lanes are
  * threads. On the CUDA port, the CPU cannot access SPACE_DEVICE, device copies read and write
- * SPACE_PINNED, and the lanes are streams. The room also opens the CUDA driver and NVML at run
+ * SPACE_PINNED, and the lanes are streams. This module also opens the CUDA driver and NVML at run
  * time, so that a build with CUDA starts on a machine without a GPU.
  *
  * public   cuda_device.h cuda_driver.h nvml.h shared_library.h */
@@ -21,7 +21,7 @@ struct cuda_device; /* targets/ports/cuda_device.h, in a build with CUDA */
 
 /* Bytes [begin, end) of a block that this process never accesses. */
 struct port_hole {
-    uint64_t begin, end;
+    uint64_t begin, end; /* offsets in the block */
 };
 
 /* The block of one space. */

@@ -29,7 +29,7 @@ static enum status open_path(const char *path, struct region *region, struct tar
     return profile_read(text, length, path, region, target, fault);
 }
 
-static enum status fault_unknown_profile(const char *wanted, struct fault *fault) {
+static enum status set_unknown_profile_fault(const char *wanted, struct fault *fault) {
     const char *names[PROFILES_MAX];
     char list[sizeof fault->reason];
     char subject[sizeof fault->subject];
@@ -62,7 +62,7 @@ static enum status open_by_name(const char *wanted, struct region *region, struc
             return status;
         }
     }
-    return fault_unknown_profile(wanted, fault);
+    return set_unknown_profile_fault(wanted, fault);
 }
 
 enum status target_open(const char *wanted, struct region *region, const struct target **target,

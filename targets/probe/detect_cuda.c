@@ -17,8 +17,8 @@ static const char ASSUMED[] = "assumed from clock and multiprocessors; skep prob
  * counts, so that estimates are pessimistic.
  * source  NVIDIA's architecture white papers and CUDA Programming Guide, arithmetic throughput */
 struct throughput {
-    int capability;
-    double f32, bf16;
+    int capability;   /* 10 x major + minor of the compute capability */
+    double f32, bf16; /* operations per clock of one multiprocessor */
 };
 
 static struct throughput throughput_of(const struct cuda_device *device) {

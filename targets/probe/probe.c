@@ -161,7 +161,7 @@ int probe_compare(const struct target *target, const struct probe_result *result
                                      (double)target_available_bytes(target, SPACE_DEVICE),
                                      (double)machine->memory_available_bytes);
     lines[count++] =
-        probe_make_line(target, "threads", PROBE_COUNT, target->threads, machine->cpu_count);
+        probe_make_line(target, "threads", PROBE_PLAIN_NUMBER, target->threads, machine->cpu_count);
     lines[count++] = probe_make_line(target, "f32 peak", PROBE_FLOPS, target->f32_flops.value,
                                      result->f32_flops);
     lines[count++] = probe_make_line(target, "bf16 peak", PROBE_FLOPS, target->bf16_flops.value,
@@ -188,7 +188,7 @@ static int isa_rank(const char *isa) {
     return -1; /* NEON, of another architecture, is comparable only with itself and scalar */
 }
 
-bool probe_isa_lower(const struct target *target, const struct probe_result *result) {
+bool probe_isa_is_lower(const struct target *target, const struct probe_result *result) {
     if (strcmp(target->isa, result->machine.isa) == 0 || strcmp(target->isa, "scalar") == 0) {
         return false;
     }

@@ -1,7 +1,7 @@
 /* probe: detects this machine as a target, measures its speeds and compares them with a profile.
  *
  * probe.h measures a CPU, probe_cuda.h a GPU, and detect.h fills a target without measuring. The
- * CLI's `probe` command and the automatic choice of a target use this room.
+ * CLI's `probe` command and the automatic choice of a target use this module.
  *
  * public   detect.h probe_cuda.h */
 #ifndef SKEP_TARGETS_PROBE_PROBE_H
@@ -26,11 +26,11 @@ struct probe_result {
  * errors  STATUS_FIT when even small arrays do not fit; STATUS_FAILED when threads cannot start */
 MUST_CHECK enum status probe_measure(int threads, struct probe_result *result, struct fault *fault);
 
-enum probe_unit { PROBE_BYTES, PROBE_FLOPS, PROBE_BANDWIDTH, PROBE_COUNT };
+enum probe_unit { PROBE_BYTES, PROBE_FLOPS, PROBE_BANDWIDTH, PROBE_PLAIN_NUMBER };
 
 enum probe_verdict {
     PROBE_OK,      /* at least the profile's figure, or nine tenths of it for a speed */
-    PROBE_LOWER,   /* below the profile's figure; for memory used by others, above it */
+    PROBE_LOWER,   /* below the profile's figure; above it for used memory */
     PROBE_ASSUMED, /* the profile's figure was itself detected on this machine */
 };
 
@@ -53,9 +53,8 @@ struct probe_line probe_make_line(const struct target *target, const char *name,
 int probe_compare(const struct target *target, const struct probe_result *result,
                   struct probe_line lines[static PROBE_LINES]);
 
-/* probe_isa_lower: whether the machine lacks the instruction set that the profile's figures apply
- * to. */
-bool probe_isa_lower(const struct target *target, const struct probe_result *result);
+/* probe_isa_is_lower: whether the machine lacks the instruction set of the profile's figures. */
+bool probe_isa_is_lower(const struct target *target, const struct probe_result *result);
 
 /* probe_target: a target for this machine named `name` with the measured figures; efficiencies and
  * declared uses come from target_detect.

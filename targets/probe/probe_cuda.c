@@ -29,7 +29,7 @@ enum status probe_gpu_begin(const struct cuda_device *device, struct probe_gpu *
                             struct fault *fault) {
     struct nvml nvml;
     uint64_t free_bytes;
-    TRY(cuda_device_free(device, &free_bytes, fault));
+    TRY(cuda_device_free_bytes(device, &free_bytes, fault));
     *result = (struct probe_gpu){.compute_major = device->compute_major,
                                  .compute_minor = device->compute_minor,
                                  .multiprocessor_count = device->multiprocessor_count,
@@ -71,8 +71,8 @@ static CUresult time_copy(const struct copy_bench *bench, void *to, const void *
     return driver->cuEventElapsedTime(ms, bench->begin, bench->end);
 }
 
-static CUresult best_copy(const struct copy_bench *bench, void *to, const void *from, size_t bytes,
-                          double *rate) {
+static CUresult time_best_copy(const struct copy_bench *bench, void *to, const void *from,
+                               size_t bytes, double *rate) {
     double best = 0;
     for (int i = 0; i < COPY_TRIES; i++) {
         float ms = 0;
@@ -89,24 +89,24 @@ static CUresult copy_all(const struct copy_bench *bench, char *blocks[static 2],
     char *device_block = blocks[0];
     char *pinned_block = blocks[1];
     double copied = 0;
-    TRY_CUDA(best_copy(bench, device_block, device_block + bytes, bytes, &copied));
+    TRY_CUDA(time_best_copy(bench, device_block, device_block + bytes, bytes, &copied));
     result->memory_bandwidth = 2 * copied;
-    TRY_CUDA(best_copy(bench, device_block, pinned_block, bytes, &result->host_to_device));
-    return best_copy(bench, pinned_block, device_block, bytes, &result->device_to_host);
+    TRY_CUDA(time_best_copy(bench, device_block, pinned_block, bytes, &result->host_to_device));
+    return time_best_copy(bench, pinned_block, device_block, bytes, &result->device_to_host);
 }
 
 static enum status time_in_stream(const struct cuda_device *device, struct copy_bench *bench,
                                   char *blocks[static 2], size_t bytes, struct probe_gpu *result,
                                   struct fault *fault) {
-    TRY(cuda_device_event(device, true, &bench->begin, fault));
-    TRY(cuda_device_event(device, true, &bench->end, fault));
+    TRY(cuda_device_create_event(device, true, &bench->begin, fault));
+    TRY(cuda_device_create_event(device, true, &bench->end, fault));
     return cuda_device_check(device, copy_all(bench, blocks, bytes, result), "time copies", fault);
 }
 
 static enum status time_copies(const struct cuda_device *device, char *blocks[static 2],
                                size_t bytes, struct probe_gpu *result, struct fault *fault) {
     struct copy_bench bench = {.driver = &device->driver};
-    TRY(cuda_device_stream(device, false, &bench.stream, fault));
+    TRY(cuda_device_create_stream(device, false, &bench.stream, fault));
     enum status status = time_in_stream(device, &bench, blocks, bytes, result, fault);
     CUevent events[] = {bench.begin, bench.end};
     for (size_t i = 0; i < ARRAY_COUNT(events) && events[i] != NULL; i++) {
@@ -145,7 +145,7 @@ static double slower_copy_rate(const struct probe_gpu *result) {
                                                            : result->device_to_host;
 }
 
-static uint64_t declared_bytes_per(const struct target *target, enum target_per per) {
+static uint64_t sum_declared_bytes(const struct target *target, enum target_per per) {
     const struct target_space *space = &target->spaces[SPACE_DEVICE];
     uint64_t sum = 0;
     for (int i = 0; i < space->declared_use_count; i++) {
@@ -155,9 +155,9 @@ static uint64_t declared_bytes_per(const struct target *target, enum target_per 
 }
 
 /* For memory used outside the arena, less is better. */
-static struct probe_line make_use_line(const struct target *target, const char *name,
-                                       enum target_per per, uint64_t found) {
-    uint64_t promised = declared_bytes_per(target, per);
+static struct probe_line make_memory_use_line(const struct target *target, const char *name,
+                                              enum target_per per, uint64_t found) {
+    uint64_t promised = sum_declared_bytes(target, per);
     struct probe_line line =
         probe_make_line(target, name, PROBE_BYTES, (double)promised, (double)found);
     if (line.verdict != PROBE_ASSUMED) {
@@ -166,16 +166,17 @@ static struct probe_line make_use_line(const struct target *target, const char *
     return line;
 }
 
-static int add_use_lines(const struct target *target, const struct probe_gpu *result,
-                         struct probe_line *lines) {
-    lines[0] =
-        make_use_line(target, "used outside the arena", PER_PROCESS,
-                      result->context_bytes + result->kernels_bytes + result->products_bytes);
+static int add_memory_use_lines(const struct target *target, const struct probe_gpu *result,
+                                struct probe_line *lines) {
+    lines[0] = make_memory_use_line(target, "used outside the arena", PER_PROCESS,
+                                    result->context_bytes + result->kernels_bytes +
+                                        result->products_bytes);
     if (result->nccl.ranks == 0) {
         return 1;
     }
-    lines[1] = make_use_line(target, "used by NCCL", PER_SITE, result->nccl.bytes);
-    lines[2] = make_use_line(target, "by each further group", PER_GROUP, result->nccl.group_bytes);
+    lines[1] = make_memory_use_line(target, "used by NCCL", PER_SITE, result->nccl.bytes);
+    lines[2] =
+        make_memory_use_line(target, "by each further group", PER_GROUP, result->nccl.group_bytes);
     return 3;
 }
 
@@ -190,7 +191,7 @@ int probe_gpu_compare(const struct target *target, const struct probe_gpu *resul
          (double)result->memory_total_bytes},
         {"memory free for the arena", PROBE_BYTES,
          (double)target_available_bytes(target, SPACE_DEVICE), (double)result->memory_free_bytes},
-        {"multiprocessors", PROBE_COUNT, target->multiprocessor_count,
+        {"multiprocessors", PROBE_PLAIN_NUMBER, target->multiprocessor_count,
          result->multiprocessor_count},
         {"f32 products", PROBE_FLOPS, target->f32_flops.value * target->matmul_efficiency.value,
          result->f32_flops},
@@ -211,7 +212,7 @@ int probe_gpu_compare(const struct target *target, const struct probe_gpu *resul
                                              rows[i].profile_value, rows[i].measured_value);
         }
     }
-    count += add_use_lines(target, result, &lines[count]);
+    count += add_memory_use_lines(target, result, &lines[count]);
     *lower = 0;
     for (int i = 0; i < count; i++) {
         *lower += lines[i].verdict == PROBE_LOWER;

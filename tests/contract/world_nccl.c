@@ -78,7 +78,7 @@ static enum status open_device(struct fault *fault) {
         status = cuda_kernel_table_init(&own.device->driver, &own.kernels, fault);
     }
     if (status == OK) {
-        status = cuda_device_stream(own.device, false, &own.stream, fault);
+        status = cuda_device_create_stream(own.device, false, &own.stream, fault);
     }
     own.compute = (struct cuda_compute){
         .driver = &own.device->driver, .table = &own.kernels, .failure = &own.failure};

@@ -97,7 +97,7 @@ static uint64_t held_bytes(void) {
     struct nvml nvml;
     uint64_t left;
     int64_t own = nvml_open(&nvml) ? nvml_process_bytes(&nvml, device->bus) : -1;
-    assert_int_equal(cuda_device_free(device, &left, &fault), OK);
+    assert_int_equal(cuda_device_free_bytes(device, &left, &fault), OK);
     return own > 0 ? (uint64_t)own : device->memory_bytes - left;
 }
 

@@ -295,8 +295,8 @@ static void ports_share_the_device_of_the_process(void **state) {
     assert_string_equal(first.cuda->bus, "0000:02:00.0");
     assert_int_equal(emulated_driver_calls("cuDevicePrimaryCtxRetain"), 1);
     port_finish(&first);
-    assert_int_equal(cuda_device_stream(second.cuda, true, &stream, &fault), OK);
-    assert_int_equal(cuda_device_event(second.cuda, false, &event, &fault), OK);
+    assert_int_equal(cuda_device_create_stream(second.cuda, true, &stream, &fault), OK);
+    assert_int_equal(cuda_device_create_event(second.cuda, false, &event, &fault), OK);
     assert_int_equal(second.cuda->driver.cuEventRecord(event, stream), CUDA_SUCCESS);
     assert_int_equal(second.cuda->driver.cuStreamDestroy(stream), CUDA_SUCCESS);
     assert_int_equal(second.cuda->driver.cuEventDestroy(event), CUDA_SUCCESS);

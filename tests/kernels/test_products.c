@@ -257,7 +257,7 @@ static void own_kernel_takes_what_has_no_proposal_that_will_do(void **state) {
     assert_null(choose_among(&fixture, proposals, 3, DTYPE_BF16));
     assert_null(choose_among(&fixture, proposals, 0, DTYPE_F32));
     char text[CUDA_PRODUCT_TEXT_BYTES];
-    cuda_product_text(fixture.products.first, text);
+    cuda_product_text(fixture.products.newest, text);
     assert_string_equal(text, "m 4 n 6 k 8 f32 to f32: built-in kernel");
     fixture_finish(&fixture);
     fixture_init(&fixture);

@@ -38,7 +38,7 @@ static void a_tally_sums_every_rank_and_every_gradient_once(void **state) {
     struct step_scalars scalars = {.learning_rate = 3, .loss_sum = 7};
     tallies_of_four(tallies);
     struct tally_args args = {
-        .ranks = RANKS, .shard = SHARD, .parts = TALLY_TOKENS | TALLY_LOSS | TALLY_NORM};
+        .ranks = RANKS, .shard_size = SHARD, .parts = TALLY_TOKENS | TALLY_LOSS | TALLY_NORM};
     tally_in(&args, tallies, &scalars);
     assert_int_equal(scalars.valid_tokens, 10 + 11 + 12 + 13);
     assert_true(scalars.loss_scale == (float)(1.0 / 46));
@@ -57,7 +57,7 @@ struct tally_context {
 };
 
 static const struct tally_args WHOLE = {
-    .ranks = RANKS, .shard = SHARD, .parts = TALLY_TOKENS | TALLY_LOSS | TALLY_NORM};
+    .ranks = RANKS, .shard_size = SHARD, .parts = TALLY_TOKENS | TALLY_LOSS | TALLY_NORM};
 
 static void run_tally(const struct compute *compute, void *context) {
     (void)compute;
@@ -138,7 +138,7 @@ static void a_tally_leaves_what_it_does_not_name(void **state) {
         struct step_scalars scalars = {.loss_sum = 7, .valid_tokens = 5, .loss_scale = 0.25F};
         scalars.norm.digits[0] = 3;
         struct step_scalars before = scalars;
-        struct tally_args args = {.ranks = RANKS, .shard = SHARD, .parts = PARTS[i]};
+        struct tally_args args = {.ranks = RANKS, .shard_size = SHARD, .parts = PARTS[i]};
         tally_in(&args, tallies, &scalars);
         bool tokens = scalars.valid_tokens != 5 && scalars.loss_scale != 0.25F;
         bool norm = memcmp(&scalars.norm, &before.norm, sizeof scalars.norm) != 0;
@@ -154,7 +154,7 @@ static void one_rank_that_is_not_finite_makes_every_rank_skip(void **state) {
     struct step_scalars scalars = {.loss_sum = 0};
     tallies_of_four(tallies);
     tallies[1].norm.nonfinite = 1;
-    struct tally_args args = {.ranks = RANKS, .shard = SHARD, .parts = TALLY_NORM};
+    struct tally_args args = {.ranks = RANKS, .shard_size = SHARD, .parts = TALLY_NORM};
     tally_in(&args, tallies, &scalars);
     clip_run(1, &scalars);
     assert_int_equal(scalars.skip, 1);
@@ -164,7 +164,7 @@ static void no_valid_token_scales_nothing(void **state) {
     (void)state;
     struct rank_tally tallies[RANKS] = {{.loss_sum = 0}};
     struct step_scalars scalars = {.loss_scale = 1};
-    struct tally_args args = {.ranks = RANKS, .shard = SHARD, .parts = TALLY_TOKENS};
+    struct tally_args args = {.ranks = RANKS, .shard_size = SHARD, .parts = TALLY_TOKENS};
     tally_in(&args, tallies, &scalars);
     assert_int_equal(scalars.valid_tokens, 0);
     assert_true(scalars.loss_scale == 0);

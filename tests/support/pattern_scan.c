@@ -71,7 +71,7 @@ static const char *owner_of(const struct pattern_scan *scan, uint32_t step, int 
     for (int i = 0; i < plan->problem.extent_count; i++) {
         const struct extent *extent = &plan->problem.extents[i];
         if ((int)extent->space == space && alive(extent, step) && plan->offsets[i] <= offset &&
-            offset < plan_end(plan, i)) {
+            offset < plan_extent_end(plan, i)) {
             return extent->name;
         }
     }

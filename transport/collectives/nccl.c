@@ -58,7 +58,7 @@ static enum status copy_failure(const struct nccl *nccl, struct fault *fault) {
 /* Load the library, and create the stream and an id for every group whose first rank this is. */
 static enum status prepare_hello(struct nccl *nccl, struct nccl_hello *hello, struct fault *fault) {
     TRY(nccl_library_find(&nccl->library, fault));
-    TRY(cuda_device_stream(nccl->args.device, true, &nccl->stream, fault));
+    TRY(cuda_device_create_stream(nccl->args.device, true, &nccl->stream, fault));
     for (int comm_index = 0; comm_index < nccl->comm_count; comm_index++) {
         int group = first_group_of(nccl, comm_index);
         if (nccl->communicator->groups[group].index == 0 &&

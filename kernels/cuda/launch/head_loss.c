@@ -20,11 +20,11 @@ CUDA_FAMILY(head_loss, {"head_loss_rows", &kernels->rows, 0},
 struct product {
     struct matmul_args args;
     struct cuda_product_operands operands;
-    bool is_needed;
+    bool is_needed; /* false: the caller wants no such gradient */
 };
 
 struct chunk {
-    int64_t first, tokens;
+    int64_t first, tokens; /* tokens [first, first + tokens) */
     struct product logits, dhidden, dweight;
 };
 

@@ -47,7 +47,7 @@ static enum status set_load_fault(const struct cuda_driver *driver, CUresult res
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) {
         return fault_set(
             fault, STATUS_INPUT, subject,
-            "use a GPU of the first of these architectures or a later one, or a CPU target",
+            "use a GPU that has one of these architectures or a later one, or use a CPU target",
             "this build has no code for this GPU; it has code for " CUDA_ARCHITECTURES
             " and, as PTX, for all later architectures");
     }

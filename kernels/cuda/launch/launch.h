@@ -28,8 +28,8 @@ struct cuda_products;     /* matrix products chosen at bind, in launch/products.
 /* The first CUDA error since this struct was cleared. After an error, nothing more is enqueued. The
  * executor reads it after it has enqueued a segment. */
 struct cuda_failure {
-    CUresult result; /* CUDA_SUCCESS: no error */
-    const char *action;
+    CUresult result;    /* CUDA_SUCCESS: no error */
+    const char *action; /* the call that failed, for the fault */
 };
 
 struct cuda_compute {
@@ -38,7 +38,7 @@ struct cuda_compute {
     struct cuda_products *products;
     struct cuda_failure *failure;
     CUstream stream;
-    int multiprocessors;
+    int multiprocessors; /* number of multiprocessors of the device */
 };
 
 /* The launch shape of a kernel: a grid of blocks of threads. */

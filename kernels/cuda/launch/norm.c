@@ -7,7 +7,7 @@
 /* Maximum dynamic shared memory of a block in the backward pass: three blocks fit in a
  * multiprocessor with 228 KiB, and one block fits in the smallest, with 100 KiB. Blocks for short
  * rows stay within 48 KiB, which need no special request. */
-enum { SHARED_BYTES_MAX = 72 * 1024, SHORT_SHARED_BYTES_MAX = 48 * 1024 };
+enum { SHARED_BYTES_MAX = 72 * 1024, SHORT_ROW_SHARED_BYTES_MAX = 48 * 1024 };
 
 #define BACKWARD_ENTRY(kernel, slot)                                                               \
     { #kernel, &(slot), SHARED_BYTES_MAX }
@@ -98,7 +98,7 @@ static unsigned reserve_shared_sums(const struct norm_args *args, bool wide, int
     int64_t step = CUDA_NORM_THREADS / teams * (wide ? cuda_elements_per_access(args->dtype) : 1);
     int64_t columns = items_count(args->dim, step) * step;
     int64_t bytes = teams * sums * columns * (int64_t)sizeof(float);
-    ASSERT(teams == 1 || bytes <= SHORT_SHARED_BYTES_MAX);
+    ASSERT(teams == 1 || bytes <= SHORT_ROW_SHARED_BYTES_MAX);
     bool fits = bytes <= SHARED_BYTES_MAX;
     params->shared_columns = fits ? (int)columns : 0;
     return fits ? (unsigned)bytes : 0;

@@ -13,8 +13,8 @@ struct cuda_norm_pair {
 };
 
 struct cuda_norm_kernels {
-    struct cuda_norm_pair forward, forward_wide;
-    struct cuda_norm_pair backward, backward_wide;
+    struct cuda_norm_pair forward, forward_wide;   /* wide: accesses of 16 bytes */
+    struct cuda_norm_pair backward, backward_wide; /* wide: accesses of 16 bytes */
     CUfunction add;
 };
 

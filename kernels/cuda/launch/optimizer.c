@@ -48,12 +48,12 @@ void cuda_tally_out(const struct cuda_compute *compute, const struct step_scalar
 
 void cuda_tally_in(const struct cuda_compute *compute, const struct tally_args *args,
                    const struct rank_tally *tallies, struct step_scalars *scalars) {
-    ASSERT(args->shard >= 1 && args->shard <= args->ranks);
+    ASSERT(args->shard_size >= 1 && args->shard_size <= args->ranks);
     struct tally_in_params params = {
         .tallies = tallies,
         .scalars = scalars,
         .ranks = args->ranks,
-        .shard = args->shard,
+        .shard = args->shard_size,
         .tokens = (args->parts & TALLY_TOKENS) != 0,
         .loss = (args->parts & TALLY_LOSS) != 0,
         .norm = (args->parts & TALLY_NORM) != 0,

@@ -54,7 +54,7 @@ static void release_product(const struct cublas_lt *library, const struct cuda_p
 }
 
 void cuda_products_finish(struct cuda_products *products) {
-    for (const struct cuda_product *i = products->first; i != NULL; i = i->next) {
+    for (const struct cuda_product *i = products->newest; i != NULL; i = i->next) {
         release_product(&products->lt, i);
     }
     (void)products->lt.cublasLtDestroy(products->handle);
@@ -75,7 +75,7 @@ static void read_alignments(const struct cuda_product_operands *operands, unsign
     alignment[OPERAND_C] = address_alignment(operands->c);
 }
 
-static bool same_args(const struct matmul_args *a, const struct matmul_args *b) {
+static bool are_args_equal(const struct matmul_args *a, const struct matmul_args *b) {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb &&
            a->ldc == b->ldc && a->dtype_in == b->dtype_in && a->dtype_out == b->dtype_out &&
            a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b &&
@@ -87,8 +87,9 @@ static struct cuda_product *find_product(const struct cuda_products *products,
                                          const struct cuda_product_operands *operands) {
     unsigned alignment[4];
     read_alignments(operands, alignment);
-    for (struct cuda_product *i = products->first; i != NULL; i = i->next) {
-        if (same_args(&i->args, args) && memcmp(i->alignment, alignment, sizeof alignment) == 0) {
+    for (struct cuda_product *i = products->newest; i != NULL; i = i->next) {
+        if (are_args_equal(&i->args, args) &&
+            memcmp(i->alignment, alignment, sizeof alignment) == 0) {
             return i;
         }
     }
@@ -335,8 +336,8 @@ void cuda_products_choose(struct cuda_products *products, const struct matmul_ar
             use_builtin_kernel(&products->lt, product, result);
         }
     }
-    product->next = products->first;
-    products->first = product;
+    product->next = products->newest;
+    products->newest = product;
 }
 
 /* ---- running ---- */
@@ -395,7 +396,7 @@ void cuda_products_describe(const struct cuda_products *products) {
     char hex[HASH_HEX_BYTES];
     char text[CUDA_PRODUCT_TEXT_BYTES];
     hash_begin(&state);
-    for (const struct cuda_product *i = products->first; i != NULL; i = i->next) {
+    for (const struct cuda_product *i = products->newest; i != NULL; i = i->next) {
         cuda_product_text(i, text);
         log_line(LOG_DEBUG, "product %s", text);
         hash_add(&state, text, strlen(text));

@@ -53,23 +53,23 @@ struct cuda_product_operands {
 
 /* The properties of a chosen algorithm, with the numbers that cuBLASLt uses for them. */
 struct cuda_product_record {
-    int id;
-    unsigned tile, stages;
-    int split_k;
-    unsigned reduction;
+    int id;                /* number of the algorithm */
+    unsigned tile, stages; /* ids of the tile shape and of the stages */
+    int split_k;           /* number of parts into which sums over k are split */
+    unsigned reduction;    /* id of the method that adds these parts */
     uint64_t workspace_bytes;
 };
 
 /* One distinct product: its arguments and the alignment of its operands. */
 struct cuda_product {
-    struct cuda_product *next;
+    struct cuda_product *next; /* the product that was added before this one */
     struct matmul_args args;
     unsigned alignment[4]; /* alignment of a, b, bias and c in bytes, at most 256 */
     bool uses_builtin; /* a built-in kernel computes it, as cuBLASLt has no algorithm or failed */
     struct cuda_product_record record;
     cublasLtMatmulAlgo_t algorithm;
     cublasLtMatmulDesc_t operation;
-    cublasLtMatrixLayout_t left, right, result;
+    cublasLtMatrixLayout_t left, right, result; /* layouts of the matrices */
 };
 
 struct cuda_products {
@@ -77,7 +77,7 @@ struct cuda_products {
     cublasLtHandle_t handle;
     const struct target *target;
     struct region *region;
-    struct cuda_product *first; /* the product that was added last */
+    struct cuda_product *newest; /* head of the list of products */
 };
 
 /* cublas_lt_find: load the library's functions.

@@ -288,7 +288,7 @@ enum status replica_cuda_init(const struct replica_cuda_args *args, struct repli
         made->compute[slot].stream = NULL;
     }
     for (int slot = 0; slot < REPLICA_DEVICE_SLOTS && status == OK; slot++) {
-        status = cuda_device_stream(args->gpu, false, &made->compute[slot].stream, fault);
+        status = cuda_device_create_stream(args->gpu, false, &made->compute[slot].stream, fault);
     }
     if (status == OK) {
         warm_up(made);

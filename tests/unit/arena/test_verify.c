@@ -161,7 +161,8 @@ static void verify_refuses_wrong_peaks(void **state) {
 static bool meets(const struct plan *plan, int i, int j) {
     const struct extent *a = &plan->problem.extents[i], *b = &plan->problem.extents[j];
     return a->space == b->space && a->first < b->last && b->first < a->last &&
-           plan->offsets[i] < plan_end(plan, j) && plan->offsets[j] < plan_end(plan, i);
+           plan->offsets[i] < plan_extent_end(plan, j) &&
+           plan->offsets[j] < plan_extent_end(plan, i);
 }
 
 /* Move one extent of a sound plan anywhere: the verdict must be that of comparing all pairs. */
@@ -195,8 +196,8 @@ static void verify_agrees_with_all_pairs_when_one_extent_is_moved(void **state) 
         bool sound = true;
         for (int i = 0; i < instance.count; i++) {
             sound = sound && (i == index || !meets(&plan, index, i));
-            if (instance.extents[i].space == moved->space && plan_end(&plan, i) > peak) {
-                peak = plan_end(&plan, i);
+            if (instance.extents[i].space == moved->space && plan_extent_end(&plan, i) > peak) {
+                peak = plan_extent_end(&plan, i);
             }
         }
         plan.peak_bytes[moved->space] = peak;

@@ -33,7 +33,7 @@ static int open_port(void **state) {
     if (port_init(&port, &TARGET, &fault) != OK ||
         port_reserve_shared(&port, SPACE_DEVICE, BYTES, &blocks[0], &(int){0}, &fault) != OK ||
         port_reserve(&port, SPACE_PINNED, BYTES, &blocks[1], &fault) != OK ||
-        cuda_device_stream(port.cuda, true, &stream, &fault) != OK) {
+        cuda_device_create_stream(port.cuda, true, &stream, &fault) != OK) {
         fprintf(stderr, "%s: %s\n", fault.subject, fault.reason);
         return 1;
     }
@@ -81,9 +81,9 @@ static void a_capture_over_two_streams_is_a_graph(void **state) {
     CUevent joined;
     CUgraph graph;
     CUgraphExec executable;
-    assert_int_equal(cuda_device_stream(port.cuda, false, &other, &fault), OK);
-    assert_int_equal(cuda_device_event(port.cuda, false, &forked, &fault), OK);
-    assert_int_equal(cuda_device_event(port.cuda, false, &joined, &fault), OK);
+    assert_int_equal(cuda_device_create_stream(port.cuda, false, &other, &fault), OK);
+    assert_int_equal(cuda_device_create_event(port.cuda, false, &forked, &fault), OK);
+    assert_int_equal(cuda_device_create_event(port.cuda, false, &joined, &fault), OK);
     must(driver->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     must(driver->cuMemsetD8Async(at(far), 3, BYTES, stream));
     must(driver->cuEventRecord(forked, stream));
@@ -116,7 +116,7 @@ static void too_much_is_refused_and_leaves_the_device_as_it_was(void **state) {
     void *address = NULL;
     uint64_t before;
     uint64_t behind;
-    assert_int_equal(cuda_device_free(port.cuda, &before, &fault), OK);
+    assert_int_equal(cuda_device_free_bytes(port.cuda, &before, &fault), OK);
     port_release(&port, SPACE_DEVICE);
     assert_int_equal(
         port_reserve(&port, SPACE_DEVICE, port.cuda->memory_bytes + 1, &address, &fault),
@@ -124,7 +124,7 @@ static void too_much_is_refused_and_leaves_the_device_as_it_was(void **state) {
     assert_null(address);
     assert_int_equal(port_reserve(&port, SPACE_DEVICE, BYTES, &address, &fault), OK);
     far = address;
-    assert_int_equal(cuda_device_free(port.cuda, &behind, &fault), OK);
+    assert_int_equal(cuda_device_free_bytes(port.cuda, &behind, &fault), OK);
     assert_true(behind + (8 << 20) >= before);
 }
 

@@ -59,7 +59,7 @@ static void compare_accepts_full_memory_and_nine_tenths_of_a_speed(void **state)
     struct probe_line lines[PROBE_LINES];
     assert_int_equal(probe_compare(&target, &result, lines), 0);
     assert_true(line_named(lines, "memory free for the arena")->profile_value == 700.0);
-    assert_false(probe_isa_lower(&target, &result));
+    assert_false(probe_isa_is_lower(&target, &result));
 }
 
 static void compare_names_each_line_that_is_lower(void **state) {
@@ -120,7 +120,7 @@ static void isa_lower_orders_the_levels_of_one_architecture(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         struct target target = {.isa = CASES[i].wanted};
         struct probe_result result = {.machine = {.isa = CASES[i].found}};
-        assert_int_equal(probe_isa_lower(&target, &result), CASES[i].lower);
+        assert_int_equal(probe_isa_is_lower(&target, &result), CASES[i].lower);
     }
 }
 
