@@ -196,7 +196,7 @@ OVERWRITTEN_STRUCTS = {
     "entry_member": "a part of an entry",
     "entry_seat": "a part of an entry",
     "entry_slice": "a part of an entry",
-    "leaf_replay": "its constructor empties it; the fetch then starts it",
+    "leaf_replay": "its constructor empties it; the fetch sets its timeout",
     "link": "its constructor empties it; several files of the room own its fields",
     "manifest": "a value: the reader and the draft each make one",
     "manifest_file": "a part of a manifest",
