@@ -188,7 +188,7 @@ class BadInput(RunTest):
             self.assertTrue(wait_until(lambda f=folder: len(f.metrics("step")) > 2), folder.log())
             os.truncate(data, 100)
             self.assertEqual(process.wait(timeout=60), 1, folder.log())
-            self.assertRegex(folder.log().splitlines()[-1], "^skep: .*train.u16: ends .*truncated")
+            self.assertRegex(folder.log().splitlines()[-1], "^skep: .*train.u16: lacks .*truncated")
             self.assert_saved_its_last_step(folder)
             self.assert_exit(folder.train(), 2)
             data.write_bytes(good)
@@ -417,7 +417,7 @@ class FullDisk(RunTest):
         before = tree_of(folder.path)
         result = folder.train("export=disk/deep/model")
         self.assert_exit(result, 3)
-        self.assertRegex(result.stderr, "^skep: disk/deep/model: the export needs .* has 256 KiB;")
+        self.assertRegex(result.stderr, "^skep: disk/deep/model: the export needs .* only 256 KiB are available;")
         self.assertEqual(tree_of(folder.path), before)
         plan = folder.run("plan", "run.yaml", "export=disk/deep/model", "--json")
         spaces = {space["name"]: space for space in self.document(plan, 3)["spaces"]}

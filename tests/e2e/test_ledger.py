@@ -108,7 +108,7 @@ class LedgerTest(RunTest):
         self.refused(lines[1:], 1, "genesis")
         self.refused(lines[:2] + lines[3:], 3, "prev")
         self.refused(lines[:3] + lines[2:], 4, "prev")
-        self.refused(self.resigned(5, round=2), 6, "has ended")
+        self.refused(self.resigned(5, round=2), 6, "has already ended")
         self.refused(self.resigned(6, round=4), 7, "not open")
         self.refused(self.resigned(5, incarnation=0), 6, "incarnation")
         self.refused(self.resigned(5, commits=2), 6, "commits")

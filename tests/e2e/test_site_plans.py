@@ -257,7 +257,7 @@ class SitePlans(RunTest):
                 (["plan", model, "--ranks", "4", "strategy.replicate=3"], "strategy.replicate",
                  "take 1, 2 or 4"),
                 (["plan", model, "--ranks", "4", "strategy.reduce_at=step"], "ZeRO 3",
-                 "strategy.zero=0 or 1"),
+                 "strategy.zero to 0 or 1"),
                 (["plan", model, "--ranks", "4", "strategy.overrides=layer.0=zero:1"], "layer.0",
                  "layers.0"),
                 (["inspect", model, "--shards", "0"], "--shards", "at least 1"),

@@ -74,7 +74,7 @@ class History(SwarmTest):
             self.assertTrue(member.is_running(), member.log())
             _, _, since = member.log().rpartition("resuming from")
             self.assertLessEqual(since.count(OTHER), since.count("admitted by"), member.log())
-            self.assertIn("restore the tracker's newest state", member.log())
+            self.assertIn("restore the newest state of the tracker", member.log())
         self.end_tracker()
         self.put_store_back(newest)
         self.start_tracker_again()

@@ -57,7 +57,7 @@ class SwarmPlan(RunTest):
 
     def test_what_all_share_is_nobodys_own(self):
         self.refused(self.manifest, "swarm.codec=int8",
-                     words=["swarm.codec", "int4 in the swarm heather", "int8 here"])
+                     words=["swarm.codec", "int4 in the swarm heather", "int8 on the command line"])
         self.refused(self.told["join"], "optimizer.lr=1", words=["optimizer.lr", "0.01", "1 here"])
         self.assert_exit(self.plan(self.manifest, "batch.microbatch=4", "threads=2"), 0)
 
@@ -71,7 +71,7 @@ class SwarmPlan(RunTest):
         path.write_text(text.replace("outer_lr: 0.7", "outer_lr: 0.8"))
         self.refused(path.name, words=["signature"])
         path.write_text(text.replace("protocol: 1", "protocol: 2"))
-        self.refused(path.name, words=["version 2", "newer skep"])
+        self.refused(path.name, words=["version 2", "a newer version of skep"])
 
     def test_a_manifest_tells_nothing_of_the_trackers_machine(self):
         text = (self.site.path / self.manifest).read_text()

@@ -62,7 +62,7 @@ class BadInput(WordsTest):
         self.swarm()
         whole = (self.site.path / "tracker" / "heather.skep").read_bytes()
         fetch = "fetch the manifest again"
-        newer = "install a newer skep"
+        newer = "install a newer version of skep"
         cases = {"cut.skep": (whole[:len(whole) // 2], ["cut.skep", "signature", fetch]),
                  "other.skep": (whole.replace(b"heather", b"feather", 1),
                                 ["other.skep", "signature does not match", fetch]),
@@ -97,7 +97,7 @@ class BadInput(WordsTest):
         self.write("changed.u16", bytes(data))
         join = ["join", self.join_string, "data.validation=valid.u16", "threads=1"]
         own = "data.train=train.u16"
-        self.say(2, ["changed.u16", "file 1", "root", "list the swarm's files"],
+        self.say(2, ["changed.u16", "file 1", "root", "list the files in the order of the swarm's manifest"],
                  *join, "data.train=changed.u16")
         self.say(2, ["none.u16", "No such file"], *join, "data.train=none.u16")
         self.say(2, ["--ranks", "2.5"], *join, own, "--ranks", "2.5")
@@ -137,8 +137,8 @@ class NobodyThere(WordsTest):
         by_file.command[2] = str(self.site.path / "heather.skep")
         for member in (by_key.start(), by_file.start()):
             self.wait_for(lambda: "no answer" in member.log(), "word of the tracker")
-            self.assertRegex(member.log(), rf"{listen}: no answer within 5 s; is the tracker "
-                                           r"running, and its port open\? Retrying")
+            self.assertRegex(member.log(), rf"{listen}: no answer within 5 s; check that the "
+                                           "tracker is running .*; retrying until it answers")
         time.sleep(1)
         for member in (by_key, by_file):
             asked = time.monotonic()

@@ -121,7 +121,7 @@ class Trained(RunTest):
         folder.write_run(data__train=f"[{', '.join(names)}]")
         result = folder.train()
         self.assert_exit(result, 2)
-        self.assertIn("data.train is [", result.stderr)
+        self.assertIn("data.train is now [", result.stderr)
 
 
 class Diverged(RunTest):

@@ -23,7 +23,7 @@ enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t memb
     int64_t count = div_ceil(parameter_count, elements);
     if (count > SWARM_SLICES_MAX) {
         return fault_set(fault, STATUS_INPUT, "swarm.codec", "choose a codec with fewer bits",
-                         "%lld parameters in %s need %lld slices; a swarm has at max_elements %d",
+                         "%lld parameters in %s need %lld slices; a swarm has at most %d",
                          (long long)parameter_count, codec_name(codec), (long long)count,
                          (int)SWARM_SLICES_MAX);
     }

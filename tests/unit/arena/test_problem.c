@@ -54,7 +54,7 @@ static void parse_names_the_place_of_a_fault(void **state) {
     } CASES[] = {
         {"", "p.csv:0:1", "empty"},
         {"\n \n", "p.csv:2:1", "empty"},
-        {"id,lower,upper\na,0,1\n", "p.csv:1:1", "'size' is missing"},
+        {"id,lower,upper\na,0,1\n", "p.csv:1:1", "'size' is a required column, but is missing"},
         {"id,lower,upper,size,gaps\n", "p.csv:1:21", "'gaps' is not a known column"},
         {"id,lower,upper,size,\n", "p.csv:1:21", "'' is not a known column"},
         {"id,lower,lower,size\n", "p.csv:1:10", "'lower' occurs twice"},

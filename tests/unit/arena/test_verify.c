@@ -134,7 +134,7 @@ static void verify_refuses_malformed_extents(void **state) {
     assert_refused(&drawn, (const char *[]){"'b'", "0 bytes", NULL});
     draw_plan(&drawn);
     drawn.extents[1].space = SPACE_COUNT;
-    assert_refused(&drawn, (const char *[]){"'b'", "no space", NULL});
+    assert_refused(&drawn, (const char *[]){"'b'", "an invalid space", NULL});
     draw_plan(&drawn);
     drawn.offsets[1] = (uint64_t)0 - 256;
     assert_refused(&drawn, (const char *[]){"'b'", "beyond 2^64", NULL});

@@ -145,14 +145,14 @@ static const struct refused REFUSED[] = {
      "layer_types", "in layer 1"},
     {QWEN2 ", \"num_key_value_heads\": 4, \"num_hidden_layers\": 1, \"layer_types\": "
            "[\"sliding_attention\"]}",
-     "layer_types[0]", "no window"},
+     "layer_types[0]", "no sliding_window is set"},
     {QWEN3 ", \"num_key_value_heads\": 4, \"num_hidden_layers\": 1, \"layer_types\": "
            "[\"chunked_attention\"]}",
      "layer_types[0]", "is \"chunked_attention\""},
     {LLAMA ", \"num_hidden_layers\": 1, \"layer_types\": [7]}", "layer_types[0]",
      "expected a string"},
     {LLAMA ", \"num_hidden_layers\": 1, \"layer_types\": [\"sliding_attention\"]}",
-     "layer_types[0]", "no window"},
+     "layer_types[0]", "no sliding_window is set"},
 };
 
 static void what_is_not_supported_is_refused_by_name(void **state) {

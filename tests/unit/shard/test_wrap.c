@@ -142,8 +142,8 @@ static void bad_policies_are_refused_with_a_remedy(void **state) {
     static const struct {
         const char *wrap, *reason, *remedy;
     } CASES[] = {
-        {"size:0", "\"size:0\" has no number", "size:10000000"},
-        {"size:", "has no number", "size:N"},
+        {"size:0", "\"size:0\" does not give a number", "size:10000000"},
+        {"size:", "does not give a number", "size:N"},
         {"model.layer.3", "is \"model.layers.3\"", "size:N"},
         {"model.layers.16", "\"model.layers.16\" matches no parameter", "block, root"},
         {"blok", "\"blok\" matches no parameter", "block, root"},

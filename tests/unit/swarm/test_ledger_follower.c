@@ -224,7 +224,7 @@ static void a_changed_entry_of_the_copy_is_reported(void **state) {
     scene.options.manifest.bytes[0] ^= 1;
     assert_int_equal(restore(ENTRIES, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, "line 1");
-    assert_non_null(strstr(fault.reason, "another swarm"));
+    assert_non_null(strstr(fault.reason, "a different swarm"));
 }
 
 int main(void) {

@@ -118,7 +118,7 @@ static void some_parameters_may_be_frozen_but_not_all(void **state) {
 
 static void sums_at_the_end_of_a_step_need_whole_gradients(void **state) {
     (void)state;
-    refused(2, "strategy.reduce_at=step", "ZeRO 3", "strategy.zero=0 or 1");
+    refused(2, "strategy.reduce_at=step", "ZeRO 3", "strategy.zero to 0 or 1");
     assert_int_equal(read_for(1, "strategy.reduce_at=step"), OK);
 }
 
