@@ -234,7 +234,7 @@ class SwarmSite(SwarmTest):
         self.tracker.kill()
         member = self.member("early").start("--ranks", "2")
         ranks = self.ranks(member, 2)
-        self.wait_for(lambda: "Retrying until it answers" in member.log(), "patience")
+        self.wait_for(lambda: "retrying until it answers" in member.log(), "patience")
         os.kill(ranks[1], signal.SIGTERM)
         self.assert_ends(member, 0)
 
