@@ -35,8 +35,8 @@ static enum status fetch_manifest(struct member_run *member, const struct join_s
                                       .context = member};
     enum status status = tracker_query_once(tracker, &args, region, manifest, fault);
     if (status == STATUS_FAILED) {
-        log_line(LOG_WARNING, "%s: %s; %s; retrying until it answers", fault->subject, fault->reason,
-                 fault->remedy);
+        log_line(LOG_WARNING, "%s: %s; %s; retrying until it answers", fault->subject,
+                 fault->reason, fault->remedy);
     }
     while (status == STATUS_FAILED) {
         int longer = 2 * args.timeout_ms;

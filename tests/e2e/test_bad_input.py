@@ -417,7 +417,8 @@ class FullDisk(RunTest):
         before = tree_of(folder.path)
         result = folder.train("export=disk/deep/model")
         self.assert_exit(result, 3)
-        self.assertRegex(result.stderr, "^skep: disk/deep/model: the export needs .* only 256 KiB are available;")
+        self.assertRegex(result.stderr, "^skep: disk/deep/model: the export needs .* "
+                                        "only 256 KiB are available;")
         self.assertEqual(tree_of(folder.path), before)
         plan = folder.run("plan", "run.yaml", "export=disk/deep/model", "--json")
         spaces = {space["name"]: space for space in self.document(plan, 3)["spaces"]}

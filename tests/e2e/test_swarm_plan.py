@@ -58,7 +58,8 @@ class SwarmPlan(RunTest):
     def test_what_all_share_is_nobodys_own(self):
         self.refused(self.manifest, "swarm.codec=int8",
                      words=["swarm.codec", "int4 in the swarm heather", "int8 on the command line"])
-        self.refused(self.told["join"], "optimizer.lr=1", words=["optimizer.lr", "0.01", "1 on the command line"])
+        self.refused(self.told["join"], "optimizer.lr=1",
+                     words=["optimizer.lr", "0.01", "1 on the command line"])
         self.assert_exit(self.plan(self.manifest, "batch.microbatch=4", "threads=2"), 0)
 
     def test_another_key_or_a_changed_manifest_is_no_swarm(self):

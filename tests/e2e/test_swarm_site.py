@@ -304,7 +304,8 @@ class SwarmSite(SwarmTest):
                                    "data.train=train.u16",
                                    env={"XDG_CONFIG_HOME": str(self.site.path / "config")})
             self.assert_exit(result, 2)
-            self.assertRegex(result.stderr, "rtx4090-24g: a member with several ranks .*; start one")
+            self.assertRegex(result.stderr,
+                             "rtx4090-24g: a member with several ranks .*; start one")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,8 @@ class BadInput(WordsTest):
         self.write("changed.u16", bytes(data))
         join = ["join", self.join_string, "data.validation=valid.u16", "threads=1"]
         own = "data.train=train.u16"
-        self.say(2, ["changed.u16", "file 1", "root", "list the files in the order of the swarm's manifest"],
+        self.say(2, ["changed.u16", "file 1", "root",
+                     "list the files in the order of the swarm's manifest"],
                  *join, "data.train=changed.u16")
         self.say(2, ["none.u16", "No such file"], *join, "data.train=none.u16")
         self.say(2, ["--ranks", "2.5"], *join, own, "--ranks", "2.5")

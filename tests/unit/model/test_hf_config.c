@@ -70,7 +70,7 @@ static const struct refused REFUSED[] = {
     {"{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 6}",
      "num_attention_heads", "does not divide the hidden size 64"},
     {"{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_head\": 6}", "n_head", "does not divide"},
-    {LLAMA ", \"head_dim\": 15}", "head_dim", "need an even one"},
+    {LLAMA ", \"head_dim\": 15}", "head_dim", "require an even head_dim"},
     {"{\"model_type\": \"llama\", \"hidden_size\": 36, \"num_attention_heads\": 4}", "head_dim",
      "is 9"},
     {QWEN2 ", \"num_key_value_heads\": null, \"num_hidden_layers\": 2, \"layer_types\": "
