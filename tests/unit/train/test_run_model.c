@@ -73,7 +73,7 @@ static void recompute_is_one_kind_or_one_for_each_layer(void **state) {
     assert_int_equal(settings.layer_recompute[0], RECOMPUTE_NONE);
     assert_int_equal(settings.layer_recompute[1], RECOMPUTE_SELECTIVE);
     assert_int_equal(settings.layer_recompute[2], RECOMPUTE_BLOCK);
-    refused("strategy.recompute=none,block", "lists 2 kinds, the model has 3 layers");
+    refused("strategy.recompute=none,block", "lists 2 kinds; the model has 3 layers");
     refused("strategy.recompute=all", "\"all\" is not one of none, selective, block");
     refused("strategy.recompute=none,blocks,block", "\"blocks\"");
     refused("strategy.recompute=none,,block", "\"\" is not one of");
