@@ -1,5 +1,5 @@
 /* collectives: the interface by which a fixed set of ranks moves and sums parts of their arenas.
- * The room owns the communicators and their two implementations: shm, between processes of one
+ * The module owns the communicators and their two implementations: shm, between processes of one
  * machine, and nccl, between GPUs. The collective lane of a program makes the calls; `skep comm`
  * and the probes measure them.
  *
@@ -25,7 +25,7 @@ enum collective_kind {
     COLLECTIVE_REDUCE_SCATTER, /* sums a rank's slot of `from` over all ranks */
     COLLECTIVE_ALL_REDUCE,     /* sums every slot over all ranks, in f32 */
     COLLECTIVE_ALL_TO_ALL,     /* slot i of `to` comes from rank i, which sends each rank a slot */
-    COLLECTIVE_BROADCAST,      /* copies `to` of the root to all ranks */
+    COLLECTIVE_BROADCAST,      /* copies the root's `to` to all ranks */
     COLLECTIVE_BARRIER,        /* waits until all ranks of the group make this call */
     COLLECTIVE_KIND_COUNT
 };
@@ -43,7 +43,7 @@ struct collective_call {
     uint64_t to;      /* offset of slot 0; sums always write f32 */
     /* Slot size: in `from` for sums and all-to-all, else in `to`; for a broadcast, all of `to`. */
     uint64_t slot_bytes;
-    int root; /* broadcast: group index of the sender */
+    int root; /* broadcast: index of the sender in the group */
 };
 
 /* Sums add elements in fp32 in group order, ((x0 + x1) + x2) + ..., with the value of each rank,

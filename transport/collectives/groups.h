@@ -1,5 +1,5 @@
-/* groups: what all implementations do with the groups of a new communicator: copy them, and check
- * that all ranks passed the same ones. */
+/* groups: copies the groups of a new communicator, and checks that all ranks passed the same
+ * groups. */
 #ifndef SKEP_TRANSPORT_COLLECTIVES_GROUPS_H
 #define SKEP_TRANSPORT_COLLECTIVES_GROUPS_H
 

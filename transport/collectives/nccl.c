@@ -108,8 +108,8 @@ static enum status join_comms(struct nccl *nccl, const struct nccl_hello *mine,
     return OK;
 }
 
-/* Closing in order needs all ranks, so a communicator that failed is aborted instead. The loss of a
- * rank may go undetected now, hence the timeout. */
+/* Closing in order needs all ranks, so a communicator that failed is aborted instead. The loss
+ * of a rank may not be detected any more, hence the timeout. */
 static void leave_comm(struct nccl *nccl, struct nccl_shared_comm *shared) {
     const struct nccl_library *library = &nccl->library;
     struct ncclComm *comm = shared->comm;

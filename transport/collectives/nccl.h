@@ -1,5 +1,5 @@
 /* nccl: collectives between GPUs, by NCCL. Calls are enqueued on a stream or captured in a CUDA
- * graph, and waited for by polling, so that a wait ends when a rank is lost.
+ * graph. Waits poll, so that they end when a rank is lost.
  *
  * NCCL adds in the order of its rings, which would give different bits than other implementations.
  * Exact sums therefore send the slots all-to-all into a staging buffer, in pieces that fit it, and
@@ -28,7 +28,7 @@ enum {
 /* The slots of all ranks for one sum, to be added in group order. */
 struct nccl_sum {
     enum dtype wire;    /* element type of the slots: f32 or bf16 */
-    int size, index;    /* ranks in the group, and index of this one */
+    int size, index;    /* ranks in the group, and index of this rank */
     const void *own;    /* slot of this rank */
     const void *others; /* slots of the other ranks, at intervals of `stride_bytes` */
     uint64_t stride_bytes;
@@ -46,8 +46,8 @@ typedef void nccl_release_graphs(void *context);
 
 struct nccl_args {
     int rank, world;
-    const struct collective_group *groups; /* copied, with their ranks */
-    int group_count;                       /* equal on all ranks */
+    const struct collective_group *groups; /* copied by nccl_open, with their ranks */
+    int group_count;                       /* number of groups, equal on all ranks */
     groups_exchange *exchange;             /* used while opening */
     void *context;
     const struct cuda_device *device; /* device of the calling thread */
@@ -57,7 +57,7 @@ struct nccl_args {
     /* Let NCCL sum f32 in the order of its rings. Never for bf16, which it rounds at every hop. */
     bool sum_in_rings;
     void *staging;          /* device memory of at least nccl_staging_bytes_min bytes */
-    uint64_t staging_bytes; /* 0: no exact sums and no barriers */
+    uint64_t staging_bytes; /* size of `staging`; 0: no exact sums and no barriers */
 };
 
 /* nccl_staging_bytes_min: minimum staging size for a group of `size` ranks. */

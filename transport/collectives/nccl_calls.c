@@ -246,7 +246,7 @@ void nccl_enqueue(struct communicator *communicator, const struct collective_cal
                                       .group = &communicator->groups[call->group],
                                       .comm = comm_index < 0 ? NULL : nccl->comms[comm_index].comm,
                                       .stream = stream};
-    (void)enqueue_kind(&transfer); /* nccl_failure returns a stored error */
+    (void)enqueue_kind(&transfer); /* a fault is stored, and nccl_failure returns it */
 }
 
 void nccl_run(void *self, const struct collective_call *call) {

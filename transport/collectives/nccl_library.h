@@ -24,7 +24,8 @@ struct nccl_id {
     char bytes[NCCL_ID_BYTES];
 };
 
-/* The layout of version 2.18. Because of `version`, later versions read no further. */
+/* The layout of version 2.18. Later versions read no more fields, because `version` names this one.
+ * */
 struct nccl_config {
     size_t size;
     unsigned magic, version;

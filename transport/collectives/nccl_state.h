@@ -23,8 +23,8 @@ struct nccl {
     int comm_count;
     int comm_index[COLLECTIVE_GROUPS_MAX]; /* [group]; -1: it has one rank, or lacks this one */
     char *space_addresses[SPACE_COUNT];
-    CUstream stream;              /* used for calls of collective_run */
-    int64_t operation_timeout_ms; /* for asynchronous operations of NCCL */
+    CUstream stream;              /* stream for calls of collective_run */
+    int64_t operation_timeout_ms; /* timeout of asynchronous NCCL operations */
     bool has_failed;
     struct fault failure;
     _Atomic bool is_aborted; /* communicator_abort was called */

@@ -18,9 +18,9 @@
 
 struct shm_args {
     int rank, world;
-    const struct collective_group *groups; /* copied, with their ranks */
-    int group_count;                       /* equal on all ranks */
-    groups_exchange *exchange;             /* used while opening and registering */
+    const struct collective_group *groups; /* copied by shm_open_communicator, with their ranks */
+    int group_count;                       /* number of groups, equal on all ranks */
+    groups_exchange *exchange;             /* exchanges data while opening and registering */
     void *context;
 };
 

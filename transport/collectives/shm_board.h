@@ -15,14 +15,16 @@
 struct shm_signal {
     _Alignas(64) _Atomic uint32_t phase;
     _Atomic uint32_t
-        sleepers; /* a rank killed while it sleeps stays counted, which only costs wake-ups */
+        /* number of sleeping ranks; a rank killed in its sleep stays counted, which only costs
+         * wake-ups */
+        sleepers;
 };
 
 struct shm_board {
     struct shm_signal *signals; /* [COLLECTIVE_GROUPS_MAX][world], mapped by all ranks */
     int rank, world;
     int spins;                   /* polls of a signal before sleeping */
-    _Atomic uint32_t is_aborted; /* 1: all waits of this rank return false */
+    _Atomic uint32_t is_aborted; /* 1: every wait of this rank returns false */
 };
 
 /* shm_board_bytes: size of the signals for `world` ranks. */

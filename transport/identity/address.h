@@ -1,7 +1,7 @@
 /* address: network addresses as text, "tcp://HOST:PORT", where HOST is a host name, an IPv4 address
  * or an IPv6 address in brackets. Connections are only opened to numeric addresses: ZeroMQ would
  * resolve a host name on its one I/O thread, and a name server that does not respond would stop all
- * traffic. Host names are therefore resolved before the seal. */
+ * traffic. Host names are therefore resolved before the arena is sealed. */
 #ifndef SKEP_TRANSPORT_IDENTITY_ADDRESS_H
 #define SKEP_TRANSPORT_IDENTITY_ADDRESS_H
 
@@ -20,7 +20,8 @@ MUST_CHECK const char *address_error(const char *text);
 
 /* resolve_host: copy the address to `found` with its host name replaced by an IP address from this
  * machine's name servers. IPv4 is preferred, because more machines can reach it.
- * limits  address_error(address) == NULL; before the seal; blocks while name servers respond
+ * limits  address_error(address) == NULL; before the arena is sealed; blocks while name servers
+ * respond
  * errors  STATUS_INPUT: the name is unknown; STATUS_FAILED: no name server responds. `found` is
  *         then unchanged */
 MUST_CHECK enum status resolve_host(const char *address, char found[static MESSAGE_ADDRESS_BYTES],

@@ -188,7 +188,7 @@ enum status identity_load_or_create(const char *path, struct key_pairs *keys, bo
     bool is_new = false;
     struct stat info;
     ASSERT(strlen(path) < PATH_BYTES);
-    /* A dangling symbolic link counts as a file: it is rejected and not followed. */
+    /* A dangling symbolic link counts as a file: it is not followed, and is rejected. */
     TRY(lstat(path, &info) == 0 || errno != ENOENT ? identity_load(path, keys, fault)
                                                    : create_identity(path, keys, &is_new, fault));
     *created = is_new;

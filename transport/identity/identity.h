@@ -1,5 +1,5 @@
-/* identity: the keys of a process in a swarm, and the addresses of processes. The room owns the
- * identity file, the keys in it and their signatures, the join string of a tracker, and network
+/* identity: the keys of a process in a swarm, and the addresses of processes. The module owns
+ * the identity file, the keys in it and their signatures, the join string of a tracker, and network
  * addresses as text. The messenger authenticates connections with the keys, the ledger and the
  * tracker sign and verify with them, and the commands `skep keys`, `skep track` and `skep join`
  * read and print them.
@@ -31,7 +31,7 @@ MUST_CHECK enum status identity_load(const char *path, struct key_pairs *keys, s
 
 /* identity_load_or_create: read the identity file, or, if it is missing, create it with its folders
  * and a new identity. If several processes do this at once, all of them get the identity of the
- * first. A file at `path` is always complete and durable. *created: this call created it.
+ * first. A file at `path` is always complete and durable. *created: whether this call created it.
  * errors  those of identity_load; STATUS_FIT or STATUS_FAILED: the file cannot be written, and does
  *         not exist */
 MUST_CHECK enum status identity_load_or_create(const char *path, struct key_pairs *keys,

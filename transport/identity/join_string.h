@@ -9,7 +9,8 @@
 #include "transport/identity/address.h"
 #include "transport/identity/keys.h"
 
-enum { JOIN_STRING_BYTES = MESSAGE_ADDRESS_BYTES + KEYS_TEXT_BYTES }; /* with the # and one NUL */
+/* size of a join string, with the # and one NUL */
+enum { JOIN_STRING_BYTES = MESSAGE_ADDRESS_BYTES + KEYS_TEXT_BYTES };
 
 struct join_string {
     char address[MESSAGE_ADDRESS_BYTES]; /* "tcp://HOST:PORT" */

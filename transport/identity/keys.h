@@ -14,7 +14,7 @@ enum {
     SIGNATURE_BYTES = 64,
     KEYS_TEXT_LETTERS = 112,                 /* base32 of 70 bytes: kind 1, keys 64, checksum 5 */
     KEYS_TEXT_BYTES = KEYS_TEXT_LETTERS + 1, /* KEYS_TEXT_LETTERS and a NUL */
-    SIGN_CONTEXT_MAX = 32,                   /* for example "skep ledger entry" */
+    SIGN_CONTEXT_MAX = 32,                   /* length of a context such as "skep ledger entry" */
 };
 
 /* The public part of an identity. */

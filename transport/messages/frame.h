@@ -27,7 +27,7 @@ struct frame {
     uint16_t epoch;
     uint32_t round;
     uint32_t slice;
-    uint64_t offset;  /* where the payload begins in the object it is a part of */
+    uint64_t offset;  /* where the payload begins in its slice, leaf or document */
     uint32_t length;  /* payload size in bytes */
     uint32_t session; /* the sender's member session */
 };

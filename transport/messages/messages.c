@@ -5,12 +5,15 @@
 #include <string.h>
 
 enum {
-    EXTRA_SEND_FRAMES = 3,         /* besides queued: a frame being sent, plain and encrypted */
-    EXTRA_READ_FRAMES = 1,         /* besides queued: a frame being received and decrypted */
+    /* in addition to queued frames: one being sent, plain and encrypted */
+    EXTRA_SEND_FRAMES = 3,
+    /* in addition to queued frames: one being received and decrypted */
+    EXTRA_READ_FRAMES = 1,
     FRAME_OVERHEAD_BYTES = 256,    /* headers of ZeroMQ, malloc and CURVE for each frame */
-    CONNECTION_BYTES = 128 * 1024, /* engine, session, two pipes, monitor, its two sockets */
+    CONNECTION_BYTES = 128 * 1024, /* memory of a connection in ZeroMQ, with its monitor */
     CONTEXT_BYTES = 1 << 20,       /* context, reaper, poller */
-    PENDING_BYTES = 96 * 1024,     /* of a connection before its hello; see messages_tcp_stats */
+    /* memory of a connection before its hello; see messages_tcp_stats */
+    PENDING_BYTES = 96 * 1024,
     /* Bytes that one peer can send in a tick at 10 Gbit/s, before messages_tcp_stats detects
      * them. */
     UNDETECTED_BYTES = 128 << 20
@@ -24,7 +27,8 @@ uint64_t messenger_memory_bytes(const struct messenger_options *options) {
     const uint64_t frame = FRAME_BYTES_MAX + FRAME_OVERHEAD_BYTES;
     const uint64_t frames =
         2 * (uint64_t)options->queued_frames + EXTRA_SEND_FRAMES + EXTRA_READ_FRAMES;
-    const uint64_t read = 1 + (uint64_t)read_ahead_max(options); /* current frame and ring */
+    /* number of received frames: the current one and the ring */
+    const uint64_t read = 1 + (uint64_t)read_ahead_max(options);
     return CONTEXT_BYTES + messenger_links_max(options) * (frames * frame + CONNECTION_BYTES) +
            read * frame + (uint64_t)MESSENGER_PENDING_MAX * PENDING_BYTES + UNDETECTED_BYTES;
 }

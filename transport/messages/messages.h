@@ -3,7 +3,7 @@
  * A messenger is the object through which one process exchanges frames with its peers. It owns all
  * sockets, identifies each peer by its CURVE public key, connects and reconnects by itself, and
  * rejects or bans keys. The network threads of a tracker and of a member each call one messenger,
- * and so do clients such as `skep status`. What the frames mean is the concern of the callers.
+ * and so do clients such as `skep status`. The callers interpret the frames.
  *
  * public   frame.h connect_probe.h
  *
@@ -43,7 +43,7 @@ enum {
  * key a class. A guest of class k is admitted while fewer than slots[k] guests of the classes up to
  * k are connected. The difference slots[k] - slots[k - 1] is therefore reserved for class k. */
 struct messenger_guests {
-    uint32_t slots[MESSAGE_GUEST_CLASSES]; /* [class], each at most peers_max; 0: reject */
+    uint32_t slots[MESSAGE_GUEST_CLASSES]; /* by class, each at most peers_max; 0: reject */
     /* If all slots are taken, a new guest evicts the class 0 guest that has been connected longest,
      * provided that it connected at least this many ms ago. 0: never evict. */
     uint32_t evict_after_ms;
@@ -73,8 +73,8 @@ struct messenger_options {
  * detected. */
 uint64_t messenger_memory_bytes(const struct messenger_options *options);
 
-/* messenger_open: open the sockets and start ZeroMQ's I/O thread. Call it before the seal. All
- * later calls must come from one thread.
+/* messenger_open: open the sockets and start ZeroMQ's I/O thread. Call it before the arena is
+ * sealed. All later calls must come from one thread.
  * memory  tables in `region`; ZeroMQ allocates at any time, within messenger_memory_bytes
  * errors  STATUS_INPUT: `listen` is invalid; STATUS_FAILED: its port is in use */
 MUST_CHECK enum status messenger_open(const struct messenger_options *options,
@@ -156,7 +156,7 @@ enum messenger_event_kind {
 struct messenger_event {
     enum messenger_event_kind kind;
     uint8_t curve[KEY_BYTES];            /* the peer's key, authenticated by CURVE */
-    bool is_guest;                       /* its key was not passed to messenger_peer */
+    bool is_guest;                       /* the peer's key was not passed to messenger_peer */
     struct frame frame;                  /* MESSENGER_FRAME */
     const uint8_t *payload;              /* frame.length bytes, valid until the next call */
     char address[MESSAGE_ADDRESS_BYTES]; /* MESSENGER_OPENED: the peer's IP address, or "" */
@@ -174,7 +174,7 @@ struct messenger_counts {
     uint64_t verdicts[FRAME_VERDICT_COUNT]; /* received messages with each verdict */
     uint64_t rejected_keys;                 /* connections rejected because of their key */
     uint64_t banned_peers;                  /* number of bans after protocol violations */
-    uint64_t acked_bytes;                   /* TCP payload that peers acknowledged */
+    uint64_t acked_bytes;                   /* bytes of TCP payload that peers acknowledged */
     int64_t acked_ns;                       /* when acked_bytes was last updated */
 };
 struct messenger_counts messenger_counts(const struct messenger *messenger);

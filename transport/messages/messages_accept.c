@@ -65,7 +65,7 @@ void accepted_start_draining(struct messenger *messenger, struct accepted *accep
     }
 }
 
-/* End the link that uses the connection. */
+/* End the link that uses this accepted connection. */
 static void end_accepted_link(struct messenger *messenger, struct accepted *accepted) {
     struct peer *peer = accepted->peer;
     if (peer != NULL && accepted->link == 0) {
@@ -145,7 +145,8 @@ static void adopt_as_control_link(struct messenger *messenger, struct accepted *
 
 static void handle_control_hello(struct messenger *messenger, struct accepted *accepted,
                                  struct peer *peer, uint32_t bulk_wanted) {
-    dial_handle_events(messenger, peer, &peer->links[0]); /* updates the state used below */
+    /* updates the state that the lines below use */
+    dial_handle_events(messenger, peer, &peer->links[0]);
     const enum link_state state = peer->links[0].state;
     const bool ours_is_up =
         state == LINK_HANDSHAKEN || state == LINK_DIALED || state == LINK_DRAINING;

@@ -12,13 +12,13 @@
 #include <sys/socket.h>
 
 enum {
-    BACKLOG_MS = 50,               /* unsent data at the link's rate; covers thread delays */
-    BACKLOG_MIN_BYTES = 32 * 1024, /* limit for slow links and unknown rates */
+    BACKLOG_MS = 50,               /* unsent data in ms at the link's rate; covers thread delays */
+    BACKLOG_MIN_BYTES = 32 * 1024, /* least limit of unsent bytes, also for unknown rates */
     BACKLOG_IDLE_MS = 1000,        /* idle time after which the backlog counts as 0 */
     RATE_CHANGE_FRACTION = 32,     /* a rate that differs by less than 1/32 is ignored */
-    ZMTP_SHORT_MAX = 255,          /* longest message whose length takes one byte */
-    ZMTP_SHORT_BYTES = 2,
-    ZMTP_LONG_BYTES = 9,
+    ZMTP_SHORT_LENGTH_MAX = 255,   /* longest message whose length takes one byte */
+    ZMTP_SHORT_HEADER_BYTES = 2,
+    ZMTP_LONG_HEADER_BYTES = 9,
     CURVE_OVERHEAD_BYTES = 33,
 };
 
@@ -70,7 +70,7 @@ bool backlog_is_full(const struct messenger *messenger, struct link *link) {
 void backlog_add_frame(struct link *link, const struct frame *frame) {
     const uint64_t bytes = FRAME_HEADER_BYTES + (uint64_t)frame->length + CURVE_OVERHEAD_BYTES;
     link->backlog.queued_bytes +=
-        bytes + (bytes > ZMTP_SHORT_MAX ? ZMTP_LONG_BYTES : ZMTP_SHORT_BYTES);
+        bytes + (bytes > ZMTP_SHORT_LENGTH_MAX ? ZMTP_LONG_HEADER_BYTES : ZMTP_SHORT_HEADER_BYTES);
     link->backlog.queued_ns = clock_monotonic_ns();
 }
 

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-enum { FAILED_HANDSHAKES_MAX = 2 }; /* a single one may be a peer that is ending */
+enum { FAILED_HANDSHAKES_MAX = 2 }; /* one failed handshake may be a peer that is ending */
 
 void dial_reset_diagnosis(struct peer *peer) {
     peer->diagnosis = (struct dial_diagnosis){.failed_handshakes = 0};

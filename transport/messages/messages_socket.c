@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-    KEEPALIVE_IDLE_S = 15, /* detects a lost network; heartbeats of the swarm do so much earlier */
+    KEEPALIVE_IDLE_S = 15, /* detects a lost network; swarm heartbeats detect it much earlier */
     KEEPALIVE_INTERVAL_S = 5,
     KEEPALIVE_COUNT = 3,
-    UNACKED_TIMEOUT_MS = 60000, /* long, because a peer that was stopped may resume */
+    UNACKED_TIMEOUT_MS = 60000, /* a long timeout, because a stopped peer may resume */
     LISTEN_BACKLOG = 256,
-    CURVE_OVERHEAD_BYTES = 33, /* added by CURVE: "\x07MESSAGE", nonce, flags, MAC */
+    CURVE_OVERHEAD_BYTES = 33, /* bytes that CURVE adds: "\x07MESSAGE", nonce, flags, MAC */
     /* Reconnecting is left to messages_dial. ZeroMQ would reconnect with the old queue after a lost
      * connection, and would stop dialing after a rejected key. */
     NEVER_MS = 3600 * 1000,

@@ -33,7 +33,7 @@ enum {
     MESSENGER_HELLO = 1,      /* slice: number of bulk connections that the sender would open */
     MESSENGER_WELCOME = 2,    /* slice: number of bulk connections that the sender wants */
     MESSENGER_ZAP_FULL = 500, /* ZAP status if no slot is free. ZeroMQ hides 300 from the peer */
-    MESSENGER_BANS_MAX = 256, /* banned keys at most; a new ban replaces the oldest */
+    MESSENGER_BANS_MAX = 256, /* maximum of banned keys; a new ban replaces the oldest */
     MESSENGER_READ_AHEAD_MAX = 64, /* bulk frames read while looking for control frames */
     MESSENGER_PENDING_MAX = 256,   /* accepted connections that have not sent a hello yet */
 };
@@ -47,7 +47,7 @@ enum {
     MESSENGER_REDIAL_MIN_MS = 100,  /* delay between two dials, which doubles each time */
     MESSENGER_REDIAL_MAX_MS = 1600, /* upper limit of that delay, plus up to a quarter of jitter */
     MESSENGER_BAN_MS = 60000,       /* duration of a ban for invalid frames */
-    MESSENGER_TICK_MS = 100,        /* interval of checks of state that no socket reports */
+    MESSENGER_TICK_MS = 100,        /* interval of checks that no socket event triggers */
     /* a tick that is later than this shows that the process was stopped */
     MESSENGER_LATE_MS = 1000,
     MESSENGER_SEND_RETRY_MS = 5, /* delay until sending to a full queue is retried */
@@ -69,10 +69,10 @@ struct received {
 
 /* Unsent bytes of a bulk link; see messages_backlog. */
 struct backlog {
-    uint64_t queued_bytes;  /* queued bytes, in their size on the wire, ... */
-    uint64_t sent_at_start; /* ... since the kernel had sent this many bytes */
+    uint64_t queued_bytes;  /* size on the wire of the frames queued */
+    uint64_t sent_at_start; /* bytes that the kernel had sent when counting began */
     int64_t queued_ns;      /* when a frame was last queued */
-    uint64_t rate_limit;    /* in bytes a second; 0: never set */
+    uint64_t rate_limit;    /* limit in bytes a second; 0: never set */
 };
 
 /* One connection of a peer. Link 0 is the control link, the others are for bulk. */
@@ -85,7 +85,7 @@ struct link {
     void *monitor;            /* monitor of `socket`, else NULL */
     uint32_t redial_ms;       /* delay before the next dial */
     int64_t due_ns;           /* NONE: when to dial; DIALING, HANDSHAKEN: when to time out */
-    bool is_full;             /* its queue was full; see messages_send */
+    bool is_full;             /* the link's queue was full; see messages_send */
     struct received received; /* see messages_read */
     struct backlog backlog;
     uint64_t acked_bytes, received_tcp_bytes; /* counted so far by messages_tcp_stats */
@@ -107,34 +107,34 @@ enum dial_failure { DIAL_REJECTED = 1, DIAL_FULL = 2 };
 
 /* Evidence that the process at a peer's address has a different key; see messages_dial. */
 struct dial_diagnosis {
-    uint32_t failed_handshakes; /* consecutive, closed by the peer during CURVE */
+    uint32_t failed_handshakes; /* number of consecutive handshakes that the peer closed */
     bool is_answering;          /* a probe received bytes */
 };
 
 struct peer {
-    enum peer_state state; /* this and the fields below: messages_connection.c */
+    enum peer_state state; /* written, with the fields below, by messages_connection.c */
     uint8_t failures_pending, failures_reported; /* bit sets of dial_failure */
     uint32_t epoch; /* number of disconnections; marks frames of earlier connections */
     int64_t opened_ns;
     uint32_t bulk_count; /* bulk links of the current connection */
     char seen_ip[MESSAGE_ADDRESS_BYTES];
 
-    bool is_registered;                  /* by messenger_peer; false: a guest */
+    bool is_registered;                  /* registered by messenger_peer; false: a guest */
     char address[MESSAGE_ADDRESS_BYTES]; /* address to dial; "": none */
 
     struct link *links;   /* [1 + options.bulk_connections] */
     uint32_t guest_class; /* class of a guest, when last classified */
 
-    struct dial_diagnosis diagnosis; /* of failed dials; used by messages_dial */
+    struct dial_diagnosis diagnosis; /* evidence of failed dials; see messages_dial */
     uint32_t strikes;                /* invalid frames so far; see messages_ban */
     uint32_t next_bulk_link;         /* the bulk link that messages_send tries first */
     bool is_bulk_awaited;            /* a send failed because no bulk link was up */
-    int64_t last_received_ns;        /* updated by messages_tcp_stats */
+    int64_t last_received_ns;        /* last time bytes arrived; see messages_tcp_stats */
 };
 
 /* A connection that the listener accepted. */
 struct accepted {
-    int fd; /* -1: the entry is free */
+    int fd; /* descriptor of the connection; -1: the entry is free */
     bool has_hello;
     bool is_draining;         /* broken, but the listener may still have its frames */
     uint32_t routing;         /* number that the ROUTER assigned; valid with a hello */
@@ -150,13 +150,13 @@ static const uint32_t ACCEPTED_STANDBY = UINT32_MAX; /* link index of a second c
 struct accept_table {
     struct accepted *entries; /* [count] */
     uint32_t count;
-    uint32_t draining_count; /* entries with is_draining */
-    uint32_t reads_left;     /* listener reads until draining entries are dropped */
+    uint32_t draining_count; /* number of entries with is_draining */
+    uint32_t reads_left;     /* reads of the listener before draining entries are dropped */
 };
 
 struct ban {
     uint8_t curve[KEY_BYTES];
-    int64_t until_ns; /* INT64_MAX: until messenger_peer registers the key again */
+    int64_t until_ns; /* end of the ban; INT64_MAX: until the key is registered again */
 };
 
 struct ban_list {
@@ -178,7 +178,7 @@ struct reader {
     uint32_t next_control, next_bulk; /* index of the polled link to read first */
     bool was_from_ring;               /* the last bulk frame came from the ring */
     bool has_current;
-    zmq_msg_t current; /* the frame of the last event, which the caller may still use */
+    zmq_msg_t current; /* frame of the last event, which the caller may still use */
 };
 
 /* Poll items before the pairs {socket, monitor} of the links that we dialed. */
@@ -218,7 +218,7 @@ struct listener {
 
 struct messenger {
     struct messenger_options options;
-    uint64_t accepted_kinds[4];     /* options.accepted_kinds and MESSENGER_KIND */
+    uint64_t accepted_kinds[4];     /* bits of options.accepted_kinds and MESSENGER_KIND */
     struct messenger_counts counts; /* each field is updated by one file */
     void *zmq_context;
     void *zap_socket;
@@ -236,7 +236,7 @@ struct messenger {
 };
 
 /* messages */
-/* Run the next tick at `due_ns` at the latest. */
+/* Run the next tick no later than `due_ns`. */
 void messenger_wake_by(struct messenger *messenger, int64_t due_ns);
 uint32_t messenger_links_max(const struct messenger_options *options);
 
@@ -266,7 +266,8 @@ void socket_close_listener(struct messenger *messenger, int linger_ms);
 MUST_CHECK bool socket_dial(struct messenger *messenger, const uint8_t *curve, const char *address,
                             void **socket, void **monitor);
 bool socket_has_input(void *stream); /* whether a STREAM has received any byte */
-void socket_close(void *socket, void *monitor, int linger_ms); /* either may be NULL */
+/* socket and monitor may each be NULL */
+void socket_close(void *socket, void *monitor, int linger_ms);
 /* Read the next event of a monitor; false when there is none now. */
 bool socket_next_event(void *monitor, struct socket_monitor_event *event);
 /* Whether `address` is "tcp://HOST:PORT". HOST *, PORT * and PORT 0 are valid only if
@@ -293,7 +294,7 @@ bool peer_may_be_guest(const struct messenger *messenger, const uint8_t curve[st
  * Its slot is free once the caller has received the event. False: there is no such guest. */
 bool evict_oldest_guest(struct messenger *messenger);
 const uint8_t *peer_curve(const struct messenger *messenger, const struct peer *peer);
-/* Whether the peer dials when both processes could. The process with the lesser key does. */
+/* Whether the peer dials when both processes could: the process with the lower key dials. */
 bool peer_dials_first(const struct messenger *messenger, const struct peer *peer);
 
 /* messages_connection */
@@ -320,14 +321,14 @@ void peer_disconnect_and_ban(struct messenger *messenger, struct peer *peer);
 /* messages_link */
 void link_init(struct link *link);
 bool link_is_up(const struct link *link);
-bool link_is_dialing(const struct link *link); /* state DIALING or HANDSHAKEN */
+bool link_is_dialing(const struct link *link); /* whether the state is DIALING or HANDSHAKEN */
 /* Start to connect a link. False when no socket is available. */
 MUST_CHECK bool link_dial(struct messenger *messenger, const struct peer *peer, struct link *link,
                           bool is_probe);
 void link_on_connected(struct link *link, int fd);
 void link_on_handshake(struct link *link);
 void link_on_welcome(struct link *link);
-void link_on_disconnect(struct link *link); /* state DIALED becomes DRAINING */
+void link_on_disconnect(struct link *link); /* change the state from DIALED to DRAINING */
 void link_accept(struct messenger *messenger, struct link *link, const struct accepted *accepted);
 /* Close the socket of a dialed link, or disconnect an accepted connection. */
 void link_end(struct messenger *messenger, struct link *link, int linger_ms);
@@ -361,7 +362,8 @@ void accept_count_read(struct messenger *messenger); /* call after each read fro
 void accepted_start_draining(struct messenger *messenger, struct accepted *accepted);
 /* Call when the listener has no frames left. */
 void accepted_on_drained(struct messenger *messenger);
-void accepted_disconnect(struct accepted *accepted); /* ignores its frames from now on */
+/* ignores the connection's frames from now on */
+void accepted_disconnect(struct accepted *accepted);
 
 /* messages_read */
 void read_init(struct messenger *messenger, struct region *region);
@@ -369,7 +371,7 @@ uint32_t read_ahead_max(const struct messenger_options *options);
 void read_finish(struct messenger *messenger);
 bool read_control(struct messenger *messenger, struct messenger_event *event);
 bool read_bulk(struct messenger *messenger, struct messenger_event *event);
-void read_release_frame(struct messenger *messenger); /* the frame of the last event */
+void read_release_frame(struct messenger *messenger); /* release the frame of the last event */
 
 /* messages_send */
 bool send_hello(struct messenger *messenger, void *socket, uint32_t link_index);

@@ -12,8 +12,9 @@
 
 enum {
     UNFRAMED_BYTES_MAX = 64 * 1024, /* greeting, handshake and hello take about 700 bytes */
-    FRAME_OVERHEAD_BYTES = 64,      /* at least the 42 bytes that ZMTP and CURVE add to a frame */
-    EXTRA_FRAMES = 2,               /* besides queued frames: one being received, one decoded */
+    FRAME_OVERHEAD_BYTES = 64,      /* more than the 42 bytes that ZMTP and CURVE add to a frame */
+    /* in addition to queued frames: one being received, one decoded */
+    EXTRA_FRAMES = 2,
 };
 
 bool tcp_stats_read(int fd, struct tcp_info *info) {

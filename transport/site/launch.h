@@ -1,4 +1,4 @@
-/* launch: detects which rank this process is from the environment of its launcher, and starts the
+/* launch: reads the launcher's environment to determine this process's rank, and starts the
  * ranks of one machine. */
 #ifndef SKEP_TRANSPORT_SITE_LAUNCH_H
 #define SKEP_TRANSPORT_SITE_LAUNCH_H
@@ -21,7 +21,7 @@ typedef const char *launch_variable(void *context, const char *name);
 /* launch_detect: find out which rank this process is. `ranks` is the value of --ranks, 0 without
  * it. The flag takes precedence over the environment: with two or more ranks this process is the
  * parent (launch->rank == LAUNCH_PARENT), unless a parent started it. Otherwise the innermost
- * launcher counts: RANK and related variables, OpenMPI's variables, or Slurm's in an srun step.
+ * launcher decides: RANK and related variables, OpenMPI's variables, or Slurm's in an srun step.
  * Without any of them the world has one rank.
  * limits  0 <= ranks <= RANKS_MAX
  * errors  STATUS_INPUT: a variable is missing or invalid; the fault identifies it */

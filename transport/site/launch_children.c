@@ -16,13 +16,13 @@
 
 enum {
     CHILD_VARIABLES = 9,
-    VARIABLE_BYTES = 48,   /* fits the longest, "SKEP_JOB=" and 19 digits */
+    VARIABLE_BYTES = 48,   /* size of the longest, "SKEP_JOB=" and 19 digits */
     FORWARD_MARK = 0x534b, /* sigqueue value that marks a signal as forwarded */
     EXIT_LOST = 4,
     RANKS_LISTED_MAX = 16,
     STOPPED_CHECK_MS = 500, /* interval between checks for stopped ranks */
     STOPPED_CHECKS_MAX = SITE_SILENCE_MS / STOPPED_CHECK_MS,
-    STOPPED_GRACE_MS = 1000, /* enough for the other ranks to detect the loss */
+    STOPPED_GRACE_MS = 1000, /* enough time for the other ranks to detect the loss */
 };
 
 extern char **environ;
@@ -53,8 +53,8 @@ struct children {
     int64_t kill_ns;           /* when to kill the remaining ranks, 0: no rank failed */
     int grace_ms;              /* time between the failure and kill_ns */
     bool is_killing;
-    int exit_code;      /* of the first rank that failed by itself; 0: none */
-    bool has_lost_rank; /* a rank ended because another was lost */
+    int exit_code;      /* exit code of the first rank that failed by itself; 0: none */
+    bool has_lost_rank; /* a rank ended because another rank was lost */
 };
 
 static bool is_launcher_variable(const char *variable) {

@@ -1,4 +1,4 @@
-/* launch_detect: which rank this process is, from the variables of its launcher. */
+/* launch_detect: determines the rank of this process from the variables of its launcher. */
 #include "transport/site/launch.h"
 
 #include "base/hash.h"
@@ -37,10 +37,11 @@ static const struct launcher OPENMPI = {
     "OMPI_COMM_WORLD_SIZE",
     "OMPI_COMM_WORLD_LOCAL_RANK",
     "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "mpirun sets all OMPI_COMM_WORLD variables; start with mpirun or with --ranks"};
+    "mpirun sets all OMPI_COMM_WORLD variables; start the ranks with mpirun or with --ranks"};
 static const struct launcher SLURM = {
-    "Slurm",         "SLURM_PROCID", "SLURM_NTASKS",
-    "SLURM_LOCALID", NULL,           "srun sets all of these; start with srun or with --ranks"};
+    "Slurm",        "SLURM_PROCID",
+    "SLURM_NTASKS", "SLURM_LOCALID",
+    NULL,           "srun sets all of these; start the ranks with srun or with --ranks"};
 
 /* An empty variable counts as not set. */
 static const char *read_variable(const struct environment *environment, const char *name) {
@@ -230,7 +231,7 @@ static bool is_host_character(char character) {
     return isalnum((unsigned char)character) || strchr(".-_:", character) != NULL;
 }
 
-/* The first name of a list such as "rack[1-2]n[03-05,9]-ib,login": "rack1n03-ib". */
+/* Returns the first name of a list such as "rack[1-2]n[03-05,9]-ib,login": "rack1n03-ib". */
 static bool first_host(const char *list, char *host, size_t capacity) {
     size_t length = 0;
     for (const char *at = list; *at != '\0' && *at != ','; at++) {
@@ -254,7 +255,8 @@ static bool first_host(const char *list, char *host, size_t capacity) {
     return length > 0;
 }
 
-/* The entry of node `node` in "2(x3),1": two tasks on each of nodes 0 to 2, one on node 3. */
+/* Returns the entry of node `node` in "2(x3),1": two tasks on each of nodes 0 to 2, one on node 3.
+ * */
 static bool tasks_on_node(const char *list, int64_t node, int64_t *tasks) {
     const char *at = list;
     while (isdigit((unsigned char)*at)) {

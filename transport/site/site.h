@@ -1,4 +1,4 @@
-/* site: the ranks of one replica as processes. The room detects which rank a process is, starts the
+/* site: the ranks of one replica as processes. The module detects the rank of a process, starts the
  * ranks of a machine, connects them, exchanges small messages between them, and detects within five
  * seconds when one of them is lost. It also handles the signals that stop a run. Every command that
  * runs on several ranks opens one site; the collectives use it to open their communicators.
@@ -25,13 +25,13 @@ enum {
     SITE_SILENCE_MS = 3000,        /* a rank that sends no heartbeat for this long is lost */
     SITE_JOIN_S = 60,              /* timeout for all ranks to connect */
     SITE_LAST_MESSAGE_MS = 500,    /* time for the other ranks to read its last message */
-    SITE_END_MS = 5000,            /* from the last heartbeat of a rank to the end of the others */
+    SITE_END_MS = 5000,            /* from a lost rank's last heartbeat to the end of the others */
 };
 
 /* Which rank of its site a process is, and how it finds rank 0. */
 struct launch_info {
     int rank, world;
-    int local_rank, local_world; /* among the ranks on this machine */
+    int local_rank, local_world; /* rank and number of ranks on this machine */
     char address[256];           /* where rank 0 listens: a host name or an IP address */
     int port;
     const char *source;  /* the launcher: "--ranks", "torchrun", "Slurm", "OpenMPI" or "alone" */
@@ -61,7 +61,7 @@ typedef void site_lost(void *context, const struct fault *fault);
  * rank that ends without site_leave, or sends no heartbeat for SITE_SILENCE_MS, is lost: every
  * other rank is notified and calls `lost`. A rank that was stopped and declared lost is notified
  * when it resumes. Time during which this process itself did not run does not count as silence of
- * others. Call it before the seal: it starts a thread, which blocks all signals.
+ * others. Call it before the arena is sealed: it starts a thread, which blocks all signals.
  * errors  STATUS_FAILED: the thread cannot be started */
 MUST_CHECK enum status site_watch(struct site *site, site_lost *lost, void *context,
                                   struct fault *fault);

@@ -1,4 +1,4 @@
-/* site_join: the other ranks connect to rank 0. */
+/* site_join: connects a rank other than 0 to rank 0. */
 #include "transport/site/site_state.h"
 
 #include "base/clock.h"
@@ -9,9 +9,9 @@
 #include <sys/random.h>
 
 enum {
-    CONNECT_TIMEOUT_MS = 2000, /* one attempt, if the network drops packets */
+    CONNECT_TIMEOUT_MS = 2000, /* timeout of one attempt, if the network drops packets */
     RETRY_DELAY_MS = 50,
-    /* Rank 0 answers when its own join timeout ends at the latest, which may be later than this
+    /* Rank 0 answers no later than the end of its own join timeout, which may come after this
      * rank's. */
     ANSWER_MARGIN_MS = 5000,
 };

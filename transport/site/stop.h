@@ -20,7 +20,8 @@ void block_stop_signals(void);
  * (launch_is_forwarded). */
 void watch_stop_signals(void);
 
-/* stop_request: make a stop request without a signal, as when another rank received one. */
+/* stop_request: make a stop request without a signal, for example because another rank received
+ * one. */
 void stop_request(void);
 
 /* stop_requested: whether there was a stop request. */

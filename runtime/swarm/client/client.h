@@ -1,12 +1,12 @@
-/* The client room: a process that is not a member queries a tracker. It fetches the manifest for
+/* client: queries a tracker from a process that is not a member. It fetches the manifest for
  * `skep join` and `skep plan`, the swarm status for `skep status` and the ledger for `skep ledger`,
- * and measures the round trip to a tracker. The room owns a client's connection, and finds the
+ * and measures the round trip to a tracker. The module owns a client's connection, and finds the
  * address and keys of a tracker from a join string or a file NAME.skep.
  *
  * A client connects with a temporary key, because a connection with the key of an identity would
  * end the connection of a member that runs with that identity. For queries that the tracker answers
- * only to identities on its allow-list, the client sends a proof of its identity. The functions of
- * this room allocate, so they are called before the seal.
+ * only to identities on its allow-list, the client sends a proof of its identity. The functions
+ * of this module allocate, so they are called before the arena is sealed.
  *
  * public   ledger_source.h */
 #ifndef SKEP_SWARM_CLIENT_CLIENT_H
@@ -26,8 +26,8 @@
 struct tracker_client; /* in the region */
 
 /* tracker_client_open: starts to connect to the address of the join string.
- * identity  is proved to the tracker with each query; may be NULL for queries of the manifest
- * memory    about 2 MiB in `region`; `tracker` is kept by reference
+ * identity  is proven to the tracker with each query; may be NULL for queries of the manifest
+ * memory    about 2 MiB in `region`; the pointer `tracker` is kept
  * errors    those of messenger_open */
 MUST_CHECK enum status tracker_client_open(const struct key_pairs *identity,
                                            const struct join_string *tracker, struct region *region,
@@ -49,9 +49,9 @@ struct tracker_answer {
 };
 
 /* tracker_query: sends a query, and repeats it each second until the whole answer has arrived.
- * errors  STATUS_FAILED: no answer in time; STATUS_INPUT: the key at this address is not the
- *         tracker's, or the tracker rejects the query and gives a reason; STATUS_STOPPED when
- *         should_continue returns false */
+ * errors  STATUS_FAILED: no answer in time; STATUS_INPUT: the process at this address does not
+ *         have the tracker's key, or the tracker rejects the query and gives a reason;
+ *         STATUS_STOPPED when should_continue returns false */
 MUST_CHECK enum status tracker_query(struct tracker_client *client,
                                      const struct tracker_query_args *args,
                                      struct tracker_answer *answer, struct fault *fault);

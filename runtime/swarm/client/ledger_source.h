@@ -12,14 +12,14 @@ struct ledger_source {
     struct ledger_file *file; /* a file of JSON lines */
     struct ledger_store *store;
     struct tracker_client *client;
-    struct tracker_answer answer;         /* records of the last answer not read yet */
+    struct tracker_answer answer;         /* records of the last answer that are not read yet */
     uint64_t index;                       /* index of the next entry */
     char location[LEDGER_LOCATION_BYTES]; /* "PATH:LINE" of the entry read last */
     struct entry *entry;                  /* the entry read last */
 };
 
-/* ledger_source_open: opens a file, which is a store if it begins like an SQLite file, else JSON
- * lines. The store of a running tracker is locked and cannot be opened.
+/* ledger_source_open: opens a file, which is a store if it begins with SQLite's signature, else
+ * a file of JSON lines. The store of a running tracker is locked and cannot be opened.
  * ledger_source_open_remote: opens the ledger of a running tracker. `keys` is an identity on its
  * allow-list.
  * memory  about 12 MiB in `region`; `path`, `keys` and `tracker` are kept by reference

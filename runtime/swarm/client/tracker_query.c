@@ -8,7 +8,7 @@ enum {
                                                 ? WIRE_MANIFEST_BYTES_MAX
                                                 : WIRE_STATUS_BYTES_MAX),
     QUEUED_FRAMES = 4,
-    RESEND_MS = 1000, /* a query is lost if its connection is */
+    RESEND_MS = 1000, /* a query is lost when its connection breaks */
     LINGER_MS = 100,
     MANIFEST_TIMEOUT_MS = 10000, /* a tracker usually answers within a few round trips */
 };
@@ -17,7 +17,7 @@ struct tracker_client {
     const struct join_string *tracker;
     struct key_pairs keys; /* temporary keys of this connection */
     uint8_t proof[WIRE_PROOF_BYTES];
-    uint32_t proof_bytes; /* 0: the client has no identity */
+    uint32_t proof_bytes; /* size of the proof; 0: the client has no identity */
     struct messenger *messenger;
     struct wire_chunks chunks;
     char rejection[WIRE_REJECT_REASON_BYTES]; /* reason of a rejected query; "" for none */

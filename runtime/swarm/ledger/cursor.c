@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* The list stays ascending, and adjacent ranges are merged, so that it needs the fewest rows. */
+/* The list stays ascending, and adjacent ranges are merged, so that it needs as few rows as
+ * possible. */
 static void remove_row(struct data_cursor *cursor, uint32_t row) {
     cursor->returned_count -= 1;
     memmove(&cursor->returned[row], &cursor->returned[row + 1],
@@ -88,7 +89,7 @@ void cursor_return(struct data_cursor *cursor, struct sample_range range) {
     } else if (joins_after) {
         after->begin = range.begin;
     } else {
-        /* A full list drops the range: its samples are never used. */
+        /* If the list is full, the range is dropped, and its samples are never used. */
         (void)insert_row(cursor, row, range);
     }
 }

@@ -22,8 +22,8 @@ enum {
     /* All ranges of all seats of two consecutive aborted rounds. */
     SWARM_RETURNED_RANGES_MAX = 512,
     ROLLBACK_STATES_MAX = 32, /* Number of newest committed states that a rollback can return to. */
-    /* Rounds that a reconnecting member can replay. Members store the results of as many rounds,
-     * which in int8 are nearly as large as the outer state. */
+    /* Rounds that a reconnecting member can replay. Members store the results of this number of
+     * rounds, which in int8 are nearly as large as the outer state. */
     REPLAY_ROUNDS_MAX = 7,
     SWARM_EPOCH_MAX = 65535, /* Largest epoch of a slice: a frame stores the epoch in two bytes. */
     /* Contributions of one member that an owner has requested but not yet summed: 4 MiB fill a
@@ -32,8 +32,7 @@ enum {
     /* Results requested from one member at a time: twice the contribution slots, because an
      * owner may be summing while its uplink is idle. */
     RESULT_REQUESTS_MAX = 8,
-    /* Maximum number of open requests of a member: the windows of all peers fit, with some to
-     * spare. */
+    /* Maximum number of open requests of a member: more than the windows of all peers together. */
     SWARM_REQUESTS_MAX = 1024,
     SWARM_IDENTITY_BYTES = 32,  /* Size of an Ed25519 public key. */
     SWARM_SIGNATURE_BYTES = 64, /* Size of an Ed25519 signature. */
@@ -69,8 +68,9 @@ struct sample_range {
     uint64_t end;
 };
 
-/* The data cursor after an entry. Samples at or above `position` were never handed out. Those in
- * `returned` were handed out and returned unused: ascending ranges with gaps between them. */
+/* The data cursor after an entry. Samples at or above `position` were never assigned. `returned`
+ * lists the samples that were assigned and returned unused, as ascending ranges with gaps
+ * between them. */
 struct data_cursor {
     uint64_t position;
     uint32_t returned_count;
@@ -109,8 +109,8 @@ struct entry_signature {
 /* entry: one line of the ledger.
  * hash       BLAKE2b of the canonical encoding of all other fields except `signatures`. Voters sign
  *            it for a commit, the tracker for the other kinds.
- * roster     `seats` has the identities in every kind but genesis: a commit and an abort repeat
- *            those of their OPEN, so that an entry can be read alone. Member s of a commit is
+ * roster     every kind but genesis has its identities in `seats`: a commit and an abort repeat
+ *            the seats of their OPEN, so that an entry can be read alone. Member s of a commit is
  *            seats[s].id with members[s]; the owner of a slice is seats[owner].id.
  * memory     `slices` belongs to the caller; the first `slice_count` are used, by commits only. An
  *            entry that is copied by assignment shares the array.
@@ -134,7 +134,7 @@ struct entry {
     struct entry_member members[SWARM_MEMBERS_MAX]; /* COMMIT: one element for each seat. */
     uint32_t slice_count;                           /* COMMIT: number of slices. */
     struct entry_slice *slices;
-    /* COMMIT: at least a quorum, in ascending order of seats. Other kinds: 0 or 1. */
+    /* COMMIT: at least a quorum, in ascending order of seats. Other kinds: 0 or 1 signature. */
     uint32_t signature_count;
     struct entry_signature signatures[SWARM_MEMBERS_MAX];
 };
@@ -202,13 +202,13 @@ void entry_pack_signatures(struct packer *packer, struct entry *entry);
 
 /* entry_error: a text that describes the first error in the fields of an entry, or NULL. The rest
  * of the chain is not needed. Errors are: a field that the kind does not use, a cursor out of
- * order, a seat that is empty or given twice, slices with gaps, a commit that is not counted, a
+ * order, a seat that is empty or listed twice, slices with gaps, a commit that is not counted, a
  * weight that differs from its contributors', signatures out of order. Counts are checked first, so
  * that *entry may contain any values. */
 MUST_CHECK const char *entry_error(const struct entry *entry);
 
-/* cursor: which samples can still be assigned: a position, and a bounded list of returned
- * ranges. */
+/* cursor: records which samples can still be assigned, as a position and a bounded list of
+ * returned ranges. */
 
 /* cursor_hand_out: assign the next range of at most `count` samples: the first returned range or
  * the beginning of it; if none was returned, new samples at the position. The range is never empty.

@@ -6,7 +6,7 @@ enum { ENTRY_FORMAT_VERSION = 1 };
 
 static void pack_ranges(struct packer *packer, struct sample_range *ranges, uint32_t *count,
                         uint32_t max) {
-    uint32_t passed = pack_count(packer, count, max);
+    uint32_t passed = pack_element_count(packer, count, max);
     for (uint32_t i = 0; i < passed; i++) {
         pack_u64(packer, &ranges[i].begin);
         pack_u64(packer, &ranges[i].end);
@@ -14,7 +14,7 @@ static void pack_ranges(struct packer *packer, struct sample_range *ranges, uint
 }
 
 static void pack_seats(struct packer *packer, struct entry *entry) {
-    uint32_t count = pack_count(packer, &entry->seat_count, SWARM_MEMBERS_MAX);
+    uint32_t count = pack_element_count(packer, &entry->seat_count, SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         pack_bytes(packer, entry->seats[i].id.bytes, SWARM_IDENTITY_BYTES);
         pack_u32(packer, &entry->seats[i].session);
@@ -28,7 +28,7 @@ static void pack_seats(struct packer *packer, struct entry *entry) {
 }
 
 static void pack_slices(struct packer *packer, struct entry *entry, uint32_t slice_max) {
-    uint32_t count = pack_count(packer, &entry->slice_count, slice_max);
+    uint32_t count = pack_element_count(packer, &entry->slice_count, slice_max);
     for (uint32_t i = 0; i < count && packer->error == NULL; i++) {
         struct entry_slice *slice = &entry->slices[i];
         pack_u64(packer, &slice->begin);
@@ -69,7 +69,7 @@ void entry_pack_fields(struct packer *packer, struct entry *entry, uint32_t slic
 
 void entry_pack_signatures(struct packer *packer, struct entry *entry) {
     pack_bytes(packer, entry->hash.bytes, HASH_BYTES);
-    uint32_t count = pack_count(packer, &entry->signature_count, SWARM_MEMBERS_MAX);
+    uint32_t count = pack_element_count(packer, &entry->signature_count, SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         pack_u32(packer, &entry->signatures[i].seat);
         pack_bytes(packer, entry->signatures[i].signature.bytes, SWARM_SIGNATURE_BYTES);
@@ -115,7 +115,7 @@ const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *s
     entry->slices = slices;
     entry_pack_fields(&packer, entry, slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX);
     entry_pack_signatures(&packer, entry);
-    const char *error = packer_end(&packer);
+    const char *error = packer_finish(&packer);
     if (error == NULL) {
         error = entry_error(entry);
     }

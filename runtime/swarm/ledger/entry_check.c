@@ -1,4 +1,4 @@
-/* entry_check: entry_error, which checks one entry without the rest of its chain. */
+/* entry_check: implements entry_error, which checks one entry without the rest of its chain. */
 #include "runtime/swarm/ledger/entry.h"
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@ static const char *cursor_error(const struct data_cursor *cursor) {
     for (uint32_t i = 0; i < cursor->returned_count; i++) {
         const struct sample_range *range = &cursor->returned[i];
         if (range->begin < min || range->begin >= range->end || range->end > cursor->position) {
-            return "has returned sample ranges out of order or above the cursor";
+            return "lists returned sample ranges that are out of order or above the cursor";
         }
         min = range->end + 1; /* A gap is required, because adjacent ranges are merged into one. */
     }

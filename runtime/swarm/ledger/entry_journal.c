@@ -19,7 +19,7 @@ static size_t record_bytes_max(uint32_t slice_max) {
     return ENTRY_RECORD_BYTES_MAX - (size_t)(SWARM_SLICES_MAX - slice_max) * ENTRY_SLICE_BYTES;
 }
 
-/* Size in the file of a record of `count` bytes with its length and hash. */
+/* Returns the size that a record of `count` bytes has in the file, with its length and hash. */
 static size_t framed_size(size_t count) {
     return LENGTH_BYTES + count + HASH_BYTES;
 }
@@ -33,7 +33,8 @@ static enum status truncate_file(struct entry_journal *journal, int64_t bytes,
     return file_sync(journal->fd, journal->path, fault);
 }
 
-/* After a crash that follows the creation of the file, it may contain only a part of the magic. */
+/* Checks the magic. After a crash just after the file was created, the file may contain only a part
+ * of it. */
 static enum status check_magic(struct entry_journal *journal, int64_t size, struct fault *fault) {
     char found[MAGIC_BYTES] = {0};
     size_t some = size < MAGIC_BYTES ? (size_t)size : MAGIC_BYTES;

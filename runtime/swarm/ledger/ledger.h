@@ -1,11 +1,13 @@
-/* The ledger room: the record of a swarm, as plain data and as files. The ledger is a chain of
+/* ledger: the record of a swarm, as plain data and as files. The ledger is a chain of
  * entries (entry.h): a genesis, then rounds that open and end with a commit or an abort. Trackers
- * write it, members and readers verify it. The room owns the canonical bytes of an entry, its JSON
- * line, the tracker's store in SQLite, a member's journal of commits, the manifest that defines a
- * swarm, the cursor over samples, and the Merkle tree over states and files. All rooms of
- * runtime/swarm call it, and `skep ledger` prints it. It neither communicates nor decides.
+ * write it, members and readers verify it. The module owns the canonical bytes of an entry, its
+ * JSON line, the tracker's store in SQLite, a member's journal of commits, the manifest that
+ * defines a swarm, the cursor over samples, and the Merkle tree over states and files. All modules
+ * of runtime/swarm call it, and `skep ledger` prints the ledger. It has no sockets and makes no
+ * decisions.
  *
- * This header is the chain itself: signing an entry, and verifying each against those before it.
+ * This header declares the chain: signing an entry, and verifying each entry against the entries
+ * before it.
  *
  * public   entry.h ledger_file.h manifest.h merkle.h packer.h */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_H
@@ -26,7 +28,7 @@ struct ledger_chain {
     uint32_t incarnation;
     uint32_t last_ended_round;  /* Number of the last round that was committed or aborted. */
     uint32_t last_opened_round; /* Number of the last round that was opened. */
-    uint32_t commits;           /* Number of commits, as the last entry states it. */
+    uint32_t commits;           /* Number of commits up to and including the last entry. */
     bool is_round_open;         /* The last opened round has not ended. */
     struct hash roster;         /* Hash of the roster of the last opened round. */
     bool has_tracker; /* tracker_key is known, and the tracker's signatures are verified. */

@@ -1,8 +1,8 @@
-/* ledger_file: a ledger as lines of JSON, the form for people and other programs, and its reader.
+/* ledger_file: reads and writes a ledger as lines of JSON, for people and other programs.
  *
  * A line has every field that is hashed, so that lines can be verified as well as records. Hashes,
  * identities (signing keys) and signatures are lower-case hexadecimal; a range of samples is
- * [begin, end]; `owner` and `contributors` of a slice are seats:
+ * [begin, end]; `owner` and `contributors` of a slice are seats. The fields are:
  *     kind, round, commits, prev, hash, incarnation, root, cursor {position, returned}, signatures
  *     of all;
  *     manifest of a genesis; deadline_ms of an open;
@@ -35,7 +35,8 @@ void ledger_line_write(const struct entry *entry, struct text *text);
 /* ledger_line_read: parse a line of JSON into *entry. A field that is missing, unknown, given twice
  * or out of bounds is a fault. Signatures and hash are not verified (ledger_append does that).
  * location  the subject of faults, "FILE:LINE"; not needed after the call
- * memory    jansson allocates, so call it only before the seal; entry->slices is set to `slices`
+ * memory    jansson allocates, so call it only before the arena is sealed; entry->slices is set to
+ * `slices`
  *           [slice_max]; *entry and slices are undefined after a fault
  * errors    STATUS_INPUT; the fault names the field */
 MUST_CHECK enum status ledger_line_read(const char *line, size_t length, const char *location,
@@ -61,8 +62,8 @@ struct ledger_file {
 MUST_CHECK enum status ledger_file_open(const char *path, struct region *region,
                                         struct ledger_file **file, struct fault *fault);
 
-/* ledger_file_open_sized: the same with given maximum sizes, for a swarm whose entries are known to
- * be smaller. */
+/* ledger_file_open_sized: like ledger_file_open, but with the given maximum sizes, for a swarm
+ * whose entries are known to be smaller. */
 MUST_CHECK enum status ledger_file_open_sized(const char *path, size_t line_max, uint32_t slice_max,
                                               struct region *region, struct ledger_file **file,
                                               struct fault *fault);
@@ -74,7 +75,7 @@ MUST_CHECK enum status ledger_file_next(struct ledger_file *file, bool *more, st
 
 void ledger_file_close(struct ledger_file *file);
 
-/* entry_journal: a durable file of ledger entries, one record after the other.
+/* entry_journal: a durable file of ledger entries, stored one after the other.
  *
  *     | "skep journal 1\n" | length 4 | record | hash 32 | length 4 | record | hash 32 | ...
  *
@@ -148,7 +149,7 @@ struct ledger_store {
     const char *path;
     struct sqlite3 *database;
     struct sqlite3_stmt *insert_entry, *select_entry, *insert_promise, *select_promise;
-    uint8_t *record;      /* ENTRY_RECORD_BYTES_MAX */
+    uint8_t *record;      /* [ENTRY_RECORD_BYTES_MAX]: buffer of a record */
     uint64_t entry_count; /* Number of entries. */
     struct hash head;     /* Hash of the last entry; zero if there are no entries. */
 };
@@ -213,7 +214,7 @@ struct store_transaction {
 };
 
 /* ledger_store_write: store the entry and the promises in one transaction.
- * limits  as for ledger_store_append and ledger_store_write_promise
+ * limits  those of ledger_store_append and ledger_store_write_promise
  * errors  WRITE_FAILED: nothing is stored, for example because the disk is full; WRITE_FENCED: a
  *         tracker with a higher incarnation has started. *fault describes the reason. */
 MUST_CHECK enum write_outcome ledger_store_write(struct ledger_store *store,

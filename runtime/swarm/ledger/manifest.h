@@ -98,11 +98,12 @@ MUST_CHECK enum status manifest_read(const char *text, size_t length, const char
                                      const struct public_keys *expected, struct region *region,
                                      struct manifest *manifest, struct fault *fault);
 
-/* manifest_read_file: the same for a file, verified with the keys that the file contains. */
+/* manifest_read_file: like manifest_read, but for a file, verified with the keys that the file
+ * contains. */
 MUST_CHECK enum status manifest_read_file(const char *path, struct region *region,
                                           struct manifest *manifest, struct fault *fault);
 
-/* manifest_text: constants that writer and reader of a manifest share. */
+/* manifest_text: constants that the writer and the reader of a manifest share. */
 
 #define MANIFEST_SIGN_CONTEXT  "skep manifest"
 #define MANIFEST_SIGNATURE_KEY "signature: " /* The last line begins with this text. */

@@ -46,8 +46,8 @@ struct hash merkle_leaf_hash_joined(const void *first, size_t first_count, const
     return hash_end(&state);
 }
 
-/* The stack works like a binary counter: a carry out of a bit completes the subtree of that
- * size. */
+/* Pushes a leaf hash. The stack works like a binary counter: a carry out of a bit completes the
+ * subtree of that size. */
 void merkle_push_leaf(struct merkle_stack *stack, const struct hash *leaf) {
     struct hash node = *leaf;
     int level = 0;

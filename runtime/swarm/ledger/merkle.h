@@ -1,5 +1,5 @@
 /* merkle: hashes bytes as a tree: leaves of 1 MiB, each with its leaf hash, under one Merkle root,
- * so that one leaf can be verified against the root with a short path.
+ * so that a short path verifies one leaf against the root.
  *
  *     root = H(2, bytes of the whole, top)          count of leaves n = ceil(bytes / 1 MiB)
  *     top        o                                  inner node = H(1, left, right)

@@ -34,7 +34,7 @@ size_t packer_skip_rest(struct packer *packer) {
     return rest;
 }
 
-const char *packer_end(struct packer *packer) {
+const char *packer_finish(struct packer *packer) {
     if (packer->offset != packer->capacity) {
         packer_fail(packer, "is longer than its fields");
     }
@@ -97,7 +97,7 @@ void pack_uint(struct packer *packer, uint32_t *value, size_t bytes) {
     pack_narrow_u32(packer, value, bytes);
 }
 
-uint32_t pack_count(struct packer *packer, uint32_t *count, uint32_t max) {
+uint32_t pack_element_count(struct packer *packer, uint32_t *count, uint32_t max) {
     pack_u32(packer, count);
     if (*count > max) {
         packer_fail(packer, "has a count above its limit");

@@ -33,21 +33,22 @@ void packer_fail(struct packer *packer, const char *error);
 /* packer_skip_rest: skip all bytes that are not yet read. Returns their number. */
 size_t packer_skip_rest(struct packer *packer);
 
-/* packer_end: the first error in the bytes that were read, or NULL. Unread bytes are an error
+/* packer_finish: return a text that describes the first error, or NULL. Unread bytes are an error
  * too. */
-const char *packer_end(struct packer *packer);
+const char *packer_finish(struct packer *packer);
 
 /* Functions that count, write, read or hash one field, depending on the mode. Writing a number that
- * does not fit its size is a caller's bug. pack_count: a count of 4 bytes; a count above `max` is
- * an error. Returns the count, or 0 after an error. */
+ * does not fit its size is a caller's bug. pack_element_count: pack a count as 4 bytes; a count
+ * above `max` is an error. Returns the count, or 0 after an error. */
 void pack_bytes(struct packer *packer, void *bytes, size_t count);
 void pack_u64(struct packer *packer, uint64_t *value);
 void pack_u32(struct packer *packer, uint32_t *value);
 void pack_uint(struct packer *packer, uint32_t *value, size_t bytes); /* 1 or 2 */
-uint32_t pack_count(struct packer *packer, uint32_t *count, uint32_t max);
+uint32_t pack_element_count(struct packer *packer, uint32_t *count, uint32_t max);
 
-/* pack_text: a string, encoded as a length of one byte and its characters. `text` has `capacity`
- * bytes with the NUL. Only visible ASCII is accepted. Reading fills the rest of `text` with zeros.
+/* pack_text: pack a string, encoded as a length of one byte and its characters. `text` has
+ * `capacity` bytes with the NUL. Only visible ASCII is accepted. Reading fills the rest of `text`
+ * with zeros.
  * limits  capacity <= 256 */
 void pack_text(struct packer *packer, char *text, size_t capacity);
 

@@ -9,14 +9,14 @@
 
 enum {
     SHORT_ANSWER_TIMEOUT_S = 1,    /* initial timeout of a short answer */
-    FIRST_LEAF_TIMEOUT_FACTOR = 8, /* times timeout_ns: timeout of a source's first leaf */
-    LEAF_TIMEOUT_MIN_FACTOR = 2,   /* times timeout_ns: shortest timeout of a leaf */
-    LEAF_TIMEOUT_FACTOR = 6,       /* times the duration of the latest leaf */
-    SLOW_BACKOFF_MS = 2000,        /* backoff after a timeout, times the number of faults */
-    MISSING_BACKOFF_MS = 50,       /* backoff of a source without the root, times its faults */
+    FIRST_LEAF_TIMEOUT_FACTOR = 8, /* timeout of a source's first leaf, in units of timeout_ns */
+    LEAF_TIMEOUT_MIN_FACTOR = 2,   /* shortest timeout of a leaf, in units of timeout_ns */
+    LEAF_TIMEOUT_FACTOR = 6,       /* timeout of a leaf, in units of the latest leaf's duration */
+    SLOW_BACKOFF_MS = 2000,        /* backoff per fault of a source that timed out */
+    MISSING_BACKOFF_MS = 50,       /* backoff per fault of a source without the root */
     FAULTS_MAX = 8,
     BAN_DURATION_MS = 3600000, /* ban after data that does not match its hash */
-    REPLAYED_LEAVES_MAX = 8,   /* leaves replayed by one call: about ten milliseconds */
+    REPLAYED_LEAVES_MAX = 8,   /* leaves replayed by one call, which takes about 10 ms */
 };
 
 static size_t versions_bytes(const struct replica_shape *shape) {
@@ -194,7 +194,7 @@ void leaf_fetch_on_hashes(struct leaf_fetch *fetch, uint32_t source, const struc
     fetch->hash_count += count_of_hashes;
     fetch->has_hash_request = false;
     if (fetch->hash_count < fetch->leaf_count) {
-        return; /* the next step requests the rest from the same source */
+        return; /* the next step requests the other hashes from this source */
     }
     struct hash got = merkle_root_from_leaves(fetch->bytes, fetch->replica->voted_leaves);
     if (!hash_equal(&got, &fetch->root)) {
@@ -223,7 +223,8 @@ static bool leaf_is_valid(const struct leaf_fetch *fetch, uint64_t index, const 
     return hash_equal(&hash, &fetch->replica->voted_leaves[index]);
 }
 
-/* A valid leaf that arrives late is used too, although it was requested from another source. */
+/* A valid leaf that arrives late is used too, although it was then requested from a different
+ * source. */
 void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
                         const uint8_t *bytes, size_t count, int64_t now_ns) {
     struct leaf_request *request =
@@ -295,7 +296,7 @@ static void step_hashes(struct leaf_fetch *fetch, int64_t now_ns) {
     fetch->hash_request_ns = now_ns;
 }
 
-/* The duration of the slowest source's latest leaf; 0: none has arrived. */
+/* Returns the duration of the slowest source's latest leaf; 0: none has arrived. */
 static int64_t slowest_leaf_ns(const struct leaf_fetch *fetch) {
     int64_t max_ns = 0;
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
@@ -325,7 +326,7 @@ static void time_out_requests(struct leaf_fetch *fetch, int64_t now_ns) {
     }
 }
 
-/* The next request to send; retries have priority. NULL: none. */
+/* Returns the next request to send; retries have priority. NULL: none. */
 static struct leaf_request *next_request(struct leaf_fetch *fetch) {
     struct leaf_request *free = NULL;
     for (uint32_t i = 0; i < LEAF_REQUESTS_MAX; i++) {

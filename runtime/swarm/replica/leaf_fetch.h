@@ -54,9 +54,9 @@ struct replay_slice {
 /* Brings leaves at version `from_version` to the next version. */
 struct replay_step {
     uint32_t round, from_version;
-    uint64_t sources;       /* bit i: source i took part in that round */
-    uint32_t missing_count; /* needed results that have not arrived */
-    int64_t last_result_ns; /* arrival of the newest result; before, the first request; 0: none */
+    uint64_t sources;            /* bit i: source i took part in that round */
+    uint32_t missing_count;      /* needed results that have not arrived */
+    int64_t last_result_ns;      /* time of the newest result, or of the first request; 0: none */
     struct replay_slice *slices; /* [slice_count] */
 };
 
@@ -120,19 +120,20 @@ struct leaf_source {
     uint32_t pending; /* requests for leaves without an answer */
     uint32_t faults;
     int64_t backoff_until_ns;
-    int64_t banned_until_ns; /* kept when the source reconnects */
-    int64_t response_ns;     /* duration of its latest leaf; 0: none yet */
+    int64_t banned_until_ns; /* end of the ban, also after the source reconnects */
+    int64_t response_ns;     /* duration of the source's latest leaf; 0: none yet */
 };
 
 struct leaf_request {
-    enum { REQUEST_FREE, REQUEST_SENT, REQUEST_RETRY } state; /* RETRY: waits for a source */
+    /* RETRY: the request waits for a source */
+    enum { REQUEST_FREE, REQUEST_SENT, REQUEST_RETRY } state;
     uint64_t leaf;
     uint32_t source;
     int64_t sent_ns;
 };
 
-/* Send a request to a source: for the hashes from leaf `index` to the last one, for leaf `index`,
- * for a result. false: try again later. */
+/* Send a request to a source for the hashes from leaf `index` to the last one, for leaf `index`,
+ * or for a result. false: try again later. */
 struct leaf_fetch_callbacks {
     void *context;
     bool (*request_hashes)(void *context, uint32_t source, const struct hash *root, uint64_t index);
@@ -143,7 +144,7 @@ struct leaf_fetch_callbacks {
 struct leaf_fetch {
     struct replica *replica;
     struct leaf_fetch_callbacks callbacks;
-    struct pool pool; /* has one thread: the compute thread uses the shared pool */
+    struct pool pool; /* a pool of one thread, because the compute thread uses the shared pool */
     struct compute compute;
     enum leaf_stage stage;
     int64_t timeout_ns; /* timeout of a short answer, from which leaf and result timeouts derive */
@@ -167,13 +168,13 @@ struct leaf_fetch {
     struct leaf_request requests[LEAF_REQUESTS_MAX];
 };
 
-/* leaf_fetch_memory_bytes: size of the tables. leaf_fetch_init: idle, with its tables in
- * `memory`. */
+/* leaf_fetch_memory_bytes: size of the tables. leaf_fetch_init: initialize an idle fetch with
+ * its tables in `memory`. */
 size_t leaf_fetch_memory_bytes(const struct replica_shape *shape);
 void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *replica,
                      struct leaf_fetch_callbacks callbacks);
 
-/* leaf_fetch_set_timeout: the timeout of a short answer; initially one second. */
+/* leaf_fetch_set_timeout: set the timeout of a short answer, which is initially one second. */
 void leaf_fetch_set_timeout(struct leaf_fetch *fetch, int64_t timeout_ns);
 
 /* leaf_fetch_begin: fetch the state with this root. leaf_fetch_follow: fetch the state after
@@ -200,15 +201,15 @@ MUST_CHECK bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source,
                                   const struct replay_request *result, int64_t now_ns);
 
 /* leaf_fetch_step: send requests as far as limits permit, and replay some leaves; returns
- * LEAF_STAGE_DONE once replica->root is the target root. leaf_fetch_is_busy: leaves can be replayed
- * immediately.
+ * LEAF_STAGE_DONE once replica->root is the target root. leaf_fetch_is_busy: whether leaves can
+ * be replayed immediately.
  * limits  from the first step after begin or follow until LEAF_STAGE_DONE or end, no other thread
  *         accesses the replica's params, momentum, leaves, voted_leaves, results and scratch */
 enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns);
 bool leaf_fetch_is_busy(const struct leaf_fetch *fetch);
 
-/* leaf_fetch_outdated_count: leaves that must still be fetched or replayed; all of them while the
- * hashes are unknown. */
+/* leaf_fetch_outdated_count: number of leaves that must still be fetched or replayed; all of them
+ * while the hashes are unknown. */
 uint64_t leaf_fetch_outdated_count(const struct leaf_fetch *fetch);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 _Static_assert(LEAF_ELEMENTS % SLICE_GRANULE == 0, "each leaf begins at a block of its slice");
-_Static_assert(REPLICA_CHUNK_ELEMENTS % LEAF_ELEMENTS == 0, "a chunk is whole leaves");
+_Static_assert(REPLICA_CHUNK_ELEMENTS % LEAF_ELEMENTS == 0, "a chunk is a whole number of leaves");
 
 static bool has_feedback(enum codec codec) {
     return codec == CODEC_INT4;

@@ -1,8 +1,8 @@
-/* replica: a member's copy of the outer state, and the arithmetic of a round on it: encoding this
- * member's contribution, averaging the contributions to a slice, the outer step, the hashes of the
- * state. The room also fetches the state from other members leaf by leaf, and reads and writes the
- * files of results. It knows only bytes and ranges of the flat parameter space: no layers, no
- * sockets. runtime/swarm/member and runtime/inner_training call it.
+/* replica: a member's copy of the outer state, and the arithmetic of a round on it: encoding
+ * this member's contribution, averaging the contributions to a slice, the outer step and the
+ * hashes of the state. This module also fetches the state from other members leaf by leaf, and
+ * reads and writes the files of results. It knows only bytes and ranges of the flat parameter
+ * space: no layers, no sockets. runtime/swarm/member and runtime/inner_training call it.
  *
  * The outer state is a list of leaves (merkle.h). Leaf i is the parameters in elements
  * [i * LEAF_ELEMENTS, (i + 1) * LEAF_ELEMENTS), then the momentum of the same elements, each fp32
@@ -34,15 +34,15 @@
 
 enum {
     SLICES_PER_MEMBER = 4,
-    SLICE_GRANULE = 256, /* in elements; a multiple of every codec block and every vector */
-    SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096, /* 4096: for the message's fields */
+    SLICE_GRANULE = 256, /* in elements; a multiple of each codec block and SIMD vector */
+    SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096, /* 4096 bytes are for the message's fields */
     SLICE_BYTES_MIN = 16 << 10,
 };
 
 struct slices {
     int64_t parameter_count;
     enum codec codec;
-    int64_t elements;   /* elements of each slice, whole granules; the last may have fewer */
+    int64_t elements;   /* elements per slice, in whole granules; the last may have fewer */
     uint32_t count;     /* 1 .. SWARM_SLICES_MAX */
     uint64_t bytes_max; /* encoded size of the longest slice, at most SLICE_BYTES_MAX */
     uint64_t bytes;     /* encoded size of all slices */
@@ -54,15 +54,15 @@ struct slice_range {
     uint64_t bytes;     /* encoded */
 };
 
-/* slices_plan: the longest slices that give each of members_max members SLICES_PER_MEMBER slices,
- * within SLICE_BYTES_MIN and SLICE_BYTES_MAX encoded bytes. Small models are thereby distributed
- * over all members too.
+/* slices_plan: choose the longest slices that give each of members_max members SLICES_PER_MEMBER
+ * slices, within SLICE_BYTES_MIN and SLICE_BYTES_MAX encoded bytes. Small models are thereby
+ * distributed over all members too.
  * limits  parameter_count > 0, members_max > 0
  * errors  STATUS_INPUT when P needs more than SWARM_SLICES_MAX slices; *slices untouched */
 MUST_CHECK enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t members_max,
                                    struct slices *slices, struct fault *fault);
 
-/* slices_range: the elements and encoded bytes of slice `index`.
+/* slices_range: return the elements and encoded bytes of slice `index`.
  * limits  index < slices->count */
 struct slice_range slices_range(const struct slices *slices, uint32_t index);
 
@@ -87,7 +87,7 @@ struct replica_chunk {
 struct device_step {
     struct replica_chunk chunk;
     uint32_t round;
-    float *params, *momentum; /* destination [chunk.count], pinned */
+    float *params, *momentum; /* [chunk.count], pinned: receive the new values */
     bool resets_inner;        /* also copy the new params to the device's inner weights */
 };
 
@@ -150,9 +150,10 @@ struct replica_memory {
     uint64_t results;            /* encoded results of RESULT_ROUNDS rounds */
     uint64_t slots;              /* other members' contributions to slices that this member owns:
                                     members_max x CONTRIBUTION_SLOTS_PER_MEMBER x bytes_max */
-    uint64_t residual_sources;   /* which result the residual of each slice belongs to */
-    uint64_t leaves;             /* hashes of the leaves, of the state and of the state voted on */
-    uint64_t scratch;            /* REPLICA_CHUNK_ELEMENTS elements in f32, twice */
+    uint64_t residual_sources;   /* size of the table that assigns residuals to results */
+    /* bytes for the leaf hashes of the state and of the state voted on */
+    uint64_t leaves;
+    uint64_t scratch; /* two buffers of REPLICA_CHUNK_ELEMENTS f32 elements */
 };
 
 struct replica_shape {
@@ -173,14 +174,15 @@ struct residual_source {
 struct replica {
     struct replica_shape shape;
     const struct compute *compute;
-    struct replica_device *device; /* does most of the arithmetic; NULL: `compute` does all of it */
+    struct replica_device *device; /* device for most of the arithmetic; NULL: `compute` does all */
     float *params, *momentum;      /* [P] */
     float *feedback, *residual;    /* [P] or NULL */
     uint8_t *contribution;         /* [slices.bytes] */
     uint8_t *results; /* [RESULT_ROUNDS][slices.bytes]: round r in row r % RESULT_ROUNDS */
     uint8_t *slots;   /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER][slices.bytes_max] */
     struct residual_source *residual_sources; /* [slices.count]; NULL without `residual` */
-    struct hash *leaves, *voted_leaves;       /* leaf hashes, [leaf_count] each */
+    /* [leaf_count]: hashes of the leaves, and of those voted on */
+    struct hash *leaves, *voted_leaves;
     float *scratch;
     const struct flat_span *parts; /* spans of inner weights in ascending order that cover [0, P) */
     int part_count;
@@ -189,7 +191,8 @@ struct replica {
     uint32_t voted_round;   /* the round after which the state has voted_root; 0: none */
 };
 
-/* replica_leaf_count, replica_state_bytes: leaves and bytes of the whole outer state. */
+/* replica_leaf_count, replica_state_bytes: number of leaves and of bytes of the whole outer state.
+ * */
 uint64_t replica_leaf_count(int64_t parameter_count);
 uint64_t replica_state_bytes(int64_t parameter_count);
 
@@ -227,7 +230,7 @@ struct addend {
 struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         const struct addend *addends, uint32_t count, uint64_t own_weight);
 
-/* replica_result: the bytes of a slice's result. replica_own_contribution: the bytes of this
+/* replica_result: return the bytes of a slice's result. replica_own_contribution: the bytes of this
  * member's contribution to a slice. replica_contribution_slot: buffer `slot` of bytes_max bytes for
  * contributions of seat `seat`. */
 uint8_t *replica_result(const struct replica *replica, uint32_t round, uint32_t slice);

@@ -51,7 +51,7 @@ static void update_chunk(struct replica *replica, struct replica_chunk chunk, in
         return;
     }
     bool was_finite =
-        replica_wait_slot(replica, *slot); /* the same values were checked when they were encoded */
+        replica_wait_slot(replica, *slot); /* cannot fail: encoding checked the same values */
     (void)was_finite;
     replica->device->methods->advance(replica->device, *slot, chunk);
     *slot = (*slot + 1) % REPLICA_DEVICE_SLOTS;

@@ -1,4 +1,5 @@
-/* replica_sum: a member's contribution to a round, and the means of the slices that it owns. */
+/* replica_sum: encodes a member's contribution to a round, and computes the means of the slices
+ * that it owns. */
 #include "base/check.h"
 #include "kernels/outer.h"
 #include "runtime/swarm/replica/replica_state.h"
@@ -60,7 +61,8 @@ static bool encode_chunk(struct replica *replica, struct replica_chunk chunk) {
                         replica->contribution + replica_encoded_offset(replica, chunk.begin));
 }
 
-/* The device copies out one slot's encoding while it computes the other's. */
+/* Encodes on the device, which copies one slot's encoding to the host while it computes the other
+ * slot's. */
 static bool encode_on_device(struct replica *replica) {
     int64_t count = replica->shape.slices.parameter_count;
     struct replica_device *device = replica->device;
@@ -96,7 +98,7 @@ bool replica_encode_contribution(struct replica *replica, struct hash *hashes) {
 
 /* ---- means ---- */
 
-/* The total weight; 0 if it reaches TOTAL_WEIGHT_END. */
+/* Returns the total weight, or 0 if it reaches TOTAL_WEIGHT_END. */
 static uint64_t total_weight(const struct addend *addends, uint32_t count) {
     uint64_t total = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -112,9 +114,9 @@ static float share_of(uint64_t weight, uint64_t total) {
     return total == 0 ? 0 : outer_share((int64_t)weight, (int64_t)total);
 }
 
-/* The divisor of the residual. If the share is small now and equal to the others' in the next
- * round, dividing by it would put a multiple of the error into that mean; the lower bound limits it
- * to four times. */
+/* Returns the divisor of the residual. If the share is small now and equal to the others' in the
+ * next round, dividing by it would put a multiple of the error into that mean; the lower bound
+ * limits the multiple to four. */
 static float divisor_of(float share, uint32_t count) {
     float least = 0.25F / (float)(count == 0 ? 1 : count);
     return share > 0 && share < least ? least : share;

@@ -32,7 +32,7 @@ static void pack_table(struct packer *packer, struct member_table *table) {
         packer_fail(packer, "has an unknown version");
     }
     pack_u32(packer, &table->version);
-    uint32_t count = pack_count(packer, &table->count, SWARM_MEMBERS_MAX);
+    uint32_t count = pack_element_count(packer, &table->count, SWARM_MEMBERS_MAX);
     for (uint32_t row = 0; row < count; row++) {
         struct admitted_member *member = &table->rows[row];
         pack_bytes(packer, member->keys.curve, KEY_BYTES);
@@ -56,7 +56,7 @@ const char *address_book_read(const uint8_t *bytes, size_t count, struct member_
         table->rows[row].probe = member_probe_idle();
     }
     pack_table(&packer, table);
-    return packer_end(&packer);
+    return packer_finish(&packer);
 }
 
 enum status address_book_restore(struct tracker_loop *loop, struct fault *fault) {

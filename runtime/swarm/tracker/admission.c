@@ -11,7 +11,7 @@
 
 enum {
     UNRESPONSIVE_SILENCES =
-        6,                /* a member that is silent this many times silence_ms may be evicted */
+        6,                /* a member may be evicted when it was silent for silence_ms times this */
     KEY_PREFIX_BYTES = 6, /* shown in hex for a member without a name */
 };
 
@@ -152,8 +152,8 @@ static void complete_address(const struct tracker_guest *guest,
     }
 }
 
-/* Sets the name shown for a member: that on the allow-list, else that in its introduction, else the
- * first digits of its identity. */
+/* Sets the name shown for a member: the name on the allow-list, else the name in its
+ * introduction, else the first digits of its identity. */
 static void set_display_name(const struct tracker_loop *loop,
                              const struct wire_introduction *introduction,
                              struct admitted_member *member) {
@@ -199,9 +199,9 @@ static void admit_guest(struct tracker_loop *loop, const struct tracker_guest *g
     }
 }
 
-/* Admits a guest on its newest introduction, or sends the reason why not. Two processes with the
- * same identity would end each other's connections in turn, so only the one that started last is
- * admitted, and the other is asked to exit. */
+/* Admits a guest on its newest introduction, or sends it the reason for the rejection. Two
+ * processes with the same identity would end each other's connections in turn, so only the one that
+ * started last is admitted, and the other is asked to exit. */
 static void review_introduction(struct tracker_loop *loop, struct tracker_guest *guest) {
     const struct wire_introduction *introduction = &guest->introduction;
     const struct member_table *members = loop->members;

@@ -12,7 +12,8 @@ struct tracker_loop;
 struct tracker_guest;
 
 /* The classes of connections, each with its own limit (messenger_guests.slots), so that strangers
- * cannot use the slots of processes on the allow-list, nor those the slots of members. */
+ * cannot use the slots of processes on the allow-list, and listed processes cannot use the slots of
+ * members. */
 enum guest_class { GUEST_STRANGER, GUEST_LISTED, GUEST_MEMBER };
 _Static_assert(GUEST_MEMBER + 1 == MESSAGE_GUEST_CLASSES,
                "the messenger has a slot limit for each class");

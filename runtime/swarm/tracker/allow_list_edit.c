@@ -24,7 +24,7 @@ struct allow_list_edit {
     size_t old_length;
     struct yaml_document document;
     struct allow_list old_list, new_list;
-    struct allow_list parsed_list; /* from new_text, to check it */
+    struct allow_list parsed_list; /* parsed from new_text, to check it */
     struct text new_text;
 };
 
@@ -139,8 +139,8 @@ static void write_canonical(struct allow_list_edit *edit) {
     }
 }
 
-/* Parses the new text, and returns whether it gives the new list. It does not for unusual YAML
- * styles. */
+/* Parses the new text, and returns whether it gives the new list. For unusual YAML styles it
+ * does not. */
 static bool is_parsed_as_target(struct allow_list_edit *edit, struct region *region) {
     struct yaml_document document;
     struct fault fault;

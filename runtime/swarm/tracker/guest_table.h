@@ -14,11 +14,11 @@
 
 struct tracker_guest {
     bool is_used;
-    bool has_introduced; /* its introduction is valid, and no later start has replaced it */
-    bool was_rejected;   /* its newest introduction was rejected, and it received the reason */
+    bool has_introduced; /* the introduction is valid, and no later start replaced it */
+    bool was_rejected;   /* the guest received the reason for its rejection */
     uint32_t strikes;
-    uint32_t announced_version;     /* version of the address book it received; 0: none */
-    int64_t last_active_ms;         /* when it last connected, introduced itself or sent a query */
+    uint32_t announced_version;     /* version of the address book sent to it; 0: none */
+    int64_t last_active_ms;         /* time of the last connection, introduction or query */
     uint8_t curve[KEY_BYTES];       /* channel key of the connection */
     char ip[MESSAGE_ADDRESS_BYTES]; /* IP address that it connects from */
     struct wire_introduction introduction;

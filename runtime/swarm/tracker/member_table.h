@@ -25,10 +25,10 @@ struct admitted_member {
     uint32_t is_reachable;               /* 1: the tracker has connected to `address` */
     /* The fields below are not stored on disk. */
     struct member_probe probe;
-    struct timing_measured measured;   /* from its last REPORT */
-    uint32_t report_round;             /* round of that REPORT */
-    int64_t last_received_ms;          /* initially when the tracker started */
-    uint64_t start_ids[START_IDS_MAX]; /* newest first; only the newest process is the member */
+    struct timing_measured measured;   /* from the member's last REPORT */
+    uint32_t report_round;             /* round of the member's last REPORT */
+    int64_t last_received_ms;          /* time of the last message; initially the tracker's start */
+    uint64_t start_ids[START_IDS_MAX]; /* newest first; only the newest start is the member */
     uint32_t start_count;
 };
 

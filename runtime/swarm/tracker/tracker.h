@@ -1,6 +1,6 @@
-/* The tracker room: the process that coordinates a swarm. It listens for members and clients, and
+/* tracker: the process that coordinates a swarm. It listens for members and clients, and
  * passes their messages to the tracker's state machine (runtime/swarm/protocol). Its promises are
- * durable in `tracker.db` before messages about them are sent. The room owns the tracker's store,
+ * durable in `tracker.db` before messages about them are sent. The module owns the tracker's store,
  * the operator's allow-list, the address book of the members, and the answers to queries for
  * manifest, swarm status and ledger. `skep track` runs it; `skep roster` edits the allow-list.
  *
@@ -34,12 +34,12 @@ struct tracker_loop_options {
     const char *store_path;      /* SQLite file with ledger and promises */
     const char *allow_list_path; /* file that is read again when it changes; may be missing */
     const uint8_t *manifest;     /* text of the manifest, sent unchanged */
-    size_t manifest_bytes;       /* at most MANIFEST_BYTES_MAX */
+    size_t manifest_bytes;       /* size of the manifest, at most MANIFEST_BYTES_MAX */
     struct hash manifest_hash;
     struct hash genesis_root;
     struct tracker_settings settings;
     uint32_t members_max;   /* 1 .. SWARM_MEMBERS_MAX */
-    uint32_t queued_frames; /* as in messenger_options */
+    uint32_t queued_frames; /* see struct messenger_options */
     uint32_t strangers_max; /* limit for connections of strangers; 0: default */
     uint32_t idle_ms;       /* an idle guest is disconnected after this time; 0: default */
     int stop_fd;            /* tracker_loop_run returns when it is readable; -1: none */

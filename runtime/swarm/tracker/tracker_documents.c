@@ -133,7 +133,7 @@ static void send_due_documents(struct tracker_loop *loop, struct tracker_guest *
         const uint32_t generation = loop->documents->buffers[document].generation;
         ASSERT((stream->due_mask >> document & 1) != 0);
         if (stream->sent_bytes == 0 || stream->generation[document] != generation) {
-            stream->sent_bytes = 0; /* the content has changed */
+            stream->sent_bytes = 0; /* the content has changed, so sending starts again */
             stream->generation[document] = generation;
         }
         if (!send_pieces(loop, guest)) {

@@ -12,7 +12,7 @@ static const char DAMAGED_REMEDY[] =
 
 enum {
     HASHES_NAME_BYTES = 16,
-    PROMISES_MAX = 2 + SWARM_MEMBERS_MAX, /* members, table, hashes of each seat */
+    PROMISES_MAX = 2 + SWARM_MEMBERS_MAX, /* the members, the table, and the hashes of each seat */
 };
 
 /* Writes the name of the promise with the hashes of a seat, such as "hashes 7". */

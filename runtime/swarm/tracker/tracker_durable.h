@@ -48,8 +48,8 @@ MUST_CHECK const char *record_read_table(const uint8_t *bytes, size_t count, uin
 /* The name of the promise that contains the members and their sessions. */
 #define TRACKER_MEMBERS "members"
 
-/* One part of the record in its stored form: as it is in the store, and as the write in progress
- * will store it. */
+/* One part of the record in its stored form: the bytes in the store, and the bytes that the
+ * write in progress will store. */
 struct durable_part {
     uint8_t *stored, *next;
     size_t stored_count, next_count;
@@ -92,7 +92,7 @@ MUST_CHECK enum status tracker_durable_replay(struct tracker_durable *durable,
 
 /* tracker_durable_write: performs an ACTION_WRITE: signs the entry unless it is a COMMIT, which its
  * voters signed, and makes it and the record durable in one transaction. *event becomes the
- * EVENT_WRITTEN that reports the outcome. If that is not WRITE_OK, *fault states the reason.
+ * EVENT_WRITTEN that reports the outcome. If that is not WRITE_OK, *fault describes the reason.
  * Afterwards, durable->entry is the written entry. */
 void tracker_durable_write(struct tracker_durable *durable, const struct action *action,
                            struct event *event, struct fault *fault);

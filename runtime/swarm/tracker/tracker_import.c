@@ -14,7 +14,7 @@
 
 enum {
     NUMBERS_SKIPPED = 1 << 10
-}; /* more than the lost store can have used after its last entry */
+}; /* more numbers than the lost store can have used after its last entry */
 
 static const char OTHER_COPY[] = "use a different member's copy";
 

@@ -10,7 +10,7 @@ enum {
     SLICE_PLAN_BYTES = 16,                          /* size per slice */
 };
 
-/* Writes `expected`, or reads a number that must equal it. */
+/* Writes `expected`, or reads a number that must be equal to `expected`. */
 static void pack_expected(struct packer *packer, uint32_t expected, const char *error) {
     uint32_t value = expected;
     pack_u32(packer, &value);
@@ -22,7 +22,7 @@ static void pack_expected(struct packer *packer, uint32_t expected, const char *
 static void pack_members(struct packer *packer, struct tracker_record *record) {
     pack_expected(packer, FORMAT_VERSION, "has an unknown version");
     pack_u32(packer, &record->next_session);
-    uint32_t count = pack_count(packer, &record->member_count, SWARM_MEMBERS_MAX);
+    uint32_t count = pack_element_count(packer, &record->member_count, SWARM_MEMBERS_MAX);
     for (uint32_t row = 0; row < count; row++) {
         pack_bytes(packer, record->members[row].id.bytes, SWARM_IDENTITY_BYTES);
         pack_u32(packer, &record->members[row].session);
@@ -91,7 +91,7 @@ const char *record_read_members(const uint8_t *bytes, size_t count, struct track
     struct packer packer = packer_begin_read(bytes, count);
     memset(record->members, 0, sizeof record->members);
     pack_members(&packer, record);
-    return packer_end(&packer);
+    return packer_finish(&packer);
 }
 
 const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice_count,
@@ -101,5 +101,5 @@ const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice
     memset(record->table.signatures, 0, sizeof record->table.signatures);
     record->table.declared_seats = 0;
     pack_table(&packer, record, slice_count);
-    return packer_end(&packer);
+    return packer_finish(&packer);
 }

@@ -332,7 +332,7 @@ const char *wire_read_message(const struct wire_shape *shape, const struct frame
     if (has_bulk && rest == 0) {
         packer_fail(&pack, "does not contain the bytes of its slice");
     }
-    if (packer_end(&pack) != NULL) {
+    if (packer_finish(&pack) != NULL) {
         return pack.error;
     }
     set_pointers(message, arrays);

@@ -95,7 +95,7 @@ const char *wire_read_introduction(const uint8_t *payload, size_t count,
     struct packer pack = packer_begin_read(payload, count);
     pack_introduction(&pack, &read);
     pack_bytes(&pack, read.signature.bytes, SIGNATURE_BYTES);
-    const char *error = packer_end(&pack);
+    const char *error = packer_finish(&pack);
     if (error == NULL) {
         error = name_error(read.name);
     }
@@ -152,7 +152,7 @@ const char *wire_read_proof(const uint8_t *payload, size_t count, struct wire_pr
     struct wire_proof read = {.signature = {{0}}};
     struct packer pack = packer_begin_read(payload, count);
     pack_proof(&pack, &read);
-    const char *error = packer_end(&pack);
+    const char *error = packer_finish(&pack);
     if (error == NULL) {
         *proof = read;
     }
@@ -166,7 +166,7 @@ static void pack_address_book(struct packer *pack, struct wire_address_book *boo
     pack_u32(pack, &book->timing.train_ms);
     pack_u32(pack, &book->timing.exchange_ms);
     pack_u32(pack, &book->timing.round_ms);
-    uint32_t count = pack_count(pack, &book->count, SWARM_MEMBERS_MAX);
+    uint32_t count = pack_element_count(pack, &book->count, SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         pack_keys(pack, &book->members[i].keys);
         pack_text(pack, book->members[i].address, sizeof book->members[i].address);
@@ -216,7 +216,7 @@ const char *wire_read_address_book(const uint8_t *payload, size_t count,
     struct wire_address_book read = {.version = 0};
     struct packer pack = packer_begin_read(payload, count);
     pack_address_book(&pack, &read);
-    const char *error = packer_end(&pack);
+    const char *error = packer_finish(&pack);
     if (error == NULL) {
         error = address_book_error(&read);
     }

@@ -34,7 +34,7 @@ static void walk(struct packer *pack, struct fields *fields) {
     pack_u32(pack, &fields->number);
     pack_uint(pack, &fields->byte, 1);
     pack_uint(pack, &fields->two, 2);
-    pack_count(pack, &fields->count, 5);
+    pack_element_count(pack, &fields->count, 5);
     pack_text(pack, fields->text, sizeof fields->text);
     pack_bytes(pack, fields->bytes, sizeof fields->bytes);
 }
@@ -70,7 +70,7 @@ static void four_directions_meet_the_same_bytes(void **state) {
     memset(&fields, 0xa5, sizeof fields);
     pack = packer_begin_read(BYTES, sizeof BYTES);
     walk(&pack, &fields);
-    assert_null(packer_end(&pack));
+    assert_null(packer_finish(&pack));
     assert_same(&fields);
 }
 
@@ -81,7 +81,7 @@ static void what_is_cut_reads_as_zeros_and_is_refused(void **state) {
         memset(&fields, 0xa5, sizeof fields);
         struct packer pack = packer_begin_read(BYTES, cut);
         walk(&pack, &fields);
-        assert_string_equal(packer_end(&pack), "is truncated");
+        assert_string_equal(packer_finish(&pack), "is truncated");
         assert_true(pack.offset <= cut);
         assert_int_equal(fields.wide, cut < 8 ? 0 : FIELDS.wide);
         assert_int_equal(fields.number, cut < 12 ? 0 : FIELDS.number);
@@ -93,7 +93,7 @@ static void what_is_cut_reads_as_zeros_and_is_refused(void **state) {
     struct packer pack = packer_begin_read(BYTES, 9);
     uint64_t wide = 0;
     pack_u64(&pack, &wide);
-    assert_non_null(packer_end(&pack));
+    assert_non_null(packer_finish(&pack));
 }
 
 static void counts_and_texts_beyond_their_bounds_are_refused(void **state) {
@@ -109,7 +109,7 @@ static void counts_and_texts_beyond_their_bounds_are_refused(void **state) {
         bytes[CASES[i].at] = CASES[i].value;
         struct packer pack = packer_begin_read(bytes, sizeof bytes);
         walk(&pack, &fields);
-        assert_non_null(packer_end(&pack));
+        assert_non_null(packer_finish(&pack));
         assert_int_equal(fields.text[7], 0);
         assert_int_equal(fields.bytes[0], 0);
     }
