@@ -72,7 +72,7 @@ static void list_neighbours(struct branch *branch, struct region *region) {
     }
     branch->neighbour_starts[count] = pair_count;
     branch->neighbours = region_alloc(region, (size_t)pair_count, sizeof(int));
-    /* In each overlapping pair, only the item placed first can raise the other's offset. */
+    /* In each pair of neighbours, only the item placed first can raise the offset of the other. */
     branch->undos = region_alloc(region, (size_t)pair_count / 2, sizeof(struct undo));
     pair_count = 0;
     for (int i = 0; i < count; i++) {

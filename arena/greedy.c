@@ -70,7 +70,7 @@ struct new_item {
     uint32_t first, last;
 };
 
-/* Return the lowest offset at which the piece overlaps no item in time and bytes. The shelf is
+/* Return the lowest offset at which the new item overlaps no item in time and bytes. The shelf is
  * sorted by offset, so the search ends at the first gap that is large enough. */
 static uint64_t first_fit(const struct placed *shelf, int count, const struct new_item *new_item,
                           uint64_t base_bytes, struct effort *effort) {
@@ -93,7 +93,7 @@ static uint64_t first_fit(const struct placed *shelf, int count, const struct ne
     return cursor;
 }
 
-/* Return the offset of the smallest gap that fits the piece (the lowest one on a tie), or the
+/* Return the offset of the smallest gap that fits the new item (the lowest one on a tie), or the
  * offset above all items if no gap fits. */
 static uint64_t best_fit(const struct placed *shelf, int count, const struct new_item *new_item,
                          uint64_t base_bytes, struct effort *effort) {

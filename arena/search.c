@@ -7,7 +7,7 @@
 enum { PASSES_MIN = 2, PASS_ITEMS_MIN = 200 };
 
 /* The target of an attempt lies between the lowest useful peak and the current peak: lower after
- * a success, higher after a failure. Every second round uses the lowest. */
+ * a success, higher after a failure. Every second round uses the lowest target. */
 enum { LOWEST_TARGET_ROUNDS = 2 }; /* one round in this many uses the lowest target */
 
 static const double AIM_FIRST = 0.5, AIM_SUCCESS = 0.6, AIM_FAILURE = 1.15, AIM_STEP = 0.01,

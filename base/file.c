@@ -69,9 +69,9 @@ enum status file_read_at(int fd, const char *path, void *buffer, size_t count, i
             return fault_set_errno(fault, STATUS_FAILED, path, "cannot read", errno);
         }
         if (bytes_read == 0) {
-            return fault_set(fault, STATUS_INPUT, path, "the file is truncated: download it again",
-                             "lacks the last %zu of the bytes before byte %lld", count - done,
-                             (long long)(offset + (int64_t)count));
+            return fault_set(fault, STATUS_INPUT, path, "download the file again",
+                             "is truncated: the last %zu of its first %lld bytes are missing",
+                             count - done, (long long)(offset + (int64_t)count));
         }
         done += (size_t)bytes_read;
     }

@@ -1,4 +1,4 @@
-/* limits: the fixed bounds that several rooms use, each with the reason for its value. */
+/* limits: the fixed bounds that several modules use, each with the reason for its value. */
 #ifndef SKEP_BASE_LIMITS_H
 #define SKEP_BASE_LIMITS_H
 

@@ -218,7 +218,7 @@ static enum status read_document_start(struct yaml_reader *reader, struct fy_eve
     struct fy_document_state *state = event->document_start.document_state;
     if (state != NULL &&
         (fy_document_state_version_explicit(state) || fy_document_state_tags_explicit(state))) {
-        return event_fault(reader, event, "remove the % lines",
+        return event_fault(reader, event, "remove the directive lines, which begin with %",
                            "YAML directives are not supported");
     }
     return OK;

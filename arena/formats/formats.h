@@ -67,7 +67,7 @@ MUST_CHECK enum status problem_write(const struct problem *problem, const uint64
 
 /* ---- reports ---- */
 
-/* The bytes that the extents of one role hold in one space. */
+/* The memory that the extents of one role occupy in one space. */
 struct role_total {
     uint64_t peak_bytes; /* bytes alive at the peak step of the space */
     uint64_t max_bytes;  /* most bytes alive at any one step */

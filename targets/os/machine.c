@@ -11,7 +11,7 @@
 
 enum {
     PROC_TEXT_BYTES = 4096, /* /proc/PID/cgroup or status */
-    /* the lines used of meminfo, cpuinfo and memory.stat come first */
+    /* the lines that are used of meminfo, cpuinfo and memory.stat are near the start */
     STAT_TEXT_BYTES = 2048,
     SYSTEM_PATH_BYTES = 512, /* size of a path in /proc or /sys */
     CGROUP_LEVELS_MAX = 32,  /* depth; nested containers have fewer than ten */

@@ -32,7 +32,7 @@ static enum status initialize_driver(const struct cuda_driver *driver, struct fa
 
 static enum status check(void *library, struct cuda_driver *driver, struct fault *fault) {
     const char *missing = library_find(library, SYMBOLS, ARRAY_COUNT(SYMBOLS), driver);
-    return missing != NULL ? set_driver_fault("this driver is too old, it lacks", missing, fault)
+    return missing != NULL ? set_driver_fault("this driver is too old and lacks", missing, fault)
                            : initialize_driver(driver, fault);
 }
 

@@ -18,7 +18,7 @@ enum status port_cuda_init(struct port *port, struct fault *fault) {
     char subject[sizeof fault->subject];
     snprintf(subject, sizeof subject, "target %.200s", port->target->name);
     return fault_set(fault, STATUS_INPUT, subject,
-                     "skep plan works for it; to run, use a cpu target",
+                     "use this build only to plan for it (skep plan), or run with a cpu target",
                      "is a CUDA target, but this build has no CUDA support");
 }
 

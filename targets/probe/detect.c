@@ -46,7 +46,7 @@ static enum status set_unknown_profile_fault(const char *wanted, struct fault *f
              nearest >= 0 ? "did you mean " : "", nearest >= 0 ? names[nearest] : "",
              nearest >= 0 ? "? " : "");
     return fault_set(fault, STATUS_INPUT, subject, remedy,
-                     "no such profile; the built-in ones are %s", all.bytes);
+                     "there is no such profile; the built-in profiles are %s", all.bytes);
 }
 
 static enum status open_by_name(const char *wanted, struct region *region, struct target *target,

@@ -19,7 +19,7 @@ MUST_CHECK enum status target_open(const char *wanted, struct region *region,
  * limits, CPU affinity), and speeds estimated from its clock and instruction set. */
 const struct target *target_detect(struct region *region);
 
-/* target_detect_cuda: a CUDA target for the GPU that this process would take: memory and properties
+/* target_detect_cuda: a CUDA target for the GPU that this process would use: memory and properties
  * as its driver reports them, and speeds estimated from them. NULL if there is none or the build
  * lacks CUDA; if there is a driver, the reason is logged. memory  in `region`; allocates nothing on
  * the device */

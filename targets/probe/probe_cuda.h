@@ -38,7 +38,7 @@ struct probe_gpu {
     struct nvml_health health;             /* read after all measurements */
 };
 
-/* probe_gpu_begin: fill in the device's properties and the memory that its context takes. `device`
+/* probe_gpu_begin: fill in the device's properties and the memory that its context uses. `device`
  * must be acquired.
  * errors  STATUS_FAILED */
 MUST_CHECK enum status probe_gpu_begin(const struct cuda_device *device, struct probe_gpu *result,

@@ -102,7 +102,7 @@ class Commands(GpuTest):
         folder.command = lambda *of: [CPU, *map(str, of)]
         result = folder.train("target=./gpu.yaml", env=old)
         self.assert_exit(result, 2)
-        self.assertRegex(result.stderr, r"skep: libcuda\.so\.1: this driver is too old, it lacks: "
+        self.assertRegex(result.stderr, r"skep: libcuda\.so\.1: this driver is too old and lacks: "
                                         r"cu\w+; install NVIDIA's driver, [^\n]+\n$")
         self.assert_exit(folder.run("plan", "run.yaml", "target=./gpu.yaml", env=old), 0)
         result = folder.train(env=old)

@@ -138,7 +138,7 @@ static void too_much_is_refused_before_anything_is_taken(void **state) {
     assert_string_equal(fault.subject, "target test-gpu: device 0, emulated GPU 0");
     snprintf(holder, sizeof holder, " (pid %d) 3.00 GiB", getppid());
     assert_non_null(
-        strstr(fault.reason, "device arena needs 61.0 MiB, 60.0 MiB are free now; held"));
+        strstr(fault.reason, "device arena needs 61.0 MiB, but 60.0 MiB are free now; held"));
     assert_non_null(strstr(fault.reason, holder));
     assert_null(strstr(fault.reason, "9.00 GiB")); /* our own */
     assert_int_equal(port_reserve(&port, SPACE_DEVICE, 60ull * MIB, &address, &fault), OK);

@@ -21,8 +21,8 @@ DEVICE int first_visible_key(const cuda_attention_shape &shape, const int32_t *p
     return depth < token ? token - depth : 0;
 }
 
-/* first_visible_key of a query of a forward kernel, whose row of tokens starts at `start`; over a
- * cache there is a single document. */
+/* The first key that a query of a forward kernel sees, whose row of tokens starts at `start`.
+ * Over a cache there is a single document. */
 DEVICE int first_visible_key_forward(const cuda_attention_forward_params &p, int past,
                                      int64_t start, int token) {
     if (p.positions != nullptr) {

@@ -24,8 +24,8 @@
     X(96, 2, 4, 64)                                                                                \
     X(128, 2, 4, 32)                                                                               \
     X(256, 1, 8, 32)
-/* Tiles for a few queries over a cache. These kernels are limited by memory, so small blocks keep
- * many loads in flight. */
+/* Tiles of the kernels for a few queries over a cache. These kernels are limited by memory, so
+ * small blocks keep many loads in flight. */
 #define ATTENTION_DECODE_TILES(X)                                                                  \
     X(64, 1, 1, 64)                                                                                \
     X(128, 1, 1, 64)                                                                               \
@@ -54,9 +54,9 @@
 
 enum {
     ATTENTION_CHUNK_ELEMENTS = 8, /* number of bf16 elements that one copy moves */
-    ATTENTION_ROW_TILE = 16,
-    ATTENTION_STAGES = 2, /* buffers of streamed tiles: one is in use while the next is loaded */
-    ATTENTION_F32_SIDE = 16,
+    ATTENTION_ROW_TILE = 16,      /* rows of a matrix instruction */
+    ATTENTION_STAGES = 2,    /* buffers of streamed tiles: one is in use while the next is loaded */
+    ATTENTION_F32_SIDE = 16, /* rows and columns of a tile of the f32 kernels */
     ATTENTION_PREPARE_THREADS = 128,
     ATTENTION_PREPARE_LANES = 8, /* number of threads that process one row */
     ATTENTION_COMBINE_THREADS = 128,
@@ -89,12 +89,12 @@ enum {
 /* The arguments common to all attention kernels; strides as in struct attention_args. */
 struct cuda_attention_shape {
     int64_t q_stride, kv_stride, out_stride;
-    int32_t time;
+    int32_t time; /* tokens in a row */
     int32_t heads, kv_heads, head_dim;
     int32_t window; /* INT32_MAX: no bound */
     /* 1: every row of every tensor is aligned to 16 bytes and head_dim % 8 == 0 */
     int32_t vector;
-    float scale;
+    float scale; /* factor of q . k before the softmax */
 };
 
 /* Grid: x is a row and a group of `stacked_heads` query heads, y the tile of queries counted from
@@ -113,8 +113,8 @@ struct cuda_attention_forward_params {
     /* maximum and sum [key_parts, heads / stacked_heads, time * stacked_heads, 2] of each part,
      * used if key_parts > 1 */
     float *part_sums;
-    int32_t stacked_heads;
-    int32_t key_parts;
+    int32_t stacked_heads; /* query heads in one tile */
+    int32_t key_parts;     /* number of parts into which the keys are divided */
 };
 
 /* Grid: x covers the rows of all query heads, one warp each. */
@@ -122,8 +122,8 @@ struct cuda_attention_combine_params {
     struct cuda_attention_shape shape;
     const float *part_outs, *part_sums;
     void *out;
-    int32_t stacked_heads;
-    int32_t key_parts;
+    int32_t stacked_heads; /* query heads in one tile */
+    int32_t key_parts;     /* number of parts into which the keys are divided */
 };
 
 /* The values of a query that the backward pass needs: 16 bytes, so that one copy loads them. */
@@ -131,7 +131,7 @@ struct cuda_attention_query {
     float lse;     /* log of the softmax sum; multiplied by log2(e) for bf16 */
     float delta;   /* dout . out */
     int32_t first; /* the first key that the query sees */
-    int32_t token;
+    int32_t token; /* index of the query in its row */
 };
 
 /* The kernel writes queries [rows, heads, time], `count` in total. */

@@ -1,4 +1,4 @@
-/* device: the language in which the CUDA kernels are written, and the room of the device code.
+/* device: the language in which the CUDA kernels are written, and the header of all device code.
  *
  * A .cu file includes this header and no header of CUDA. nvcc compiles it for the device. With
  * SKEP_EMULATED, the name of a header that defines the same macros and functions for the CPU, a C++
@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-enum { WARP = 32 };
+enum { WARP = 32 }; /* threads of a warp */
 
 /* The bits of a bf16. Conversions round to nearest even; NaN gives a quiet NaN. */
 struct bf16 {

@@ -44,7 +44,7 @@ struct cuda_rope_params {
     int64_t units; /* number of units of all tokens */
     int token_units, head_units, pair_units;
     int head_dim, rotary_dim;
-    int inverse;
+    int inverse; /* 1: rotate backwards, for the backward pass */
 };
 
 #endif

@@ -7,8 +7,8 @@
 enum {
     CUDA_EMBEDDING_THREADS = 256, /* threads of a forward block, which processes one token */
     CUDA_EMBEDDING_BACKWARD_THREADS = 128, /* threads of a block in the backward pass */
-    CUDA_EMBEDDING_COLUMNS_PER_THREAD = 4, /* number of columns that each of these threads sums */
-    CUDA_EMBEDDING_IDS_COMPARED = 8, /* number of token ids that such a thread compares at a time */
+    CUDA_EMBEDDING_COLUMNS_PER_THREAD = 4, /* number of columns that each backward thread sums */
+    CUDA_EMBEDDING_IDS_COMPARED = 8,       /* token ids that a backward thread compares at a time */
 };
 
 struct cuda_embedding_params {
@@ -24,7 +24,7 @@ struct cuda_embedding_backward_params {
     const int32_t *ids;
     const void *dout;
     float *dtable;
-    int64_t tokens, dim, padding;
+    int64_t tokens, dim, padding; /* padding: token id without gradient; -1: none */
     /* 1: dout and dtable are aligned, and dim is a multiple of CUDA_EMBEDDING_COLUMNS_PER_THREAD */
     int aligned;
 };

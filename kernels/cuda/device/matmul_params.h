@@ -19,11 +19,11 @@ struct matmul_params {
     int64_t lda, ldb, ldc;
     const void *a, *b, *bias;
     void *c;
-    int32_t tile_rows, tile_columns; /* number of rows and columns of tiles in C */
-    int32_t transpose_a, transpose_b;
-    int32_t a_aligned, b_aligned; /* 1: rows are aligned to 16 bytes */
+    int32_t tile_rows, tile_columns;  /* number of rows and columns of tiles in C */
+    int32_t transpose_a, transpose_b; /* 1: the operand is stored transposed */
+    int32_t a_aligned, b_aligned;     /* 1: rows are aligned to 16 bytes */
     int32_t c_paired; /* 1: each pair of elements of C from an even column on is aligned */
-    int32_t out_bf16, accumulate;
+    int32_t out_bf16, accumulate; /* 1: C is bf16, not f32; 1: add to C */
 };
 
 #endif

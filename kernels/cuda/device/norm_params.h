@@ -20,7 +20,7 @@ struct cuda_norm_forward_params {
     const void *x, *weight;
     const void *bias; /* NULL: this is rmsnorm, which has no bias and no mean */
     void *out;
-    float *mean, *inverse;
+    float *mean, *inverse; /* of each row: mean; 1 / root mean square or standard deviation */
     int64_t rows, dim;
     float epsilon;
 };

@@ -16,7 +16,7 @@ enum {
 
 struct norm_sums_params {
     const float *gradients;
-    int64_t granules;
+    int64_t granules;                  /* number of granules */
     struct norm_accumulator *partials; /* one accumulator for each block */
 };
 
@@ -39,7 +39,7 @@ struct tally_out_params {
 struct tally_in_params {
     const struct rank_tally *tallies;
     struct step_scalars *scalars;
-    int32_t ranks, shard;
+    int32_t ranks, shard;       /* number of ranks; number of ranks in a shard group */
     int32_t tokens, loss, norm; /* 1: sum this part of the tallies */
 };
 
@@ -47,15 +47,15 @@ struct adamw_params {
     const struct step_scalars *scalars;
     const float *gradients;
     float *master;
-    void *m, *v, *params; /* params may be NULL */
-    int64_t count, decayed;
+    void *m, *v, *params;   /* params may be NULL */
+    int64_t count, decayed; /* elements; how many of the first ones have weight decay */
     double beta1, beta2;
     float epsilon, weight_decay;
-    int64_t position; /* index of element 0 in its whole tensor */
-    uint32_t stream;
-    int32_t stochastic; /* 1: moments are bf16, rounded stochastically */
-    int32_t moments_bf16, params_bf16;
-    int32_t aligned; /* 1: all buffers are aligned to 16 bytes */
+    int64_t position;                  /* index of element 0 in its whole tensor */
+    uint32_t stream;                   /* number of the noise stream of this tensor */
+    int32_t stochastic;                /* 1: moments are bf16, rounded stochastically */
+    int32_t moments_bf16, params_bf16; /* 1: bf16; 0: f32 */
+    int32_t aligned;                   /* 1: all buffers are aligned to 16 bytes */
 };
 
 #endif

@@ -317,7 +317,7 @@ static void use_builtin_kernel(const struct cublas_lt *library, struct cuda_prod
     char text[CUDA_PRODUCT_TEXT_BYTES];
     product->uses_builtin = true;
     cuda_product_text(product, text);
-    log_line(LOG_WARNING, "cuBLASLt failed with %s; matrix product %s",
+    log_line(LOG_WARNING, "cuBLASLt failed with %s for matrix product %s",
              library->cublasLtGetStatusName(result), text);
 }
 
