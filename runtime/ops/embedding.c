@@ -15,7 +15,7 @@ static union kernel_args embedding_args(const struct op_source *source) {
 }
 
 /* Only the table rows of the batch's tokens are read and written, not the whole table. */
-static double embedding_bytes(const struct instruction *instruction, double operand_bytes) {
+static double embedding_traffic_bytes(const struct instruction *instruction, double operand_bytes) {
     const struct embedding_args *args = &instruction->args.embedding;
     (void)operand_bytes;
     return 3.0 * (double)args->tokens * (double)args->dim * sizeof(float);
@@ -38,7 +38,7 @@ KERNEL_CALLS(embedding_backward, embedding_backward, &call->args->embedding,
              call->addresses[EMBEDDING_BACKWARD_DPOSITION_TABLE])
 
 OPERATION(embedding, .shape_operand = EMBEDDING_OUT, .args = embedding_args,
-          .bytes = embedding_bytes, .text = embedding_text);
+          .bytes = embedding_traffic_bytes, .text = embedding_text);
 
 OPERATION(embedding_backward, .shape_operand = EMBEDDING_BACKWARD_DOUT, .args = embedding_args,
-          .bytes = embedding_bytes, .text = embedding_text);
+          .bytes = embedding_traffic_bytes, .text = embedding_text);

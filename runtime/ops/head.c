@@ -32,7 +32,7 @@ static double head_flops(const struct instruction *instruction) {
 
 /* The logits of a chunk are written by the product, read and written by the softmax, and read by
  * the two products of the gradients. */
-static double head_bytes(const struct instruction *instruction, double operand_bytes) {
+static double head_traffic_bytes(const struct instruction *instruction, double operand_bytes) {
     const struct head_loss_args *args = &instruction->args.head_loss;
     double passes = args->gradient ? 5 : 2;
     return operand_bytes + passes * (double)args->tokens * (double)args->vocab * sizeof(float);
@@ -63,7 +63,7 @@ static void choose_loss(struct cuda_products *products, const struct op_call *ca
     cuda_head_loss_choose_products(products, &call->args->head_loss, &operands);
 }
 
-static void choose_gradient(struct cuda_products *products, const struct op_call *call) {
+static void choose_gradient_algorithms(struct cuda_products *products, const struct op_call *call) {
     struct cuda_head_loss_operands operands = {
         .hidden = call->addresses[HEAD_LOSS_GRADIENT_HIDDEN],
         .weight = call->addresses[HEAD_LOSS_GRADIENT_WEIGHT],
@@ -75,9 +75,9 @@ static void choose_gradient(struct cuda_products *products, const struct op_call
 #endif
 
 OPERATION(head_loss, .shape_operand = HEAD_LOSS_HIDDEN, .args = head_args,
-          .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_bytes,
+          .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_traffic_bytes,
           .text = head_text, .choose = ON_CUDA(choose_loss));
 
 OPERATION(head_loss_gradient, .shape_operand = HEAD_LOSS_GRADIENT_HIDDEN, .args = head_args,
-          .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_bytes,
-          .text = head_text, .choose = ON_CUDA(choose_gradient));
+          .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_traffic_bytes,
+          .text = head_text, .choose = ON_CUDA(choose_gradient_algorithms));

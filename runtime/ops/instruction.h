@@ -23,7 +23,7 @@ enum rank_axis {
     AXIS_SHARD,     /* the ranks that split the units of one replica */
     AXIS_REPLICATE, /* the ranks that hold the same shard in different replicas */
     AXIS_WORLD,     /* all ranks of the site; the shard index varies fastest */
-    AXIS_COUNT
+    AXIS_COUNT      /* number of axes */
 };
 
 /* "shard", "replicate", "world" */
@@ -53,10 +53,9 @@ struct collective_args {
 
 /* Arguments of AdamW over a whole unit, or over a rank's shard of it. */
 struct adamw_of_rank {
-    struct adamw_args first_rank; /* arguments of the group's first rank */
-    int64_t unit_decayed_elements;
-    /* true: rank i of AXIS_SHARD updates elements [i, i + 1) * first_rank.count of the unit */
-    bool split;
+    struct adamw_args first_rank;  /* arguments of the group's first rank */
+    int64_t unit_decayed_elements; /* number of elements of the whole unit with weight decay */
+    bool split; /* rank i of AXIS_SHARD updates elements [i, i + 1) * first_rank.count */
 };
 
 union kernel_args {
@@ -82,14 +81,14 @@ union kernel_args {
 
 struct instruction {
     enum op_kind op;
-    uint8_t lane;    /* enum lane */
-    uint8_t segment; /* enum segment_kind */
-    bool transposed; /* linear ops: the weight is stored as [in, out] */
-    int layer;
+    uint8_t lane;                          /* enum lane on which the instruction executes */
+    uint8_t segment;                       /* enum segment_kind that contains the instruction */
+    bool transposed;                       /* linear ops: the weight is stored as [in, out] */
+    int layer;                             /* layer of the op in the model, for listings */
     uint32_t signal;                       /* event to signal on completion, or EVENT_NONE */
     uint32_t waits[WAITS_MAX];             /* events to wait for before execution */
     struct operand operands[OPERANDS_MAX]; /* indexed by the op's operand enum */
-    struct operand workspace;
+    struct operand workspace;              /* scratch memory of the kernel */
     union kernel_args args;
 };
 

@@ -1,4 +1,4 @@
-/* operation: the functions and properties that each file of this room defines for its operations.
+/* operation: the functions and properties that each file of runtime/ops defines for its operations.
  * Private to runtime/ops. */
 #ifndef SKEP_OPS_OPERATION_H
 #define SKEP_OPS_OPERATION_H
@@ -30,18 +30,19 @@ typedef void op_choose_algorithms_function(struct cuda_products *products,
                                            const struct op_call *call);
 
 struct operation {
-    enum op_work work;
+    enum op_work work;                      /* how the operation is executed */
     int shape_operand;                      /* the operand whose tensor is op_source.shape */
     op_args_function *args;                 /* NULL: the op never occurs in a graph */
     op_args_of_rank_function *args_of_rank; /* NULL: the arguments are equal on every rank */
     op_workspace_function *workspace_bytes; /* NULL: the op needs no workspace */
-    op_flops_function *flops;               /* NULL: no matrix product */
-    /* NULL: each operand's bytes are counted once per access */
+    op_flops_function *flops;               /* NULL: the op has no matrix product */
+    /* memory traffic in bytes; NULL: each operand counts once per access */
     op_bytes_function *bytes;
-    op_text_function *text;                /* NULL: listings print only the operands */
-    op_run_function *run;                  /* NULL: a collective, or an op without work */
-    op_enqueue_function *enqueue;          /* like `run`; always NULL in a build without CUDA */
-    op_choose_algorithms_function *choose; /* NULL: no matrix product */
+    op_text_function *text; /* NULL: listings print only the operands */
+    op_run_function *run;   /* NULL: a collective, or an op without work */
+    /* calls the CUDA kernel; NULL where `run` is, or without CUDA */
+    op_enqueue_function *enqueue;
+    op_choose_algorithms_function *choose; /* NULL: the op has no matrix product */
 };
 
 #define OP(kind, name, operands) extern const struct operation name##_operation;

@@ -1,5 +1,5 @@
-/* cuda_program_state: the state of a program on a GPU, shared by the cuda_*.c files of this
- * room. */
+/* cuda_program_state: the state of a program on a GPU, shared by the cuda_*.c files of
+ * runtime/program. */
 #ifndef SKEP_PROGRAM_CUDA_PROGRAM_STATE_H
 #define SKEP_PROGRAM_CUDA_PROGRAM_STATE_H
 

@@ -11,8 +11,8 @@ enum { SPINS_BEFORE_SLEEP = 100, LANE_STACK_BYTES = 512 * 1024 };
 
 /* A sleeping thread publishes the word that it sleeps on before it reads the word a last time. A
  * waking thread looks for sleepers after it has changed the word. All accesses are sequentially
- * consistent, so at least one of the two threads sees the other. A change without sleepers costs no
- * system call. */
+ * consistent, so at least one of the two threads sees the write of the other. A change without
+ * sleepers costs no system call. */
 static void wait_until_equal(struct lane_thread *lane, _Atomic uint32_t *word, uint32_t value) {
     for (int spin = 0; spin < SPINS_BEFORE_SLEEP; spin++) {
         if (atomic_load_explicit(word, memory_order_acquire) == value) {

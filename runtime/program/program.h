@@ -1,7 +1,7 @@
 /* program: compiles a model and its settings to a program, a constant list of instructions with a
  * plan of all memory, and executes it. A program can be compiled on any machine. Binding reserves
  * the arenas, resolves all addresses and starts threads; after the seal nothing is allocated.
- * runtime/session calls this room, and so do runtime/cli and runtime/inner_training through the
+ * runtime/session calls this module. runtime/cli and runtime/inner_training use it through the
  * headers below.
  *
  * public   cuda_program.h cuda_ranks.h print.h trace.h trace_file.h */
@@ -52,7 +52,7 @@ struct rank_indices {
 
 /* The instructions of one lane in one segment: order[first] to order[first + count - 1]. */
 struct lane_list {
-    uint32_t first, count;
+    uint32_t first, count; /* first index in `order`, and number of instructions */
 };
 
 /* A hook is called before each instruction, on the thread of its lane. Tests use it to delay
@@ -62,7 +62,7 @@ typedef void program_hook(void *context, uint32_t index);
 /* A program bound to this machine. Addresses never change after bind. */
 struct bound_program {
     const struct program *program;
-    struct rank_indices ranks;
+    struct rank_indices ranks;         /* position of this rank in its site */
     struct communicator *communicator; /* NULL before program_connect */
     struct port port;
     /* address of each arena; NULL if the plan uses no bytes of the space */
@@ -77,19 +77,19 @@ struct bound_program {
     /* instruction indices, sorted by segment, lane and listed order */
     uint32_t *order;
     struct lane_list lists[SEGMENT_COUNT][LANE_COUNT];
-    struct lanes lanes;
+    struct lanes lanes; /* threads and events of the lanes */
     /* executes the segments on a GPU; NULL: the CPU executes them */
     struct device *device;
     enum segment_kind segment; /* the segment being executed */
     /* [space]: highest end of all operands of executed instructions */
     uint64_t high_water[SPACE_COUNT];
     uint64_t lane_high_water[LANE_COUNT][SPACE_COUNT];
-    struct trace *trace; /* NULL: no tracing; changed only between segments */
-    program_hook *hook;  /* NULL: none */
-    void *hook_context;
-    struct kernel_table kernels;
-    struct pool pool;
-    struct compute compute;
+    struct trace *trace;         /* NULL: no tracing; changed only between segments */
+    program_hook *hook;          /* called before each instruction; NULL: none */
+    void *hook_context;          /* first argument of `hook` */
+    struct kernel_table kernels; /* CPU kernels for this machine's instruction set */
+    struct pool pool;            /* CPU threads that execute kernels */
+    struct compute compute;      /* kernels and threads that CPU ops use */
 };
 
 /* program_bind: reserve the arenas, resolve every address for this rank, choose kernels, start the
@@ -147,7 +147,7 @@ void program_run_instruction(struct bound_program *bound, uint32_t index);
 struct program_cast {
     const void *from;
     void *to;
-    int64_t count;
+    int64_t count; /* number of elements to convert */
     enum dtype from_dtype, to_dtype;
 };
 void program_cast(const struct bound_program *bound, const struct program_cast *cast);

@@ -39,13 +39,13 @@ void trace_add(struct trace *trace, enum lane lane, const struct trace_record *r
     into->records[into->count++] = *record;
 }
 
-/* The nanoseconds that both records cover. */
-static int64_t shared_ns(const struct trace_record *a, const struct trace_record *b) {
+/* Returns the time during which both records overlap. */
+static int64_t overlap_ns(const struct trace_record *a, const struct trace_record *b) {
     return max_i64(0, min_i64(a->end_ns, b->end_ns) - max_i64(a->begin_ns, b->begin_ns));
 }
 
-/* The nanoseconds of `of` during which the compute lane executed instructions. A lane's records are
- * ordered by time, so each search starts where the last one ended. */
+/* Returns the part of the record `of` during which the compute lane executed instructions. A lane's
+ * records are ordered by time, so each search starts where the last one ended. */
 static int64_t hidden_ns(const struct trace_lane *compute, const struct trace_record *of,
                          uint32_t *from) {
     while (*from < compute->count && compute->records[*from].end_ns <= of->begin_ns) {
@@ -54,7 +54,7 @@ static int64_t hidden_ns(const struct trace_lane *compute, const struct trace_re
     int64_t hidden = 0;
     for (uint32_t i = *from; i < compute->count && compute->records[i].begin_ns < of->end_ns; i++) {
         if (compute->records[i].kind == TRACE_RUN) {
-            hidden += shared_ns(&compute->records[i], of);
+            hidden += overlap_ns(&compute->records[i], of);
         }
     }
     return hidden;

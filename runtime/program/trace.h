@@ -24,8 +24,8 @@ struct trace_record {
 /* The records of one lane. Each lane appends to its own list. */
 struct trace_lane {
     struct trace_record *records;
-    uint32_t count, capacity;
-    uint32_t dropped; /* number of records that did not fit */
+    uint32_t count, capacity; /* number of records, and space for records */
+    uint32_t dropped;         /* number of records that did not fit */
 };
 
 struct trace {
@@ -44,7 +44,7 @@ void trace_add(struct trace *trace, enum lane lane, const struct trace_record *r
 /* The overlap of communication with compute. */
 struct trace_overlap {
     int64_t collective_ns; /* time of the collective lane's instructions */
-    int64_t hidden_ns;     /* part of it during which the compute lane executed an instruction */
+    int64_t hidden_ns;     /* part of collective_ns during which the compute lane was executing */
     int64_t compute_ns;    /* time of the compute lane's instructions */
     int64_t waiting_ns;    /* time of the compute lane's waits and joins */
 };

@@ -20,7 +20,7 @@ struct sink {
     struct fault *fault;
 };
 
-static void flush(struct sink *sink) {
+static void flush_buffer(struct sink *sink) {
     ASSERT(!sink->text.truncated);
     if (sink->status == OK) {
         sink->status = file_write_at(sink->fd, sink->path, sink->buffer, sink->text.length,
@@ -30,9 +30,9 @@ static void flush(struct sink *sink) {
     sink->text = text_over(sink->buffer, sizeof sink->buffer);
 }
 
-static void flush_if_full(struct sink *sink) {
+static void flush_if_nearly_full(struct sink *sink) {
     if (sink->text.length + EVENT_BYTES > sizeof sink->buffer) {
-        flush(sink);
+        flush_buffer(sink);
     }
 }
 
@@ -47,7 +47,7 @@ static void sink_begin(struct sink *sink, const char *path, int fd, int64_t offs
 }
 
 static enum status sink_end(struct sink *sink) {
-    flush(sink);
+    flush_buffer(sink);
     if (sink->status != OK) {
         close(sink->fd);
         return sink->status;
@@ -60,7 +60,7 @@ enum status trace_file_begin(const char *path, struct fault *fault) {
     struct sink sink;
     TRY(file_open_write(path, &fd, fault));
     sink_begin(&sink, path, fd, 0, fault);
-    /* A first event, so that every later one can start with a comma. */
+    /* Writes a first event, so that every later event can start with a comma. */
     text_add(&sink.text, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
                          "{\"ph\": \"M\", \"name\": \"process_labels\", \"pid\": 0, "
                          "\"args\": {\"labels\": \"skep\"}}");
@@ -153,7 +153,7 @@ enum status trace_file_append(const char *path, const struct schedule *schedule,
     add_process_and_lane_names(&sink, rank);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         for (uint32_t i = 0; i < trace->lanes[lane].count; i++) {
-            flush_if_full(&sink);
+            flush_if_nearly_full(&sink);
             add_event(&sink, schedule, rank, lane, &trace->lanes[lane].records[i]);
         }
     }

@@ -8,7 +8,7 @@
 #include "base/fault.h"
 #include "runtime/program/trace.h"
 
-/* Errors of all three functions: as in base/file.h, naming `path`. */
+/* All three functions return the errors of base/file.h; the fault names `path`. */
 MUST_CHECK enum status trace_file_begin(const char *path, struct fault *fault);
 
 /* trace_file_append: append complete events ("ph": "X", times in microseconds), named after the op

@@ -27,7 +27,7 @@ static double memory_speed(const struct schedule *schedule, const struct target 
 
 struct cost {
     double seconds, flops, bytes;
-    enum bound_by bound;
+    enum bound_by bound; /* resource that limits the instruction */
 };
 
 /* The time to receive the bytes of the other ranks of the group. On a target without links between
@@ -86,7 +86,7 @@ struct interval {
 struct timeline {
     struct interval *lanes[LANE_COUNT];
     int counts[LANE_COUNT];
-    double *raised_at; /* [event]: the time at which the event is raised, in seconds */
+    double *signalled_at; /* [event]: the time at which the event is signalled, in seconds */
 };
 
 static struct timeline allocate_timeline(const struct schedule *schedule,
@@ -94,7 +94,7 @@ static struct timeline allocate_timeline(const struct schedule *schedule,
     ASSERT(segment->first <= segment->end);
     size_t count = segment->end - segment->first + 1;
     struct timeline timeline = {
-        .raised_at = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(double))};
+        .signalled_at = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(double))};
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         timeline.lanes[lane] = region_alloc(region, count, sizeof(struct interval));
     }
@@ -113,15 +113,15 @@ static void simulate_instruction(struct timeline *timeline, const struct instruc
     double begin = lane_end_seconds(timeline, lane);
     for (int k = 0; k < WAITS_MAX; k++) {
         uint32_t event = instruction->waits[k];
-        double raised = event == EVENT_NONE ? 0 : timeline->raised_at[event];
-        ASSERT(raised >= 0);
-        begin = raised > begin ? raised : begin;
+        double signalled = event == EVENT_NONE ? 0 : timeline->signalled_at[event];
+        ASSERT(signalled >= 0);
+        begin = signalled > begin ? signalled : begin;
     }
     ASSERT(lane < LANE_COUNT && seconds >= 0);
     double end = begin + seconds;
     timeline->lanes[lane][timeline->counts[lane]++] = (struct interval){begin, end};
     if (instruction->signal != EVENT_NONE) {
-        timeline->raised_at[instruction->signal] = end;
+        timeline->signalled_at[instruction->signal] = end;
     }
 }
 

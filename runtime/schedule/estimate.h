@@ -16,7 +16,8 @@ struct segment_estimate {
     /* time to execute the segment once, with overlapping lanes */
     double seconds;
     double collective_seconds; /* time during which the collective lane is busy */
-    double hidden_seconds;     /* part of it during which the compute lane is busy too */
+    /* part of collective_seconds during which the compute lane is busy too */
+    double hidden_seconds;
     /* sums over instructions, by the resource that limits each */
     double seconds_bound[BOUND_COUNT];
     /* number of floating-point operations; a multiply-add counts as 2 */

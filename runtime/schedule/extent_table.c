@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Double the capacity. */
-static void grow(struct schedule *schedule) {
+static void double_extent_capacity(struct schedule *schedule) {
     ASSERT(schedule->extent_count == schedule->extent_capacity);
     int capacity = schedule->extent_capacity == 0 ? 512 : 2 * schedule->extent_capacity;
     struct extent *bigger = region_alloc(schedule->region, (size_t)capacity, sizeof *bigger);
@@ -14,12 +14,12 @@ static void grow(struct schedule *schedule) {
     schedule->extent_capacity = capacity;
 }
 
-static int add(struct schedule *schedule, const struct extent *extent) {
+static int append_extent(struct schedule *schedule, const struct extent *extent) {
     ASSERT(extent->bytes > 0 && extent->role < ROLE_COUNT && extent->space < SPACE_COUNT);
     ASSERT(extent->align >= ARENA_ALIGN_BYTES && (extent->align & (extent->align - 1)) == 0);
     ASSERT(extent->last == 0); /* lives are set only after all instructions are listed */
     if (schedule->extent_count == schedule->extent_capacity) {
-        grow(schedule);
+        double_extent_capacity(schedule);
     }
     schedule->extents[schedule->extent_count] = *extent;
     return schedule->extent_count++;
@@ -27,7 +27,8 @@ static int add(struct schedule *schedule, const struct extent *extent) {
 
 int extent_table_add(struct schedule *schedule, const char *name, enum extent_role role,
                      enum space space, uint64_t bytes) {
-    return add(schedule, &(struct extent){.name = name,
+    return append_extent(schedule,
+                         &(struct extent){.name = name,
                                           .role = role,
                                           .space = schedule->target->unified ? SPACE_DEVICE : space,
                                           .bytes = bytes,
@@ -37,11 +38,11 @@ int extent_table_add(struct schedule *schedule, const char *name, enum extent_ro
 int extent_table_add_offloaded(struct schedule *schedule, const char *name, enum extent_role role,
                                bool copied, uint64_t bytes) {
     bool pinned = copied && !schedule->target->unified;
-    return add(schedule, &(struct extent){.name = name,
-                                          .role = role,
-                                          .space = pinned ? SPACE_PINNED : SPACE_HOST,
-                                          .bytes = bytes,
-                                          .align = schedule->target->align_bytes});
+    return append_extent(schedule, &(struct extent){.name = name,
+                                                    .role = role,
+                                                    .space = pinned ? SPACE_PINNED : SPACE_HOST,
+                                                    .bytes = bytes,
+                                                    .align = schedule->target->align_bytes});
 }
 
 struct operand extent_table_whole(const struct schedule *schedule, int extent, enum access access) {

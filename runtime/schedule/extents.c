@@ -14,8 +14,8 @@ struct extent_spec {
     const char *suffix;
     enum extent_role role;
     enum dtype dtype;
-    bool split;
-    enum placement placement;
+    bool split;               /* the extent contains only this rank's shard */
+    enum placement placement; /* memory in which the extent is stored */
 };
 
 static int add_unit_extent(struct schedule *schedule, int unit, const struct extent_spec *spec) {

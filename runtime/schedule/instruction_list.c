@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void double_capacity(struct schedule *schedule) {
+static void double_instruction_capacity(struct schedule *schedule) {
     ASSERT(schedule->instruction_count == schedule->instruction_capacity);
     int capacity = schedule->instruction_capacity == 0 ? 512 : 2 * schedule->instruction_capacity;
     struct instruction *bigger = region_alloc(schedule->region, (size_t)capacity, sizeof *bigger);
@@ -20,7 +20,7 @@ struct instruction *list_instruction(struct schedule *schedule, enum op_kind op,
     ASSERT(segment < SEGMENT_COUNT && lane < LANE_COUNT);
     ASSERT(schedule->segments[segment].repeat > 0 && schedule->segments[segment].end == 0);
     if (schedule->instruction_count == schedule->instruction_capacity) {
-        double_capacity(schedule);
+        double_instruction_capacity(schedule);
     }
     struct instruction *added = &schedule->instructions[schedule->instruction_count++];
     *added = (struct instruction){

@@ -19,7 +19,7 @@ static bool segment_has_lanes(const struct schedule *schedule, const struct segm
     return false;
 }
 
-static void clock_join(struct vector_clock *into, const struct vector_clock *from) {
+static void merge_clocks(struct vector_clock *into, const struct vector_clock *from) {
     for (int lane = 0; lane < LANES_MAX; lane++) {
         into->done[lane] =
             from->done[lane] > into->done[lane] ? from->done[lane] : into->done[lane];
@@ -46,7 +46,7 @@ struct wait_builder {
     struct newest_uses *uses; /* [extent_count] */
     /* the instructions that each lane knows to be complete */
     struct vector_clock lane_clock[LANE_COUNT];
-    uint32_t newest_compute;
+    uint32_t newest_compute; /* index + 1 of the newest instruction on the compute lane */
 };
 
 static void add_wait(struct schedule *schedule, uint32_t before_index, uint32_t after_index) {
@@ -68,8 +68,9 @@ static void add_wait(struct schedule *schedule, uint32_t before_index, uint32_t 
 
 /* For each other lane, find the newest instruction of that lane that must complete first. It
  * implies all older ones of its lane. */
-static void find_needs(const struct wait_builder *waiting, const struct instruction *instruction,
-                       uint32_t needs[static LANE_COUNT]) {
+static void find_needed_instructions(const struct wait_builder *waiting,
+                                     const struct instruction *instruction,
+                                     uint32_t needs[static LANE_COUNT]) {
     memset(needs, 0, LANE_COUNT * sizeof *needs);
     needs[LANE_COMPUTE] = waiting->newest_compute;
     for (int k = 0; k < INSTRUCTION_OPERANDS_MAX; k++) {
@@ -88,8 +89,8 @@ static void find_needs(const struct wait_builder *waiting, const struct instruct
     needs[instruction->lane] = NO_INSTRUCTION;
 }
 
-/* Whether `own_lane` already knows that the needed instruction is complete, or another need implies
- * it. */
+/* Whether lane `own_lane` already knows that the needed instruction on `lane` is complete, or the
+ * wait for another needed instruction implies this. */
 static bool is_wait_implied(const struct wait_builder *waiting, int own_lane,
                             const uint32_t needs[static LANE_COUNT], int lane) {
     const struct order_clocks *clocks = &waiting->clocks;
@@ -131,13 +132,13 @@ static void order_instruction(struct wait_builder *waiting, uint32_t index) {
     const struct instruction *instruction = &waiting->schedule->instructions[index];
     struct vector_clock *clock = &waiting->lane_clock[instruction->lane];
     uint32_t needs[LANE_COUNT];
-    find_needs(waiting, instruction, needs);
+    find_needed_instructions(waiting, instruction, needs);
     struct vector_clock joined = *clock;
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         if (needs[lane] != NO_INSTRUCTION &&
             !is_wait_implied(waiting, instruction->lane, needs, lane)) {
             add_wait(waiting->schedule, needs[lane] - 1, index);
-            clock_join(&joined, &waiting->clocks.after[needs[lane] - 1]);
+            merge_clocks(&joined, &waiting->clocks.after[needs[lane] - 1]);
         }
     }
     ASSERT(joined.done[instruction->lane] == clock->done[instruction->lane]);
@@ -174,14 +175,14 @@ struct verification {
     const struct schedule *schedule;
     const uint64_t *offsets; /* [extent_count]: the offsets of the plan */
     struct order_clocks clocks;
-    uint32_t *raised_by;         /* [event]: index + 1 of the instruction that raises it */
+    uint32_t *signalled_by;      /* [event]: index + 1 of the instruction that signals it */
     uint32_t *lanes[LANE_COUNT]; /* indices of the segment's instructions, by lane */
     uint32_t counts[LANE_COUNT];
 };
 
 static enum status reject_wait(uint32_t index, uint32_t event, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, "schedule", "this is a bug; please report it",
-                     "instruction %u waits for event %u, which no earlier instruction raises",
+                     "instruction %u waits for event %u, which no earlier instruction signals",
                      index, event);
 }
 
@@ -198,12 +199,12 @@ static enum status find_clocks(struct verification *verification, const struct s
         struct vector_clock *clock = &lane_clock[lane];
         for (int k = 0; k < WAITS_MAX; k++) {
             uint32_t event = instruction->waits[k];
-            uint32_t raised_by = event == EVENT_NONE ? 0 : verification->raised_by[event];
-            if (event != EVENT_NONE && raised_by <= segment->first) {
+            uint32_t signalled_by = event == EVENT_NONE ? 0 : verification->signalled_by[event];
+            if (event != EVENT_NONE && signalled_by <= segment->first) {
                 return reject_wait(i, event, fault);
             }
             if (event != EVENT_NONE) {
-                clock_join(clock, &clocks->after[raised_by - 1]);
+                merge_clocks(clock, &clocks->after[signalled_by - 1]);
             }
         }
         ASSERT(lane < LANE_COUNT && clock->done[lane] == verification->counts[lane]);
@@ -211,7 +212,7 @@ static enum status find_clocks(struct verification *verification, const struct s
         clocks->after[i] = *clock;
         verification->lanes[lane][verification->counts[lane]++] = i;
         if (instruction->signal != EVENT_NONE) {
-            verification->raised_by[instruction->signal] = i + 1;
+            verification->signalled_by[instruction->signal] = i + 1;
         }
     }
     return OK;
@@ -312,7 +313,7 @@ enum status schedule_verify(const struct schedule *schedule, const uint64_t *off
         .schedule = schedule,
         .offsets = offsets,
         .clocks = allocate_clocks(schedule, region),
-        .raised_by = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(uint32_t))};
+        .signalled_by = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(uint32_t))};
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         verification.lanes[lane] =
             region_alloc(region, (size_t)schedule->instruction_count, sizeof(uint32_t));

@@ -7,7 +7,7 @@
 
 /* The number of instructions of each lane in this segment that are known to be complete. */
 struct vector_clock {
-    uint32_t done[LANES_MAX];
+    uint32_t done[LANES_MAX]; /* number of completed instructions of each lane */
 };
 
 /* The vector clock of every instruction, from waits and signals. */

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-static uint64_t bytes_of(int64_t elements, enum dtype dtype) {
+static uint64_t element_bytes(int64_t elements, enum dtype dtype) {
     ASSERT(elements > 0);
     return (uint64_t)(elements * dtype_bytes(dtype));
 }
@@ -13,7 +13,7 @@ static uint64_t bytes_of(int64_t elements, enum dtype dtype) {
 struct operand ranks_own_shard(const struct schedule *schedule, int unit, int extent,
                                enum access access, enum dtype dtype) {
     struct operand owned = extent_table_whole(schedule, extent, access);
-    uint64_t shard_bytes = bytes_of(schedule_shard_elements(schedule, unit), dtype);
+    uint64_t shard_bytes = element_bytes(schedule_shard_elements(schedule, unit), dtype);
     if (owned.bytes != shard_bytes) {
         ASSERT(owned.bytes == shard_bytes * (uint64_t)schedule->options.sharding.shard);
         owned.axis = AXIS_SHARD;
@@ -33,8 +33,8 @@ static void add_cast(struct schedule *schedule, enum segment_kind segment, struc
     cast->args.cast.count = (int64_t)to.bytes / dtype_bytes(to_dtype);
     cast->args.cast.from = from_dtype;
     cast->args.cast.to = to_dtype;
-    ASSERT(bytes_of(cast->args.cast.count, from_dtype) == from.bytes);
-    ASSERT(bytes_of(cast->args.cast.count, to_dtype) == to.bytes);
+    ASSERT(element_bytes(cast->args.cast.count, from_dtype) == from.bytes);
+    ASSERT(element_bytes(cast->args.cast.count, to_dtype) == to.bytes);
 }
 
 /* Gather `all_shards`, an operand that covers the shards of the whole group. */
@@ -88,8 +88,8 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
     ASSERT((wire == EXTENT_NONE) == (reduce == DTYPE_F32));
     struct operand from = sums;
     if (wire != EXTENT_NONE) {
-        from = (struct operand){.extent = wire,
-                                .bytes = bytes_of((int64_t)(sums.bytes / sizeof(float)), reduce)};
+        from = (struct operand){
+            .extent = wire, .bytes = element_bytes((int64_t)(sums.bytes / sizeof(float)), reduce)};
         add_cast(schedule, segment, sums, DTYPE_F32, from, reduce);
     }
     struct instruction *scatter =

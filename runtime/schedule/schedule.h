@@ -1,5 +1,5 @@
 /* schedule: describes everything that a program does as one explicit list of instructions, with the
- * extents that they use. The room builds the list from a blueprint, its units and a target, adds
+ * extents that they use. This module builds the list from a blueprint, its units and a target, adds
  * the waits between lanes, finds the life of every extent and proves the order. A schedule is
  * constant once it is built and belongs to its caller. The planner assigns offsets to its extents.
  * runtime/program executes it as listed.
@@ -15,8 +15,8 @@
 #include "runtime/shard/volumes.h"
 #include "targets/targets.h"
 
-/* The straight-line parts of a program. The training loop determines their order and repetition. At
- * the beginning and the end of a segment, all lanes are joined. */
+/* The straight-line parts of a program. The training loop determines the order in which segments
+ * execute, and how often. At the beginning and the end of a segment, all lanes are joined. */
 enum segment_kind {
     SEGMENT_LOAD,       /* executed once: the CPU writes weights and constants */
     SEGMENT_BEGIN,      /* executed per step: zero the gradients */
@@ -62,7 +62,7 @@ struct resident_extent {
     const char *name;
     enum extent_role role; /* ROLE_OUTER or ROLE_EXCHANGE */
     enum space space;      /* SPACE_DEVICE on a target with unified memory */
-    uint64_t bytes;        /* 0: absent */
+    uint64_t bytes;        /* size; 0: the member does not need the buffer */
 };
 
 struct schedule_options {
@@ -70,11 +70,11 @@ struct schedule_options {
     int64_t microbatch;   /* rows of one microbatch on one rank */
     int64_t accumulation; /* microbatches per step */
     int64_t context;      /* capacity of the key-value cache; 0: no generation */
-    int64_t prefill;      /* prompt tokens that one prefill processes */
-    bool train;           /* false: neither gradients nor optimizer */
-    bool evaluate;
+    int64_t prefill;      /* number of prompt tokens that one prefill processes */
+    bool train;           /* false: the program has neither gradients nor optimizer */
+    bool evaluate;        /* whether the program has the evaluation segment */
     bool logits; /* evaluation stores the logits of every token, to compare implementations */
-    enum dtype compute, moments;
+    enum dtype compute, moments;     /* types of kernel operands and of the optimizer's moments */
     enum rounding rounding;          /* rounding of bf16 moments */
     const enum recompute *recompute; /* [layers] */
     unsigned offload;                /* bits of enum offload; 0 in programs that do not train */
@@ -92,11 +92,11 @@ struct schedule_options {
 struct host_extents {
     int ids, labels, positions, scalars; /* extents that the CPU writes */
     int device_scalars;                  /* extent from which kernels read the scalars */
-    int rope_table;
-    int raw_tokens;  /* raw data of a token file */
+    int rope_table;                      /* extent of the table of rotary embeddings */
+    int raw_tokens;                      /* extent for raw data of a token file */
     int logits;      /* [rows * sequence, vocab] f32, of an evaluation when options.logits is set */
     int next_logits; /* [vocab] f32: logits that follow the last token of a prefill or decode */
-    int staging;
+    int staging;     /* extent of the host buffer through which files are read and written */
     /* Pinned staging for copies between CPU and a device whose memory the CPU cannot access;
      * EXTENT_NONE where it can. */
     int device_staging;
@@ -112,8 +112,8 @@ struct unit_extents {
      * Equal to `params` where those are f32, whole and not offloaded. In a program that does not
      * train, split params are stored here in the compute dtype. */
     int master;
-    int gradients; /* f32 gradients, summed over microbatches */
-    int moment1, moment2;
+    int gradients;            /* f32 gradients, summed over microbatches */
+    int moment1, moment2;     /* the optimizer's first and second moments */
     int microbatch_gradients; /* f32, whole unit, of one microbatch, before the reduction */
     int transfer_gradients;   /* the same gradients in the transfer dtype, if it is not f32 */
     /* Staging for an offloaded optimizer. host_params is equal to params when params are
@@ -132,7 +132,7 @@ struct unit_view {
     int extent;       /* EXTENT_NONE: the program does not have this view of the unit */
     enum space space; /* space of the extent; SPACE_HOST when offloaded */
     enum dtype dtype;
-    bool split;
+    bool split;             /* the extent contains only this rank's shard */
     int64_t shard_elements; /* elements per shard, or of the whole unit if not split */
 };
 
@@ -141,7 +141,8 @@ struct schedule {
     const struct unit_table *units;
     const struct target
         *target; /* the target of compilation: alignment, spaces, threads, kernels */
-    struct schedule_options options; /* as given, but shard and replicate are 1 for one rank */
+    /* the caller's options; for one rank, shard and replicate are 1 */
+    struct schedule_options options;
     struct region *region;
     struct segment segments[SEGMENT_COUNT];
     struct instruction *instructions;
@@ -150,8 +151,7 @@ struct schedule {
     int extent_count, extent_capacity;
     const bool *frozen; /* [blueprint->param_count]: whether a param is frozen; NULL: all train */
     struct unit_extents *unit_extents; /* [units->unit_count] */
-    /* extent of struct rank_tally [world]; EXTENT_NONE on one rank */
-    int tallies;
+    int tallies; /* extent of struct rank_tally [world]; EXTENT_NONE on one rank */
     /* Extent that receives the shards of other GPUs, which are summed in rank order; EXTENT_NONE
      * without such a sum. */
     int sum_staging;
@@ -159,7 +159,7 @@ struct schedule {
     struct host_extents host;
     /* [options.resident_count]: extents of the resident buffers; EXTENT_NONE if the size is 0 */
     int *resident;
-    uint32_t event_count;
+    uint32_t event_count; /* number of events that instructions signal */
 };
 
 /* schedule_build: list the instructions of every segment, and every extent with its life.
@@ -214,7 +214,7 @@ bool schedule_executes_on_cpu(const struct schedule *schedule,
 
 /* schedule_verify: prove, with vector clocks and planned offsets, that two instructions of a
  * segment execute in the listed order whenever they touch the same bytes of a space on any rank and
- * one of them writes, and that every wait is for an event that is raised before it in the list.
+ * one of them writes, and that every wait is for an event that is signalled before it in the list.
  *   offsets  [schedule->extent_count]: the offsets of the plan
  * errors  STATUS_FAILED naming both instructions and an extent of each, or the event */
 MUST_CHECK enum status schedule_verify(const struct schedule *schedule, const uint64_t *offsets,

@@ -19,7 +19,7 @@ struct translation {
     struct spans spans;
     int *gather_extents; /* [spans.gather_count]: extents of the listed gathers */
     int *params;         /* [unit_count]: extents of the params at the current op */
-    /* numbers of spans whose instructions are listed */
+    /* number of spans whose instructions are already listed */
     int gathers_listed, reduces_listed, sums_listed;
 };
 
@@ -63,7 +63,7 @@ static const char *extent_name(const struct translation *translation, const char
 }
 
 /* Returns the extent of a tensor that owns its bytes, and adds it at the first use. */
-static int owner_extent(struct translation *translation, int tensor) {
+static int extent_of_owner(struct translation *translation, int tensor) {
     const struct tensor *of = &translation->graph->tensors[tensor];
     ASSERT(of->base == TENSOR_NONE);
     if (of->kind == TENSOR_INPUT) {
@@ -111,7 +111,7 @@ static struct operand tensor_operand(struct translation *translation, int tensor
         return param_operand(translation, tensor);
     }
     int owner = of->base == TENSOR_NONE ? tensor : of->base;
-    struct operand operand = {.extent = owner_extent(translation, owner),
+    struct operand operand = {.extent = extent_of_owner(translation, owner),
                               .offset = (uint64_t)(of->offset * dtype_bytes(of->dtype)),
                               .bytes = tensor_bytes(of)};
     if (tensor == translation->graph->scalars) {

@@ -7,9 +7,8 @@
 /* Extents that several graphs of a program share. */
 struct translate_context {
     struct device_inputs inputs;
-    /* [2 * layers]: extents in the order of graph->caches; NULL without generation */
-    const int *caches;
-    int logits; /* extent of the logits; EXTENT_NONE unless the graph has logits */
+    const int *caches; /* [2 * layers]: extents of the key-value caches; NULL without generation */
+    int logits;        /* extent of the logits; EXTENT_NONE unless the graph has logits */
 };
 
 /* translate_graph: append the instructions of `graph` to `segment`: copies on the copy lane, all

@@ -14,7 +14,7 @@ enum { MESH_DIMS_MAX = 4, MESH_NAME_BYTES = 16 };
 
 struct mesh_dim {
     char name[MESH_NAME_BYTES]; /* "replicate", "shard" */
-    int size;
+    int size;                   /* number of cells along the dimension */
 };
 
 /* Cells are numbered in row-major order: the last dimension varies fastest. */

@@ -7,8 +7,8 @@ enum { ORDERS_MAX = 24 /* permutations of four dimensions */ };
 /* An order in which cells are numbered: tile by tile, and cell by cell within a tile. `order`
  * lists the dimensions from slowest to fastest. */
 struct numbering {
-    int order[MESH_DIMS_MAX];
-    int tile[MESH_DIMS_MAX];
+    int order[MESH_DIMS_MAX]; /* dimensions, the slowest varying first */
+    int tile[MESH_DIMS_MAX];  /* size of a tile along each dimension */
 };
 
 struct search {
@@ -22,7 +22,7 @@ struct search {
     int ranks_on_node[RANKS_MAX];
 };
 
-static void number_cells(struct search *search, const struct numbering *numbering) {
+static void assign_ranks_to_cells(struct search *search, const struct numbering *numbering) {
     for (int cell = 0; cell < search->ranks; cell++) {
         int outer = 0;
         int inner = 0;
@@ -139,7 +139,7 @@ void mesh_choose_ranks(const struct mesh_dim *dims, int dim_count, const double 
         }
         for (int index = 0; index < ORDERS[dim_count]; index++) {
             make_permutation(dim_count, index, numbering.order);
-            number_cells(&search, &numbering);
+            assign_ranks_to_cells(&search, &numbering);
             double apart = bytes_between_nodes(&search);
             if (lowest >= 0 && apart >= lowest * (1 - 1e-12)) {
                 continue;

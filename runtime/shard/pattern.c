@@ -30,7 +30,7 @@ static bool matches_any_param(const char *pattern, const struct blueprint *bluep
     return false;
 }
 
-/* The length of `name` up to the first dot from `from` on, or to its end. */
+/* Return the position of the first dot at or after `from`, or the length of `name`. */
 static size_t find_next_dot(const char *name, size_t from) {
     return from + strcspn(name + from, ".");
 }
@@ -43,7 +43,8 @@ static size_t shared_prefix_length(const char *a, const char *b) {
     return length;
 }
 
-/* List every module and parameter of the model once, as candidates for what a pattern meant. */
+/* List every module and parameter of the model once. The fault for an unknown name suggests the
+ * nearest of them. */
 static int list_names(const struct blueprint *blueprint, struct region *region,
                       const char ***names) {
     int count = 0;
@@ -79,12 +80,12 @@ static enum status no_match_fault(const char *pattern, const char *subject,
     const char *suggestion = nearest >= 0 ? names[nearest] : names[0];
     enum status status = fault_set(
         fault, STATUS_INPUT, subject, "run `skep inspect MODEL` to list the names",
-        "\"%s\" matches no parameter; a name of this model is \"%s\"", pattern, suggestion);
+        "\"%s\" matches no parameter; this model has, for example, \"%s\"", pattern, suggestion);
     region_finish(&scratch);
     return status;
 }
 
-/* A copy of the pattern at `from`, `length` bytes long, without the spaces around it. */
+/* Return a copy of the `length` bytes at `from`, without leading and trailing spaces. */
 static const char *copy_trimmed(const char *from, size_t length, struct region *region) {
     while (length > 0 && *from == ' ') {
         from++;

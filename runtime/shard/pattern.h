@@ -9,7 +9,7 @@ enum { PATTERNS_MAX = 4096 /* limit of one key; more than any model has modules 
 /* A pattern matches its own name and all names that continue it after a dot: "model.layers.0"
  * does not match model.layers.01. A pattern that ends in * matches any name with that prefix. */
 struct name_patterns {
-    const char *const *texts;
+    const char *const *texts; /* [count]: the patterns */
     int count;
 };
 

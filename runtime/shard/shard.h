@@ -1,8 +1,8 @@
 /* shard: describes how a model is split over the ranks of a site. A unit groups parameters in one
  * flat buffer, struct sharding defines the split, spans.h finds when a graph needs each unit,
- * volumes.h counts the bytes that a step transfers, and mesh.h arranges ranks in a grid. The room
- * only plans and transfers no data; its tables are in the caller's region. runtime/schedule makes
- * instructions from them, and runtime/settings reads the run keys.
+ * volumes.h counts the bytes that a step transfers, and mesh.h arranges ranks in a grid. This
+ * module only plans and transfers no data; its tables are in the caller's region. runtime/schedule
+ * makes instructions from them, and runtime/settings reads the run keys.
  *
  * public   mesh.h spans.h volumes.h */
 #ifndef SKEP_SHARD_SHARD_H
@@ -30,12 +30,13 @@ struct unit_param {
 struct unit {
     const char *name; /* "embed", "layers.3", "final"; ".frozen" is appended if frozen */
     int layer;        /* layer if all parameters belong to one block; else PARAM_NO_LAYER */
-    int first_param, param_count;
+    int first_param, param_count; /* the unit's range of unit_table.params */
     /* Elements of the buffer with padding: a multiple of GRANULE_ELEMENTS times the world size. */
     int64_t elements;
-    int64_t decayed_elements; /* number of leading elements with weight decay: those of matrices */
-    int64_t padding_elements;
-    bool frozen; /* true: it has no gradients and no optimizer state */
+    /* number of elements with weight decay, which come first in the unit */
+    int64_t decayed_elements;
+    int64_t padding_elements; /* number of elements that belong to no parameter */
+    bool frozen; /* true: the unit is not trained: no gradients and no optimizer state */
 };
 
 struct unit_table {
@@ -78,7 +79,7 @@ int64_t unit_shard_elements(const struct unit *unit, int64_t shards);
 
 /* The elements [begin, end) of a unit's flat buffer. */
 struct unit_range {
-    int64_t begin, end;
+    int64_t begin, end; /* first element, and one past the last */
 };
 
 /* unit_shard: return the element range of shard number `shard` of `shards` equal shards.
@@ -137,8 +138,7 @@ struct sharding {
     int replicate;                     /* number of shard groups */
     const struct unit_strategy *units; /* [unit_count] */
     int prefetch;                      /* number of gathers started in advance; 0: none */
-    /* limit of units gathered at a time; 0: limited by bytes only (spans.h) */
-    int live;
+    int live; /* limit of units gathered at a time; 0: only the limit of bytes (spans.h) */
     enum reduce_at reduce_at; /* REDUCE_AT_STEP is valid only for ZeRO 0 and 1 */
     enum dtype reduce;        /* type of gradients on the wire: f32 or bf16 */
     enum wire_sum wire_sum;   /* method of sums between GPUs; CPU sums are always exact */

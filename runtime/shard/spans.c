@@ -18,8 +18,8 @@ static int unit_of_param_tensor(const struct search *search, int tensor) {
     return search->units->params[search->units->position_of_param[param]].unit;
 }
 
-static bool is_kind(const struct search *search, const struct op *op, int index,
-                    enum tensor_kind kind) {
+static bool is_operand_kind(const struct search *search, const struct op *op, int index,
+                            enum tensor_kind kind) {
     return op_access(op, index) != 0 && search->graph->tensors[op->operands[index]].kind == kind;
 }
 
@@ -68,7 +68,7 @@ static void find_param_uses(struct search *search) {
         const struct op *op = &graph->ops[i];
         bool uses = false;
         for (int k = 0; k < OPERANDS_MAX; k++) {
-            if (!is_kind(search, op, k, TENSOR_PARAM)) {
+            if (!is_operand_kind(search, op, k, TENSOR_PARAM)) {
                 continue;
             }
             int unit = unit_of_param_tensor(search, op->operands[k]);
@@ -125,7 +125,7 @@ static bool may_gather(const struct gather_state *gather_state, int span) {
     return gather_state->elements + gathered_elements(search, span) <= gather_state->elements_max;
 }
 
-/* Return the op after the earliest end of an active span. */
+/* Return the index of the op that follows the earliest end of an active span. */
 static int find_next_span_end(const struct gather_state *gather_state) {
     int end = gather_state->search->graph->op_count;
     for (int i = 0; i < gather_state->active_count; i++) {
@@ -165,7 +165,7 @@ static void set_gather_positions(const struct search *search) {
 
 /* Return the unit whose gradients operand `index` holds, or -1. */
 static int gradient_unit(const struct search *search, const struct op *op, int index) {
-    bool gradient = is_kind(search, op, index, TENSOR_PARAM_GRADIENT);
+    bool gradient = is_operand_kind(search, op, index, TENSOR_PARAM_GRADIENT);
     return gradient ? unit_of_param_tensor(search, op->operands[index]) : -1;
 }
 

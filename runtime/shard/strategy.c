@@ -74,7 +74,7 @@ static enum status unknown_unit_fault(const struct override_parser *override_par
     enum status status =
         fault_set(override_parser->fault, STATUS_INPUT, override_parser->subject,
                   "write NAME=KEY:VALUE; NAME is a unit's name, or a prefix followed by *",
-                  "no unit is named \"%s\"; a unit of this model is \"%s\"", unknown,
+                  "no unit is named \"%s\"; this model has, for example, unit \"%s\"", unknown,
                   known[nearest >= 0 ? nearest : 0]);
     region_finish(&scratch);
     return status;

@@ -200,7 +200,7 @@ static void a_wait_that_nothing_ends_is_refused(void **state) {
         *signal = EVENT_NONE;
         assert_int_equal(schedule_verify(&rig.schedule, rig.plan.offsets, &rig.region, &fault),
                          STATUS_FAILED);
-        assert_non_null(strstr(fault.reason, "which no earlier instruction raises"));
+        assert_non_null(strstr(fault.reason, "which no earlier instruction signals"));
         *signal = kept;
     }
     rig_finish(&rig);

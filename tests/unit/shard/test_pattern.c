@@ -78,7 +78,7 @@ static void a_misspelt_name_is_answered_with_the_nearest(void **state) {
     static const struct {
         const char *text, *reason;
     } CASES[] = {
-        {"model.embed_token", "a name of this model is \"model.embed_tokens\""},
+        {"model.embed_token", "this model has, for example, \"model.embed_tokens\""},
         {"model.layers.3.self_attention", "is \"model.layers.3.self_attn\""},
         {"model.layers.3.mlp.upproj.weight", "is \"model.layers.3.mlp.up_proj.weight\""},
         {"model.layers.33*", "\"model.layers.33*\" matches no parameter"},
