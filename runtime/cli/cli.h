@@ -1,9 +1,9 @@
 /* cli: the command line. Each command is one file: a row that declares its options, and a function
  * that does the work and reports the result. main finds the row by the command's name, and
  * command_run reads the arguments as the row declares them, calls the function, prints its fault
- * and returns the exit code. start_ranks.h makes a command one rank of a site. The room prints and
- * computes little: long reports are in runtime/cli/reports, measurements in runtime/diagnose. Only
- * main and tests call it.
+ * and returns the exit code. start_ranks.h makes a command one rank of a site. These files contain
+ * little code other than printing: long reports are in runtime/cli/reports, measurements in
+ * runtime/diagnose. Only main and tests call it.
  *
  * public   start_ranks.h */
 #ifndef SKEP_CLI_CLI_H
@@ -17,8 +17,8 @@
 
 enum {
     POSITIONALS_MAX = 2,
-    OVERRIDES_MAX = 256,     /* key=value arguments that a command accepts */
-    OVERRIDES_ADDED_MAX = 4, /* overrides that a command adds itself */
+    OVERRIDES_MAX = 256,     /* maximum number of key=value arguments of a command */
+    OVERRIDES_ADDED_MAX = 4, /* maximum number of key=value overrides that a command adds */
     OPTIONS_MAX = 8,
 };
 
@@ -29,7 +29,7 @@ enum option_kind {
     OPTION_INTEGER, /* int64_t */
     OPTION_NUMBER,  /* double */
     OPTION_BYTES,   /* uint64_t: a size such as 512MiB, above 0; 0 when not given */
-    OPTION_RUN_KEY, /* sets no field; overrides the run key of the same name */
+    OPTION_RUN_KEY, /* overrides the run key of the same name, and sets no field */
 };
 
 struct option {
@@ -55,20 +55,20 @@ struct invocation {
     int positional_count;
     const char *overrides[OVERRIDES_MAX + OVERRIDES_ADDED_MAX];
     int override_count;
-    struct region region;    /* released after the command */
+    struct region region;    /* memory that is released after the command */
     struct session *session; /* zeroed before and finished after the command */
-    struct ranks ranks;      /* set by ranks_begin */
+    struct ranks ranks;      /* this process's place among the ranks, set by ranks_begin */
     struct fault fault;
 };
 
 struct command {
     const char *name;
-    const char *usage; /* the arguments, for help */
+    const char *usage; /* synopsis of the arguments, for help */
     const char *summary;
     const struct option *options;
     int option_count;
     size_t request_bytes;
-    int positional_count, optional_count; /* required and optional positional arguments */
+    int positional_count, optional_count; /* numbers of required and of optional arguments */
     bool takes_overrides;                 /* whether it accepts key=value arguments */
     /* Does the work. After an error, invocation->fault describes it. */
     enum status (*run)(struct invocation *invocation);

@@ -33,8 +33,8 @@ int command_options_end(const struct command *command, int argc, char *const *ar
     return index;
 }
 
-static enum status usage_fault(const struct command *command, struct invocation *invocation,
-                               const char *reason, const char *word) {
+static enum status set_usage_fault(const struct command *command, struct invocation *invocation,
+                                   const char *reason, const char *word) {
     char remedy[64];
     snprintf(remedy, sizeof remedy, "see `skep help %s`", command->name);
     return fault_set(&invocation->fault, STATUS_USAGE, command->name, remedy, "%s%s%s%s", reason,
@@ -42,8 +42,8 @@ static enum status usage_fault(const struct command *command, struct invocation 
                      word != NULL ? "\"" : "");
 }
 
-static enum status unknown_option(const struct command *command, struct invocation *invocation,
-                                  const char *word) {
+static enum status set_unknown_option_fault(const struct command *command,
+                                            struct invocation *invocation, const char *word) {
     const char *names[OPTIONS_MAX];
     char remedy[64];
     for (int i = 0; i < command->option_count; i++) {
@@ -51,7 +51,7 @@ static enum status unknown_option(const struct command *command, struct invocati
     }
     int nearest = text_nearest(word, names, command->option_count);
     if (nearest < 0) {
-        return usage_fault(command, invocation, "unknown option", word);
+        return set_usage_fault(command, invocation, "unknown option", word);
     }
     snprintf(remedy, sizeof remedy, "did you mean %s?", names[nearest]);
     return fault_set(&invocation->fault, STATUS_USAGE, command->name, remedy,
@@ -67,7 +67,7 @@ static enum status read_option(const struct command *command, struct invocation 
     const struct option *option = find_option(command, word, length);
     bool has_equals = word[length] == '=';
     if (option == NULL || (option->kind == OPTION_FLAG && has_equals)) {
-        return unknown_option(command, invocation, word);
+        return set_unknown_option_fault(command, invocation, word);
     }
     const char **value = &values[option - command->options];
     if (option->kind == OPTION_FLAG) {
@@ -91,7 +91,7 @@ static enum status read_positional(const struct command *command, struct invocat
     }
     bool is_override = command->takes_overrides && strchr(word, '=') != NULL;
     if (!is_override || invocation->override_count == OVERRIDES_MAX) {
-        return usage_fault(command, invocation, "one argument too many", word);
+        return set_usage_fault(command, invocation, "one argument too many", word);
     }
     invocation->overrides[invocation->override_count++] = word;
     return OK;
@@ -185,7 +185,7 @@ static enum status read_arguments(const struct command *command, struct invocati
         }
     }
     if (invocation->positional_count < command->positional_count) {
-        return usage_fault(command, invocation, "an argument is missing", NULL);
+        return set_usage_fault(command, invocation, "an argument is missing", NULL);
     }
     for (int i = 0; i < command->option_count; i++) {
         TRY(read_value(&command->options[i], values[i], invocation));

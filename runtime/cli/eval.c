@@ -47,7 +47,7 @@ static enum status run_eval(struct invocation *invocation) {
     TRY(open_data(request, session, fault));
     TRY(session_compile(session, PURPOSE_EVALUATE, fault));
     TRY(session_bind(session, fault));
-    TRY(session_trained_weights(session, fault));
+    TRY(session_load_trained_weights(session, fault));
     struct step_source source = {.data = &request->data};
     TRY(evaluate_data(session, &source, 0, &result, fault));
     if (request->json) {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PROMPT_TOKENS_MAX = 1 << 16, TOKENS_DEFAULT = 200, BYTE_VOCAB = 256 };
+enum { PROMPT_TOKENS_MAX = 1 << 16, GENERATED_TOKENS_DEFAULT = 200, BYTE_VOCAB = 256 };
 
 struct request {
     const char *prompt;
@@ -87,7 +87,7 @@ static enum status run_generate(struct invocation *invocation) {
     TRY((request->ids ? read_ids : read_bytes)(request, fault));
     TRY(session_compile(session, PURPOSE_GENERATE, fault));
     TRY(session_bind(session, fault));
-    TRY(session_trained_weights(session, fault));
+    TRY(session_load_trained_weights(session, fault));
     generation->seed = (uint64_t)request->seed;
     generation->prompt = request->tokens;
     generation->stop_token = session->blueprint.tokens.eos;
@@ -103,7 +103,7 @@ static enum status run_generate(struct invocation *invocation) {
 
 static const struct option OPTIONS[] = {
     {OPTION("--prompt", TEXT, prompt)},
-    {OPTION("--tokens", INTEGER, generation.tokens), .initial = TOKENS_DEFAULT},
+    {OPTION("--tokens", INTEGER, generation.tokens), .initial = GENERATED_TOKENS_DEFAULT},
     {OPTION("--temperature", NUMBER, generation.temperature), .initial = 1},
     {OPTION("--seed", INTEGER, seed), .initial = 1},
     {OPTION("--ids", FLAG, ids)},

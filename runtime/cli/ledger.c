@@ -22,7 +22,7 @@ struct request {
 };
 
 struct ledger_report {
-    const char *path; /* path of the ledger, or reference of the swarm */
+    const char *path; /* path of the ledger, or the given name of the swarm */
     struct ledger_chain chain;
     struct ledger_export export;
     uint64_t kind_counts[ARRAY_COUNT(KINDS)];

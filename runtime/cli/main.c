@@ -21,7 +21,7 @@ static void print(const char *text) {
     fputs(text, stdout);
 }
 
-static int help_all(void) {
+static int print_general_help(void) {
     print("skep trains Hugging Face models inside one planned block of memory.\n\n");
     for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
         printf("  %-9s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
@@ -32,7 +32,7 @@ static int help_all(void) {
     return 0;
 }
 
-static int help_keys(void) {
+static int print_keys_help(void) {
     static char buffer[32 * 1024];
     struct text text = text_over(buffer, sizeof buffer);
     settings_print_keys(&text);
@@ -49,7 +49,7 @@ static const struct command *find_command(const char *name) {
     return NULL;
 }
 
-static int unknown_command(const char *name) {
+static int report_unknown_command(const char *name) {
     const char *names[ARRAY_COUNT(COMMANDS)];
     char remedy[64];
     struct fault fault;
@@ -64,7 +64,7 @@ static int unknown_command(const char *name) {
     return 2;
 }
 
-static int help_command(const struct command *command) {
+static int print_command_help(const struct command *command) {
     printf("skep %s %s\n\n%s\n", command->name, command->usage, command->summary);
     return 0;
 }
@@ -73,10 +73,10 @@ static int help_command(const struct command *command) {
  * more often. `skep keys --help` explains the command `keys`. */
 static int help(const char *name) {
     if (strcmp(name, "keys") == 0) {
-        return help_keys();
+        return print_keys_help();
     }
     const struct command *command = find_command(name);
-    return command != NULL ? help_command(command) : unknown_command(name);
+    return command != NULL ? print_command_help(command) : report_unknown_command(name);
 }
 
 static bool is_verbosity(const char *word) {
@@ -119,23 +119,23 @@ static bool is_help_option(const char *word) {
 
 static int dispatch(int argc, char **argv) {
     if (argc < 2 || is_help_option(argv[1])) {
-        return argc < 2 ? (help_all(), 2) : help_all();
+        return argc < 2 ? (print_general_help(), 2) : print_general_help();
     }
     if (strcmp(argv[1], "--version") == 0) {
         print("skep " SKEP_VERSION "\n");
         return 0;
     }
     if (strcmp(argv[1], "help") == 0) {
-        return argc < 3 ? help_all() : help(argv[2]);
+        return argc < 3 ? print_general_help() : help(argv[2]);
     }
     const struct command *command = find_command(argv[1]);
     if (command == NULL) {
-        return unknown_command(argv[1]);
+        return report_unknown_command(argv[1]);
     }
     const int end = command_options_end(command, argc, argv);
     for (int i = 2; i < end; i = command_skip_argument(command, argv, i)) {
         if (is_help_option(argv[i])) {
-            return help_command(command);
+            return print_command_help(command);
         }
     }
     return command_run(command, argc - 1, argv + 1);

@@ -37,8 +37,8 @@ static void print_heading(const struct session *session) {
            hash_hex(&session->program.hash, hash));
 }
 
-/* Size of the arenas in a space. With unified memory, the arenas of all spaces are in device
- * memory. */
+/* Returns the size of the arenas in a space. With unified memory, the arenas of all spaces are in
+ * device memory. */
 static uint64_t arena_bytes_in(const struct session *session, enum space space) {
     const uint64_t *peak_bytes = session->program.plan.peak_bytes;
     bool has_all = session->target->unified && space == SPACE_DEVICE;
@@ -130,8 +130,8 @@ static void write_line(void *context, const char *line, size_t length) {
     fwrite(line, 1, length, context);
 }
 
-static enum status print_misfit(const struct session *session, const struct fault *misfit,
-                                struct fault *fault) {
+static enum status print_misfit_and_remedies(const struct session *session,
+                                             const struct fault *misfit, struct fault *fault) {
     struct remedy remedies[REMEDIES_MAX];
     static char buffer[REMEDIES_MAX * 1024];
     struct text text = text_over(buffer, sizeof buffer);
@@ -161,7 +161,7 @@ static enum status print_plan(const struct request *request, struct session *ses
         printf("\n");
         program_print_instructions(&session->program, write_line, stdout);
     }
-    return misfit != NULL ? print_misfit(session, misfit, fault) : OK;
+    return misfit != NULL ? print_misfit_and_remedies(session, misfit, fault) : OK;
 }
 
 static enum status run_plan(struct invocation *invocation) {

@@ -161,11 +161,12 @@ static enum status write_profile(const char *path, const struct target *target,
     return file_replace(path, part, text.bytes, text.length, fault);
 }
 
-static enum status lower_fault(const struct probed *probed, const char *isa, struct fault *fault) {
+static enum status set_below_profile_fault(const struct probed *probed, const char *isa,
+                                           struct fault *fault) {
     char reason[sizeof fault->reason], subject[sizeof fault->subject];
     char found[VALUE_BYTES], promised[VALUE_BYTES];
     struct text text = text_over(reason, sizeof reason);
-    text_add(&text, "this machine has less than the profile promises:");
+    text_add(&text, "this machine has less than the profile states:");
     const char *separator = "";
     for (int i = 0; i < probed->count; i++) {
         const struct probe_line *line = &probed->lines[i];
@@ -211,7 +212,7 @@ static enum status probe_cpu(const struct request *request, const struct target 
         profile_name(request->write, name, sizeof name);
         TRY(write_profile(request->write, probe_target(&result, name, region), region, fault));
     }
-    return fits ? OK : lower_fault(&probed, is_isa_lower ? machine->isa : NULL, fault);
+    return fits ? OK : set_below_profile_fault(&probed, is_isa_lower ? machine->isa : NULL, fault);
 }
 
 static enum status report_gpu(const struct request *request, const struct probed *probed,
@@ -225,7 +226,7 @@ static enum status report_gpu(const struct request *request, const struct probed
     if (request->write != NULL) {
         TRY(write_profile(request->write, probed->measured, region, fault));
     }
-    return probed->lower > 0 ? lower_fault(probed, NULL, fault) : OK;
+    return probed->lower > 0 ? set_below_profile_fault(probed, NULL, fault) : OK;
 }
 
 static enum status probe_gpus(const struct target *target, struct invocation *invocation) {
@@ -234,7 +235,7 @@ static enum status probe_gpus(const struct target *target, struct invocation *in
     struct session *session = invocation->session;
     struct fault *fault = &invocation->fault;
     struct probed probed = {.target = target};
-    int gpus = probe_gpu_count(); /* the same number on each rank */
+    int gpus = probe_gpu_count(); /* the number of GPUs, which is the same on each rank */
     const struct ranks_request ranks = {.count = request->rank_count > 0 ? request->rank_count
                                                  : gpus > 0              ? gpus
                                                                          : 1};
@@ -263,7 +264,7 @@ static enum status run_probe(struct invocation *invocation) {
     if (request->rank_count > 0) {
         return fault_set(
             &invocation->fault, STATUS_USAGE, "--ranks", "`skep comm` measures ranks on CPUs",
-            "only a GPU target is measured between ranks, and %.200s is a CPU", target->name);
+            "measurements between ranks need a GPU target, and %.200s is a CPU", target->name);
     }
     return probe_cpu(request, target, region, &invocation->fault);
 }

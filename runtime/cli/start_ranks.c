@@ -69,7 +69,7 @@ static void exit_rank_lost(void *context, const struct fault *fault) {
 
 static enum status join_site(struct ranks *ranks, struct fault *fault) {
     struct session *session = ranks->session;
-    (void)prctl(PR_SET_NAME, "skep"); /* a process started by --ranks is named "exe" otherwise */
+    (void)prctl(PR_SET_NAME, "skep"); /* otherwise, a process started by --ranks is named "exe" */
     if (ranks->launch.rank > 0) {
         snprintf(ranks->log_prefix, sizeof ranks->log_prefix, "rank %d: ", ranks->launch.rank);
         log_set_prefix(ranks->log_prefix);
@@ -104,14 +104,14 @@ enum status ranks_begin(const struct ranks_request *request, struct session *ses
     }
     enum status status = ranks->launch.world > 1 ? join_site(ranks, &invocation->fault) : OK;
     if (request->saves_snapshots) {
-        watch_stop_signals(); /* until here, a signal ends the process */
+        watch_stop_signals(); /* before this call, a signal ends the process */
     }
     return status;
 }
 
 /* Leaves the site. Returns whether all ranks end with the same status. If not, this rank sends its
  * fault and does not wait for the others, which may be in a collective. Ranks that succeed wait for
- * each other before they leave, so that a rank lost until then is detected. */
+ * each other before they leave, so that the loss of a rank before then is detected. */
 static bool leave_site(struct ranks *ranks, enum status status, const struct fault *fault) {
     struct fault ignored;
     struct site *site = ranks->session->site;

@@ -39,7 +39,7 @@ struct swarm_status {
 /* A field of a JSON object, and the variable that is set to its value if it is present. */
 struct field {
     const char *key;
-    const char **text; /* exactly one of text, number and flag is set */
+    const char **text; /* exactly one of text, number and flag is not NULL */
     double *number;
     bool *flag;
 };
@@ -59,7 +59,7 @@ static enum status read_fields(const struct json_node *node, const struct field 
     return OK;
 }
 
-/* Reads fields of the object `part` of `root`, which may be missing. */
+/* Reads fields of the object `part` in `root`. The object may be missing. */
 static enum status read_part(const struct json_node *root, const char *part,
                              const struct field *fields, size_t count, struct fault *fault) {
     struct json_node node;

@@ -20,8 +20,9 @@ struct request {
     bool json;
 };
 
-/* Makes SIGINT, SIGTERM and SIGHUP readable from *fd, which ends the loop's wait. Threads started
- * later inherit the signal mask, so none of them receives these signals. */
+/* Opens *fd, which becomes readable when SIGINT, SIGTERM or SIGHUP arrives, so that the tracker's
+ * loop wakes. Threads started later inherit the signal mask, so none of them receives these
+ * signals. */
 static enum status watch_signals(int *fd, struct fault *fault) {
     sigset_t signals;
     sigemptyset(&signals);
@@ -29,7 +30,8 @@ static enum status watch_signals(int *fd, struct fault *fault) {
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then only fails */
+    /* so that a write beyond the file size limit fails instead of ending the process */
+    signal(SIGXFSZ, SIG_IGN);
     *fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     return *fd >= 0 ? OK
                     : fault_set_errno(fault, STATUS_FAILED, "signals", "cannot be watched", errno);

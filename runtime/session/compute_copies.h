@@ -6,8 +6,8 @@
 #include "runtime/session/session.h"
 
 struct compute_copies {
-    struct program_cast *rows;
-    int count; /* number of rows; 0 if kernels read the masters */
+    struct program_cast *rows; /* [count]: the conversion of one parameter's master each */
+    int count;                 /* number of conversions; 0 if kernels read the masters */
 };
 
 /* compute_copies_of: lists the copies of a bound session of one rank. Allocates in the region of

@@ -95,7 +95,7 @@ static void log_memory(const struct session *session) {
     uint64_t left;
     struct fault ignored;
     if (device != NULL && cuda_device_free_bytes(device, &left, &ignored) == OK) {
-        log_line(LOG_DEBUG, "device memory: %llu bytes planned, %llu declared, %llu taken",
+        log_line(LOG_DEBUG, "device memory: %llu bytes planned, %llu declared, %llu in use",
                  (unsigned long long)session->program.plan.peak_bytes[SPACE_DEVICE],
                  (unsigned long long)target_declared_bytes(session->target, SPACE_DEVICE),
                  (unsigned long long)(device->memory_bytes - left));

@@ -68,8 +68,9 @@ struct disk_budget disk_budget_of(const struct session *session) {
 
 /* A size that must not exceed the available bytes, and the text of the fault if it does. */
 struct demand {
+    /* subject, beginning of the reason, and remedy of the fault */
     const char *subject, *use, *remedy;
-    uint64_t need_bytes, have_bytes;
+    uint64_t need_bytes, have_bytes; /* required and available bytes */
 };
 
 static enum status check_demand(const struct demand *demand, struct fault *fault) {

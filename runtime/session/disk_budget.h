@@ -21,7 +21,7 @@ struct disk_budget {
 };
 
 /* disk_budget_of: reads the free space of the file systems of the snapshot folder and the export,
- * or of the nearest folder above each that exists. */
+ * or, where a folder does not exist, of its nearest existing parent folder. */
 struct disk_budget disk_budget_of(const struct session *session);
 
 /* disk_fits: checks that the disk has space for snapshots and export. Returns STATUS_FIT with the

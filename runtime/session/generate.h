@@ -9,7 +9,7 @@ struct generation {
     int64_t prompt_tokens;
     int64_t tokens;     /* maximum number of tokens to generate */
     double temperature; /* 0: always choose the most likely token */
-    uint64_t seed;
+    uint64_t seed;      /* seed of the random choice of tokens */
     int32_t stop_token; /* token that ends the text and is not output; -1: none */
 };
 

@@ -24,28 +24,27 @@ static const struct param *find_param(const struct session *session, const char 
     return &blueprint->params[index];
 }
 
-/* A range of random elements to draw. Each element depends only on its index, so all threads can
- * share the work. */
-struct drawing {
+/* A range of elements of a parameter to initialize at random. Each element depends only on its
+ * index, so all threads can share the work. */
+struct random_range {
     const struct param *param;
     uint64_t seed;
     int64_t first, count;
     float *values;
 };
 
-static void draw_random_share(void *context, int64_t item, int thread) {
-    const struct drawing *drawing = context;
+static void fill_random_share(void *context, int64_t item, int thread) {
+    const struct random_range *range = context;
     (void)thread;
     int64_t begin = item * INIT_SHARE_ELEMENTS;
-    int64_t left = drawing->count - begin;
-    param_init_fill(drawing->param, drawing->seed, drawing->first + begin,
-                    left < INIT_SHARE_ELEMENTS ? left : INIT_SHARE_ELEMENTS,
-                    drawing->values + begin);
+    int64_t left = range->count - begin;
+    param_init_fill(range->param, range->seed, range->first + begin,
+                    left < INIT_SHARE_ELEMENTS ? left : INIT_SHARE_ELEMENTS, range->values + begin);
 }
 
 /* Initializes every copy of an element with the same value on every rank, rounded once from
  * fp32. */
-static enum status draw_piece(struct session *session, const struct tensor_piece *piece,
+static enum status init_piece(struct session *session, const struct tensor_piece *piece,
                               struct fault *fault) {
     const struct param *param = find_param(session, piece->name);
     const struct staging whole = session_staging(session);
@@ -59,19 +58,19 @@ static enum status draw_piece(struct session *session, const struct tensor_piece
     for (int64_t done = 0; done < count && status == OK; done += INIT_PIECE_ELEMENTS) {
         int64_t left = count - done;
         int64_t some = left < INIT_PIECE_ELEMENTS ? left : INIT_PIECE_ELEMENTS;
-        struct drawing drawing = {param, (uint64_t)session->settings.seed, piece->first + done,
-                                  some, values};
-        pool_run(&session->bound.pool, draw_random_share, &drawing,
+        struct random_range range = {param, (uint64_t)session->settings.seed, piece->first + done,
+                                     some, values};
+        pool_run(&session->bound.pool, fill_random_share, &range,
                  (some + INIT_SHARE_ELEMENTS - 1) / INIT_SHARE_ELEMENTS);
         status = piece_set_values(piece, done, some, values, &rest, fault);
     }
     return status;
 }
 
-static enum status draw_pieces(struct session *session, const struct tensor_piece *pieces,
+static enum status init_pieces(struct session *session, const struct tensor_piece *pieces,
                                int count, struct fault *fault) {
     for (int i = 0; i < count; i++) {
-        TRY(draw_piece(session, &pieces[i], fault));
+        TRY(init_piece(session, &pieces[i], fault));
     }
     return OK;
 }
@@ -80,7 +79,7 @@ enum status session_weights(struct session *session, struct fault *fault) {
     struct tensor_piece *pieces;
     int count = rank_parts_of_weights(session, &pieces);
     if (session->settings.init_kind == INIT_RANDOM) {
-        return draw_pieces(session, pieces, count, fault);
+        return init_pieces(session, pieces, count, fault);
     }
     if (session->model_folder[0] == '\0') {
         return fault_set(fault, STATUS_INPUT, session->settings.model,
@@ -132,7 +131,7 @@ enum status session_compute_copies(struct session *session, const struct snapsho
     return count == 0 ? OK : load_pieces(session, snapshot, pieces, count, fault);
 }
 
-enum status session_trained_weights(struct session *session, struct fault *fault) {
+enum status session_load_trained_weights(struct session *session, struct fault *fault) {
     struct snapshot snapshot;
     bool found = false;
     const struct settings *settings = &session->settings;

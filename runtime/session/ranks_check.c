@@ -18,9 +18,9 @@ struct rank_report {
 
 /* The first rank that differs from rank 0, and the item that differs. */
 struct difference {
-    int rank; /* 0: no rank differs */
-    int key;  /* index of the setting that differs, or -1: another item */
-    const char *what;
+    int rank;         /* 0: no rank differs */
+    int key;          /* index of the setting that differs, or -1: another item */
+    const char *what; /* text that names the item for the fault */
 };
 
 static bool may_differ(const struct setting_key *key) {

@@ -33,7 +33,7 @@ static bool has_shards(const struct settings *settings) {
     return settings->ranks / settings->replicas > 1;
 }
 
-static bool free_gathered(struct session *session, struct remedy_change *change) {
+static bool disable_keep_gathered(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
     if (!has_shards(settings) || !settings->keep_gathered) {
         return false;
@@ -146,10 +146,10 @@ static bool lower_sequence(struct session *session, struct remedy_change *change
 
 /* Reductions in the order of their cost: first those that cost only time, then the precision of
  * moments, then the length of rows. */
-static reduction *const REDUCTIONS[] = {lower_microbatch,  free_gathered,  raise_zero,
-                                        lower_live_units,  lower_prefetch, raise_recompute,
-                                        offload_optimizer, offload_params, offload_activations,
-                                        lower_moments,     lower_sequence};
+static reduction *const REDUCTIONS[] = {
+    lower_microbatch,    disable_keep_gathered, raise_zero,        lower_live_units,
+    lower_prefetch,      raise_recompute,       offload_optimizer, offload_params,
+    offload_activations, lower_moments,         lower_sequence};
 _Static_assert(ARRAY_COUNT(REDUCTIONS) <= REMEDIES_MAX &&
                    ARRAY_COUNT(REDUCTIONS) <= REMEDY_CHANGES_MAX,
                "REMEDIES_MAX or REMEDY_CHANGES_MAX is smaller than the number of reductions");
@@ -223,7 +223,7 @@ static void add_newest_change(struct remedy *remedy) {
 
 /* The number of times that each reduction is applied. */
 struct combination {
-    int times[ARRAY_COUNT(REDUCTIONS)];
+    int times[ARRAY_COUNT(REDUCTIONS)]; /* number of applications of each reduction */
 };
 
 static enum status plan_combination(const struct session *session, enum purpose purpose,

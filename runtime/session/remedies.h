@@ -10,7 +10,7 @@ enum { REMEDIES_MAX = 12, REMEDY_CHANGES_MAX = 12 };
 
 /* A key and its new value. */
 struct remedy_change {
-    const char *key;
+    const char *key; /* run key to change */
     char value[32];
 };
 

@@ -1,8 +1,8 @@
 /* session: everything that a process builds from a run file: settings, model, target, program, the
- * arenas and the communicator. Every command that computes or plans has one session. The room also
- * contains the operations on a session: steps and evaluations, generation, loading weights, the
- * check that all ranks agree, and the search for settings that fit. It does not depend on swarms: a
- * member passes it config text, resident extents and disk needs.
+ * arenas and the communicator. Every command that computes or plans has one session. This module
+ * also contains the operations on a session: steps and evaluations, generation, loading weights,
+ * the check that all ranks agree, and the search for settings that fit. It does not depend on
+ * swarms: a member passes it config text, resident extents and disk needs.
  *
  * public   batch.h compute_copies.h disk_budget.h generate.h rank_parts.h ranks_check.h remedies.h
  *          step.h what_if.h */
@@ -18,7 +18,7 @@
 #include "runtime/shard/mesh.h"
 #include "transport/site/site.h"
 
-/* The purpose of a program. A program for fewer operations needs a smaller arena. */
+/* The purpose of a program. A program that supports fewer operations needs a smaller arena. */
 enum purpose {
     PURPOSE_TRAIN,    /* all operations: steps, evaluation, sampling, snapshots */
     PURPOSE_EVALUATE, /* loss of a given text */
@@ -32,9 +32,9 @@ enum { MESH_REPLICATE, MESH_SHARD, MESH_DIMS };
 
 /* Disk space in bytes that the caller needs in addition to the files of the run. */
 struct disk_addition {
-    uint64_t snapshot_bytes; /* in every snapshot */
-    uint64_t results_bytes;
-    uint64_t ledger_bytes;
+    uint64_t snapshot_bytes; /* additional bytes in every snapshot */
+    uint64_t results_bytes;  /* encoded results of the rounds since the newest snapshot */
+    uint64_t ledger_bytes;   /* ledger entries of all rounds of the run */
 };
 
 struct session {
@@ -42,7 +42,7 @@ struct session {
     struct settings settings;
     struct blueprint blueprint;
     char model_folder[PATH_BYTES]; /* "" for a bare config.json */
-    /* used instead of the model's config.json; NULL: read the file */
+    /* text of config.json; NULL: the model's file is read */
     const char *config_text;
     /* the manifest of a swarm sets them, so no remedy may change them */
     bool shared_settings_fixed;
@@ -58,10 +58,10 @@ struct session {
     int resident_count;
     struct disk_addition disk;
     struct site *site; /* the site of the ranks, set before session_bind; NULL: one rank */
-    struct mesh mesh;  /* the mesh of the ranks; session_bind makes it */
+    struct mesh mesh;  /* the mesh of the ranks, set by session_bind */
     struct communicator communicator;
     struct program program;
-    struct bound_program bound;
+    struct bound_program bound; /* the program with addresses and arenas on this machine */
 };
 
 /* session_read: reads a run file (*.yaml, *.yml) or a model given as `what`, then overrides and the
@@ -102,13 +102,13 @@ MUST_CHECK enum status session_bind(struct session *session, struct fault *fault
  * errors  as shm_open_communicator and shm_register, or cuda_ranks_open, on all ranks alike */
 MUST_CHECK enum status session_connect(struct session *session, struct fault *fault);
 
-/* session_load_constants: fills the constants that segments read. The call that makes the program
- * ready to execute, session_bind or session_connect, calls it. */
+/* session_load_constants: fills the constants that segments read. It is called by session_bind or
+ * session_connect, whichever makes the program ready to execute. */
 void session_load_constants(struct session *session);
 
 /* session_agree: agrees on one outcome with all ranks of the session (site_agree). All ranks call
- * it in the same order before each action that no rank may do alone. With one rank the outcome is
- * `mine`. If the device has failed, the outcome is its failure. Never allocates. */
+ * it in the same order, before each action that all ranks must do together. With one rank the
+ * outcome is `mine`. If the device has failed, the outcome is its failure. Never allocates. */
 MUST_CHECK enum status session_agree(const struct session *session, enum status mine,
                                      struct fault *fault);
 
@@ -130,11 +130,11 @@ struct checkpoint_ranks session_checkpoint_site(struct session *session);
  * errors  those of weights_load */
 MUST_CHECK enum status session_weights(struct session *session, struct fault *fault);
 
-/* session_trained_weights: loads the parameters of the newest valid snapshot of the run, and logs
- * its name. Without a snapshot, or for a model without a run file, it calls session_weights.
+/* session_load_trained_weights: loads the parameters of the newest valid snapshot of the run, and
+ * logs its name. Without a snapshot, or for a model without a run file, it calls session_weights.
  * limits  the program must not train
  * errors  STATUS_INPUT also when there is no snapshot and the run starts from random weights */
-MUST_CHECK enum status session_trained_weights(struct session *session, struct fault *fault);
+MUST_CHECK enum status session_load_trained_weights(struct session *session, struct fault *fault);
 
 /* session_compute_copies: loads the compute copies of parameters whose masters were loaded from the
  * same snapshot: the same values, rounded once. */

@@ -6,8 +6,8 @@
 
 /* The result of a step: the same on every rank except for received_bytes. */
 struct step_result {
-    double loss; /* mean loss over the valid tokens of the step */
-    double gradient_norm;
+    double loss;          /* mean loss over the valid tokens of the step */
+    double gradient_norm; /* norm of the gradient before clipping */
     double learning_rate;
     int64_t tokens;          /* number of valid tokens of all ranks */
     uint64_t received_bytes; /* bytes that the transport of this rank received */
@@ -35,14 +35,14 @@ struct step_result step_finish(struct session *session, const struct step_schedu
 /* Conditions that end a step or an evaluation early. All zero: only a request to stop. */
 struct step_limits {
     bool (*should_continue)(void *context); /* an additional test; NULL: none */
-    void *context;
-    int64_t deadline_ns; /* deadline on clock_monotonic_ns; 0: none */
+    void *context;                          /* argument of should_continue */
+    int64_t deadline_ns;                    /* deadline on clock_monotonic_ns; 0: none */
     /* After a request to stop, work continues if all remaining work is expected to end within
      * stop_within_s of the request. */
     double stop_within_s;
-    double microbatch_s;
-    double final_s; /* seconds of the work after the last microbatch */
-    int64_t microbatches_left;
+    double microbatch_s;       /* expected duration of one microbatch in seconds */
+    double final_s;            /* seconds of the work after the last microbatch */
+    int64_t microbatches_left; /* number of microbatches that remain */
 };
 
 /* step_should_continue: whether the limits permit one more microbatch. It then counts that

@@ -19,8 +19,8 @@ void what_if_init(struct what_if *what_if, const struct session *session, enum p
 }
 
 /* In both kinds of collective, a rank receives one slot from every other rank of its group. */
-static void count_received(const struct schedule *schedule, enum segment_kind kind,
-                           struct what_if_outcome *outcome) {
+static void add_received_bytes(const struct schedule *schedule, enum segment_kind kind,
+                               struct what_if_outcome *outcome) {
     const struct segment *segment = &schedule->segments[kind];
     for (uint32_t i = segment->first; i < segment->end; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
@@ -47,15 +47,15 @@ struct what_if_outcome what_if_outcome_of(const struct session *session) {
     memcpy(outcome.peak_bytes, peak_bytes, sizeof outcome.peak_bytes);
     if (schedule->options.train) {
         outcome.step = estimate_step(schedule, session->target);
-        count_received(schedule, SEGMENT_BEGIN, &outcome);
-        count_received(schedule, SEGMENT_MICROBATCH, &outcome);
-        count_received(schedule, SEGMENT_FINISH, &outcome);
+        add_received_bytes(schedule, SEGMENT_BEGIN, &outcome);
+        add_received_bytes(schedule, SEGMENT_MICROBATCH, &outcome);
+        add_received_bytes(schedule, SEGMENT_FINISH, &outcome);
     }
     return outcome;
 }
 
-static enum status compile(struct what_if *what_if, struct what_if_outcome *outcome,
-                           struct fault *fault) {
+static enum status compile_what_if(struct what_if *what_if, struct what_if_outcome *outcome,
+                                   struct fault *fault) {
     struct session *session = &what_if->session;
     TRY(sharding_settings_read(&session->settings, &session->blueprint, &session->region,
                                &session->sharding_settings, fault));
@@ -70,7 +70,7 @@ enum status what_if_plan(struct what_if *what_if, struct what_if_outcome *outcom
     struct sharding_settings saved = session->sharding_settings;
     struct region region = session->region;
     session->region = (struct region){0};
-    enum status status = compile(what_if, outcome, fault);
+    enum status status = compile_what_if(what_if, outcome, fault);
     region_finish(&session->region);
     session->region = region;
     session->sharding_settings = saved;

@@ -9,8 +9,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "floats are hashed as they are in memory, which must be little-endian");
 
 enum {
-    LEAVES_PER_RANDOM_PART = 1,
-    LEAVES_PER_LOADED_PART = 64,    /* each part reads the file headers again */
+    LEAVES_PER_RANDOM_PART = 1, /* leaves hashed at a time if parameters are random */
+    /* more leaves, because each part reads the file headers again */
+    LEAVES_PER_LOADED_PART = 64,
     LOGGED_PARAMETERS_MIN = 1 << 26 /* hashing this many takes about a second */
 };
 
@@ -23,7 +24,7 @@ struct genesis {
     struct fault *fault;
     struct staging staging;
     struct tensor_piece *pieces; /* [param_count] */
-    float *values;
+    float *values;               /* buffer for the parameters of the current part */
     int64_t first_element, element_count;
     struct merkle_stream stream;
 };

@@ -75,7 +75,7 @@ static enum status changed_item_fault(const char *subject, struct fault *fault, 
                      "%s has changed since the swarm was created", item);
 }
 
-static int shown_length(const char *line) {
+static int shown_line_length(const char *line) {
     size_t length = strcspn(line, "\n");
     return length < SHOWN_LINE_BYTES ? (int)length : SHOWN_LINE_BYTES;
 }
@@ -98,7 +98,7 @@ static enum status compare_keys(const char *current, const char *earlier, const 
     return fault_set(fault, STATUS_INPUT, subject,
                      "restore the old value, or create a new swarm in a different --state folder",
                      "the setting is now \"%.*s\", but was \"%.*s\" when the swarm was created",
-                     shown_length(current), current, shown_length(earlier), earlier);
+                     shown_line_length(current), current, shown_line_length(earlier), earlier);
 }
 
 enum status manifest_draft_matches(const struct manifest_draft *draft,

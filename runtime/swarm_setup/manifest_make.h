@@ -9,8 +9,8 @@ struct manifest_draft {
     struct settings settings;
     struct blueprint blueprint;
     char model_folder[PATH_BYTES]; /* "" if only a config.json was given */
-    const char *config_text;
-    const char *run_text; /* the text that swarm_keys_write wrote */
+    const char *config_text;       /* text of the model's config.json */
+    const char *run_text;          /* the text that swarm_keys_write wrote */
     struct swarm_terms terms;
 };
 

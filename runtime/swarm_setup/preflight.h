@@ -19,7 +19,7 @@ struct fit_space {
     uint64_t planned_bytes;  /* size of the arena */
     uint64_t swarm_bytes;    /* part of planned_bytes: resident extents for the swarm */
     uint64_t declared_bytes; /* declared use of drivers, libraries and ZeroMQ */
-    uint64_t capacity_bytes;
+    uint64_t capacity_bytes; /* bytes that the machine has available */
 };
 
 /* Bytes that one member sends and receives in a round of `members` members that own equal shares of
@@ -42,10 +42,10 @@ struct fit_report {
     struct fit_exchange exchange;
     double step_s;                     /* duration of an inner step, estimated from the target */
     double train_s;                    /* duration of the inner steps of a round */
-    double exchange_s;                 /* by the measured or limited rates; 0: unknown */
-    double round_s;                    /* train_s + exchange_s: they do not overlap */
+    double exchange_s;                 /* duration of the exchange of a round; 0: unknown rates */
+    double round_s;                    /* duration of a round: train_s + exchange_s */
     uint64_t join_bytes;               /* size of the outer state, which a joiner receives */
-    double tenth_of_round_bytes_per_s; /* rate at which the exchange is 1/10 of a round */
+    double tenth_of_round_bytes_per_s; /* rate at which the exchange takes 1/10 of a round */
     double up_bytes_per_day, down_bytes_per_day; /* bytes transferred in a day of rounds */
     struct fault misfit;                         /* why the member does not fit; OK: it fits */
     struct remedy remedies[REMEDIES_MAX];        /* changes that would make memory suffice */

@@ -23,8 +23,9 @@ enum swarm_extent {
     SWARM_EXTENT_RESULTS,
     SWARM_EXTENT_CONTRIBUTION_SLOTS,
     SWARM_EXTENT_OUTER_SCRATCH,
-    SWARM_EXTENT_DEVICE_SLOTS,          /* buffers of a device that computes on the replica */
-    SWARM_EXTENT_INNER_WEIGHTS,         /* gathered from several ranks, for rank 0 to encode */
+    SWARM_EXTENT_DEVICE_SLOTS, /* buffers of a device that computes on the replica */
+    /* weights gathered from several ranks, for encoding on rank 0 */
+    SWARM_EXTENT_INNER_WEIGHTS,
     SWARM_EXTENT_RECORDED_CONTRIBUTION, /* a decoded contribution, if rounds are recorded */
     SWARM_EXTENT_NETWORK_TABLES,        /* tables and messages of the network thread */
     SWARM_EXTENT_COUNT

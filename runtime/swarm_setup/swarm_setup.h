@@ -1,8 +1,8 @@
 /* swarm_setup: everything that a member or a tracker builds before it starts: the settings, which
  * come from the swarm's manifest and the member's overrides; a member's session with the memory and
  * disk space that the swarm needs; the report of these needs; the manifest of a new swarm; and the
- * options of its tracker. This header declares the functions for settings. The commands and
- * runtime/inner_training call this room.
+ * options of its tracker. This header declares the functions for settings. runtime/cli and
+ * runtime/inner_training call this module.
  *
  * public   member_session.h preflight.h swarm_memory.h tracker_setup.h */
 #ifndef SKEP_SWARM_SETUP_SWARM_SETUP_H
@@ -52,7 +52,7 @@ MUST_CHECK enum status swarm_settings_read(const struct swarm_member_source *sou
 struct swarm_terms {
     const struct manifest *manifest; /* NULL: no swarm */
     struct replica_shape shape;
-    uint64_t seat_samples;  /* samples per member and round */
+    uint64_t seat_samples;  /* samples per member per round */
     uint64_t sample_tokens; /* tokens per sample: batch.sequence */
     uint32_t commits_max;   /* rounds of the run: steps / inner_steps, rounded up */
 };

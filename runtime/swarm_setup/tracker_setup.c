@@ -25,8 +25,8 @@ enum {
     ROLLBACK_AFTER_MS = 30 * 60 * 1000,
 };
 
-static enum status address_fault(const char *given, const char *flag, const char *error,
-                                 struct fault *fault) {
+static enum status set_address_fault(const char *given, const char *flag, const char *error,
+                                     struct fault *fault) {
     return fault_set(fault, STATUS_USAGE, flag, "write it as tcp://HOST:PORT", "\"%s\" %s", given,
                      error);
 }
@@ -36,7 +36,7 @@ static enum status add_scheme(const char *given, const char *flag,
     struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
     bool has_scheme = strstr(given, "://") != NULL;
     text_add(&text, "%s%s", has_scheme ? "" : SCHEME, given);
-    return text.truncated ? address_fault(given, flag, "is too long", fault) : OK;
+    return text.truncated ? set_address_fault(given, flag, "is too long", fault) : OK;
 }
 
 /* Returns the digits of the port number, or NULL if the address has none. */
@@ -46,7 +46,7 @@ static const char *find_port(const char *address) {
                                                                                      : colon + 1;
 }
 
-static bool is_any_port(const char *address) {
+static bool has_wildcard_port(const char *address) {
     const char *port = find_port(address);
     return port != NULL && (strcmp(port, "*") == 0 || strcmp(port, "0") == 0);
 }
@@ -58,7 +58,7 @@ static enum status set_port(char address[static MESSAGE_ADDRESS_BYTES], const ch
     memcpy(host, address, length);
     struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
     text_add(&text, "%.*s%s", (int)length, host, port);
-    return text.truncated ? address_fault(host, "--listen", "is too long", fault) : OK;
+    return text.truncated ? set_address_fault(host, "--listen", "is too long", fault) : OK;
 }
 
 /* Sets the address to listen on. A free port number is chosen only once, for a new swarm: the
@@ -70,14 +70,14 @@ static enum status choose_listen_address(struct tracker_setup *setup,
     char port[8];
     TRY(add_scheme(given, "--listen", setup->listen_address, fault));
     if (find_port(setup->listen_address) == NULL) {
-        return address_fault(given, "--listen", "does not end in :PORT", fault);
+        return set_address_fault(given, "--listen", "does not end in :PORT", fault);
     }
-    bool is_chosen_earlier =
-        earlier != NULL && (args->listen_address == NULL || is_any_port(setup->listen_address));
+    bool is_chosen_earlier = earlier != NULL && (args->listen_address == NULL ||
+                                                 has_wildcard_port(setup->listen_address));
     if (is_chosen_earlier && args->public_address == NULL) {
         return set_port(setup->listen_address, find_port(earlier->tracker.address), fault);
     }
-    if (!is_any_port(setup->listen_address)) {
+    if (!has_wildcard_port(setup->listen_address)) {
         return OK;
     }
     struct text text = text_over(port, sizeof port);
@@ -107,7 +107,7 @@ static enum status choose_public_address(struct tracker_setup *setup,
         text_add(&text, "%s%s:%s", SCHEME, local_address(local), port);
     }
     const char *error = address_error(address);
-    return error == NULL ? OK : address_fault(address, "--public", error, fault);
+    return error == NULL ? OK : set_address_fault(address, "--public", error, fault);
 }
 
 /* Makes a path absolute, because it is logged for people who work in other folders. */
@@ -212,7 +212,7 @@ static enum status create_swarm(struct tracker_setup *setup, struct region *regi
 
 /* The tracker does not start with an empty ledger: members have copies of the lost one and would
  * reject a second one. */
-static enum status lost_store_fault(const struct tracker_setup *setup, struct fault *fault) {
+static enum status report_lost_store(const struct tracker_setup *setup, struct fault *fault) {
     char remedy[sizeof fault->remedy];
     struct text text = text_over(remedy, sizeof remedy);
     text_add(&text,
@@ -229,7 +229,7 @@ static enum status check_store(const struct tracker_setup *setup, const char *co
     if (copy == NULL) {
         bool has_entries = true;
         TRY(tracker_store_has_entries(setup->store_path, &has_entries, fault));
-        return has_entries ? OK : lost_store_fault(setup, fault);
+        return has_entries ? OK : report_lost_store(setup, fault);
     }
     const struct tracker_import import = {.source_path = copy,
                                           .store_path = setup->store_path,
@@ -243,7 +243,7 @@ static enum status check_store(const struct tracker_setup *setup, const char *co
 }
 
 /* --ledger was given, but the manifest is missing. */
-static enum status missing_manifest_fault(const struct tracker_setup *setup, struct fault *fault) {
+static enum status report_missing_manifest(const struct tracker_setup *setup, struct fault *fault) {
     return fault_set(
         fault, STATUS_INPUT, setup->manifest_path,
         "restore it and the tracker's identity, or start without --ledger",
@@ -260,7 +260,7 @@ static enum status find_earlier_manifest(struct tracker_setup *setup,
         *earlier = &setup->manifest;
         return read_earlier_manifest(setup, region, fault);
     }
-    return args->ledger_copy_path == NULL ? OK : missing_manifest_fault(setup, fault);
+    return args->ledger_copy_path == NULL ? OK : report_missing_manifest(setup, fault);
 }
 
 static enum status check_earlier_manifest(struct tracker_setup *setup,

@@ -11,8 +11,9 @@ struct tracker_setup_args {
     const char *run_path;
     const char *const *overrides;
     int override_count;
-    const char *listen_address;   /* "tcp://HOST:PORT" or "HOST:PORT"; port 0 or *: any free port */
-    const char *public_address;   /* address that members connect to; same form */
+    const char *listen_address; /* "tcp://HOST:PORT" or "HOST:PORT"; port 0 or *: any free port */
+    /* address that members connect to, in the form of listen_address */
+    const char *public_address;
     const char *state_folder;     /* NULL: STEM/ beside the run file */
     const char *allow_list_path;  /* NULL: roster.yaml in the state folder */
     const char *identity_path;    /* NULL: `identity` in the state folder */
@@ -24,12 +25,12 @@ struct tracker_setup {
     struct manifest manifest;
     struct key_pairs keys;
     struct join_string join;
-    bool is_new; /* this start created the manifest */
+    bool is_new; /* the manifest was created by this process, not by an earlier start */
     char state_folder[PATH_BYTES], allow_list_path[PATH_BYTES];
     char store_path[PATH_BYTES], identity_path[PATH_BYTES];
     char manifest_path[PATH_BYTES]; /* in the state folder; a copy is beside the run file */
     char listen_address[MESSAGE_ADDRESS_BYTES];
-    char *manifest_text;
+    char *manifest_text; /* text of the manifest file */
 };
 
 /* tracker_setup_prepare: reads the run file, creates the state folder and an identity if they do

@@ -141,7 +141,7 @@ class EmulatedSite(RunTest):
             folder.forget()
             log = folder.run("-v", "train", "run.yaml", "target=./here.yaml", "--ranks", 2,
                              *arguments, env=self.environment(2)).stderr
-            memory = re.findall(r"device memory: (\d+) bytes planned, (\d+) declared, (\d+) taken",
+            memory = re.findall(r"device memory: (\d+) bytes planned, (\d+) declared, (\d+) in use",
                                 log)
             self.assertTrue(memory, log)
             for planned, declared, taken in (map(int, line) for line in memory):

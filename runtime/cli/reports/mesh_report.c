@@ -5,7 +5,7 @@
 
 enum { TABLE_BYTES = 1 << 18 };
 
-/* Returns how many of report->bytes a rank receives from other nodes, averaged over the ranks. */
+/* Returns the bytes that a rank receives from other nodes, averaged over the ranks. */
 static double remote_bytes(const struct mesh_report *report, const struct mesh *mesh) {
     double sum = 0;
     for (int rank = 0; rank < mesh->ranks; rank++) {
@@ -73,7 +73,7 @@ static void print_placement(const struct mesh_report *report) {
         report->has_bytes ? "bytes" : "(1 along each dimension; pass the volumes with --bytes)";
     double current = remote_bytes(report, &report->mesh);
     double suggested = remote_bytes(report, &report->placed);
-    printf("\nnodes of %d ranks: a rank receives from other nodes\n", report->per_node);
+    printf("\nwith %d ranks per node, each rank receives from other nodes:\n", report->per_node);
     printf("  %.6g %s with this table\n", current, unit);
     if (!(suggested < current)) {
         printf("  no order of the dimensions needs fewer\n");

@@ -1,8 +1,8 @@
 /* reports: the long reports of the commands, as text for people and as JSON, both on standard
  * output. A command computes a report's struct, or lets runtime/session, runtime/swarm_setup or
- * runtime/diagnose compute it, and this room prints it. It computes only sums and ratios for its
- * tables, and owns no state. Every JSON document is written through json_stdout. Only runtime/cli
- * calls it.
+ * runtime/diagnose compute it, and this module prints it. This module computes only sums and ratios
+ * for its tables, and has no state. Every JSON document is written through json_stdout. Only
+ * runtime/cli calls it.
  *
  * public   json_stdout.h */
 #ifndef SKEP_CLI_REPORTS_REPORTS_H
@@ -22,7 +22,7 @@
 enum { INSPECT_SHARDS_MAX = 4096 /* ranks of a site */ };
 
 struct inspect_report {
-    const char *model;   /* as given by the user */
+    const char *model;   /* name of the model, as the user gave it */
     const char *weights; /* file that contains or lists the weights, or NULL */
     const struct blueprint *blueprint;
     const struct unit_table *units;
@@ -56,9 +56,9 @@ MUST_CHECK enum status plan_draw(struct session *session, const char *path, stru
 
 struct mesh_report {
     struct mesh mesh;
-    int per_node;                /* ranks per node; 0: no placement, fields below unused */
+    int per_node;                /* ranks per node; 0: no placement is printed */
     double bytes[MESH_DIMS_MAX]; /* bytes that a rank receives along each dimension */
-    bool has_bytes;              /* --bytes was given; otherwise `bytes` is all 1 */
+    bool has_bytes;              /* --bytes was given; if not, every entry of `bytes` is 1 */
     struct mesh placed;          /* `mesh` with the suggested order of ranks */
 };
 

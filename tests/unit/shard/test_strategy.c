@@ -77,7 +77,8 @@ static void bad_overrides_are_refused(void **state) {
     static const struct {
         const char *overrides, *reason;
     } CASES[] = {
-        {"layer.3=zero:1", "no unit is named \"layer.3\"; this model has, for example, unit \"layers.3\""},
+        {"layer.3=zero:1",
+         "no unit is named \"layer.3\"; this model has, for example, unit \"layers.3\""},
         {"embed", "\"\" is not a valid unit setting"},
         {"=zero:1", "no unit is named \"\""},
         {"embed=zero:4", "\"zero:4\" is not a valid unit setting"},
