@@ -66,7 +66,7 @@ void greedy_rank(const struct cluster *cluster, enum sort_key key, const uint64_
 
 /* An item to place among the items that are already on the shelf. */
 struct new_item {
-    uint64_t bytes, align;
+    uint64_t bytes, align; /* size and alignment */
     uint32_t first, last;
 };
 

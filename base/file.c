@@ -193,7 +193,7 @@ enum status file_publish(const char *from, const char *to, struct fault *fault) 
         return write_fault(to, "cannot rename the finished file", errno, fault);
     }
     char folder[4096];
-    file_folder_of(to, folder, sizeof folder);
+    file_parent_folder(to, folder, sizeof folder);
     return file_sync_folder(folder, fault);
 }
 
@@ -266,7 +266,7 @@ void file_join(const char *folder, const char *name, char *out, size_t capacity)
     ASSERT(length >= 0 && (size_t)length < capacity);
 }
 
-void file_folder_of(const char *path, char *out, size_t capacity) {
+void file_parent_folder(const char *path, char *out, size_t capacity) {
     const char *slash = strrchr(path, '/');
     size_t length = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
     ASSERT(length < capacity && capacity > 1);

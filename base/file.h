@@ -67,7 +67,7 @@ bool file_is_folder(const char *path);
 /* file_join: write folder + "/" + name to `out`, or only `name` when `name` is absolute.
  * limits  the result and its NUL fit in `capacity` bytes */
 void file_join(const char *folder, const char *name, char *out, size_t capacity);
-/* file_folder_of: the folder that contains `path`: the part before the last '/', or ".". */
-void file_folder_of(const char *path, char *out, size_t capacity);
+/* file_parent_folder: the folder that contains `path`: the part before the last '/', or ".". */
+void file_parent_folder(const char *path, char *out, size_t capacity);
 
 #endif

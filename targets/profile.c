@@ -83,7 +83,7 @@ struct path {
     char text[YAML_PATH_BYTES];
 };
 
-static struct path path_of(const char *parent, const char *key) {
+static struct path join_path(const char *parent, const char *key) {
     struct path path;
     snprintf(path.text, sizeof path.text, "%.200s.%s", parent, key);
     return path;
@@ -151,17 +151,17 @@ static enum status read_figures(struct profile_reader *reader) {
         struct target_figure *figure =
             (struct target_figure *)(void *)((char *)&reader->target + FIGURES[i].offset);
         const struct yaml_node *node;
-        TRY(find_node(reader, path_of(FIGURES[i].path, "value").text, &node));
+        TRY(find_node(reader, join_path(FIGURES[i].path, "value").text, &node));
         TRY(yaml_f64(&reader->document, node, FIGURES[i].range, &figure->value, reader->fault));
-        TRY(read_text(reader, path_of(FIGURES[i].path, "source").text, &figure->source));
+        TRY(read_text(reader, join_path(FIGURES[i].path, "source").text, &figure->source));
     }
     return OK;
 }
 
 /* Read the key `per`; if it is missing, the use counts once per process. */
-static enum status read_per(struct profile_reader *reader, const struct yaml_node *item,
-                            enum target_per *per) {
-    const struct path path = path_of(item->path, "per");
+static enum status read_use_scope(struct profile_reader *reader, const struct yaml_node *item,
+                                  enum target_per *per) {
+    const struct path path = join_path(item->path, "per");
     int value = PER_PROCESS;
     if (yaml_find(&reader->document, path.text) != NULL) {
         TRY(read_choice(reader, path.text, PER_KEYS, ARRAY_COUNT(PER_KEYS), &value));
@@ -177,10 +177,10 @@ static enum status read_declared_use(struct profile_reader *reader, const struct
         return yaml_fault(&reader->document, item, reader->fault, NULL,
                           "must have name, bytes and source");
     }
-    TRY(read_text(reader, path_of(item->path, "name").text, &line->name));
-    TRY(read_per(reader, item, &line->per));
-    TRY(read_text(reader, path_of(item->path, "source").text, &line->source));
-    TRY(find_node(reader, path_of(item->path, "bytes").text, &bytes));
+    TRY(read_text(reader, join_path(item->path, "name").text, &line->name));
+    TRY(read_use_scope(reader, item, &line->per));
+    TRY(read_text(reader, join_path(item->path, "source").text, &line->source));
+    TRY(find_node(reader, join_path(item->path, "bytes").text, &bytes));
     return yaml_bytes(&reader->document, bytes, &line->bytes, reader->fault);
 }
 
@@ -210,7 +210,7 @@ static enum status read_declared_uses(struct profile_reader *reader, const struc
 
 static enum status read_space(struct profile_reader *reader, enum space index) {
     struct target_space *space = &reader->target.spaces[index];
-    const struct path path = path_of("memory", SPACE_KEYS[index]);
+    const struct path path = join_path("memory", SPACE_KEYS[index]);
     const struct yaml_node *node;
     if (reader->target.unified && index != SPACE_DEVICE) {
         space->capacity_source = "";
@@ -220,13 +220,13 @@ static enum status read_space(struct profile_reader *reader, enum space index) {
                    : yaml_fault(&reader->document, node, reader->fault, "add it to memory.device",
                                 "is the same memory as memory.device on a unified target");
     }
-    TRY(find_node(reader, path_of(path.text, "capacity").text, &node));
+    TRY(find_node(reader, join_path(path.text, "capacity").text, &node));
     TRY(yaml_bytes(&reader->document, node, &space->capacity_bytes, reader->fault));
     if (space->capacity_bytes == 0) {
         return yaml_fault(&reader->document, node, reader->fault, NULL, "must not be 0");
     }
-    TRY(read_text(reader, path_of(path.text, "source").text, &space->capacity_source));
-    TRY(find_node(reader, path_of(path.text, "declared").text, &node));
+    TRY(read_text(reader, join_path(path.text, "source").text, &space->capacity_source));
+    TRY(find_node(reader, join_path(path.text, "declared").text, &node));
     return read_declared_uses(reader, node, space);
 }
 

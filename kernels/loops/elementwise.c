@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { COLUMN_BLOCK = 64 };
+enum { COLUMN_BLOCK = 64 }; /* columns that are summed at a time */
 
 static void add_elements(const struct elementwise_job *job, int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; i++) {

@@ -72,7 +72,7 @@ void folder_walk_end(struct folder_walk *walk) {
 void folder_sibling(const char *path, const char *prefix, char *out, size_t capacity) {
     char parent[PATH_BYTES];
     const char *slash = strrchr(path, '/');
-    file_folder_of(path, parent, sizeof parent);
+    file_parent_folder(path, parent, sizeof parent);
     struct text text = text_over(out, capacity);
     text_add(&text, "%s/%s%s", parent, prefix, slash == NULL ? path : slash + 1);
     ASSERT(!text.truncated);
@@ -176,7 +176,7 @@ static enum status replace_folder(const char *from, const char *to, const char *
 enum status folder_replace(const char *from, const char *to, const char *displaced, bool *replaced,
                            struct fault *fault) {
     char parent[PATH_BYTES];
-    file_folder_of(to, parent, sizeof parent);
+    file_parent_folder(to, parent, sizeof parent);
     enum status status = replace_folder(from, to, displaced, fault);
     *replaced = status == OK;
     TRY(status);

@@ -5,7 +5,7 @@
 
 static enum status create_files(const struct joint_write *joint, struct fault *fault) {
     char parent[PATH_BYTES];
-    file_folder_of(joint->folder, parent, sizeof parent);
+    file_parent_folder(joint->folder, parent, sizeof parent);
     if (!file_exists(parent)) {
         TRY(file_make_folders(parent, fault));
     }

@@ -151,7 +151,7 @@ static enum status check_target(const struct weights_save *save, struct fault *f
 /* The export is written after the last step, when this error would come too late. */
 static enum status check_parent(const struct weights_save *save, struct fault *fault) {
     char parent[PATH_BYTES];
-    file_folder_of(save->folder, parent, sizeof parent);
+    file_parent_folder(save->folder, parent, sizeof parent);
     TRY(file_make_folders(parent, fault));
     if (access(parent, W_OK) != 0) {
         return fault_set_errno(fault, STATUS_FAILED, parent, "cannot create files in this folder",

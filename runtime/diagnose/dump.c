@@ -164,7 +164,7 @@ static enum status write_file(struct dump *dump) {
     struct staging staging = {.memory = region_alloc(region, STAGING_BYTES, 1),
                               .bytes = STAGING_BYTES};
     bool is_rank0 = session_is_rank0(session);
-    file_folder_of(dump->request->out_path, folder, sizeof folder);
+    file_parent_folder(dump->request->out_path, folder, sizeof folder);
     tensor_sources_init(&set, region, sources);
     tensor_file_plan(slash == NULL ? dump->request->out_path : slash + 1, sources, set.tensor_count,
                      region, &file);

@@ -21,7 +21,7 @@ static struct file_system file_system_at(const char *wanted) {
     memcpy(path, wanted, strlen(wanted) + 1);
     while (statvfs(path, &space) != 0 || stat(path, &info) != 0) {
         char above[PATH_BYTES];
-        file_folder_of(path, above, sizeof above);
+        file_parent_folder(path, above, sizeof above);
         if (strcmp(above, path) == 0) {
             return (struct file_system){.free_bytes = 0};
         }

@@ -301,7 +301,7 @@ static const char *default_stem(const char *path, struct region *region) {
 static const char *folder_of_path(const char *path, struct region *region) {
     char folder[PATH_BYTES] = "";
     if (path != NULL && strchr(path, '/') != NULL) {
-        file_folder_of(path, folder, sizeof folder);
+        file_parent_folder(path, folder, sizeof folder);
     }
     return region_copy_text(region, folder);
 }

@@ -157,7 +157,7 @@ static enum status write_manifest_copy(const struct tracker_setup *setup, const 
                                        struct fault *fault) {
     char folder[PATH_BYTES], path[PATH_BYTES];
     const char *name = strrchr(setup->manifest_path, '/');
-    file_folder_of(run_path, folder, sizeof folder);
+    file_parent_folder(run_path, folder, sizeof folder);
     file_join(folder, name == NULL ? setup->manifest_path : name + 1, path, sizeof path);
     return replace_text(path, setup->manifest_text, fault);
 }

@@ -26,10 +26,10 @@ enum status metrics_check(const char *path, const char *key, struct fault *fault
         close(fd);
         return OK;
     }
-    file_folder_of(path, above, sizeof above);
+    file_parent_folder(path, above, sizeof above);
     while (!file_exists(above)) {
         char next[PATH_BYTES];
-        file_folder_of(above, next, sizeof next);
+        file_parent_folder(above, next, sizeof next);
         memcpy(above, next, sizeof above);
     }
     if (!file_is_folder(above)) {
@@ -45,7 +45,7 @@ enum status metrics_check(const char *path, const char *key, struct fault *fault
 enum status metrics_open(struct session *session, struct metrics *metrics, struct fault *fault) {
     const char *path = session->settings.metrics_path;
     char folder[PATH_BYTES];
-    file_folder_of(path, folder, sizeof folder);
+    file_parent_folder(path, folder, sizeof folder);
     TRY(file_make_folders(folder, fault));
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0) {

@@ -24,7 +24,7 @@ static bool parse_steps(const char *text, int64_t *first, int64_t *last) {
 
 static enum status begin_file(const char *path, struct fault *fault) {
     char folder[PATH_BYTES];
-    file_folder_of(path, folder, sizeof folder);
+    file_parent_folder(path, folder, sizeof folder);
     TRY(file_make_folders(folder, fault));
     return trace_file_begin(path, fault);
 }

@@ -30,7 +30,7 @@ static enum status initialize_driver(const struct cuda_driver *driver, struct fa
     return devices > 0 ? OK : set_driver_fault("the driver found no device", "", fault);
 }
 
-static enum status check(void *library, struct cuda_driver *driver, struct fault *fault) {
+static enum status check_functions(void *library, struct cuda_driver *driver, struct fault *fault) {
     const char *missing = library_find(library, SYMBOLS, ARRAY_COUNT(SYMBOLS), driver);
     return missing != NULL ? set_driver_fault("this driver is too old and lacks", missing, fault)
                            : initialize_driver(driver, fault);
@@ -41,7 +41,7 @@ enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
     if (library == NULL) {
         return set_driver_fault("NVIDIA's driver is not installed", dlerror(), fault);
     }
-    enum status status = check(library, driver, fault);
+    enum status status = check_functions(library, driver, fault);
     if (status != OK) {
         dlclose(library);
     }

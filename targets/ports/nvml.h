@@ -17,8 +17,8 @@ struct nvml_memory {
 
 struct nvml_process {
     unsigned pid;
-    unsigned long long bytes; /* all bits set: unknown */
-    unsigned instance, compute_instance;
+    unsigned long long bytes;            /* all bits set: unknown */
+    unsigned instance, compute_instance; /* MIG instances of the process */
 };
 
 struct nvml {

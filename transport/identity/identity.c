@@ -151,7 +151,7 @@ static enum status publish_draft(const char *draft, const char *path, bool *crea
     if (!is_linked && errno != EEXIST) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot create", errno);
     }
-    file_folder_of(path, folder, sizeof folder);
+    file_parent_folder(path, folder, sizeof folder);
     enum status status = file_sync_folder(folder, fault);
     if (status == OK) {
         *created = is_linked;
@@ -166,7 +166,7 @@ static enum status create_identity(const char *path, struct key_pairs *keys, boo
     char folder[PATH_BYTES];
     char draft[PATH_BYTES];
     struct key_pairs fresh;
-    file_folder_of(path, folder, sizeof folder);
+    file_parent_folder(path, folder, sizeof folder);
     keys_generate(&fresh);
     enum status status = draft_name(path, &fresh, draft, fault);
     if (status == OK) {

@@ -18,8 +18,8 @@ struct codec_decode_params {
     const uint8_t *bytes;
     float *values;
     int64_t count;
-    float weight;
-    int32_t add; /* 1: add weight x decoded to values; 0: overwrite them */
+    float weight; /* factor of the decoded values, if they are added */
+    int32_t add;  /* 1: add weight x decoded to values; 0: overwrite them */
 };
 
 #endif

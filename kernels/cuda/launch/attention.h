@@ -37,8 +37,8 @@ enum {
 struct cuda_attention_kernels {
     CUfunction forward[CUDA_ATTENTION_FORWARD_VARIANTS];
     CUfunction decode[CUDA_ATTENTION_DECODE_VARIANTS];
-    CUfunction combine;
-    CUfunction prepare[2]; /* by dtype */
+    CUfunction combine;    /* combines the parts of the keys */
+    CUfunction prepare[2]; /* by dtype: the values of each query that the backward pass needs */
     CUfunction query_gradient[CUDA_ATTENTION_QUERY_GRADIENT_VARIANTS];
     CUfunction key_gradient[CUDA_ATTENTION_KEY_GRADIENT_VARIANTS];
     CUfunction dk[CUDA_ATTENTION_PASS_VARIANTS], dv[CUDA_ATTENTION_PASS_VARIANTS];

@@ -15,7 +15,7 @@ struct cuda_norm_pair {
 struct cuda_norm_kernels {
     struct cuda_norm_pair forward, forward_wide;   /* wide: accesses of 16 bytes */
     struct cuda_norm_pair backward, backward_wide; /* wide: accesses of 16 bytes */
-    CUfunction add;
+    CUfunction add;                                /* adds partial sums to the gradients */
 };
 
 /* cuda_norm_kernels_init: load the kernels onto the current context; errors as cuda_load_family. */

@@ -106,7 +106,7 @@ enum status entry_journal_open(const char *path, uint32_t slice_max, struct regi
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
     }
     opened.record = region_alloc(region, framed_size(opened.record_bytes_max), 1);
-    file_folder_of(path, folder, sizeof folder);
+    file_parent_folder(path, folder, sizeof folder);
     enum status status = find_end(&opened, fault);
     if (status == OK) {
         status = file_sync_folder(folder, fault);

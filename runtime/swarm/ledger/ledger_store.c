@@ -157,7 +157,7 @@ static enum status set_up_database(struct ledger_store *store, struct fault *fau
     TRY(create_tables(store, fault));
     TRY(prepare_statements(store, fault));
     TRY(read_head(store, fault));
-    file_folder_of(store->path, folder, sizeof folder);
+    file_parent_folder(store->path, folder, sizeof folder);
     return file_sync_folder(folder, fault);
 }
 

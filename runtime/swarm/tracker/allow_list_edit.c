@@ -30,7 +30,7 @@ struct allow_list_edit {
 
 static enum status lock_folder(struct allow_list_edit *edit, struct fault *fault) {
     char folder[PATH_BYTES];
-    file_folder_of(edit->path, folder, sizeof folder);
+    file_parent_folder(edit->path, folder, sizeof folder);
     edit->folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (edit->folder_fd < 0 || flock(edit->folder_fd, LOCK_EX) != 0) {
         return fault_set_errno(fault, STATUS_INPUT, folder, "cannot open the folder", errno);

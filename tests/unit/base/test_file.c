@@ -196,7 +196,7 @@ static void join_and_folder_of_take_paths_apart_and_together(void **state) {
         assert_string_equal(out, JOINED[i].joined);
     }
     for (size_t i = 0; i < ARRAY_COUNT(FOLDERS); i++) {
-        file_folder_of(FOLDERS[i].path, out, sizeof out);
+        file_parent_folder(FOLDERS[i].path, out, sizeof out);
         assert_string_equal(out, FOLDERS[i].folder);
     }
 }

@@ -76,7 +76,7 @@ void run_finish(struct run_fixture *run) {
     }
     assert_int_equal(rmdir(run->folder), 0); /* nothing else may be left */
     char parent[PATH_BYTES];
-    file_folder_of(run->folder, parent, sizeof parent);
+    file_parent_folder(run->folder, parent, sizeof parent);
     assert_int_equal(rmdir(parent), 0);
     region_finish(&run->region);
     free(run);

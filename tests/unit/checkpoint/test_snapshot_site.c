@@ -261,7 +261,7 @@ static bool fill_disk(int pages) {
     struct run_fixture *run = run_start(2);
     static char place[PATH_BYTES];
     char size[32];
-    file_folder_of(run->folder, place, sizeof place);
+    file_parent_folder(run->folder, place, sizeof place);
     snprintf(size, sizeof size, "size=%dk", pages * 4);
     bool mounted = mount("tmpfs", place, "tmpfs", 0, size) == 0;
     if (mounted) {

@@ -30,7 +30,7 @@ static void write_file(const char *path, const char *text) {
     char folder[2 * TREES_PATH_BYTES];
     int fd;
     snprintf(full, sizeof full, "%s%s", root, path);
-    file_folder_of(full, folder, sizeof folder);
+    file_parent_folder(full, folder, sizeof folder);
     assert_int_equal(file_make_folders(folder, &fault), OK);
     assert_int_equal(file_open_write(full, &fd, &fault), OK);
     assert_int_equal(file_write_at(fd, full, text, strlen(text), 0, &fault), OK);

@@ -32,7 +32,7 @@ int scratch_close(void **state) {
 void scratch_write(const char *path, const void *bytes, size_t count) {
     char above[256];
     struct fault fault;
-    file_folder_of(path, above, sizeof above);
+    file_parent_folder(path, above, sizeof above);
     ASSERT(file_make_folders(above, &fault) == OK);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     ASSERT(fd >= 0 && write(fd, bytes, count) == (ssize_t)count);
