@@ -59,9 +59,9 @@ struct collective_call {
 
 /* Some ranks of the world. Their order is the order of summation and of slots. */
 struct collective_group {
-    const int *ranks;
-    int size;
-    int index; /* index of this rank; -1: not in the group */
+    const int *ranks; /* [size]: ranks of the group in its order */
+    int size;         /* number of ranks in the group */
+    int index;        /* index of this rank; -1: not in the group */
 };
 
 /* The functions of an implementation; `self` is its state. */
@@ -76,7 +76,7 @@ struct communicator_methods {
 struct communicator {
     const struct communicator_methods *methods;
     void *self;
-    int rank, world;
+    int rank, world; /* rank of this process, and number of ranks */
     struct collective_group groups[COLLECTIVE_GROUPS_MAX];
     int group_count;
     uint64_t space_bytes[SPACE_COUNT];              /* registered size; 0: not usable in calls */

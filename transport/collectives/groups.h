@@ -23,7 +23,7 @@ MUST_CHECK enum status groups_exchange_on_site(void *site, const void *mine, siz
 struct group_setup {
     groups_exchange *exchange;
     void *context;
-    int world;
+    int world;             /* number of ranks */
     struct region *region; /* memory for the exchanged data */
     const char *subject;   /* subject of faults, such as "shared memory" */
 };

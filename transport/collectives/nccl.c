@@ -141,8 +141,8 @@ static void nccl_close(void *self) {
 static const struct communicator_methods METHODS = {
     .name = "nccl", .run = nccl_run, .abort = nccl_request_abort, .close = nccl_close};
 
-static struct nccl *new_state(const struct nccl_args *args, struct region *region,
-                              struct communicator *communicator) {
+static struct nccl *allocate_state(const struct nccl_args *args, struct region *region,
+                                   struct communicator *communicator) {
     struct nccl *nccl = region_alloc(region, 1, sizeof *nccl);
     nccl->communicator = communicator;
     nccl->args = *args;
@@ -162,7 +162,7 @@ enum status nccl_open(const struct nccl_args *args, struct region *region,
     ASSERT(args->rank >= 0 && args->rank < args->world);
     struct communicator opened = {.methods = &METHODS, .rank = args->rank, .world = args->world};
     groups_copy(args->groups, args->group_count, region, &opened);
-    struct nccl *nccl = new_state(args, region, &opened);
+    struct nccl *nccl = allocate_state(args, region, &opened);
     struct nccl_hello *hello = region_alloc(region, 1, sizeof *hello);
     groups_hash(&opened, &hello->groups);
     opened.self = nccl;

@@ -27,13 +27,13 @@ enum {
 
 /* The slots of all ranks for one sum, to be added in group order. */
 struct nccl_sum {
-    enum dtype wire;    /* element type of the slots: f32 or bf16 */
-    int size, index;    /* ranks in the group, and index of this rank */
-    const void *own;    /* slot of this rank */
-    const void *others; /* slots of the other ranks, at intervals of `stride_bytes` */
-    uint64_t stride_bytes;
-    float *to; /* receives the sum; may be `own` if that is f32 */
-    uint64_t elements;
+    enum dtype wire;       /* element type of the slots: f32 or bf16 */
+    int size, index;       /* ranks in the group, and index of this rank */
+    const void *own;       /* slot of this rank */
+    const void *others;    /* slots of the other ranks, at intervals of `stride_bytes` */
+    uint64_t stride_bytes; /* distance of the slots in `others` */
+    float *to;             /* receives the sum; may be `own` if that is f32 */
+    uint64_t elements;     /* number of elements of each slot */
     CUstream stream;
 };
 
@@ -45,13 +45,13 @@ typedef CUresult nccl_add(void *context, const struct nccl_sum *sum);
 typedef void nccl_release_graphs(void *context);
 
 struct nccl_args {
-    int rank, world;
+    int rank, world;                       /* rank of this process, and number of ranks */
     const struct collective_group *groups; /* copied by nccl_open, with their ranks */
     int group_count;                       /* number of groups, equal on all ranks */
     groups_exchange *exchange;             /* used while opening */
     void *context;
-    const struct cuda_device *device; /* device of the calling thread */
-    nccl_add *add;
+    const struct cuda_device *device;    /* device of the calling thread */
+    nccl_add *add;                       /* adds the slots of a sum */
     nccl_release_graphs *release_graphs; /* NULL: no captured graph outlives its last wait */
     void *callback_context;              /* context of `add` and `release_graphs` */
     /* Let NCCL sum f32 in the order of its rings. Never for bf16, which it rounds at every hop. */

@@ -41,10 +41,10 @@ static float *own_sum(const struct transfer *transfer) {
  * to the peer; the slot from the peer is received at to + slot * to_stride. */
 struct slot_exchange {
     const char *from;
-    uint64_t from_stride;
+    uint64_t from_stride; /* distance of the slots that are sent */
     char *to;
-    uint64_t to_stride, bytes;
-    bool skips_own; /* `to` has no slot for this rank */
+    uint64_t to_stride, bytes; /* distance of received slots, and slot size */
+    bool skips_own;            /* `to` has no slot for this rank */
 };
 
 static bool send_and_receive(const struct transfer *transfer,
@@ -137,7 +137,7 @@ static bool can_sum_in_rings(const struct transfer *transfer) {
            transfer->comm != NULL;
 }
 
-static bool reduce_scatter(const struct transfer *transfer) {
+static bool enqueue_reduce_scatter(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
     if (!can_sum_in_rings(transfer)) {
         return sum_in_order(transfer);
@@ -150,7 +150,7 @@ static bool reduce_scatter(const struct transfer *transfer) {
                       "reduce and scatter slots");
 }
 
-static bool all_gather(const struct transfer *transfer) {
+static bool enqueue_all_gather(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
     return transfer->comm == NULL ||
            check_nccl(transfer,
@@ -160,10 +160,10 @@ static bool all_gather(const struct transfer *transfer) {
                       "gather slots");
 }
 
-static bool all_reduce(const struct transfer *transfer) {
+static bool enqueue_all_reduce(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
     if (!can_sum_in_rings(transfer)) {
-        return sum_in_order(transfer) && all_gather(transfer);
+        return sum_in_order(transfer) && enqueue_all_gather(transfer);
     }
     uint64_t count = call->slot_bytes / sizeof(float) * (uint64_t)transfer->group->size;
     return check_nccl(transfer,
@@ -173,7 +173,7 @@ static bool all_reduce(const struct transfer *transfer) {
                       "sum slots");
 }
 
-static bool all_to_all(const struct transfer *transfer) {
+static bool enqueue_all_to_all(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
     const struct cuda_driver *driver = &transfer->nccl->args.device->driver;
     const struct slot_exchange exchange = {.from = address_at(transfer, call->from),
@@ -188,7 +188,7 @@ static bool all_to_all(const struct transfer *transfer) {
            (transfer->comm == NULL || send_and_receive(transfer, &exchange));
 }
 
-static bool broadcast(const struct transfer *transfer) {
+static bool enqueue_broadcast(const struct transfer *transfer) {
     const struct collective_call *call = transfer->call;
     return transfer->comm == NULL ||
            check_nccl(transfer,
@@ -200,7 +200,7 @@ static bool broadcast(const struct transfer *transfer) {
 }
 
 /* A barrier is a sum of one unused number. */
-static bool barrier(const struct transfer *transfer) {
+static bool enqueue_barrier(const struct transfer *transfer) {
     const struct nccl *nccl = transfer->nccl;
     ASSERT(nccl->args.staging_bytes >= sizeof(float));
     return transfer->comm == NULL ||
@@ -217,17 +217,17 @@ static bool enqueue_kind(const struct transfer *transfer) {
     }
     switch (transfer->call->kind) {
     case COLLECTIVE_ALL_GATHER:
-        return all_gather(transfer);
+        return enqueue_all_gather(transfer);
     case COLLECTIVE_REDUCE_SCATTER:
-        return reduce_scatter(transfer);
+        return enqueue_reduce_scatter(transfer);
     case COLLECTIVE_ALL_REDUCE:
-        return all_reduce(transfer);
+        return enqueue_all_reduce(transfer);
     case COLLECTIVE_ALL_TO_ALL:
-        return all_to_all(transfer);
+        return enqueue_all_to_all(transfer);
     case COLLECTIVE_BROADCAST:
-        return broadcast(transfer);
+        return enqueue_broadcast(transfer);
     case COLLECTIVE_BARRIER:
-        return barrier(transfer);
+        return enqueue_barrier(transfer);
     case COLLECTIVE_KIND_COUNT:
         break;
     }

@@ -85,8 +85,8 @@ static void shm_close(void *self) {
 static const struct communicator_methods METHODS = {
     .name = "shm", .run = shm_run, .abort = shm_abort, .close = shm_close};
 
-static struct shm *new_state(const struct shm_args *args, struct region *region,
-                             struct communicator *communicator) {
+static struct shm *allocate_state(const struct shm_args *args, struct region *region,
+                                  struct communicator *communicator) {
     size_t world = (size_t)args->world;
     struct shm *shm = region_alloc(region, 1, sizeof *shm);
     shm->communicator = communicator;
@@ -109,7 +109,7 @@ enum status shm_open_communicator(const struct shm_args *args, struct region *re
     ASSERT(args->rank >= 0 && args->rank < args->world);
     struct communicator opened = {.methods = &METHODS, .rank = args->rank, .world = args->world};
     groups_copy(args->groups, args->group_count, region, &opened);
-    struct shm *shm = new_state(args, region, &opened);
+    struct shm *shm = allocate_state(args, region, &opened);
     struct shm_hello *hello = region_alloc(region, 1, sizeof *hello);
     groups_hash(&opened, &hello->groups);
     enum status status = OK;

@@ -17,7 +17,7 @@
 #include "transport/collectives/groups.h"
 
 struct shm_args {
-    int rank, world;
+    int rank, world;                       /* rank of this process, and number of ranks */
     const struct collective_group *groups; /* copied by shm_open_communicator, with their ranks */
     int group_count;                       /* number of groups, equal on all ranks */
     groups_exchange *exchange;             /* exchanges data while opening and registering */

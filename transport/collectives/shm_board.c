@@ -26,7 +26,7 @@ void shm_board_init(struct shm_board *board, struct shm_signal *signals, int ran
                                 .spins = crowded ? 0 : SPINS_BEFORE_SLEEP};
 }
 
-static struct shm_signal *signal_of(struct shm_board *board, int group, int rank) {
+static struct shm_signal *find_signal(struct shm_board *board, int group, int rank) {
     return &board->signals[(size_t)group * (size_t)board->world + (size_t)rank];
 }
 
@@ -42,7 +42,7 @@ static void wake_shared(_Atomic uint32_t *word) {
 /* The publisher writes the phase and then reads the number of sleepers; a sleeper does both in the
  * opposite order. All accesses are sequentially consistent, so one of the two sees the other. */
 uint32_t shm_board_publish(struct shm_board *board, int group) {
-    struct shm_signal *own = signal_of(board, group, board->rank);
+    struct shm_signal *own = find_signal(board, group, board->rank);
     uint32_t phase = atomic_fetch_add(&own->phase, 1) + 1;
     if (atomic_load(&own->sleepers) != 0) {
         wake_shared(&own->phase);
@@ -57,7 +57,7 @@ static bool has_reached(uint32_t at, uint32_t phase) {
 }
 
 bool shm_board_await(struct shm_board *board, int group, int rank, uint32_t phase) {
-    struct shm_signal *signal = signal_of(board, group, rank);
+    struct shm_signal *signal = find_signal(board, group, rank);
     for (int spin = 0; spin < board->spins; spin++) {
         if (has_reached(atomic_load_explicit(&signal->phase, memory_order_acquire), phase)) {
             return atomic_load(&board->is_aborted) == 0;
@@ -78,7 +78,7 @@ void shm_board_abort(struct shm_board *board) {
     atomic_store(&board->is_aborted, 1);
     for (int group = 0; group < COLLECTIVE_GROUPS_MAX; group++) {
         for (int rank = 0; rank < board->world; rank++) {
-            wake_shared(&signal_of(board, group, rank)->phase);
+            wake_shared(&find_signal(board, group, rank)->phase);
         }
     }
 }

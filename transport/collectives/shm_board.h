@@ -13,7 +13,7 @@
 
 /* The progress of one rank in one group, on its own cache line. Initially zero. */
 struct shm_signal {
-    _Alignas(64) _Atomic uint32_t phase;
+    _Alignas(64) _Atomic uint32_t phase; /* number of phases that the rank has completed */
     _Atomic uint32_t
         /* number of sleeping ranks; a rank killed in its sleep stays counted, which only costs
          * wake-ups */
@@ -21,8 +21,8 @@ struct shm_signal {
 };
 
 struct shm_board {
-    struct shm_signal *signals; /* [COLLECTIVE_GROUPS_MAX][world], mapped by all ranks */
-    int rank, world;
+    struct shm_signal *signals;  /* [COLLECTIVE_GROUPS_MAX][world], mapped by all ranks */
+    int rank, world;             /* rank of this process, and number of ranks */
     int spins;                   /* polls of a signal before sleeping */
     _Atomic uint32_t is_aborted; /* 1: every wait of this rank returns false */
 };

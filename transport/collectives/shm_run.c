@@ -62,7 +62,7 @@ static bool gather_slots(struct transfer *transfer, uint32_t phase) {
     return true;
 }
 
-static bool all_to_all(struct transfer *transfer, uint32_t phase) {
+static bool run_all_to_all(struct transfer *transfer, uint32_t phase) {
     const struct collective_call *call = transfer->call;
     uint64_t index = (uint64_t)transfer->group->index;
     uint64_t from = call->from + index * call->slot_bytes;
@@ -78,7 +78,7 @@ static bool all_to_all(struct transfer *transfer, uint32_t phase) {
     return true;
 }
 
-static bool broadcast(struct transfer *transfer, uint32_t phase) {
+static bool run_broadcast(struct transfer *transfer, uint32_t phase) {
     const struct collective_call *call = transfer->call;
     if (call->root == transfer->group->index) {
         return true;
@@ -113,7 +113,7 @@ static bool sum_own_slot(struct transfer *transfer, uint32_t phase) {
     return true;
 }
 
-static bool all_reduce(struct transfer *transfer, uint32_t phase) {
+static bool run_all_reduce(struct transfer *transfer, uint32_t phase) {
     return sum_own_slot(transfer, phase) && gather_slots(transfer, publish_phase(transfer));
 }
 
@@ -124,11 +124,11 @@ static bool run_kind(struct transfer *transfer, uint32_t phase) {
     case COLLECTIVE_REDUCE_SCATTER:
         return sum_own_slot(transfer, phase);
     case COLLECTIVE_ALL_REDUCE:
-        return all_reduce(transfer, phase);
+        return run_all_reduce(transfer, phase);
     case COLLECTIVE_ALL_TO_ALL:
-        return all_to_all(transfer, phase);
+        return run_all_to_all(transfer, phase);
     case COLLECTIVE_BROADCAST:
-        return broadcast(transfer, phase);
+        return run_broadcast(transfer, phase);
     case COLLECTIVE_BARRIER:
     case COLLECTIVE_KIND_COUNT:
         break;

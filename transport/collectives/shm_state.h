@@ -11,7 +11,7 @@ struct shm {
     struct group_setup setup;
     void *control; /* mapping that contains the signals of the board */
     struct shm_board board;
-    unsigned char *own[SPACE_COUNT];
+    unsigned char *own[SPACE_COUNT]; /* this rank's memory of each space */
     unsigned char *
         *arenas[SPACE_COUNT]; /* [world], memory of each rank; own[] is that of this rank */
     const void **sources;     /* [world], operands of one sum */

@@ -9,9 +9,9 @@
 /* `pid` and `fd` locate the memory file, `device` and `inode` identify it. A process id alone is
  * not enough: it may be reused, or belong to a different process in another container. */
 struct shm_ticket {
-    int32_t pid, fd;
-    uint64_t bytes; /* usable bytes from the start of the file */
-    uint64_t device, inode;
+    int32_t pid, fd;        /* process and descriptor of the memory file */
+    uint64_t bytes;         /* usable bytes from the start of the file */
+    uint64_t device, inode; /* of the memory file, to identify it */
 };
 
 /* shm_ticket_make: a ticket for the first `bytes` of memory `fd` of this process.

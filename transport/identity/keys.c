@@ -22,7 +22,7 @@ _Static_assert(KEY_BYTES == crypto_box_PUBLICKEYBYTES && KEY_BYTES == crypto_box
                "libsodium's sizes");
 _Static_assert(sizeof(struct public_keys) == 2 * KEY_BYTES, "no padding");
 
-static void checksum_of(const uint8_t *packed, uint8_t check[static CHECKSUM_BYTES]) {
+static void compute_checksum(const uint8_t *packed, uint8_t check[static CHECKSUM_BYTES]) {
     static const char PURPOSE[] = "skep key string"; /* with its NUL */
     struct hash_state state;
     hash_begin(&state);
@@ -38,7 +38,7 @@ static const char *write_text(uint8_t kind, const void *first, const void *secon
     packed[0] = kind;
     memcpy(packed + 1, first, KEY_BYTES);
     memcpy(packed + 1 + KEY_BYTES, second, KEY_BYTES);
-    checksum_of(packed, packed + PACKED_BYTES - CHECKSUM_BYTES);
+    compute_checksum(packed, packed + PACKED_BYTES - CHECKSUM_BYTES);
     base32_write(packed, PACKED_BYTES, text);
     sodium_memzero(packed, sizeof packed);
     return text;
@@ -64,7 +64,7 @@ static const char *read_text(const char *text, uint8_t kind, uint8_t keys[static
     if (!base32_read(text, packed, PACKED_BYTES)) {
         return "has a character that is not in a-z or 2-7";
     }
-    checksum_of(packed, check);
+    compute_checksum(packed, check);
     if (packed[0] != kind) {
         error = kind_error(packed[0], kind);
     } else if (memcmp(check, packed + PACKED_BYTES - CHECKSUM_BYTES, CHECKSUM_BYTES) != 0) {
@@ -129,7 +129,7 @@ const char *secret_keys_read(const char *text, struct key_pairs *keys) {
     return error;
 }
 
-static struct hash digest_of(const char *context, const void *bytes, size_t count) {
+static struct hash compute_digest(const char *context, const void *bytes, size_t count) {
     static const char PURPOSE[] = "skep signature"; /* with its NUL */
     size_t length = strnlen(context, SIGN_CONTEXT_MAX + 1);
     struct hash_state state;
@@ -145,7 +145,7 @@ static struct hash digest_of(const char *context, const void *bytes, size_t coun
 void keys_sign(const struct key_pairs *keys, const char *context, const void *bytes, size_t count,
                uint8_t signature[static SIGNATURE_BYTES]) {
     uint8_t expanded[crypto_sign_SECRETKEYBYTES];
-    const struct hash digest = digest_of(context, bytes, count);
+    const struct hash digest = compute_digest(context, bytes, count);
     memcpy(expanded, keys->sign_seed, KEY_BYTES);
     memcpy(expanded + KEY_BYTES, keys->public_keys.sign, KEY_BYTES);
     int failed = crypto_sign_detached(signature, NULL, digest.bytes, HASH_BYTES, expanded);
@@ -155,6 +155,6 @@ void keys_sign(const struct key_pairs *keys, const char *context, const void *by
 
 bool keys_verify(const uint8_t sign_key[static KEY_BYTES], const char *context, const void *bytes,
                  size_t count, const uint8_t signature[static SIGNATURE_BYTES]) {
-    const struct hash digest = digest_of(context, bytes, count);
+    const struct hash digest = compute_digest(context, bytes, count);
     return crypto_sign_verify_detached(signature, digest.bytes, HASH_BYTES, sign_key) == 0;
 }

@@ -114,10 +114,10 @@ struct dial_diagnosis {
 struct peer {
     enum peer_state state; /* written, with the fields below, by messages_connection.c */
     uint8_t failures_pending, failures_reported; /* bit sets of dial_failure */
-    uint32_t epoch; /* number of disconnections; marks frames of earlier connections */
-    int64_t opened_ns;
+    uint32_t epoch;      /* number of disconnections; marks frames of earlier connections */
+    int64_t opened_ns;   /* when the peer connected */
     uint32_t bulk_count; /* bulk links of the current connection */
-    char seen_ip[MESSAGE_ADDRESS_BYTES];
+    char seen_ip[MESSAGE_ADDRESS_BYTES]; /* IP address that the peer connects from */
 
     bool is_registered;                  /* registered by messenger_peer; false: a guest */
     char address[MESSAGE_ADDRESS_BYTES]; /* address to dial; "": none */
@@ -134,8 +134,8 @@ struct peer {
 
 /* A connection that the listener accepted. */
 struct accepted {
-    int fd; /* descriptor of the connection; -1: the entry is free */
-    bool has_hello;
+    int fd;                   /* descriptor of the connection; -1: the entry is free */
+    bool has_hello;           /* the hello has arrived */
     bool is_draining;         /* broken, but the listener may still have its frames */
     uint32_t routing;         /* number that the ROUTER assigned; valid with a hello */
     struct peer *peer;        /* NULL: no hello yet, or this process disconnected */
@@ -161,7 +161,7 @@ struct ban {
 
 struct ban_list {
     struct ban bans[MESSENGER_BANS_MAX];
-    uint32_t next_index;
+    uint32_t next_index; /* entry that the next ban replaces */
 };
 
 /* A bulk frame that was read before the caller requested it. */
@@ -173,11 +173,11 @@ struct read_ahead {
 };
 
 struct reader {
-    struct read_ahead *ring; /* [capacity] */
-    uint32_t capacity, first_index, count;
-    uint32_t next_control, next_bulk; /* index of the polled link to read first */
-    bool was_from_ring;               /* the last bulk frame came from the ring */
-    bool has_current;
+    struct read_ahead *ring;               /* [capacity] */
+    uint32_t capacity, first_index, count; /* of `ring` */
+    uint32_t next_control, next_bulk;      /* index of the polled link to read first */
+    bool was_from_ring;                    /* the last bulk frame came from the ring */
+    bool has_current;                      /* `current` contains a frame */
     zmq_msg_t current; /* frame of the last event, which the caller may still use */
 };
 

@@ -26,9 +26,9 @@ enum {
 enum { ZAP_PART_MAX = 64 };
 
 struct zap_request {
-    uint8_t parts[ZAP_PART_COUNT][ZAP_PART_MAX];
-    size_t bytes[ZAP_PART_COUNT];
-    uint32_t count;
+    uint8_t parts[ZAP_PART_COUNT][ZAP_PART_MAX]; /* content of each message part */
+    size_t bytes[ZAP_PART_COUNT];                /* size of each message part */
+    uint32_t count;                              /* number of message parts */
 };
 
 enum status zap_open(struct messenger *messenger, struct fault *fault) {
@@ -60,7 +60,7 @@ static bool receive_request(void *zap, struct zap_request *request) {
     return any;
 }
 
-static bool part_is(const struct zap_request *request, uint32_t part, const char *text) {
+static bool is_part_equal(const struct zap_request *request, uint32_t part, const char *text) {
     return request->bytes[part] == strlen(text) &&
            memcmp(request->parts[part], text, request->bytes[part]) == 0;
 }
@@ -70,9 +70,9 @@ static const char ZAP_ADMIT[] = "200";
 static const char ZAP_REJECT[] = "400";
 static const char ZAP_FULL[] = "500"; /* MESSENGER_ZAP_FULL */
 
-static const char *status_for(struct messenger *messenger, const struct zap_request *request) {
-    if (request->count != ZAP_PART_COUNT || !part_is(request, ZAP_VERSION, "1.0") ||
-        !part_is(request, ZAP_MECHANISM, "CURVE") || request->bytes[ZAP_KEY] != KEY_BYTES) {
+static const char *choose_status(struct messenger *messenger, const struct zap_request *request) {
+    if (request->count != ZAP_PART_COUNT || !is_part_equal(request, ZAP_VERSION, "1.0") ||
+        !is_part_equal(request, ZAP_MECHANISM, "CURVE") || request->bytes[ZAP_KEY] != KEY_BYTES) {
         return ZAP_REJECT;
     }
     const uint8_t *curve = request->parts[ZAP_KEY];
@@ -95,7 +95,7 @@ static void send_part(void *zap, const void *bytes, size_t count, bool is_last) 
 void zap_answer(struct messenger *messenger) {
     struct zap_request request;
     while (receive_request(messenger->zap_socket, &request)) {
-        const char *answer = status_for(messenger, &request);
+        const char *answer = choose_status(messenger, &request);
         const bool is_admitted = answer == ZAP_ADMIT;
         char user[HASH_HEX_BYTES] = "";
         if (is_admitted) {

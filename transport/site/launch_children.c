@@ -36,25 +36,25 @@ static const char *const LAUNCHER_VARIABLES[] = {
 };
 
 struct children {
-    int count;
+    int count; /* number of ranks */
     int started_count, ended_count;
-    pid_t parent;
+    pid_t parent; /* process id of the parent */
     char **arguments;
     char **environment; /* the variables for the child, then those of this process */
     char (*child_variables)[VARIABLE_BYTES];
-    int listener, port;
+    int listener, port; /* socket of rank 0, and its TCP port */
     uint64_t job_id;
-    sigset_t awaited_signals; /* signals that the parent waits for */
-    sigset_t previous_mask;
+    sigset_t awaited_signals;  /* signals that the parent waits for */
+    sigset_t previous_mask;    /* signal mask before the parent blocked signals */
     pid_t *pids;               /* [rank]; 0: the rank has ended */
     int *stopped_check_counts; /* [rank], number of checks that found it stopped */
     int64_t next_check_ns;     /* when to check stopped ranks again */
     int last_forwarded;        /* number of the newest forwarded signal, 0: none */
     int64_t kill_ns;           /* when to kill the remaining ranks, 0: no rank failed */
     int grace_ms;              /* time between the failure and kill_ns */
-    bool is_killing;
-    int exit_code;      /* exit code of the first rank that failed by itself; 0: none */
-    bool has_lost_rank; /* a rank ended because another rank was lost */
+    bool is_killing;           /* the remaining ranks were killed */
+    int exit_code;             /* exit code of the first rank that failed by itself; 0: none */
+    bool has_lost_rank;        /* a rank ended because another rank was lost */
 };
 
 static bool is_launcher_variable(const char *variable) {

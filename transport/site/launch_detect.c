@@ -16,7 +16,7 @@ struct launcher {
 };
 
 struct environment {
-    launch_variable *lookup;
+    launch_variable *lookup; /* returns the value of a variable */
     void *context;
 };
 

@@ -30,10 +30,10 @@ enum {
 
 /* Which rank of its site a process is, and how it finds rank 0. */
 struct launch_info {
-    int rank, world;
+    int rank, world;             /* rank of this process, and number of ranks */
     int local_rank, local_world; /* rank and number of ranks on this machine */
     char address[256];           /* where rank 0 listens: a host name or an IP address */
-    int port;
+    int port;                    /* TCP port of rank 0 */
     const char *source;  /* the launcher: "--ranks", "torchrun", "Slurm", "OpenMPI" or "alone" */
     uint64_t job;        /* id of the run; processes with a different id are rejected */
     int listener;        /* rank 0: an inherited listening socket; 0: none */

@@ -23,7 +23,7 @@ enum {
 /* A connection whose hello is incomplete. */
 struct pending {
     int fd;
-    int64_t accepted_ns;
+    int64_t accepted_ns; /* when the connection was accepted */
     size_t received_bytes;
     struct site_hello hello;
 };
@@ -34,8 +34,8 @@ struct gathering {
     uint64_t *nonces; /* [peers], nonce of the process connected as that rank */
     struct pending pending[PENDING_MAX];
     int pending_count;
-    struct pollfd *polls; /* the listener, pending connections, then two for each peer */
-    int64_t drop_count;
+    struct pollfd *polls;     /* the listener, pending connections, then two for each peer */
+    int64_t drop_count;       /* number of dropped connections */
     int accept_errno;         /* errno if no more connections can be accepted */
     char last_rejection[256]; /* reason; may explain a missing rank */
 };

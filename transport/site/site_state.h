@@ -16,9 +16,9 @@ struct site_peer {
     int rank;
     int exchange_fd, health_fd; /* -1: closed */
     struct site_process process;
-    _Atomic bool has_left;
+    _Atomic bool has_left;    /* the rank left in order */
     int64_t last_received_ns; /* value of awake_ns at that time */
-    size_t inbox_bytes;
+    size_t inbox_bytes;       /* number of bytes in `inbox` */
     uint8_t inbox[sizeof(struct site_health) + sizeof(struct site_verdict)];
 };
 

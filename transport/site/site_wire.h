@@ -57,10 +57,10 @@ enum site_problem { SITE_NO_PROBLEM, SITE_PEER_LEFT, SITE_PEER_LOST, SITE_MISMAT
 /* The header of one rank's data in an exchange, and of rank 0's answer with the data of all. */
 struct site_exchange_header {
     uint32_t magic;
-    int32_t problem; /* an enum site_problem; in an answer, the reason why no data follows */
-    int32_t rank;    /* the rank that caused the problem */
-    uint32_t bytes;  /* size of the data of one rank */
-    uint64_t sequence;
+    int32_t problem;   /* an enum site_problem; in an answer, the reason why no data follows */
+    int32_t rank;      /* the rank that caused the problem */
+    uint32_t bytes;    /* size of the data of one rank */
+    uint64_t sequence; /* number of the exchange */
 };
 _Static_assert(sizeof(struct site_exchange_header) == 24, "no padding");
 

@@ -37,7 +37,7 @@ void tracker_client_close(struct tracker_client *client);
 struct tracker_query_args {
     enum wire_kind request; /* WIRE_MANIFEST_REQUEST, WIRE_STATUS_REQUEST, WIRE_LEDGER_REQUEST */
     uint64_t first_entry;   /* WIRE_LEDGER_REQUEST: index of the first entry */
-    int timeout_ms;
+    int timeout_ms;         /* time to wait for the answer */
     bool (*should_continue)(void *context); /* called several times a second; NULL: always true */
     void *context;
 };

@@ -15,14 +15,14 @@ enum {
 
 struct tracker_client {
     const struct join_string *tracker;
-    struct key_pairs keys; /* temporary keys of this connection */
-    uint8_t proof[WIRE_PROOF_BYTES];
-    uint32_t proof_bytes; /* size of the proof; 0: the client has no identity */
+    struct key_pairs keys;           /* temporary keys of this connection */
+    uint8_t proof[WIRE_PROOF_BYTES]; /* proof of the client's identity */
+    uint32_t proof_bytes;            /* size of the proof; 0: the client has no identity */
     struct messenger *messenger;
-    struct wire_chunks chunks;
+    struct wire_chunks chunks;                /* chunks of the answer */
     char rejection[WIRE_REJECT_REASON_BYTES]; /* reason of a rejected query; "" for none */
-    bool has_answer;
-    bool is_full; /* the tracker has no slot for this connection */
+    bool has_answer;                          /* the whole answer has arrived */
+    bool is_full;                             /* the tracker has no slot for this connection */
 };
 
 static void sign_proof(struct tracker_client *client, const struct key_pairs *identity) {

@@ -3,11 +3,12 @@
  * A line has every field that is hashed, so that lines can be verified as well as records. Hashes,
  * identities (signing keys) and signatures are lower-case hexadecimal; a range of samples is
  * [begin, end]; `owner` and `contributors` of a slice are seats. The fields are:
- *     kind, round, commits, prev, hash, incarnation, root, cursor {position, returned}, signatures
- *     of all;
- *     manifest of a genesis; deadline_ms of an open;
- *     members [{id, session, ranges}] of all but a genesis, with tokens and weight in a commit;
- *     slices [{index, begin, end, owner, epoch, contributors, weight, hash}] of a commit.
+ *     every entry        kind, round, commits, prev, hash, incarnation, root, signatures,
+ *                        cursor {position, returned}
+ *     a genesis          manifest
+ *     an open            deadline_ms
+ *     all but a genesis  members [{id, session, ranges}], in a commit with tokens and weight
+ *     a commit           slices [{index, begin, end, owner, epoch, contributors, weight, hash}]
  * A signature of a commit is {id, signature}; the tracker's is {signature}. */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_FILE_H
 #define SKEP_SWARM_LEDGER_LEDGER_FILE_H

@@ -14,7 +14,7 @@ static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollb
 struct line_field {
     const char *key;
     enum { FIELD_U32, FIELD_U64, FIELD_HEX } form;
-    size_t offset, bytes;
+    size_t offset, bytes; /* position and size of the member in the struct */
 };
 
 #define FIELD(type, member, form)                                                                  \

@@ -37,9 +37,9 @@ struct merkle_stack {
 
 /* The state of computing a root from a stream of bytes. */
 struct merkle_stream {
-    struct hash_state leaf;
-    struct merkle_stack stack;
-    uint64_t bytes; /* Number of bytes added so far. */
+    struct hash_state leaf;    /* hash of the leaf that is not complete yet */
+    struct merkle_stack stack; /* complete leaves */
+    uint64_t bytes;            /* Number of bytes added so far. */
 };
 
 /* merkle_leaf_count: the number of leaves of `bytes` bytes. merkle_leaf_bytes: the size of leaf

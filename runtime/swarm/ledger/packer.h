@@ -17,9 +17,9 @@ enum packer_mode { PACKER_COUNT, PACKER_WRITE, PACKER_READ, PACKER_HASH };
 struct packer {
     enum packer_mode mode;
     uint8_t *bytes;
-    size_t capacity, offset; /* offset: number of bytes processed so far. */
-    struct hash_state *hash_state;
-    const char *error; /* Text of the first error, or NULL. */
+    size_t capacity, offset;       /* offset: number of bytes processed so far. */
+    struct hash_state *hash_state; /* receives the bytes in mode HASH */
+    const char *error;             /* Text of the first error, or NULL. */
 };
 
 struct packer packer_begin_count(void);

@@ -68,7 +68,7 @@ struct leaf_replay {
     uint32_t pending[REPLAY_SOURCES_MAX];    /* unanswered requests to each source */
     int64_t response_ns[REPLAY_SOURCES_MAX]; /* duration of each source's latest answer; 0: none */
     struct replay_step steps[REPLAY_STEPS_MAX]; /* oldest first */
-    uint32_t step_count;
+    uint32_t step_count;                        /* number of steps in use */
 };
 
 /* leaf_replay_memory_bytes: size of the tables. leaf_replay_init: initialize without steps, with
@@ -165,7 +165,7 @@ struct leaf_fetch {
     uint64_t received_bytes; /* bytes of valid leaves and results */
     uint32_t next_source;    /* round-robin */
     struct leaf_source sources[LEAF_SOURCES_MAX];
-    struct leaf_request requests[LEAF_REQUESTS_MAX];
+    struct leaf_request requests[LEAF_REQUESTS_MAX]; /* requests for leaves */
 };
 
 /* leaf_fetch_memory_bytes: size of the tables. leaf_fetch_init: initialize an idle fetch with

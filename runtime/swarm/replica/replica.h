@@ -159,7 +159,7 @@ struct replica_memory {
 struct replica_shape {
     struct slices slices;
     uint32_t members_max;
-    float outer_rate, outer_momentum;
+    float outer_rate, outer_momentum; /* learning rate and momentum of the outer step */
 };
 
 struct replica_memory replica_memory_of(const struct replica_shape *shape);
@@ -185,10 +185,10 @@ struct replica {
     struct hash *leaves, *voted_leaves;
     float *scratch;
     const struct flat_span *parts; /* spans of inner weights in ascending order that cover [0, P) */
-    int part_count;
-    struct hash root;
-    struct hash voted_root; /* of `voted_leaves` */
-    uint32_t voted_round;   /* the round after which the state has voted_root; 0: none */
+    int part_count;                /* number of elements of `parts` */
+    struct hash root;              /* root of the current state */
+    struct hash voted_root;        /* of `voted_leaves` */
+    uint32_t voted_round;          /* the round after which the state has voted_root; 0: none */
 };
 
 /* replica_leaf_count, replica_state_bytes: number of leaves and of bytes of the whole outer state.

@@ -39,19 +39,19 @@ struct pass {
     struct hash *hashes; /* receives the new leaf hashes; NULL: do not hash */
 };
 
-static struct replica_chunk chunk_of(const struct pass *pass, int64_t index) {
+static struct replica_chunk chunk_at_index(const struct pass *pass, int64_t index) {
     return replica_chunk_at(index * REPLICA_CHUNK_ELEMENTS,
                             pass->replica->shape.slices.parameter_count);
 }
 
-static int slot_of(int64_t index) {
+static int slot_of_chunk(int64_t index) {
     return (int)(index % REPLICA_DEVICE_SLOTS);
 }
 
-static struct destination destination_of(const struct pass *pass, int64_t index) {
+static struct destination destination_of_chunk(const struct pass *pass, int64_t index) {
     const struct replica *replica = pass->replica;
-    int64_t begin = chunk_of(pass, index).begin;
-    int first = replica->device == NULL ? 0 : 2 * slot_of(index);
+    int64_t begin = chunk_at_index(pass, index).begin;
+    int first = replica->device == NULL ? 0 : 2 * slot_of_chunk(index);
     return pass->is_trial
                ? (struct destination){replica_scratch(replica, first),
                                       replica_scratch(replica, first + 1)}
@@ -60,8 +60,8 @@ static struct destination destination_of(const struct pass *pass, int64_t index)
 
 static void begin_step_of_chunk(const struct pass *pass, int64_t index) {
     const struct replica *replica = pass->replica;
-    struct replica_chunk chunk = chunk_of(pass, index);
-    struct destination destination = destination_of(pass, index);
+    struct replica_chunk chunk = chunk_at_index(pass, index);
+    struct destination destination = destination_of_chunk(pass, index);
     if (replica->device == NULL) {
         step_chunk(replica->compute, replica, pass->round, chunk, destination);
         return;
@@ -71,15 +71,15 @@ static void begin_step_of_chunk(const struct pass *pass, int64_t index) {
                                      .params = destination.params,
                                      .momentum = destination.momentum,
                                      .resets_inner = !pass->is_trial};
-    replica->device->methods->step(replica->device, slot_of(index), &step);
+    replica->device->methods->step(replica->device, slot_of_chunk(index), &step);
 }
 
 static void end_step_of_chunk(const struct pass *pass, int64_t index) {
-    struct destination destination = destination_of(pass, index);
-    bool steps_are_finite = replica_wait_slot(pass->replica, slot_of(index));
+    struct destination destination = destination_of_chunk(pass, index);
+    bool steps_are_finite = replica_wait_slot(pass->replica, slot_of_chunk(index));
     (void)steps_are_finite;
     if (pass->hashes != NULL) {
-        replica_hash_leaves(pass->replica, chunk_of(pass, index), destination.params,
+        replica_hash_leaves(pass->replica, chunk_at_index(pass, index), destination.params,
                             destination.momentum, pass->hashes);
     }
 }

@@ -110,14 +110,14 @@ static uint64_t total_weight(const struct addend *addends, uint32_t count) {
     return total;
 }
 
-static float share_of(uint64_t weight, uint64_t total) {
+static float weight_share(uint64_t weight, uint64_t total) {
     return total == 0 ? 0 : outer_share((int64_t)weight, (int64_t)total);
 }
 
 /* Returns the divisor of the residual. If the share is small now and equal to the others' in the
  * next round, dividing by it would put a multiple of the error into that mean; the lower bound
  * limits the multiple to four. */
-static float divisor_of(float share, uint32_t count) {
+static float residual_divisor(float share, uint32_t count) {
     float least = 0.25F / (float)(count == 0 ? 1 : count);
     return share > 0 && share < least ? least : share;
 }
@@ -125,9 +125,9 @@ static float divisor_of(float share, uint32_t count) {
 struct mean {
     const struct addend *addends;
     uint32_t count;
-    uint64_t total; /* weight */
-    struct slice_range range;
-    uint8_t *result;
+    uint64_t total;           /* weight */
+    struct slice_range range; /* elements and bytes of the slice */
+    uint8_t *result;          /* receives the encoded mean */
 };
 
 /* Encodes one chunk of a slice's mean into the result. false: a value is too large for the
@@ -141,7 +141,7 @@ static bool sum_chunk(struct replica *replica, const struct mean *mean,
     for (uint32_t i = 0; i < mean->count; i++) {
         struct codec_add_args add = {.codec = codec,
                                      .count = chunk.count,
-                                     .weight = share_of(mean->addends[i].weight, mean->total)};
+                                     .weight = weight_share(mean->addends[i].weight, mean->total)};
         codec_decode_add(replica->compute, &add, mean->addends[i].bytes + offset, sums);
     }
     struct codec_encode_args encode = {
@@ -170,7 +170,7 @@ struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
     struct hash hash = hash_of(mean.result, mean.range.bytes);
     if (replica->residual_sources != NULL) {
         ASSERT(mean.total == 0 || own_weight <= mean.total);
-        float divisor = fits ? divisor_of(share_of(own_weight, mean.total), count) : 0;
+        float divisor = fits ? residual_divisor(weight_share(own_weight, mean.total), count) : 0;
         replica->residual_sources[slice] = (struct residual_source){hash, divisor};
     }
     return hash;

@@ -18,8 +18,8 @@
 /* The layout that all files of a swarm share. */
 struct result_files {
     struct slices slices;
-    uint8_t *header; /* Scratch memory for the fields from the mark to the hash. */
-    size_t header_bytes;
+    uint8_t *header;     /* Scratch memory for the fields from the mark to the hash. */
+    size_t header_bytes; /* size of `header` */
 };
 
 /* result_files_init: initialize the layout, with scratch memory from `region`. The other functions
@@ -64,11 +64,11 @@ MUST_CHECK bool result_file_read_slice(const struct slices *slices, const char *
  *     round 8 | s0 |    |    |    |      a new round reuses the row of the oldest round */
 
 struct stored_result {
-    bool is_stored;
+    bool is_stored; /* the bytes of the result are in the replica */
     uint32_t epoch;
     uint64_t contributors;
     struct hash hash;
-    struct identity owner;
+    struct identity owner; /* member that computed the result */
     struct signature signature;
 };
 

@@ -29,8 +29,8 @@ struct allow_list_row {
 
 /* Identifies one version of a file: the stamp differs after every change. */
 struct file_stamp {
-    uint64_t device, inode, size;
-    int64_t changed_ns;
+    uint64_t device, inode, size; /* of the file, as stat returns them */
+    int64_t changed_ns;           /* time of the last change of the file */
 };
 
 /* Zero-initialise it before the first allow_list_read. */

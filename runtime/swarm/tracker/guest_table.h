@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 struct tracker_guest {
-    bool is_used;
-    bool has_introduced; /* the introduction is valid, and no later start replaced it */
-    bool was_rejected;   /* the guest received the reason for its rejection */
-    uint32_t strikes;
+    bool is_used;                   /* the slot has a guest */
+    bool has_introduced;            /* the introduction is valid, and no later start replaced it */
+    bool was_rejected;              /* the guest received the reason for its rejection */
+    uint32_t strikes;               /* number of protocol violations */
     uint32_t announced_version;     /* version of the address book sent to it; 0: none */
     int64_t last_active_ms;         /* time of the last connection, introduction or query */
     uint8_t curve[KEY_BYTES];       /* channel key of the connection */

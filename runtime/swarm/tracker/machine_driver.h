@@ -16,11 +16,11 @@ struct machine_driver {
     struct entry newest_entry;  /* newest entry of the ledger; its seats verify signed messages */
     struct action *action_rows; /* [ACTIONS_MAX] */
     bool is_retrying;           /* a write failed; the state machine is notified at retry_ms */
-    int64_t retry_ms;
-    int64_t failure_logged_ms; /* last log of a failed write; 0: the last write succeeded */
-    struct fault fault;        /* the last failed write */
-    bool is_fenced;            /* another process has started with the same store */
-    const char *stage;         /* stage of the round, which began at stage_since_ms */
+    int64_t retry_ms;           /* time of the next notification of a failed write */
+    int64_t failure_logged_ms;  /* last log of a failed write; 0: the last write succeeded */
+    struct fault fault;         /* the last failed write */
+    bool is_fenced;             /* another process has started with the same store */
+    const char *stage;          /* stage of the round, which began at stage_since_ms */
     int64_t stage_since_ms;
 };
 

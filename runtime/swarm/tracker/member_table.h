@@ -29,7 +29,7 @@ struct admitted_member {
     uint32_t report_round;             /* round of the member's last REPORT */
     int64_t last_received_ms;          /* time of the last message; initially the tracker's start */
     uint64_t start_ids[START_IDS_MAX]; /* newest first; only the newest start is the member */
-    uint32_t start_count;
+    uint32_t start_count;              /* number of elements of start_ids in use */
 };
 
 /* Zero-initialise it before the first call. */

@@ -22,7 +22,7 @@ enum document {
 };
 
 struct document_buffer {
-    uint8_t *bytes;
+    uint8_t *bytes;         /* encoded content of the document */
     size_t capacity, count; /* size of `bytes`, and how many of them are used */
     struct frame header;    /* header of the document's frames, without the session */
     struct hash key;        /* key of the encoded message (message_key) */
@@ -39,9 +39,9 @@ struct document_stream {
     uint32_t due_mask;                   /* bit d: document d must be sent */
     struct frame header[DOCUMENT_COUNT]; /* header of the frames of each document */
     uint32_t generation[DOCUMENT_COUNT]; /* generation of the content sent last or being sent */
-    int64_t sent_ms[DOCUMENT_COUNT];
-    int current_document; /* document being sent; -1: none */
-    size_t sent_bytes;    /* bytes of the current document that were sent */
+    int64_t sent_ms[DOCUMENT_COUNT];     /* when each document was last sent */
+    int current_document;                /* document being sent; -1: none */
+    size_t sent_bytes;                   /* bytes of the current document that were sent */
 };
 
 struct tracker_loop;

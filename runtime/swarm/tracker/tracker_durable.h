@@ -51,8 +51,8 @@ MUST_CHECK const char *record_read_table(const uint8_t *bytes, size_t count, uin
 /* One part of the record in its stored form: the bytes in the store, and the bytes that the
  * write in progress will store. */
 struct durable_part {
-    uint8_t *stored, *next;
-    size_t stored_count, next_count;
+    uint8_t *stored, *next;          /* bytes in the store, and bytes to be stored */
+    size_t stored_count, next_count; /* sizes of `stored` and `next` */
 };
 
 struct tracker_durable {

@@ -22,7 +22,7 @@ static const char OTHER_COPY[] = "use a different member's copy";
  * used again. */
 struct highest_numbers {
     struct ledger_chain chain;
-    uint32_t session;
+    uint32_t session; /* highest member session */
 };
 
 static uint32_t skip_numbers(uint32_t number) {

@@ -156,7 +156,7 @@ static void announce_timing(struct tracker_loop *loop) {
     log_line(LOG_INFO, "deadlines: %s", view.derivation);
 }
 
-static void tick(struct tracker_loop *loop, int64_t now_ms) {
+static void run_tick(struct tracker_loop *loop, int64_t now_ms) {
     const struct event ticked = {.kind = EVENT_TICK};
     loop->tick_ms = now_ms + loop->timing.heartbeat_ms;
     machine_driver_retry(loop, now_ms);
@@ -228,7 +228,7 @@ static void run_due_work(struct tracker_loop *loop) {
     reachability_run_due(loop, now_ms);
     address_book_run_due(loop);
     if (now_ms >= loop->tick_ms) {
-        tick(loop, now_ms);
+        run_tick(loop, now_ms);
     }
 }
 

@@ -70,20 +70,20 @@ size_t record_table_max(uint32_t slice_count) {
 }
 
 /* Casts away const. A writing packer does not change the record. */
-static struct tracker_record *without_const(const struct tracker_record *record) {
+static struct tracker_record *cast_away_const(const struct tracker_record *record) {
     return (struct tracker_record *)(uintptr_t)record;
 }
 
 size_t record_write_members(const struct tracker_record *record, uint8_t *bytes) {
     struct packer packer = packer_begin_write(bytes, RECORD_MEMBERS_MAX);
-    pack_members(&packer, without_const(record));
+    pack_members(&packer, cast_away_const(record));
     return packer.offset;
 }
 
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
                           uint8_t *bytes) {
     struct packer packer = packer_begin_write(bytes, record_table_max(slice_count));
-    pack_table(&packer, without_const(record), slice_count);
+    pack_table(&packer, cast_away_const(record), slice_count);
     return packer.offset;
 }
 
