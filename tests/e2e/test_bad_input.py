@@ -188,7 +188,7 @@ class BadInput(RunTest):
             self.assertTrue(wait_until(lambda f=folder: len(f.metrics("step")) > 2), folder.log())
             os.truncate(data, 100)
             self.assertEqual(process.wait(timeout=60), 1, folder.log())
-            self.assertRegex(folder.log().splitlines()[-1], "^skep: .*train.u16: lacks .*truncated")
+            self.assertRegex(folder.log().splitlines()[-1], "^skep: .*train.u16: is truncated")
             self.assert_saved_its_last_step(folder)
             self.assert_exit(folder.train(), 2)
             data.write_bytes(good)

@@ -215,7 +215,7 @@ class Ending(SwarmTest):
                 self.wait_for(lambda: member.last() >= when, "rounds")
                 os.truncate(self.site.path / name, 100)
                 self.assertEqual(member.wait(), 1, member.log())
-                self.assertRegex(member.log().splitlines()[-1], f"^skep: .*{name}: lacks .*truncat")
+                self.assertRegex(member.log().splitlines()[-1], f"^skep: .*{name}: is truncated")
                 self.tracker.kill()
 
     def test_a_run_that_has_ended_is_told_to_who_comes_too_late(self):

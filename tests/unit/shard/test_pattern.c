@@ -79,8 +79,8 @@ static void a_misspelt_name_is_answered_with_the_nearest(void **state) {
         const char *text, *reason;
     } CASES[] = {
         {"model.embed_token", "this model has, for example, \"model.embed_tokens\""},
-        {"model.layers.3.self_attention", "is \"model.layers.3.self_attn\""},
-        {"model.layers.3.mlp.upproj.weight", "is \"model.layers.3.mlp.up_proj.weight\""},
+        {"model.layers.3.self_attention", "for example, \"model.layers.3.self_attn\""},
+        {"model.layers.3.mlp.upproj.weight", "for example, \"model.layers.3.mlp.up_proj.weight\""},
         {"model.layers.33*", "\"model.layers.33*\" matches no parameter"},
         {"model.norm, ", "name 2 of the list is empty"},
         {",", "name 1 of the list is empty"},

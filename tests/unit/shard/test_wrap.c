@@ -144,7 +144,7 @@ static void bad_policies_are_refused_with_a_remedy(void **state) {
     } CASES[] = {
         {"size:0", "\"size:0\" does not give a number", "size:10000000"},
         {"size:", "does not give a number", "size:N"},
-        {"model.layer.3", "is \"model.layers.3\"", "size:N"},
+        {"model.layer.3", "for example, \"model.layers.3\"", "size:N"},
         {"model.layers.16", "\"model.layers.16\" matches no parameter", "block, root"},
         {"blok", "\"blok\" matches no parameter", "block, root"},
         {"model.layers.0,,model.layers.1", "name 2 of the list is empty", "block, root"},

@@ -136,7 +136,7 @@ static void a_file_that_shrinks_while_open_is_an_error(void **state) {
     struct token_file file = opened("shrinks.bytes", NULL);
     assert_int_equal(truncate("shrinks.bytes", 8), 0);
     assert_int_equal(token_file_read(&file, 4, 8, raw, &fault), STATUS_INPUT);
-    assert_non_null(strstr(fault.remedy, "truncated"));
+    assert_non_null(strstr(fault.reason, "truncated"));
     token_file_close(&file);
 }
 
