@@ -70,8 +70,8 @@ enum status file_read_at(int fd, const char *path, void *buffer, size_t count, i
         }
         if (bytes_read == 0) {
             return fault_set(fault, STATUS_INPUT, path, "download the file again",
-                             "is truncated: the last %zu of its first %lld bytes are missing",
-                             count - done, (long long)(offset + (int64_t)count));
+                             "is truncated: %lld bytes are needed, and the last %zu are missing",
+                             (long long)(offset + (int64_t)count), count - done);
         }
         done += (size_t)bytes_read;
     }

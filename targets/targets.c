@@ -55,7 +55,8 @@ const struct target *target_with_declared(const struct target *target, enum spac
     return copy;
 }
 
-static void convert_to_process_uses(struct target_space *space, int groups, struct region *region) {
+static void divide_uses_among_processes(struct target_space *space, int groups,
+                                        struct region *region) {
     struct target_declared_use *lines =
         region_alloc(region, (size_t)space->declared_use_count + 1, sizeof *lines);
     int count = 0;
@@ -77,7 +78,7 @@ const struct target *target_with_groups(const struct target *target, int groups,
     struct target *copy = region_alloc(region, 1, sizeof *copy);
     *copy = *target;
     for (int space = 0; space < SPACE_COUNT; space++) {
-        convert_to_process_uses(&copy->spaces[space], groups, region);
+        divide_uses_among_processes(&copy->spaces[space], groups, region);
     }
     return copy;
 }

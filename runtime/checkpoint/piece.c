@@ -203,8 +203,8 @@ enum status piece_write(const struct piece_span *span, const struct tensor_piece
     return OK;
 }
 
-/* Stores a chunk of the file in the piece. It converts the values if `finite_only` is set, and
- * otherwise copies the bits. */
+/* Stores a chunk of the file in the piece. If `finite_only` is set, it converts the values, which
+ * detects those that are not finite; otherwise it copies the bits. */
 static enum status store_chunk(const struct conversion *in, const struct chunks *chunks,
                                bool finite_only, int64_t done, int64_t chunk, struct fault *fault) {
     const struct tensor_piece *piece = in->piece;

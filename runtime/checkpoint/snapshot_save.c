@@ -102,7 +102,7 @@ enum status snapshot_writer_init(const struct snapshot_args *args, struct region
     for (int i = 0; i < made.file_count; i++) {
         made.bytes += made.files[i].bytes;
         ASSERT(args->ranks.world > 1 ||
-               tensor_sources_are_whole(made.files[i].sources, made.files[i].header.count));
+               tensor_sources_cover_tensors(made.files[i].sources, made.files[i].header.count));
     }
     enum status status = checkpoint_is_rank0(&args->ranks) ? prepare_folder(&made, fault) : OK;
     TRY(checkpoint_agree(&args->ranks, status, fault));

@@ -55,7 +55,7 @@ void tensor_sources_init(const struct tensor_set *set, struct region *region,
     }
 }
 
-bool tensor_sources_are_whole(const struct tensor_source *sources, int count) {
+bool tensor_sources_cover_tensors(const struct tensor_source *sources, int count) {
     bool whole = true;
     for (int i = 0; i < count && whole; i++) {
         int64_t elements = 0;

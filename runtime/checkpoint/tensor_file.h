@@ -22,8 +22,8 @@ struct tensor_source {
 void tensor_sources_init(const struct tensor_set *set, struct region *region,
                          struct tensor_source *sources);
 
-/* tensor_sources_are_whole: whether the pieces have as many elements as the tensors. */
-bool tensor_sources_are_whole(const struct tensor_source *sources, int count);
+/* tensor_sources_cover_tensors: whether the pieces have as many elements as the tensors. */
+bool tensor_sources_cover_tensors(const struct tensor_source *sources, int count);
 
 struct tensor_file {
     const char *name; /* file name in the folder */

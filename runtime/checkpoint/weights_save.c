@@ -183,7 +183,7 @@ static enum status plan_export(const struct weights_save_args *args, struct regi
     int count = args->set.tensor_count;
     struct tensor_source *sources = region_alloc(region, (size_t)count, sizeof *sources);
     tensor_sources_init(&args->set, region, sources);
-    ASSERT(args->ranks.world > 1 || tensor_sources_are_whole(sources, count));
+    ASSERT(args->ranks.world > 1 || tensor_sources_cover_tensors(sources, count));
     for (int i = 0; i < count; i++) {
         sources[i].tensor.dtype = args->dtype;
     }

@@ -16,7 +16,8 @@ struct request {
     struct mesh_report report;
 };
 
-static enum status bytes_fault(const char *given, const struct mesh *mesh, struct fault *fault) {
+static enum status invalid_byte_count_fault(const char *given, const struct mesh *mesh,
+                                            struct fault *fault) {
     char remedy[sizeof fault->remedy];
     struct text text = text_over(remedy, sizeof remedy);
     text_add(&text, "write --bytes ");
@@ -40,12 +41,12 @@ static enum status read_bytes(const char *given, const struct mesh *mesh,
         double value;
         if (text.truncated || equals == NULL || !text_parse_f64(equals + 1, &value) ||
             !(value >= 0 && value < 1e30)) {
-            return bytes_fault(name, mesh, fault);
+            return invalid_byte_count_fault(name, mesh, fault);
         }
         *equals = '\0';
         int dim = mesh_dim_find(mesh, name);
         if (dim < 0) {
-            return bytes_fault(name, mesh, fault);
+            return invalid_byte_count_fault(name, mesh, fault);
         }
         bytes[dim] = value;
         word += length + (word[length] == ',');

@@ -17,7 +17,7 @@ enum status probe_gpu_run(const char *name, struct site *site, struct region *re
     char subject[sizeof fault->subject];
     snprintf(subject, sizeof subject, "target %.200s", probed->target->name);
     return fault_set(fault, STATUS_INPUT, subject, "choose a cpu target",
-                     "is a CUDA device, which this build cannot measure_device");
+                     "is a CUDA device, which this build cannot measure");
 }
 
 #else

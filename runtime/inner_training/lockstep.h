@@ -27,7 +27,7 @@ enum lockstep_command_kind {
     COMMAND_EXPORT,        /* export the model folder */
     COMMAND_MEMORY,        /* collect the memory use of all ranks */
     COMMAND_QUIT,          /* end the lockstep; this is the last command */
-    COMMAND_KINDS
+    COMMAND_KIND_COUNT
 };
 
 struct lockstep_command {

@@ -28,7 +28,7 @@ static void copy_batch_to_device(struct schedule *schedule, enum segment_kind se
 /* Lists a use of an extent by the CPU: no code is executed, but the extent is in use. */
 static void add_cpu_use(struct schedule *schedule, enum segment_kind segment, int extent) {
     struct instruction *work = list_instruction(schedule, OP_HOST, segment, LANE_COMPUTE);
-    work->operands[HOST_EXTENT] = extent_table_whole(schedule, extent, ACCESS_UPDATE);
+    work->operands[HOST_EXTENT] = extent_table_whole_extent(schedule, extent, ACCESS_UPDATE);
 }
 
 static void build_load(struct schedule *schedule, const struct device_inputs *inputs) {

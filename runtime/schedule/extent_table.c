@@ -45,7 +45,8 @@ int extent_table_add_offloaded(struct schedule *schedule, const char *name, enum
                                                     .align = schedule->target->align_bytes});
 }
 
-struct operand extent_table_whole(const struct schedule *schedule, int extent, enum access access) {
+struct operand extent_table_whole_extent(const struct schedule *schedule, int extent,
+                                         enum access access) {
     ASSERT(extent >= 0 && extent < schedule->extent_count);
     return (struct operand){
         .extent = extent, .access = access, .bytes = schedule->extents[extent].bytes};

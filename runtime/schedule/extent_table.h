@@ -17,7 +17,8 @@ int extent_table_add(struct schedule *schedule, const char *name, enum extent_ro
 int extent_table_add_offloaded(struct schedule *schedule, const char *name, enum extent_role role,
                                bool copied, uint64_t bytes);
 
-/* extent_table_whole: returns an operand that covers all bytes of an extent. */
-struct operand extent_table_whole(const struct schedule *schedule, int extent, enum access access);
+/* extent_table_whole_extent: returns an operand that covers all bytes of an extent. */
+struct operand extent_table_whole_extent(const struct schedule *schedule, int extent,
+                                         enum access access);
 
 #endif

@@ -45,7 +45,7 @@ void list_workspace(struct schedule *schedule, struct instruction *instruction) 
              (int)(instruction - schedule->instructions), op_row(instruction->op)->name);
     int extent = extent_table_add(schedule, region_copy_text(schedule->region, name),
                                   ROLE_WORKSPACE, SPACE_DEVICE, bytes);
-    instruction->workspace = extent_table_whole(schedule, extent, ACCESS_WRITE);
+    instruction->workspace = extent_table_whole_extent(schedule, extent, ACCESS_WRITE);
 }
 
 void list_copy_part(struct schedule *schedule, enum segment_kind segment, struct operand from,
@@ -64,13 +64,13 @@ void list_copy(struct schedule *schedule, enum segment_kind segment, int from, i
     if (from == to || from == EXTENT_NONE) {
         return;
     }
-    list_copy_part(schedule, segment, extent_table_whole(schedule, from, ACCESS_READ),
-                   extent_table_whole(schedule, to, ACCESS_WRITE));
+    list_copy_part(schedule, segment, extent_table_whole_extent(schedule, from, ACCESS_READ),
+                   extent_table_whole_extent(schedule, to, ACCESS_WRITE));
 }
 
 void list_zero_fill(struct schedule *schedule, enum segment_kind segment, int extent) {
     struct instruction *zero = list_instruction(schedule, OP_ZERO, segment, LANE_COMPUTE);
-    zero->operands[ZERO_EXTENT] = extent_table_whole(schedule, extent, ACCESS_WRITE);
+    zero->operands[ZERO_EXTENT] = extent_table_whole_extent(schedule, extent, ACCESS_WRITE);
     zero->args.count = (int64_t)schedule->extents[extent].bytes;
 }
 

@@ -51,7 +51,7 @@ static void add_gradient_norm(struct schedule *schedule, int unit) {
     norm->operands[GRADIENT_NORM_GRADIENTS] = ranks_own_shard(
         schedule, unit, schedule->unit_extents[unit].gradients, ACCESS_READ, DTYPE_F32);
     norm->operands[GRADIENT_NORM_SCALARS] =
-        extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+        extent_table_whole_extent(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     norm->args.count = schedule_shard_elements(schedule, unit);
     list_workspace(schedule, norm);
 }
@@ -59,7 +59,7 @@ static void add_gradient_norm(struct schedule *schedule, int unit) {
 static void add_clip(struct schedule *schedule) {
     struct instruction *clip = list_instruction(schedule, OP_CLIP, SEGMENT_FINISH, LANE_COMPUTE);
     clip->operands[CLIP_SCALARS] =
-        extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+        extent_table_whole_extent(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     ASSERT(schedule->options.clip_norm >= 0);
     clip->args.clip_norm = schedule->options.clip_norm;
 }
@@ -96,7 +96,7 @@ static struct operand optimized_part(const struct schedule *schedule, int unit, 
     ASSERT(extent >= 0 && extent < schedule->extent_count);
     return schedule_zero_row(schedule, unit).optimizer
                ? ranks_own_shard(schedule, unit, extent, access, dtype)
-               : extent_table_whole(schedule, extent, access);
+               : extent_table_whole_extent(schedule, extent, access);
 }
 
 static void add_adamw(struct schedule *schedule, int unit, const struct adamw_extents *from) {
@@ -113,7 +113,8 @@ static void add_adamw(struct schedule *schedule, int unit, const struct adamw_ex
                                                [ADAMW_MOMENT2] = moments,
                                                [ADAMW_PARAMS] = schedule->options.compute};
     struct instruction *adamw = list_instruction(schedule, OP_ADAMW, SEGMENT_FINISH, LANE_COMPUTE);
-    adamw->operands[ADAMW_SCALARS] = extent_table_whole(schedule, from->scalars, ACCESS_READ);
+    adamw->operands[ADAMW_SCALARS] =
+        extent_table_whole_extent(schedule, from->scalars, ACCESS_READ);
     for (int k = ADAMW_GRADIENTS; k < ADAMW_OPERANDS; k++) {
         if (extents[k] != EXTENT_NONE) {
             adamw->operands[k] =
@@ -151,15 +152,16 @@ static void add_gradients_out(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     list_copy_part(schedule, SEGMENT_FINISH,
                    optimized_part(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
-                   extent_table_whole(schedule, of->host_gradients, ACCESS_WRITE));
+                   extent_table_whole_extent(schedule, of->host_gradients, ACCESS_WRITE));
 }
 
-static void add_params_in(struct schedule *schedule, int unit) {
+static void add_unit_params(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     ASSERT(of->host_params != EXTENT_NONE && of->params != EXTENT_NONE);
     if (of->host_params != of->params) {
         list_copy_part(
-            schedule, SEGMENT_FINISH, extent_table_whole(schedule, of->host_params, ACCESS_READ),
+            schedule, SEGMENT_FINISH,
+            extent_table_whole_extent(schedule, of->host_params, ACCESS_READ),
             optimized_part(schedule, unit, of->params, ACCESS_WRITE, schedule->options.compute));
     }
     add_params_gather(schedule, unit);
@@ -173,7 +175,7 @@ static void add_host_params_release(struct schedule *schedule, int unit) {
         struct instruction *release =
             list_instruction(schedule, OP_RELEASE, SEGMENT_FINISH, LANE_COMPUTE);
         release->operands[RELEASE_EXTENT] =
-            extent_table_whole(schedule, of->host_params, ACCESS_UPDATE);
+            extent_table_whole_extent(schedule, of->host_params, ACCESS_UPDATE);
     }
 }
 
@@ -213,7 +215,7 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
         if (before >= 0) {
             add_host_params_release(schedule, before);
         }
-        add_params_in(schedule, unit);
+        add_unit_params(schedule, unit);
         before = unit;
         unit = next;
     }

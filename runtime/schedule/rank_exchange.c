@@ -12,7 +12,7 @@ static uint64_t element_bytes(int64_t elements, enum dtype dtype) {
 
 struct operand ranks_own_shard(const struct schedule *schedule, int unit, int extent,
                                enum access access, enum dtype dtype) {
-    struct operand owned = extent_table_whole(schedule, extent, access);
+    struct operand owned = extent_table_whole_extent(schedule, extent, access);
     uint64_t shard_bytes = element_bytes(schedule_shard_elements(schedule, unit), dtype);
     if (owned.bytes != shard_bytes) {
         ASSERT(owned.bytes == shard_bytes * (uint64_t)schedule->options.sharding.shard);
@@ -59,15 +59,15 @@ int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int
     struct unit_view own = schedule_unit_view(schedule, unit, view);
     ASSERT(own.split);
     int gathered = extents_add_gathered(schedule, segment, unit);
-    struct operand from = extent_table_whole(schedule, own.extent, ACCESS_READ);
+    struct operand from = extent_table_whole_extent(schedule, own.extent, ACCESS_READ);
     struct operand to = ranks_own_shard(schedule, unit, gathered, ACCESS_WRITE, compute);
     if (own.space == SPACE_DEVICE) {
         add_cast(schedule, segment, from, own.dtype, to, compute);
     } else {
         list_copy_part(schedule, segment, from, to);
     }
-    add_gather(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, gathered, ACCESS_UPDATE),
-               compute);
+    add_gather(schedule, segment, AXIS_SHARD,
+               extent_table_whole_extent(schedule, gathered, ACCESS_UPDATE), compute);
     return gathered;
 }
 
@@ -75,7 +75,8 @@ void ranks_gather_whole(struct schedule *schedule, enum segment_kind segment, in
     int params = schedule->unit_extents[unit].params;
     ASSERT(schedule_zero_row(schedule, unit).optimizer &&
            !schedule_zero_row(schedule, unit).params);
-    add_gather(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, params, ACCESS_UPDATE),
+    add_gather(schedule, segment, AXIS_SHARD,
+               extent_table_whole_extent(schedule, params, ACCESS_UPDATE),
                schedule->options.compute);
 }
 
@@ -106,7 +107,8 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
         .slot_bytes = from.bytes / (uint64_t)schedule_rank_count(schedule, axis),
         .sum = schedule_wire_sum(schedule, wire_dtype)};
     if (schedule->sum_staging != EXTENT_NONE) {
-        scatter->workspace = extent_table_whole(schedule, schedule->sum_staging, ACCESS_WRITE);
+        scatter->workspace =
+            extent_table_whole_extent(schedule, schedule->sum_staging, ACCESS_WRITE);
     }
 }
 
@@ -122,8 +124,8 @@ static void add_sum_across_replicas(struct schedule *schedule, enum segment_kind
         add_gather(schedule, segment, AXIS_REPLICATE, own, DTYPE_F32);
     }
     if (sharding->shard > 1 && !schedule_zero_row(schedule, unit).optimizer) {
-        add_gather(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, sums, ACCESS_UPDATE),
-                   DTYPE_F32);
+        add_gather(schedule, segment, AXIS_SHARD,
+                   extent_table_whole_extent(schedule, sums, ACCESS_UPDATE), DTYPE_F32);
     }
 }
 
@@ -138,7 +140,8 @@ static bool needs_second_cast(const struct schedule *schedule, int unit) {
 void ranks_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums) {
     ASSERT(schedule_trains_unit(schedule, unit));
     if (schedule->options.sharding.shard > 1) {
-        add_reduce(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, sums, ACCESS_UPDATE),
+        add_reduce(schedule, segment, AXIS_SHARD,
+                   extent_table_whole_extent(schedule, sums, ACCESS_UPDATE),
                    schedule->unit_extents[unit].transfer_gradients);
     }
     if (!needs_second_cast(schedule, unit)) {
@@ -153,15 +156,17 @@ void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int 
     }
     if (wire != EXTENT_NONE) {
         struct instruction *release = list_instruction(schedule, OP_RELEASE, segment, LANE_COMPUTE);
-        release->operands[RELEASE_EXTENT] = extent_table_whole(schedule, wire, ACCESS_UPDATE);
+        release->operands[RELEASE_EXTENT] =
+            extent_table_whole_extent(schedule, wire, ACCESS_UPDATE);
     }
 }
 
 void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     ASSERT(schedule_reduces_microbatches(schedule) && of->microbatch_gradients != EXTENT_NONE);
-    struct operand total = extent_table_whole(schedule, of->gradients, ACCESS_UPDATE);
-    struct operand sums = extent_table_whole(schedule, of->microbatch_gradients, ACCESS_READ);
+    struct operand total = extent_table_whole_extent(schedule, of->gradients, ACCESS_UPDATE);
+    struct operand sums =
+        extent_table_whole_extent(schedule, of->microbatch_gradients, ACCESS_READ);
     if (total.bytes != sums.bytes) {
         sums = ranks_own_shard(schedule, unit, of->microbatch_gradients, ACCESS_READ, DTYPE_F32);
     }
@@ -182,14 +187,14 @@ void ranks_tally_send(struct schedule *schedule, enum segment_kind segment) {
            (uint64_t)schedule_rank_count(schedule, AXIS_WORLD) * sizeof(struct rank_tally));
     struct instruction *out = list_instruction(schedule, OP_TALLY_OUT, segment, LANE_COMPUTE);
     out->operands[TALLY_OUT_SCALARS] =
-        extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
+        extent_table_whole_extent(schedule, schedule->host.device_scalars, ACCESS_READ);
     out->operands[TALLY_OUT_TALLY] = (struct operand){.extent = schedule->tallies,
                                                       .access = ACCESS_WRITE,
                                                       .axis = AXIS_WORLD,
                                                       .bytes = sizeof(struct rank_tally),
                                                       .stride = sizeof(struct rank_tally)};
     add_gather(schedule, segment, AXIS_WORLD,
-               extent_table_whole(schedule, schedule->tallies, ACCESS_UPDATE), DTYPE_F32);
+               extent_table_whole_extent(schedule, schedule->tallies, ACCESS_UPDATE), DTYPE_F32);
 }
 
 void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, unsigned parts) {
@@ -198,9 +203,10 @@ void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, u
     }
     ASSERT(parts != 0 && schedule_rank_count(schedule, AXIS_WORLD) > 1);
     struct instruction *in = list_instruction(schedule, OP_TALLY_IN, segment, LANE_COMPUTE);
-    in->operands[TALLY_IN_TALLIES] = extent_table_whole(schedule, schedule->tallies, ACCESS_READ);
+    in->operands[TALLY_IN_TALLIES] =
+        extent_table_whole_extent(schedule, schedule->tallies, ACCESS_READ);
     in->operands[TALLY_IN_SCALARS] =
-        extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+        extent_table_whole_extent(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     in->args.tally = (struct tally_args){.ranks = schedule_rank_count(schedule, AXIS_WORLD),
                                          .shard_size = schedule->options.sharding.shard,
                                          .parts = parts};

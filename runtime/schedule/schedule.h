@@ -121,7 +121,7 @@ struct unit_extents {
     int host_gradients, host_params;
 };
 
-/* The versions of a unit's values that a program stores. */
+/* The arrays that a program stores for a unit. */
 enum param_view { VIEW_PARAMS, VIEW_MASTER, VIEW_GRADIENT, VIEW_MOMENT1, VIEW_MOMENT2 };
 
 /* The location of a unit's elements in one view. This rank, with index i along AXIS_SHARD, holds

@@ -38,9 +38,10 @@ static enum status derive_token_counts(struct settings *settings, const struct b
                          (long long)tokens, (long long)sequence);
     }
     if (settings->document_end_token >= blueprint->vocab) {
-        return fault_set(fault, STATUS_INPUT, settings_location(settings, "data.documents"), NULL,
-                         "data.documents is %lld; the model has a vocabulary of %lld tokens",
-                         (long long)settings->document_end_token, (long long)blueprint->vocab);
+        return fault_set(
+            fault, STATUS_INPUT, settings_location(settings, "data.documents"), NULL,
+            "data.documents is token %lld; the vocabulary of the model has %lld tokens",
+            (long long)settings->document_end_token, (long long)blueprint->vocab);
     }
     settings->sequence_tokens = sequence;
     settings->context_tokens = context;

@@ -141,7 +141,7 @@ struct sharding {
     int live; /* limit of units gathered at a time; 0: only the limit of bytes (spans.h) */
     enum reduce_at reduce_at; /* REDUCE_AT_STEP is valid only for ZeRO 0 and 1 */
     enum dtype reduce;        /* type of gradients on the wire: f32 or bf16 */
-    enum wire_sum wire_sum;   /* method of sums between GPUs; CPU sums are always exact */
+    enum wire_sum wire_sum;   /* how sums between GPUs are computed; CPU sums are exact */
 };
 
 /* strategy_read: read the strategy of every unit from the run keys.

@@ -132,8 +132,8 @@ struct trainer_acts {
     enum status (*export_model)(void *owner, struct fault *fault);
 };
 
-/* trainer_conclude: saves the state at the end of a start, then evaluates if `evaluates` is true,
- * and exports the model if `finished` is true.
+/* trainer_conclude: saves the state when this process stops training, then evaluates if `evaluates`
+ * is true, and exports the model if `finished` is true.
  * finished  whether the last step of the run is complete
  * errors    those of the callbacks; STATUS_STOPPED when the process was asked to stop during the
  *           evaluation or the export, after the state was saved */

@@ -49,8 +49,8 @@ static enum status fail_timeout(struct nccl *nccl, const char *action) {
     return fail_with(nccl, &fault);
 }
 
-static enum status fail_result(struct nccl *nccl, const struct ncclComm *comm, unsigned result,
-                               const char *action) {
+static enum status set_nccl_fault(struct nccl *nccl, const struct ncclComm *comm, unsigned result,
+                                  const char *action) {
     struct fault fault;
     const char *detail = nccl->library.ncclGetLastError((struct ncclComm *)(uintptr_t)comm);
     bool has_detail = detail != NULL && detail[0] != '\0';
@@ -72,7 +72,7 @@ enum status nccl_await_operation(struct nccl *nccl, struct ncclComm *comm, const
             return OK;
         }
         if (result != NCCL_IN_PROGRESS) {
-            return fail_result(nccl, comm, result, action);
+            return set_nccl_fault(nccl, comm, result, action);
         }
         if (atomic_load(&nccl->is_aborted)) {
             return fail_aborted(nccl);
@@ -89,7 +89,7 @@ enum status nccl_check(struct nccl *nccl, struct ncclComm *comm, unsigned result
     if (result == NCCL_IN_PROGRESS) {
         return nccl_await_operation(nccl, comm, action);
     }
-    return result == NCCL_SUCCESS ? OK : fail_result(nccl, comm, result, action);
+    return result == NCCL_SUCCESS ? OK : set_nccl_fault(nccl, comm, result, action);
 }
 
 static bool has_open_comm(const struct nccl *nccl) {
@@ -146,7 +146,7 @@ static enum status check_comms(struct nccl *nccl) {
         unsigned result = nccl->library.ncclCommGetAsyncError(comm, &state);
         result = result == NCCL_SUCCESS ? state : result;
         if (result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS) {
-            return fail_result(nccl, comm, result, "finish the collectives of a segment");
+            return set_nccl_fault(nccl, comm, result, "finish the collectives of a segment");
         }
     }
     return nccl->has_failed ? nccl->failure.status : OK;

@@ -33,7 +33,7 @@ enum {
     MESSENGER_HELLO = 1,      /* slice: number of bulk connections that the sender would open */
     MESSENGER_WELCOME = 2,    /* slice: number of bulk connections that the sender wants */
     MESSENGER_ZAP_FULL = 500, /* ZAP status if no slot is free. ZeroMQ hides 300 from the peer */
-    MESSENGER_BANS_MAX = 256, /* maximum of banned keys; a new ban replaces the oldest */
+    MESSENGER_BANS_MAX = 256, /* maximum number of banned keys; a new ban replaces the oldest */
     MESSENGER_READ_AHEAD_MAX = 64, /* bulk frames read while looking for control frames */
     MESSENGER_PENDING_MAX = 256,   /* accepted connections that have not sent a hello yet */
 };
@@ -219,7 +219,7 @@ struct listener {
 struct messenger {
     struct messenger_options options;
     uint64_t accepted_kinds[4];     /* bits of options.accepted_kinds and MESSENGER_KIND */
-    struct messenger_counts counts; /* each field is updated by one file */
+    struct messenger_counts counts; /* each field is updated in one source file */
     void *zmq_context;
     void *zap_socket;
     int64_t next_tick_ns; /* when the next tick is due */

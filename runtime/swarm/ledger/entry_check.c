@@ -80,7 +80,7 @@ static const char *slice_error(const struct entry *entry, uint32_t index) {
                : "has a slice whose weight differs from that of its contributors";
 }
 
-static const char *result_error(const struct entry *entry) {
+static const char *entry_results_error(const struct entry *entry) {
     if (entry->kind != ENTRY_COMMIT) {
         return entry->slice_count == 0 ? NULL : "has slices, but is not a commit";
     }
@@ -142,8 +142,8 @@ static bool are_counts_valid(const struct entry *entry) {
 }
 
 const char *entry_error(const struct entry *entry) {
-    static const char *(*const CHECKS[])(const struct entry *) = {unused_field_error, seats_error,
-                                                                  result_error, signatures_error};
+    static const char *(*const CHECKS[])(const struct entry *) = {
+        unused_field_error, seats_error, entry_results_error, signatures_error};
     if (!are_counts_valid(entry)) {
         return "has a count above its limit";
     }

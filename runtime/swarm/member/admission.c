@@ -81,8 +81,7 @@ void admission_on_rejected(struct admission *admission, const uint8_t *text, siz
     }
     admission->is_admitted = false;
     if (idle_reason_set(admission->reason, printable)) {
-        log_line(LOG_WARNING, "swarm: the tracker rejected this member, which retries: %s",
-                 printable);
+        log_line(LOG_WARNING, "swarm: the tracker rejected this member (%s); retrying", printable);
     }
 }
 

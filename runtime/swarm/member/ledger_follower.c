@@ -138,7 +138,7 @@ static bool append_entry(struct ledger_follower *follower, const struct entry *e
     }
     accept_ledger(follower);
     follower->has_gap = follower->has_gap && !hash_equal(&follower->gap_entry_hash, &entry->hash);
-    follower->is_deferred_in_chain |=
+    follower->is_chain_check_deferred |=
         follower->has_deferred && hash_equal(&follower->deferred_entry.hash, &entry->hash);
     if (options->append_ledger_entry != NULL) {
         (void)options->append_ledger_entry(options->ledger_context, entry);
@@ -150,7 +150,7 @@ static bool append_entry(struct ledger_follower *follower, const struct entry *e
  * message that arrives early is stored until the entries before it have been appended. */
 static void defer_message(struct ledger_follower *follower, const struct message *message) {
     follower->has_deferred = true;
-    follower->is_deferred_in_chain = false;
+    follower->is_chain_check_deferred = false;
     if (message != &follower->deferred) {
         follower->deferred = *message;
         entry_copy(&follower->deferred_entry, message->entry);
@@ -179,7 +179,7 @@ bool ledger_follower_may_deliver(struct ledger_follower *follower, struct messag
     if (hash_equal(&entry->hash, &follower->chain.head)) {
         return true;
     }
-    if (message == &follower->deferred && follower->is_deferred_in_chain) {
+    if (message == &follower->deferred && follower->is_chain_check_deferred) {
         return false; /* outdated: the chain contains newer entries */
     }
     follower->needs_entries = true;

@@ -32,7 +32,7 @@ struct ledger_follower {
     struct hash gap_entry_hash; /* hash of the entry that does not follow */
     bool is_rejected;           /* the tracker's ledger was rejected */
     bool has_deferred;          /* an ENTRY message waits for earlier entries */
-    bool is_deferred_in_chain;
+    bool is_chain_check_deferred;
     struct message deferred;
     struct entry deferred_entry;
     struct entry entry; /* being read */

@@ -92,7 +92,7 @@ struct member_peer {
     /* 1 + the slice whose contribution is requested or stored in a slot; 0 if the slot is free. */
     uint32_t slots[CONTRIBUTION_SLOTS_PER_MEMBER];
     uint32_t open_results; /* Number of results requested and not yet received. */
-    /* Time since the peer last sent anything while a request to it was open. */
+    /* Time without anything received from the peer, counted while a request to it is open. */
     uint32_t quiet_ticks;
     uint32_t retry_ticks;   /* Value of quiet_ticks at which requests to the peer are sent again. */
     uint32_t slowest_ticks; /* Longest time that an answer took. */

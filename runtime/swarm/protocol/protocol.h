@@ -216,8 +216,8 @@ enum record_part {
 };
 
 enum action_kind {
-    /* Send `message` to `to`, or to the tracker if `to_tracker`. For a kind with bytes, the caller
-     * appends the bytes with the message's hash, or drops the message if it does not have them. */
+    /* Send `message` to `to`, or to the tracker if `to_tracker`. For a kind that carries bytes, the
+     * caller appends the bytes whose hash is in the message, or drops the message without them. */
     ACTION_SEND,
     /* In one transaction, write `parts` of `record` and append `entry`, unless it is NULL, to the
      * ledger. */

@@ -167,9 +167,9 @@ static void handle_declare(struct tracker *tracker, uint32_t row, const struct m
     tracker_store_declaration(member, message);
 }
 
-/* Answers a report whose session is not the current one of its identity. The answer contains the
- * start id that has the session, so that a process that lost its session (to a delayed HELLO of
- * an earlier start) requests a new one. */
+/* Answers a report that was sent with an old session. The answer names the start that owns the
+ * session now, so that a process that lost its session (to a delayed HELLO of an earlier start)
+ * requests a new one. */
 static void reject_session(const struct tracker *tracker, uint32_t row,
                            const struct message *message, struct actions *actions) {
     if (tracker->writer.parts != 0 || message->kind != MESSAGE_REPORT) {

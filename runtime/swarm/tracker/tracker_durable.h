@@ -45,7 +45,7 @@ MUST_CHECK const char *record_read_members(const uint8_t *bytes, size_t count,
 MUST_CHECK const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice_count,
                                          struct tracker_record *record);
 
-/* The name of the promise that contains the members and their sessions. */
+/* The name of the durable record that contains the members and their sessions. */
 #define TRACKER_MEMBERS "members"
 
 /* One part of the record in its stored form: the bytes in the store, and the bytes that the

@@ -19,7 +19,7 @@ enum {
     HAS_CONTRIBUTORS = 1 << 9,
     HAS_OWNER = 1 << 10,
     HAS_SIGNATURE = 1 << 11,
-    HAS_MEASURED = 1 << 12,
+    HAS_MEASUREMENTS = 1 << 12,
     HAS_BULK = 1 << 13,
     IS_MESSAGE = 1 << 14, /* The message belongs to the state machines. */
     IS_CHUNKED = 1 << 15,
@@ -36,7 +36,7 @@ enum {
 static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_HELLO] = MEMBER_MESSAGE | HAS_ROOT | HAS_NUMBER,
     [MESSAGE_REPORT] = MEMBER_MESSAGE | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_VERSION |
-                       HAS_POLL | HAS_UNREACHABLE | HAS_MEASURED,
+                       HAS_POLL | HAS_UNREACHABLE | HAS_MEASUREMENTS,
     [MESSAGE_DECLARE] = MEMBER_MESSAGE | HAS_ROUND | HAS_TOKENS | HAS_SIGNATURE,
     [MESSAGE_VOTE] = MEMBER_MESSAGE | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
     [MESSAGE_LEAVE] = MEMBER_MESSAGE,
@@ -87,10 +87,10 @@ static const struct {
     {HAS_OWNER, SWARM_IDENTITY_BYTES, offsetof(struct message, owner)},
     {HAS_SIGNATURE, SWARM_SIGNATURE_BYTES, offsetof(struct message, signature)},
     {HAS_UNREACHABLE, 8, offsetof(struct message, unreachable)},
-    {HAS_MEASURED, 4, offsetof(struct message, measured.step_ms)},
-    {HAS_MEASURED, 4, offsetof(struct message, measured.transfer_ms)},
-    {HAS_MEASURED, 4, offsetof(struct message, measured.round_trip_ms)},
-    {HAS_MEASURED, 4, offsetof(struct message, measured.upload_kib_s)},
+    {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.step_ms)},
+    {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.transfer_ms)},
+    {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.round_trip_ms)},
+    {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.upload_kib_s)},
 };
 
 static uint32_t kind_properties(uint8_t kind) {

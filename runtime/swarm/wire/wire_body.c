@@ -67,7 +67,7 @@ void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, str
     for (uint32_t i = 0; i < shape->slice_count; i++) {
         pack_u64(pack, &holders[i]);
         if (wire_has_unknown_seats(shape, holders[i])) {
-            packer_fail(pack, "has holders beyond the swarm's seats");
+            packer_fail(pack, "names a holder whose seat number is too high");
         }
     }
 }

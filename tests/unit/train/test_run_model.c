@@ -54,7 +54,8 @@ static void sizes_beyond_the_model_are_refused_with_both_figures(void **state) {
     refused("batch.sequence=257", "batch.sequence is 257; the model has only 256 positions");
     refused("generate.context=300", "generate.context is 300; the model has only 256 positions");
     refused("batch.tokens=300", "batch.tokens is 300, not a multiple of batch.sequence, 256");
-    refused("data.documents=1000", "data.documents is 1000; the model has a vocabulary of 1000");
+    refused("data.documents=1000",
+            "data.documents is token 1000; the vocabulary of the model has 1000");
     struct settings settings;
     const char *last = "data.documents=999";
     assert_int_equal(check(&last, 1, &MODEL, &settings), OK);
