@@ -114,7 +114,7 @@ class Commands(GpuTest):
         self.assert_exit(folder.run("plan", "run.yaml", "target=jetson-orin-64g"), 0)
         result = folder.train("target=jetson-orin-64g", env=DEVICE)
         self.assert_exit(result, 2)
-        self.assertIn("shares the CPU's memory", result.stderr)
+        self.assertIn("shares memory with the CPU", result.stderr)
 
 
 if __name__ == "__main__":

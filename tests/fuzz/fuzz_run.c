@@ -23,10 +23,10 @@ static void check_fault(enum status status, const struct fault *fault) {
 
 static void check_run(const struct settings *settings) {
     ASSERT(settings->steps >= 1 && settings->microbatch >= 1 && settings->snapshot_keep >= 1);
-    ASSERT(settings->schedule >= 0 && settings->schedule <= RATE_WSD);
+    ASSERT(settings->learning_rate_kind >= 0 && settings->learning_rate_kind <= RATE_WSD);
     for (int64_t step = 0; step < 3; step++) {
         double rate = settings_learning_rate(settings, step * (settings->steps / 2));
-        ASSERT(rate >= 0 && rate <= settings->lr);
+        ASSERT(rate >= 0 && rate <= settings->learning_rate);
     }
 }
 
