@@ -91,7 +91,7 @@ static void read_at_refuses_a_truncated_file_by_name(void **state) {
     assert_int_equal(file_read_at(fd, "a", buffer, 8, 0, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, "a");
     assert_non_null(
-        strstr(fault.reason, "is truncated: the last 3 of its first 8 bytes are missing"));
+        strstr(fault.reason, "is truncated: 8 bytes are needed, and the last 3 are missing"));
     close(fd);
 }
 
