@@ -42,18 +42,18 @@ static inline uint64_t align_up(uint64_t value, uint64_t align) {
     return (value + align - 1) & ~(align - 1);
 }
 
-/* carve_bytes: the size of a part of `bytes` bytes, rounded up to CARVE_ALIGN. */
-static inline size_t carve_bytes(size_t bytes) {
+/* carve_padded_bytes: the size of a part of `bytes` bytes, rounded up to CARVE_ALIGN. */
+static inline size_t carve_padded_bytes(size_t bytes) {
     return align_up(bytes, CARVE_ALIGN);
 }
 
 /* carve: returns the part of `bytes` bytes at *memory and advances *memory to the next aligned
  * part.
- * limits  the size of the whole block is a sum of carve_bytes() */
+ * limits  the size of the whole block is a sum of carve_padded_bytes() */
 static inline void *carve(char **memory, size_t bytes) {
     void *part = *memory;
     ASSERT((uintptr_t)part % CARVE_ALIGN == 0);
-    *memory += carve_bytes(bytes);
+    *memory += carve_padded_bytes(bytes);
     return part;
 }
 

@@ -6,9 +6,9 @@
 #include <strings.h>
 
 struct dtype_info {
-    const char *name;
-    const char *long_name;
-    int64_t bytes;
+    const char *name;      /* "bf16" */
+    const char *long_name; /* "bfloat16" */
+    int64_t bytes;         /* size of one element */
 };
 
 static const struct dtype_info DTYPES[DTYPE_COUNT] = {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HASH_BYTES = 32, HASH_HEX_BYTES = 65 };
+enum { HASH_BYTES = 32, HASH_HEX_BYTES = 65 }; /* hex: 64 digits and a NUL */
 
 struct hash {
     uint8_t bytes[HASH_BYTES];
@@ -13,7 +13,7 @@ struct hash {
 
 /* The state of an unfinished hash: libsodium's structure, which is aligned to 64 bytes. */
 struct hash_state {
-    _Alignas(64) unsigned char opaque[384];
+    _Alignas(64) unsigned char opaque[384]; /* struct of libsodium */
 };
 
 void hash_begin(struct hash_state *state);

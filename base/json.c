@@ -9,14 +9,14 @@
 #include <string.h>
 
 enum {
-    FIELD_PATH_BYTES = 256,
-    SHOWN_TEXT_MAX = 60,
+    FIELD_PATH_BYTES = 256, /* size of a path such as "a.b[2]" */
+    SHOWN_TEXT_MAX = 60,    /* bytes of a string value that a message shows */
     SUBJECT_BYTES = sizeof((struct fault *)0)->subject
 };
 
 /* The state of check_limits, which counts brackets and commas of the raw text. */
 struct limits_scan {
-    size_t depth;
+    size_t depth; /* of nesting */
     size_t value_count;
     bool is_in_string;
     bool is_escaped;
@@ -179,8 +179,8 @@ enum status json_fault_member(const struct json_node *object, const char *key, s
     return status;
 }
 
-enum status json_need(const struct json_node *object, const char *key, struct json_node *node,
-                      struct fault *fault) {
+enum status json_require(const struct json_node *object, const char *key, struct json_node *node,
+                         struct fault *fault) {
     return json_find(object, key, node) ? OK : json_fault_member(object, key, fault, "is missing");
 }
 
@@ -317,7 +317,7 @@ bool json_node_is_object(const struct json_node *node) {
     return json_is_object(node->value);
 }
 
-size_t json_count(const struct json_node *node) {
+size_t json_child_count(const struct json_node *node) {
     return json_is_array(node->value) ? json_array_size(node->value)
                                       : json_object_size(node->value);
 }

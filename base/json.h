@@ -46,10 +46,10 @@ bool json_find(const struct json_node *object, const char *key, struct json_node
 /* json_has: true if `object` has a member `key`, even when it is null. */
 bool json_has(const struct json_node *object, const char *key);
 
-/* json_need: find the required member `key` of `object`, whose value json_as_X reads.
+/* json_require: find the required member `key` of `object`, whose value json_as_X reads.
  * errors  STATUS_INPUT naming the field when it is missing or null; *node untouched */
-MUST_CHECK enum status json_need(const struct json_node *object, const char *key,
-                                 struct json_node *node, struct fault *fault);
+MUST_CHECK enum status json_require(const struct json_node *object, const char *key,
+                                    struct json_node *node, struct fault *fault);
 
 /* json_get_X: read the member `key` of `object` as a value of type X.
  * absent  a missing or null member is OK: *value is unchanged, and *present is false. `present` may
@@ -86,11 +86,11 @@ bool json_node_is_null(const struct json_node *node);
 bool json_node_is_array(const struct json_node *node);
 bool json_node_is_object(const struct json_node *node);
 
-/* json_count: the number of members of an object or of elements of an array. */
-size_t json_count(const struct json_node *node);
+/* json_child_count: the number of members of an object or of elements of an array. */
+size_t json_child_count(const struct json_node *node);
 
 /* json_element: element `index` of an array; it takes constant time.
- * limits  index < json_count(array) */
+ * limits  index < json_child_count(array) */
 struct json_node json_element(const struct json_node *array, size_t index);
 
 /* An iterator over the members of an object, in the file's order:

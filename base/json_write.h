@@ -26,7 +26,7 @@ struct json_writer {
     void *context;
     uint32_t array_depths;    /* bit d: the open value at depth d is an array */
     uint32_t nonempty_depths; /* bit d: the open value at depth d is not empty */
-    int depth;
+    int depth;                /* number of open objects and arrays */
     int indent; /* spaces after the next line break; -1: no line break before the next item */
 };
 

@@ -34,7 +34,7 @@ int log_is_enabled(enum log_level level) {
     return (int)level <= max_level;
 }
 
-const char *log_priority(enum log_level level) {
+const char *log_priority_prefix(enum log_level level) {
     static const char *const PRIORITIES[] = {"<3>", "<4>", "<6>", "<7>"};
     return is_journal ? PRIORITIES[level] : "";
 }
@@ -45,7 +45,7 @@ void log_line(enum log_level level, const char *format, ...) {
     }
     char buffer[1024];
     struct text line = text_over(buffer, sizeof buffer - 1);
-    text_add(&line, "%s%s", log_priority(level), line_prefix);
+    text_add(&line, "%s%s", log_priority_prefix(level), line_prefix);
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(buffer + line.length, line.capacity - line.length, format, arguments);

@@ -13,9 +13,9 @@ void log_init(int verbosity);
 /* log_set_prefix: begin each line with `prefix` ("rank 3: "), which must live until the process
  * ends, and from then on write only errors and warnings. */
 void log_set_prefix(const char *prefix);
-/* log_priority: the prefix of a line of `level`: "<6>" for LOG_INFO under systemd's journal, and ""
- * without it. */
-const char *log_priority(enum log_level level);
+/* log_priority_prefix: the prefix of a line of `level`: "<6>" for LOG_INFO under systemd's journal,
+ * and "" without it. */
+const char *log_priority_prefix(enum log_level level);
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 int log_is_enabled(enum log_level level);
 

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 1 << 16, ALIGN_BYTES = 64 };
+enum { BLOCK_BYTES = 1 << 16, ALIGN_BYTES = 64 }; /* minimum size and alignment of a block */
 
 struct region_block {
-    struct region_block *older;
-    size_t used; /* bytes of `bytes` that are allocated */
-    size_t capacity;
+    struct region_block *older; /* next older block of the region; NULL: none */
+    size_t used;                /* bytes of `bytes` that are allocated */
+    size_t capacity;            /* size of `bytes` */
     _Alignas(ALIGN_BYTES) unsigned char bytes[];
 };
 

@@ -70,7 +70,7 @@ void text_hide_control_characters(char *text) {
     }
 }
 
-const char *text_bytes(uint64_t bytes, char buffer[static 24]) {
+const char *text_format_bytes(uint64_t bytes, char buffer[static 24]) {
     static const char *const UNITS[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes;
     size_t unit = 0;
@@ -83,7 +83,7 @@ const char *text_bytes(uint64_t bytes, char buffer[static 24]) {
     return buffer;
 }
 
-const char *text_count(double count, char buffer[static 24]) {
+const char *text_format_count(double count, char buffer[static 24]) {
     static const char *const UNITS[] = {"", "k", "M", "G", "T", "P", "E"};
     size_t unit = 0;
     while (fabs(count) >= 999.5 && unit + 1 < ARRAY_COUNT(UNITS)) {
@@ -95,7 +95,7 @@ const char *text_count(double count, char buffer[static 24]) {
     return buffer;
 }
 
-const char *text_grouped(uint64_t value, char buffer[static 32]) {
+const char *text_format_grouped(uint64_t value, char buffer[static 32]) {
     char digits[24];
     int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
     int out = 0;
@@ -191,7 +191,7 @@ static int edit_distance(const char *a, const char *b) {
     return row[length];
 }
 
-int text_nearest(const char *word, const char *const *names, int name_count) {
+int text_find_nearest(const char *word, const char *const *names, int name_count) {
     int best = -1;
     int best_distance = (int)strlen(word) / 2 + 1;
     for (int i = 0; i < name_count; i++) {

@@ -14,8 +14,8 @@
 struct text {
     char *bytes;
     size_t capacity; /* includes the NUL */
-    size_t length;
-    bool truncated;
+    size_t length;   /* bytes before the NUL */
+    bool truncated;  /* bytes that did not fit were dropped */
 };
 
 struct text text_over(char *buffer, size_t capacity);
@@ -31,13 +31,13 @@ void text_add_escaped(struct text *text, const char *bytes, size_t count);
  * that a terminal will show. */
 void text_hide_control_characters(char *text);
 
-/* text_bytes: a size such as "13.1 GiB" or "512 B", with three significant digits. This and the
- * next two functions return `buffer`. */
-const char *text_bytes(uint64_t bytes, char buffer[static 24]);
-/* text_count: a count such as "124M", "1.24G" or "960", with three significant digits. */
-const char *text_count(double count, char buffer[static 24]);
-/* text_grouped: an integer with commas, such as "12,345,678". */
-const char *text_grouped(uint64_t value, char buffer[static 32]);
+/* text_format_bytes: a size such as "13.1 GiB" or "512 B", with three significant digits. This and
+ * the next two functions return `buffer`. */
+const char *text_format_bytes(uint64_t bytes, char buffer[static 24]);
+/* text_format_count: a count such as "124M", "1.24G" or "960", with three significant digits. */
+const char *text_format_count(double count, char buffer[static 24]);
+/* text_format_grouped: an integer with commas, such as "12,345,678". */
+const char *text_format_grouped(uint64_t value, char buffer[static 32]);
 
 /* nan_without_sign: `value`, or a positive NaN for any NaN, so that printf never writes "-nan". */
 double nan_without_sign(double value);
@@ -51,8 +51,8 @@ bool text_parse_i64(const char *text, int64_t *value);
 bool text_parse_u64(const char *text, uint64_t *value);
 bool text_parse_f64(const char *text, double *value);
 
-/* text_nearest: the index of the name with the smallest edit distance from `word`, or -1 when every
- * distance exceeds half of the word's length. */
-int text_nearest(const char *word, const char *const *names, int name_count);
+/* text_find_nearest: the index of the name with the smallest edit distance from `word`, or -1 when
+ * every distance exceeds half of the word's length. */
+int text_find_nearest(const char *word, const char *const *names, int name_count);
 
 #endif

@@ -12,8 +12,8 @@
 
 /* A map or list whose end has not been read yet. */
 struct open_node {
-    struct yaml_node *node;
-    struct yaml_node *last_child;
+    struct yaml_node *node;        /* the map or list */
+    struct yaml_node *last_child;  /* NULL: no child yet */
     struct yaml_node *pending_key; /* the key of the next value; maps only */
 };
 
@@ -24,11 +24,11 @@ struct yaml_reader {
     struct fault *fault;
     const char *source_name;
     struct yaml_node *root;
-    struct yaml_node *last_node;
+    struct yaml_node *last_node; /* node that was added last */
     int node_count;
     struct open_node open[YAML_DEPTH_MAX]; /* the maps and lists being read, outermost first */
     int depth;                             /* number of entries in `open` */
-    int document_count;
+    int document_count;                    /* YAML documents started; more than one is an error */
 };
 
 static enum status set_fault_at(struct yaml_reader *reader, int line, int column,

@@ -74,28 +74,32 @@ MUST_CHECK enum status yaml_expect_known(const struct yaml_document *document,
                                          const char *const *names, int name_count,
                                          struct fault *fault);
 
-/* yaml_X: read the value of a scalar node as type X.
+/* yaml_read_X: read the value of a scalar node as type X.
  * errors      STATUS_INPUT for a map, a list, or a scalar that is not an X; *value is then
  *             unchanged
- * yaml_text   not empty
- * yaml_i64    minimum <= value <= maximum
- * yaml_f64    minimum <= value <= maximum; "312e12" as well as "0.9"
- * yaml_bool   true or false
- * yaml_bytes  a size as in text_parse_bytes */
-MUST_CHECK enum status yaml_text(const struct yaml_document *document, const struct yaml_node *node,
-                                 const char **value, struct fault *fault);
+ * yaml_read_text   not empty
+ * yaml_read_i64    minimum <= value <= maximum
+ * yaml_read_f64    minimum <= value <= maximum; "312e12" as well as "0.9"
+ * yaml_read_bool   true or false
+ * yaml_read_bytes  a size as in text_parse_bytes */
+MUST_CHECK enum status yaml_read_text(const struct yaml_document *document,
+                                      const struct yaml_node *node, const char **value,
+                                      struct fault *fault);
 /* A range of allowed numbers, both ends included. */
 struct yaml_range {
     double minimum, maximum;
 };
-MUST_CHECK enum status yaml_i64(const struct yaml_document *document, const struct yaml_node *node,
-                                struct yaml_range range, int64_t *value, struct fault *fault);
-MUST_CHECK enum status yaml_f64(const struct yaml_document *document, const struct yaml_node *node,
-                                struct yaml_range range, double *value, struct fault *fault);
-MUST_CHECK enum status yaml_bool(const struct yaml_document *document, const struct yaml_node *node,
-                                 bool *value, struct fault *fault);
-MUST_CHECK enum status yaml_bytes(const struct yaml_document *document,
-                                  const struct yaml_node *node, uint64_t *value,
-                                  struct fault *fault);
+MUST_CHECK enum status yaml_read_i64(const struct yaml_document *document,
+                                     const struct yaml_node *node, struct yaml_range range,
+                                     int64_t *value, struct fault *fault);
+MUST_CHECK enum status yaml_read_f64(const struct yaml_document *document,
+                                     const struct yaml_node *node, struct yaml_range range,
+                                     double *value, struct fault *fault);
+MUST_CHECK enum status yaml_read_bool(const struct yaml_document *document,
+                                      const struct yaml_node *node, bool *value,
+                                      struct fault *fault);
+MUST_CHECK enum status yaml_read_bytes(const struct yaml_document *document,
+                                       const struct yaml_node *node, uint64_t *value,
+                                       struct fault *fault);
 
 #endif

@@ -43,7 +43,7 @@ static void path_without_indices(const char *path, char out[static YAML_PATH_BYT
     out[length] = '\0';
 }
 
-static bool name_covers(const char *name, const char *path, const struct yaml_node *node) {
+static bool path_matches_key(const char *name, const char *path, const struct yaml_node *node) {
     size_t path_length = strlen(path);
     size_t name_length = strlen(name);
     if (name_length >= 2 && strcmp(name + name_length - 2, ".*") == 0 &&
@@ -109,7 +109,7 @@ static enum status unknown_key_fault(const struct yaml_document *document,
             return yaml_fault(document, node, fault, NULL, "must be a list");
         }
     }
-    int nearest = text_nearest(path, prefixes, name_count);
+    int nearest = text_find_nearest(path, prefixes, name_count);
     const char *suggestion =
         nearest >= 0 ? prefixes[nearest] : name_with_last_part(node->key, names, name_count);
     char remedy[sizeof fault->remedy] = "";
@@ -126,7 +126,7 @@ enum status yaml_expect_known(const struct yaml_document *document, const char *
         path_without_indices(node->path, path);
         bool is_known = false;
         for (int i = 0; i < name_count && !is_known; i++) {
-            is_known = name_covers(names[i], path, node);
+            is_known = path_matches_key(names[i], path, node);
         }
         if (!is_known) {
             return unknown_key_fault(document, node, names, name_count, fault);
@@ -148,8 +148,8 @@ static enum status type_fault(const struct yaml_document *document, const struct
     return yaml_fault(document, node, fault, NULL, "is \"%.80s\", not %s", node->text, expected);
 }
 
-enum status yaml_text(const struct yaml_document *document, const struct yaml_node *node,
-                      const char **value, struct fault *fault) {
+enum status yaml_read_text(const struct yaml_document *document, const struct yaml_node *node,
+                           const char **value, struct fault *fault) {
     if (node->kind != YAML_SCALAR || node->text[0] == '\0') {
         return type_fault(document, node, "a text", fault);
     }
@@ -157,8 +157,8 @@ enum status yaml_text(const struct yaml_document *document, const struct yaml_no
     return OK;
 }
 
-enum status yaml_i64(const struct yaml_document *document, const struct yaml_node *node,
-                     struct yaml_range range, int64_t *value, struct fault *fault) {
+enum status yaml_read_i64(const struct yaml_document *document, const struct yaml_node *node,
+                          struct yaml_range range, int64_t *value, struct fault *fault) {
     char expected[96];
     int64_t parsed;
     snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", range.minimum,
@@ -171,8 +171,8 @@ enum status yaml_i64(const struct yaml_document *document, const struct yaml_nod
     return OK;
 }
 
-enum status yaml_f64(const struct yaml_document *document, const struct yaml_node *node,
-                     struct yaml_range range, double *value, struct fault *fault) {
+enum status yaml_read_f64(const struct yaml_document *document, const struct yaml_node *node,
+                          struct yaml_range range, double *value, struct fault *fault) {
     char expected[96];
     double parsed;
     snprintf(expected, sizeof expected, "a number from %g to %g", range.minimum, range.maximum);
@@ -184,8 +184,8 @@ enum status yaml_f64(const struct yaml_document *document, const struct yaml_nod
     return OK;
 }
 
-enum status yaml_bool(const struct yaml_document *document, const struct yaml_node *node,
-                      bool *value, struct fault *fault) {
+enum status yaml_read_bool(const struct yaml_document *document, const struct yaml_node *node,
+                           bool *value, struct fault *fault) {
     bool is_true = node->kind == YAML_SCALAR && strcmp(node->text, "true") == 0;
     bool is_false = node->kind == YAML_SCALAR && strcmp(node->text, "false") == 0;
     if (!is_true && !is_false) {
@@ -195,8 +195,8 @@ enum status yaml_bool(const struct yaml_document *document, const struct yaml_no
     return OK;
 }
 
-enum status yaml_bytes(const struct yaml_document *document, const struct yaml_node *node,
-                       uint64_t *value, struct fault *fault) {
+enum status yaml_read_bytes(const struct yaml_document *document, const struct yaml_node *node,
+                            uint64_t *value, struct fault *fault) {
     uint64_t parsed;
     if (node->kind != YAML_SCALAR || !text_parse_bytes(node->text, &parsed)) {
         return type_fault(document, node, "a size such as 11.5 GiB, 512MB or 4096", fault);

@@ -114,7 +114,7 @@ static enum status find_node(struct profile_reader *reader, const char *path,
 static enum status read_text(struct profile_reader *reader, const char *path, const char **value) {
     const struct yaml_node *node;
     TRY(find_node(reader, path, &node));
-    return yaml_text(&reader->document, node, value, reader->fault);
+    return yaml_read_text(&reader->document, node, value, reader->fault);
 }
 
 static enum status read_integer(struct profile_reader *reader, const char *path,
@@ -122,7 +122,7 @@ static enum status read_integer(struct profile_reader *reader, const char *path,
     const struct yaml_node *node;
     int64_t wide;
     TRY(find_node(reader, path, &node));
-    TRY(yaml_i64(&reader->document, node, range, &wide, reader->fault));
+    TRY(yaml_read_i64(&reader->document, node, range, &wide, reader->fault));
     *value = (int)wide;
     return OK;
 }
@@ -152,7 +152,8 @@ static enum status read_figures(struct profile_reader *reader) {
             (struct target_figure *)(void *)((char *)&reader->target + FIGURES[i].offset);
         const struct yaml_node *node;
         TRY(find_node(reader, join_path(FIGURES[i].path, "value").text, &node));
-        TRY(yaml_f64(&reader->document, node, FIGURES[i].range, &figure->value, reader->fault));
+        TRY(yaml_read_f64(&reader->document, node, FIGURES[i].range, &figure->value,
+                          reader->fault));
         TRY(read_text(reader, join_path(FIGURES[i].path, "source").text, &figure->source));
     }
     return OK;
@@ -181,7 +182,7 @@ static enum status read_declared_use(struct profile_reader *reader, const struct
     TRY(read_use_scope(reader, item, &line->per));
     TRY(read_text(reader, join_path(item->path, "source").text, &line->source));
     TRY(find_node(reader, join_path(item->path, "bytes").text, &bytes));
-    return yaml_bytes(&reader->document, bytes, &line->bytes, reader->fault);
+    return yaml_read_bytes(&reader->document, bytes, &line->bytes, reader->fault);
 }
 
 static enum status read_declared_uses(struct profile_reader *reader, const struct yaml_node *list,
@@ -221,7 +222,7 @@ static enum status read_space(struct profile_reader *reader, enum space index) {
                                 "is the same memory as memory.device on a unified target");
     }
     TRY(find_node(reader, join_path(path.text, "capacity").text, &node));
-    TRY(yaml_bytes(&reader->document, node, &space->capacity_bytes, reader->fault));
+    TRY(yaml_read_bytes(&reader->document, node, &space->capacity_bytes, reader->fault));
     if (space->capacity_bytes == 0) {
         return yaml_fault(&reader->document, node, reader->fault, NULL, "must not be 0");
     }
@@ -250,7 +251,7 @@ static enum status read_general_keys(struct profile_reader *reader) {
     TRY(read_choice(reader, "kind", KIND_KEYS, ARRAY_COUNT(KIND_KEYS), &kind));
     target->kind = (enum target_kind)kind;
     TRY(find_node(reader, "unified", &unified));
-    TRY(yaml_bool(&reader->document, unified, &target->unified, reader->fault));
+    TRY(yaml_read_bool(&reader->document, unified, &target->unified, reader->fault));
     TRY(read_alignment(reader));
     return read_integer(reader, "threads", (struct yaml_range){1, THREADS_MAX}, &target->threads);
 }

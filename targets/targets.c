@@ -94,7 +94,7 @@ enum status target_lower_capacity(const struct target *target, uint64_t bytes,
         snprintf(subject, sizeof subject, "target %.200s", target->name);
         return fault_set(fault, STATUS_FIT, subject, "increase limits.device",
                          "is limited to %s of device memory, but drivers and libraries use %s",
-                         text_bytes(bytes, wanted), text_bytes(declared, reserved));
+                         text_format_bytes(bytes, wanted), text_format_bytes(declared, reserved));
     }
     struct target *copy = region_alloc(region, 1, sizeof *copy);
     *copy = *target;

@@ -80,8 +80,8 @@ static void write_svg_head(const struct drawing *drawing, int extent_count, stru
     writer_add(writer, "</text>\n<text class=\"facts\" x=\"%d\" y=\"60\">", PANEL_LEFT);
     writer_add(writer,
                "%s space: peak %s (%s bytes), %.2f %% above the bound, %d extents, %s</text>\n",
-               space_name(space), text_bytes(plan->peak_bytes[space], peak),
-               text_grouped(plan->peak_bytes[space], grouped), peak_gap_percent(plan, space),
+               space_name(space), text_format_bytes(plan->peak_bytes[space], peak),
+               text_format_grouped(plan->peak_bytes[space], grouped), peak_gap_percent(plan, space),
                extent_count, plan->heuristic[space]);
 }
 
@@ -90,8 +90,8 @@ static void write_tooltip(const struct extent *extent, uint64_t offset, struct w
     writer_add(writer, "<title>");
     writer_add_xml(writer, extent->name, SIZE_MAX);
     writer_add(writer, "\n%s\n%s (%s bytes)\nsteps [%u, %u)\noffset %llu</title>",
-               extent_role_name(extent->role), text_bytes(extent->bytes, bytes),
-               text_grouped(extent->bytes, grouped), extent->first, extent->last,
+               extent_role_name(extent->role), text_format_bytes(extent->bytes, bytes),
+               text_format_grouped(extent->bytes, grouped), extent->first, extent->last,
                (unsigned long long)offset);
 }
 
@@ -141,7 +141,7 @@ static void write_level_line(const struct panel *panel, const char *name, uint64
     writer_add(writer, "<path class=\"peak\" d=\"M%.1f %.1fH%.1f\"/>\n", panel->left,
                panel_y(panel, (double)level_bytes), right);
     writer_add(writer, "<text class=\"note\" x=\"%.1f\" y=\"%.1f\">%s %s</text>\n", right + 8,
-               label_y + 4, name, text_bytes(level_bytes, bytes));
+               label_y + 4, name, text_format_bytes(level_bytes, bytes));
 }
 
 static void write_peak_lines(const struct panel *panel, const struct panel *profile,
@@ -162,7 +162,7 @@ static void write_peak_lines(const struct panel *panel, const struct panel *prof
                "<text class=\"note\" text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\">"
                "most alive at step %u: %s</text>\n",
                is_right ? "end" : "start", is_right ? x - 6 : x + 6, profile->top - 10, step,
-               text_bytes(bound_bytes, bytes));
+               text_format_bytes(bound_bytes, bytes));
 }
 
 static void write_axes(const struct panel *panel, const struct panel *profile,

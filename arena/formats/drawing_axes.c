@@ -156,6 +156,6 @@ void write_role_legend(const struct role_total totals[static ROLE_COUNT], double
         writer_add(writer, "<text class=\"role\" x=\"%.1f\" y=\"%.1f\">%s</text>", left + 22, y - 1,
                    extent_role_name(role));
         writer_add(writer, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", left + 22,
-                   y + 12, text_bytes(totals[role].peak_bytes, bytes));
+                   y + 12, text_format_bytes(totals[role].peak_bytes, bytes));
     }
 }

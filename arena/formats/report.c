@@ -119,17 +119,17 @@ void report_spaces(const struct plan *plan, struct text *text) {
         char peak[24], grouped[32];
         if (count > 0) {
             text_add(text, "%-8s %12s %22s %8.2f %% %8d  %s\n", space_name(space),
-                     text_bytes(plan->peak_bytes[space], peak),
-                     text_grouped(plan->peak_bytes[space], grouped), peak_gap_percent(plan, space),
-                     count, plan->heuristic[space]);
+                     text_format_bytes(plan->peak_bytes[space], peak),
+                     text_format_grouped(plan->peak_bytes[space], grouped),
+                     peak_gap_percent(plan, space), count, plan->heuristic[space]);
         }
     }
 }
 
 static void report_role_line(const char *name, const struct role_total *total, struct text *text) {
     char peak[24], max[24];
-    text_add(text, "  %-22s %12s %12s %10u %8d\n", name, text_bytes(total->peak_bytes, peak),
-             text_bytes(total->max_bytes, max), total->max_step, total->extent_count);
+    text_add(text, "  %-22s %12s %12s %10u %8d\n", name, text_format_bytes(total->peak_bytes, peak),
+             text_format_bytes(total->max_bytes, max), total->max_step, total->extent_count);
 }
 
 static void report_roles_of_space(const struct plan *plan, enum space space, struct region *region,
@@ -147,9 +147,9 @@ static void report_roles_of_space(const struct plan *plan, enum space space, str
     }
     uint64_t gap_bytes = plan->peak_bytes[space] - plan->bound_bytes[space];
     if (gap_bytes > 0) {
-        text_add(text, "  %-22s %12s\n", "(gap)", text_bytes(gap_bytes, bytes));
+        text_add(text, "  %-22s %12s\n", "(gap)", text_format_bytes(gap_bytes, bytes));
     }
-    text_add(text, "  %-22s %12s\n", "total", text_bytes(plan->peak_bytes[space], bytes));
+    text_add(text, "  %-22s %12s\n", "total", text_format_bytes(plan->peak_bytes[space], bytes));
 }
 
 void report_roles(const struct plan *plan, struct region *region, struct text *text) {
@@ -163,8 +163,8 @@ void report_roles(const struct plan *plan, struct region *region, struct text *t
 static void report_tenant_line(const char *name, const char *role, uint64_t bytes,
                                struct text *text) {
     char rounded[24], grouped[32];
-    text_add(text, "  %22s %12s  %-20s  %s\n", text_grouped(bytes, grouped),
-             text_bytes(bytes, rounded), role, name);
+    text_add(text, "  %22s %12s  %-20s  %s\n", text_format_grouped(bytes, grouped),
+             text_format_bytes(bytes, rounded), role, name);
 }
 
 void report_tenants(const struct plan *plan, enum space space, int line_max, struct region *region,

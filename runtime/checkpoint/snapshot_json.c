@@ -84,14 +84,14 @@ static enum status check_seal(const char *json, size_t length, const char *path,
 static enum status get_text(const struct json_node *object, const char *key, const char **value,
                             struct fault *fault) {
     struct json_node node;
-    TRY(json_need(object, key, &node, fault));
+    TRY(json_require(object, key, &node, fault));
     return json_as_text(&node, value, fault);
 }
 
 static enum status get_i64(const struct json_node *object, const char *key, int64_t *value,
                            struct fault *fault) {
     struct json_node node;
-    TRY(json_need(object, key, &node, fault));
+    TRY(json_require(object, key, &node, fault));
     return json_as_i64(&node, value, fault);
 }
 
@@ -139,12 +139,12 @@ static enum status read_file(const struct json_node *node, struct snapshot_file 
 static enum status read_files(const struct json_node *root, struct snapshot *snapshot,
                               struct fault *fault) {
     struct json_node list;
-    TRY(json_need(root, "files", &list, fault));
+    TRY(json_require(root, "files", &list, fault));
     TRY(json_as_array(&list, fault));
-    if (json_count(&list) > SNAPSHOT_FILES_MAX) {
+    if (json_child_count(&list) > SNAPSHOT_FILES_MAX) {
         return json_fault(&list, fault, NULL, "has more than %d files", SNAPSHOT_FILES_MAX);
     }
-    for (size_t i = 0; i < json_count(&list); i++) {
+    for (size_t i = 0; i < json_child_count(&list); i++) {
         struct json_node node = json_element(&list, i);
         TRY(read_file(&node, &snapshot->files[snapshot->file_count++], fault));
     }
@@ -154,9 +154,9 @@ static enum status read_files(const struct json_node *root, struct snapshot *sna
 static enum status read_values(const struct json_node *root, struct snapshot *snapshot,
                                struct fault *fault) {
     struct json_node object;
-    TRY(json_need(root, "values", &object, fault));
+    TRY(json_require(root, "values", &object, fault));
     TRY(json_as_object(&object, fault));
-    if (json_count(&object) > SNAPSHOT_VALUES_MAX) {
+    if (json_child_count(&object) > SNAPSHOT_VALUES_MAX) {
         return json_fault(&object, fault, NULL, "has more than %d values", SNAPSHOT_VALUES_MAX);
     }
     struct json_walk walk = json_walk_over(&object);

@@ -86,7 +86,7 @@ static enum status check_index(struct file_finder *finder, const struct json_nod
 static enum status read_index_map(struct file_finder *finder,
                                   const struct json_document *document) {
     struct json_node map;
-    TRY(json_need(&document->root, "weight_map", &map, finder->fault));
+    TRY(json_require(&document->root, "weight_map", &map, finder->fault));
     TRY(json_as_object(&map, finder->fault));
     struct json_walk walk = json_walk_over(&map);
     while (json_walk_next(&walk)) {

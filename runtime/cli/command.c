@@ -49,7 +49,7 @@ static enum status set_unknown_option_fault(const struct command *command,
     for (int i = 0; i < command->option_count; i++) {
         names[i] = command->options[i].name;
     }
-    int nearest = text_nearest(word, names, command->option_count);
+    int nearest = text_find_nearest(word, names, command->option_count);
     if (nearest < 0) {
         return set_usage_fault(command, invocation, "unknown option", word);
     }

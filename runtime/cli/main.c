@@ -56,7 +56,7 @@ static int report_unknown_command(const char *name) {
     for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
         names[i] = COMMANDS[i]->name;
     }
-    int nearest = text_nearest(name, names, ARRAY_COUNT(names));
+    int nearest = text_find_nearest(name, names, ARRAY_COUNT(names));
     snprintf(remedy, sizeof remedy, nearest >= 0 ? "did you mean %s?" : "`skep help`%s",
              nearest >= 0 ? names[nearest] : " lists them");
     fault_set(&fault, STATUS_USAGE, "command line", remedy, "no command \"%s\"", name);

@@ -16,7 +16,8 @@ struct request {
 
 static void print_bytes(const char *name, uint64_t bytes) {
     char rounded[24];
-    printf("%-12s %20llu  %s\n", name, (unsigned long long)bytes, text_bytes(bytes, rounded));
+    printf("%-12s %20llu  %s\n", name, (unsigned long long)bytes,
+           text_format_bytes(bytes, rounded));
 }
 
 static void print_report(const struct plan *plan, const struct pack_outcome *outcome) {

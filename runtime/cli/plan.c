@@ -23,7 +23,7 @@ static void print_heading(const struct session *session) {
     const struct settings *settings = &session->settings;
     char hash[HASH_HEX_BYTES], count[24];
     printf("model    %s: %s, %s parameters\n", settings->model, session->blueprint.model_type,
-           text_count((double)blueprint_elements(&session->blueprint), count));
+           text_format_count((double)blueprint_elements(&session->blueprint), count));
     printf("target   %s: %s\n", session->target->name, session->target->description);
     int64_t microbatches = session->program.schedule.options.accumulation;
     printf(
@@ -56,18 +56,18 @@ static void print_space(const struct session *session, enum space space) {
     }
     if (target->unified && space != SPACE_DEVICE) {
         printf("%-7s  arena %s, part of device memory\n", space_name(space),
-               text_bytes(peak, arena));
+               text_format_bytes(peak, arena));
         return;
     }
     printf("%-7s  capacity %s", space_name(space),
-           text_bytes(target->spaces[space].capacity_bytes, capacity));
+           text_format_bytes(target->spaces[space].capacity_bytes, capacity));
     for (int i = 0; i < target->spaces[space].declared_use_count; i++) {
         const struct target_declared_use *use = &target->spaces[space].declared[i];
-        printf(", %s %s", use->name, text_bytes(use->bytes, capacity));
+        printf(", %s %s", use->name, text_format_bytes(use->bytes, capacity));
     }
-    printf("\n         arena %s of %s, %s %s\n", text_bytes(peak, arena),
-           text_bytes(available, capacity), peak <= available ? "headroom" : "short by",
-           text_bytes(peak <= available ? available - peak : peak - available, difference));
+    printf("\n         arena %s of %s, %s %s\n", text_format_bytes(peak, arena),
+           text_format_bytes(available, capacity), peak <= available ? "headroom" : "short by",
+           text_format_bytes(peak <= available ? available - peak : peak - available, difference));
 }
 
 static void print_estimate(const struct session *session) {
@@ -81,25 +81,27 @@ static void print_estimate(const struct session *session) {
     }
     printf("\nestimate %.3g s a step, %.4g tokens/s, %s FLOPs; bound by %s (%.0f %% of the time)\n",
            step.seconds, (double)session->settings.batch_tokens / step.seconds,
-           text_count(step.flops, flops), bound_name(largest),
+           text_format_count(step.flops, flops), bound_name(largest),
            100 * step.seconds_bound[largest] / step.seconds);
 }
 
 static void print_disk(const struct disk_budget *disk) {
     char first[24], second[24];
-    printf("disk     snapshots %s", text_bytes(disk->snapshot_bytes * disk->snapshot_count, first));
+    printf("disk     snapshots %s",
+           text_format_bytes(disk->snapshot_bytes * disk->snapshot_count, first));
     if (disk->results_bytes > 0) {
-        printf(", results %s, ledger %s", text_bytes(disk->results_bytes, first),
-               text_bytes(disk->ledger_bytes, second));
+        printf(", results %s, ledger %s", text_format_bytes(disk->results_bytes, first),
+               text_format_bytes(disk->ledger_bytes, second));
     }
     if (!disk->export_apart) {
-        printf(", export %s, %s available\n", text_bytes(disk->export_bytes, first),
-               text_bytes(disk->capacity_bytes, second));
+        printf(", export %s, %s available\n", text_format_bytes(disk->export_bytes, first),
+               text_format_bytes(disk->capacity_bytes, second));
         return;
     }
-    printf(", %s available\n", text_bytes(disk->capacity_bytes, first));
+    printf(", %s available\n", text_format_bytes(disk->capacity_bytes, first));
     printf("         export %s on another file system, %s available\n",
-           text_bytes(disk->export_bytes, first), text_bytes(disk->export_capacity_bytes, second));
+           text_format_bytes(disk->export_bytes, first),
+           text_format_bytes(disk->export_capacity_bytes, second));
 }
 
 /* `site` is NULL for one rank. */

@@ -24,7 +24,7 @@ struct request {
 /* Writes a rate such as "166 GFLOP/s". */
 static void rate_text(double value, const char *unit, char buffer[static VALUE_BYTES]) {
     char number[24];
-    text_count(value, number);
+    text_format_count(value, number);
     int digits = (int)strspn(number, "0123456789.");
     snprintf(buffer, VALUE_BYTES, "%.*s %s%s", digits, number, number + digits, unit);
 }
@@ -33,7 +33,7 @@ static const char *value_text(enum probe_unit unit, double value, char buffer[st
     char number[24];
     switch (unit) {
     case PROBE_BYTES:
-        snprintf(buffer, VALUE_BYTES, "%s", text_bytes((uint64_t)value, number));
+        snprintf(buffer, VALUE_BYTES, "%s", text_format_bytes((uint64_t)value, number));
         break;
     case PROBE_FLOPS:
         rate_text(value, "FLOP/s", buffer);

@@ -117,7 +117,7 @@ static enum status read_status(const struct json_node *root, struct region *regi
     bool has_members = false;
     TRY(read_summary(root, &read->summary, fault));
     TRY(json_get_array(root, "members", &members, &has_members, fault));
-    read->member_count = has_members ? json_count(&members) : 0;
+    read->member_count = has_members ? json_child_count(&members) : 0;
     read->members = region_alloc(region, read->member_count, sizeof *read->members);
     for (size_t i = 0; i < read->member_count; i++) {
         const struct json_node member = json_element(&members, i);
@@ -164,7 +164,7 @@ static void print_summary(const struct swarm_summary *summary, size_t contributo
 }
 
 static enum status print_guests(const struct json_node *guests, struct fault *fault) {
-    for (size_t i = 0; i < json_count(guests); i++) {
+    for (size_t i = 0; i < json_child_count(guests); i++) {
         const struct json_node guest = json_element(guests, i);
         const char *key = "", *name = "";
         const struct field fields[] = {{.key = "key", .text = &key},

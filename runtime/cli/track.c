@@ -68,7 +68,7 @@ static void report_listening(const struct request *request,
              setup->join.address, setup->allow_list_path);
     log_line(LOG_INFO, "%u slices, at most %u members, %u committed rounds; %s of memory reserved",
              options->settings.slice_count, options->members_max, options->settings.commits_max,
-             text_bytes(tracker_loop_bytes(options), bytes));
+             text_format_bytes(tracker_loop_bytes(options), bytes));
 }
 
 static enum status serve(const struct request *request, const struct tracker_loop_options *options,

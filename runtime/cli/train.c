@@ -28,7 +28,7 @@ static void log_layout(const struct session *session, int world) {
     }
     log_line(LOG_INFO, "%s, %d thread%s%s, target %s, arena %s%s", mesh, session->target->threads,
              session->target->threads == 1 ? "" : "s", each, session->target->name,
-             text_bytes(peak, bytes), each);
+             text_format_bytes(peak, bytes), each);
 }
 
 static enum status read_run(struct invocation *invocation, struct session *session) {

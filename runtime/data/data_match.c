@@ -106,8 +106,8 @@ static void log_progress(struct reading *reading) {
         return;
     }
     reading->last_logged_ns = now_ns;
-    log_line(LOG_INFO, "reading the data files: %s of %s", text_bytes(reading->done, done),
-             text_bytes(reading->total, total));
+    log_line(LOG_INFO, "reading the data files: %s of %s", text_format_bytes(reading->done, done),
+             text_format_bytes(reading->total, total));
 }
 
 static enum status hash_file(struct reading *reading, int index, int fd) {
@@ -255,7 +255,7 @@ static enum status missing_data_fault(const struct manifest *manifest, struct fa
         fault, STATUS_INPUT, "data.train", remedy,
         "the swarm's data files are missing: %d file%s, of which the first is %.80s of %s",
         count_train_files(manifest), count_train_files(manifest) == 1 ? "" : "s", first->name,
-        text_bytes(first->bytes, bytes));
+        text_format_bytes(first->bytes, bytes));
 }
 
 static enum status file_count_fault(const struct manifest *manifest, enum manifest_file_kind data,

@@ -107,7 +107,7 @@ static void warn_of_stage_order(struct site_report *report) {
         if (peak > before) {
             struct text note = next_note_text(report);
             text_add(&note, "ZeRO %d needs %s more memory than ZeRO %d for this run", row->zero,
-                     text_bytes(peak - before, more), row[-1].zero);
+                     text_format_bytes(peak - before, more), row[-1].zero);
         }
     }
 }

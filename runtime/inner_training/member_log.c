@@ -34,8 +34,9 @@ static void show_round(struct trainer *trainer, const struct metrics_round *roun
                   "round %u  step %lld/%lld%s  %u of %u members  %s up, %s down, "
                   "exchange %.2f s  root %.12s",
                   round->round, (long long)round->step, (long long)trainer->session.settings.steps,
-                  words, round->contributors, round->members, text_bytes(round->sent_bytes, up),
-                  text_bytes(round->received_bytes, down), round->exchange_ms * 1e-3,
+                  words, round->contributors, round->members,
+                  text_format_bytes(round->sent_bytes, up),
+                  text_format_bytes(round->received_bytes, down), round->exchange_ms * 1e-3,
                   hash_hex(&round->root, root));
 }
 
@@ -130,7 +131,7 @@ static void log_state_fetch(struct member_run *member, const struct member_loop_
     struct last_logged *logged = &member->logged;
     int64_t now_ns = clock_monotonic_ns();
     char bytes[24];
-    text_bytes(view->fetched_bytes, bytes);
+    text_format_bytes(view->fetched_bytes, bytes);
     if (view->is_fetching_state && logged->fetch_begun_ns == 0) {
         log_line(LOG_INFO, "receiving the state from other members");
         logged->fetch_begun_ns = now_ns;

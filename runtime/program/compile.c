@@ -50,5 +50,5 @@ enum status program_fits(const struct program *program, struct fault *fault) {
         fault, STATUS_FIT, subject,
         "run `skep plan` to see the largest extents at the peak and a setting that fits",
         "the %s arena needs %s, but only %s are available", space_name(space),
-        text_bytes(room + missing, need), text_bytes(room, have));
+        text_format_bytes(room + missing, need), text_format_bytes(room, have));
 }

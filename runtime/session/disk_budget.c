@@ -81,7 +81,8 @@ static enum status check_demand(const struct demand *demand, struct fault *fault
     }
     return fault_set(fault, STATUS_FIT, demand->subject, demand->remedy,
                      "%s %s, but only %s are available", demand->use,
-                     text_bytes(demand->need_bytes, need), text_bytes(demand->have_bytes, have));
+                     text_format_bytes(demand->need_bytes, need),
+                     text_format_bytes(demand->have_bytes, have));
 }
 
 enum status disk_fits(const struct session *session, struct fault *fault) {

@@ -392,6 +392,6 @@ void remedies_write(const struct remedy *remedies, int count, struct text *text)
         for (int k = 0; k < remedies[i].change_count; k++) {
             text_add(text, "%s=%s ", remedies[i].changes[k].key, remedies[i].changes[k].value);
         }
-        text_add(text, "(arena %s)\n", text_bytes(remedies[i].peak_bytes, peak));
+        text_add(text, "(arena %s)\n", text_format_bytes(remedies[i].peak_bytes, peak));
     }
 }

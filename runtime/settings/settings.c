@@ -162,7 +162,7 @@ static enum status read_document(struct settings *settings, const struct yaml_do
 
 static enum status unknown_key_fault(const char *name, struct fault *fault) {
     char remedy[sizeof fault->remedy] = "`skep help keys` lists them";
-    int nearest = text_nearest(name, setting_key_names(), setting_key_count());
+    int nearest = text_find_nearest(name, setting_key_names(), setting_key_count());
     if (nearest >= 0) {
         snprintf(remedy, sizeof remedy, "did you mean %s?", setting_key_names()[nearest]);
     }

@@ -76,7 +76,7 @@ static enum status no_match_fault(const char *pattern, const char *subject,
     struct region scratch = {0};
     const char **names;
     int count = list_names(blueprint, &scratch, &names);
-    int nearest = text_nearest(pattern, names, count);
+    int nearest = text_find_nearest(pattern, names, count);
     const char *suggestion = nearest >= 0 ? names[nearest] : names[0];
     enum status status = fault_set(
         fault, STATUS_INPUT, subject, "run `skep inspect MODEL` to list the names",

@@ -70,7 +70,7 @@ static enum status unknown_unit_fault(const struct override_parser *override_par
     for (int unit = 0; unit < units->unit_count; unit++) {
         known[unit] = units->units[unit].name;
     }
-    int nearest = text_nearest(unknown, known, units->unit_count);
+    int nearest = text_find_nearest(unknown, known, units->unit_count);
     enum status status =
         fault_set(override_parser->fault, STATUS_INPUT, override_parser->subject,
                   "write NAME=KEY:VALUE; NAME is a unit's name, or a prefix followed by *",

@@ -33,7 +33,7 @@ void progress_init(struct progress *progress, const struct session *session) {
 /* Returns the text that starts a line. On a terminal, it clears the current line, which the new
  * text replaces. */
 static const char *line_start(const struct progress *progress) {
-    return progress->terminal ? "\r\033[K" : log_priority(LOG_INFO);
+    return progress->terminal ? "\r\033[K" : log_priority_prefix(LOG_INFO);
 }
 
 static void write_line(const struct text *line) {
@@ -56,8 +56,8 @@ static void add_memory(struct text *line, const struct progress *progress) {
     struct process_memory memory = {0};
     if (process_memory_read(&memory)) {
         text_add(line, "  %s held, %s planned",
-                 text_bytes(memory.anonymous_bytes + memory.shared_bytes, held),
-                 text_bytes(progress->plan_bytes, planned));
+                 text_format_bytes(memory.anonymous_bytes + memory.shared_bytes, held),
+                 text_format_bytes(progress->plan_bytes, planned));
     }
 }
 

@@ -335,6 +335,6 @@ void machine_largest_processes(const char *root, int count, struct text *text) {
     for (int i = 0; i < held; i++) {
         char bytes[24];
         text_add(text, "%s%s (pid %d) %s", i > 0 ? ", " : "", largest[i].name, largest[i].pid,
-                 text_bytes(largest[i].resident_bytes, bytes));
+                 text_format_bytes(largest[i].resident_bytes, bytes));
     }
 }

@@ -158,7 +158,7 @@ void nvml_largest_processes(const struct nvml *nvml, const char *bus, int count,
         int largest = find_largest_process(found, held);
         machine_process_name("", (int)found[largest].pid, name);
         text_add(text, "%s%s (pid %u) %s", i > 0 ? ", " : "", name, found[largest].pid,
-                 text_bytes(found[largest].bytes, bytes));
+                 text_format_bytes(found[largest].bytes, bytes));
         found[largest] = found[--held];
     }
 }

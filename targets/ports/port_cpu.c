@@ -33,12 +33,12 @@ enum status port_host_fault(const struct port *port, enum space space, uint64_t 
     struct text list = text_over(holders, sizeof holders);
     machine_largest_processes("", PROCESSES_LISTED, &list);
     snprintf(subject, sizeof subject, "target %.200s", port->target->name);
-    return fault_set(fault, STATUS_FIT, subject,
-                     "free memory, lower limits.device or use a smaller batch",
-                     "%s arena needs %s, but %s are free now%s%s%s", port_space_name(space),
-                     text_bytes(bytes, need), text_bytes(machine->memory_available_bytes, have),
-                     machine->is_memory_limited ? " within the cgroup's limit" : "",
-                     list.length > 0 ? "; held by " : "", list.bytes);
+    return fault_set(
+        fault, STATUS_FIT, subject, "free memory, lower limits.device or use a smaller batch",
+        "%s arena needs %s, but %s are free now%s%s%s", port_space_name(space),
+        text_format_bytes(bytes, need), text_format_bytes(machine->memory_available_bytes, have),
+        machine->is_memory_limited ? " within the cgroup's limit" : "",
+        list.length > 0 ? "; held by " : "", list.bytes);
 }
 
 static uint64_t page_bytes(void) {

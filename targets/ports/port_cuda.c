@@ -61,8 +61,9 @@ static enum status set_device_memory_fault(const struct port *port, uint64_t nee
     }
     return fault_set(fault, STATUS_FIT, device_subject(port, subject),
                      "free device memory, lower limits.device or use a smaller batch",
-                     "device arena needs %s, but %s are free now%s%s", text_bytes(need, needed),
-                     text_bytes(have, left), list.length > 0 ? "; held by " : "", list.bytes);
+                     "device arena needs %s, but %s are free now%s%s",
+                     text_format_bytes(need, needed), text_format_bytes(have, left),
+                     list.length > 0 ? "; held by " : "", list.bytes);
 }
 
 /* NCCL registers memory for collectives only if it consists of whole granules of one allocation

@@ -40,7 +40,7 @@ static enum status set_unknown_profile_fault(const char *wanted, struct fault *f
         names[i] = EMBEDDED_PROFILES[i].name;
         text_add(&all, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    int nearest = text_nearest(wanted, names, EMBEDDED_PROFILE_COUNT);
+    int nearest = text_find_nearest(wanted, names, EMBEDDED_PROFILE_COUNT);
     snprintf(subject, sizeof subject, "target %.200s", wanted);
     snprintf(remedy, sizeof remedy, "%s%s%suse one of these, auto, or the path of a profile",
              nearest >= 0 ? "did you mean " : "", nearest >= 0 ? names[nearest] : "",

@@ -47,7 +47,7 @@ static void print_tests(const struct comm_report *report) {
             wrong += verdict->wrong;
             printf("%14s", verdict->wrong > 0 ? "WRONG"
                            : has_data(&COMM_CHECK_ROWS[row])
-                               ? text_grouped((uint64_t)verdict->elements, count)
+                               ? text_format_grouped((uint64_t)verdict->elements, count)
                                : "passed");
         }
         printf("\n");
@@ -64,7 +64,7 @@ static void print_rates(const struct comm_report *report) {
         const struct comm_rate *rate = &report->rates[i];
         char name[32], size[24];
         printf("%-20s %10s %10.1f %10.1f", name_of_check(rate->row, name),
-               rate->bytes > 0 ? text_bytes(rate->bytes, size) : "-", rate->median_s * 1e6,
+               rate->bytes > 0 ? text_format_bytes(rate->bytes, size) : "-", rate->median_s * 1e6,
                rate->best_s * 1e6);
         if (rate->bytes > 0) {
             printf(" %10.3f %9.2f %10.3f %9.2f", rate->algorithm_rate * 1e-9,
@@ -79,7 +79,7 @@ static void print_rates(const struct comm_report *report) {
 static void print_text(const struct comm_report *report) {
     char arena[24];
     printf("%d ranks on this machine, transport %s, an arena of %s each\n\n", report->comm.world,
-           report->comm.communicator.methods->name, text_bytes(report->comm.bytes, arena));
+           report->comm.communicator.methods->name, text_format_bytes(report->comm.bytes, arena));
     if (report->is_tested) {
         print_tests(report);
     }

@@ -30,21 +30,22 @@ static void print_counts(const struct inspect_report *report) {
     struct token_flops flops = counts_flops_per_token(model, report->sequence);
     char total[32], rounded[32], block[32], outside[32], forward[32], training[32], bf16[32];
     printf("\nparameters      %s (%s): %s a block, %s outside blocks%s\n",
-           text_grouped((uint64_t)counts.total, total), text_count((double)counts.total, rounded),
-           text_count((double)counts.one_layer, block),
-           text_count((double)counts.outside_layers, outside),
+           text_format_grouped((uint64_t)counts.total, total),
+           text_format_count((double)counts.total, rounded),
+           text_format_count((double)counts.one_layer, block),
+           text_format_count((double)counts.outside_layers, outside),
            model->tied ? ", head tied to the embedding" : "");
     printf("stored          %s in f32, %s in bf16\n",
-           text_bytes((uint64_t)counts_param_bytes(model, DTYPE_F32), total),
-           text_bytes((uint64_t)counts_param_bytes(model, DTYPE_BF16), bf16));
+           text_format_bytes((uint64_t)counts_param_bytes(model, DTYPE_F32), total),
+           text_format_bytes((uint64_t)counts_param_bytes(model, DTYPE_BF16), bf16));
     printf("per token       %s FLOPs forward, %s in training, at sequences of %lld\n",
-           text_count(flops.forward, forward), text_count(flops.training, training),
+           text_format_count(flops.forward, forward), text_format_count(flops.training, training),
            (long long)report->sequence);
     printf("                attention is %.1f %% of these (%.1f %% with masked scores)\n",
            100 * flops.attention / flops.forward,
            100 * flops.attention_unmasked / (flops.matrix_products + flops.attention_unmasked));
     printf("cache           %s a token in bf16\n",
-           text_bytes((uint64_t)counts_cache_bytes_per_token(model, DTYPE_BF16), bf16));
+           text_format_bytes((uint64_t)counts_cache_bytes_per_token(model, DTYPE_BF16), bf16));
 }
 
 /* Returns the end of the range of units from `first` on that have equal contents, such as blocks.
@@ -78,8 +79,8 @@ static void print_units(const struct inspect_report *report) {
         const struct unit *unit = &report->units->units[first];
         int end = equal_units_end(report, first);
         printf("%-16s%15s  %12s  %8lld\n", units_name(report, first, end, name),
-               text_grouped((uint64_t)(unit->elements - unit->padding_elements), count),
-               text_bytes((uint64_t)(unit->elements * dtype_bytes(DTYPE_BF16)), bytes),
+               text_format_grouped((uint64_t)(unit->elements - unit->padding_elements), count),
+               text_format_bytes((uint64_t)(unit->elements * dtype_bytes(DTYPE_BF16)), bytes),
                (long long)unit->padding_elements);
         first = end;
     }
@@ -152,8 +153,9 @@ static void print_unit_shards(const struct inspect_report *report, int first, in
     bool lists_ranks = report->is_full || report->shards <= SHOWN_RANKS_MAX;
     char name[48], count[32], bytes[24];
     printf("%-16s %s elements a rank, %s in f32, %lld padding in total\n",
-           units_name(report, first, end, name), text_grouped((uint64_t)shard_elements, count),
-           text_bytes((uint64_t)shard_elements * sizeof(float), bytes),
+           units_name(report, first, end, name),
+           text_format_grouped((uint64_t)shard_elements, count),
+           text_format_bytes((uint64_t)shard_elements * sizeof(float), bytes),
            (long long)unit->padding_elements);
     for (int64_t rank = 0; rank < (lists_ranks ? report->shards : 0); rank++) {
         print_rank_shard(report, first, rank);
@@ -168,8 +170,8 @@ static void print_shard_sum(const struct inspect_report *report) {
         padding += report->units->units[unit].padding_elements;
     }
     printf("each rank        %s elements, %s in f32; padding of all ranks %lld (%.4f %%)\n",
-           text_grouped((uint64_t)elements, count),
-           text_bytes((uint64_t)elements * sizeof(float), bytes), (long long)padding,
+           text_format_grouped((uint64_t)elements, count),
+           text_format_bytes((uint64_t)elements * sizeof(float), bytes), (long long)padding,
            100 * (double)padding / (double)(elements * report->shards));
 }
 

@@ -31,13 +31,13 @@ static void print_unit(const struct site_report *report, int first, int end) {
         snprintf(name, sizeof name, "layers.%d..%d", unit->layer, units[end - 1].layer);
     }
     printf("%-18s %14s %8lld  %4d%-5s %12s %14s\n", name,
-           text_grouped((uint64_t)(unit->elements - unit->padding_elements), count),
+           text_format_grouped((uint64_t)(unit->elements - unit->padding_elements), count),
            (long long)unit->padding_elements, strategy_of(report, first)->zero,
            strategy_of(report, first)->keep_gathered ? " kept" : "",
-           text_bytes((uint64_t)(unit->elements *
-                                 dtype_bytes((enum dtype)session->settings.compute_dtype)),
-                      whole),
-           text_bytes((uint64_t)shard_elements * sizeof(float), shard));
+           text_format_bytes((uint64_t)(unit->elements *
+                                        dtype_bytes((enum dtype)session->settings.compute_dtype)),
+                             whole),
+           text_format_bytes((uint64_t)shard_elements * sizeof(float), shard));
 }
 
 static void print_units(const struct site_report *report) {
@@ -85,8 +85,8 @@ static void print_padding(const struct site_report *report) {
 static void print_volume(const char *name, uint64_t bytes) {
     char rounded[24], grouped[32];
     if (bytes > 0) {
-        printf("  %-38s %10s %22s B\n", name, text_bytes(bytes, rounded),
-               text_grouped(bytes, grouped));
+        printf("  %-38s %10s %22s B\n", name, text_format_bytes(bytes, rounded),
+               text_format_grouped(bytes, grouped));
     }
 }
 
@@ -119,14 +119,14 @@ static void print_stages(const struct site_report *report) {
     printf("\nZeRO        device   pinned+host  fits   received a step    s a step\n");
     for (int i = 0; i < report->stage_count; i++) {
         const struct stage_row *row = &report->stages[i];
-        printf(
-            "%3d%c %13s %13s  %-4s %17s %11.3g\n", row->zero,
-            row->zero == (int)report->session->settings.zero_stage ? '*' : ' ',
-            text_bytes(row->outcome.peak_bytes[SPACE_DEVICE], peak),
-            text_bytes(row->outcome.peak_bytes[SPACE_PINNED] + row->outcome.peak_bytes[SPACE_HOST],
-                       host),
-            row->outcome.fits ? "yes" : "no", text_bytes(row->outcome.received_bytes, received),
-            row->outcome.step.seconds);
+        printf("%3d%c %13s %13s  %-4s %17s %11.3g\n", row->zero,
+               row->zero == (int)report->session->settings.zero_stage ? '*' : ' ',
+               text_format_bytes(row->outcome.peak_bytes[SPACE_DEVICE], peak),
+               text_format_bytes(row->outcome.peak_bytes[SPACE_PINNED] +
+                                     row->outcome.peak_bytes[SPACE_HOST],
+                                 host),
+               row->outcome.fits ? "yes" : "no",
+               text_format_bytes(row->outcome.received_bytes, received), row->outcome.step.seconds);
     }
     printf("* setting of the run%s", report->stage_count < ZERO_STAGES
                                          ? "; ZeRO 2 and 3 need strategy.reduce_at=microbatch"

@@ -5,7 +5,7 @@ static const double GB = 1e9;
 
 static void add_bytes(struct text *text, const char *before, uint64_t bytes, const char *after) {
     char amount[24];
-    text_add(text, "%s%s%s", before, text_bytes(bytes, amount), after);
+    text_add(text, "%s%s%s", before, text_format_bytes(bytes, amount), after);
 }
 
 static void add_head(const struct fit_report *report, struct text *text) {
@@ -16,7 +16,7 @@ static void add_head(const struct fit_report *report, struct text *text) {
     text_add(text, "swarm    %s at %s, manifest %.16s\n", terms->manifest->name,
              terms->manifest->tracker.address, hash_hex(&terms->manifest->hash, hash));
     text_add(text, "model    %s, %s parameters\n", session->blueprint.model_type,
-             text_count((double)terms->shape.slices.parameter_count, count));
+             text_format_count((double)terms->shape.slices.parameter_count, count));
     text_add(text, "target   %s: %s\n", session->target->name, session->target->description);
     text_add(text, "work     %u rounds of %lld steps of %lld tokens, %s on the wire\n",
              terms->commits_max, (long long)settings->swarm_inner_steps,

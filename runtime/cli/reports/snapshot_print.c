@@ -39,7 +39,8 @@ void snapshot_print_list(const char *folder, const struct snapshot_listed *liste
             continue;
         }
         printf("%s: step %lld, saved %s, %s%s\n", snapshot->path, (long long)snapshot->step,
-               saved_at(snapshot, when), text_bytes((uint64_t)snapshot_bytes(snapshot), size),
+               saved_at(snapshot, when),
+               text_format_bytes((uint64_t)snapshot_bytes(snapshot), size),
                verified ? ", good" : "");
     }
 }
@@ -89,7 +90,7 @@ void snapshot_print_whole(const struct snapshot *snapshot) {
     }
     for (int i = 0; i < snapshot->file_count; i++) {
         const struct snapshot_file *file = &snapshot->files[i];
-        printf("file      %s, %s, %s\n", file->name, text_bytes((uint64_t)file->bytes, size),
+        printf("file      %s, %s, %s\n", file->name, text_format_bytes((uint64_t)file->bytes, size),
                hash_hex(&file->hash, hex));
     }
     printf("model     %s\n\n%s", snapshot->model_folder[0] != '\0' ? snapshot->model_folder : "-",

@@ -97,7 +97,7 @@ static enum status read_token_id(const struct json_node *root, const char *name,
     if (!json_node_is_array(&node)) {
         return json_as_i64(&node, token, fault);
     }
-    if (json_count(&node) == 0) {
+    if (json_child_count(&node) == 0) {
         return OK;
     }
     struct json_node first = json_element(&node, 0);
@@ -170,9 +170,9 @@ enum status hf_read_layer_windows(const struct hf_config *config, int64_t window
         }
         return OK;
     }
-    if (json_count(&types) != (size_t)layers) {
+    if (json_child_count(&types) != (size_t)layers) {
         return json_fault(&types, fault, NULL, "has %zu entries for %lld layers",
-                          json_count(&types), (long long)layers);
+                          json_child_count(&types), (long long)layers);
     }
     for (int64_t i = 0; i < layers; i++) {
         struct json_node entry = json_element(&types, (size_t)i);

@@ -110,7 +110,7 @@ static enum status check_neutral_value(const struct json_node *member,
     double number = neutral->neutral_value + 1;
     bool flag;
     if (json_node_is_object(member) || json_node_is_array(member)) {
-        number = json_count(member) == 0 ? 0 : number;
+        number = json_child_count(member) == 0 ? 0 : number;
     } else if (json_as_bool(member, &flag, fault) == OK) {
         number = flag ? 1 : 0;
     } else if (json_as_f64(member, &number, fault) != OK) {
@@ -142,7 +142,7 @@ static enum status unknown_field_fault(const struct json_node *member,
     for (; count < field_count && count < (int)ARRAY_COUNT(names); count++) {
         names[count] = fields[count].name;
     }
-    int nearest = text_nearest(member->key, names, count);
+    int nearest = text_find_nearest(member->key, names, count);
     char remedy[128] = "remove the field if it does not affect the model";
     if (nearest >= 0) {
         struct text text = text_over(remedy, sizeof remedy);

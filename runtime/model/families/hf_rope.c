@@ -139,7 +139,7 @@ enum status hf_rope_read(struct hf_config *config, struct fault *fault) {
     TRY(json_get_object(root, "rope_scaling", &scaling, &has_scaling, fault));
     TRY(json_get_object(root, "rope_parameters", &parameters, &has_parameters, fault));
     /* rope_scaling, the older form, has precedence over rope_parameters, as in transformers. */
-    if (has_scaling && json_count(&scaling) > 0) {
+    if (has_scaling && json_child_count(&scaling) > 0) {
         TRY(read_rope_object(root, &scaling, config->max_position_embeddings, &rope, fault));
     } else if (has_parameters) {
         TRY(read_rope_object(root, &parameters, config->max_position_embeddings, &rope, fault));

@@ -143,7 +143,7 @@ static enum status read_u64(const struct json_node *object, const char *key, uin
                             uint64_t *value, struct fault *fault) {
     struct json_node node;
     int64_t found;
-    TRY(json_need(object, key, &node, fault));
+    TRY(json_require(object, key, &node, fault));
     TRY(json_as_i64(&node, &found, fault));
     if (found < 0 || (uint64_t)found > max) {
         return json_fault(&node, fault, NULL, "is out of bounds");
@@ -193,12 +193,12 @@ static enum status read_fields(const struct json_node *object, const struct line
 /* Reads a required array of at most `max` elements. */
 static enum status read_array(const struct json_node *object, const char *key, uint32_t max,
                               struct json_node *array, uint32_t *count, struct fault *fault) {
-    TRY(json_need(object, key, array, fault));
+    TRY(json_require(object, key, array, fault));
     TRY(json_as_array(array, fault));
-    if (json_count(array) > max) {
+    if (json_child_count(array) > max) {
         return json_fault(array, fault, NULL, "has more elements than its limit");
     }
-    *count = (uint32_t)json_count(array);
+    *count = (uint32_t)json_child_count(array);
     return OK;
 }
 
@@ -206,7 +206,7 @@ static enum status read_range(const struct json_node *pair, struct sample_range 
                               struct fault *fault) {
     int64_t ends[2] = {0, 0};
     TRY(json_as_array(pair, fault));
-    if (json_count(pair) != 2) {
+    if (json_child_count(pair) != 2) {
         return json_fault(pair, fault, NULL, "is not [begin, end]");
     }
     for (size_t i = 0; i < 2; i++) {
@@ -234,10 +234,10 @@ static enum status read_ranges(const struct json_node *object, const char *key, 
 /* Rejects unknown fields: the hash would not cover a field that is not read. */
 static enum status check_field_count(const struct json_node *object, size_t expected,
                                      struct fault *fault) {
-    return json_count(object) == expected
+    return json_child_count(object) == expected
                ? OK
                : json_fault(object, fault, NULL, "has %zu fields; this kind of entry has %zu",
-                            json_count(object), expected);
+                            json_child_count(object), expected);
 }
 
 static enum status read_member(const struct json_node *node, struct entry *entry, uint32_t index,
@@ -365,7 +365,7 @@ static enum status read_kind(const struct json_node *root, struct entry *entry,
 static enum status read_cursor(const struct json_node *root, struct data_cursor *cursor,
                                struct fault *fault) {
     struct json_node node;
-    TRY(json_need(root, "cursor", &node, fault));
+    TRY(json_require(root, "cursor", &node, fault));
     TRY(json_as_object(&node, fault));
     TRY(check_field_count(&node, 2, fault));
     TRY(read_u64(&node, "position", INT64_MAX, &cursor->position, fault));

@@ -45,13 +45,13 @@ static enum status read_i64(struct manifest_reader *reader, const struct yaml_no
     const struct yaml_range range = {.minimum = (double)minimum, .maximum = WHOLE_MAX};
     const struct yaml_node *node;
     TRY(find_child(reader, parent, key, &node));
-    return yaml_i64(&reader->document, node, range, value, reader->fault);
+    return yaml_read_i64(&reader->document, node, range, value, reader->fault);
 }
 
 static enum status read_text(struct manifest_reader *reader, const struct yaml_node *parent,
                              const char *key, const struct yaml_node **node, const char **value) {
     TRY(find_child(reader, parent, key, node));
-    return yaml_text(&reader->document, *node, value, reader->fault);
+    return yaml_read_text(&reader->document, *node, value, reader->fault);
 }
 
 static enum status read_hash(struct manifest_reader *reader, const struct yaml_node *parent,

@@ -18,16 +18,17 @@ static struct wire_shape make_wire_shape(const struct member_loop_options *optio
 /* Adds up the parts of `tables`, in their order. */
 uint64_t member_loop_memory_bytes(const struct member_loop_options *options) {
     const struct wire_shape shape = make_wire_shape(options);
-    return carve_bytes(sizeof(struct member_loop)) +
-           carve_bytes(member_memory_bytes(shape.slice_count)) +
-           carve_bytes(ACTIONS_MAX * sizeof(struct action)) +
-           carve_bytes(wire_arrays_size(&shape)) + carve_bytes(uplink_payload_bytes(&shape)) +
-           carve_bytes(mailbox_memory_bytes(shape.slice_count)) +
-           carve_bytes(catch_up_memory_bytes(shape.slice_count)) +
-           carve_bytes(ledger_follower_memory_bytes(shape.slice_count)) +
-           carve_bytes(slice_store_memory_bytes(options)) +
-           carve_bytes(uplink_memory_bytes(&shape)) +
-           carve_bytes(state_fetcher_memory_bytes(&options->replica->shape));
+    return carve_padded_bytes(sizeof(struct member_loop)) +
+           carve_padded_bytes(member_memory_bytes(shape.slice_count)) +
+           carve_padded_bytes(ACTIONS_MAX * sizeof(struct action)) +
+           carve_padded_bytes(wire_arrays_size(&shape)) +
+           carve_padded_bytes(uplink_payload_bytes(&shape)) +
+           carve_padded_bytes(mailbox_memory_bytes(shape.slice_count)) +
+           carve_padded_bytes(catch_up_memory_bytes(shape.slice_count)) +
+           carve_padded_bytes(ledger_follower_memory_bytes(shape.slice_count)) +
+           carve_padded_bytes(slice_store_memory_bytes(options)) +
+           carve_padded_bytes(uplink_memory_bytes(&shape)) +
+           carve_padded_bytes(state_fetcher_memory_bytes(&options->replica->shape));
 }
 
 static struct messenger_options make_messenger_options(const struct member_loop_options *options) {

@@ -10,7 +10,7 @@ static const struct slices *slices_of(const struct slice_store *store) {
 }
 
 static size_t index_memory_bytes(const struct slices *slices) {
-    return carve_bytes(result_index_memory_bytes(slices->count));
+    return carve_padded_bytes(result_index_memory_bytes(slices->count));
 }
 
 size_t slice_store_memory_bytes(const struct member_loop_options *options) {

@@ -18,8 +18,8 @@ size_t uplink_payload_bytes(const struct wire_shape *shape) {
 }
 
 size_t uplink_memory_bytes(const struct wire_shape *shape) {
-    return carve_bytes(uplink_payload_bytes(shape)) +
-           4 * carve_bytes(outbox_memory_bytes(SWARM_MEMBERS_MAX));
+    return carve_padded_bytes(uplink_payload_bytes(shape)) +
+           4 * carve_padded_bytes(outbox_memory_bytes(SWARM_MEMBERS_MAX));
 }
 
 static uint64_t leaf_rate_limit(uint64_t limit_up) {

@@ -4,12 +4,13 @@
 
 size_t member_memory_bytes(uint32_t slice_count) {
     size_t slices = slice_count;
-    return carve_bytes(sizeof(struct member)) + carve_bytes(slices * sizeof(struct hash)) +
-           carve_bytes(slices * sizeof(struct slice_plan)) +
-           carve_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
-           2 * carve_bytes(slices * sizeof(uint64_t)) + 2 * carve_bytes(slices) +
-           carve_bytes(slices * sizeof(struct slice_report)) +
-           3 * carve_bytes(slices * sizeof(struct entry_slice));
+    return carve_padded_bytes(sizeof(struct member)) +
+           carve_padded_bytes(slices * sizeof(struct hash)) +
+           carve_padded_bytes(slices * sizeof(struct slice_plan)) +
+           carve_padded_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
+           2 * carve_padded_bytes(slices * sizeof(uint64_t)) + 2 * carve_padded_bytes(slices) +
+           carve_padded_bytes(slices * sizeof(struct slice_report)) +
+           3 * carve_padded_bytes(slices * sizeof(struct entry_slice));
 }
 
 static void bind_memory(struct member *member, char *memory, size_t slices) {
@@ -27,7 +28,7 @@ struct member *member_init(void *memory, const struct member_initial_state *star
     ASSERT(start->slice_count > 0 && start->slice_count <= SWARM_SLICES_MAX);
     memset(memory, 0, member_memory_bytes(start->slice_count));
     struct member *member = memory;
-    bind_memory(member, (char *)memory + carve_bytes(sizeof *member), start->slice_count);
+    bind_memory(member, (char *)memory + carve_padded_bytes(sizeof *member), start->slice_count);
     member->id = start->id;
     member->slice_count = start->slice_count;
     member_session_init(&member->session, start->start_id);

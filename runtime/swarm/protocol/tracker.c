@@ -4,12 +4,12 @@
 
 size_t tracker_memory_bytes(const struct tracker_settings *settings) {
     size_t slices = settings->slice_count;
-    return carve_bytes(sizeof(struct tracker)) +
-           2 * carve_bytes(slices * sizeof(struct entry_slice)) +
-           2 * carve_bytes(slices * sizeof(struct slice_plan)) +
-           carve_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
-           carve_bytes(slices * sizeof(uint64_t)) +
-           SWARM_MEMBERS_MAX * carve_bytes(slices * sizeof(struct slice_report));
+    return carve_padded_bytes(sizeof(struct tracker)) +
+           2 * carve_padded_bytes(slices * sizeof(struct entry_slice)) +
+           2 * carve_padded_bytes(slices * sizeof(struct slice_plan)) +
+           carve_padded_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
+           carve_padded_bytes(slices * sizeof(uint64_t)) +
+           SWARM_MEMBERS_MAX * carve_padded_bytes(slices * sizeof(struct slice_report));
 }
 
 struct tracker *tracker_init(void *memory, const struct tracker_settings *settings,
@@ -19,7 +19,7 @@ struct tracker *tracker_init(void *memory, const struct tracker_settings *settin
     struct tracker *tracker = memory;
     tracker->settings = *settings;
     size_t slices = settings->slice_count;
-    char *arrays = (char *)memory + carve_bytes(sizeof *tracker);
+    char *arrays = (char *)memory + carve_padded_bytes(sizeof *tracker);
     proposal_init(&tracker->proposal, carve(&arrays, slices * sizeof(struct entry_slice)),
                   record->incarnation);
     exchange_init(&tracker->exchange, carve(&arrays, slices * sizeof(uint64_t)),

@@ -20,7 +20,7 @@ enum {
 };
 
 static size_t versions_bytes(const struct replica_shape *shape) {
-    return carve_bytes(replica_leaf_count(shape->slices.parameter_count) * sizeof(uint32_t));
+    return carve_padded_bytes(replica_leaf_count(shape->slices.parameter_count) * sizeof(uint32_t));
 }
 
 size_t leaf_fetch_memory_bytes(const struct replica_shape *shape) {

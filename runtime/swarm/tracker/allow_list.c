@@ -65,7 +65,7 @@ static enum status read_key(const struct yaml_document *document, const struct y
     if (node == NULL) {
         return yaml_fault(document, item, fault, "`skep keys` prints a key", "has no key");
     }
-    TRY(yaml_text(document, node, &text, fault));
+    TRY(yaml_read_text(document, node, &text, fault));
     const char *error = public_keys_read(text, keys);
     if (error != NULL) {
         return yaml_fault(document, node, fault, "copy the key as `skep keys` prints it", "%s",
@@ -83,7 +83,7 @@ static enum status read_name(const struct yaml_document *document, const struct 
     const struct yaml_node *node = find_child(item, "name");
     const char *text = "";
     if (node != NULL) {
-        TRY(yaml_text(document, node, &text, fault));
+        TRY(yaml_read_text(document, node, &text, fault));
     }
     const char *error = member_name_error(text);
     if (error != NULL) {
@@ -118,7 +118,7 @@ enum status allow_list_parse_rows(const struct yaml_document *document, struct a
     list->count = 0;
     TRY(yaml_expect_known(document, NAMES, ARRAY_COUNT(NAMES), fault));
     if (open != NULL) {
-        TRY(yaml_bool(document, open, &list->is_open, fault));
+        TRY(yaml_read_bool(document, open, &list->is_open, fault));
     }
     bool is_empty = members == NULL ||
                     (members->kind == YAML_SCALAR && members->is_plain && members->text[0] == '\0');

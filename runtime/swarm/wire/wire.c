@@ -119,11 +119,12 @@ bool wire_is_chunked(uint8_t kind) {
 
 size_t wire_arrays_size(const struct wire_shape *shape) {
     size_t slices = shape->slice_count;
-    return carve_bytes(slices * sizeof(struct entry_slice)) +
-           carve_bytes(slices * sizeof(struct slice_plan)) +
-           carve_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
-           carve_bytes(slices * sizeof(struct slice_report)) +
-           carve_bytes(slices * sizeof(struct hash)) + carve_bytes(slices * sizeof(uint64_t));
+    return carve_padded_bytes(slices * sizeof(struct entry_slice)) +
+           carve_padded_bytes(slices * sizeof(struct slice_plan)) +
+           carve_padded_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
+           carve_padded_bytes(slices * sizeof(struct slice_report)) +
+           carve_padded_bytes(slices * sizeof(struct hash)) +
+           carve_padded_bytes(slices * sizeof(uint64_t));
 }
 
 void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_arrays *arrays) {
@@ -131,15 +132,15 @@ void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_
     char *at = memory;
     memset(arrays, 0, sizeof *arrays);
     arrays->entry.slices = (void *)at;
-    at += carve_bytes(slices * sizeof(struct entry_slice));
+    at += carve_padded_bytes(slices * sizeof(struct entry_slice));
     arrays->table.slices = (void *)at;
-    at += carve_bytes(slices * sizeof(struct slice_plan));
+    at += carve_padded_bytes(slices * sizeof(struct slice_plan));
     arrays->table.hashes = (void *)at;
-    at += carve_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash));
+    at += carve_padded_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash));
     arrays->reports = (void *)at;
-    at += carve_bytes(slices * sizeof(struct slice_report));
+    at += carve_padded_bytes(slices * sizeof(struct slice_report));
     arrays->hashes = (void *)at;
-    at += carve_bytes(slices * sizeof(struct hash));
+    at += carve_padded_bytes(slices * sizeof(struct hash));
     arrays->holders = (void *)at;
 }
 

@@ -102,7 +102,7 @@ static void brackets_inside_strings_do_not_nest(void **state) {
     }
     strcat(text, "\\\"[[[\\\\\", \"b\": 1}");
     struct json_document document = parsed(text);
-    assert_int_equal(json_count(&document.root), 2);
+    assert_int_equal(json_child_count(&document.root), 2);
     json_finish(&document);
 }
 
@@ -149,7 +149,7 @@ static void reads_give_the_values_of_the_text(void **state) {
     assert_string_equal(t, "a\xc3\xa9");
     assert_int_equal(json_get_object(root, "o", &o, NULL, &fault), OK);
     assert_int_equal(json_get_array(&o, "x", &x, NULL, &fault), OK);
-    assert_int_equal(json_count(&x), 3);
+    assert_int_equal(json_child_count(&x), 3);
     struct json_node last = json_element(&x, 2);
     assert_true(json_node_is_null(&last));
     json_finish(&document);

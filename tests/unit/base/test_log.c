@@ -87,10 +87,10 @@ static void journal_lines_carry_priorities(void **state) {
     (void)state;
     setenv("JOURNAL_STREAM", "8:1", 1);
     assert_string_equal(log_at_every_level(1), "<3>e1\n<4>w\n<6>i\n<7>d\n");
-    assert_string_equal(log_priority(LOG_WARNING), "<4>");
+    assert_string_equal(log_priority_prefix(LOG_WARNING), "<4>");
     unsetenv("JOURNAL_STREAM");
     log_init(0);
-    assert_string_equal(log_priority(LOG_WARNING), "");
+    assert_string_equal(log_priority_prefix(LOG_WARNING), "");
 }
 
 static void long_lines_are_cut_and_still_end(void **state) {

@@ -56,7 +56,7 @@ static void bytes_have_three_digits_and_binary_units(void **state) {
     };
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         char buffer[24];
-        assert_string_equal(text_bytes(CASES[i].bytes, buffer), CASES[i].text);
+        assert_string_equal(text_format_bytes(CASES[i].bytes, buffer), CASES[i].text);
     }
 }
 
@@ -72,7 +72,7 @@ static void count_has_three_digits_and_decimal_prefixes(void **state) {
     };
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         char buffer[24];
-        assert_string_equal(text_count(CASES[i].count, buffer), CASES[i].text);
+        assert_string_equal(text_format_count(CASES[i].count, buffer), CASES[i].text);
     }
 }
 
@@ -88,7 +88,7 @@ static void grouped_puts_a_comma_every_three_digits(void **state) {
                  {UINT64_MAX, "18,446,744,073,709,551,615"}};
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         char buffer[32];
-        assert_string_equal(text_grouped(CASES[i].value, buffer), CASES[i].text);
+        assert_string_equal(text_format_grouped(CASES[i].value, buffer), CASES[i].text);
     }
 }
 
@@ -192,9 +192,10 @@ static void nearest_finds_slips_and_gives_up_on_strangers(void **state) {
                  {"sees", 3},         {"zzzz", -1},
                  {"x", -1},           {"", -1}};
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
-        assert_int_equal(text_nearest(CASES[i].wanted, NAMES, ARRAY_COUNT(NAMES)), CASES[i].index);
+        assert_int_equal(text_find_nearest(CASES[i].wanted, NAMES, ARRAY_COUNT(NAMES)),
+                         CASES[i].index);
     }
-    assert_int_equal(text_nearest("seed", NAMES, 0), -1);
+    assert_int_equal(text_find_nearest("seed", NAMES, 0), -1);
 }
 
 int main(void) {

@@ -235,25 +235,28 @@ static void typed_readings_take_whole_values_only(void **state) {
     bool flag = true;
     uint64_t bytes = 7;
     const char *text = "before";
-    assert_int_equal(yaml_i64(&document, yaml_find(&document, "i"), range, &integer, &fault), OK);
+    assert_int_equal(yaml_read_i64(&document, yaml_find(&document, "i"), range, &integer, &fault),
+                     OK);
     assert_int_equal(integer, 12);
-    assert_int_equal(yaml_f64(&document, yaml_find(&document, "f"), range, &number, &fault), OK);
+    assert_int_equal(yaml_read_f64(&document, yaml_find(&document, "f"), range, &number, &fault),
+                     OK);
     assert_true(number == 1500.0);
-    assert_int_equal(yaml_bool(&document, yaml_find(&document, "b"), &flag, &fault), OK);
+    assert_int_equal(yaml_read_bool(&document, yaml_find(&document, "b"), &flag, &fault), OK);
     assert_false(flag);
-    assert_int_equal(yaml_bytes(&document, yaml_find(&document, "s"), &bytes, &fault), OK);
+    assert_int_equal(yaml_read_bytes(&document, yaml_find(&document, "s"), &bytes, &fault), OK);
     assert_int_equal(bytes, 12348030976);
-    assert_int_equal(yaml_text(&document, yaml_find(&document, "t"), &text, &fault), OK);
+    assert_int_equal(yaml_read_text(&document, yaml_find(&document, "t"), &text, &fault), OK);
     assert_string_equal(text, "text");
     static const char *const NEITHER[] = {"bad", "n", "m", "q", "nan"};
     for (size_t i = 0; i < ARRAY_COUNT(NEITHER); i++) {
         const struct yaml_node *node = yaml_find(&document, NEITHER[i]);
-        assert_int_equal(yaml_i64(&document, node, range, &integer, &fault), STATUS_INPUT);
-        assert_int_equal(yaml_f64(&document, node, range, &number, &fault), STATUS_INPUT);
-        assert_int_equal(yaml_bool(&document, node, &flag, &fault), STATUS_INPUT);
-        assert_int_equal(yaml_bytes(&document, node, &bytes, &fault), STATUS_INPUT);
+        assert_int_equal(yaml_read_i64(&document, node, range, &integer, &fault), STATUS_INPUT);
+        assert_int_equal(yaml_read_f64(&document, node, range, &number, &fault), STATUS_INPUT);
+        assert_int_equal(yaml_read_bool(&document, node, &flag, &fault), STATUS_INPUT);
+        assert_int_equal(yaml_read_bytes(&document, node, &bytes, &fault), STATUS_INPUT);
     }
-    assert_int_equal(yaml_text(&document, yaml_find(&document, "q"), &text, &fault), STATUS_INPUT);
+    assert_int_equal(yaml_read_text(&document, yaml_find(&document, "q"), &text, &fault),
+                     STATUS_INPUT);
     assert_int_equal(integer, 12);
     assert_true(number == 1500.0);
     assert_int_equal(bytes, 12348030976);
@@ -264,8 +267,9 @@ static void typed_readings_say_what_they_wanted(void **state) {
     struct yaml_document document = open_text("a:\n  threads: 900\n");
     int64_t value = 0;
     const struct yaml_range range = {1, 256};
-    assert_int_equal(yaml_i64(&document, yaml_find(&document, "a.threads"), range, &value, &fault),
-                     STATUS_INPUT);
+    assert_int_equal(
+        yaml_read_i64(&document, yaml_find(&document, "a.threads"), range, &value, &fault),
+        STATUS_INPUT);
     assert_string_equal(fault.subject, "f.yaml:2:3");
     assert_string_equal(fault.reason, "a.threads is \"900\", not a whole number from 1 to 256");
 }

@@ -50,9 +50,9 @@ static void the_document_of_llama_405b_holds_its_numbers(void **state) {
     struct json_node flops = member(&document.root, "flops_per_token");
     assert_int_equal(number(&flops, "products"), 2 * (405853388800 - 2101346304 - 253L * 16384));
     struct json_node tensors = member(&document.root, "tensors");
-    assert_int_equal(json_count(&tensors), 1137);
+    assert_int_equal(json_child_count(&tensors), 1137);
     struct json_node units = member(&document.root, "units");
-    assert_int_equal(json_count(&units), 128);
+    assert_int_equal(json_child_count(&units), 128);
     json_finish(&document);
     free(output);
 }
@@ -63,9 +63,9 @@ static void expect_parts_once(const struct json_node *unit) {
     char name[NAME_BYTES] = "";
     int64_t next = 0;
     int64_t sum = 0;
-    for (size_t rank = 0; rank < json_count(&holds); rank++) {
+    for (size_t rank = 0; rank < json_child_count(&holds); rank++) {
         struct json_node parts = json_element(&holds, rank);
-        for (size_t i = 0; i < json_count(&parts); i++) {
+        for (size_t i = 0; i < json_child_count(&parts); i++) {
             struct json_node part = json_element(&parts, i);
             const char *of = NULL;
             struct fault fault;
@@ -93,10 +93,10 @@ static void shards_of_every_unit_cover_it_once(void **state) {
                      OK);
     struct json_node units = member(&document.root, "units");
     int64_t parameters = 0;
-    for (size_t u = 0; u < json_count(&units); u++) {
+    for (size_t u = 0; u < json_child_count(&units); u++) {
         struct json_node unit = json_element(&units, u);
         struct json_node shards = member(&unit, "shards");
-        assert_int_equal(json_count(&shards), 7);
+        assert_int_equal(json_child_count(&shards), 7);
         int64_t covered = 0;
         for (size_t rank = 0; rank < 7; rank++) {
             struct json_node range = json_element(&shards, rank);

@@ -63,16 +63,16 @@ static void every_projection_has_each_rank_in_one_group(void **state) {
     struct json_document document;
     open_document(words, &document);
     struct json_node projections = member(&document.root, "groups");
-    assert_int_equal(json_count(&projections), 7);
+    assert_int_equal(json_child_count(&projections), 7);
     for (size_t mask = 1; mask < 8; mask++) {
         struct json_node projection = json_element(&projections, mask - 1);
         struct json_node groups = member(&projection, "ranks");
         unsigned seen = 0;
-        for (size_t g = 0; g < json_count(&groups); g++) {
+        for (size_t g = 0; g < json_child_count(&groups); g++) {
             struct json_node group = json_element(&groups, g);
-            assert_int_equal(json_count(&group), SIZES[mask]);
+            assert_int_equal(json_child_count(&group), SIZES[mask]);
             struct json_node first = json_element(&group, 0);
-            for (size_t i = 0; i < json_count(&group); i++) {
+            for (size_t i = 0; i < json_child_count(&group); i++) {
                 struct json_node rank = json_element(&group, i);
                 /* row-major: bits outside of the mask are the same in the whole group */
                 unsigned bits = (unsigned)((mask & 1) << 2 | (mask & 2) | mask >> 2);

@@ -87,7 +87,7 @@ static struct json_node element(const struct json_document *document, size_t ind
     bool present = false;
     assert_int_equal(json_get_array(&document->root, "snapshots", &list, &present, &fault), OK);
     assert_true(present);
-    assert_int_equal(json_count(&list), count);
+    assert_int_equal(json_child_count(&list), count);
     return json_element(&list, index);
 }
 

@@ -136,7 +136,7 @@ struct counted {
 
 static struct counted count_events(const struct json_node *list, int64_t rank) {
     struct counted counted = {0};
-    for (size_t i = 0; i < json_count(list); i++) {
+    for (size_t i = 0; i < json_child_count(list); i++) {
         struct json_node event = json_element(list, i);
         const char *phase = NULL;
         int64_t pid = -1;

@@ -89,7 +89,7 @@ static void reserve_refuses_more_than_is_free_with_need_and_have(void **state) {
     assert_true(memory_now().anonymous_bytes < before + (2 << 20));
     assert_string_equal(fault.subject, "target test");
     assert_non_null(strstr(fault.reason, "pinned arena needs"));
-    assert_non_null(strstr(fault.reason, text_bytes(wanted, need)));
+    assert_non_null(strstr(fault.reason, text_format_bytes(wanted, need)));
     assert_non_null(strstr(fault.reason, "free now"));
 }
 

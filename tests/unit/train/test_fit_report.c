@@ -163,11 +163,11 @@ static void text_shows_the_same_figures(void **state) {
     expect_ok(fit_report_write(&session, &request, &text, &fault));
     assert_false(text.truncated);
     snprintf(expected, sizeof expected, ", %s parameters\n",
-             text_count((double)blueprint_elements(&offer.blueprint), bytes));
+             text_format_count((double)blueprint_elements(&offer.blueprint), bytes));
     assert_non_null(strstr(buffer, expected));
     assert_non_null(strstr(buffer, "7 rounds of "));
     snprintf(expected, sizeof expected, "; joining %s down, once\n",
-             text_bytes(8 * (uint64_t)blueprint_elements(&offer.blueprint), bytes));
+             text_format_bytes(8 * (uint64_t)blueprint_elements(&offer.blueprint), bytes));
     assert_non_null(strstr(buffer, expected));
     assert_non_null(strstr(buffer, "\nfits\n"));
     assert_null(strstr(buffer, "\nlink "));
