@@ -10,9 +10,9 @@
  * the tracker and a failed check of the tracker's ledger both set it. The newest text replaces the
  * older one. */
 
-struct idle_reason {
+struct idle_reason { /* why this member takes no part in training */
     /* text: "" while the member takes part or waits for the tracker's answer. */
-    char text[WIRE_REJECT_REASON_BYTES];
+    char text[WIRE_REJECT_REASON_BYTES]; /* reason for display; "" if none */
 };
 
 /* idle_reason_set: store the text, truncated if it is too long. Returns whether the stored text
@@ -20,18 +20,18 @@ struct idle_reason {
 bool idle_reason_set(struct idle_reason *reason, const char *text);
 void idle_reason_clear(struct idle_reason *reason);
 
-struct admission {
-    const struct member_loop_options *options;
+struct admission {                             /* this member's admission by the tracker */
+    const struct member_loop_options *options; /* settings of the member loop */
     struct messenger *messenger;
-    struct idle_reason *reason;
+    struct idle_reason *reason;   /* why the member is idle, for the view */
     uint64_t start_id;            /* random number, new at each start of the process */
     int64_t introduction_sent_ns; /* when the introduction was sent; 0: not sent yet */
     bool is_connected;            /* the connection to the tracker is open */
-    bool is_admitted;
-    bool is_reachable;          /* the tracker found that other members can connect */
-    bool is_replaced;           /* another process has joined with this identity */
-    uint32_t member_count;      /* members in the address book, including this one */
-    struct swarm_timing timing; /* from the address book; the default until it arrives */
+    bool is_admitted;             /* the tracker has accepted this member */
+    bool is_reachable;            /* the tracker found that other members can connect */
+    bool is_replaced;             /* another process has joined with this identity */
+    uint32_t member_count;        /* members in the address book, including this one */
+    struct swarm_timing timing;   /* from the address book; the default until it arrives */
 };
 
 /* admission_init: initialize as not connected to the tracker.

@@ -58,7 +58,7 @@ const struct message *catch_up_substitute_message(struct catch_up *catch_up,
 }
 
 /* Removes the commits up to the one that led to the current root. */
-static void drop_applied(struct catch_up *catch_up, const struct hash *current) {
+static void drop_applied_commits(struct catch_up *catch_up, const struct hash *current) {
     uint32_t applied = catch_up->count;
     for (uint32_t i = 0; i < catch_up->count; i++) {
         applied = hash_equal(&catch_up->entries[i].root, current) ? i + 1 : applied;
@@ -74,7 +74,7 @@ const struct message *catch_up_on_applied(struct catch_up *catch_up, const struc
     if (catch_up->count == 0 || hash_equal(current, &catch_up->base)) {
         return NULL;
     }
-    drop_applied(catch_up, current);
+    drop_applied_commits(catch_up, current);
     return catch_up->count > 0 && catch_up->has_message ? message_with_entry(catch_up, 0) : NULL;
 }
 

@@ -12,9 +12,9 @@
 #include "runtime/swarm/protocol/protocol.h"
 #include "runtime/swarm/replica/replica.h"
 
-struct catch_up {
-    const struct slices *slices;
-    uint32_t count;
+struct catch_up {                            /* the commits that this member has missed */
+    const struct slices *slices;             /* division of the parameters into slices */
+    uint32_t count;                          /* number of entries in use */
     struct entry entries[REPLAY_ROUNDS_MAX]; /* the missed commits, oldest first */
     struct hash base;           /* root of the state that the oldest commit applies to */
     bool has_message;           /* `message` holds the newest commit as the tracker sent it */

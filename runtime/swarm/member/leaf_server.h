@@ -11,15 +11,15 @@
 
 #include "runtime/swarm/member/state_fetcher.h"
 
-struct leaf_server {
+struct leaf_server { /* sends parts of the state to other members */
     const struct replica *replica;
-    const struct state_fetcher *fetcher;
+    const struct state_fetcher *fetcher; /* fetches this member's own missing state */
     const struct mailbox *mailbox;
     const struct peers *peers;
     struct messenger *messenger;
     struct uplink *uplink;
-    uint64_t leaf_count;
-    uint8_t *payload; /* [FRAME_PAYLOAD_MAX] */
+    uint64_t leaf_count; /* number of leaves in the state's hash tree */
+    uint8_t *payload;    /* [FRAME_PAYLOAD_MAX] */
 };
 
 /* leaf_server_on_request: queue the answer to a peer's request, or reject the request. */

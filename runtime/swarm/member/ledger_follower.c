@@ -65,7 +65,8 @@ static void accept_ledger(struct ledger_follower *follower) {
 }
 
 /* Verifies `entry` and appends it to the chain. Returns what is wrong with it, else NULL. */
-static const char *append_verified(struct ledger_follower *follower, const struct entry *entry) {
+static const char *append_verified_entry(struct ledger_follower *follower,
+                                         const struct entry *entry) {
     const struct hash base = follower->chain.root;
     const uint64_t entry_count = follower->chain.entry_count;
     if (entry->kind == ENTRY_GENESIS &&
@@ -93,7 +94,7 @@ enum status ledger_follower_restore(struct ledger_follower *follower, struct fau
     bool has_more = options->read_ledger_entry != NULL;
     while (has_more) {
         TRY(options->read_ledger_entry(options->ledger_context, &entry, &location, fault));
-        const char *error = entry != NULL ? append_verified(follower, entry) : NULL;
+        const char *error = entry != NULL ? append_verified_entry(follower, entry) : NULL;
         if (error != NULL) {
             return fault_set(fault, STATUS_INPUT, location,
                              "restore the file from a copy, or remove it to fetch the ledger from "
@@ -131,14 +132,14 @@ static bool append_entry(struct ledger_follower *follower, const struct entry *e
         follower->needs_entries = true;
         return false;
     }
-    const char *error = append_verified(follower, entry);
+    const char *error = append_verified_entry(follower, entry);
     if (error != NULL) {
         reject_entry(follower, error);
         return false;
     }
     accept_ledger(follower);
     follower->has_gap = follower->has_gap && !hash_equal(&follower->gap_entry_hash, &entry->hash);
-    follower->is_chain_check_deferred |=
+    follower->is_deferred_in_chain |=
         follower->has_deferred && hash_equal(&follower->deferred_entry.hash, &entry->hash);
     if (options->append_ledger_entry != NULL) {
         (void)options->append_ledger_entry(options->ledger_context, entry);
@@ -150,7 +151,7 @@ static bool append_entry(struct ledger_follower *follower, const struct entry *e
  * message that arrives early is stored until the entries before it have been appended. */
 static void defer_message(struct ledger_follower *follower, const struct message *message) {
     follower->has_deferred = true;
-    follower->is_chain_check_deferred = false;
+    follower->is_deferred_in_chain = false;
     if (message != &follower->deferred) {
         follower->deferred = *message;
         entry_copy(&follower->deferred_entry, message->entry);
@@ -179,7 +180,7 @@ bool ledger_follower_may_deliver(struct ledger_follower *follower, struct messag
     if (hash_equal(&entry->hash, &follower->chain.head)) {
         return true;
     }
-    if (message == &follower->deferred && follower->is_chain_check_deferred) {
+    if (message == &follower->deferred && follower->is_deferred_in_chain) {
         return false; /* outdated: the chain contains newer entries */
     }
     follower->needs_entries = true;

@@ -14,7 +14,7 @@
 #include "runtime/swarm/member/catch_up.h"
 #include "runtime/swarm/member/member.h"
 
-struct ledger_follower {
+struct ledger_follower { /* checks the tracker's ledger entries in order */
     const struct member_loop_options *options;
     const struct member *member;
     struct catch_up *catch_up;
@@ -22,20 +22,20 @@ struct ledger_follower {
     uint32_t slice_count;
 
     struct ledger_chain chain;
-    struct hash commit;         /* hash of the newest genesis, commit or rollback */
-    struct hash base;           /* root of the state that the entry `commit` applies to */
-    uint32_t round;             /* newest round in the chain */
-    bool tracker_has_head;      /* the tracker sent the chain's head, or the chain is empty */
-    bool needs_entries;         /* more entries must be requested from the tracker */
-    int64_t requested_ns;       /* when the unanswered request was sent; 0: none */
-    bool has_gap;               /* the tracker sent an entry that does not follow the chain */
-    struct hash gap_entry_hash; /* hash of the entry that does not follow */
-    bool is_rejected;           /* the tracker's ledger was rejected */
-    bool has_deferred;          /* an ENTRY message waits for earlier entries */
-    bool is_chain_check_deferred;
-    struct message deferred;
-    struct entry deferred_entry;
-    struct entry entry; /* being read */
+    struct hash commit;          /* hash of the newest genesis, commit or rollback */
+    struct hash base;            /* root of the state that the entry `commit` applies to */
+    uint32_t round;              /* newest round in the chain */
+    bool tracker_has_head;       /* the tracker sent the chain's head, or the chain is empty */
+    bool needs_entries;          /* more entries must be requested from the tracker */
+    int64_t requested_ns;        /* when the unanswered request was sent; 0: none */
+    bool has_gap;                /* the tracker sent an entry that does not follow the chain */
+    struct hash gap_entry_hash;  /* hash of the entry that does not follow */
+    bool is_rejected;            /* the tracker's ledger was rejected */
+    bool has_deferred;           /* an ENTRY message waits for earlier entries */
+    bool is_deferred_in_chain;   /* the chain contains the entry of the deferred message */
+    struct message deferred;     /* the ENTRY message that waits */
+    struct entry deferred_entry; /* copy of the entry of `deferred` */
+    struct entry entry;          /* entry that is being read */
 };
 
 struct ledger_follower_args {

@@ -17,32 +17,32 @@
 
 enum { MAILBOX_ENTRY_COUNT = 2 }; /* one entry for the running job, one for the posted job */
 
-struct mailbox {
-    pthread_mutex_t lock;
+struct mailbox {                    /* exchange of jobs and answers between the two threads */
+    pthread_mutex_t lock;           /* protects the fields that both threads use */
     pthread_cond_t work_posted;     /* wakes the compute thread for a job or the shutdown */
     pthread_cond_t answer_released; /* lets the compute thread post its next answer */
     int wake_fd;                    /* eventfd that wakes the network thread */
-    bool is_shut_down;
+    bool is_shut_down;              /* the compute thread must end */
     uint32_t slice_count;
 
     bool has_job, has_training, has_left_job; /* what is posted and not started yet */
     bool is_running;                          /* a job has started and is not answered yet */
-    bool is_job_unanswered; /* `job` is the current job; for the network thread only */
-    struct member_job job;  /* the job posted last; written by the network thread only */
-    struct member_job training;
-    struct entry entries[MAILBOX_ENTRY_COUNT];
-    uint32_t next_entry;              /* index in `entries` for the next job */
+    bool is_job_unanswered;     /* `job` is the current job; for the network thread only */
+    struct member_job job;      /* the job posted last; written by the network thread only */
+    struct member_job training; /* the training job posted last */
+    struct entry entries[MAILBOX_ENTRY_COUNT]; /* copies of the jobs' entries */
+    uint32_t next_entry;                       /* index in `entries` for the next job */
     int64_t training_posted_ns;       /* when training was posted; its deadline counts from then */
     uint64_t running_generation;      /* generation at the start of the running job */
     atomic_uint_least64_t generation; /* number of events so far that made training stale */
 
-    bool has_answer;
-    struct event answer;
+    bool has_answer;     /* `answer` is posted and not collected yet */
+    struct event answer; /* event that ends the current job */
     struct hash *hashes; /* [slice_count]: the hashes of an EVENT_TRAINED answer */
 
-    bool wants_to_leave;
-    struct timing_measured measured;
-    struct member_loop_view view;
+    bool wants_to_leave;             /* the operator has requested to leave the swarm */
+    struct timing_measured measured; /* times measured by the compute thread */
+    struct member_loop_view view;    /* newest published view of the network thread */
 };
 
 /* mailbox_memory_bytes: size of the arrays. mailbox_open: initialize an empty mailbox with its
@@ -73,8 +73,8 @@ bool mailbox_is_busy(struct mailbox *mailbox);
 const struct member_job *mailbox_current_job(const struct mailbox *mailbox);
 
 /* What the compute thread has sent since the last mailbox_collect_updates. */
-struct mailbox_updates {
-    bool has_event;
+struct mailbox_updates {                   /* posts of the compute thread, for the network thread */
+    bool has_event;                        /* `event` is set */
     struct event event;                    /* valid until mailbox_release_answer */
     const struct member_job *answered_job; /* the job that `event` answers, or NULL */
     bool wants_to_leave;

@@ -26,23 +26,23 @@ struct member_loop; /* stored in the caller's `tables` */
 /* The struct is copied. The objects that it points to must outlive the member loop. */
 struct member_loop_options {
     const struct key_pairs *keys;
-    struct public_keys tracker;
-    const char *tracker_address;
-    const char *listen;         /* "tcp://ADDRESS:PORT", * for any port; NULL: do not listen */
-    const char *public_address; /* advertised address; NULL: the IP that the tracker sees */
-    const char *name;           /* name of this member; NULL: none */
-    struct hash manifest;
-    uint32_t members_max, bulk_connections, queued_frames;
-    uint64_t limit_up, limit_down;     /* bytes a second; 0: unlimited */
-    struct replica *replica;           /* holds the state of state_round */
+    struct public_keys tracker;  /* public keys of the tracker */
+    const char *tracker_address; /* "tcp://ADDRESS:PORT" of the tracker */
+    const char *listen;          /* "tcp://ADDRESS:PORT", * for any port; NULL: do not listen */
+    const char *public_address;  /* advertised address; NULL: the IP that the tracker sees */
+    const char *name;            /* name of this member; NULL: none */
+    struct hash manifest;        /* hash of the swarm's manifest */
+    uint32_t members_max, bulk_connections, queued_frames; /* see struct messenger_options */
+    uint64_t limit_up, limit_down;                         /* bytes a second; 0: unlimited */
+    struct replica *replica;                               /* holds the state of state_round */
     struct member_initial_state start; /* the loop fills in id, start_id and slice_count */
-    void *stored_result_context;
+    void *stored_result_context;       /* first argument of read_stored_result */
     /* read_stored_result: read the result with this hash from disk and return whether it was found.
      * The network thread may call it at any time. NULL: no results are on disk. */
     bool (*read_stored_result)(void *context, uint32_t round, uint32_t slice,
                                const struct hash *hash, uint8_t *bytes);
     uint32_t state_round; /* round of the replica's state; a shorter ledger is rejected */
-    void *ledger_context;
+    void *ledger_context; /* first argument of the two ledger callbacks */
     /* read_ledger_entry: return the next entry of this member's copy of the ledger, NULL after the
      * last one, and the location of its line for messages. It is called during the start only.
      * NULL: there is no copy. */
@@ -82,16 +82,16 @@ struct member_job {
     /* kind: TRAIN, SUM, ROOT, STORE, APPLY, LEFT or ADOPT. For ADOPT, the leaves of the state are
      * in the replica and verified; the compute thread makes the state durable and uses it. */
     enum action_kind kind;
-    uint32_t job, round, slice, epoch;
-    int seat;             /* seat of this member in the round; -1: none */
+    uint32_t job, round, slice, epoch; /* job number; the others as in struct action */
+    int seat;                          /* seat of this member in the round; -1: none */
     uint32_t commits;     /* TRAIN: number of committed rounds, for the learning rate */
     uint32_t deadline_ms; /* TRAIN: time left until the declaration is due */
-    uint32_t range_count;
-    struct sample_range ranges[SWARM_SEAT_RANGES_MAX];
+    uint32_t range_count; /* TRAIN: number of sample ranges */
+    struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* TRAIN: samples to train on */
     uint32_t addend_count; /* SUM: number of addends, which are ordered by seat */
-    struct addend addends[SWARM_MEMBERS_MAX];
-    uint64_t contributors; /* SUM: seat mask of the addends */
-    uint64_t own_weight;
+    struct addend addends[SWARM_MEMBERS_MAX]; /* SUM: contributions to add */
+    uint64_t contributors;                    /* SUM: seat mask of the addends */
+    uint64_t own_weight;                      /* SUM: weight of this member's contribution */
     const struct entry *entry; /* ROOT, STORE, APPLY, ADOPT: valid until the answer */
 };
 
@@ -107,19 +107,19 @@ void member_loop_vote(struct member_loop *loop, const struct member_job *job,
 
 /* The state of the network thread for logs and metrics, which mailbox_read_view copies. */
 struct member_loop_view {
-    bool is_admitted; /* false: see `reason` */
-    bool is_tracker_connected;
+    bool is_admitted;          /* false: see `reason` */
+    bool is_tracker_connected; /* the connection to the tracker is open */
     bool is_replaced; /* another process has joined with this identity; this one must end */
-    char reason[WIRE_REJECT_REASON_BYTES];
-    uint32_t round, members;
-    bool is_fetching_state; /* a state fetch is in progress */
-    uint32_t behind;        /* number of fetched leaves that are not current yet */
-    uint64_t fetched_bytes; /* bytes received for the state fetch */
-    uint32_t contributors;  /* number of contributors to the last commit */
-    uint64_t sent_bytes, received_bytes;
-    uint32_t exchange_ms; /* duration of the last exchange, from TABLE to COMMIT */
-    struct swarm_timing timing;
-    struct messenger_counts counts;
+    char reason[WIRE_REJECT_REASON_BYTES]; /* why the member is idle; "" if it is not */
+    uint32_t round, members;               /* newest round, and number of members in the swarm */
+    bool is_fetching_state;                /* a state fetch is in progress */
+    uint32_t behind;                       /* number of fetched leaves that are not current yet */
+    uint64_t fetched_bytes;                /* bytes received for the state fetch */
+    uint32_t contributors;                 /* number of contributors to the last commit */
+    uint64_t sent_bytes, received_bytes;   /* totals of the messenger since the start */
+    uint32_t exchange_ms;                  /* duration of the last exchange, from TABLE to COMMIT */
+    struct swarm_timing timing;            /* the tracker's current deadlines */
+    struct messenger_counts counts;        /* the messenger's counters */
 };
 
 #endif

@@ -21,7 +21,7 @@ static bool may_target_be_read(const struct member_loop *loop, const struct mess
 }
 
 /* A result that brings fetched leaves to a newer root is for the fetcher, not the state machine. */
-static bool keep_for_fetcher(struct member_loop *loop, const struct message *result) {
+static bool keep_result_for_fetcher(struct member_loop *loop, const struct message *result) {
     bool is_needed = state_fetcher_on_result(&loop->fetcher, result);
     if (is_needed) {
         slice_store_keep_result(&loop->slices, result);
@@ -60,7 +60,7 @@ static bool should_deliver(struct member_loop *loop, struct message *message) {
     case MESSAGE_RESULT:
         return !may_target_be_read(loop, message) &&
                slice_store_incoming_is_valid(&loop->slices, message->slice) &&
-               !keep_for_fetcher(loop, message);
+               !keep_result_for_fetcher(loop, message);
     default:
         return true;
     }
@@ -82,12 +82,12 @@ static void deliver_verified(struct member_loop *loop, const struct message *mes
 
 /* A received frame with a message of the state machine, and the slice bytes that follow the
  * message. */
-struct received_frame {
+struct received_frame { /* a frame, and the slice bytes that follow it */
     const struct frame *frame;
     const uint8_t *payload;
     size_t count;        /* size of the payload */
     const uint8_t *bulk; /* slice bytes; NULL: none */
-    size_t bulk_bytes;
+    size_t bulk_bytes;   /* size of `bulk` */
 };
 
 static bool is_verified(struct member_loop *loop, struct message *message,

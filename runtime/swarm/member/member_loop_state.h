@@ -9,13 +9,13 @@
 
 struct member_loop {
     struct member_loop_options options;
-    struct wire_shape shape;
+    struct wire_shape shape; /* sizes that bound every message */
     struct messenger *messenger;
     struct mailbox mailbox;
-    pthread_t thread;
+    pthread_t thread;  /* the network thread */
     struct entry vote; /* proposal with the computed root; for the compute thread only */
 
-    struct member *member;
+    struct member *member;         /* state machine of the swarm protocol */
     struct action *action_rows;    /* [ACTIONS_MAX] */
     struct wire_arrays arrays;     /* arrays of the message that is being read */
     struct wire_chunks chunks;     /* chunks of the tracker's messages */
@@ -23,16 +23,16 @@ struct member_loop {
     struct entry open;             /* the newest OPEN, which has no slices */
     uint32_t contributors;         /* number of contributors to the newest commit */
 
-    struct idle_reason reason;
+    struct idle_reason reason; /* why the member is idle */
     struct admission admission;
     struct peers peers;
-    struct catch_up catch_up;
-    struct ledger_follower ledger;
-    struct slice_store slices;
-    struct uplink_measurements measures;
-    struct uplink uplink;
-    struct state_fetcher fetcher;
-    struct leaf_server leaf_server;
+    struct catch_up catch_up;            /* replays missed commits */
+    struct ledger_follower ledger;       /* checks the tracker's ledger */
+    struct slice_store slices;           /* encoded slices of the current round */
+    struct uplink_measurements measures; /* measured times and upload rates */
+    struct uplink uplink;                /* queues and rate limits of the sent frames */
+    struct state_fetcher fetcher;        /* fetches a missing state from other members */
+    struct leaf_server leaf_server;      /* sends this member's state to other members */
 };
 
 /* member_loop_run: the network thread, until mailbox_shut_down (member_loop_turn.c). */

@@ -18,11 +18,11 @@
 #include "runtime/swarm/replica/replica.h"
 #include "runtime/swarm/replica/result_file.h"
 
-struct member_store {
+struct member_store { /* files of this member in its folder */
     const char *folder;
-    int lock_fd;
-    struct entry_journal journal;
-    struct result_files files;
+    int lock_fd;                  /* lock file, which is held while the store is open */
+    struct entry_journal journal; /* copy of the ledger */
+    struct result_files files;    /* files with the results of recent rounds */
     /* Range of rounds that may have stored results; newest is 0 if none has. */
     uint32_t oldest, newest;
     char *path, *temporary; /* Scratch memory of [PATH_BYTES] each. */

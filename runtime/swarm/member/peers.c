@@ -22,7 +22,7 @@ void peers_init(struct peers *peers, const struct admission *admission, struct m
 
 /* ---- lookup ---- */
 
-static struct identity identity_of(const struct member_peer_link *link) {
+static struct identity link_identity(const struct member_peer_link *link) {
     struct identity id;
     memcpy(id.bytes, link->entry.keys.sign, KEY_BYTES);
     return id;
@@ -81,7 +81,7 @@ void peers_on_close(struct peers *peers, uint32_t peer) {
     link->is_open = false;
     link->closed_ns = clock_monotonic_ns();
     report_usable(peers, peer, false);
-    struct identity id = identity_of(link);
+    struct identity id = link_identity(link);
     peers->callbacks.on_disconnect(peers->callbacks.context, &id);
 }
 
@@ -128,7 +128,7 @@ static void remove_peer(struct peers *peers, uint32_t peer) {
     peers->links[peer] = (struct member_peer_link){.is_known = false};
 }
 
-static void remove_unlisted(struct peers *peers, const struct wire_address_book *book) {
+static void remove_unlisted_peers(struct peers *peers, const struct wire_address_book *book) {
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
         const struct member_peer_link *link = &peers->links[peer];
         bool is_listed = false;
@@ -185,7 +185,7 @@ static void update_peer(struct peers *peers, const struct wire_member *entry) {
 
 void peers_update(struct peers *peers, const struct wire_address_book *book) {
     ASSERT(book->count <= SWARM_MEMBERS_MAX && peers->admission->member_count == book->count);
-    remove_unlisted(peers, book);
+    remove_unlisted_peers(peers, book);
     for (uint32_t i = 0; i < book->count; i++) {
         if (!admission_is_self(peers->admission, &book->members[i].keys)) {
             update_peer(peers, &book->members[i]);
@@ -237,7 +237,7 @@ static void record_arriving_bytes(struct peers *peers, uint32_t peer, int64_t no
         record_answer(peers, peer, arrived_ns);
     }
     if (arrived_ns > 0 && now_ns - arrived_ns <= RECENT_ARRIVAL_MS * NS_PER_MS) {
-        struct identity id = identity_of(&peers->links[peer]);
+        struct identity id = link_identity(&peers->links[peer]);
         member_mark_partial_arrival(peers->member, &id);
     }
 }
@@ -269,7 +269,7 @@ void peers_tick(struct peers *peers, int64_t now_ns) {
             report_usable(peers, peer, false);
         }
         if (link->is_unreachable) {
-            unreachable[count++] = identity_of(link);
+            unreachable[count++] = link_identity(link);
         }
     }
     member_set_unreachable(peers->member, unreachable, count);

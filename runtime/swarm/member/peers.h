@@ -12,14 +12,14 @@
 enum { PEER_NONE = SWARM_MEMBERS_MAX };
 
 /* A member of the address book. Its index in the table is its number within this process. */
-struct member_peer_link {
-    bool is_known;       /* the row is in use */
-    bool is_open;        /* the member's control connection is open */
-    bool is_dialled;     /* the messenger has the member's address, and redials */
-    bool is_unreachable; /* the member does not answer */
-    int64_t closed_ns;   /* when the connection was lost, or the member was listed */
-    int64_t answered_ns, pinged_ns;
-    struct wire_member entry;
+struct member_peer_link {           /* connection to one other member */
+    bool is_known;                  /* the row is in use */
+    bool is_open;                   /* the member's control connection is open */
+    bool is_dialled;                /* the messenger has the member's address, and redials */
+    bool is_unreachable;            /* the member does not answer */
+    int64_t closed_ns;              /* when the connection was lost, or the member was listed */
+    int64_t answered_ns, pinged_ns; /* time of the last answer, and of the last ping */
+    struct wire_member entry;       /* the member's row in the address book */
 };
 
 struct peers_callbacks {
@@ -30,7 +30,7 @@ struct peers_callbacks {
     void (*on_disconnect)(void *context, const struct identity *id);
 };
 
-struct peers {
+struct peers { /* connections to the other members */
     const struct admission *admission;
     struct member *member;
     struct messenger *messenger;

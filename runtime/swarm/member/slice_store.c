@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const struct slices *slices_of(const struct slice_store *store) {
+static const struct slices *store_slices(const struct slice_store *store) {
     return &store->options->replica->shape.slices;
 }
 
@@ -57,7 +57,7 @@ void slice_store_init(struct slice_store *store, const struct member_loop_option
 
 bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_t *bytes,
                          size_t byte_count) {
-    const struct slices *slices = slices_of(store);
+    const struct slices *slices = store_slices(store);
     if (slice >= slices->count || byte_count != slices_range(slices, slice).bytes) {
         return false;
     }
@@ -73,7 +73,7 @@ bool slice_store_incoming_is_valid(const struct slice_store *store, uint32_t sli
 }
 
 void slice_store_keep_result(struct slice_store *store, const struct message *message) {
-    ASSERT(store->incoming_bytes == slices_range(slices_of(store), message->slice).bytes);
+    ASSERT(store->incoming_bytes == slices_range(store_slices(store), message->slice).bytes);
     memcpy(replica_result(store->options->replica, message->round, message->slice), store->incoming,
            store->incoming_bytes);
     *result_index_slot(&store->index, message->round, message->slice) =

@@ -9,13 +9,13 @@
 
 struct outbox_item; /* uplink.h */
 
-struct slice_store {
+struct slice_store { /* encoded slices that this member stores and sends */
     const struct member_loop_options *options;
     const struct wire_shape *shape;
-    struct identity id; /* of this member */
-    struct result_index index;
-    uint8_t *incoming; /* [slices.bytes_max] */
-    size_t incoming_bytes;
+    struct identity id;          /* of this member */
+    struct result_index index;   /* finds the stored results */
+    uint8_t *incoming;           /* [slices.bytes_max]: the slice received last */
+    size_t incoming_bytes;       /* size of the slice in `incoming` */
     uint32_t contribution_round; /* round of the contribution in the replica; 0: none */
 };
 

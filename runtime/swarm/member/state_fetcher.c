@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const uint8_t *curve_key_of(const struct state_fetcher *fetcher, uint32_t peer) {
+static const uint8_t *peer_curve_key(const struct state_fetcher *fetcher, uint32_t peer) {
     return peers_curve_key(fetcher->args.peers, peer);
 }
 
@@ -15,7 +15,7 @@ static bool request_hashes(void *context, uint32_t source, const struct hash *ro
     struct state_fetcher *fetcher = context;
     struct frame frame = {
         .kind = WIRE_LEAF_HASHES_REQUEST, .offset = index, .length = (uint32_t)sizeof *root};
-    return messenger_send(fetcher->args.messenger, curve_key_of(fetcher, source), CHANNEL_CONTROL,
+    return messenger_send(fetcher->args.messenger, peer_curve_key(fetcher, source), CHANNEL_CONTROL,
                           &frame, root) == SEND_OK;
 }
 
@@ -46,7 +46,7 @@ enum send_result state_fetcher_send_request(void *context, uint32_t peer,
                           .round = item->round,
                           .offset = item->index,
                           .length = (uint32_t)sizeof item->hash};
-    enum send_result sent = messenger_send(fetcher->args.messenger, curve_key_of(fetcher, peer),
+    enum send_result sent = messenger_send(fetcher->args.messenger, peer_curve_key(fetcher, peer),
                                            CHANNEL_CONTROL, &frame, &item->hash);
     *bytes = sent == SEND_OK ? LEAF_BYTES : 0;
     return sent;

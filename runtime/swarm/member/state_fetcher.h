@@ -18,18 +18,18 @@ struct state_fetcher_args {
 };
 
 enum fetch_state {
-    FETCH_NONE,
+    FETCH_NONE,    /* no state is being fetched */
     FETCH_WAITING, /* the compute thread still uses the replica */
     FETCH_RUNNING, /* leaves are requested and received */
     FETCH_POSTED,  /* the compute thread has the state */
 };
 
-struct state_fetcher {
+struct state_fetcher { /* fetches a missing state from other members */
     struct state_fetcher_args args;
-    enum fetch_state state;
-    uint32_t job;       /* job number of the newest ADOPT */
-    struct entry entry; /* the state after this entry is fetched */
-    struct leaf_fetch fetch;
+    enum fetch_state state;  /* step of the current fetch */
+    uint32_t job;            /* job number of the newest ADOPT */
+    struct entry entry;      /* the state after this entry is fetched */
+    struct leaf_fetch fetch; /* leaves requested and received so far */
 };
 
 /* state_fetcher_memory_bytes: size of the tables. state_fetcher_init: initialize without a state

@@ -47,9 +47,10 @@ struct slice_data {
     uint64_t count;       /* size in bytes */
 };
 
-static enum send_result send_with_slice(struct uplink *uplink,
-                                        const uint8_t curve[static KEY_BYTES], enum channel channel,
-                                        const struct message *message, struct slice_data bulk) {
+static enum send_result send_message_with_slice(struct uplink *uplink,
+                                                const uint8_t curve[static KEY_BYTES],
+                                                enum channel channel, const struct message *message,
+                                                struct slice_data bulk) {
     struct frame frame;
     size_t count = wire_write_message(uplink->args.shape, message, bulk.count, &frame,
                                       uplink->payload, uplink->payload_capacity);
@@ -62,8 +63,8 @@ static enum send_result send_with_slice(struct uplink *uplink,
 
 enum send_result uplink_send_message(struct uplink *uplink, const uint8_t curve[static KEY_BYTES],
                                      const struct message *message) {
-    return send_with_slice(uplink, curve, CHANNEL_CONTROL, message,
-                           (struct slice_data){.count = 0});
+    return send_message_with_slice(uplink, curve, CHANNEL_CONTROL, message,
+                                   (struct slice_data){.count = 0});
 }
 
 static struct message message_from_item(const struct uplink *uplink,
@@ -89,8 +90,8 @@ static enum send_result send_slice(struct uplink *uplink, uint32_t peer,
         return SEND_NO_PEER;
     }
     *bytes = slice_size(uplink, item->slice);
-    return send_with_slice(uplink, peers_curve_key(uplink->args.peers, peer), CHANNEL_BULK,
-                           &message, (struct slice_data){slice, *bytes});
+    return send_message_with_slice(uplink, peers_curve_key(uplink->args.peers, peer), CHANNEL_BULK,
+                                   &message, (struct slice_data){slice, *bytes});
 }
 
 /* ---- the outboxes ---- */

@@ -25,14 +25,14 @@ enum {
 };
 
 /* Two items with equal fields are the same item. */
-struct outbox_item {
-    uint32_t kind; /* enum message_kind or wire_kind */
-    uint32_t member_session;
+struct outbox_item {         /* one frame to send, described without its bytes */
+    uint32_t kind;           /* enum message_kind or wire_kind */
+    uint32_t member_session; /* session of this member at the tracker */
     uint32_t round;
     uint32_t slice;
-    uint32_t epoch;
-    uint64_t index; /* index of the leaf or the first leaf hash; else 0 */
-    struct hash hash;
+    uint32_t epoch;   /* epoch of the slice's plan */
+    uint64_t index;   /* index of the leaf or the first leaf hash; else 0 */
+    struct hash hash; /* hash of the bytes to send or to request */
 };
 
 struct outbox_queue {
@@ -42,12 +42,12 @@ struct outbox_queue {
 
 struct outbox {
     struct outbox_queue *queues; /* [peer_count] */
-    uint32_t peer_count;
-    uint32_t next_peer;      /* the peer whose item is sent next */
-    uint32_t waiting;        /* number of items in all queues */
-    uint64_t rate;           /* bytes a second; 0: unlimited */
-    int64_t credit;          /* bytes that may be sent now; negative after a longer frame */
-    int64_t credit_added_ns; /* when credit was added last */
+    uint32_t peer_count;         /* number of queues */
+    uint32_t next_peer;          /* the peer whose item is sent next */
+    uint32_t waiting;            /* number of items in all queues */
+    uint64_t rate;               /* bytes a second; 0: unlimited */
+    int64_t credit;              /* bytes that may be sent now; negative after a longer frame */
+    int64_t credit_added_ns;     /* when credit was added last */
 };
 
 /* outbox_memory_bytes: size of the queues. outbox_init: initialize an empty outbox with its queues
@@ -108,7 +108,7 @@ enum {
     UPLINK_SHARE_FLOOR_DIVISOR = 4,  /* each peer gets at least 1/4 of an equal share */
 };
 
-struct uplink_share {
+struct uplink_share {       /* part of the uplink's rate that is given to peers */
     uint32_t total_percent; /* sum of all shares, in percent of the uplink's rate */
     uint32_t used_percent;  /* percent of the rate that was used recently */
 };
@@ -124,8 +124,8 @@ void uplink_share_update(struct uplink_share *share, uint64_t rate, uint64_t rec
 
 /* Bytes that one peer and all peers still have to receive, and how many peers those are. */
 struct uplink_backlog {
-    uint64_t peer_bytes, total_bytes;
-    uint32_t peer_count;
+    uint64_t peer_bytes, total_bytes; /* bytes queued for one peer, and for all peers */
+    uint32_t peer_count;              /* number of peers with queued bytes */
 };
 
 /* uplink_share_rate: the share of one peer in bytes a second, where `rate` is the uplink's.
@@ -142,8 +142,8 @@ uint64_t uplink_share_rate(const struct uplink_share *share, uint64_t rate,
 enum { UPLINK_RECENT_VALUES = 16 /* measurements in a median */ };
 
 struct recent_values {
-    int64_t values[UPLINK_RECENT_VALUES];
-    uint32_t count; /* number of values ever added */
+    int64_t values[UPLINK_RECENT_VALUES]; /* a ring of the newest values */
+    uint32_t count;                       /* number of values ever added */
 };
 
 /* One window over which sent bytes are counted. */
@@ -155,20 +155,16 @@ struct rate_window {
 struct uplink_measurements {
     struct recent_values round_trips, transfer_times; /* ns */
     struct recent_values best_rates;                  /* KiB/s: best second of each exchange */
-    /* KiB/s: upper quartile of the seconds of each exchange */
-    struct recent_values typical_rates;
+    struct recent_values typical_rates;               /* KiB/s: upper quartile of each exchange */
     struct recent_values busy_second_rates; /* KiB/s: rates of the busy seconds of this exchange */
     int64_t unpaced_kib_s;                  /* typical rate of the last exchange without pacing */
     int64_t pinged_ns;                      /* send time of the unanswered ping; 0: none */
     uint32_t round;                         /* round of the exchange that is measured; 0: none */
-    /* times of the exchange's start and last result */
-    int64_t table_received_ns, last_result_ns;
+    int64_t table_received_ns, last_result_ns;      /* when TABLE and the last result came */
     struct rate_window second_window, short_window; /* windows of 1 s and of SHORT_WINDOW_MS */
-    /* highest rate in any second of this exchange */
-    uint32_t best_kib_s;
-    /* bytes/s over the most recent short window; INT64_MAX: not yet known */
-    uint64_t short_window_rate;
-    uint32_t exchange_ms; /* duration of the last exchange */
+    uint32_t best_kib_s;        /* highest rate in any second of this exchange */
+    uint64_t short_window_rate; /* bytes/s, most recent short window; INT64_MAX: unknown */
+    uint32_t exchange_ms;       /* duration of the last exchange */
 };
 
 /* uplink_measurements_send_ping: send a ping to the tracker, unless one is unanswered.
@@ -195,11 +191,9 @@ void uplink_measurements_sample(struct uplink_measurements *measures,
 
 /* The uplink's rate in bytes a second, as past exchanges have shown it. */
 struct uplink_rate {
-    uint64_t rate;
-    uint64_t
-        /* rate over the most recent short window; INT64_MAX at the beginning of an exchange */
-        short_window_rate;
-    bool is_known; /* earlier exchanges took long enough, and used the uplink fully */
+    uint64_t rate;              /* upload rate that past exchanges reached, in bytes a second */
+    uint64_t short_window_rate; /* most recent short window; INT64_MAX: exchange has just begun */
+    bool is_known;              /* earlier exchanges took long enough, and used the uplink fully */
 };
 struct uplink_rate uplink_measurements_rate(const struct uplink_measurements *measures);
 
@@ -212,9 +206,9 @@ uint32_t uplink_measurements_best_kib_s(const struct uplink_measurements *measur
  * peers have received their slices at about the same time (uplink_share). */
 
 struct uplink_pacing {
-    struct uplink_share share;
-    bool is_paced;
-    int64_t updated_ns;
+    struct uplink_share share;    /* part of the rate that is given to peers */
+    bool is_paced;                /* the rates of this exchange are limited */
+    int64_t updated_ns;           /* when the rates were last set */
     int64_t used_window_begin_ns; /* short_window.begin_ns at the last update of `share` */
 };
 
@@ -222,9 +216,9 @@ struct uplink_pacing {
 struct uplink_traffic {
     struct messenger *messenger;
     const struct peers *peers;
-    const struct outbox *contributions;
-    const struct outbox *results; /* NULL while results are deferred */
-    uint64_t slice_bytes;         /* encoded size of the longest slice */
+    const struct outbox *contributions; /* queued contributions */
+    const struct outbox *results;       /* NULL while results are deferred */
+    uint64_t slice_bytes;               /* encoded size of the longest slice */
 };
 
 /* uplink_pacing_begin: start the pacing of an exchange. */
@@ -241,23 +235,23 @@ struct uplink_args {
     struct messenger *messenger;
     const struct peers *peers;
     struct slice_store *slices;
-    struct uplink_measurements *measures;
+    struct uplink_measurements *measures;  /* measured times and upload rates */
     struct outbox_callbacks leaf_requests; /* sends an item of kind LEAF_REQUEST */
     struct outbox_callbacks leaves;        /* sends an item of kind LEAF_HASHES or LEAF */
 };
 
 struct uplink {
     struct uplink_args args;
-    uint8_t *payload; /* [payload_capacity] of the frame that is being written */
-    size_t payload_capacity;
+    uint8_t *payload;            /* [payload_capacity] of the frame that is being written */
+    size_t payload_capacity;     /* size of `payload` in bytes */
     struct outbox contributions; /* sent first, because owners need them for their sums */
-    struct outbox results;
-    struct outbox requests; /* rate limited by the bytes they request */
-    struct outbox leaves;   /* sent when no slice is queued */
-    bool are_results_deferred;
+    struct outbox results;       /* queued results */
+    struct outbox requests;      /* rate limited by the bytes they request */
+    struct outbox leaves;        /* sent when no slice is queued */
+    bool are_results_deferred;   /* results wait until contributions are sent */
     uint64_t queued_result_bytes[SWARM_MEMBERS_MAX]; /* result bytes queued in the messenger */
     int64_t leaves_sent_ns;                          /* when leaves were last sent */
-    struct uplink_pacing pacing;
+    struct uplink_pacing pacing;                     /* rate limits of the current exchange */
 };
 
 /* uplink_payload_bytes: size of the longest payload. uplink_memory_bytes: size of the payload

@@ -9,33 +9,33 @@
 
 enum {
     KIB = 1024,
-    SHORT_WINDOW_MS = 300,   /* length of the short window: several readings of the messenger */
-    LONG_TRANSFER_MIN_S = 2, /* a shorter one may have no second in which the uplink was full */
-    FULL_UPLINK_PERCENT = 80,
-    PING_TIMEOUT_MS = 2000, /* time until an unanswered ping is replaced */
+    SHORT_WINDOW_MS = 300,    /* length of the short window: several readings of the messenger */
+    LONG_TRANSFER_MIN_S = 2,  /* a shorter one may have no second in which the uplink was full */
+    FULL_UPLINK_PERCENT = 80, /* from this percentage of the best rate, the uplink counts as full */
+    PING_TIMEOUT_MS = 2000,   /* time until an unanswered ping is replaced */
 };
 
 static void add_value(struct recent_values *recent, int64_t value) {
     recent->values[recent->count++ % UPLINK_RECENT_VALUES] = value;
 }
 
-static int stored_count(const struct recent_values *recent) {
+static int stored_value_count(const struct recent_values *recent) {
     return (int)min_u64(recent->count, UPLINK_RECENT_VALUES);
 }
 
 /* Without values, the median and the other order statistics are 0. */
 static int64_t median(const struct recent_values *recent) {
-    int count = stored_count(recent);
+    int count = stored_value_count(recent);
     return count > 0 ? median_i64(recent->values, count) : 0;
 }
 
 static int64_t upper_quartile(const struct recent_values *recent) {
-    int count = stored_count(recent);
+    int count = stored_value_count(recent);
     return count > 0 ? sorted_value_i64(recent->values, count, count - 1 - count / 4) : 0;
 }
 
 static int64_t largest_value(const struct recent_values *recent) {
-    int count = stored_count(recent);
+    int count = stored_value_count(recent);
     return count > 0 ? sorted_value_i64(recent->values, count, count - 1) : 0;
 }
 
@@ -129,7 +129,7 @@ static double end_window(struct rate_window *window, const struct messenger_coun
 /* A second with less than half of the best second's rate does not measure the uplink: there was
  * nothing to send, as while all members wait for a slow one or hash for the vote, or the only
  * receiver was slow. */
-static void add_second(struct uplink_measurements *measures, double kib_s) {
+static void add_second_rate(struct uplink_measurements *measures, double kib_s) {
     if (kib_s > 2.0 * measures->best_kib_s) {
         measures->busy_second_rates.count = 0;
     }
@@ -155,7 +155,7 @@ void uplink_measurements_sample(struct uplink_measurements *measures,
     }
     double second_rate = end_window(&measures->second_window, counts, NS_PER_SECOND);
     if (second_rate >= 0) {
-        add_second(measures, second_rate / KIB);
+        add_second_rate(measures, second_rate / KIB);
     }
 }
 

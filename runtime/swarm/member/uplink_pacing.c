@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 enum {
-    UPDATE_INTERVAL_MS = 20,
-    BUSY_BACKLOG_MS = 300, /* with less than this time to send, the uplink need not be full */
+    UPDATE_INTERVAL_MS = 20, /* time between two changes of the peers' rates */
+    BUSY_BACKLOG_MS = 300,   /* with less than this time to send, the uplink need not be full */
     UNPACED_INTERVAL_ROUNDS =
         8, /* one of so many rounds is not paced: the uplink may have become faster */
 };
@@ -19,7 +19,7 @@ void uplink_pacing_begin(struct uplink_pacing *pacing) {
 
 /* Returns the bytes that can be sent to the peer now: the slices that it requested. A peer that
  * lags has more. */
-static uint64_t backlog_bytes_of(const struct uplink_traffic *traffic, uint32_t peer) {
+static uint64_t peer_backlog_bytes(const struct uplink_traffic *traffic, uint32_t peer) {
     if (!peers_is_usable(traffic->peers, peer)) {
         return 0;
     }
@@ -47,7 +47,7 @@ static void set_peer_rates(struct uplink_pacing *pacing, const struct uplink_tra
     uint64_t backlogs[SWARM_MEMBERS_MAX];
     struct uplink_backlog backlog = {.total_bytes = 0};
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
-        backlogs[peer] = backlog_bytes_of(traffic, peer);
+        backlogs[peer] = peer_backlog_bytes(traffic, peer);
         backlog.total_bytes += backlogs[peer];
         backlog.peer_count += backlogs[peer] > 0;
     }
@@ -87,7 +87,11 @@ void uplink_pacing_update(struct uplink_pacing *pacing, const struct uplink_traf
     pacing->is_paced = is_paced;
 }
 
-enum { PERCENT = 100, FULL_USE_PERCENT = 60, USED_MAX_PERCENT = 200 };
+enum {
+    PERCENT = 100,          /* the whole rate, in percent */
+    FULL_USE_PERCENT = 60,  /* from this use, the uplink counts as full and the shares shrink */
+    USED_MAX_PERCENT = 200, /* upper bound of the use that is averaged */
+};
 
 static uint32_t clamp_percent(uint32_t percent) {
     return (uint32_t)max_u64(UPLINK_SHARE_MIN_PERCENT, min_u64(percent, UPLINK_SHARE_MAX_PERCENT));

@@ -135,7 +135,8 @@ static void send_result(const struct member *member, const struct identity *to, 
 }
 
 /* Sends a result that has just become available to the seats that requested it earlier. */
-static void send_to_waiting(struct member *member, uint32_t slice, struct actions *actions) {
+static void send_result_to_waiting_seats(struct member *member, uint32_t slice,
+                                         struct actions *actions) {
     const struct member_round *round = &member->round;
     uint64_t waiting = results_pop_waiting_seats(&member->results, slice);
     bool is_of_open_round = round_number(round) == member->results.round;
@@ -189,7 +190,7 @@ void member_handle_result(struct member *member, const struct message *message,
         .epoch = message->epoch, .hash = message->hash, .contributors = message->contributors};
     results_set_result(&member->results, slice, &result);
     actions_add(actions, ACTION_KEEP_BYTES)->seat = NO_SEAT;
-    send_to_waiting(member, slice, actions);
+    send_result_to_waiting_seats(member, slice, actions);
 }
 
 /* Any member of the round may request a contribution. The receiver checks it against its own table,
@@ -312,7 +313,7 @@ void member_handle_sum(struct member *member, const struct hash *hash, struct ac
     ASSERT(result.epoch == member->table.slices[slice].epoch);
     results_set_result(&member->results, slice, &result);
     member_clear_slice_requests(member, slice);
-    send_to_waiting(member, slice, actions);
+    send_result_to_waiting_seats(member, slice, actions);
     if (!has_sums_left(member)) {
         member_send_report(member, actions);
     }

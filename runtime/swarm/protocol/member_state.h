@@ -6,14 +6,21 @@
 #include "runtime/swarm/protocol/member.h"
 #include "runtime/swarm/protocol/seats.h"
 
-enum { NO_SLOT = CONTRIBUTION_SLOTS_PER_MEMBER };
+enum { NO_SLOT = CONTRIBUTION_SLOTS_PER_MEMBER }; /* no slot is assigned */
 
 /* Kinds of jobs of the compute thread, which has at most one. Training is not a job and can be in
  * progress at the same time. */
-enum job_kind { JOB_NONE, JOB_SUM, JOB_ROOT, JOB_STORE, JOB_APPLY, JOB_ADOPT };
+enum job_kind {
+    JOB_NONE,  /* no job is in progress */
+    JOB_SUM,   /* add the contributions to a slice */
+    JOB_ROOT,  /* compute the root after a proposal */
+    JOB_STORE, /* make results durable */
+    JOB_APPLY, /* apply a commit to the outer state */
+    JOB_ADOPT, /* fetch a state from other members and use it */
+};
 
-struct member_job { /* member_job.c */
-    enum job_kind kind;
+struct member_job {                   /* member_job.c */
+    enum job_kind kind;               /* kind of the current job */
     uint32_t id;                      /* Number of the newest job, which may have ended. */
     bool is_abandoned;                /* The outcome of the job is no longer needed. */
     bool is_backing_off;              /* A write failed, so no job starts before the next tick. */
@@ -22,42 +29,40 @@ struct member_job { /* member_job.c */
     uint8_t slots[SWARM_MEMBERS_MAX]; /* by seat: slot of the contribution */
 };
 
-struct member_session { /* member_session.c */
-    uint64_t start_id;
-    uint32_t id;          /* 0: none yet */
-    uint32_t incarnation; /* Highest incarnation of the tracker received so far. */
-    uint32_t poll;        /* Number of the newest poll received. */
-    uint64_t report_number;
-    bool is_leaving;
+struct member_session {              /* member_session.c */
+    uint64_t start_id;               /* random number of this start of the process */
+    uint32_t id;                     /* 0: none yet */
+    uint32_t incarnation;            /* Highest incarnation of the tracker received so far. */
+    uint32_t poll;                   /* Number of the newest poll received. */
+    uint64_t report_number;          /* number of the last report sent */
+    bool is_leaving;                 /* the operator has requested to leave the swarm */
     struct timing_measured measured; /* medians for the next report */
     uint32_t unreachable_count;      /* number of unreachable members */
-    struct identity unreachable[SWARM_MEMBERS_MAX];
+    struct identity unreachable[SWARM_MEMBERS_MAX]; /* members that cannot be connected to */
 };
 
 /* The newest contribution that the compute thread encoded, and its declaration. */
 struct member_training {
-    uint32_t round; /* 0: none */
-    int seat;
-    uint64_t tokens;
-    uint32_t ticks_since_declared;
-    /* Time until the declaration is repeated; doubles with each repetition. */
-    uint32_t redeclare_ticks;
-    struct hash *hashes; /* [slice_count] */
+    uint32_t round;                /* 0: none */
+    int seat;                      /* seat of this member in that round */
+    uint64_t tokens;               /* number of tokens trained on */
+    uint32_t ticks_since_declared; /* heartbeats since the last declaration */
+    uint32_t redeclare_ticks;      /* wait before the declaration is repeated; doubles each time */
+    struct hash *hashes;           /* [slice_count]: hashes of the encoded contribution */
 };
 
 /* The open round. Its number is stored only in `open`, the newest OPEN entry. */
-struct member_round { /* member_round.c */
-    bool is_open;
-    struct entry open;
-    int seat; /* NO_SEAT if no round is open or the member is not in its roster. */
-    struct member_training training;
+struct member_round {  /* member_round.c */
+    bool is_open;      /* a round is open */
+    struct entry open; /* the newest OPEN entry */
+    int seat;          /* NO_SEAT if no round is open or the member is not in its roster. */
+    struct member_training training; /* the newest encoded contribution */
 };
 
 struct member_results {           /* member_results.c */
     uint32_t round;               /* Round that the reports describe. */
-    struct slice_report *reports; /* [slice_count] */
-    /* [slice_count]: seats that receive the result as soon as it is stored. */
-    uint64_t *waiting_seats;
+    struct slice_report *reports; /* [slice_count]: progress of this member in each slice */
+    uint64_t *waiting_seats; /* [slice_count]: seats that receive the result once it is stored */
 };
 
 struct member_outer {         /* member_entry.c */
@@ -66,25 +71,25 @@ struct member_outer {         /* member_entry.c */
     uint32_t round;           /* Round of the newest COMMIT applied or ROLLBACK accepted. */
 };
 
-struct member_vote { /* member_entry.c */
-    bool is_ready;   /* The results of the proposal are durable, so the vote may be sent. */
-    struct hash root;
-    struct hash hash;
-    struct signature signature;
+struct member_vote {  /* member_entry.c */
+    bool is_ready;    /* The results of the proposal are durable, so the vote may be sent. */
+    struct hash root; /* computed root after the proposal */
+    struct hash hash; /* hash of the proposed entry with that root */
+    struct signature signature; /* this member's signature of the hash */
 };
 
-struct member_proposal { /* member_entry.c */
-    bool is_current;
-    uint64_t id; /* Number of the newest proposal. */
-    struct entry entry;
-    struct member_vote vote;
+struct member_proposal {     /* member_entry.c */
+    bool is_current;         /* the proposal was received and not withdrawn */
+    uint64_t id;             /* Number of the newest proposal. */
+    struct entry entry;      /* the proposed entry */
+    struct member_vote vote; /* this member's vote for it */
 };
 
 /* The COMMIT or ROLLBACK whose state the member is to apply or fetch. */
 struct member_commit { /* member_entry.c */
     bool is_pending;   /* The commit has not been applied yet. */
     bool has_diverged; /* Applying results cannot produce the root, so the state must be fetched. */
-    struct entry entry;
+    struct entry entry; /* the COMMIT or ROLLBACK */
 };
 
 /* Requests to the member in one seat. Times are in heartbeats. */
@@ -101,33 +106,29 @@ struct member_peer {
 
 /* Requests to all peers. Seats are those of the target entry, or of the open round if there is no
  * target entry. */
-struct member_requests { /* member_request.c */
-    struct member_peer peers[SWARM_MEMBERS_MAX];
+struct member_requests {                         /* member_request.c */
+    struct member_peer peers[SWARM_MEMBERS_MAX]; /* by seat: requests to that member */
     /* Longest answer time of all peers in the last round that had requests. */
     uint32_t slowest_ticks;
-    uint32_t idle_ticks; /* Time since any requested data arrived. */
-    /* Time since the newest table arrived. Earlier waits do not count. */
-    uint32_t ticks_since_table;
-    /* [slice_count]: 1 + the seat that the result is requested from; 0 if none. */
-    uint8_t *requested_from;
-    uint8_t *attempts; /* [slice_count]: number of failed requests for the result. */
-    /* [slice_count]: seats that have the proposal's result according to the tracker. */
-    uint64_t *holders;
+    uint32_t idle_ticks;        /* Time since any requested data arrived. */
+    uint32_t ticks_since_table; /* time since the newest table arrived, without earlier waits */
+    uint8_t *requested_from;    /* [slice_count]: 1 + seat asked for the result; 0: none */
+    uint8_t *attempts;          /* [slice_count]: number of failed requests for the result. */
+    uint64_t *holders; /* [slice_count]: seats that have the result, according to the tracker */
 };
 
 struct member {
     struct identity id;
-    uint32_t slice_count;
-    struct member_session session;
-    struct member_outer outer;
+    uint32_t slice_count;          /* number of slices of the parameters */
+    struct member_session session; /* this member's session at the tracker */
+    struct member_outer outer;     /* state after the newest commit */
     struct member_round round;
-    /* Table of the open round, owned by member_exchange.c; version 0 if there is none. */
-    struct round_table table;
-    struct member_results results;
-    struct member_proposal proposal;
-    struct member_commit commit;
-    struct member_requests requests;
-    struct member_job job;
+    struct round_table table;        /* table of the open round; version 0: none */
+    struct member_results results;   /* results and contributions of the round */
+    struct member_proposal proposal; /* newest proposal of the tracker */
+    struct member_commit commit;     /* entry whose state this member must reach */
+    struct member_requests requests; /* requests to other members */
+    struct member_job job;           /* job of the compute thread */
 };
 
 /* member_is_self: whether an identity is that of this member. */

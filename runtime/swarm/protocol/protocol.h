@@ -22,16 +22,16 @@
 
 /* Value of an upload rate that is not measured yet. The median of the known rates is used
  * instead. */
-enum { TIMING_UNKNOWN = UINT32_MAX };
+enum { TIMING_UNKNOWN = UINT32_MAX }; /* the upload rate was not measured */
 
 /* A member's own medians. 0: not measured yet. */
 struct timing_measured {
     uint32_t step_ms;       /* Time of one inner step. */
     uint32_t transfer_ms;   /* Time that the member spent on transfers in the last exchange. */
     uint32_t round_trip_ms; /* Round-trip time to the tracker. */
-    /* Upload rate, which determines the share of slices that the member owns. 0: it owns none
-     * unless no other member can. May be TIMING_UNKNOWN. */
-    uint32_t upload_kib_s;
+    /* The rate determines the share of slices that the member owns. 0: it owns none unless no other
+     * member can. May be TIMING_UNKNOWN. */
+    uint32_t upload_kib_s; /* Upload rate in KiB/s. */
 };
 
 /* The amount of training that the deadline of a round allows for. */
@@ -41,12 +41,11 @@ struct timing_training {
 };
 
 struct swarm_timing {
-    /* Interval between two reports, and before a message is first repeated. */
-    uint32_t heartbeat_ms;
-    uint32_t silence_ms;  /* Time without a message after which a member is suspected. */
-    uint32_t train_ms;    /* Maximum time from OPEN to the last declaration. */
-    uint32_t exchange_ms; /* Maximum time without any progress in an exchange. */
-    uint32_t round_ms;    /* Maximum age of a round, after which it is aborted. */
+    uint32_t heartbeat_ms; /* Interval between two reports, and before a message is repeated. */
+    uint32_t silence_ms;   /* Time without a message after which a member is suspected. */
+    uint32_t train_ms;     /* Maximum time from OPEN to the last declaration. */
+    uint32_t exchange_ms;  /* Maximum time without any progress in an exchange. */
+    uint32_t round_ms;     /* Maximum age of a round, after which it is aborted. */
 };
 
 /* timing_derive: each deadline is the 0.9 quantile of the members' medians times a factor, within
@@ -66,19 +65,19 @@ struct timing_measured timing_quantiles(const struct timing_measured *members, u
 
 /* The owner of a slice, its epoch, and the seats whose contributions the owner still waits for. */
 struct slice_plan {
-    uint32_t owner; /* Seat of the owner. */
-    uint32_t epoch;
+    uint32_t owner;          /* Seat of the owner. */
+    uint32_t epoch;          /* Increases when the plan of the slice changes. */
     uint64_t expected_seats; /* Bit set of seats. */
 };
 
 /* The tracker's assignment for the exchange of a round. */
 struct round_table {
-    uint32_t round;
+    uint32_t round;          /* Number of the round. */
     uint32_t version;        /* Increases with every change; 0 if there is no table yet. */
     uint64_t declared_seats; /* Seats whose declarations count. */
-    struct entry_member members[SWARM_MEMBERS_MAX];
+    struct entry_member members[SWARM_MEMBERS_MAX]; /* Declared weights, by seat. */
     struct signature signatures[SWARM_MEMBERS_MAX]; /* Signatures of the declarations, by seat. */
-    struct slice_plan *slices;                      /* [slice_count] */
+    struct slice_plan *slices;                      /* [slice_count]: owner of each slice */
     struct hash *hashes; /* [SWARM_MEMBERS_MAX * slice_count]: declared hashes, seat by seat. */
 };
 
@@ -87,10 +86,9 @@ struct slice_report {
     uint32_t epoch;
     uint32_t has_result;     /* 1 if the member has the complete result of this epoch. */
     uint64_t received_seats; /* Of an owner: seats whose contributions it has received. */
-    /* Of an owner: received seats whose contributions are invalid and must not be added. */
-    uint64_t rejected_seats;
-    uint64_t contributors; /* Seats whose contributions are in the result. */
-    struct hash hash;      /* Hash of the result. */
+    uint64_t rejected_seats; /* Of an owner: seats whose received contributions are invalid. */
+    uint64_t contributors;   /* Seats whose contributions are in the result. */
+    struct hash hash;        /* Hash of the result. */
 };
 
 /* Every message repeats the sender's state, so that the next message replaces a lost one and a
@@ -129,50 +127,49 @@ enum message_kind {
     /* Between members: round, slice, epoch, hash (zero for any result). A member that does not have
      * the result yet sends it later, as soon as it is available. */
     MESSAGE_FETCH_RESULT,
-    MESSAGE_KINDS
+    MESSAGE_KINDS /* number of message kinds */
 };
 
 struct message {
     enum message_kind kind;
-    struct identity from;
+    struct identity from; /* Sender of the message. */
     uint32_t incarnation; /* Incarnation of the tracker that sent the message. */
-    uint32_t session;
+    uint32_t session;     /* Session of the member at the tracker. */
     uint32_t round;
-    uint32_t slice;
-    uint32_t epoch;
-    uint32_t version;
-    uint32_t poll;
-    uint64_t number;
-    uint64_t tokens;
-    uint64_t contributors;
-    uint64_t unreachable; /* Seats of the round that the sender cannot connect to. */
-    bool is_rejected;
-    struct hash root;
-    /* Hash of the bytes that follow the message. The receiving process computes it from them. */
-    struct hash hash;
-    struct identity owner;
-    struct signature signature;
-    struct timing_measured measured;
-    const struct entry *entry;
-    const struct round_table *table;
-    const struct slice_report *reports; /* [slice_count] */
-    const struct hash *hashes;          /* [slice_count] */
+    uint32_t slice;             /* Index of the slice. */
+    uint32_t epoch;             /* Epoch of the slice's plan. */
+    uint32_t version;           /* Version of the table. */
+    uint32_t poll;              /* Number of the poll. */
+    uint64_t number;            /* Start id, report number or proposal number, by kind. */
+    uint64_t tokens;            /* Number of tokens trained on. */
+    uint64_t contributors;      /* Seats whose contributions are in the result. */
+    uint64_t unreachable;       /* Seats of the round that the sender cannot connect to. */
+    bool is_rejected;           /* The bytes of a contribution are not a valid encoding. */
+    struct hash root;           /* Root of an outer state. */
+    struct hash hash;           /* Hash of the bytes that follow, which the receiver computes. */
+    struct identity owner;      /* Owner of the slice. */
+    struct signature signature; /* Signature of the sender or owner. */
+    struct timing_measured measured;    /* Medians of the sender. */
+    const struct entry *entry;          /* Ledger entry or proposal. */
+    const struct round_table *table;    /* Assignment for the exchange. */
+    const struct slice_report *reports; /* [slice_count]: progress of the sender */
+    const struct hash *hashes;          /* [slice_count]: hashes of a contribution */
     const uint64_t *holders;            /* [slice_count]: seats that probably have the result. */
 };
 
 /* All promises of the tracker. A promise is durable before a message that depends on it is sent. */
 struct tracker_record {
     uint32_t incarnation;
-    uint32_t next_session;
-    uint32_t member_count;
+    uint32_t next_session; /* Number of the next session. */
+    uint32_t member_count; /* Number of rows of `members` in use. */
     struct {
-        struct identity id;
+        struct identity id; /* Identity of the registered member. */
         uint32_t session;
     } members[SWARM_MEMBERS_MAX];
-    struct entry head;     /* Newest entry of any kind. */
-    struct entry commit;   /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
-    struct hash base_root; /* Root that was current before `commit`. */
-    struct round_table table;
+    struct entry head;        /* Newest entry of any kind. */
+    struct entry commit;      /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
+    struct hash base_root;    /* Root that was current before `commit`. */
+    struct round_table table; /* Assignment of the open round. */
 };
 
 enum event_kind {
@@ -195,16 +192,16 @@ enum event_kind {
 
 struct event {
     enum event_kind kind;
-    enum write_outcome write_outcome;
+    enum write_outcome write_outcome; /* Success or failure of a write. */
     uint32_t round;
-    uint32_t job;
-    uint64_t tokens;
-    struct hash root;
-    struct hash hash;
-    struct signature signature;
-    struct identity peer;
-    const struct message *message;
-    const struct hash *hashes;
+    uint32_t job;                  /* Number of the job that has ended. */
+    uint64_t tokens;               /* Number of tokens trained on. */
+    struct hash root;              /* Root of the outer state. */
+    struct hash hash;              /* Hash of the result or entry. */
+    struct signature signature;    /* Signature of the entry. */
+    struct identity peer;          /* Member whose connection has closed. */
+    const struct message *message; /* The message that has arrived. */
+    const struct hash *hashes;     /* [slice_count]: hashes of the contribution */
 };
 
 /* The parts of a tracker record that have changed since the last write. */
@@ -216,9 +213,7 @@ enum record_part {
 };
 
 enum action_kind {
-    /* Send `message` to `to`, or to the tracker if `to_tracker`. For a kind that carries bytes, the
-     * caller appends the bytes whose hash is in the message, or drops the message without them. */
-    ACTION_SEND,
+    ACTION_SEND, /* Send `message` to `to`, or to the tracker if `to_tracker`. */
     /* In one transaction, write `parts` of `record` and append `entry`, unless it is NULL, to the
      * ledger. */
     ACTION_WRITE,
@@ -250,27 +245,27 @@ enum action_kind {
 
 struct action {
     enum action_kind kind;
-    bool to_tracker;
-    struct identity to;
-    uint32_t job;
+    bool to_tracker;    /* The message goes to the tracker, not to `to`. */
+    struct identity to; /* Receiver of the message. */
+    uint32_t job;       /* Number of the job to start. */
     uint32_t round;
     uint32_t slice;
     uint32_t epoch;
-    uint64_t contributors;
+    uint64_t contributors; /* SUM: seats whose contributions are added. */
     /* KEEP_BYTES: seat of the contributor. SUM, APPLY: seat of this member. NO_SEAT (-1) if
      * none. */
     int seat;
-    uint32_t slot;
-    uint32_t parts; /* Bits of enum record_part: what ACTION_WRITE writes. */
-    uint32_t commits;
-    uint32_t deadline_ms;
-    const uint8_t *slots; /* [SWARM_MEMBERS_MAX] */
+    uint32_t slot;        /* KEEP_BYTES: slot in which to store the contribution. */
+    uint32_t parts;       /* Bits of enum record_part: what ACTION_WRITE writes. */
+    uint32_t commits;     /* TRAIN: number of commits so far, for the learning rate. */
+    uint32_t deadline_ms; /* TRAIN: time left until the declaration is due. */
+    const uint8_t *slots; /* [SWARM_MEMBERS_MAX]: by seat, slot of the contribution */
     struct message message;
     const struct entry *entry;
     const struct round_table *table;
-    const struct tracker_record *record;
-    uint32_t range_count;
-    const struct sample_range *ranges;
+    const struct tracker_record *record; /* WRITE: the record to make durable. */
+    uint32_t range_count;                /* TRAIN: number of `ranges`. */
+    const struct sample_range *ranges;   /* TRAIN: samples to train on. */
 };
 
 /* The maximum number of actions that one event causes: requests, a few messages to every member,
@@ -280,9 +275,9 @@ enum { ACTIONS_MAX = SWARM_REQUESTS_MAX + 4 * SWARM_MEMBERS_MAX + 8 };
 /* The caller's array for the actions of one call. The targets of an action's pointers stay valid
  * until the next call. */
 struct actions {
-    struct action *rows;
-    uint32_t count;
-    uint32_t capacity; /* at least ACTIONS_MAX */
+    struct action *rows; /* [capacity] */
+    uint32_t count;      /* number of rows in use */
+    uint32_t capacity;   /* at least ACTIONS_MAX */
 };
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { NO_SEAT = -1 };
+enum { NO_SEAT = -1 }; /* the member has no seat in the round */
 
 /* SEATS_EACH: run the block for every seat of `mask`, in ascending order. */
 #define SEATS_EACH(seat, mask)                                                                     \

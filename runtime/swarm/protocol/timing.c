@@ -8,9 +8,8 @@
 #include <stddef.h>
 
 enum {
-    HOUR_MS = 3600 * 1000,
-    /* A longer median is not plausible. With this limit no product below overflows. */
-    MEDIAN_MAX_MS = 24 * HOUR_MS,
+    HOUR_MS = 3600 * 1000,        /* one hour in milliseconds */
+    MEDIAN_MAX_MS = 24 * HOUR_MS, /* longer medians are cut to this, so that no product overflows */
 };
 
 /* The ceil(0.9 * count)-th smallest value of the field at `offset`. */

@@ -10,21 +10,19 @@
 struct tracker;
 
 struct tracker_settings {
-    uint32_t slice_count;    /* 1 .. SWARM_SLICES_MAX */
-    uint64_t slice_elements; /* Number of elements in each slice except the last. */
-    uint64_t parameter_count;
-    uint64_t seat_samples; /* New samples for each seat in each round. */
-    /* Maximum tokens per sample, which limits the tokens that a member can declare. */
-    uint64_t sample_tokens;
+    uint32_t slice_count;     /* 1 .. SWARM_SLICES_MAX */
+    uint64_t slice_elements;  /* Number of elements in each slice except the last. */
+    uint64_t parameter_count; /* Number of parameters of the model. */
+    uint64_t seat_samples;    /* New samples for each seat in each round. */
+    uint64_t sample_tokens;   /* Maximum tokens per sample, which limits declared tokens. */
     uint32_t members_min;     /* Minimum number of ready members to open a round. */
     uint32_t shrink_after_ms; /* time without a quorum after which a round is aborted; 0: never */
     /* time without any member on the current state, after which the tracker rolls back to a
      * state that a member has. If a member with the only copy of a round is away for longer, the
      * round is lost; 0: never */
     uint32_t rollback_after_ms;
-    uint32_t commits_max; /* Number of commits after which the run ends; 0: no limit. */
-    /* Amount of training that the deadline of a round allows for. */
-    struct timing_training training;
+    uint32_t commits_max;            /* Number of commits after which the run ends; 0: no limit. */
+    struct timing_training training; /* Training that a deadline allows for. */
     struct swarm_timing timing; /* Deadlines that apply until members have measured their speed. */
 };
 
@@ -63,15 +61,13 @@ enum { VIEW_DERIVATION_BYTES = 512 };
 
 struct tracker_view_member {
     struct identity id;
-    uint32_t session;
-    bool is_silent, is_leaving, has_declared, has_voted;
+    uint32_t session;                                    /* Session number of the member. */
+    bool is_silent, is_leaving, has_declared, has_voted; /* as in struct tracker_member */
     bool is_current;      /* The outer state of the member has the current root. */
     int seat;             /* Seat in the open round, or -1. */
     bool is_awaited;      /* the stage of the round cannot end before this member has answered */
     bool has_contributed; /* The member contributed to the newest commit. */
-    /* Number of slices that the member owns in the open round's table, or else in the newest
-     * commit. */
-    uint32_t slices;
+    uint32_t slices; /* Number of slices owned, in the open round or else in the newest commit. */
 };
 
 struct tracker_view {
@@ -80,14 +76,12 @@ struct tracker_view {
     int64_t stage_began_ms, round_began_ms; /* when they began */
     int64_t last_progress_ms;               /* Time at which the stage last made progress. */
     const char *awaited; /* What the stage waits for, for example "votes"; NULL between rounds. */
-    /* Number of members that are ready or in the round, and the required minimum. */
-    uint32_t present, needed;
+    uint32_t present, needed; /* Number of ready or seated members, and the minimum. */
     uint32_t slice_count;
     struct swarm_timing timing;
-    /* Text that explains how the deadlines follow from the measurements. */
-    char derivation[VIEW_DERIVATION_BYTES];
-    uint32_t member_count;
-    struct tracker_view_member members[SWARM_MEMBERS_MAX];
+    char derivation[VIEW_DERIVATION_BYTES]; /* Text: how the deadlines were derived. */
+    uint32_t member_count;                  /* Number of rows of `members` in use. */
+    struct tracker_view_member members[SWARM_MEMBERS_MAX]; /* One row per registered member. */
 };
 
 /* tracker_stage_name: "ready", "train", "exchange" or "vote". */

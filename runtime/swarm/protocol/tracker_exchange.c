@@ -90,21 +90,19 @@ static bool have_all_answered(struct tracker *tracker, uint64_t live) {
 
 /* The state of one recovery pass over all slices without a result. */
 struct recovery {
-    uint64_t live; /* seats of the open round that are not silent */
-    /* All live seats have answered the newest poll, so no seat holds a result that is still
-     * missing. */
-    bool has_answers;
+    uint64_t live;                       /* seats of the open round that are not silent */
+    bool has_answers;                    /* All live seats have answered the newest poll. */
     uint64_t checked_owners;             /* Owners whose progress was checked in this pass. */
     uint64_t replaced_owners;            /* Checked owners whose slices get a different owner. */
     struct tracker_links links;          /* seats that cannot connect to each other */
     uint64_t blocked[SWARM_MEMBERS_MAX]; /* Seats that each owner waits for without progress. */
-    bool has_loads;
-    uint32_t loads[SWARM_MEMBERS_MAX]; /* Number of slices without a result of each owner. */
-    uint64_t rates[SWARM_MEMBERS_MAX]; /* upload rate of each seat */
+    bool has_loads;                      /* `loads` and `rates` are set */
+    uint32_t loads[SWARM_MEMBERS_MAX];   /* Number of slices without a result of each owner. */
+    uint64_t rates[SWARM_MEMBERS_MAX];   /* upload rate of each seat */
 };
 
-static uint64_t received_contributions(const struct tracker *tracker, uint32_t owner,
-                                       uint32_t slice) {
+static uint64_t received_contribution_seats(const struct tracker *tracker, uint32_t owner,
+                                            uint32_t slice) {
     const struct slice_report *report = tracker_find_slice_report(tracker, owner, slice);
     uint32_t epoch = tracker->record.table.slices[slice].epoch;
     ASSERT(owner < tracker->record.head.seat_count && epoch <= SWARM_EPOCH_MAX);
@@ -126,7 +124,7 @@ static void check_owner_progress(struct tracker *tracker, struct recovery *recov
     if (now_ms - since_ms < tracker->deadlines.timing.exchange_ms) {
         return;
     }
-    uint64_t received = received_contributions(tracker, plan->owner, slice);
+    uint64_t received = received_contribution_seats(tracker, plan->owner, slice);
     uint64_t missing = plan->expected_seats & recovery->live & ~received;
     if (received == 0 || missing == 0) {
         recovery->replaced_owners |= seat_bit(plan->owner);
@@ -135,9 +133,9 @@ static void check_owner_progress(struct tracker *tracker, struct recovery *recov
     }
 }
 
-static void count_loads(const struct tracker *tracker, struct recovery *recovery) {
+static void count_owner_loads(const struct tracker *tracker, struct recovery *recovery) {
     ASSERT(!recovery->has_loads && recovery->live != 0);
-    tracker_upload_rates(tracker, recovery->live, recovery->rates);
+    tracker_fill_upload_rates(tracker, recovery->live, recovery->rates);
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         bool is_missing = find_holders(tracker, recovery->live, s) == 0;
         recovery->loads[tracker->record.table.slices[s].owner] += is_missing;
@@ -150,7 +148,7 @@ static void count_loads(const struct tracker *tracker, struct recovery *recovery
 static uint32_t choose_owner(const struct tracker *tracker, struct recovery *recovery,
                              uint32_t current) {
     if (!recovery->has_loads) {
-        count_loads(tracker, recovery);
+        count_owner_loads(tracker, recovery);
     }
     uint32_t best = current;
     SEATS_EACH(seat, recovery->links.owner_candidates & ~seat_bit(current)) {
@@ -186,7 +184,7 @@ static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *
             tracker_weighted_seats(table, table->declared_seats & recovery->live) &
             ~recovery->links.unreachable[plan.owner];
     } else if (is_owner_live) {
-        uint64_t received = received_contributions(tracker, plan.owner, slice);
+        uint64_t received = received_contribution_seats(tracker, plan.owner, slice);
         uint64_t lost = recovery->blocked[plan.owner] | recovery->links.unreachable[plan.owner];
         plan.expected_seats &= received | (recovery->live & ~lost);
     }
@@ -240,9 +238,9 @@ static bool has_single_holder(uint64_t holders, uint64_t live) {
 
 /* The outcome of computing new plans for all slices without a result. */
 struct recovery_outcome {
-    uint32_t missing; /* Number of slices whose results are missing. */
-    bool needs_answers;
-    bool is_changed; /* The plans in writer.next differ from the current plans. */
+    uint32_t missing;   /* Number of slices whose results are missing. */
+    bool needs_answers; /* recovery must wait for the answers to a poll */
+    bool is_changed;    /* The plans in writer.next differ from the current plans. */
 };
 
 static struct recovery_outcome recover_results(struct tracker *tracker, struct recovery *recovery,
@@ -285,7 +283,7 @@ void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct ac
     ASSERT(tracker->stage.kind >= STAGE_EXCHANGE);
     ASSERT((recovery.live & ~roster_seats(&tracker->record.head)) == 0);
     recovery.has_answers = exchange->is_poll_open && have_all_answered(tracker, recovery.live);
-    tracker_links(tracker, recovery.live, &recovery.links);
+    tracker_find_links(tracker, recovery.live, &recovery.links);
     const struct recovery_outcome outcome = recover_results(tracker, &recovery, now_ms);
     exchange->is_poll_open &= outcome.needs_answers; /* The next lost owner requires a new poll. */
     if (outcome.is_changed) {

@@ -2,7 +2,8 @@
 #include "runtime/swarm/protocol/tracker_state.h"
 
 /* Returns the index of the newest state with this root, or `count` if there is none. */
-static uint32_t find_state(const struct tracker_rollback *rollback, const struct hash *root) {
+static uint32_t find_rollback_state(const struct tracker_rollback *rollback,
+                                    const struct hash *root) {
     ASSERT(rollback->count <= ROLLBACK_STATES_MAX);
     uint32_t at = rollback->count;
     while (at > 0 && !hash_equal(&rollback->states[at - 1].root, root)) {
@@ -15,8 +16,8 @@ static uint32_t find_state(const struct tracker_rollback *rollback, const struct
  * member can recreate. */
 void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry) {
     ASSERT(entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT);
-    uint32_t at =
-        entry->kind == ENTRY_ROLLBACK ? find_state(rollback, &entry->root) : rollback->count;
+    uint32_t at = entry->kind == ENTRY_ROLLBACK ? find_rollback_state(rollback, &entry->root)
+                                                : rollback->count;
     if (at == ROLLBACK_STATES_MAX) {
         memmove(&rollback->states[1], &rollback->states[2],
                 (ROLLBACK_STATES_MAX - 2) * sizeof rollback->states[0]);
@@ -38,7 +39,7 @@ static uint32_t find_available_state(const struct tracker *tracker) {
     uint32_t best = rollback->count;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
-        uint32_t at = find_state(rollback, &member->report.durable_root);
+        uint32_t at = find_rollback_state(rollback, &member->report.durable_root);
         if (!member->is_silent && at < rollback->count && (best == rollback->count || at > best)) {
             best = at;
         }

@@ -19,7 +19,7 @@ static uint32_t count_staying_members(const struct tracker *tracker) {
 }
 
 /* Whether a member of the last round has a state, so that it votes and applies the commit. */
-static bool is_applying(const struct tracker *tracker, uint32_t row) {
+static bool is_applying_commit(const struct tracker *tracker, uint32_t row) {
     return tracker->seats.seat_of_row[row] != NO_SEAT && tracker_has_state(&tracker->members[row]);
 }
 
@@ -97,22 +97,22 @@ bool tracker_is_run_complete(const struct tracker *tracker) {
 }
 
 /* Number of members in each condition between two rounds. */
-struct readiness {
-    uint32_t ready;    /* may have a seat in the next round */
-    uint32_t applying; /* Not ready, because they apply the last commit. */
-    uint32_t fetching; /* Not ready, because they fetch the results of the last commit. */
-    uint32_t slow_joiners;
-    uint32_t connected; /* not silent */
+struct readiness {         /* numbers of members, by condition between two rounds */
+    uint32_t ready;        /* may have a seat in the next round */
+    uint32_t applying;     /* Not ready, because they apply the last commit. */
+    uint32_t fetching;     /* Not ready, because they fetch the results of the last commit. */
+    uint32_t slow_joiners; /* not ready, and take too long to join */
+    uint32_t connected;    /* not silent */
 };
 
-static struct readiness count_ready(const struct tracker *tracker) {
+static struct readiness count_members_by_readiness(const struct tracker *tracker) {
     struct readiness count = {0};
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         bool is_ready = tracker_is_ready(tracker, row);
         bool is_late = !member->is_silent && !member->is_leaving && !is_ready;
         count.ready += is_ready;
-        count.applying += is_late && is_applying(tracker, row);
+        count.applying += is_late && is_applying_commit(tracker, row);
         count.fetching += is_late && is_fetching_results(tracker, row);
         count.slow_joiners += tracker_is_slow_joiner(tracker, row);
         count.connected += !member->is_silent;
@@ -127,7 +127,7 @@ static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct 
     int64_t waited_ms = now_ms - tracker->stage.stage_began_ms;
     uint32_t staying = count_staying_members(tracker);
     tracker_add_wait_times(tracker, now_ms);
-    const struct readiness count = count_ready(tracker);
+    const struct readiness count = count_members_by_readiness(tracker);
     /* The timeout does not run while no member is connected: the member with the state may be the
      * last to reconnect. */
     if (count.ready > 0 || count.connected == 0) {

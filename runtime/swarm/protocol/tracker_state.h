@@ -7,7 +7,7 @@
 #include "runtime/swarm/protocol/seats.h"
 #include "runtime/swarm/protocol/tracker.h"
 
-enum { ROW_NONE = SWARM_MEMBERS_MAX };
+enum { ROW_NONE = SWARM_MEMBERS_MAX }; /* no row of tracker.members */
 
 enum tracker_stage_kind {
     STAGE_READY,    /* between rounds */
@@ -16,9 +16,9 @@ enum tracker_stage_kind {
     STAGE_VOTE,     /* PROPOSE was sent, and votes arrive. */
 };
 
-struct tracker_stage { /* tracker_stage.c */
-    enum tracker_stage_kind kind;
-    int64_t last_event_ms;
+struct tracker_stage {              /* tracker_stage.c */
+    enum tracker_stage_kind kind;   /* current stage of the round */
+    int64_t last_event_ms;          /* time of the last event */
     int64_t stage_began_ms;         /* Time at which the stage began. */
     int64_t round_began_ms;         /* when the round was opened */
     int64_t last_quorum_ms;         /* when a quorum was last connected */
@@ -26,36 +26,34 @@ struct tracker_stage { /* tracker_stage.c */
     int64_t joiner_wait_counted_ms; /* the members' waited_ms are counted up to this time */
 };
 
-struct tracker_deadlines { /* tracker_table.c */
-    struct swarm_timing timing;
-    uint32_t measured_count;
-    /* Measurements from which `timing` was derived. */
-    struct timing_measured measured[SWARM_MEMBERS_MAX];
+struct tracker_deadlines {                              /* tracker_table.c */
+    struct swarm_timing timing;                         /* the current deadlines */
+    uint32_t measured_count;                            /* number of rows of `measured` in use */
+    struct timing_measured measured[SWARM_MEMBERS_MAX]; /* `timing` was derived from these */
 };
 
 /* The next record while it is written. Large arrays are not copied: `next` and the record share the
  * declared hashes, and the plans unless these change. next.head uses the slices of a proposal;
  * once it is durable, the proposal takes the slices of the previous commit. */
-struct tracker_writer { /* tracker_record.c */
-    struct tracker_record next;
+struct tracker_writer {             /* tracker_record.c */
+    struct tracker_record next;     /* the record that is being written */
     struct slice_plan *spare_plans; /* [slice_count]: the plans before the last change. */
-    /* Bits of enum record_part that are being written; 0 if no write is in progress. */
-    uint32_t parts;
+    uint32_t parts;       /* Bits of enum record_part that are being written; 0: no write. */
     uint32_t pending_row; /* 1 + the row whose session is being written */
-    bool is_fenced;
-    bool is_backing_off; /* A write failed, so none starts before the next tick. */
+    bool is_fenced;       /* another process writes to the store, so no write is possible */
+    bool is_backing_off;  /* A write failed, so none starts before the next tick. */
 };
 
 struct tracker_proposal { /* tracker_proposal.c */
-    struct entry entry;
-    uint64_t id;
+    struct entry entry;   /* the proposed COMMIT */
+    uint64_t id;          /* number of the proposal */
 };
 
-struct tracker_vote { /* tracker_proposal.c */
-    bool has_arrived; /* the vote was received */
-    struct hash root;
-    struct hash hash;
-    struct signature signature;
+struct tracker_vote {           /* tracker_proposal.c */
+    bool has_arrived;           /* the vote was received */
+    struct hash root;           /* root that the member computed */
+    struct hash hash;           /* hash of the proposed entry with that root */
+    struct signature signature; /* the member's signature of the hash */
 };
 
 struct tracker_exchange { /* tracker_exchange.c */
@@ -67,74 +65,69 @@ struct tracker_exchange { /* tracker_exchange.c */
 /* A state of the ledger that the tracker can roll back to. */
 struct rollback_state {
     struct hash root;
-    struct data_cursor cursor;
+    struct data_cursor cursor; /* position in the training data */
 };
 
-struct tracker_rollback { /* tracker_rollback.c */
-    uint32_t count;
+struct tracker_rollback {                              /* tracker_rollback.c */
+    uint32_t count;                                    /* number of `states` in use */
     struct rollback_state states[ROLLBACK_STATES_MAX]; /* ascending; the last is current */
 };
 
-struct tracker_seats { /* tracker_members.c */
-    /* By seat of the head's roster: the row of the member; NO_SEAT if its session has ended. */
-    int row_of_seat[SWARM_MEMBERS_MAX];
-    int seat_of_row[SWARM_MEMBERS_MAX];
+struct tracker_seats {                  /* tracker_members.c */
+    int row_of_seat[SWARM_MEMBERS_MAX]; /* by seat: row of the member; NO_SEAT: none */
+    int seat_of_row[SWARM_MEMBERS_MAX]; /* by row: seat of the member; NO_SEAT: none */
 };
 
 /* The last message to a member. The wait doubles with each repetition. */
 struct tracker_last_sent { /* tracker_handle.c */
     enum message_kind kind;
-    /* Number that identifies the message: from the entry's hash, the table's version, the poll
-     * or the proposal. */
-    uint64_t number;
-    int64_t sent_ms;          /* time of the last repetition */
+    uint64_t number; /* Identifies the message: entry hash, table version, poll or proposal. */
+    int64_t sent_ms; /* time of the last repetition */
     uint32_t resend_after_ms; /* Wait before the message is repeated; 0 if none was sent. */
 };
 
 /* The newest report of a member. */
-struct tracker_report { /* tracker_members.c */
-    uint64_t number;
-    uint32_t poll;        /* Number of the newest poll that the member answered. */
-    uint32_t round;       /* Round that `slices` describes. */
-    uint32_t version;     /* Version of the table that the member has. */
-    uint64_t unreachable; /* Rows that the member could not connect to in its last round. */
-    /* Number of results and contributions in the member's reports of the open round. */
-    uint64_t report_count;
+struct tracker_report {       /* tracker_members.c */
+    uint64_t number;          /* Number of the report; increases. */
+    uint32_t poll;            /* Number of the newest poll that the member answered. */
+    uint32_t round;           /* Round that `slices` describes. */
+    uint32_t version;         /* Version of the table that the member has. */
+    uint64_t unreachable;     /* Rows that the member could not connect to in its last round. */
+    uint64_t report_count;    /* Results and contributions reported in the open round. */
     int64_t progress_ms;      /* when `report_count` last changed */
     struct hash root;         /* Current root of the member; zero during a state fetch. */
     struct hash durable_root; /* Root of the state on the member's disk. */
-    struct timing_measured measured;
-    struct slice_report *slices; /* [slice_count] */
+    struct timing_measured measured; /* The member's medians. */
+    struct slice_report *slices;     /* [slice_count]: progress of the member in each slice */
 };
 
 /* A registered member; row r is record.members[r]. */
-struct tracker_member { /* tracker_members.c */
-    uint64_t start_id;
-    int64_t last_message_ms;
-    bool is_silent; /* The member sent no message for timing.silence_ms, or is disconnected. */
-    bool is_leaving;
+struct tracker_member {      /* tracker_members.c */
+    uint64_t start_id;       /* random number of the member's last start */
+    int64_t last_message_ms; /* when the member's last message arrived */
+    bool is_silent;    /* The member sent no message for timing.silence_ms, or is disconnected. */
+    bool is_leaving;   /* the member joins no further round */
     bool has_declared; /* The member has declared for the open round. */
     uint64_t tokens;   /* Number of tokens that the member declared. */
-    /* Rounds opened without the member since it joined or last had a seat. */
-    uint32_t rounds_missed;
+    uint32_t rounds_missed; /* Rounds opened without the member since it last had a seat. */
     int64_t waited_ms; /* Total time that rounds waited for the member since it was last ready. */
-    struct signature declaration; /* signature of the declaration */
-    struct tracker_report report;
-    struct tracker_vote vote;
-    struct tracker_last_sent last_sent;
+    struct signature declaration;       /* signature of the declaration */
+    struct tracker_report report;       /* newest report of the member */
+    struct tracker_vote vote;           /* the member's vote for the proposal */
+    struct tracker_last_sent last_sent; /* last message sent to the member */
 };
 
 struct tracker {
-    struct tracker_settings settings;
-    struct tracker_stage stage;
-    struct tracker_deadlines deadlines;
-    struct tracker_record record; /* The durable record, owned by tracker_record.c. */
-    struct tracker_writer writer;
-    struct tracker_proposal proposal;
-    struct tracker_exchange exchange;
-    struct tracker_rollback rollback;
-    struct tracker_seats seats;
-    struct tracker_member members[SWARM_MEMBERS_MAX];
+    struct tracker_settings settings;   /* settings of the swarm */
+    struct tracker_stage stage;         /* stage of the round, and its times */
+    struct tracker_deadlines deadlines; /* deadlines and what they were derived from */
+    struct tracker_record record;       /* The durable record, owned by tracker_record.c. */
+    struct tracker_writer writer;       /* the write in progress */
+    struct tracker_proposal proposal;   /* proposal that members vote for */
+    struct tracker_exchange exchange;   /* holders of results, and the poll */
+    struct tracker_rollback rollback;   /* states that a rollback can return to */
+    struct tracker_seats seats;         /* seats of the newest entry's roster */
+    struct tracker_member members[SWARM_MEMBERS_MAX]; /* by row */
 };
 
 /* The stage and its times (tracker_stage.c).
@@ -248,27 +241,28 @@ void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *
 void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry);
 
 /* Deadlines and the table (tracker_table.c).
- * tracker_links           Find for each of `seats` the others that it cannot connect to; either
+ * tracker_find_links      Find for each of `seats` the others that it cannot connect to; either
  *                         may report it.
- * tracker_upload_rates    The upload rate of each of `seats`, for assigning slices; not zero for
- *                         at least one of them, zero for all others.
+ * tracker_fill_upload_rates
+ *                         The upload rate of each of `seats`, for assigning slices; not zero for at
+ *                         least one of them, zero for all others.
  * tracker_write_table     Write the weights, owners and hashes of the declarations.
  * tracker_change_plan     Change one slice of the draft's table, which gets the next version.
  * tracker_clear_table     Clear the draft's table for the round that opens.
  * tracker_weighted_seats  Those of `seats` that have a weight in the table. */
 struct tracker_links {
-    uint64_t unreachable[SWARM_MEMBERS_MAX]; /* by seat */
+    uint64_t unreachable[SWARM_MEMBERS_MAX]; /* by seat: seats that it cannot connect to */
     /* those of `seats` that can connect to more than half of `seats`, so that their sums have
      * most contributions; all of `seats` if there are none */
-    uint64_t well_connected;
+    uint64_t well_connected; /* seats that can connect to more than half of the seats */
     /* well connected seats that can connect to all of `seats`, so that every contribution is in
      * their slices; all well connected seats if there are too few */
-    uint64_t owner_candidates;
+    uint64_t owner_candidates; /* seats that may own slices */
 };
 void tracker_derive_timing(struct tracker *tracker);
-void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);
-void tracker_upload_rates(const struct tracker *tracker, uint64_t seats,
-                          uint64_t rates[static SWARM_MEMBERS_MAX]);
+void tracker_find_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);
+void tracker_fill_upload_rates(const struct tracker *tracker, uint64_t seats,
+                               uint64_t rates[static SWARM_MEMBERS_MAX]);
 void tracker_write_table(struct tracker *tracker, struct actions *actions);
 void tracker_change_plan(struct tracker *tracker, uint32_t slice, const struct slice_plan *plan);
 void tracker_clear_table(struct tracker *tracker, uint32_t round);

@@ -52,8 +52,8 @@ static bool is_similar_rate(uint64_t up, uint64_t median) {
     return 3 * up > 2 * median && 2 * up < 3 * median;
 }
 
-void tracker_upload_rates(const struct tracker *tracker, uint64_t seats,
-                          uint64_t rates[static SWARM_MEMBERS_MAX]) {
+void tracker_fill_upload_rates(const struct tracker *tracker, uint64_t seats,
+                               uint64_t rates[static SWARM_MEMBERS_MAX]) {
     uint64_t median = median_upload_rate(tracker, seats);
     uint64_t total = 0;
     ASSERT(seats != 0 && median > 0);
@@ -69,7 +69,7 @@ void tracker_upload_rates(const struct tracker *tracker, uint64_t seats,
 }
 
 /* Returns the seats that, according to the report of `seat`, do not answer it. */
-static uint64_t reported_unreachable(const struct tracker *tracker, uint32_t seat) {
+static uint64_t reported_unreachable_seats(const struct tracker *tracker, uint32_t seat) {
     int row = tracker->seats.row_of_seat[seat];
     uint64_t seats = 0;
     SEATS_EACH(other_row, row == NO_SEAT ? 0 : tracker->members[row].report.unreachable) {
@@ -80,11 +80,12 @@ static uint64_t reported_unreachable(const struct tracker *tracker, uint32_t sea
     return seats & ~seat_bit(seat);
 }
 
-void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links) {
+void tracker_find_links(const struct tracker *tracker, uint64_t seats,
+                        struct tracker_links *links) {
     uint32_t count = seats_count(seats);
     memset(links, 0, sizeof *links);
     SEATS_EACH(seat, seats) {
-        uint64_t unreachable = reported_unreachable(tracker, (uint32_t)seat) & seats;
+        uint64_t unreachable = reported_unreachable_seats(tracker, (uint32_t)seat) & seats;
         links->unreachable[seat] |= unreachable;
         SEATS_EACH(other, unreachable) {
             links->unreachable[other] |= seat_bit(seat);
@@ -171,8 +172,8 @@ static void fill_plans(const struct tracker *tracker, struct round_table *table)
     uint64_t rates[SWARM_MEMBERS_MAX];
     uint32_t counts[SWARM_MEMBERS_MAX];
     struct tracker_links links;
-    tracker_links(tracker, table->declared_seats, &links);
-    tracker_upload_rates(tracker, links.owner_candidates, rates);
+    tracker_find_links(tracker, table->declared_seats, &links);
+    tracker_fill_upload_rates(tracker, links.owner_candidates, rates);
     divide_slices(tracker->settings.slice_count, rates, counts);
     uint64_t expected = tracker_weighted_seats(table, table->declared_seats);
     uint32_t owner = 0;

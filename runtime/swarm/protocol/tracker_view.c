@@ -69,8 +69,8 @@ static void fill_commit_fields(const struct entry *commit, struct tracker_view_m
     }
 }
 
-static void fill_member(const struct tracker *tracker, uint32_t row,
-                        struct tracker_view_member *member) {
+static void fill_member_view(const struct tracker *tracker, uint32_t row,
+                             struct tracker_view_member *member) {
     uint32_t missing = 0;
     if (tracker->record.commit.kind == ENTRY_COMMIT) {
         fill_commit_fields(&tracker->record.commit, member);
@@ -140,7 +140,7 @@ void tracker_read_view(const struct tracker *tracker, struct tracker_view *view)
             .is_current = hash_equal(&member->report.root, &record->commit.root),
             .seat = record->head.kind == ENTRY_OPEN ? tracker->seats.seat_of_row[row] : NO_SEAT,
         };
-        fill_member(tracker, row, &view->members[row]);
+        fill_member_view(tracker, row, &view->members[row]);
     }
     view->slice_count = tracker->settings.slice_count;
     fill_round_fields(tracker, view);

@@ -8,7 +8,7 @@
 /* The name of the promise that contains the member table. */
 static const char PROMISE_NAME[] = "announced";
 
-enum { FORMAT_VERSION = 1 };
+enum { FORMAT_VERSION = 1 }; /* version of the stored address book */
 
 void address_book_make_message(const struct member_table *table, const struct swarm_timing *timing,
                                struct wire_address_book *message) {
@@ -53,7 +53,7 @@ const char *address_book_read(const uint8_t *bytes, size_t count, struct member_
     struct packer packer = packer_begin_read(bytes, count);
     memset(table, 0, sizeof *table);
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
-        table->rows[row].probe = member_probe_idle();
+        table->rows[row].probe = make_idle_member_probe();
     }
     pack_table(&packer, table);
     return packer_finish(&packer);
@@ -82,11 +82,11 @@ enum status address_book_restore(struct tracker_loop *loop, struct fault *fault)
 static void save_table(struct tracker_loop *loop) {
     const struct store_promise promise = {PROMISE_NAME, loop->scratch,
                                           address_book_write(loop->members, loop->scratch)};
-    crash_point(loop, CRASH_BEFORE, CRASH_WRITE_ADDRESS_BOOK);
+    reach_crash_point(loop, CRASH_BEFORE, CRASH_WRITE_ADDRESS_BOOK);
     if (machine_driver_store_promise(loop->driver, &promise)) {
         member_table_mark_saved(loop->members);
     }
-    crash_point(loop, CRASH_AFTER, CRASH_WRITE_ADDRESS_BOOK);
+    reach_crash_point(loop, CRASH_AFTER, CRASH_WRITE_ADDRESS_BOOK);
 }
 
 static void send_to_outdated_members(struct tracker_loop *loop) {
@@ -103,11 +103,11 @@ static void send_to_outdated_members(struct tracker_loop *loop) {
             address_book_make_message(loop->members, &loop->timing, &message);
             count = wire_write_address_book(&message, loop->scratch);
         }
-        crash_point(loop, CRASH_BEFORE, CRASH_SEND_ADDRESS_BOOK);
+        reach_crash_point(loop, CRASH_BEFORE, CRASH_SEND_ADDRESS_BOOK);
         if (tracker_loop_send(loop, guest, WIRE_ADDRESS_BOOK, 0, loop->scratch, count)) {
             guest_set_announced_version(guest, loop->members->version);
         }
-        crash_point(loop, CRASH_AFTER, CRASH_SEND_ADDRESS_BOOK);
+        reach_crash_point(loop, CRASH_AFTER, CRASH_SEND_ADDRESS_BOOK);
     }
 }
 

@@ -168,8 +168,8 @@ static void set_display_name(const struct tracker_loop *loop,
     member_set_name(member, name);
 }
 
-static void reject_replaced(struct tracker_loop *loop, struct tracker_guest *guest,
-                            const struct admitted_member *member) {
+static void reject_replaced_start(struct tracker_loop *loop, struct tracker_guest *guest,
+                                  const struct admitted_member *member) {
     guest_withdraw_introduction(guest);
     log_line(LOG_INFO, "an older process of %s reconnected; asking it to exit", member->name);
     (void)tracker_loop_send(loop, guest, WIRE_REPLACED, 0, NULL, 0);
@@ -217,7 +217,7 @@ static void review_introduction(struct tracker_loop *loop, struct tracker_guest 
             "a process with the same identity but a different channel key is already a member");
     } else if (row != MEMBER_NONE &&
                member_was_replaced(&members->rows[row], introduction->start_id)) {
-        reject_replaced(loop, guest, &members->rows[row]);
+        reject_replaced_start(loop, guest, &members->rows[row]);
     } else if (row == MEMBER_NONE && !evict_unresponsive(loop)) {
         guest_reject(loop, guest, "the swarm is full: it already has swarm.members_max members");
     } else {

@@ -14,7 +14,11 @@ struct tracker_guest;
 /* The classes of connections, each with its own limit (messenger_guests.slots), so that strangers
  * cannot use the slots of processes on the allow-list, and listed processes cannot use the slots of
  * members. */
-enum guest_class { GUEST_STRANGER, GUEST_LISTED, GUEST_MEMBER };
+enum guest_class {
+    GUEST_STRANGER, /* not on the allow-list */
+    GUEST_LISTED,   /* on the allow-list, but not a member */
+    GUEST_MEMBER,   /* an admitted member */
+};
 _Static_assert(GUEST_MEMBER + 1 == MESSAGE_GUEST_CLASSES,
                "the messenger has a slot limit for each class");
 

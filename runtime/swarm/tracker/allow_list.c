@@ -192,7 +192,7 @@ enum status allow_list_read(const char *path, struct allow_list *list, struct fa
     return status;
 }
 
-enum { POLL_MS = 500 };
+enum { POLL_MS = 500 }; /* time between two checks of the file for changes */
 
 enum status allow_list_watch_open(const char *path, struct region *region,
                                   struct allow_list_watch **watch, struct fault *fault) {

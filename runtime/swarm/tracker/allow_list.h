@@ -23,7 +23,7 @@ enum {
 };
 
 struct allow_list_row {
-    struct public_keys keys;
+    struct public_keys keys;      /* public keys of the member */
     char name[MEMBER_NAME_BYTES]; /* "" for none */
 };
 
@@ -35,8 +35,8 @@ struct file_stamp {
 
 /* Zero-initialise it before the first allow_list_read. */
 struct allow_list {
-    bool is_open; /* every key may join */
-    uint32_t count;
+    bool is_open;   /* every key may join */
+    uint32_t count; /* number of rows in use */
     struct allow_list_row rows[ALLOW_LIST_MAX];
     struct file_stamp stamp; /* version of the file that was read; zero: file missing */
 };
@@ -100,10 +100,10 @@ void allow_list_erase(struct allow_list *list, uint32_t index);
  * be read, the list does not change. */
 
 struct allow_list_watch {
-    const char *path;
-    struct allow_list list;
-    bool is_missing; /* the file was read before and is now missing */
-    int64_t poll_ms; /* when the file is checked next */
+    const char *path;       /* path of the allow-list file */
+    struct allow_list list; /* content when the file was last read */
+    bool is_missing;        /* the file was read before and is now missing */
+    int64_t poll_ms;        /* when the file is checked next */
 };
 
 /* allow_list_watch_open: reads the file for the first time. `path` is kept by reference.

@@ -19,13 +19,13 @@ enum { NO_ROW = -1 };
 
 struct allow_list_edit {
     const char *path;
-    int folder_fd;  /* locked during the edit */
-    char *old_text; /* text of the file before the edit */
-    size_t old_length;
-    struct yaml_document document;
-    struct allow_list old_list, new_list;
-    struct allow_list parsed_list; /* parsed from new_text, to check it */
-    struct text new_text;
+    int folder_fd;                        /* locked during the edit */
+    char *old_text;                       /* text of the file before the edit */
+    size_t old_length;                    /* length of old_text */
+    struct yaml_document document;        /* old_text, parsed */
+    struct allow_list old_list, new_list; /* lists before and after the edit */
+    struct allow_list parsed_list;        /* parsed from new_text, to check it */
+    struct text new_text;                 /* text of the file after the edit */
 };
 
 static enum status lock_folder(struct allow_list_edit *edit, struct fault *fault) {
@@ -87,7 +87,7 @@ static size_t offset_after_line(const struct allow_list_edit *edit, int line) {
     return (size_t)(at - edit->old_text);
 }
 
-static int last_line(const struct yaml_node *item) {
+static int find_last_line(const struct yaml_node *item) {
     int line = item->line;
     for (const struct yaml_node *child = item->child; child != NULL; child = child->sibling) {
         line = child->line > line ? child->line : line;
@@ -107,7 +107,7 @@ static void insert_row(struct allow_list_edit *edit, const struct allow_list_row
     int indent = item == NULL ? 2 : line_indent(edit, item->line);
     size_t at = members == NULL ? edit->old_length : offset_after_line(edit, members->line);
     for (; item != NULL; item = item->sibling) {
-        at = offset_after_line(edit, last_line(item));
+        at = offset_after_line(edit, find_last_line(item));
     }
     text_add_bytes(&edit->new_text, edit->old_text, at);
     if (at > 0 && edit->old_text[at - 1] != '\n') {
@@ -125,12 +125,12 @@ static void remove_lines(struct allow_list_edit *edit, int index) {
         item = item->sibling;
     }
     size_t from = offset_after_line(edit, item->line - 1);
-    size_t until = offset_after_line(edit, last_line(item));
+    size_t until = offset_after_line(edit, find_last_line(item));
     text_add_bytes(&edit->new_text, edit->old_text, from);
     text_add_bytes(&edit->new_text, edit->old_text + until, edit->old_length - until);
 }
 
-static void write_canonical(struct allow_list_edit *edit) {
+static void write_canonical_text(struct allow_list_edit *edit) {
     edit->new_text = text_over(edit->new_text.bytes, edit->new_text.capacity);
     text_add(&edit->new_text, "%s", HEADER);
     text_add(&edit->new_text, "%smembers:\n", edit->new_list.is_open ? "open: true\n" : "");
@@ -161,7 +161,7 @@ static enum status replace_file(struct allow_list_edit *edit, struct region *reg
     struct text new_name = text_over(path, sizeof path);
     text_add(&new_name, "%s.new", edit->path);
     if (!is_parsed_as_target(edit, region)) {
-        write_canonical(edit);
+        write_canonical_text(edit);
     }
     if (new_name.truncated || edit->new_text.truncated) {
         return fault_set(fault, STATUS_INPUT, edit->path, NULL, "the file or its name is too long");
@@ -183,7 +183,8 @@ static int find_row_by_name(const struct allow_list *list, const char *name) {
     return NO_ROW;
 }
 
-static enum status known_key_fault(struct allow_list_edit *edit, int index, struct fault *fault) {
+static enum status set_known_key_fault(struct allow_list_edit *edit, int index,
+                                       struct fault *fault) {
     const struct yaml_node *item = yaml_find(&edit->document, "members")->child;
     for (int i = 0; i < index; i++) {
         item = item->sibling;
@@ -195,7 +196,7 @@ static enum status add_checked_row(struct allow_list_edit *edit, const struct al
                                    struct region *region, struct fault *fault) {
     int known = find_row_by_keys(&edit->old_list, &row->keys);
     if (known != NO_ROW) {
-        return known_key_fault(edit, known, fault);
+        return set_known_key_fault(edit, known, fault);
     }
     if (row->name[0] != '\0' && find_row_by_name(&edit->old_list, row->name) != NO_ROW) {
         return fault_set(fault, STATUS_INPUT, edit->path, "choose a different name",

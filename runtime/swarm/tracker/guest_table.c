@@ -31,7 +31,7 @@ struct tracker_guest *guest_find_or_add(struct guest_table *table,
         if (!table->rows[i].is_used) {
             guest = &table->rows[i];
             *guest = (struct tracker_guest){
-                .is_used = true, .last_active_ms = now_ms, .stream = document_stream_idle()};
+                .is_used = true, .last_active_ms = now_ms, .stream = make_idle_document_stream()};
             memcpy(guest->curve, curve, KEY_BYTES);
         }
     }

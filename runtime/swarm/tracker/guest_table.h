@@ -21,9 +21,9 @@ struct tracker_guest {
     int64_t last_active_ms;         /* time of the last connection, introduction or query */
     uint8_t curve[KEY_BYTES];       /* channel key of the connection */
     char ip[MESSAGE_ADDRESS_BYTES]; /* IP address that it connects from */
-    struct wire_introduction introduction;
-    struct document_stream stream;
-    struct ledger_request ledger_request;
+    struct wire_introduction introduction; /* the newest valid introduction */
+    struct document_stream stream;         /* documents that are being sent to the guest */
+    struct ledger_request ledger_request;  /* the guest's open request for ledger entries */
 };
 
 struct guest_table {

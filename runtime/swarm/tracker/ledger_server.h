@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* The newest ledger query of one guest. */
-struct ledger_request {
+struct ledger_request {   /* a request for ledger entries */
     bool is_due;          /* not answered yet */
     uint64_t first_index; /* index of the first entry to send */
     int64_t retry_ms;     /* when to retry after the send queue was full */

@@ -111,7 +111,7 @@ static bool write_action(struct tracker_loop *loop, const struct action *action,
     struct machine_driver *driver = loop->driver;
     const enum crash_point_id id = find_crash_point(action);
     ASSERT(!driver->is_retrying);
-    crash_point(loop, CRASH_BEFORE, id);
+    reach_crash_point(loop, CRASH_BEFORE, id);
     tracker_durable_write(&driver->durable, action, event, &driver->fault);
     if (event->write_outcome == WRITE_FAILED) {
         log_write_failure(driver, tracker_now_ms());
@@ -125,7 +125,7 @@ static bool write_action(struct tracker_loop *loop, const struct action *action,
         entry_copy(&driver->newest_entry, &driver->durable.entry);
         log_entry(&driver->newest_entry);
     }
-    crash_point(loop, CRASH_AFTER, id);
+    reach_crash_point(loop, CRASH_AFTER, id);
     return true;
 }
 

@@ -11,8 +11,8 @@
 struct tracker_loop;
 
 struct machine_driver {
-    struct tracker *tracker;
-    struct tracker_durable durable;
+    struct tracker *tracker;        /* the state machine */
+    struct tracker_durable durable; /* the store of its promises and the ledger */
     struct entry newest_entry;  /* newest entry of the ledger; its seats verify signed messages */
     struct action *action_rows; /* [ACTIONS_MAX] */
     bool is_retrying;           /* a write failed; the state machine is notified at retry_ms */
@@ -21,7 +21,7 @@ struct machine_driver {
     struct fault fault;         /* the last failed write */
     bool is_fenced;             /* another process has started with the same store */
     const char *stage;          /* stage of the round, which began at stage_since_ms */
-    int64_t stage_since_ms;
+    int64_t stage_since_ms;     /* when the current stage began */
 };
 
 /* machine_driver_bytes: size of the memory that machine_driver_open allocates from the region,

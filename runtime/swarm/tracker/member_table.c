@@ -35,7 +35,8 @@ struct admitted_member *member_table_add(struct member_table *table,
     if (row == MEMBER_NONE) {
         ASSERT(table->count < SWARM_MEMBERS_MAX);
         row = (int)table->count++;
-        table->rows[row] = (struct admitted_member){.keys = *keys, .probe = member_probe_idle()};
+        table->rows[row] =
+            (struct admitted_member){.keys = *keys, .probe = make_idle_member_probe()};
     }
     return &table->rows[row];
 }

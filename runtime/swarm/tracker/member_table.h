@@ -14,17 +14,17 @@
 #include <stdint.h>
 
 enum {
-    MEMBER_NONE = -1,
+    MEMBER_NONE = -1,  /* no row of the table */
     START_IDS_MAX = 8, /* recent starts of one identity that are stored */
 };
 
 struct admitted_member {
-    struct public_keys keys;
-    char name[WIRE_MEMBER_NAME_BYTES];
+    struct public_keys keys;             /* public keys of the member */
+    char name[WIRE_MEMBER_NAME_BYTES];   /* display name; "" for none */
     char address[MESSAGE_ADDRESS_BYTES]; /* advertised address; "" for none */
     uint32_t is_reachable;               /* 1: the tracker has connected to `address` */
     /* The fields below are not stored on disk. */
-    struct member_probe probe;
+    struct member_probe probe;         /* checks whether `address` is reachable */
     struct timing_measured measured;   /* from the member's last REPORT */
     uint32_t report_round;             /* round of the member's last REPORT */
     int64_t last_received_ms;          /* time of the last message; initially the tracker's start */
@@ -35,8 +35,8 @@ struct admitted_member {
 /* Zero-initialise it before the first call. */
 struct member_table {
     uint32_t version; /* version of the address book; increases with every change */
-    uint32_t count;
-    bool is_unsaved; /* the address book has changed since it was last saved */
+    uint32_t count;   /* number of rows in use */
+    bool is_unsaved;  /* the address book has changed since it was last saved */
     struct admitted_member rows[SWARM_MEMBERS_MAX];
 };
 

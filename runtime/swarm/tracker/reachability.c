@@ -3,13 +3,13 @@
 #include "base/log.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 
-struct member_probe member_probe_idle(void) {
+struct member_probe make_idle_member_probe(void) {
     return (struct member_probe){.connection.fd = -1};
 }
 
 void member_probe_end(struct member_probe *probe) {
     connect_probe_end(&probe->connection);
-    *probe = member_probe_idle();
+    *probe = make_idle_member_probe();
 }
 
 static void set_reachable(struct tracker_loop *loop, struct admitted_member *member,
@@ -38,8 +38,8 @@ static void continue_probe(struct tracker_loop *loop, struct admitted_member *me
 
 /* Whether a member's address should be probed now. A member that is not connected is not probed: it
  * is probably down, so that a failed probe would not show whether its address is reachable. */
-static bool is_due(const struct tracker_loop *loop, const struct admitted_member *member,
-                   int64_t now_ms) {
+static bool is_probe_due(const struct tracker_loop *loop, const struct admitted_member *member,
+                         int64_t now_ms) {
     const int64_t started_ms = member->probe.started_ms;
     return member->address[0] != '\0' && member->is_reachable == 0 &&
            (started_ms == 0 || now_ms - started_ms >= PROBE_RETRY_MS) &&
@@ -51,7 +51,7 @@ void reachability_run_due(struct tracker_loop *loop, int64_t now_ms) {
         struct admitted_member *member = &loop->members->rows[row];
         if (member->probe.connection.fd >= 0) {
             continue_probe(loop, member, now_ms);
-        } else if (is_due(loop, member, now_ms)) {
+        } else if (is_probe_due(loop, member, now_ms)) {
             member->probe.started_ms = now_ms;
             if (!connect_probe_start(member->address, &member->probe.connection)) {
                 log_line(LOG_WARNING, "%s: cannot create a socket to probe %s", member->name,

@@ -8,18 +8,18 @@
 #include <stdint.h>
 
 enum {
-    PROBE_TIMEOUT_MS = 5000,
-    PROBE_RETRY_MS = 30000,
+    PROBE_TIMEOUT_MS = 5000, /* time after which an attempt has failed */
+    PROBE_RETRY_MS = 30000,  /* time between the starts of two attempts */
 };
 
 struct member_probe {
-    struct connect_probe connection;
-    int64_t started_ms; /* start of the last attempt; 0: none for this address */
+    struct connect_probe connection; /* the connection attempt in progress */
+    int64_t started_ms;              /* start of the last attempt; 0: none for this address */
 };
 
-/* member_probe_idle: returns a probe without an attempt.
+/* make_idle_member_probe: returns a probe without an attempt.
  * member_probe_end: ends an attempt in progress, and resets the probe to idle. */
-struct member_probe member_probe_idle(void);
+struct member_probe make_idle_member_probe(void);
 void member_probe_end(struct member_probe *probe);
 
 struct tracker_loop;

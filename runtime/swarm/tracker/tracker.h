@@ -29,24 +29,24 @@ struct tracker_loop; /* in the region */
 
 struct tracker_loop_options {
     const struct key_pairs *keys;
-    const char *name;            /* name of the swarm */
-    const char *listen;          /* "tcp://ADDRESS:PORT"; port *: any free port */
-    const char *store_path;      /* SQLite file with ledger and promises */
-    const char *allow_list_path; /* file that is read again when it changes; may be missing */
-    const uint8_t *manifest;     /* text of the manifest, sent unchanged */
-    size_t manifest_bytes;       /* size of the manifest, at most MANIFEST_BYTES_MAX */
-    struct hash manifest_hash;
-    struct hash genesis_root;
-    struct tracker_settings settings;
-    uint32_t members_max;   /* 1 .. SWARM_MEMBERS_MAX */
-    uint32_t queued_frames; /* see struct messenger_options */
-    uint32_t strangers_max; /* limit for connections of strangers; 0: default */
-    uint32_t idle_ms;       /* an idle guest is disconnected after this time; 0: default */
-    int stop_fd;            /* tracker_loop_run returns when it is readable; -1: none */
+    const char *name;                 /* name of the swarm */
+    const char *listen;               /* "tcp://ADDRESS:PORT"; port *: any free port */
+    const char *store_path;           /* SQLite file with ledger and promises */
+    const char *allow_list_path;      /* file that is read again when it changes; may be missing */
+    const uint8_t *manifest;          /* text of the manifest, sent unchanged */
+    size_t manifest_bytes;            /* size of the manifest, at most MANIFEST_BYTES_MAX */
+    struct hash manifest_hash;        /* hash of the manifest's text */
+    struct hash genesis_root;         /* root of the initial state */
+    struct tracker_settings settings; /* settings of the state machine */
+    uint32_t members_max;             /* 1 .. SWARM_MEMBERS_MAX */
+    uint32_t queued_frames;           /* see struct messenger_options */
+    uint32_t strangers_max;           /* limit for connections of strangers; 0: default */
+    uint32_t idle_ms; /* an idle guest is disconnected after this time; 0: default */
+    int stop_fd;      /* tracker_loop_run returns when it is readable; -1: none */
     /* Set by tests that end the process at a crash point; else NULL. Called at each crash point
      * with its name. */
     void (*on_crash_point)(void *context, const char *name);
-    void *crash_point_context;
+    void *crash_point_context; /* first argument of on_crash_point */
 };
 
 /* tracker_loop_bytes: size of the tracker's memory in the region, without that of the store. */

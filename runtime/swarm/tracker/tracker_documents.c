@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { NO_DOCUMENT = -1 };
+enum { NO_DOCUMENT = -1 }; /* no document is being sent */
 
 static size_t document_capacity(const struct tracker_loop_options *options,
                                 enum document document) {
@@ -43,7 +43,7 @@ struct document_table *document_table_init(const struct tracker_loop_options *op
     return table;
 }
 
-struct document_stream document_stream_idle(void) {
+struct document_stream make_idle_document_stream(void) {
     return (struct document_stream){.current_document = NO_DOCUMENT};
 }
 
@@ -107,7 +107,7 @@ static bool was_just_sent(const struct tracker_loop *loop, const struct document
 
 /* Sends pieces of the current document until it is complete or the connection's queue is full.
  * Returns whether it is complete. */
-static bool send_pieces(struct tracker_loop *loop, struct tracker_guest *guest) {
+static bool send_document_pieces(struct tracker_loop *loop, struct tracker_guest *guest) {
     struct document_stream *stream = &guest->stream;
     const struct document_buffer *buffer = &loop->documents->buffers[stream->current_document];
     struct frame header = stream->header[stream->current_document];
@@ -136,7 +136,7 @@ static void send_due_documents(struct tracker_loop *loop, struct tracker_guest *
             stream->sent_bytes = 0; /* the content has changed, so sending starts again */
             stream->generation[document] = generation;
         }
-        if (!send_pieces(loop, guest)) {
+        if (!send_document_pieces(loop, guest)) {
             return;
         }
         stream->due_mask &= ~(1U << document);
@@ -181,7 +181,7 @@ void tracker_loop_send_action(struct tracker_loop *loop, const struct action *ac
     if (guest == NULL) {
         return;
     }
-    crash_point(loop, CRASH_BEFORE, find_crash_point(message->kind));
+    reach_crash_point(loop, CRASH_BEFORE, find_crash_point(message->kind));
     if (document == NO_DOCUMENT) {
         struct frame frame;
         (void)wire_write_message(&loop->shape, message, 0, &frame, loop->scratch,
@@ -190,7 +190,7 @@ void tracker_loop_send_action(struct tracker_loop *loop, const struct action *ac
     } else {
         send_message_document(loop, guest, (enum document)document, message);
     }
-    crash_point(loop, CRASH_AFTER, find_crash_point(message->kind));
+    reach_crash_point(loop, CRASH_AFTER, find_crash_point(message->kind));
 }
 
 bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *guest,

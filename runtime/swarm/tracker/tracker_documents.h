@@ -13,12 +13,12 @@
 #include <stdint.h>
 
 enum document {
-    DOCUMENT_ENTRY,
-    DOCUMENT_TABLE,
-    DOCUMENT_PROPOSAL,
-    DOCUMENT_MANIFEST,
-    DOCUMENT_STATUS,
-    DOCUMENT_COUNT
+    DOCUMENT_ENTRY,    /* a ledger entry */
+    DOCUMENT_TABLE,    /* a round table */
+    DOCUMENT_PROPOSAL, /* a proposed commit */
+    DOCUMENT_MANIFEST, /* the swarm's manifest */
+    DOCUMENT_STATUS,   /* the status report as JSON */
+    DOCUMENT_COUNT     /* number of kinds of documents */
 };
 
 struct document_buffer {
@@ -53,7 +53,7 @@ uint64_t document_table_bytes(const struct tracker_loop_options *options);
 struct document_table *document_table_init(const struct tracker_loop_options *options,
                                            struct region *region);
 
-struct document_stream document_stream_idle(void);
+struct document_stream make_idle_document_stream(void);
 
 /* tracker_loop_send_action: sends a message of the state machine. Does nothing when the receiver is
  * not connected: a member requests what it lacks when it reconnects. */

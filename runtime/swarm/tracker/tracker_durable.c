@@ -16,7 +16,7 @@ enum {
 };
 
 /* Writes the name of the promise with the hashes of a seat, such as "hashes 7". */
-static const char *hashes_name(uint32_t seat, char name[static HASHES_NAME_BYTES]) {
+static const char *write_hashes_name(uint32_t seat, char name[static HASHES_NAME_BYTES]) {
     struct text text = text_over(name, HASHES_NAME_BYTES);
     text_add(&text, "hashes %u", seat);
     return name;
@@ -27,8 +27,9 @@ static void alloc_part(struct durable_part *part, size_t capacity, struct region
     part->next = region_alloc(region, capacity, 1);
 }
 
-static enum status damaged_promise_fault(const struct tracker_durable *durable, const char *what,
-                                         const char *error, struct fault *fault) {
+static enum status set_damaged_promise_fault(const struct tracker_durable *durable,
+                                             const char *what, const char *error,
+                                             struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, durable->store.path, DAMAGED_REMEDY,
                      "the stored value \"%s\" %s", what, error);
 }
@@ -48,7 +49,7 @@ static enum status load_members(struct tracker_durable *durable, struct tracker_
         return status;
     }
     const char *error = record_read_members(part->stored, part->stored_count, record);
-    return error == NULL ? OK : damaged_promise_fault(durable, MEMBERS, error, fault);
+    return error == NULL ? OK : set_damaged_promise_fault(durable, MEMBERS, error, fault);
 }
 
 static enum status load_hashes(struct tracker_durable *durable, struct tracker_record *record,
@@ -61,10 +62,11 @@ static enum status load_hashes(struct tracker_durable *durable, struct tracker_r
         if ((record->table.declared_seats >> seat & 1) == 0) {
             continue;
         }
-        TRY(ledger_store_read_promise(&durable->store, hashes_name(seat, name), hashes, bytes,
+        TRY(ledger_store_read_promise(&durable->store, write_hashes_name(seat, name), hashes, bytes,
                                       &count, fault));
         if (count != bytes) {
-            return damaged_promise_fault(durable, name, "has a different number of slices", fault);
+            return set_damaged_promise_fault(durable, name, "has a different number of slices",
+                                             fault);
         }
     }
     durable->hashes_round = record->table.round;
@@ -74,7 +76,7 @@ static enum status load_hashes(struct tracker_durable *durable, struct tracker_r
 static enum status load_table(struct tracker_durable *durable, struct tracker_record *record,
                               struct fault *fault) {
     struct durable_part *part = &durable->table;
-    size_t capacity = record_table_max(durable->slice_count);
+    size_t capacity = record_table_bytes_max(durable->slice_count);
     enum status status = load_part(durable, TABLE, part, capacity, fault);
     if (status != OK || part->stored_count == 0) {
         return status;
@@ -82,7 +84,7 @@ static enum status load_table(struct tracker_durable *durable, struct tracker_re
     const char *error =
         record_read_table(part->stored, part->stored_count, durable->slice_count, record);
     if (error != NULL) {
-        return damaged_promise_fault(durable, TABLE, error, fault);
+        return set_damaged_promise_fault(durable, TABLE, error, fault);
     }
     return record->table.version > 0 ? load_hashes(durable, record, fault) : OK;
 }
@@ -197,7 +199,7 @@ enum status tracker_durable_open(const struct durable_options *options, struct r
     durable->entry.slices =
         region_alloc(region, options->slice_count, sizeof *durable->entry.slices);
     alloc_part(&durable->members, RECORD_MEMBERS_MAX, region);
-    alloc_part(&durable->table, record_table_max(options->slice_count), region);
+    alloc_part(&durable->table, record_table_bytes_max(options->slice_count), region);
     enum status status = load_state(durable, options, record, fault);
     if (status != OK) {
         ledger_store_close(&durable->store);
@@ -223,12 +225,12 @@ static const char *complete_entry(struct tracker_durable *durable, const struct 
                                            : "has a hash that its quorum did not sign";
 }
 
-static bool is_changed(const struct durable_part *part) {
+static bool is_part_changed(const struct durable_part *part) {
     return part->stored_count != part->next_count ||
            memcmp(part->stored, part->next, part->next_count) != 0;
 }
 
-static void mark_stored(struct durable_part *part) {
+static void mark_part_stored(struct durable_part *part) {
     uint8_t *old = part->stored;
     part->stored = part->next;
     part->stored_count = part->next_count;
@@ -244,20 +246,21 @@ static uint32_t list_promises(struct tracker_durable *durable, const struct trac
     durable->members.next_count = record_write_members(record, durable->members.next);
     durable->table.next_count =
         record_write_table(record, durable->slice_count, durable->table.next);
-    if (is_changed(&durable->members)) {
+    if (is_part_changed(&durable->members)) {
         promises[count++] =
             (struct store_promise){MEMBERS, durable->members.next, durable->members.next_count};
     }
-    if (is_changed(&durable->table)) {
+    if (is_part_changed(&durable->table)) {
         promises[count++] =
             (struct store_promise){TABLE, durable->table.next, durable->table.next_count};
     }
     bool is_new = table->version > 0 && table->round != durable->hashes_round;
     for (uint32_t seat = 0; is_new && seat < SWARM_MEMBERS_MAX; seat++) {
         if ((table->declared_seats >> seat & 1) != 0) {
-            promises[count++] = (struct store_promise){
-                hashes_name(seat, names[seat]), table->hashes + (size_t)seat * durable->slice_count,
-                durable->slice_count * sizeof(struct hash)};
+            promises[count++] =
+                (struct store_promise){write_hashes_name(seat, names[seat]),
+                                       table->hashes + (size_t)seat * durable->slice_count,
+                                       durable->slice_count * sizeof(struct hash)};
         }
     }
     return count;
@@ -284,8 +287,8 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
     if (event->write_outcome != WRITE_OK) {
         return;
     }
-    mark_stored(&durable->members);
-    mark_stored(&durable->table);
+    mark_part_stored(&durable->members);
+    mark_part_stored(&durable->table);
     if (record->table.version > 0) {
         durable->hashes_round = record->table.round;
     }

@@ -25,8 +25,8 @@
 
 enum { RECORD_MEMBERS_MAX = 12 + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 4) };
 
-/* record_table_max: size of the longest stored table with this number of slices. */
-size_t record_table_max(uint32_t slice_count);
+/* record_table_bytes_max: size of the longest stored table with this number of slices. */
+size_t record_table_bytes_max(uint32_t slice_count);
 
 /* record_write_members, record_write_table: write one part of the record into `bytes`, which has
  * room for the longest form. Return the length. */
@@ -56,13 +56,13 @@ struct durable_part {
 };
 
 struct tracker_durable {
-    struct ledger_store store;
+    struct ledger_store store; /* the SQLite file */
     const struct key_pairs *keys;
-    uint32_t slice_count;
-    uint32_t incarnation;
-    uint32_t hashes_round; /* round whose declared hashes are stored; 0: none */
-    struct entry entry;    /* the last appended entry, with hash and signature */
-    struct durable_part members, table;
+    uint32_t slice_count;               /* number of slices of the parameters */
+    uint32_t incarnation;               /* number of this start of the tracker */
+    uint32_t hashes_round;              /* round whose declared hashes are stored; 0: none */
+    struct entry entry;                 /* the last appended entry, with hash and signature */
+    struct durable_part members, table; /* the two encoded parts of the record */
 };
 
 struct durable_options {

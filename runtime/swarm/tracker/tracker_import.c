@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    NUMBERS_SKIPPED = 1 << 10
+    NUMBERS_SKIPPED = 1 << 10 /* numbers left unused after the highest one */
 }; /* more numbers than the lost store can have used after its last entry */
 
 static const char OTHER_COPY[] = "use a different member's copy";
@@ -21,8 +21,8 @@ static const char OTHER_COPY[] = "use a different member's copy";
 /* The highest incarnation (in `chain`) and member session in the copied ledger, which must not be
  * used again. */
 struct highest_numbers {
-    struct ledger_chain chain;
-    uint32_t session; /* highest member session */
+    struct ledger_chain chain; /* the copied entries */
+    uint32_t session;          /* highest member session */
 };
 
 static uint32_t skip_numbers(uint32_t number) {
@@ -73,8 +73,8 @@ static enum status copy_entries(const struct tracker_import *import, struct regi
                : status;
 }
 
-static enum status set_counts(const struct highest_numbers *imported, struct region *region,
-                              struct ledger_store *store, struct fault *fault) {
+static enum status set_next_numbers(const struct highest_numbers *imported, struct region *region,
+                                    struct ledger_store *store, struct fault *fault) {
     struct tracker_record *record = region_alloc(region, 1, sizeof *record);
     uint8_t *bytes = region_alloc(region, RECORD_MEMBERS_MAX, 1);
     record->next_session = skip_numbers(imported->session);
@@ -91,7 +91,7 @@ static enum status fill_store(const struct tracker_import *import, const char *p
     TRY(ledger_store_open(path, region, &store, fault));
     enum status status = copy_entries(import, region, &store, imported, fault);
     if (status == OK) {
-        status = set_counts(imported, region, &store, fault);
+        status = set_next_numbers(imported, region, &store, fault);
     }
     *entry_count = store.entry_count;
     ledger_store_close(&store);
@@ -100,7 +100,7 @@ static enum status fill_store(const struct tracker_import *import, const char *p
 
 /* Fails if the store contains entries. Opening it also makes SQLite remove the log files that a
  * lost store has left. */
-static enum status check_empty(const char *path, struct fault *fault) {
+static enum status check_store_is_empty(const char *path, struct fault *fault) {
     struct region region = {0};
     struct ledger_store store;
     enum status status = ledger_store_open(path, &region, &store, fault);
@@ -124,7 +124,7 @@ enum status tracker_import(const struct tracker_import *import, uint64_t *entry_
     struct text name = text_over(new_path, sizeof new_path);
     text_add(&name, "%s.new", import->store_path);
     (void)unlink(new_path);
-    enum status status = check_empty(import->store_path, fault);
+    enum status status = check_store_is_empty(import->store_path, fault);
     if (status == OK) {
         status = fill_store(import, new_path, &region, &count, fault);
     }

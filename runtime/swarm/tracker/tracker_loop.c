@@ -12,9 +12,9 @@ enum {
     BUSY_WAIT_MAX_MS = 5,        /* longest wait while a ledger query is not answered */
     INCOMING_FRAMES_MAX = 65536, /* frames handled before deadlines are checked again */
     INCOMING_MAX_MS = 1000, /* longest time to handle frames before deadlines are checked again */
-    LINGER_MS = 500,
-    GUESTS_MAX = 128,            /* connections of guests that are not members */
-    STRANGERS_MAX = 96,          /* default for strangers_max */
+    LINGER_MS = 500,        /* time to send queued frames before the sockets close */
+    GUESTS_MAX = 128,       /* connections of guests that are not members */
+    STRANGERS_MAX = 96,     /* default for strangers_max */
     STRANGER_SLOT_MS = 5 * 1000, /* after this time, another guest may evict a stranger */
     GUEST_IDLE_MS = 20 * 1000,   /* default for idle_ms */
 };
@@ -42,7 +42,8 @@ const char *const *tracker_crash_points(void) {
     return CRASH_POINT_NAMES;
 }
 
-void crash_point(struct tracker_loop *loop, enum crash_moment moment, enum crash_point_id id) {
+void reach_crash_point(struct tracker_loop *loop, enum crash_moment moment,
+                       enum crash_point_id id) {
     if (loop->options.on_crash_point != NULL) {
         loop->options.on_crash_point(loop->options.crash_point_context,
                                      CRASH_POINT_NAMES[2 * id + moment]);

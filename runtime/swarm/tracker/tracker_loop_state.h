@@ -20,22 +20,22 @@
 #include "transport/messages/messages.h"
 
 struct tracker_loop {
-    struct tracker_loop_options options;
+    struct tracker_loop_options options; /* settings of the tracker */
     struct messenger *messenger;
-    struct machine_driver *driver;
-    struct member_table *members;
-    struct guest_table *guests;
-    struct document_table *documents;
-    struct ledger_server *ledger_server;
-    struct allow_list_watch *watch;
-    struct wire_shape shape;
-    struct wire_arrays arrays;  /* buffers of the message being decoded */
-    uint8_t *scratch;           /* [FRAME_PAYLOAD_MAX] */
-    struct swarm_timing timing; /* deadlines announced last */
-    int64_t tick_ms;            /* when the next tick is due */
-    int64_t received_ms;        /* when incoming frames were last drained */
-    int64_t started_ms;
-    double started_unix_s;
+    struct machine_driver *driver;       /* runs the state machine and its store */
+    struct member_table *members;        /* admitted members */
+    struct guest_table *guests;          /* connected peers that are not members yet */
+    struct document_table *documents;    /* encoded large messages */
+    struct ledger_server *ledger_server; /* sends ledger entries on request */
+    struct allow_list_watch *watch;      /* reads the allow-list again when it changes */
+    struct wire_shape shape;             /* sizes that bound every message */
+    struct wire_arrays arrays;           /* buffers of the message being decoded */
+    uint8_t *scratch;                    /* [FRAME_PAYLOAD_MAX] */
+    struct swarm_timing timing;          /* deadlines announced last */
+    int64_t tick_ms;                     /* when the next tick is due */
+    int64_t received_ms;                 /* when incoming frames were last drained */
+    int64_t started_ms;                  /* start of the tracker, monotonic clock */
+    double started_unix_s;               /* start of the tracker, Unix time in seconds */
 };
 
 int64_t tracker_now_ms(void);
@@ -43,26 +43,29 @@ int64_t tracker_now_ms(void);
 /* tracker_wire_shape: returns the limits for decoding messages of this swarm. */
 struct wire_shape tracker_wire_shape(const struct tracker_loop_options *options);
 
-/* crash_point: calls options.on_crash_point, where a test can end the process: before or after a
- * write to the store or the sending of a message. */
-enum crash_moment { CRASH_BEFORE, CRASH_AFTER };
-enum crash_point_id {
-    CRASH_WRITE_SESSION,
-    CRASH_WRITE_ADDRESS_BOOK,
-    CRASH_WRITE_OPEN,
-    CRASH_WRITE_TABLE,
-    CRASH_WRITE_COMMIT,
-    CRASH_WRITE_ABORT,
-    CRASH_SEND_WELCOME,
-    CRASH_SEND_ENTRY,
-    CRASH_SEND_TABLE,
-    CRASH_SEND_POLL,
-    CRASH_SEND_PROPOSE,
-    CRASH_SEND_GOODBYE,
-    CRASH_SEND_ADDRESS_BOOK,
-    CRASH_POINT_COUNT
+/* reach_crash_point: calls options.on_crash_point, where a test can end the process: before or
+ * after a write to the store or the sending of a message. */
+enum crash_moment {
+    CRASH_BEFORE, /* before the write or the sending */
+    CRASH_AFTER,  /* after the write or the sending */
 };
-void crash_point(struct tracker_loop *loop, enum crash_moment moment, enum crash_point_id id);
+enum crash_point_id {
+    CRASH_WRITE_SESSION,      /* at the write of a new session */
+    CRASH_WRITE_ADDRESS_BOOK, /* at the write of the address book */
+    CRASH_WRITE_OPEN,         /* at the write of an OPEN entry */
+    CRASH_WRITE_TABLE,        /* at the write of a round table */
+    CRASH_WRITE_COMMIT,       /* at the write of a COMMIT entry */
+    CRASH_WRITE_ABORT,        /* at the write of an ABORT entry */
+    CRASH_SEND_WELCOME,       /* at the sending of a WELCOME message */
+    CRASH_SEND_ENTRY,         /* at the sending of an ENTRY message */
+    CRASH_SEND_TABLE,         /* at the sending of a TABLE message */
+    CRASH_SEND_POLL,          /* at the sending of a POLL message */
+    CRASH_SEND_PROPOSE,       /* at the sending of a PROPOSE message */
+    CRASH_SEND_GOODBYE,       /* at the sending of a GOODBYE message */
+    CRASH_SEND_ADDRESS_BOOK,  /* at the sending of the address book */
+    CRASH_POINT_COUNT         /* number of crash points */
+};
+void reach_crash_point(struct tracker_loop *loop, enum crash_moment moment, enum crash_point_id id);
 
 /* tracker_loop_receive: handles one frame from a guest. */
 void tracker_loop_receive(struct tracker_loop *loop, struct tracker_guest *guest,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    PING_BYTES = 8,
+    PING_BYTES = 8,  /* size of the payload of a ping */
     STRIKES_MAX = 3, /* protocol violations after which a peer is banned */
 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    FORMAT_VERSION = 1,
+    FORMAT_VERSION = 1,                             /* version of the encoding */
     DECLARATION_BYTES = 16 + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
     SLICE_PLAN_BYTES = 16,                          /* size per slice */
 };
@@ -64,7 +64,7 @@ static void pack_table(struct packer *packer, struct tracker_record *record, uin
     }
 }
 
-size_t record_table_max(uint32_t slice_count) {
+size_t record_table_bytes_max(uint32_t slice_count) {
     return 24 + (size_t)SWARM_MEMBERS_MAX * DECLARATION_BYTES +
            (size_t)slice_count * SLICE_PLAN_BYTES;
 }
@@ -82,7 +82,7 @@ size_t record_write_members(const struct tracker_record *record, uint8_t *bytes)
 
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
                           uint8_t *bytes) {
-    struct packer packer = packer_begin_write(bytes, record_table_max(slice_count));
+    struct packer packer = packer_begin_write(bytes, record_table_bytes_max(slice_count));
     pack_table(&packer, cast_away_const(record), slice_count);
     return packer.offset;
 }

@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-enum { AWAITED_BYTES = SWARM_MEMBERS_MAX * (MEMBER_NAME_BYTES + 2) + 64 };
+enum { AWAITED_BYTES = SWARM_MEMBERS_MAX * (MEMBER_NAME_BYTES + 2) + 64 }; /* size of the text */
 
 static double seconds_since(int64_t at_ms) {
     return (double)(tracker_now_ms() - at_ms) / 1000;
 }
 
-static void add_tracker(const struct tracker_loop *loop, struct json_writer *json) {
+static void add_tracker_json(const struct tracker_loop *loop, struct json_writer *json) {
     json_add_u64(json, "format", 1);
     json_add_text(json, "name", loop->options.name);
     json_add_hex(json, "manifest", loop->options.manifest_hash.bytes, HASH_BYTES);
@@ -21,8 +21,8 @@ static void add_tracker(const struct tracker_loop *loop, struct json_writer *jso
     json_add_u64(json, "incarnation", loop->driver->durable.incarnation);
 }
 
-static void add_round(const struct tracker_loop *loop, const struct tracker_view *view,
-                      struct json_writer *json) {
+static void add_round_json(const struct tracker_loop *loop, const struct tracker_view *view,
+                           struct json_writer *json) {
     const struct entry *head = &view->record->head;
     json_add_u64(json, "round", head->round);
     json_add_text(json, "stage", view->stage);
@@ -45,8 +45,8 @@ static void add_round(const struct tracker_loop *loop, const struct tracker_view
 }
 
 /* Returns the state machine's view of a member, or NULL before the first HELLO of its process. */
-static const struct tracker_view_member *find_view(const struct tracker_view *view,
-                                                   const struct admitted_member *member) {
+static const struct tracker_view_member *find_member_view(const struct tracker_view *view,
+                                                          const struct admitted_member *member) {
     for (uint32_t row = 0; row < view->member_count; row++) {
         if (memcmp(view->members[row].id.bytes, member->keys.sign, KEY_BYTES) == 0) {
             return &view->members[row];
@@ -68,7 +68,7 @@ static void write_awaited(const struct tracker_loop *loop, const struct tracker_
     }
     for (uint32_t row = 0; row < loop->members->count; row++) {
         const struct admitted_member *member = &loop->members->rows[row];
-        const struct tracker_view_member *member_view = find_view(view, member);
+        const struct tracker_view_member *member_view = find_member_view(view, member);
         if (member_view != NULL && member_view->is_awaited) {
             text_add(text, "%s%s%s", comma[0] == '\0' ? view->awaited : "",
                      comma[0] == '\0' ? " of " : comma, member->name);
@@ -77,8 +77,8 @@ static void write_awaited(const struct tracker_loop *loop, const struct tracker_
     }
 }
 
-static void add_awaited(const struct tracker_loop *loop, const struct tracker_view *view,
-                        struct json_writer *json) {
+static void add_awaited_json(const struct tracker_loop *loop, const struct tracker_view *view,
+                             struct json_writer *json) {
     char words[AWAITED_BYTES];
     struct text awaited = text_over(words, sizeof words);
     write_awaited(loop, view, &awaited);
@@ -88,7 +88,7 @@ static void add_awaited(const struct tracker_loop *loop, const struct tracker_vi
     json_end(json);
 }
 
-static void add_deadlines(const struct tracker_view *view, struct json_writer *json) {
+static void add_deadlines_json(const struct tracker_view *view, struct json_writer *json) {
     json_begin_object(json, "deadlines");
     json_add_u64(json, "heartbeat_ms", view->timing.heartbeat_ms);
     json_add_u64(json, "silence_ms", view->timing.silence_ms);
@@ -99,7 +99,7 @@ static void add_deadlines(const struct tracker_view *view, struct json_writer *j
     json_end(json);
 }
 
-static void add_measured(const struct timing_measured *measured, struct json_writer *json) {
+static void add_measured_json(const struct timing_measured *measured, struct json_writer *json) {
     json_begin_object(json, "measured");
     json_add_u64(json, "step_ms", measured->step_ms);
     json_add_u64(json, "transfer_ms", measured->transfer_ms);
@@ -108,10 +108,10 @@ static void add_measured(const struct timing_measured *measured, struct json_wri
     json_end(json);
 }
 
-static void add_member(const struct tracker_view *view, const struct admitted_member *member,
-                       struct json_writer *json) {
+static void add_member_json(const struct tracker_view *view, const struct admitted_member *member,
+                            struct json_writer *json) {
     const struct tracker_view_member none = {.is_silent = 1, .seat = -1};
-    const struct tracker_view_member *member_view = find_view(view, member);
+    const struct tracker_view_member *member_view = find_member_view(view, member);
     member_view = member_view == NULL ? &none : member_view;
     json_begin_object(json, NULL);
     json_add_hex(json, "id", member->keys.sign, KEY_BYTES);
@@ -137,11 +137,11 @@ static void add_member(const struct tracker_view *view, const struct admitted_me
     json_add_bool(json, "voted", member_view->has_voted);
     json_add_u64(json, "slices", member_view->slices);
     json_add_bool(json, "contributed", member_view->has_contributed);
-    add_measured(&member->measured, json);
+    add_measured_json(&member->measured, json);
     json_end(json);
 }
 
-static void add_waiting(const struct tracker_loop *loop, struct json_writer *json) {
+static void add_waiting_guests_json(const struct tracker_loop *loop, struct json_writer *json) {
     char key[KEYS_TEXT_BYTES];
     json_begin_array(json, "waiting");
     for (uint32_t i = 0; i < loop->guests->capacity; i++) {
@@ -161,16 +161,16 @@ void tracker_status_write(const struct tracker_loop *loop, struct text *text) {
     struct json_writer json = json_writer_over(text);
     tracker_read_view(loop->driver->tracker, &view);
     json_begin_object(&json, NULL);
-    add_tracker(loop, &json);
-    add_round(loop, &view, &json);
-    add_awaited(loop, &view, &json);
-    add_deadlines(&view, &json);
+    add_tracker_json(loop, &json);
+    add_round_json(loop, &view, &json);
+    add_awaited_json(loop, &view, &json);
+    add_deadlines_json(&view, &json);
     json_begin_array(&json, "members");
     for (uint32_t row = 0; row < loop->members->count; row++) {
-        add_member(&view, &loop->members->rows[row], &json);
+        add_member_json(&view, &loop->members->rows[row], &json);
     }
     json_end(&json);
-    add_waiting(loop, &json);
+    add_waiting_guests_json(loop, &json);
     json_add_u64(&json, "refused_messages", loop->guests->rejected_messages);
     json_end(&json);
 }

@@ -305,7 +305,7 @@ static void parts_that_are_cut_or_changed_are_read_without_harm(void **state) {
     first.record.table.round = 3;
     make_table(&first.record);
     size_t count = record_write_table(&first.record, SLICES, bytes);
-    assert_true(count <= sizeof bytes && count <= record_table_max(SLICES));
+    assert_true(count <= sizeof bytes && count <= record_table_bytes_max(SLICES));
     for (size_t cut = 0; cut <= count + 1; cut++) {
         const char *wrong = record_read_table(bytes, cut, SLICES, &second.record);
         assert_true((wrong == NULL) == (cut == count));
