@@ -63,8 +63,8 @@ uint64_t codec_bytes(enum codec codec, int64_t count);
 int64_t codec_elements_within(enum codec codec, uint64_t bytes);
 
 struct codec_encode_args {
-    enum codec codec;
-    int64_t count;
+    enum codec codec;      /* encoding to use */
+    int64_t count;         /* number of elements */
     const float *source;   /* [count] */
     const float *feedback; /* [count]: encoding error of earlier rounds, added to source; or NULL */
     float *residual;       /* [count]: encoding error of this round; may be `feedback`; or NULL */

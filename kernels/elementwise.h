@@ -6,7 +6,7 @@
 #include "kernels/kernels.h"
 
 struct elementwise_args {
-    int64_t count;
+    int64_t count;    /* number of elements of each tensor */
     enum dtype dtype; /* type of all tensors: f32 or bf16; computed in f32, rounded once */
 };
 
@@ -52,9 +52,9 @@ void cast_run(const struct compute *compute, int64_t count, enum dtype from, con
               enum dtype to, void *out);
 
 struct column_sum_args {
-    int64_t rows, columns;
-    int64_t stride;   /* elements from one row to the next, >= columns */
-    enum dtype dtype; /* of x: f32 or bf16 */
+    int64_t rows, columns; /* of the input */
+    int64_t stride;        /* elements from one row to the next, >= columns */
+    enum dtype dtype;      /* of x: f32 or bf16 */
 };
 
 /* column_sum_workspace_bytes: the size of one f32 row of sums for every 64 rows of x. */
@@ -69,11 +69,11 @@ void column_sum_run(const struct compute *compute, const struct column_sum_args 
                     const void *x, float *sums, void *workspace);
 
 struct rope_args {
-    int64_t tokens, heads, head_dim;
-    int64_t rotary_dim;            /* even, at most head_dim */
-    int64_t in_stride, out_stride; /* elements from one token to the next */
-    bool inverse;                  /* true: rotate backwards, for the backward pass */
-    enum dtype dtype;              /* type of in and out: f32 or bf16 */
+    int64_t tokens, heads, head_dim; /* tokens; heads of a token; elements of a head */
+    int64_t rotary_dim;              /* even, at most head_dim */
+    int64_t in_stride, out_stride;   /* elements from one token to the next */
+    bool inverse;                    /* true: rotate backwards, for the backward pass */
+    enum dtype dtype;                /* type of in and out: f32 or bf16 */
 };
 
 /* rope_run: rotary position embedding. Rotate the first rotary_dim elements of each head by its

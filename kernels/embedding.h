@@ -7,10 +7,10 @@
 #include "kernels/kernels.h"
 
 struct embedding_args {
-    int64_t tokens, dim;
-    int64_t vocab;    /* number of token ids; the data loader checks that all are below it */
-    int64_t padding;  /* padding id, whose row gets no gradient; -1: there is none */
-    enum dtype dtype; /* type of table, position_table, out and dout: f32 or bf16 */
+    int64_t tokens, dim; /* number of tokens; elements of a row */
+    int64_t vocab;       /* number of token ids; the data loader checks that all are below it */
+    int64_t padding;     /* padding id, whose row gets no gradient; -1: there is none */
+    enum dtype dtype;    /* type of table, position_table, out and dout: f32 or bf16 */
 };
 
 /* embedding_forward: out[t] = table[ids[t]] (+ position_table[positions[t]] unless NULL).

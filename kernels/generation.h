@@ -8,11 +8,11 @@
 #include "kernels/scalars.h"
 
 struct generation_args {
-    int64_t tokens;  /* new rows, of which the first scalars->token_count are valid */
-    int64_t width;   /* number of elements in a row */
-    int64_t stride;  /* elements from one new row to the next */
-    int64_t context; /* capacity of the cache in rows */
-    enum dtype dtype;
+    int64_t tokens;   /* new rows, of which the first scalars->token_count are valid */
+    int64_t width;    /* number of elements in a row */
+    int64_t stride;   /* elements from one new row to the next */
+    int64_t context;  /* capacity of the cache in rows */
+    enum dtype dtype; /* type of the rows and the cache */
 };
 
 /* cache_append: copy the valid rows of `rows` [tokens, width] to `cache` [context, width], after

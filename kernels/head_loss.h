@@ -8,12 +8,12 @@
 #include "kernels/scalars.h"
 
 struct head_loss_args {
-    int64_t tokens, dim, vocab;
+    int64_t tokens, dim, vocab; /* hidden is [tokens, dim]; weight is [vocab, dim] */
     int64_t chunk;    /* tokens whose logits exist at the same time; head_loss_chunk() chooses it */
     enum dtype dtype; /* type of hidden, weight and dhidden; logits and losses are f32 */
     /* true: compute gradients, and at most one of dhidden and dweight may be NULL; false: compute
      * losses only, and both must be NULL */
-    bool gradient;
+    bool gradient;   /* true: compute gradients; false: only losses */
     bool accumulate; /* true: add to dweight; false: overwrite it */
 };
 

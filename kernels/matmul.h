@@ -10,13 +10,13 @@
  * transpose_a: A is stored [k, m]; transpose_b: B is stored [n, k]. Leading dimensions are the
  * stored row's stride in elements. */
 struct matmul_args {
-    int64_t m, n, k;
-    int64_t lda, ldb, ldc;
-    enum dtype dtype_in;  /* type of A, B and bias: f32 or bf16 */
-    enum dtype dtype_out; /* f32 or bf16 */
-    bool transpose_a, transpose_b;
-    bool accumulate; /* true: add to C; requires an f32 C and no bias */
-    bool bias;
+    int64_t m, n, k;               /* C is [m, n]; k: number of products in each sum */
+    int64_t lda, ldb, ldc;         /* elements from one stored row to the next */
+    enum dtype dtype_in;           /* type of A, B and bias: f32 or bf16 */
+    enum dtype dtype_out;          /* f32 or bf16 */
+    bool transpose_a, transpose_b; /* true: the operand is stored transposed */
+    bool accumulate;               /* true: add to C; requires an f32 C and no bias */
+    bool bias;                     /* true: add a bias to each row of C */
 };
 
 /* matmul_workspace_bytes: the workspace of matmul_run for `args` on a pool of `threads`: a pure

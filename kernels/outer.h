@@ -31,7 +31,7 @@ void outer_gradient_run(const struct compute *compute, int64_t count, const floa
                         const float *inner, float *gradient);
 
 struct outer_step_args {
-    int64_t count;
+    int64_t count;  /* number of elements */
     float rate;     /* swarm.outer_lr */
     float momentum; /* swarm.outer_momentum; 0: plain SGD */
     /* read */

@@ -10,21 +10,21 @@
 enum {
     QUERY_TILE = 128,  /* rows; 64 rows would pack keys twice as often, more would not fit in L2 */
     STACKED_HEADS = 8, /* query heads of one group that use the same packed keys in an item */
-    SCORES_STRIDE = ATTENTION_KEY_TILE,
+    SCORES_STRIDE = ATTENTION_KEY_TILE, /* elements from one row of scores to the next */
 };
 
 struct forward_job {
     const struct attention_args *args;
     const struct attention_kernels *kernels;
-    const char *q, *k, *v;
-    const int32_t *positions; /* NULL: each row is a single document */
-    char *out;
-    float *lse;                         /* NULL: not computed */
+    const char *q, *k, *v;              /* queries, keys and values */
+    const int32_t *positions;           /* NULL: each row is a single document */
+    char *out;                          /* attention output of each query */
+    float *lse;                         /* log of each row's softmax sum; NULL: not computed */
     int64_t kv_stride;                  /* elements from the key of one token to that of the next */
     int64_t past_keys;                  /* number of keys before the key of the first query */
     int64_t stacked_heads, tile_tokens; /* heads and tokens of one query tile */
     int64_t head_tiles, token_tiles;    /* number of query tiles along heads and tokens */
-    float *workspace;
+    float *workspace;                   /* scratch memory of all threads */
 };
 
 /* A tile of queries consists of `heads` blocks of `tokens` rows, one block for each query head. */
@@ -38,7 +38,7 @@ struct query_tile {
 
 struct forward_scratch {
     float *queries, *sums_of_values, *scores, *keys, *values;
-    float *maxima, *sums;
+    float *maxima, *sums; /* of each query's scores so far */
 };
 
 static int64_t stacked_head_count(const struct attention_args *args) {

@@ -10,7 +10,7 @@
 
 /* The keys [first, last) that one query sees. */
 struct attention_key_range {
-    int64_t first, last;
+    int64_t first, last; /* keys [first, last) */
 };
 
 /* The keys of one tile that the rows of one strip see, as columns of the tile. All ranges are

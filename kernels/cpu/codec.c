@@ -76,7 +76,7 @@ int64_t codec_elements_within(enum codec codec, uint64_t bytes) {
 struct encode_work {
     const struct codec_encode_args *args;
     const struct codec_loops *loops;
-    uint8_t *bytes;
+    uint8_t *bytes;          /* encoded output */
     _Atomic bool has_failed; /* set when the encoding of any item failed */
 };
 
@@ -112,7 +112,7 @@ struct decode_work {
     struct codec_add_args args;
     const struct codec_loops *loops;
     const uint8_t *bytes;
-    float *values; /* or sums */
+    float *values; /* decoded output, or the sums to which it is added */
 };
 
 static void decode_item(void *context, int64_t item, int thread) {

@@ -14,7 +14,7 @@ typedef void element_kernel(const struct elementwise_job *job, int64_t first, in
 struct element_work {
     const struct elementwise_job *job;
     element_kernel *kernel;
-    int64_t count;
+    int64_t count; /* number of elements */
 };
 
 static void run_element_item(void *context, int64_t item, int thread) {
@@ -66,7 +66,7 @@ void gelu_backward(const struct compute *compute, const struct elementwise_args 
 /* ---- zero and cast ---- */
 
 struct zero_work {
-    char *bytes;
+    char *bytes; /* memory to clear */
     int64_t count;
 };
 
@@ -85,9 +85,9 @@ void zero_run(const struct compute *compute, void *bytes, uint64_t count) {
 struct cast_work {
     const struct elementwise_kernels *kernels;
     int64_t count;
-    enum dtype from, to;
-    const char *in;
-    char *out;
+    enum dtype from, to; /* types of `in` and `out` */
+    const char *in;      /* values to convert */
+    char *out;           /* converted values */
 };
 
 static void cast_item(void *context, int64_t item, int thread) {
@@ -129,8 +129,8 @@ void cast_run(const struct compute *compute, int64_t count, enum dtype from, con
 struct column_sum_work {
     const struct elementwise_kernels *kernels;
     const struct column_sum_args *args;
-    const char *x;
-    float *partials;
+    const char *x;   /* input matrix */
+    float *partials; /* partial sums of each chunk of rows */
 };
 
 uint64_t column_sum_workspace_bytes(const struct column_sum_args *args, int threads) {

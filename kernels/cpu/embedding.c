@@ -5,14 +5,14 @@
 
 /* Backward divides the work by columns, never by tokens, so that one thread adds all gradients of a
  * row's columns in token order. 64 columns are the fewest that fill whole cache lines in bf16. */
-enum { BACKWARD_ITEM_COLUMNS = 64 };
+enum { BACKWARD_ITEM_COLUMNS = 64 }; /* columns of the table that one item sums */
 
 struct forward_work {
     const struct elementwise_kernels *kernels;
     const struct embedding_args *args;
-    const int32_t *ids, *positions;
-    const void *table, *position_table;
-    void *out;
+    const int32_t *ids, *positions;     /* [tokens] token ids, and positions in their documents */
+    const void *table, *position_table; /* rows of token ids and of positions */
+    void *out;                          /* [tokens, dim] output */
     int64_t tokens_per_item;
 };
 
@@ -20,8 +20,8 @@ struct backward_work {
     const struct embedding_kernels *kernels;
     const struct embedding_args *args;
     const int32_t *ids, *positions;
-    const void *dout;
-    float *dtable, *dposition_table;
+    const void *dout;                /* gradient of the output */
+    float *dtable, *dposition_table; /* gradients of the two tables */
 };
 
 static void check_args(const struct embedding_args *args) {

@@ -58,10 +58,10 @@ uint64_t head_loss_workspace_bytes(const struct head_loss_args *args, int thread
 struct head_loss_work {
     const struct head_loss_kernels *kernels;
     const struct head_loss_args *args;
-    const int32_t *labels;
-    float *logits;
-    double *losses;
-    float scale;
+    const int32_t *labels; /* token id that each row must predict */
+    float *logits;         /* [rows, vocab] */
+    double *losses;        /* loss of each row */
+    float scale;           /* factor of the gradients */
 };
 
 static void run_loss_item(void *context, int64_t row, int thread) {

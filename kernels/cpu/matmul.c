@@ -22,40 +22,40 @@
  *  |panel|  | tile   |        |
  * / */
 enum {
-    A_BLOCK_BYTES = 4 << 20, /* size of a block of packed A, which fills a part of the L3 cache */
-    SUM_BLOCK_BYTES = 4 << 20,
+    A_BLOCK_BYTES = 4 << 20,   /* size of a block of packed A, which fills a part of the L3 cache */
+    SUM_BLOCK_BYTES = 4 << 20, /* maximum size of a block of partial sums */
     DEPTH_BYTES = 4096, /* bytes of one lane; a strip of 64 is 256 KiB, a quarter of an L2 cache */
     DEPTH_ALIGN = 32,   /* makes the panels of the last block consist of whole words */
     /* number of rows of a [depth, lanes] source that stay in the cache until they are read again */
     CHUNK_DEPTH = 64,
     /* maximum number of panels of A that one packing item packs; they share cache lines of A */
     PACK_TILES_MAX = 8,
-    PART_TILES_MIN = 4, /* minimum number of panels of A that one packed strip of B multiplies */
-    WORKSPACE_ALIGN = 64,
+    PART_TILES_MIN = 4,   /* minimum number of panels of A that one packed strip of B multiplies */
+    WORKSPACE_ALIGN = 64, /* bytes */
     CACHE_LINE_BYTES = 64,
 };
 
 /* The sizes of the blocks of one product. They do not depend on the thread count. */
 struct block_sizes {
-    int64_t rows, depth, columns;
+    int64_t rows, depth, columns; /* elements of one block along each dimension */
 };
 
 struct matmul_job {
     const struct matmul_args *args;
     const struct matmul_kernel *kernel;
-    const char *a, *b;
+    const char *a, *b; /* operands of the product */
     const void *bias;
-    char *c;
+    char *c; /* result of the product */
     struct block_sizes block_sizes;
-    char *a_packed, *strips;
-    float *sums; /* partial sums between blocks of depth; NULL: C holds them */
+    char *a_packed, *strips; /* packed panels of A; packed strips of B of all threads */
+    float *sums;             /* partial sums between blocks of depth; NULL: C holds them */
     /* the current block */
     int64_t row, rows, tiles;   /* current block of rows of C, and its number of tiles */
     int64_t column, columns;    /* current block of columns of C */
     int64_t depth_start, depth; /* current block of the depth */
     /* the distribution of the current block to threads; the thread count changes it, but no
      * result */
-    int threads;
+    int threads;        /* number of threads */
     int64_t pack_tiles; /* number of panels of A that one packing item packs */
     int64_t row_parts;  /* number of parts of the rows; one item is one strip x one part */
 };
@@ -187,8 +187,8 @@ struct strip_work {
     int64_t tile, tile_end;  /* tiles [tile, tile_end) of the block of rows */
     int64_t next_column; /* first column of the strip that this thread probably processes next */
     bool in_place;       /* B is read directly, without packing */
-    const char *b;
-    int64_t b_stride;
+    const char *b;       /* first element of the strip of B */
+    int64_t b_stride;    /* bytes from one step of b to the next */
     float bias[MATMUL_STRIP];
 };
 

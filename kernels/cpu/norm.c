@@ -13,7 +13,7 @@ struct backward_work {
     const struct norm_backward_job *job;
     const struct norm_kernels *kernels;
     bool is_layernorm;      /* false: rmsnorm */
-    float *dweight, *dbias; /* [chunks, dim]; NULL: not computed */
+    float *dweight, *dbias; /* partial sums [chunks, dim]; NULL: not computed */
 };
 
 static void check_args(const struct norm_args *args) {

@@ -83,10 +83,10 @@ static double accumulator_value(struct norm_accumulator accumulator) {
 
 struct norm_work {
     const struct optimizer_kernels *kernels;
-    int64_t granules; /* number of granules */
-    const float *gradients;
+    int64_t granules;       /* number of granules */
+    const float *gradients; /* gradients whose norm is computed */
     /* one accumulator for each thread; the order of integer additions does not matter */
-    struct norm_accumulator *accumulators;
+    struct norm_accumulator *accumulators; /* one for each item */
 };
 
 uint64_t gradient_norm_workspace_bytes(int64_t count, int threads) {

@@ -13,9 +13,9 @@ float outer_share(int64_t tokens, int64_t total) {
 
 struct gradient_work {
     const struct outer_kernels *kernels;
-    int64_t count;
+    int64_t count;              /* number of elements */
     const float *outer, *inner; /* parameters before and after the inner steps */
-    float *gradient;
+    float *gradient;            /* [count] outer gradient: the difference of the two */
 };
 
 static void run_gradient_item(void *context, int64_t item, int thread) {

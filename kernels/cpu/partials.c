@@ -5,9 +5,9 @@
 enum { COLUMNS_PER_ITEM = 256 };
 
 struct partials_job {
-    int64_t count, columns;
-    const float *partials;
-    float *sums;
+    int64_t count, columns; /* number of chunks of rows; elements of a row */
+    const float *partials;  /* [count, columns] sum of each chunk */
+    float *sums;            /* [columns] to which the partial sums are added */
 };
 
 int64_t partials_count(int64_t rows) {

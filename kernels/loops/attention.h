@@ -17,7 +17,7 @@
 
 enum {
     /* the widest vector, in floats; tiles are padded to it at every level */
-    ATTENTION_LANES = 16,
+    ATTENTION_LANES = 16,    /* elements of the widest vector */
     ATTENTION_STRIP = 16,    /* number of rows that are masked together: one vector of maxima */
     ATTENTION_ROW_GROUP = 4, /* products compute multiples of this number of rows */
     ATTENTION_KEY_TILE = 64, /* transposed, with head dim 64, a tile fills a third of a 48 KiB L1 */
@@ -25,9 +25,9 @@ enum {
 
 /* A block of tokens in a tensor: `rows` rows of `dim` elements. */
 struct attention_block {
-    int64_t rows, dim;
-    int64_t stride; /* elements from one row to the next */
-    enum dtype dtype;
+    int64_t rows, dim; /* number of rows; elements of a row */
+    int64_t stride;    /* elements from one row to the next */
+    enum dtype dtype;  /* type of the stored rows */
 };
 
 /* C[m, n] = A[m, k] * B[k, n] (+ C). Each sum runs over k in ascending order, in one
@@ -36,9 +36,9 @@ struct attention_product {
     int64_t m, n, k; /* sizes of the product */
     const float *a;  /* element (i, p) is a[i * a_row_stride + p * a_k_stride] */
     int64_t a_row_stride, a_k_stride;
-    const float *b;
+    const float *b;   /* [k, n] */
     int64_t b_stride; /* elements from one row of B to the next */
-    float *c;
+    float *c;         /* [m, n] result */
     int64_t c_stride; /* elements from one row of C to the next */
     bool accumulate;  /* true: add to C; false: overwrite it */
 };
@@ -47,11 +47,11 @@ struct attention_product {
 struct attention_strip {
     int64_t rows, columns; /* columns % ATTENTION_LANES == 0 */
     int64_t stride;        /* elements from one row of scores, or of their gradients, to the next */
-    const int32_t *first, *last;
+    const int32_t *first, *last; /* [rows] columns [first, last) are visible to the row */
     const bool *is_row_complete; /* [rows] the row sees no other columns; for score_gradients */
     float scale;                 /* factor of the scores before the softmax */
     /* in: unscaled q . k, defined where visible; out: probabilities, 0 elsewhere */
-    float *scores;
+    float *scores; /* [rows, stride]; replaced by probabilities */
 };
 
 struct attention_kernels {

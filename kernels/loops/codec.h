@@ -16,11 +16,11 @@
 
 /* A part of a vector to encode. It starts at the start of a block. */
 struct codec_part {
-    const float *source;
+    const float *source;   /* [count] values to encode */
     const float *feedback; /* or NULL */
     float *residual;       /* or NULL */
-    int64_t count;
-    uint8_t *bytes;
+    int64_t count;         /* number of elements */
+    uint8_t *bytes;        /* encoded output */
 };
 
 /* The loops of one codec. They process whole blocks; only the last block may be shorter. */

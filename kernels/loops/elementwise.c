@@ -17,7 +17,7 @@ static void add_elements(const struct elementwise_job *job, int64_t first, int64
 /* The logistic function of x and its complement, 1 - value, both to full relative accuracy: they
  * are computed without subtraction from exp(-|x|), which cannot overflow. */
 struct logistic {
-    float value, complement;
+    float value, complement; /* 1 / (1 + exp(-x)), and 1 minus it */
 };
 
 static struct logistic compute_logistic(float x) {

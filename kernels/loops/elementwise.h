@@ -8,9 +8,9 @@
 
 /* The buffers of a kernel, in the order of its public function's parameters. */
 struct elementwise_job {
-    enum dtype dtype;
-    const void *in[3];
-    void *out[2];
+    enum dtype dtype;  /* type of all operands */
+    const void *in[3]; /* inputs; NULL where the function has fewer */
+    void *out[2];      /* outputs; NULL where the function has fewer */
 };
 
 /* GELU's tanh form, 0.5 x (1 + tanh(u)), is x logistic(2u), which does not cancel for negative u;
@@ -20,8 +20,8 @@ static const float GELU_B = 0x1.2444f2p-4f;
 
 struct rope_job {
     const struct rope_args *args;
-    const float *table;
-    const int32_t *positions;
+    const float *table;       /* cosines and sines of each position */
+    const int32_t *positions; /* position of each token in its document */
     const void *in;
     void *out;
 };

@@ -48,7 +48,7 @@ static void add_lanes(const struct elementwise_job *job, int64_t first, int64_t 
 /* The logistic function and its complement, computed from exp(-|x|) as in
  * kernels/loops/elementwise.c. */
 struct logistic {
-    lanes value, complement;
+    lanes value, complement; /* 1 / (1 + exp(-x)), and 1 minus it */
 };
 
 ALWAYS_INLINE struct logistic compute_logistic(lanes x) {

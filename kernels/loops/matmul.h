@@ -18,30 +18,30 @@ struct matmul_pack {
     int64_t stride;        /* elements from one stored row of the source to the next */
     bool lanes_contiguous; /* true: source is [depth, lanes]; false: it is [lanes, depth] */
     int64_t lanes;         /* number of lanes to read; the others up to `width` are set to zero */
-    int64_t width;
-    int64_t depth; /* number of depths to read; the last group is padded with zeros */
-    void *out;     /* the packed panel */
+    int64_t width;         /* number of lanes of the packed panel */
+    int64_t depth;         /* number of depths to read; the last group is padded with zeros */
+    void *out;             /* the packed panel */
 };
 
 /* out[i, j] = sum over steps of a[step, i] * b[step, j] (+ bias[j]) (+ sum[i, j]). Every element is
  * summed in the order of the steps, in f32, whatever the tile's shape. */
 struct matmul_tile {
-    const void *a;    /* packed panel of A, of width `rows` */
-    const void *b;    /* packed panel of B, as wide as the kernel's `columns` */
-    int64_t b_stride; /* bytes from one step of b to the next */
-    int64_t steps;    /* number of products summed for each element */
-    int rows;         /* number of rows: 1 to the kernel's `rows` */
-    int columns;      /* number of columns to write: 1 to the kernel's `columns` */
-    const float *bias;
-    const float *sum; /* earlier sums to add, or NULL; may be the same buffer as the output */
+    const void *a;     /* packed panel of A, of width `rows` */
+    const void *b;     /* packed panel of B, as wide as the kernel's `columns` */
+    int64_t b_stride;  /* bytes from one step of b to the next */
+    int64_t steps;     /* number of products summed for each element */
+    int rows;          /* number of rows: 1 to the kernel's `rows` */
+    int columns;       /* number of columns to write: 1 to the kernel's `columns` */
+    const float *bias; /* one value for each column, or NULL */
+    const float *sum;  /* earlier sums to add, or NULL; may be the same buffer as the output */
     int64_t sum_stride, out_stride; /* elements from one row to the next */
     void *out;                      /* the tile of C */
-    enum dtype dtype_out;
+    enum dtype dtype_out;           /* type of C */
     /* An address in memory that is packed next. A variant may prefetch its cache line, and for
      * every further MATMUL_PREFETCH_STEPS steps the line `prefetch_stride` bytes after the previous
      * one. */
-    const void *prefetch;
-    int64_t prefetch_stride;
+    const void *prefetch;    /* address that is packed next, to prefetch */
+    int64_t prefetch_stride; /* bytes from one prefetched line to the next */
 };
 
 /* The properties and functions of one variant. */
@@ -55,7 +55,7 @@ struct matmul_kernel {
 
 /* One kernel for each type of input. */
 struct matmul_kernels {
-    struct matmul_kernel f32, bf16;
+    struct matmul_kernel f32, bf16; /* by type of A and B */
 };
 
 /* matmul_write_row: finish row `row` of a tile in plain C: add bias and sum to `values` [columns],

@@ -8,8 +8,8 @@
 struct norm_forward_job {
     const struct norm_args *args;
     const void *x, *weight, *bias; /* bias: layernorm only */
-    void *out;
-    float *mean, *inverse; /* mean: layernorm only */
+    void *out;                     /* normalized rows */
+    float *mean, *inverse;         /* mean: layernorm only */
 };
 
 struct norm_backward_job {

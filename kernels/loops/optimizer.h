@@ -11,19 +11,19 @@
  * scalars. */
 struct adamw_job {
     enum dtype dtype_moments, dtype_params;
-    const float *gradients;
-    float *master;
-    void *m, *v, *params; /* params may be NULL */
-    float clip;           /* factor that clips the gradients */
-    float keep;           /* factor of the master weights: 1 - lr * weight_decay */
-    float m_blend;        /* weight of the new gradient in m: 1 - beta1 */
-    float beta2, v_blend; /* beta2 and 1 - beta2 */
-    float root_scale;     /* 1 / sqrt(bias correction 2) */
-    float epsilon;
-    float step;         /* size of the step: lr / bias correction 1 */
-    bool stochastic;    /* whether moments are bf16 and rounded stochastically */
-    uint32_t noise_key; /* key of the random bits for this step and tensor */
-    int64_t position;   /* position of element 0 in its tensor */
+    const float *gradients; /* f32 gradients, not yet clipped */
+    float *master;          /* f32 master weights */
+    void *m, *v, *params;   /* params may be NULL */
+    float clip;             /* factor that clips the gradients */
+    float keep;             /* factor of the master weights: 1 - lr * weight_decay */
+    float m_blend;          /* weight of the new gradient in m: 1 - beta1 */
+    float beta2, v_blend;   /* beta2 and 1 - beta2 */
+    float root_scale;       /* 1 / sqrt(bias correction 2) */
+    float epsilon;          /* added to the root of the second moment */
+    float step;             /* size of the step: lr / bias correction 1 */
+    bool stochastic;        /* whether moments are bf16 and rounded stochastically */
+    uint32_t noise_key;     /* key of the random bits for this step and tensor */
+    int64_t position;       /* position of element 0 in its tensor */
 };
 
 struct optimizer_kernels {

@@ -16,10 +16,10 @@
 #include <stdbool.h>
 
 enum {
-    POSITIONALS_MAX = 2,
+    POSITIONALS_MAX = 2,     /* maximum number of arguments that are not options */
     OVERRIDES_MAX = 256,     /* maximum number of key=value arguments of a command */
     OVERRIDES_ADDED_MAX = 4, /* maximum number of key=value overrides that a command adds */
-    OPTIONS_MAX = 8,
+    OPTIONS_MAX = 8,         /* maximum number of options of a command */
 };
 
 /* How the value of an option is read, and the type of its field in the command's request. */
@@ -37,7 +37,7 @@ struct option {
     enum option_kind kind;
     size_t field_offset; /* offset of the field in the request */
     /* For integers and numbers: the value when the option is not given, and the limits. */
-    double initial, minimum, maximum; /* maximum 0: no limit */
+    double initial, minimum, maximum; /* value when not given; limits (maximum 0: none) */
 };
 
 /* OPTION: the first fields of a row. {OPTION("--steps", INTEGER, steps), .minimum = 1} sets the
@@ -48,12 +48,12 @@ struct option {
 
 /* One execution of a command. */
 struct invocation {
-    int argc; /* the command's name, then its arguments */
-    char **argv;
+    int argc;      /* the command's name, then its arguments */
+    char **argv;   /* the command's arguments */
     void *request; /* the command's struct request, filled from its options */
-    const char *positionals[POSITIONALS_MAX];
+    const char *positionals[POSITIONALS_MAX]; /* arguments that are not options */
     int positional_count;
-    const char *overrides[OVERRIDES_MAX + OVERRIDES_ADDED_MAX];
+    const char *overrides[OVERRIDES_MAX + OVERRIDES_ADDED_MAX]; /* key=value arguments */
     int override_count;
     struct region region;    /* memory that is released after the command */
     struct session *session; /* zeroed before and finished after the command */
@@ -63,11 +63,11 @@ struct invocation {
 
 struct command {
     const char *name;
-    const char *usage; /* synopsis of the arguments, for help */
-    const char *summary;
-    const struct option *options;
+    const char *usage;            /* synopsis of the arguments, for help */
+    const char *summary;          /* one line for help */
+    const struct option *options; /* [option_count] */
     int option_count;
-    size_t request_bytes;
+    size_t request_bytes;                 /* size of the command's struct request */
     int positional_count, optional_count; /* numbers of required and of optional arguments */
     bool takes_overrides;                 /* whether it accepts key=value arguments */
     /* Does the work. After an error, invocation->fault describes it. */

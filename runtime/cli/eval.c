@@ -9,7 +9,7 @@
 struct request {
     struct token_data data;
     const char *data_path; /* NULL: the run's data.validation */
-    bool json;
+    bool json;             /* print the result as JSON */
 };
 
 static enum status open_data(struct request *request, struct session *session,

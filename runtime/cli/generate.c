@@ -12,11 +12,11 @@
 enum { PROMPT_TOKENS_MAX = 1 << 16, GENERATED_TOKENS_DEFAULT = 200, BYTE_VOCAB = 256 };
 
 struct request {
-    const char *prompt;
-    int64_t seed, vocab;
-    bool ids; /* the prompt and the output are token ids, not bytes */
+    const char *prompt;  /* text, or token ids separated by commas */
+    int64_t seed, vocab; /* random seed; number of token ids of the model */
+    bool ids;            /* the prompt and the output are token ids, not bytes */
     struct generation generation;
-    int32_t tokens[PROMPT_TOKENS_MAX];
+    int32_t tokens[PROMPT_TOKENS_MAX]; /* token ids of the prompt */
 };
 
 static enum status add_token(struct request *request, int64_t token, struct fault *fault) {

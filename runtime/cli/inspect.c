@@ -8,7 +8,7 @@
 enum { SEQUENCE_MAX = 4096 /* longest sequence for which FLOPs are reported */ };
 
 struct request {
-    int64_t shards; /* 0: not requested */
+    int64_t shards; /* number of shards to report; 0: not requested */
     bool json;
 };
 

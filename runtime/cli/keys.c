@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 struct request {
-    const char *identity;
+    const char *identity; /* path of the file with the private key */
     bool json;
 };
 

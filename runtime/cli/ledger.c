@@ -11,14 +11,14 @@
 
 #include <stdio.h>
 
-enum { SHOWN_DIGITS = 12 };
+enum { SHOWN_DIGITS = 12 }; /* digits of a hash that are printed */
 
 static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback"};
 
 struct request {
-    const char *tracker_key; /* NULL: the tracker's signatures are not verified */
-    const char *identity, *export;
-    bool verify, json;
+    const char *tracker_key;       /* NULL: the tracker's signatures are not verified */
+    const char *identity, *export; /* path of the private key; path of the export, or NULL */
+    bool verify, json;             /* verify the signatures and hashes; print JSON */
 };
 
 struct ledger_report {
@@ -27,8 +27,8 @@ struct ledger_report {
     struct ledger_export export;
     uint64_t kind_counts[ARRAY_COUNT(KINDS)];
     uint64_t entry_count, tokens; /* tokens of committed rounds */
-    struct hash head, root;
-    uint32_t round;
+    struct hash head, root;       /* hash of the newest entry; hash of the outer state after it */
+    uint32_t round;               /* newest committed round */
 };
 
 static uint64_t entry_tokens(const struct entry *entry) {

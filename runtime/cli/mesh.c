@@ -10,8 +10,8 @@
 enum { TEXT_BYTES = 16 * 1024 /* enough for the dimensions and a table of RANKS_MAX ranks */ };
 
 struct request {
-    const char *table, *bytes;
-    int64_t per_node; /* ranks per node; 0: no placement is requested */
+    const char *table, *bytes; /* texts of --table and --bytes */
+    int64_t per_node;          /* ranks per node; 0: no placement is requested */
     bool json;
     struct mesh_report report;
 };

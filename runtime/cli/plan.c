@@ -15,8 +15,8 @@ enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 };
 struct request {
     struct site_report site; /* filled in if there are several ranks */
     int64_t rank_count;
-    const char *svg;
-    bool json, program;
+    const char *svg;    /* path of the drawing; NULL: not requested */
+    bool json, program; /* print JSON; print the instructions */
 };
 
 static void print_heading(const struct session *session) {

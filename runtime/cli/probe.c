@@ -16,7 +16,8 @@
 enum { PROFILE_TEXT_BYTES = 16384, VALUE_BYTES = 40 };
 
 struct request {
-    const char *target, *write;
+    const char *target,
+        *write;         /* name of the target to check; path of the profile to write, or NULL */
     int64_t rank_count; /* 0: one rank per GPU */
     bool json;
 };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct request {
-    const char *path, *name;
+    const char *path, *name; /* path of the allow-list; name of the member to add */
     bool json;
 };
 

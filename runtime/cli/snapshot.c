@@ -16,7 +16,7 @@ struct request {
 /* The arguments of all actions (list, verify, inspect, export). */
 struct snapshot_tool {
     const struct request *request;
-    const char *folder;
+    const char *folder; /* folder of one snapshot, or of several */
     struct region *region;
     struct fault *fault;
 };

@@ -8,14 +8,15 @@
 enum { TIMEOUT_MS = 5000, SHOWN_DIGITS = 16 };
 
 struct request {
-    const char *identity;
+    const char *identity; /* path of the file with the private key */
     bool json;
 };
 
 /* One row of the table of members. */
 struct member_row {
-    const char *name, *address;
-    double last_frame_s, round, slices, step_ms, upload_kib_s;
+    const char *name, *address; /* of the member */
+    double last_frame_s, round, slices, step_ms,
+        upload_kib_s; /* last_frame_s: time since the last frame */
     bool is_silent, is_leaving, has_voted, has_declared, is_current;
     bool is_reachable, has_contributed;
 };
@@ -38,7 +39,7 @@ struct swarm_status {
 
 /* A field of a JSON object, and the variable that is set to its value if it is present. */
 struct field {
-    const char *key;
+    const char *key;   /* name of the JSON member */
     const char **text; /* exactly one of text, number and flag is not NULL */
     double *number;
     bool *flag;

@@ -39,7 +39,7 @@ enum { COMM_CHECK_COUNT = 9, COMM_FAILURE_BYTES = 160 };
 
 /* The test result of one collective in one group, over all sizes and ranks. */
 struct comm_verdict {
-    int64_t calls, elements, wrong;
+    int64_t calls, elements, wrong; /* Calls, checked elements, and wrong elements. */
     char first[COMM_FAILURE_BYTES]; /* Text of the first error; "" when there is none. */
 };
 

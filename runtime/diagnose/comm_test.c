@@ -13,7 +13,7 @@
 
 enum {
     GUARD_BYTES = 4096, /* Number of bytes before and after each buffer that no call may change. */
-    GUARD_VALUE = 0xa5,
+    GUARD_VALUE = 0xa5, /* Value of each guard byte. */
     ELEMENTS_MAX =
         1 << 18 /* Maximum number of elements in a buffer. It keeps a test of many ranks short. */
 };

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { STAGING_BYTES = 1 << 16 };
+enum { STAGING_BYTES = 1 << 16 }; /* Size of the buffer for file access. */
 
 struct dump {
     struct session *session;
@@ -22,7 +22,7 @@ struct dump {
     struct fault *fault;
     int64_t first_row, row_count; /* First row and number of rows of the batch on this rank. */
     int64_t valid_labels;         /* Number of labels in these rows that count for the loss. */
-    float *losses;
+    float *losses;                /* [steps + 1] loss before each step and after the last */
     struct tensor_spec *tensors;
     struct tensor_piece *pieces; /* Tensor parts that this rank writes. */
     int tensor_count, piece_count;

@@ -13,8 +13,8 @@ enum {
     GROUP_COUNT = 2, /* Number of groups; each contains all ranks. */
     ARENA_BYTES_MAX = 64 << 20,
     ARENA_BYTES_MIN = 1 << 20,
-    FREE_MEMORY_DIVISOR = 16, /* The arena uses at most 1/16 of free memory. */
-    SMALL_SLOT_BYTES = 1 << 10,
+    FREE_MEMORY_DIVISOR = 16,   /* The arena uses at most 1/16 of free memory. */
+    SMALL_SLOT_BYTES = 1 << 10, /* Slot size of the small collectives. */
     SLOT_ALIGN_BYTES = 256,
 };
 
@@ -27,7 +27,7 @@ struct nccl_bench {
     int world, sharing; /* Number of all ranks, and of the ranks on this device. */
     struct port port;
     char *arena;
-    uint64_t bytes;
+    uint64_t bytes; /* Size of the arena. */
     struct communicator groups[GROUP_COUNT];
     CUgraphExec graphs[GROUP_COUNT];
     CUstream stream;

@@ -13,10 +13,10 @@
 #include <string.h>
 
 enum {
-    MATRIX_COUNT = 3,
-    SIDE_MIN = 32,
-    SIDE_MAX = 8192,
-    TRIAL_COUNT = 6,
+    MATRIX_COUNT = 3,         /* Matrices of a product: two factors and the result. */
+    SIDE_MIN = 32,            /* Rows of the smallest square matrix. */
+    SIDE_MAX = 8192,          /* Rows of the largest square matrix. */
+    TRIAL_COUNT = 6,          /* Number of timings of each product. */
     FREE_MEMORY_DIVISOR = 16, /* The matrices use at most 1/16 of free memory. */
     PATTERN_BYTES =
         1 << 20, /* Size of a block of random numbers, whose copies fill the matrices. */
@@ -33,9 +33,9 @@ struct product_bench {
     struct cuda_failure failure;
     struct target target; /* Device properties that determine workspace sizes. */
     struct port port;
-    CUevent begin, end;
+    CUevent begin, end; /* Recorded before and after the timed products. */
     char *matrices, *workspace, *pattern;
-    int64_t side_max;
+    int64_t side_max; /* Rows of the largest matrix that fits in memory. */
 };
 
 /* ---- one product ---- */

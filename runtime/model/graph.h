@@ -9,11 +9,11 @@
 
 /* The kind of a tensor, which determines where its data is stored. */
 enum tensor_kind {
-    TENSOR_PARAM,          /* part of the parameters of a unit */
-    TENSOR_PARAM_GRADIENT, /* the f32 gradient of a TENSOR_PARAM */
-    TENSOR_ACTIVATION,
-    TENSOR_ACTIVATION_GRADIENT,
-    TENSOR_SAVED, /* copy of an activation in host memory until the backward pass */
+    TENSOR_PARAM,               /* part of the parameters of a unit */
+    TENSOR_PARAM_GRADIENT,      /* the f32 gradient of a TENSOR_PARAM */
+    TENSOR_ACTIVATION,          /* an output of an op of the forward pass */
+    TENSOR_ACTIVATION_GRADIENT, /* the gradient of a TENSOR_ACTIVATION */
+    TENSOR_SAVED,               /* copy of an activation in host memory until the backward pass */
     TENSOR_INPUT, /* the CPU writes it: ids, positions, labels, rotary table, scalars */
     TENSOR_CACHE, /* keys or values of earlier tokens in text generation */
     TENSOR_OUTPUT /* the CPU reads it after execution: logits */
@@ -27,7 +27,7 @@ struct tensor {
     const char *name;
     enum tensor_kind kind;
     enum dtype dtype;
-    int64_t rows, columns, stride;
+    int64_t rows, columns, stride; /* stride: elements from one row to the next */
     int base;       /* id of the tensor whose memory a view shares; TENSOR_NONE if not a view */
     int64_t offset; /* in elements, from the beginning of the base (or of the parameter) */
     int param;      /* index in blueprint->params for parameters and their gradients, else -1 */
@@ -63,8 +63,8 @@ OP_LIST(OP)
 enum access { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_UPDATE = 3 };
 
 struct operand_row {
-    enum access access;
-    bool optional; /* the op accepts TENSOR_NONE for this operand */
+    enum access access; /* whether the op reads, writes or updates the operand */
+    bool optional;      /* the op accepts TENSOR_NONE for this operand */
 };
 
 /* One row of the op table: the properties of one op kind, from op_list.h. */
@@ -104,20 +104,20 @@ struct graph_shape {
     /* [blueprint->param_count] true for parameters without gradient; NULL if all are trained. The
      * array must outlive the graph. Every mode needs the array, because parameters with different
      * flags are in different units and cannot share one product. */
-    const bool *frozen;
+    const bool *frozen; /* [param_count] true: no gradient; NULL: all are trained */
 };
 
 struct graph {
     const struct blueprint *blueprint;
     struct graph_shape shape;
     struct region *region;
-    struct tensor *tensors;
+    struct tensor *tensors; /* [tensor_count]; a tensor id is an index */
     int tensor_count, tensor_capacity;
     struct op *ops;
     int op_count, op_capacity;
     int forward_count; /* number of forward ops; 0 before backward_build */
     /* Tensor ids; TENSOR_NONE where the mode or family does not use the tensor. */
-    int ids, positions, labels, scalars, rope_table, logits;
+    int ids, positions, labels, scalars, rope_table, logits; /* tensor ids, or TENSOR_NONE */
     int final_hidden; /* id of the final norm's output, [tokens, hidden] */
     int *caches;      /* [2 * layers] key and value cache ids of each layer; NULL without caches */
 };
@@ -186,7 +186,7 @@ void backward_build(struct graph *graph);
 /* ---- recomputation ---- */
 
 enum recompute {
-    RECOMPUTE_NONE,
+    RECOMPUTE_NONE,      /* store all activations */
     RECOMPUTE_SELECTIVE, /* recompute outputs of norms and of the MLP's activation */
     RECOMPUTE_BLOCK,     /* recompute all activations of a block except its input */
     RECOMPUTE_COUNT

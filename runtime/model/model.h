@@ -22,31 +22,31 @@ enum family { FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2, FAMILY_QWEN3, FAMILY_G
 enum param_kind {
     PARAM_EMBEDDING,      /* shape [vocab, hidden] */
     PARAM_POSITIONS,      /* gpt2's learned positions: [max_positions, hidden] */
-    PARAM_ATTENTION_NORM, /* shape [hidden] */
+    PARAM_ATTENTION_NORM, /* norm before attention, shape [hidden] */
     PARAM_ATTENTION_NORM_BIAS,
-    PARAM_Q,
-    PARAM_K,
-    PARAM_V,
-    PARAM_O, /* shape [out, in] */
+    PARAM_Q, /* query projection, shape [out, in] */
+    PARAM_K, /* key projection, shape [out, in] */
+    PARAM_V, /* value projection, shape [out, in] */
+    PARAM_O, /* output projection of attention, shape [out, in] */
     PARAM_Q_BIAS,
     PARAM_K_BIAS,
     PARAM_V_BIAS,
     PARAM_O_BIAS,
-    PARAM_Q_NORM,
-    PARAM_K_NORM, /* shape [head_dim] */
+    PARAM_Q_NORM, /* norm of each query head, shape [head_dim] */
+    PARAM_K_NORM, /* norm of each key head, shape [head_dim] */
     PARAM_QKV,    /* gpt2's c_attn, shape [in, 3 * hidden] */
     PARAM_QKV_BIAS,
-    PARAM_MLP_NORM,
+    PARAM_MLP_NORM, /* norm before the MLP, shape [hidden] */
     PARAM_MLP_NORM_BIAS,
-    PARAM_GATE,
-    PARAM_UP,
+    PARAM_GATE, /* gate projection of the MLP, shape [out, in] */
+    PARAM_UP,   /* up projection of the MLP, shape [out, in] */
     PARAM_DOWN, /* in gpt2, UP is c_fc and DOWN is mlp.c_proj, both stored as [in, out] */
     PARAM_GATE_BIAS,
     PARAM_UP_BIAS,
     PARAM_DOWN_BIAS,
     PARAM_FINAL_NORM,
     PARAM_FINAL_NORM_BIAS,
-    PARAM_HEAD, /* shape [vocab, hidden]; absent when tied to the embedding */
+    PARAM_HEAD, /* output head, shape [vocab, hidden]; absent when tied to the embedding */
     PARAM_KIND_COUNT
 };
 
@@ -59,12 +59,12 @@ enum param_init { INIT_NORMAL, INIT_ZERO, INIT_ONE };
 struct param {
     const char *name; /* tensor name in weight files written by transformers */
     enum param_kind kind;
-    int layer; /* layer index, or PARAM_NO_LAYER outside the blocks */
-    int rank;  /* number of dimensions, 1 or 2 */
-    int64_t shape[2];
-    bool transposed; /* stored as [in, out], as in GPT-2's Conv1D, not [out, in] */
-    enum param_init init;
-    float init_std;
+    int layer;            /* layer index, or PARAM_NO_LAYER outside the blocks */
+    int rank;             /* number of dimensions, 1 or 2 */
+    int64_t shape[2];     /* size of each dimension */
+    bool transposed;      /* stored as [in, out], as in GPT-2's Conv1D, not [out, in] */
+    enum param_init init; /* how random initial values are computed */
+    float init_std;       /* standard deviation for INIT_NORMAL */
 };
 
 enum rope_kind { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 };
@@ -80,8 +80,8 @@ struct rope {
 
 /* The token ids with a special function; -1 when absent or not in the vocabulary. */
 struct special_tokens {
-    int32_t eos, bos;
-    int32_t padding; /* embedding gradients skip the row of this token */
+    int32_t eos, bos; /* token ids of the end and beginning of a text; -1: none */
+    int32_t padding;  /* embedding gradients skip the row of this token */
 };
 
 /* The structure of a model.
@@ -91,18 +91,18 @@ struct special_tokens {
  * them overflows int64. */
 struct blueprint {
     enum family family;
-    const char *model_type;
+    const char *model_type;      /* model_type in config.json, for example "llama" */
     enum dtype checkpoint_dtype; /* config.json's torch_dtype or dtype; f32 without them */
     int64_t vocab, hidden, ffn, layers, heads, kv_heads, head_dim, max_positions;
     double norm_epsilon;
-    bool tied;    /* the head uses the embedding's weights */
-    bool qk_norm; /* q and k of each head are normalised */
-    bool qkv_bias, o_bias, mlp_bias;
+    bool tied;                       /* the head uses the embedding's weights */
+    bool qk_norm;                    /* q and k of each head are normalised */
+    bool qkv_bias, o_bias, mlp_bias; /* which projections have a bias */
     struct rope rope;
     int64_t *layer_window; /* [layers] attention window in tokens; 0 means full attention */
     struct param *params;  /* in blueprint order: embedding, blocks, final norm, head */
     int param_count;
-    struct special_tokens tokens;
+    struct special_tokens tokens; /* ids of special tokens */
     const char *notice; /* one-line warning about config.json fields without effect, or NULL */
 };
 
@@ -114,9 +114,9 @@ const struct param *blueprint_param(const struct blueprint *blueprint, enum para
 /* Index ranges in blueprint->params: [0, blocks_begin) before the blocks, params_per_layer for each
  * layer, then [blocks_end, param_count) after the blocks. */
 struct param_layout {
-    int blocks_begin;
+    int blocks_begin; /* index of the first parameter of the blocks */
     int params_per_layer;
-    int blocks_end;
+    int blocks_end; /* index after the last parameter of the blocks */
 };
 
 struct param_layout blueprint_param_layout(const struct blueprint *blueprint);
@@ -135,13 +135,13 @@ void blueprint_rope_frequencies(const struct blueprint *blueprint, float *freque
 
 /* Numbers of scalar parameters. Each is counted once; a tied head is counted as the embedding. */
 struct param_counts {
-    int64_t total;
-    int64_t by_kind[PARAM_KIND_COUNT];
-    int64_t one_layer;      /* number in one layer; all layers are alike */
-    int64_t outside_layers; /* number in embeddings, final norm and head */
+    int64_t total;                     /* number in the whole model */
+    int64_t by_kind[PARAM_KIND_COUNT]; /* number of each kind */
+    int64_t one_layer;                 /* number in one layer; all layers are alike */
+    int64_t outside_layers;            /* number in embeddings, final norm and head */
     /* Number in the matrices that multiply every token: those of the blocks, and the head, even if
      * tied. Embeddings that are only looked up are not counted. */
-    int64_t matrix_params;
+    int64_t matrix_params; /* number in matrices that multiply every token */
 };
 
 struct param_counts counts_params(const struct blueprint *blueprint);
@@ -153,14 +153,14 @@ struct token_flops {
     double matrix_products; /* 2 * param_counts.matrix_params */
     /* 4 * heads * head_dim * (mean number of visible keys), summed over layers. Position p sees
      * p + 1 keys, at most the layer's window; without a window the mean is (T + 1) / 2. */
-    double attention;
+    double attention; /* products with the keys and values that a token sees */
     /* Attention as if every query saw all T keys. Most published MFU figures count this (PaLM,
      * appendix B; 12 * layers * width * T in training). */
-    double attention_unmasked;
-    double forward; /* matrix_products + attention */
+    double attention_unmasked; /* the same as if every token saw the whole sequence */
+    double forward;            /* matrix_products + attention */
     /* 3 * forward: the backward pass computes two products for each product of the forward pass.
      * Recomputation is not counted. */
-    double training;
+    double training; /* 3 * forward */
 };
 
 /* counts_flops_per_token: count the operations per token in sequences of `sequence` tokens.

@@ -6,7 +6,7 @@ enum { NO_OP = -1 };
 
 /* Op indexes of one layer in the forward or the backward pass: [begin, end). */
 struct op_span {
-    int begin, end;
+    int begin, end; /* ops [begin, end) */
 };
 
 /* An activation that is copied to host memory and back. Op indexes refer to the graph before the
@@ -14,7 +14,7 @@ struct op_span {
 struct offloaded_tensor {
     int tensor, host_copy, restored; /* tensor ids; the backward pass reads `restored` */
     int layer;                       /* layer of the last use in the forward pass */
-    int copy_out_after, release_before, copy_in_before;
+    int copy_out_after, release_before, copy_in_before; /* op indexes */
 };
 
 struct offload_rewrite {

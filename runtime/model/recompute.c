@@ -15,7 +15,7 @@ struct recompute_rewrite {
     int *clone_tensor;   /* [tensor_count] id of the recomputed copy; TENSOR_NONE until created */
     bool *is_needed;     /* [tensor_count] scratch space of recompute_operands */
     int *layer_begin;    /* [layers] the forward ops of a layer are [layer_begin, layer_end) */
-    int *layer_end;
+    int *layer_end;      /* [layers] */
 };
 
 static bool is_selectively_recomputed(enum op_kind kind) {

@@ -33,10 +33,10 @@ const char *rank_axis_name(enum rank_axis axis);
  * `stride` times its index along `axis` is added to the offset when the program is bound. All
  * ranks have the same plan. */
 struct operand {
-    int extent; /* EXTENT_NONE: absent */
-    enum access access;
-    enum rank_axis axis;
-    uint64_t offset, bytes, stride;
+    int extent;                     /* EXTENT_NONE: absent */
+    enum access access;             /* whether the instruction reads, writes or updates it */
+    enum rank_axis axis;            /* ranks whose index selects the bytes */
+    uint64_t offset, bytes, stride; /* begin = offset + rank index * stride */
 };
 
 /* A collective (transport/collectives/collectives.h) between the ranks of `axis`. Each operand
@@ -48,7 +48,7 @@ struct collective_args {
     enum dtype wire;     /* sums: type of the operand that is read; all-gather: element type */
     uint64_t slot_bytes; /* bytes of one rank's slot */
     /* method of a sum between GPUs; WIRE_SUM_EXACT uses the workspace as its staging buffer */
-    enum wire_sum sum;
+    enum wire_sum sum; /* how a sum between GPUs is computed */
 };
 
 /* Arguments of AdamW over a whole unit, or over a rank's shard of it. */
@@ -80,7 +80,7 @@ union kernel_args {
 };
 
 struct instruction {
-    enum op_kind op;
+    enum op_kind op;                       /* operation to execute */
     uint8_t lane;                          /* enum lane on which the instruction executes */
     uint8_t segment;                       /* enum segment_kind that contains the instruction */
     bool transposed;                       /* linear ops: the weight is stored as [in, out] */
@@ -89,7 +89,7 @@ struct instruction {
     uint32_t waits[WAITS_MAX];             /* events to wait for before execution */
     struct operand operands[OPERANDS_MAX]; /* indexed by the op's operand enum */
     struct operand workspace;              /* scratch memory of the kernel */
-    union kernel_args args;
+    union kernel_args args;                /* arguments of the op's kernel */
 };
 
 #endif

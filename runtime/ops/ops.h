@@ -43,8 +43,8 @@ union kernel_args op_args_of_rank(const struct instruction *instruction,
 /* The hardware that executes an operation: `device`, or, if that is NULL, a CPU with `threads`
  * threads. */
 struct op_machine {
-    const struct target *device;
-    int threads;
+    const struct target *device; /* NULL: a CPU */
+    int threads;                 /* number of threads of the CPU pool */
 };
 
 /* op_workspace_bytes: return the scratch bytes that one execution needs. The operands and

@@ -11,22 +11,22 @@
 /* An instruction that CPU threads execute in stream order. */
 struct host_call {
     const struct bound_program *bound;
-    uint32_t index;
+    uint32_t index; /* index of the instruction */
 };
 
 struct cuda_program {
     struct device device; /* must be first: bound->device points to it */
     struct bound_program *bound;
-    const struct cuda_device *gpu;
+    const struct cuda_device *gpu; /* device that executes the program */
     struct cuda_kernel_table kernels;
-    struct cuda_products products;
-    bool has_products;
-    struct cuda_failure failure;
-    bool ranks_failed;           /* the communicator failed and reports the reason */
-    struct cuda_compute compute; /* its stream is the stream of the lane being enqueued */
-    CUstream streams[LANE_COUNT];
+    struct cuda_products products; /* matrix products, with the algorithm chosen for each */
+    bool has_products;             /* `products` was initialized */
+    struct cuda_failure failure;   /* first CUDA error, if any */
+    bool ranks_failed;             /* the communicator failed and reports the reason */
+    struct cuda_compute compute;   /* its stream is the stream of the lane being enqueued */
+    CUstream streams[LANE_COUNT];  /* [lane] */
     /* [event_count + 1], indexed by the schedule's event numbers */
-    CUevent *events;
+    CUevent *events; /* [event_count + 1], by the schedule's event numbers */
     CUevent fork_event,
         join_events[LANE_COUNT];       /* record the start of a segment, and the end of each lane */
     CUgraphExec graphs[SEGMENT_COUNT]; /* NULL for an empty segment */

@@ -18,25 +18,25 @@ typedef void lane_work(void *context, enum lane lane);
 struct lanes;
 
 struct lane_thread {
-    struct lanes *lanes;
-    enum lane lane;
+    struct lanes *lanes; /* the lanes that this thread belongs to */
+    enum lane lane;      /* lane that this thread executes */
     pthread_t thread;
     /* number of runs posted to this thread; used by the caller only */
-    uint32_t posted_runs;
+    uint32_t posted_runs;                  /* number of runs that the caller posted */
     _Alignas(64) _Atomic uint32_t posted;  /* number of runs posted to this thread */
     _Atomic uint32_t finished;             /* number of runs that this thread has finished */
     _Atomic(_Atomic uint32_t *) sleeps_on; /* the word that must change to wake this lane */
 };
 
 struct lanes {
-    lane_work *work;
-    void *context;
+    lane_work *work;      /* function that each thread calls for every run */
+    void *context;        /* first argument of `work` */
     unsigned mask;        /* bit 1 << lane for each lane that has a thread */
     uint32_t event_count; /* event numbers are [1, event_count] */
     uint32_t run_number;  /* number of the current run */
     /* [event]: number of the last run in which the event was signalled; never cleared */
-    _Atomic uint32_t *events;
-    _Atomic int stopping;                   /* nonzero: the threads must end */
+    _Atomic uint32_t *events; /* [event_count + 1] newest run that signalled each event */
+    _Atomic int stopping;     /* nonzero: the threads must end */
     struct lane_thread threads[LANE_COUNT]; /* threads[LANE_COMPUTE] is the caller's thread */
 };
 

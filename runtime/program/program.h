@@ -22,9 +22,9 @@
 
 struct program {
     struct schedule schedule; /* refers to the blueprint, units and target that it was built from */
-    struct plan plan;
+    struct plan plan;         /* memory layout of the extents */
     /* identifies the plan: equal hashes mean equal layout and equal instructions */
-    struct hash hash;
+    struct hash hash; /* hash of the layout and the instructions */
 };
 
 /* program_compile: compute units, graphs, rewrites, instructions, extents and offsets, then prove
@@ -43,11 +43,11 @@ MUST_CHECK enum status program_compile(const struct blueprint *blueprint,
  * errors  STATUS_FIT with target, space, required and available bytes */
 MUST_CHECK enum status program_fits(const struct program *program, struct fault *fault);
 
-enum { CALL_OPERANDS = OPERANDS_MAX + 1 };
+enum { CALL_OPERANDS = OPERANDS_MAX + 1 }; /* operands of a call: the op's, and the workspace */
 
 /* The position of one rank in its site: its index along each axis, and the size of each axis. */
 struct rank_indices {
-    int index[AXIS_COUNT], size[AXIS_COUNT];
+    int index[AXIS_COUNT], size[AXIS_COUNT]; /* [axis] this rank's index, and number of ranks */
 };
 
 /* The instructions of one lane in one segment: order[first] to order[first + count - 1]. */
@@ -64,26 +64,25 @@ struct bound_program {
     const struct program *program;
     struct rank_indices ranks;         /* position of this rank in its site */
     struct communicator *communicator; /* NULL before program_connect */
-    struct port port;
+    struct port port;                  /* memory port that reserves the arenas */
     /* address of each arena; NULL if the plan uses no bytes of the space */
-    char *base[SPACE_COUNT];
+    char *base[SPACE_COUNT];  /* address of each arena; NULL: no bytes */
     bool shared[SPACE_COUNT]; /* collectives access the arena: other ranks map it by fd[] */
     int fd[SPACE_COUNT];      /* file descriptor of a shared arena */
     union kernel_args *args;  /* [instruction]: kernel arguments for this rank */
     /* [instruction]: addresses of the operands, then of the workspace */
     void *(*addresses)[CALL_OPERANDS];
     /* [instruction]: set for collectives; NULL if there are none */
-    struct collective_call *calls;
+    struct collective_call *calls; /* [instruction] set for collectives */
     /* instruction indices, sorted by segment, lane and listed order */
-    uint32_t *order;
-    struct lane_list lists[SEGMENT_COUNT][LANE_COUNT];
-    struct lanes lanes; /* threads and events of the lanes */
+    uint32_t *order; /* instruction indices, by segment and lane */
+    struct lane_list lists[SEGMENT_COUNT][LANE_COUNT]; /* ranges of `order` */
+    struct lanes lanes;                                /* threads and events of the lanes */
     /* executes the segments on a GPU; NULL: the CPU executes them */
-    struct device *device;
-    enum segment_kind segment; /* the segment being executed */
-    /* [space]: highest end of all operands of executed instructions */
-    uint64_t high_water[SPACE_COUNT];
-    uint64_t lane_high_water[LANE_COUNT][SPACE_COUNT];
+    struct device *device;            /* device that executes the segments; NULL: the CPU */
+    enum segment_kind segment;        /* the segment being executed */
+    uint64_t high_water[SPACE_COUNT]; /* [space] highest end of all executed operands */
+    uint64_t lane_high_water[LANE_COUNT][SPACE_COUNT]; /* the same for each lane */
     struct trace *trace;         /* NULL: no tracing; changed only between segments */
     program_hook *hook;          /* called before each instruction; NULL: none */
     void *hook_context;          /* first argument of `hook` */
@@ -145,9 +144,9 @@ void program_run_instruction(struct bound_program *bound, uint32_t index);
 /* program_cast: convert `count` elements in the device space, rounded once to nearest even, between
  * segments; return when it is done. */
 struct program_cast {
-    const void *from;
-    void *to;
-    int64_t count; /* number of elements to convert */
+    const void *from; /* values to convert */
+    void *to;         /* converted values */
+    int64_t count;    /* number of elements to convert */
     enum dtype from_dtype, to_dtype;
 };
 void program_cast(const struct bound_program *bound, const struct program_cast *cast);
@@ -165,8 +164,8 @@ void *program_extent(const struct bound_program *bound, int extent);
  * row-major, at `address`. A shard is contiguous, so there is at most one part. */
 struct param_part {
     int64_t first, count; /* count 0: nothing */
-    enum dtype dtype;
-    void *address; /* NULL if count is 0 */
+    enum dtype dtype;     /* type of the stored elements */
+    void *address;        /* NULL if count is 0 */
     const struct device_memory
         *device_memory; /* the memory of `address`; NULL: the CPU can access it */
 };

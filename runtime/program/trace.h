@@ -18,7 +18,7 @@ struct trace_record {
     int64_t begin_ns, end_ns; /* from clock_monotonic_ns, one clock for all ranks on a machine */
     uint32_t instruction;     /* index of the instruction; for a join, the last of the segment */
     uint32_t event;           /* event of a TRACE_WAIT */
-    enum trace_kind kind;
+    enum trace_kind kind;     /* execution, wait or join */
 };
 
 /* The records of one lane. Each lane appends to its own list. */

@@ -13,10 +13,10 @@ static const char *const LANE_TITLES[LANE_COUNT] = {"compute", "collective", "co
 struct sink {
     const char *path;
     int fd;
-    int64_t offset;
+    int64_t offset; /* position in the file of the next write */
     char buffer[BUFFER_BYTES];
-    struct text text;
-    enum status status;
+    struct text text;   /* writer into `buffer` */
+    enum status status; /* result of the writes so far */
     struct fault *fault;
 };
 

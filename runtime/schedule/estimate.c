@@ -26,8 +26,8 @@ static double memory_speed(const struct schedule *schedule, const struct target 
 }
 
 struct cost {
-    double seconds, flops, bytes;
-    enum bound_by bound; /* resource that limits the instruction */
+    double seconds, flops, bytes; /* of one instruction */
+    enum bound_by bound;          /* resource that limits the instruction */
 };
 
 /* The time to receive the bytes of the other ranks of the group. On a target without links between
@@ -79,13 +79,13 @@ static struct cost instruction_cost(const struct schedule *schedule, const struc
 /* ---- the simulation ---- */
 
 struct interval {
-    double begin, end;
+    double begin, end; /* in seconds from the segment's start */
 };
 
 /* The execution interval of each instruction of a segment, per lane, in listed order. */
 struct timeline {
-    struct interval *lanes[LANE_COUNT];
-    int counts[LANE_COUNT];
+    struct interval *lanes[LANE_COUNT]; /* busy intervals of each lane */
+    int counts[LANE_COUNT];             /* number of intervals of each lane */
     double *signalled_at; /* [event]: the time at which the event is signalled, in seconds */
 };
 

@@ -14,14 +14,13 @@ const char *bound_name(enum bound_by bound);
 
 struct segment_estimate {
     /* time to execute the segment once, with overlapping lanes */
-    double seconds;
+    double seconds;            /* duration of the segment */
     double collective_seconds; /* time during which the collective lane is busy */
-    /* part of collective_seconds during which the compute lane is busy too */
-    double hidden_seconds;
+    double hidden_seconds;     /* part of collective_seconds when the compute lane is busy */
     /* sums over instructions, by the resource that limits each */
-    double seconds_bound[BOUND_COUNT];
+    double seconds_bound[BOUND_COUNT]; /* time limited by each resource */
     /* number of floating-point operations; a multiply-add counts as 2 */
-    double flops;
+    double flops; /* floating-point operations */
     double bytes; /* bytes moved to and from device memory */
 };
 

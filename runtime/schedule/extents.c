@@ -11,9 +11,9 @@ enum placement { ON_DEVICE, ON_HOST, ON_HOST_COPIED };
 
 /* The name suffix, role and contents of one extent of a unit. */
 struct extent_spec {
-    const char *suffix;
-    enum extent_role role;
-    enum dtype dtype;
+    const char *suffix;       /* last part of the extent's name */
+    enum extent_role role;    /* use of the extent */
+    enum dtype dtype;         /* type of the elements */
     bool split;               /* the extent contains only this rank's shard */
     enum placement placement; /* memory in which the extent is stored */
 };

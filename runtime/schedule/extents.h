@@ -7,7 +7,7 @@
 
 /* Device extents of the inputs that the CPU writes. */
 struct device_inputs {
-    int ids, positions, labels, scalars, rope_table;
+    int ids, positions, labels, scalars, rope_table; /* extents in device memory */
 };
 
 enum {

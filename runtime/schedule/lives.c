@@ -46,7 +46,7 @@ static void widen_across_segments(struct schedule *schedule, struct extent *exte
 /* The newest position of one extent on each lane other than the compute lane, in its last
  * segment. */
 struct other_lane_uses {
-    uint32_t newest_position[LANE_COUNT];
+    uint32_t newest_position[LANE_COUNT]; /* [lane] position of the newest use */
 };
 
 static void record_other_lane_uses(const struct instruction *instruction, uint32_t position,

@@ -36,16 +36,15 @@ static struct order_clocks allocate_clocks(const struct schedule *schedule, stru
 
 /* The newest uses of an extent on each lane: instruction index + 1, or NO_INSTRUCTION. */
 struct newest_uses {
-    uint32_t last_access[LANE_COUNT];
-    uint32_t last_write[LANE_COUNT];
+    uint32_t last_access[LANE_COUNT]; /* [lane] index + 1 of the last access */
+    uint32_t last_write[LANE_COUNT];  /* [lane] index + 1 of the last write */
 };
 
 struct wait_builder {
     struct schedule *schedule;
     struct order_clocks clocks;
-    struct newest_uses *uses; /* [extent_count] */
-    /* the instructions that each lane knows to be complete */
-    struct vector_clock lane_clock[LANE_COUNT];
+    struct newest_uses *uses;                   /* [extent_count] */
+    struct vector_clock lane_clock[LANE_COUNT]; /* [lane] instructions known to be complete */
     uint32_t newest_compute; /* index + 1 of the newest instruction on the compute lane */
 };
 
@@ -177,7 +176,7 @@ struct verification {
     struct order_clocks clocks;
     uint32_t *signalled_by;      /* [event]: index + 1 of the instruction that signals it */
     uint32_t *lanes[LANE_COUNT]; /* indices of the segment's instructions, by lane */
-    uint32_t counts[LANE_COUNT];
+    uint32_t counts[LANE_COUNT]; /* number of these instructions */
 };
 
 static enum status reject_wait(uint32_t index, uint32_t event, struct fault *fault) {

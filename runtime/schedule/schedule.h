@@ -33,8 +33,8 @@ const char *segment_name(enum segment_kind kind);
 
 struct segment {
     /* instructions [first, end); first == end when the program lacks the segment */
-    uint32_t first, end;
-    int64_t repeat; /* executions per step: accumulation for a microbatch, otherwise 1 */
+    uint32_t first, end; /* instructions [first, end) */
+    int64_t repeat;      /* executions per step: accumulation for a microbatch, otherwise 1 */
 };
 
 enum lane { LANE_COMPUTE, LANE_COLLECTIVE, LANE_COPY, LANE_COUNT };
@@ -44,7 +44,7 @@ _Static_assert((int)LANE_COUNT <= (int)LANES_MAX, "LANES_MAX is smaller than LAN
  * On a target with unified memory, these tensors are in SPACE_HOST and are still copied. */
 enum offload {
     /* Activations from the forward to the backward pass, in SPACE_PINNED (offload_apply). */
-    OFFLOAD_ACTIVATIONS = 1,
+    OFFLOAD_ACTIVATIONS = 1, /* to host memory, until the backward pass */
     /* Masters and moments, in SPACE_HOST. AdamW executes on the CPU: gradients are copied to host
      * memory, and the rounded params are copied to the device. Both copies go through
      * SPACE_PINNED. */
@@ -59,7 +59,7 @@ enum offload {
  * of a swarm member. In a site of several ranks, only rank 0 uses it. The arenas of the other ranks
  * have the same layout, but their pages are never accessed. */
 struct resident_extent {
-    const char *name;
+    const char *name;      /* name of the buffer in listings */
     enum extent_role role; /* ROLE_OUTER or ROLE_EXCHANGE */
     enum space space;      /* SPACE_DEVICE on a target with unified memory */
     uint64_t bytes;        /* size; 0: the member does not need the buffer */
@@ -79,8 +79,7 @@ struct schedule_options {
     const enum recompute *recompute; /* [layers] */
     unsigned offload;                /* bits of enum offload; 0 in programs that do not train */
     float clip_norm, beta1, beta2, epsilon, weight_decay;
-    /* size of the host buffer through which files are read and written */
-    uint64_t staging_bytes;
+    uint64_t staging_bytes;   /* size of the host buffer through which files are read and written */
     struct sharding sharding; /* sharding over the ranks of a site; all zero for one rank */
     /* units for the world of `sharding`; NULL: one unit per block */
     const struct unit_table *units;
@@ -99,7 +98,7 @@ struct host_extents {
     int staging;     /* extent of the host buffer through which files are read and written */
     /* Pinned staging for copies between CPU and a device whose memory the CPU cannot access;
      * EXTENT_NONE where it can. */
-    int device_staging;
+    int device_staging; /* pinned extent for copies to and from the device */
 };
 
 /* The extents of one unit; EXTENT_NONE where the program has none. The extent of a split view
@@ -107,18 +106,18 @@ struct host_extents {
 struct unit_extents {
     /* Params in the compute dtype. EXTENT_NONE when split, because every gather has its own extent.
      * With split params and an offloaded optimizer, the shard that gathers read. */
-    int params;
+    int params; /* extent of the params in the compute dtype, or EXTENT_NONE */
     /* Masters, which the optimizer updates, and which gathers read when `params` is EXTENT_NONE.
      * Equal to `params` where those are f32, whole and not offloaded. In a program that does not
      * train, split params are stored here in the compute dtype. */
-    int master;
+    int master;               /* extent of the master weights */
     int gradients;            /* f32 gradients, summed over microbatches */
     int moment1, moment2;     /* the optimizer's first and second moments */
     int microbatch_gradients; /* f32, whole unit, of one microbatch, before the reduction */
     int transfer_gradients;   /* the same gradients in the transfer dtype, if it is not f32 */
     /* Staging for an offloaded optimizer. host_params is equal to params when params are
      * offloaded. */
-    int host_gradients, host_params;
+    int host_gradients, host_params; /* staging extents for an offloaded optimizer */
 };
 
 /* The arrays that a program stores for a unit. */
@@ -129,9 +128,9 @@ enum param_view { VIEW_PARAMS, VIEW_MASTER, VIEW_GRADIENT, VIEW_MOMENT1, VIEW_MO
  * beginning of the extent, or (e - i * shard_elements) * dtype_bytes(dtype) when the extent is
  * split and contains only this rank's elements. */
 struct unit_view {
-    int extent;       /* EXTENT_NONE: the program does not have this view of the unit */
-    enum space space; /* space of the extent; SPACE_HOST when offloaded */
-    enum dtype dtype;
+    int extent;             /* EXTENT_NONE: the program does not have this view of the unit */
+    enum space space;       /* space of the extent; SPACE_HOST when offloaded */
+    enum dtype dtype;       /* type of the elements */
     bool split;             /* the extent contains only this rank's shard */
     int64_t shard_elements; /* elements per shard, or of the whole unit if not split */
 };
@@ -143,7 +142,7 @@ struct schedule {
         *target; /* the target of compilation: alignment, spaces, threads, kernels */
     /* the caller's options; for one rank, shard and replicate are 1 */
     struct schedule_options options;
-    struct region *region;
+    struct region *region; /* memory of the arrays below */
     struct segment segments[SEGMENT_COUNT];
     struct instruction *instructions;
     int instruction_count, instruction_capacity;
@@ -154,9 +153,9 @@ struct schedule {
     int tallies; /* extent of struct rank_tally [world]; EXTENT_NONE on one rank */
     /* Extent that receives the shards of other GPUs, which are summed in rank order; EXTENT_NONE
      * without such a sum. */
-    int sum_staging;
+    int sum_staging;             /* extent for the shards of other GPUs; or EXTENT_NONE */
     struct step_volumes volumes; /* computed bytes that a rank receives in a step */
-    struct host_extents host;
+    struct host_extents host;    /* extents that the CPU accesses */
     /* [options.resident_count]: extents of the resident buffers; EXTENT_NONE if the size is 0 */
     int *resident;
     uint32_t event_count; /* number of events that instructions signal */

@@ -14,12 +14,10 @@ struct numbering {
 struct search {
     const struct mesh_dim *dims;
     int dim_count, ranks, per_node;
-    const double *traffic_bytes;
-    /* distance in cells between adjacent coordinates of each dimension */
-    int stride[MESH_DIMS_MAX];
-    int rank_of[RANKS_MAX]; /* rank of each cell in the current numbering */
-    /* scratch: number of ranks of the current group on each node */
-    int ranks_on_node[RANKS_MAX];
+    const double *traffic_bytes;  /* bytes that a rank receives along each dimension */
+    int stride[MESH_DIMS_MAX];    /* cells from one index of a dimension to the next */
+    int rank_of[RANKS_MAX];       /* rank of each cell in the current numbering */
+    int ranks_on_node[RANKS_MAX]; /* scratch: number of ranks of a group on each node */
 };
 
 static void assign_ranks_to_cells(struct search *search, const struct numbering *numbering) {

@@ -19,8 +19,8 @@
 
 /* The position of one parameter in its unit. */
 struct unit_param {
-    int param; /* index in blueprint->params */
-    int unit;
+    int param;        /* index in blueprint->params */
+    int unit;         /* index in unit_table.units */
     int64_t offset;   /* first element in the unit; a multiple of GRANULE_ELEMENTS */
     int64_t elements; /* number of elements without padding */
 };
@@ -50,13 +50,13 @@ struct unit_table {
 /* The settings that determine the units and their lengths. */
 struct unit_options {
     /* number of ranks of the site; each rank's shard is a whole number of granules */
-    int64_t world;
+    int64_t world; /* number of ranks of the site */
     /* "block" (or NULL): one unit for the embedding (with positions and a tied head), one for each
      * block, one for the final norm with a head that is not tied. "root": one unit. "size:N":
      * consecutive blocks are joined until a unit has N parameters. Otherwise a list of Hugging
      * Face names (pattern.h): each name makes a unit of the parameters that it matches, unless a
      * longer name matches them; the other parameters are wrapped by block. */
-    const char *wrap;
+    const char *wrap;           /* how parameters are grouped into units */
     const char *frozen;         /* names (pattern.h) of parameters that are not trained, or NULL */
     const char *wrap_subject;   /* location of the key `wrap`, for faults; NULL: "strategy.units" */
     const char *frozen_subject; /* location of the key `frozen`, for faults; NULL: "frozen" */
@@ -112,7 +112,7 @@ int unit_parts(const struct unit_table *table, int unit, struct unit_range range
 enum { ZERO_STAGES = 4 };
 
 struct zero_row {
-    bool params, gradients, optimizer; /* split */
+    bool params, gradients, optimizer; /* true: split over the ranks of the shard group */
 };
 
 /* zero_row: return which parts of a unit a ZeRO stage splits.
@@ -121,7 +121,7 @@ const struct zero_row *zero_row(int stage);
 
 /* The ZeRO stage of one unit and its options. */
 struct unit_strategy {
-    int zero;
+    int zero;           /* ZeRO stage, 0 to 3 */
     bool keep_gathered; /* ZeRO 3: keep the unit gathered between its forward and backward pass */
 };
 
@@ -158,7 +158,7 @@ struct sharding {
 struct strategy_keys {
     int zero;
     bool keep_gathered;
-    const char *overrides, *subject;
+    const char *overrides, *subject; /* text of per-unit settings; location of its key */
 };
 MUST_CHECK enum status strategy_read(const struct strategy_keys *keys,
                                      const struct unit_table *units, struct region *region,

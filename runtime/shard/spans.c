@@ -7,10 +7,10 @@ struct search {
     const struct sharding *sharding;
     struct region *region;
     struct spans *spans;
-    int gather_capacity;
-    int *span_of_unit; /* index of the newest gather span of each unit; -1: none yet */
-    int use_count;     /* number of ops so far that use params of any unit */
-    int *last_use;     /* per unit: value of use_count at its newest use */
+    int gather_capacity; /* allocated length of spans->gathers */
+    int *span_of_unit;   /* index of the newest gather span of each unit; -1: none yet */
+    int use_count;       /* number of ops so far that use params of any unit */
+    int *last_use;       /* per unit: value of use_count at its newest use */
 };
 
 static int unit_of_param_tensor(const struct search *search, int tensor) {

@@ -13,7 +13,7 @@
  * unit, or if the unit has keep_gathered and they are its last use in the forward pass and its
  * first use in the backward pass. */
 struct gather_span {
-    int unit;
+    int unit;        /* index in unit_table.units */
     int first, last; /* indices of the first and last op */
     int gather_at;   /* op before which the gather is listed; <= first */
 };

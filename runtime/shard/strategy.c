@@ -16,12 +16,12 @@ const struct zero_row *zero_row(int stage) {
 
 /* A substring of the run key's text, not NUL-terminated. */
 struct text_part {
-    const char *text;
-    size_t length;
+    const char *text; /* first character; not NUL-terminated */
+    size_t length;    /* bytes of the part */
 };
 
 struct override_parser {
-    const char *subject;
+    const char *subject; /* location of the key, for faults */
     const struct unit_table *units;
     struct unit_strategy *strategies;
     struct fault *fault;

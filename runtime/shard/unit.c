@@ -8,7 +8,7 @@
 struct layout {
     const struct blueprint *blueprint;
     struct wrapping wrapping;
-    const bool *frozen; /* [param_count] */
+    const bool *frozen; /* [param_count] true: the parameter is not trained */
     struct unit *units;
     int unit_count;
     int *unit_of_param; /* [param_count] */

@@ -20,8 +20,8 @@ struct volume_args {
     const struct sharding *sharding;
     const struct spans *spans; /* spans of the microbatch's graph */
     int forward_count;         /* number of ops of the forward pass */
-    int64_t accumulation;
-    enum dtype compute;
+    int64_t accumulation;      /* microbatches per step */
+    enum dtype compute;        /* type of gathered params */
 };
 
 /* volumes_of_step: compute the volumes of one step. An all-gather or reduce-scatter counts N (W -

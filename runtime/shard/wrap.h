@@ -8,9 +8,8 @@
 struct wrapping {
     int *group_of_param; /* [blueprint->param_count] */
     int group_count;
-    const char **names; /* [group_count] */
-    /* [group_count] layer of a group whose parameters are all in one block, else PARAM_NO_LAYER */
-    int *layers;
+    const char **names; /* [group_count] name of each group */
+    int *layers;        /* [group_count] layer of a group within one block, else PARAM_NO_LAYER */
 };
 
 /* wrap_params: group the parameters by `policy` (unit_options.wrap).

@@ -88,13 +88,13 @@ enum {
 
 /* The arguments common to all attention kernels; strides as in struct attention_args. */
 struct cuda_attention_shape {
-    int64_t q_stride, kv_stride, out_stride;
-    int32_t time; /* tokens in a row */
-    int32_t heads, kv_heads, head_dim;
-    int32_t window; /* INT32_MAX: no bound */
+    int64_t q_stride, kv_stride, out_stride; /* elements from one token to the next */
+    int32_t time;                            /* tokens in a row */
+    int32_t heads, kv_heads, head_dim;       /* query heads; key-value heads; elements of a head */
+    int32_t window; /* keys that a query sees at most; INT32_MAX: no bound */
     /* 1: every row of every tensor is aligned to 16 bytes and head_dim % 8 == 0 */
-    int32_t vector;
-    float scale; /* factor of q . k before the softmax */
+    int32_t vector; /* 1: rows can be copied in chunks of 16 bytes */
+    float scale;    /* factor of q . k before the softmax */
 };
 
 /* Grid: x is a row and a group of `stacked_heads` query heads, y the tile of queries counted from
@@ -102,17 +102,17 @@ struct cuda_attention_shape {
  * then of the next one. */
 struct cuda_attention_forward_params {
     struct cuda_attention_shape shape;
-    const void *q, *k, *v;
+    const void *q, *k, *v;              /* queries, keys and values */
     const int32_t *positions;           /* NULL: attention over a cache */
     const struct step_scalars *scalars; /* attention over a cache: they hold its length */
-    void *out;
-    float *lse; /* NULL: not computed */
+    void *out;                          /* attention output of each query */
+    float *lse;                         /* log of each row's softmax sum; NULL: not computed */
     /* outputs [key_parts, heads / stacked_heads, time * stacked_heads, head_dim] of the parts, not
      * divided by the sums; used if key_parts > 1 */
-    float *part_outs;
+    float *part_outs; /* output of each part of the keys, not yet divided */
     /* maximum and sum [key_parts, heads / stacked_heads, time * stacked_heads, 2] of each part,
      * used if key_parts > 1 */
-    float *part_sums;
+    float *part_sums;      /* maximum and sum of each part of the keys */
     int32_t stacked_heads; /* query heads in one tile */
     int32_t key_parts;     /* number of parts into which the keys are divided */
 };
@@ -140,9 +140,9 @@ struct cuda_attention_prepare_params {
     const void *out, *dout;
     const float *lse;
     const int32_t *positions;
-    struct cuda_attention_query *queries;
-    int64_t count;
-    float lse_factor;
+    struct cuda_attention_query *queries; /* [rows, heads, time] output */
+    int64_t count;                        /* number of queries */
+    float lse_factor;                     /* factor by which each lse is multiplied */
 };
 
 /* Grid for dq: x is a row's query head, y the tile of queries counted from the last one. For dk and
@@ -152,7 +152,7 @@ struct cuda_attention_backward_params {
     const void *q, *k, *v, *dout;
     const struct cuda_attention_query *queries;
     const int32_t *positions;
-    void *dq, *dk, *dv;
+    void *dq, *dk, *dv; /* gradients of q, k and v */
 };
 
 #endif

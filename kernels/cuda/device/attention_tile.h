@@ -53,13 +53,13 @@ DEVICE void load_chunk(bf16 *tile, int row, int chunk, const bf16 *from, int cou
 /* The rows of a tile in a tensor: one for each token, or `stacked_heads` heads of one token, then
  * those of the next. */
 struct token_rows {
-    bf16 *base;
-    int64_t stride;
+    bf16 *base;     /* address of the first row */
+    int64_t stride; /* elements from one token to the next */
 };
 struct stacked_rows {
     bf16 *base;
     int64_t stride;
-    int stacked_heads, head_dim, first;
+    int stacked_heads, head_dim, first; /* first: stacked row that is the first of the tile */
 };
 
 DEVICE bf16 *row_address(const token_rows &rows, int row) {

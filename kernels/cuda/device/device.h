@@ -23,7 +23,7 @@ enum { WARP = 32 }; /* threads of a warp */
 
 /* The bits of a bf16. Conversions round to nearest even; NaN gives a quiet NaN. */
 struct bf16 {
-    uint16_t bits;
+    uint16_t bits; /* the number's bit pattern */
 };
 /* The bits of an IEEE half, for casts only. */
 struct f16 {

@@ -13,10 +13,10 @@ enum {
 };
 
 struct cuda_element_params {
-    const void *in[3];
-    void *out[2];
-    int64_t count;
-    int aligned; /* 1: all tensors are aligned to 16 bytes */
+    const void *in[3]; /* inputs; NULL where the function has fewer */
+    void *out[2];      /* outputs; NULL where the function has fewer */
+    int64_t count;     /* number of elements */
+    int aligned;       /* 1: all tensors are aligned to 16 bytes */
 };
 
 struct cuda_cast_params {
@@ -27,24 +27,24 @@ struct cuda_cast_params {
 };
 
 struct cuda_column_sum_params {
-    const void *x;
-    float *partials; /* [chunks, columns] */
-    int64_t rows, columns, stride;
-    int aligned; /* 1: x and all of its rows are aligned to 16 bytes */
+    const void *x;                 /* input matrix */
+    float *partials;               /* [chunks, columns] */
+    int64_t rows, columns, stride; /* of x; stride: elements from row to row */
+    int aligned;                   /* 1: x and all of its rows are aligned to 16 bytes */
 };
 
 /* A unit is the work of one thread: `width` pairs of a head, or `width` elements that are not
  * rotated. */
 struct cuda_rope_params {
-    const float *table;
-    const int32_t *positions;
+    const float *table;       /* cosines and sines of each position */
+    const int32_t *positions; /* position of each token in its document */
     const void *in;
     void *out;
-    int64_t in_stride, out_stride;
-    int64_t units; /* number of units of all tokens */
-    int token_units, head_units, pair_units;
-    int head_dim, rotary_dim;
-    int inverse; /* 1: rotate backwards, for the backward pass */
+    int64_t in_stride, out_stride;           /* elements from one token to the next */
+    int64_t units;                           /* number of units of all tokens */
+    int token_units, head_units, pair_units; /* units of a token, a head, and its rotated pairs */
+    int head_dim, rotary_dim; /* elements of a head; number of them that are rotated */
+    int inverse;              /* 1: rotate backwards, for the backward pass */
 };
 
 #endif

@@ -12,18 +12,18 @@ enum {
 };
 
 struct cuda_embedding_params {
-    const int32_t *ids, *positions;
+    const int32_t *ids, *positions;     /* of each token */
     const void *table, *position_table; /* position_table is NULL if the model has none */
-    void *out;
-    int64_t dim;
-    int aligned; /* 1: every row of all tables is aligned to 16 bytes */
+    void *out;                          /* [tokens, dim] output */
+    int64_t dim;                        /* elements of a row */
+    int aligned;                        /* 1: every row of all tables is aligned to 16 bytes */
 };
 
 /* The gradient of one table; for the table of positions, `ids` holds the positions. */
 struct cuda_embedding_backward_params {
     const int32_t *ids;
-    const void *dout;
-    float *dtable;
+    const void *dout;             /* gradient of the output */
+    float *dtable;                /* gradient of the table */
     int64_t tokens, dim, padding; /* padding: token id without gradient; -1: none */
     /* 1: dout and dtable are aligned, and dim is a multiple of CUDA_EMBEDDING_COLUMNS_PER_THREAD */
     int aligned;

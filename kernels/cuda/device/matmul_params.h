@@ -15,10 +15,10 @@ enum { MATMUL_STAGES = 3, MATMUL_DEPTH = 32 };
 enum { MATMUL_F32_THREADS = 256, MATMUL_F32_PADDING = 4, MATMUL_F32_BLOCK = 1024 };
 
 struct matmul_params {
-    int64_t m, n, k;
-    int64_t lda, ldb, ldc;
-    const void *a, *b, *bias;
-    void *c;
+    int64_t m, n, k;                  /* C is [m, n]; k: number of products in each sum */
+    int64_t lda, ldb, ldc;            /* elements from one stored row to the next */
+    const void *a, *b, *bias;         /* inputs; bias NULL: none */
+    void *c;                          /* output */
     int32_t tile_rows, tile_columns;  /* number of rows and columns of tiles in C */
     int32_t transpose_a, transpose_b; /* 1: the operand is stored transposed */
     int32_t a_aligned, b_aligned;     /* 1: rows are aligned to 16 bytes */

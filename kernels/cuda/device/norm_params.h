@@ -17,26 +17,26 @@ enum {
 };
 
 struct cuda_norm_forward_params {
-    const void *x, *weight;
-    const void *bias; /* NULL: this is rmsnorm, which has no bias and no mean */
-    void *out;
-    float *mean, *inverse; /* of each row: mean; 1 / root mean square or standard deviation */
-    int64_t rows, dim;
-    float epsilon;
+    const void *x, *weight; /* input rows and weight vector */
+    const void *bias;       /* NULL: this is rmsnorm, which has no bias and no mean */
+    void *out;              /* normalized rows */
+    float *mean, *inverse;  /* of each row: mean; 1 / root mean square or standard deviation */
+    int64_t rows, dim;      /* number of rows; elements of a row */
+    float epsilon;          /* added under the root */
 };
 
 struct cuda_norm_backward_params {
-    const void *dout, *x, *weight;
-    const float *mean; /* NULL: rmsnorm */
-    const float *inverse;
-    const void *dadd; /* added to dx; NULL: nothing is added */
-    void *dx;         /* NULL: dx is not computed */
+    const void *dout, *x, *weight; /* gradient of out; operands of the forward pass */
+    const float *mean;             /* NULL: rmsnorm */
+    const float *inverse;          /* of each row: 1 / root mean square or standard deviation */
+    const void *dadd;              /* added to dx; NULL: nothing is added */
+    void *dx;                      /* NULL: dx is not computed */
     /* partial sums [chunks, dim], where a chunk is the rows of one block; NULL: not computed */
-    float *dweight, *dbias;
+    float *dweight, *dbias; /* partial sums [chunks, dim]; NULL: not computed */
     int64_t rows, dim;
     /* Number of columns of each team's sums in shared memory, a multiple of the columns that its
      * threads process at a time; 0: a team sums directly in its row of dweight and dbias. */
-    int shared_columns;
+    int shared_columns; /* columns of a team's sums in shared memory; 0: none */
 };
 
 #endif

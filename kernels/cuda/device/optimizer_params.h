@@ -15,29 +15,29 @@ enum {
 };
 
 struct norm_sums_params {
-    const float *gradients;
+    const float *gradients;            /* gradients whose norm is computed */
     int64_t granules;                  /* number of granules */
     struct norm_accumulator *partials; /* one accumulator for each block */
 };
 
 struct norm_merge_params {
     const struct norm_accumulator *partials;
-    int64_t count;
+    int64_t count; /* number of partials */
     struct step_scalars *scalars;
 };
 
 struct clip_params {
     struct step_scalars *scalars;
-    float clip_norm;
+    float clip_norm; /* limit of the gradient norm */
 };
 
 struct tally_out_params {
     const struct step_scalars *scalars;
-    struct rank_tally *own;
+    struct rank_tally *own; /* output: tally of this rank */
 };
 
 struct tally_in_params {
-    const struct rank_tally *tallies;
+    const struct rank_tally *tallies; /* [ranks] tallies of all ranks */
     struct step_scalars *scalars;
     int32_t ranks, shard;       /* number of ranks; number of ranks in a shard group */
     int32_t tokens, loss, norm; /* 1: sum this part of the tallies */
@@ -46,10 +46,10 @@ struct tally_in_params {
 struct adamw_params {
     const struct step_scalars *scalars;
     const float *gradients;
-    float *master;
+    float *master;          /* f32 master weights */
     void *m, *v, *params;   /* params may be NULL */
     int64_t count, decayed; /* elements; how many of the first ones have weight decay */
-    double beta1, beta2;
+    double beta1, beta2;    /* decay rates of the moments */
     float epsilon, weight_decay;
     int64_t position;                  /* index of element 0 in its whole tensor */
     uint32_t stream;                   /* number of the noise stream of this tensor */

@@ -7,16 +7,16 @@
 enum { OUTER_THREADS = 256 };
 
 struct outer_gradient_params {
-    const float *outer, *inner;
-    float *gradient;
-    int64_t count;
+    const float *outer, *inner; /* parameters before and after the inner steps */
+    float *gradient;            /* [count] outer gradient */
+    int64_t count;              /* number of elements */
 };
 
 struct outer_step_params {
-    const float *params, *moments, *gradients;
-    float *next_params, *next_moments;
+    const float *params, *moments, *gradients; /* [count] inputs of the outer step */
+    float *next_params, *next_moments;         /* [count] outputs of the outer step */
     int64_t count;
-    float rate, momentum;
+    float rate, momentum; /* learning rate and momentum of the outer step */
 };
 
 #endif

@@ -10,9 +10,9 @@ enum {
 };
 
 struct cuda_partials_params {
-    const float *partials; /* [chunks, columns] */
-    float *sums;           /* [columns], added to */
-    int64_t chunks, columns;
+    const float *partials;   /* [chunks, columns] */
+    float *sums;             /* [columns], added to */
+    int64_t chunks, columns; /* size of `partials` */
 };
 
 #endif

@@ -13,11 +13,11 @@ struct wire_sum_params {
     const void *own, *others; /* values of this rank; values of the other ranks */
     int64_t others_stride;    /* elements from one rank's values in `others` to the next */
     float *to;                /* [count] result */
-    int64_t count;
-    int size, index; /* number of ranks; index of this rank */
+    int64_t count;            /* number of elements */
+    int size, index;          /* number of ranks; index of this rank */
     /* 1: own, others, their distance and `to` are aligned to WIRE_SUM_ELEMENTS_PER_THREAD
      * elements */
-    int aligned;
+    int aligned; /* 1: vector accesses are possible */
 };
 
 #endif

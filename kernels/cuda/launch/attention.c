@@ -5,12 +5,12 @@
 #include "kernels/cuda/launch/table.h"
 
 enum {
-    VECTOR_BYTES = 16,
+    VECTOR_BYTES = 16, /* bytes that one vector access moves */
     F32_THREADS = ATTENTION_F32_SIDE * ATTENTION_F32_SIDE,
-    PREPARE_ROWS = ATTENTION_PREPARE_THREADS / ATTENTION_PREPARE_LANES,
-    COMBINE_ROWS = ATTENTION_COMBINE_THREADS / 32,
-    ENTRIES_MAX = 48,
-    GRID_Y_MAX = 65535,
+    PREPARE_ROWS = ATTENTION_PREPARE_THREADS / ATTENTION_PREPARE_LANES, /* of a block */
+    COMBINE_ROWS = ATTENTION_COMBINE_THREADS / 32, /* rows that one block combines */
+    ENTRIES_MAX = 48,                              /* maximum number of kernels in an entry list */
+    GRID_Y_MAX = 65535,                            /* CUDA's limit of blocks in dimension y */
     SHARED_BYTES_MAX = 99 * 1024, /* shared memory of a block that every architecture supports */
 };
 
@@ -20,9 +20,9 @@ static const float LOG2_E = 1.44269504f;
 
 /* One kernel of a table in attention_params.h, with its tile. */
 struct tile_kernel {
-    const char *name;
-    int dim, rows;
-    unsigned threads, shared_bytes;
+    const char *name;               /* name of the kernel's symbol */
+    int dim, rows;                  /* head dim and rows of the tile that the kernel processes */
+    unsigned threads, shared_bytes; /* threads and shared memory of a block */
 };
 
 #define TILE(name, shared, dim, row_tiles, warps, others)                                          \
@@ -69,7 +69,7 @@ extern const char cuda_attention_f32_fatbin[];
 
 struct entry_list {
     struct cuda_entry entries[ENTRIES_MAX];
-    int count;
+    int count; /* number of entries */
 };
 
 static void add_entry(struct entry_list *list, const char *name, CUfunction *function,

@@ -35,13 +35,13 @@ enum {
 /* The kernels are in the order of the tables of tiles in attention_params.h. A variant for one
  * architecture (wgmma, TMA) could replace a slot at init, with its own tiles. */
 struct cuda_attention_kernels {
-    CUfunction forward[CUDA_ATTENTION_FORWARD_VARIANTS];
-    CUfunction decode[CUDA_ATTENTION_DECODE_VARIANTS];
-    CUfunction combine;    /* combines the parts of the keys */
+    CUfunction forward[CUDA_ATTENTION_FORWARD_VARIANTS]; /* for many queries */
+    CUfunction decode[CUDA_ATTENTION_DECODE_VARIANTS];   /* for few queries */
+    CUfunction combine;                                  /* combines the parts of the keys */
     CUfunction prepare[2]; /* by dtype: the values of each query that the backward pass needs */
-    CUfunction query_gradient[CUDA_ATTENTION_QUERY_GRADIENT_VARIANTS];
-    CUfunction key_gradient[CUDA_ATTENTION_KEY_GRADIENT_VARIANTS];
-    CUfunction dk[CUDA_ATTENTION_PASS_VARIANTS], dv[CUDA_ATTENTION_PASS_VARIANTS];
+    CUfunction query_gradient[CUDA_ATTENTION_QUERY_GRADIENT_VARIANTS];             /* bf16 */
+    CUfunction key_gradient[CUDA_ATTENTION_KEY_GRADIENT_VARIANTS];                 /* dk and dv */
+    CUfunction dk[CUDA_ATTENTION_PASS_VARIANTS], dv[CUDA_ATTENTION_PASS_VARIANTS]; /* one each */
     CUfunction f32_forward[CUDA_ATTENTION_F32_VARIANTS];
     CUfunction f32_query_gradient[CUDA_ATTENTION_F32_VARIANTS];
     CUfunction f32_key_gradient[CUDA_ATTENTION_F32_VARIANTS];

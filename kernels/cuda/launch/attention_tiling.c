@@ -9,10 +9,10 @@ enum {
     DECODE_BLOCKS = 1024, /* target number of blocks: 8 for each of 132 multiprocessors */
     /* target number of blocks: 2 for each multiprocessor, as large tiles write large partial
      * results */
-    FORWARD_BLOCKS = 256,
+    FORWARD_BLOCKS = 256,    /* target number of blocks of a forward kernel */
     FORWARD_TILE_ROWS = 128, /* rows of every large tile */
-    PARTS_MAX = 64,
-    PART_KEYS_MIN = 64, /* minimum number of keys of a part: one or two tiles */
+    PARTS_MAX = 64,          /* maximum number of parts of the keys */
+    PART_KEYS_MIN = 64,      /* minimum number of keys of a part: one or two tiles */
 };
 
 static int64_t ceil_div(int64_t count, int64_t size) {

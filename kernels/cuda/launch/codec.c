@@ -4,7 +4,7 @@
 #include "kernels/cuda/device/codec_params.h"
 #include "kernels/cuda/launch/table.h"
 
-enum { WARPS = CODEC_THREADS / 32 };
+enum { WARPS = CODEC_THREADS / 32 };               /* warps of a block */
 static const int64_t COUNT_MAX = (int64_t)1 << 38; /* 2^30 blocks of threads */
 
 CUDA_FAMILY(codec, {"codec_encode_fp32", &kernels->encode[CODEC_FP32], 0},

@@ -7,7 +7,7 @@
 #include "kernels/cuda/launch/launch.h"
 
 struct cuda_codec_kernels {
-    CUfunction encode[CODEC_COUNT], decode[CODEC_COUNT];
+    CUfunction encode[CODEC_COUNT], decode[CODEC_COUNT]; /* [codec] */
 };
 
 /* cuda_codec_kernels_init: load the kernels onto the current context; errors as

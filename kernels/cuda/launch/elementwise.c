@@ -4,7 +4,7 @@
 #include "kernels/cuda/device/elementwise_params.h"
 #include "kernels/cuda/launch/table.h"
 
-enum { GRID_Y_MAX = 65535 };
+enum { GRID_Y_MAX = 65535 }; /* CUDA's limit of blocks in dimension y */
 
 CUDA_FAMILY(elementwise, CUDA_ENTRY_PAIR(add, kernels->add),
             CUDA_ENTRY_PAIR(swiglu_forward, kernels->swiglu_forward),

@@ -4,7 +4,7 @@
 #include "kernels/cuda/device/embedding_params.h"
 #include "kernels/cuda/launch/table.h"
 
-enum { GRID_Y_MAX = 65535 };
+enum { GRID_Y_MAX = 65535 }; /* CUDA's limit of blocks in dimension y */
 
 CUDA_FAMILY(embedding, CUDA_ENTRY_PAIR(embedding_forward, kernels->forward),
             CUDA_ENTRY_PAIR(embedding_backward, kernels->backward))

@@ -18,14 +18,14 @@ CUDA_FAMILY(head_loss, {"head_loss_rows", &kernels->rows, 0},
 /* ---- the products of a chunk ---- */
 
 struct product {
-    struct matmul_args args;
-    struct cuda_product_operands operands;
-    bool is_needed; /* false: the caller wants no such gradient */
+    struct matmul_args args;               /* sizes, strides and types */
+    struct cuda_product_operands operands; /* addresses */
+    bool is_needed;                        /* false: the caller wants no such gradient */
 };
 
 struct chunk {
-    int64_t first, tokens; /* tokens [first, first + tokens) */
-    struct product logits, dhidden, dweight;
+    int64_t first, tokens;                   /* tokens [first, first + tokens) */
+    struct product logits, dhidden, dweight; /* the products that compute these matrices */
 };
 
 static struct chunk make_chunk(const struct head_loss_args *args,

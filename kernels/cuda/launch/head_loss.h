@@ -26,10 +26,10 @@ void cuda_head_loss_run(const struct cuda_compute *compute, const struct head_lo
                         void *workspace);
 
 struct cuda_head_loss_operands {
-    const void *hidden, *weight;
-    void *dhidden;
-    float *dweight;
-    void *workspace;
+    const void *hidden, *weight; /* inputs: final hidden states and head weight */
+    void *dhidden;               /* output: gradient of hidden; NULL: not computed */
+    float *dweight;              /* output: gradient of weight; NULL: not computed */
+    void *workspace;             /* scratch memory */
 };
 
 /* cuda_head_loss_choose_products: call cuda_products_choose for each product of every chunk. The

@@ -35,15 +35,15 @@ struct cuda_failure {
 struct cuda_compute {
     const struct cuda_driver *driver;
     const struct cuda_kernel_table *table;
-    struct cuda_products *products;
-    struct cuda_failure *failure;
-    CUstream stream;
-    int multiprocessors; /* number of multiprocessors of the device */
+    struct cuda_products *products; /* matrix products, with the algorithm chosen for each */
+    struct cuda_failure *failure;   /* first CUDA error, if any */
+    CUstream stream;                /* stream on which kernels are enqueued */
+    int multiprocessors;            /* number of multiprocessors of the device */
 };
 
 /* The launch shape of a kernel: a grid of blocks of threads. */
 struct cuda_shape {
-    unsigned grid[3];
+    unsigned grid[3];      /* blocks in x, y and z */
     unsigned threads;      /* threads of a block, a multiple of 32 */
     unsigned shared_bytes; /* dynamic shared memory of a block */
 };
@@ -60,8 +60,8 @@ void cuda_record_result(const struct cuda_compute *compute, CUresult result, con
 /* One entry of a family's fatbin: the kernel's name in its .cu, the address to store its function
  * at, and the maximum dynamic shared memory of its launches. */
 struct cuda_entry {
-    const char *name;
-    CUfunction *function;
+    const char *name;     /* symbol of the kernel in its library */
+    CUfunction *function; /* where the loaded kernel is stored */
     unsigned shared_bytes;
 };
 

@@ -6,7 +6,7 @@
 #include "kernels/cuda/launch/table.h"
 
 enum { SMALL_TILE, LARGE_TILE };
-enum { ROW_ALIGN = 16, WORKSPACE_ALIGN = 256 };
+enum { ROW_ALIGN = 16, WORKSPACE_ALIGN = 256 }; /* bytes */
 /* Threads and dynamic shared memory of a block for each size of tile. */
 static const unsigned TILES[] = {MATMUL_TILE_SMALL, MATMUL_TILE_LARGE};
 static const unsigned BF16_THREADS[] = {128, 256};

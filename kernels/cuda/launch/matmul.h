@@ -10,7 +10,7 @@ enum { CUDA_MATMUL_SIZES = 2 }; /* number of tile sizes: small and large */
 
 struct cuda_matmul_kernels {
     CUfunction bf16[2][2][CUDA_MATMUL_SIZES]; /* [transpose_a][transpose_b][tile size] */
-    CUfunction f32[CUDA_MATMUL_SIZES];
+    CUfunction f32[CUDA_MATMUL_SIZES];        /* [tile size] */
 };
 
 MUST_CHECK enum status cuda_matmul_kernels_init(const struct cuda_driver *driver,

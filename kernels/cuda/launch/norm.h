@@ -9,7 +9,7 @@
 
 /* A pair of variants: for rows of any length, and for short rows. */
 struct cuda_norm_pair {
-    CUfunction any_length[CUDA_DTYPES], short_rows[CUDA_DTYPES];
+    CUfunction any_length[CUDA_DTYPES], short_rows[CUDA_DTYPES]; /* any row length; short rows */
 };
 
 struct cuda_norm_kernels {

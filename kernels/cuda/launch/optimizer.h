@@ -9,7 +9,7 @@
 #include "kernels/tally.h"
 
 struct cuda_optimizer_kernels {
-    CUfunction norm_sums, norm_merge, clip, tally_out, tally_in, adamw;
+    CUfunction norm_sums, norm_merge, clip, tally_out, tally_in, adamw; /* named like the kernels */
 };
 
 /* cuda_optimizer_kernels_init: load the kernels onto the current context; errors as

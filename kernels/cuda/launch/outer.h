@@ -6,7 +6,7 @@
 #include "kernels/outer.h"
 
 struct cuda_outer_kernels {
-    CUfunction gradient, step;
+    CUfunction gradient, step; /* kernels of the outer gradient and the outer step */
 };
 
 /* cuda_outer_kernels_init: load the kernels onto the current context; errors as

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGNMENT_MAX = 256, PROPOSALS_MAX = 16 };
+enum { ALIGNMENT_MAX = 256, PROPOSALS_MAX = 16 }; /* bytes; algorithms that cuBLASLt proposes */
 
 /* The operands of a product, in the order of struct cuda_product.alignment. */
 enum { OPERAND_A, OPERAND_B, OPERAND_BIAS, OPERAND_C };
@@ -199,8 +199,8 @@ static uint64_t banned_numerical_modes(const struct matmul_args *args) {
 
 struct setting {
     cublasLtMatmulPreferenceAttributes_t attribute;
-    const void *value;
-    size_t bytes;
+    const void *value; /* value to set */
+    size_t bytes;      /* size of the value */
 };
 
 static cublasStatus_t set_preferences(const struct cuda_products *products,

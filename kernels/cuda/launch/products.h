@@ -47,8 +47,8 @@ struct cublas_lt {
 #undef CUBLAS_LT_MEMBER
 
 struct cuda_product_operands {
-    const void *a, *b, *bias;
-    void *c;
+    const void *a, *b, *bias; /* inputs of the product */
+    void *c;                  /* result of the product */
 };
 
 /* The properties of a chosen algorithm, with the numbers that cuBLASLt uses for them. */
@@ -67,16 +67,16 @@ struct cuda_product {
     unsigned alignment[4]; /* alignment of a, b, bias and c in bytes, at most 256 */
     bool uses_builtin; /* a built-in kernel computes it, as cuBLASLt has no algorithm or failed */
     struct cuda_product_record record;
-    cublasLtMatmulAlgo_t algorithm;
-    cublasLtMatmulDesc_t operation;
+    cublasLtMatmulAlgo_t algorithm;             /* algorithm chosen for the product */
+    cublasLtMatmulDesc_t operation;             /* cuBLASLt's description of the product */
     cublasLtMatrixLayout_t left, right, result; /* layouts of the matrices */
 };
 
 struct cuda_products {
-    struct cublas_lt lt;
-    cublasLtHandle_t handle;
+    struct cublas_lt lt;     /* functions of the loaded cuBLASLt library */
+    cublasLtHandle_t handle; /* open handle of the cuBLASLt library */
     const struct target *target;
-    struct region *region;
+    struct region *region;       /* memory of the product records */
     struct cuda_product *newest; /* head of the list of products */
 };
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct cuda_wire_sum_kernels {
-    CUfunction f32, bf16;
+    CUfunction f32, bf16; /* by type of the received values */
 };
 
 /* cuda_wire_sum_kernels_init: load the kernels onto the current context; errors as

@@ -100,10 +100,10 @@ ALWAYS_INLINE __m256i bf16_from_sums(__m512 sums) {
 /* The values that are equal for all rows of a tile, copied so that the compiler need not reload
  * them after stores. */
 struct tile_store {
-    __mmask16 lanes[TILE_VECTORS];
-    __m512 bias[TILE_VECTORS];
-    const float *sum;
-    char *out;
+    __mmask16 lanes[TILE_VECTORS];  /* columns to store, for each vector */
+    __m512 bias[TILE_VECTORS];      /* bias of the columns; zeros without a bias */
+    const float *sum;               /* earlier sums to add, or NULL */
+    char *out;                      /* first element of the tile of C */
     int64_t sum_stride, out_stride; /* sum_stride in elements, out_stride in bytes */
     bool is_f32;                    /* f32, not bf16 */
 };

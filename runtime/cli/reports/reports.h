@@ -69,7 +69,7 @@ void mesh_report_json(const struct mesh_report *report);
 
 struct comm_report {
     struct comm comm;
-    bool is_tested;
+    bool is_tested; /* the verdicts are valid */
     struct comm_verdict verdicts[COMM_CHECK_COUNT][COMM_GROUP_COUNT];
     struct comm_rate rates[COMM_RATE_COUNT * COMM_SIZES_MAX];
     int rate_count; /* 0: not measured */
@@ -104,8 +104,8 @@ void fit_report_text(const struct fit_report *report, struct text *text);
 
 struct fit_report_request {
     const struct swarm_terms *terms;
-    struct fit_link link;
-    int members; /* number of members, as for fit_report_make */
+    struct fit_link link; /* link to the swarm, if it was measured */
+    int members;          /* number of members, as for fit_report_make */
 };
 
 /* fit_report_write: computes the report and appends it to `text`, whether the member fits or not.

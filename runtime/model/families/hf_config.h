@@ -24,17 +24,17 @@ struct hf_field {
 /* The values of a config.json, with the names of its fields. Fields that a family does not read are
  * 0. */
 struct hf_config {
-    const struct json_node *root;
+    const struct json_node *root; /* the whole config.json */
     int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
     int64_t num_attention_heads, num_key_value_heads, head_dim, max_position_embeddings;
     int64_t sliding_window, max_window_layers;
     double norm_epsilon, initializer_range;
     bool use_sliding_window, attention_bias, mlp_bias, tie_word_embeddings;
     bool scale_attn_weights, scale_attn_by_inverse_layer_idx, add_cross_attention;
-    const char *activation;
-    struct rope rope; /* set by hf_rope_read */
+    const char *activation; /* name of the activation function */
+    struct rope rope;       /* set by hf_rope_read */
     enum dtype dtype;
-    struct special_tokens tokens;
+    struct special_tokens tokens; /* ids of special tokens */
 };
 
 enum { WINDOW_LAYERS_MAX = 1 << 20 }; /* max_window_layers may exceed num_hidden_layers */
