@@ -24,7 +24,7 @@ struct choice {
 
 /* An entry of the undo stack: the lowest offset of an item before a placement raised it. */
 struct undo {
-    uint64_t lowest_offset;
+    uint64_t lowest_offset; /* value to restore, in bytes */
     int item;
 };
 
@@ -48,17 +48,17 @@ struct branch {
     struct item_offset *goal_items; /* [count] scratch: items of one goal */
     uint64_t *stacked_bytes; /* [sections.count] scratch: bytes stacked so far in each section */
     struct choice *choices;  /* stack of the decisions made so far */
-    int choice_count;
-    struct goal *goals; /* stack of all goals, open or not */
-    int goal_count;
-    int *items;         /* stack of the goals' items and the choices' candidates */
-    int items_used;     /* size of the stack `items` */
-    struct undo *undos; /* stack of the changes to lowest_offset */
-    int undo_count;
+    int choice_count;        /* depth of that stack */
+    struct goal *goals;      /* stack of all goals, open or not */
+    int goal_count;          /* size of the stack `goals` */
+    int *items;              /* stack of the goals' items and the choices' candidates */
+    int items_used;          /* size of the stack `items` */
+    struct undo *undos;      /* stack of the changes to lowest_offset */
+    int undo_count;          /* size of the stack `undos` */
 };
 
 static bool overlap_in_time(const struct sections *sections, int a, int b) {
-    return sections->first[a] < sections->last[b] && sections->first[b] < sections->last[a];
+    return sections->first[a] < sections->end[b] && sections->first[b] < sections->end[a];
 }
 
 static void list_neighbours(struct branch *branch, struct region *region) {
@@ -108,7 +108,7 @@ struct branch *branch_init(const struct cluster *cluster, struct region *region)
     size_t count = (size_t)cluster->count;
     struct branch *branch = region_alloc(region, 1, sizeof *branch);
     branch->cluster = cluster;
-    branch->sections = sections_of(cluster, region);
+    branch->sections = sections_of_cluster(cluster, region);
     branch->sorted_items = sort_by_first_section(&branch->sections, cluster->count, region);
     branch->rank = region_alloc(region, count, sizeof(int));
     branch->lowest_offset = region_alloc(region, count, sizeof(uint64_t));
@@ -140,10 +140,10 @@ static int push_goals(struct branch *branch, int items_start, struct goal goal_t
     for (int start = items_start; start < branch->items_used;) {
         struct goal goal = goal_template;
         goal.begin = sections->first[items[start]];
-        goal.end = sections->last[items[start]];
+        goal.end = sections->end[items[start]];
         goal.items_start = start;
         while (start < branch->items_used && sections->first[items[start]] < goal.end) {
-            int last = sections->last[items[start]];
+            int last = sections->end[items[start]];
             goal.end = last > goal.end ? last : goal.end;
             start++;
         }
@@ -203,7 +203,7 @@ static void count_conflicts(struct branch *branch, const struct goal *goal, int 
     for (int i = 0; i < goal->item_count; i++) {
         int item = branch->items[goal->items_start + i];
         branch->conflicts[item] +=
-            branch->sections.first[item] <= section && section < branch->sections.last[item];
+            branch->sections.first[item] <= section && section < branch->sections.end[item];
     }
 }
 
@@ -217,7 +217,7 @@ static bool remaining_items_fit(struct branch *branch, const struct goal *goal) 
         uint64_t bytes = branch->cluster->bytes[item];
         uint64_t room = branch->ceiling_bytes - branch->goal_items[i].lowest_offset;
         ASSERT(room >= bytes);
-        for (int s = branch->sections.first[item]; s < branch->sections.last[item]; s++) {
+        for (int s = branch->sections.first[item]; s < branch->sections.end[item]; s++) {
             branch->stacked_bytes[s] += bytes;
             if (branch->stacked_bytes[s] > room) {
                 count_conflicts(branch, goal, s);

@@ -19,11 +19,11 @@ enum {
     BRANCH_ITEMS_MAX = 2000, /* memory is quadratic in the items: 64 MiB for this many */
     /* Work counted for each item of a choice. Greedy placement counts 1 for each placed item
      * that it inspects. */
-    BRANCH_WORK_PER_ITEM = 16,
+    BRANCH_WORK_PER_ITEM = 16, /* in units of struct effort */
 };
 
 enum branch_result {
-    BRANCH_FOUND,
+    BRANCH_FOUND,      /* a layout within the ceiling was found */
     BRANCH_IMPOSSIBLE, /* proved that no such layout exists */
     BRANCH_WORK_LIMIT  /* the work limit was reached before an answer was found */
 };

@@ -28,7 +28,7 @@ static struct cluster cluster_alloc(int capacity, struct region *region) {
         .bytes = region_alloc(region, count, sizeof(uint64_t)),
         .align = region_alloc(region, count, sizeof(uint64_t)),
         .first = region_alloc(region, count, sizeof(uint32_t)),
-        .last = region_alloc(region, count, sizeof(uint32_t)),
+        .end = region_alloc(region, count, sizeof(uint32_t)),
         .source = region_alloc(region, count, sizeof(int)),
     };
 }
@@ -38,7 +38,7 @@ static void cluster_copy_item(struct cluster *to, const struct cluster *from, in
     to->bytes[to->count] = from->bytes[item];
     to->align[to->count] = from->align[item];
     to->first[to->count] = from->first[item];
-    to->last[to->count] = from->last[item];
+    to->end[to->count] = from->end[item];
     to->source[to->count] = from->source[item];
     to->count++;
 }
@@ -48,7 +48,7 @@ static void cluster_compute_bound(struct cluster *cluster, struct region *region
     struct event *events = region_alloc(region, event_count, sizeof *events);
     for (int i = 0; i < cluster->count; i++) {
         events[2 * i] = (struct event){cluster->first[i], true, cluster->bytes[i]};
-        events[2 * i + 1] = (struct event){cluster->last[i], false, cluster->bytes[i]};
+        events[2 * i + 1] = (struct event){cluster->end[i], false, cluster->bytes[i]};
     }
     qsort(events, event_count, sizeof *events, compare_events);
     uint64_t live_bytes = cluster->base_bytes;
@@ -88,7 +88,7 @@ struct cluster cluster_of_space(const struct arena_problem *problem, enum space 
         cluster.bytes[cluster.count] = extent->bytes;
         cluster.align[cluster.count] = extent->align;
         cluster.first[cluster.count] = extent->first;
-        cluster.last[cluster.count] = extent->last;
+        cluster.end[cluster.count] = extent->last;
         cluster.source[cluster.count] = i;
         cluster.count++;
     }
@@ -118,15 +118,15 @@ static struct span cluster_span(const struct cluster *cluster) {
     struct span span = {UINT32_MAX, 0};
     for (int i = 0; i < cluster->count; i++) {
         span.begin = cluster->first[i] < span.begin ? cluster->first[i] : span.begin;
-        span.end = cluster->last[i] > span.end ? cluster->last[i] : span.end;
+        span.end = cluster->end[i] > span.end ? cluster->end[i] : span.end;
     }
     ASSERT(cluster->count == 0 || span.begin < span.end);
     return span;
 }
 
 static bool is_permanent(const struct cluster *cluster, int item, struct span span) {
-    ASSERT(cluster->first[item] >= span.begin && cluster->last[item] <= span.end);
-    return cluster->first[item] == span.begin && cluster->last[item] == span.end;
+    ASSERT(cluster->first[item] >= span.begin && cluster->end[item] <= span.end);
+    return cluster->first[item] == span.begin && cluster->end[item] == span.end;
 }
 
 /* Stack the items that are alive for the whole span, largest alignment first to keep gaps rare.
@@ -176,10 +176,10 @@ static void cluster_split(const struct cluster *cluster, struct region *region,
                           struct cluster **worklist) {
     for (int start = 0; start < cluster->count;) {
         ASSERT(start == 0 || cluster->first[start - 1] <= cluster->first[start]);
-        uint32_t end = cluster->last[start];
+        uint32_t end = cluster->end[start];
         int stop = start + 1;
         for (; stop < cluster->count && cluster->first[stop] < end; stop++) {
-            end = cluster->last[stop] > end ? cluster->last[stop] : end;
+            end = cluster->end[stop] > end ? cluster->end[stop] : end;
         }
         struct cluster *part = region_alloc(region, 1, sizeof *part);
         *part = cluster_alloc(stop - start, region);

@@ -10,15 +10,15 @@
 #include <stdint.h>
 
 /* Twice the nesting depth of lives (program, segment, microbatch, layer). */
-enum { CLUSTER_DEPTH_MAX = 8 };
+enum { CLUSTER_DEPTH_MAX = 8 }; /* maximum rounds of reduction */
 
 /* One packing problem. Item i of a cluster is extent source[i] of the arena problem. */
 struct cluster {
     int count;            /* number of items */
     uint64_t *bytes;      /* [count] size of each item */
-    uint64_t *align;      /* [count] a power of two */
+    uint64_t *align;      /* [count] alignment of the offset, a power of two */
     uint32_t *first;      /* [count] first program step in which the item is alive */
-    uint32_t *last;       /* [count] the program step after the last one */
+    uint32_t *end;        /* [count] one past the last program step in which the item is alive */
     int *source;          /* [count] index of the extent in the arena problem */
     uint64_t base_bytes;  /* no item may lie below this offset */
     uint64_t bound_bytes; /* base_bytes plus the most bytes alive at one step */
@@ -27,8 +27,8 @@ struct cluster {
 };
 
 struct cluster_list {
-    int count;
-    struct cluster *clusters;
+    int count;                /* number of clusters */
+    struct cluster *clusters; /* [count] */
 };
 
 /* cluster_of_space: return the extents of `space` as a cluster with base 0, and compute its bound.

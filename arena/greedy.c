@@ -12,7 +12,7 @@ bool effort_is_exhausted(const struct effort *effort) {
 }
 
 static int compare_ranked(const void *left, const void *right) {
-    const struct ranked *a = left, *b = right;
+    const struct ranked_item *a = left, *b = right;
     if (a->major_key != b->major_key) {
         return a->major_key > b->major_key ? -1 : 1;
     }
@@ -22,42 +22,42 @@ static int compare_ranked(const void *left, const void *right) {
     return a->item < b->item ? -1 : a->item > b->item;
 }
 
-static struct ranked make_ranked_item(const struct cluster *cluster, enum sort_key key, int item,
-                                      const uint64_t *life_peak_bytes) {
+static struct ranked_item make_ranked_item(const struct cluster *cluster, enum sort_key key,
+                                           int item, const uint64_t *life_peak_bytes) {
     double bytes = (double)cluster->bytes[item];
-    double steps = (double)(cluster->last[item] - cluster->first[item]);
+    double steps = (double)(cluster->end[item] - cluster->first[item]);
     double area = bytes * steps;
-    ASSERT(cluster->first[item] < cluster->last[item]);
+    ASSERT(cluster->first[item] < cluster->end[item]);
     switch (key) {
     case SORT_AREA:
-        return (struct ranked){area, bytes, item};
+        return (struct ranked_item){area, bytes, item};
     case SORT_LIFETIME:
-        return (struct ranked){steps, bytes, item};
+        return (struct ranked_item){steps, bytes, item};
     case SORT_SIZE:
-        return (struct ranked){bytes, steps, item};
+        return (struct ranked_item){bytes, steps, item};
     case SORT_BIRTH:
-        return (struct ranked){-(double)cluster->first[item], steps, item};
+        return (struct ranked_item){-(double)cluster->first[item], steps, item};
     case SORT_SQUARE:
-        return (struct ranked){area * bytes, steps, item};
+        return (struct ranked_item){area * bytes, steps, item};
     case SORT_LONG:
-        return (struct ranked){area * steps, bytes, item};
+        return (struct ranked_item){area * steps, bytes, item};
     case SORT_DEATH:
-        return (struct ranked){(double)cluster->last[item], steps, item};
+        return (struct ranked_item){(double)cluster->end[item], steps, item};
     case SORT_LIFE_PEAK:
-        return (struct ranked){(double)life_peak_bytes[item], area, item};
+        return (struct ranked_item){(double)life_peak_bytes[item], area, item};
     case SORT_COUNT:
         break;
     }
     ASSERT(key < SORT_COUNT);
-    return (struct ranked){0};
+    return (struct ranked_item){0};
 }
 
-void sort_ranked_items(struct ranked *ranked, int count) {
+void sort_ranked_items(struct ranked_item *ranked, int count) {
     qsort(ranked, (size_t)count, sizeof *ranked, compare_ranked);
 }
 
 void greedy_rank(const struct cluster *cluster, enum sort_key key, const uint64_t *life_peak_bytes,
-                 struct ranked *ranked) {
+                 struct ranked_item *ranked) {
     for (int i = 0; i < cluster->count; i++) {
         ranked[i] = make_ranked_item(cluster, key, i, life_peak_bytes);
     }
@@ -67,17 +67,18 @@ void greedy_rank(const struct cluster *cluster, enum sort_key key, const uint64_
 /* An item to place among the items that are already on the shelf. */
 struct new_item {
     uint64_t bytes, align; /* size and alignment */
-    uint32_t first, last;
+    uint32_t first, last;  /* life in program steps, half-open: [first, last) */
 };
 
 /* Return the lowest offset at which the new item overlaps no item in time and bytes. The shelf is
  * sorted by offset, so the search ends at the first gap that is large enough. */
-static uint64_t first_fit(const struct placed *shelf, int count, const struct new_item *new_item,
-                          uint64_t base_bytes, struct effort *effort) {
+static uint64_t first_fit(const struct placed_item *shelf, int count,
+                          const struct new_item *new_item, uint64_t base_bytes,
+                          struct effort *effort) {
     uint64_t cursor = align_up(base_bytes, new_item->align);
     int i = 0;
     for (; i < count; i++) {
-        const struct placed *other = &shelf[i];
+        const struct placed_item *other = &shelf[i];
         if (other->first >= new_item->last || new_item->first >= other->last) {
             continue;
         }
@@ -95,12 +96,13 @@ static uint64_t first_fit(const struct placed *shelf, int count, const struct ne
 
 /* Return the offset of the smallest gap that fits the new item (the lowest one on a tie), or the
  * offset above all items if no gap fits. */
-static uint64_t best_fit(const struct placed *shelf, int count, const struct new_item *new_item,
-                         uint64_t base_bytes, struct effort *effort) {
+static uint64_t best_fit(const struct placed_item *shelf, int count,
+                         const struct new_item *new_item, uint64_t base_bytes,
+                         struct effort *effort) {
     uint64_t cursor = align_up(base_bytes, new_item->align);
     uint64_t best_offset = 0, best_bytes = UINT64_MAX;
     for (int i = 0; i < count; i++) {
-        const struct placed *other = &shelf[i];
+        const struct placed_item *other = &shelf[i];
         if (other->first >= new_item->last || new_item->first >= other->last) {
             continue;
         }
@@ -118,7 +120,7 @@ static uint64_t best_fit(const struct placed *shelf, int count, const struct new
     return best_bytes < UINT64_MAX ? best_offset : cursor;
 }
 
-static void insert_by_offset(struct placed *shelf, int count, struct placed item) {
+static void insert_by_offset(struct placed_item *shelf, int count, struct placed_item item) {
     ASSERT(item.offset < item.end && item.first < item.last);
     int low = 0, high = count;
     while (low < high) {
@@ -136,14 +138,14 @@ static void insert_by_offset(struct placed *shelf, int count, struct placed item
 }
 
 bool greedy_place(const struct cluster *cluster, const int *sequence, enum fit fit,
-                  struct placed *shelf, struct effort *effort, struct layout *layout) {
+                  struct placed_item *shelf, struct effort *effort, struct layout *layout) {
     uint64_t ceiling_bytes = layout->peak_bytes;
     uint64_t peak_bytes = cluster->base_bytes;
     for (int i = 0; i < cluster->count; i++) {
         int item = sequence[i];
         ASSERT(item >= 0 && item < cluster->count);
         struct new_item new_item = {cluster->bytes[item], cluster->align[item],
-                                    cluster->first[item], cluster->last[item]};
+                                    cluster->first[item], cluster->end[item]};
         uint64_t offset = fit == FIT_FIRST
                               ? first_fit(shelf, i, &new_item, cluster->base_bytes, effort)
                               : best_fit(shelf, i, &new_item, cluster->base_bytes, effort);
@@ -153,7 +155,8 @@ bool greedy_place(const struct cluster *cluster, const int *sequence, enum fit f
         }
         layout->offset[item] = offset;
         peak_bytes = end > peak_bytes ? end : peak_bytes;
-        insert_by_offset(shelf, i, (struct placed){offset, end, new_item.first, new_item.last});
+        insert_by_offset(shelf, i,
+                         (struct placed_item){offset, end, new_item.first, new_item.last});
     }
     ASSERT(cluster->count == 0 || peak_bytes < ceiling_bytes);
     layout->peak_bytes = peak_bytes;
@@ -174,11 +177,11 @@ static const char *const HEURISTICS[SORT_COUNT][FIT_COUNT] = {
 struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
                           struct effort *effort, struct region *region) {
     size_t count = (size_t)cluster->count;
-    struct sections sections = sections_of(cluster, region);
+    struct sections sections = sections_of_cluster(cluster, region);
     const uint64_t *life_peak_bytes = sections_life_peaks(&sections, cluster->count, region);
-    struct ranked *ranked = region_alloc(region, count, sizeof *ranked);
+    struct ranked_item *ranked = region_alloc(region, count, sizeof *ranked);
     int *sequence = region_alloc(region, count, sizeof *sequence);
-    struct placed *shelf = region_alloc(region, count, sizeof *shelf);
+    struct placed_item *shelf = region_alloc(region, count, sizeof *shelf);
     struct layout best = {.offset = region_alloc(region, count, sizeof(uint64_t)),
                           .peak_bytes = UINT64_MAX};
     struct layout trial = {.offset = region_alloc(region, count, sizeof(uint64_t))};

@@ -31,35 +31,35 @@ enum sort_key {
     SORT_LONG,      /* by bytes x steps alive x steps alive */
     SORT_DEATH,     /* by last step, latest first, then steps alive */
     SORT_LIFE_PEAK, /* by the most bytes alive at any step of the item's life, then area */
-    SORT_COUNT
+    SORT_COUNT      /* number of sort keys */
 };
 
 /* The offsets of all items of a cluster. */
 struct layout {
-    uint64_t *offset;      /* (cluster count) */
+    uint64_t *offset;      /* [cluster count] offset of each item */
     uint64_t peak_bytes;   /* highest end offset of any item */
-    const char *heuristic; /* a static string */
+    const char *heuristic; /* name of the heuristic, a static string */
 };
 
 /* A placed item. greedy_place keeps these sorted by offset. */
-struct placed {
-    uint64_t offset, end;
-    uint32_t first, last;
+struct placed_item {
+    uint64_t offset, end; /* bytes [offset, end) */
+    uint32_t first, last; /* life in program steps, half-open: [first, last) */
 };
 
 /* An item with its sort keys: larger keys sort first, then smaller item numbers. The keys are
  * doubles because a product may exceed 64 bits. */
-struct ranked {
-    double major_key, minor_key;
-    int item;
+struct ranked_item {
+    double major_key, minor_key; /* the minor key decides if the major keys are equal */
+    int item;                    /* index in the cluster */
 };
 
-void sort_ranked_items(struct ranked *ranked, int count);
+void sort_ranked_items(struct ranked_item *ranked, int count);
 
 /* greedy_rank: fill `ranked` (cluster count) with the items sorted by `key`.
  *   life_peak_bytes  from sections_life_peaks */
 void greedy_rank(const struct cluster *cluster, enum sort_key key, const uint64_t *life_peak_bytes,
-                 struct ranked *ranked);
+                 struct ranked_item *ranked);
 
 /* greedy_place: place all items in the order of `sequence`, each below layout->peak_bytes. If an
  * item does not fit, returns false and leaves the peak unchanged.
@@ -67,7 +67,7 @@ void greedy_rank(const struct cluster *cluster, enum sort_key key, const uint64_
  *   layout  its offsets are set (undefined after false) and its peak is lowered
  * memory  allocates nothing */
 bool greedy_place(const struct cluster *cluster, const int *sequence, enum fit fit,
-                  struct placed *shelf, struct effort *effort, struct layout *layout);
+                  struct placed_item *shelf, struct effort *effort, struct layout *layout);
 
 /* greedy_best: return the layout with the lowest peak over all sort keys and fits. Stops at a peak
  * of at most `target_bytes`, or at the work limit (the first layout is always completed).

@@ -6,16 +6,16 @@
 
 /* The state of arena_pack: one search for each part of the problem. */
 struct pack {
-    struct cluster whole;      /* all items of the problem */
+    struct cluster all_items;  /* all items of the problem */
     struct cluster_list parts; /* parts that share no program step */
-    struct search *searches;   /* (parts.count) */
+    struct search *searches;   /* [parts.count] search of each part */
     uint64_t capacity_bytes;   /* UINT64_MAX: no limit */
     uint64_t target_bytes;     /* stop when the peak is at most this */
     bool is_exact;             /* bounds proved for one part also hold for the whole problem */
-    struct effort effort;
+    struct effort effort;      /* work done, and its limits */
 };
 
-static int highest_part(const struct pack *pack) {
+static int find_highest_part(const struct pack *pack) {
     ASSERT(pack->parts.count > 0);
     int highest = 0;
     for (int i = 1; i < pack->parts.count; i++) {
@@ -42,7 +42,7 @@ static bool is_reduction_exact(const struct cluster *whole) {
 }
 
 static uint64_t proved_bound_bytes(const struct pack *pack) {
-    uint64_t lowest = pack->whole.bound_bytes;
+    uint64_t lowest = pack->all_items.bound_bytes;
     for (int i = 0; i < pack->parts.count; i++) {
         uint64_t proved = pack->searches[i].lowest_bytes;
         lowest = pack->is_exact && proved > lowest ? proved : lowest;
@@ -54,7 +54,7 @@ static uint64_t proved_bound_bytes(const struct pack *pack) {
 static void improve_highest_part(struct pack *pack, struct region *region) {
     while (!effort_is_exhausted(&pack->effort) &&
            proved_bound_bytes(pack) <= pack->capacity_bytes) {
-        struct search *search = &pack->searches[highest_part(pack)];
+        struct search *search = &pack->searches[find_highest_part(pack)];
         if (search_is_done(search, pack->target_bytes)) {
             return;
         }
@@ -71,13 +71,14 @@ static void fill_plan(const struct pack *pack, struct plan *plan) {
     for (enum space space = 0; space < SPACE_COUNT; space++) {
         plan->heuristic[space] = "empty";
     }
-    ASSERT(peak_bytes >= pack->whole.bound_bytes);
+    ASSERT(peak_bytes >= pack->all_items.bound_bytes);
     plan->peak_bytes[SPACE_DEVICE] = peak_bytes;
-    plan->bound_bytes[SPACE_DEVICE] = pack->whole.bound_bytes;
-    plan->peak_step[SPACE_DEVICE] = pack->whole.bound_step;
+    plan->bound_bytes[SPACE_DEVICE] = pack->all_items.bound_bytes;
+    plan->peak_step[SPACE_DEVICE] = pack->all_items.bound_step;
     if (plan->problem.extent_count > 0) {
         plan->heuristic[SPACE_DEVICE] =
-            pack->parts.count > 0 ? pack->searches[highest_part(pack)].layout.heuristic : "stacked";
+            pack->parts.count > 0 ? pack->searches[find_highest_part(pack)].layout.heuristic
+                                  : "stacked";
     }
 }
 
@@ -86,16 +87,16 @@ void arena_pack(const struct arena_problem *problem, const struct pack_request *
     ASSERT(request->time_limit_s >= 0);
     int64_t start_ns = clock_monotonic_ns();
     struct pack pack = {
-        .whole = cluster_of_space(problem, SPACE_DEVICE, region),
+        .all_items = cluster_of_space(problem, SPACE_DEVICE, region),
         .capacity_bytes = request->capacity_bytes > 0 ? request->capacity_bytes : UINT64_MAX,
         .effort = {.work_max = UINT64_MAX,
                    .deadline_ns = start_ns + (int64_t)(request->time_limit_s * 1e9)},
     };
-    ASSERT(pack.whole.count == problem->extent_count);
+    ASSERT(pack.all_items.count == problem->extent_count);
     uint64_t *offsets = region_alloc(region, (size_t)problem->extent_count, sizeof *offsets);
-    pack.parts = cluster_reduce(&pack.whole, offsets, region);
-    pack.is_exact = is_reduction_exact(&pack.whole);
-    pack.target_bytes = pack.whole.bound_bytes;
+    pack.parts = cluster_reduce(&pack.all_items, offsets, region);
+    pack.is_exact = is_reduction_exact(&pack.all_items);
+    pack.target_bytes = pack.all_items.bound_bytes;
     if (request->capacity_bytes > pack.target_bytes) {
         pack.target_bytes = request->capacity_bytes;
     }

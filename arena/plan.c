@@ -6,7 +6,7 @@
  * first heuristics. */
 static const uint64_t WORK_MIN = 10000000, WORK_PER_EXTENT = 15000;
 
-static uint64_t highest_end(const struct cluster *cluster, const struct plan *plan) {
+static uint64_t highest_end_offset(const struct cluster *cluster, const struct plan *plan) {
     uint64_t highest = 0;
     for (int i = 0; i < cluster->count; i++) {
         uint64_t end = plan_extent_end(plan, cluster->source[i]);
@@ -44,7 +44,7 @@ static void plan_space(enum space space, uint64_t *offsets, struct region *regio
         }
         target_bytes = searched_bytes > target_bytes ? searched_bytes : target_bytes;
     }
-    plan->peak_bytes[space] = highest_end(&whole, plan);
+    plan->peak_bytes[space] = highest_end_offset(&whole, plan);
     plan->heuristic[space] = heuristic;
     ASSERT(plan->peak_bytes[space] >= plan->bound_bytes[space]);
     ASSERT((whole.count == 0) == (plan->peak_bytes[space] == 0));

@@ -4,7 +4,7 @@
 
 /* The shortest attempt has enough work for this many passes over all items. Successful attempts
  * usually succeed early, so most attempts are short and few are long. */
-enum { PASSES_MIN = 2, PASS_ITEMS_MIN = 200 };
+enum { PASSES_MIN = 2, PASS_ITEMS_MIN = 200 }; /* passes of an attempt, items of a pass */
 
 /* The target of an attempt lies between the lowest useful peak and the current peak: lower after
  * a success, higher after a failure. Every second round uses the lowest target. */
@@ -68,7 +68,7 @@ static void perturb_sort_keys(struct search *search, int round) {
         int item = search->ranked[i].item;
         double position = i + reach * random_uniform(0, stream + (uint64_t)i);
         position -= forward * (double)conflicts[item];
-        search->ranked[i] = (struct ranked){-position, 0, item};
+        search->ranked[i] = (struct ranked_item){-position, 0, item};
     }
     sort_ranked_items(search->ranked, count);
 }
@@ -143,7 +143,7 @@ static void attempt_init(struct search *search, struct region *region) {
     search->branch = branch_init(search->cluster, region);
     search->sequence = region_alloc(region, count, sizeof *search->sequence);
     search->ranked = region_alloc(region, count, sizeof *search->ranked);
-    struct sections sections = sections_of(search->cluster, region);
+    struct sections sections = sections_of_cluster(search->cluster, region);
     search->life_peak_bytes = sections_life_peaks(&sections, search->cluster->count, region);
 }
 

@@ -8,18 +8,18 @@
 #include "arena/walk.h"
 
 struct search {
-    const struct cluster *cluster;
-    struct layout layout;  /* the best layout found so far */
-    uint64_t lowest_bytes; /* a proved lower bound on the peak */
+    const struct cluster *cluster; /* the packing problem */
+    struct layout layout;          /* the best layout found so far */
+    uint64_t lowest_bytes;         /* a proved lower bound on the peak */
     double
         /* target of the next attempt, from 0 (lowest useful peak) to 1 (current peak) */
         target_fraction;
-    int attempt_count;
+    int attempt_count;     /* attempts made so far */
     struct branch *branch; /* NULL until first use, and always NULL if there are too many items */
     struct walk *walk;     /* NULL until first use, and always NULL if `branch` is used */
     uint64_t *life_peak_bytes; /* per item: the most bytes alive during its life */
-    int *sequence;             /* scratch for the attempts */
-    struct ranked *ranked;     /* scratch for the attempts */
+    int *sequence; /* [cluster count] scratch: order in which an attempt places the items */
+    struct ranked_item *ranked; /* [cluster count] scratch: items with sort keys */
 };
 
 /* search_init: find the best greedy layout within half of the work limit.

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVELS_MAX = 32 };
+enum { LEVELS_MAX = 32 }; /* levels of the table of range maxima, for 2^31 sections */
 
 static int compare_steps(const void *left, const void *right) {
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
@@ -44,29 +44,29 @@ static int count_starts_before(const uint32_t *starts, int start_count, uint32_t
     return low;
 }
 
-struct sections sections_of(const struct cluster *cluster, struct region *region) {
+struct sections sections_of_cluster(const struct cluster *cluster, struct region *region) {
     size_t count = (size_t)cluster->count;
     uint32_t *births = region_alloc(region, count, sizeof *births);
     uint32_t *deaths = region_alloc(region, count, sizeof *deaths);
     uint32_t *starts = region_alloc(region, count, sizeof *starts);
     memcpy(births, cluster->first, count * sizeof *births);
-    memcpy(deaths, cluster->last, count * sizeof *deaths);
+    memcpy(deaths, cluster->end, count * sizeof *deaths);
     qsort(births, count, sizeof *births, compare_steps);
     qsort(deaths, count, sizeof *deaths, compare_steps);
     struct sections sections = {
         .count = find_starts(births, deaths, cluster->count, starts),
         .first = region_alloc(region, count, sizeof(int)),
-        .last = region_alloc(region, count, sizeof(int)),
+        .end = region_alloc(region, count, sizeof(int)),
     };
     sections.live_bytes = region_alloc(region, (size_t)sections.count + 1, sizeof(uint64_t));
     /* A birth adds bytes and a death subtracts them; unsigned wrap-around cancels out in the
      * running sum. */
     for (int i = 0; i < cluster->count; i++) {
         sections.first[i] = count_starts_before(starts, sections.count, cluster->first[i]);
-        sections.last[i] = count_starts_before(starts, sections.count, cluster->last[i]);
-        ASSERT(sections.first[i] < sections.last[i] && sections.last[i] <= sections.count);
+        sections.end[i] = count_starts_before(starts, sections.count, cluster->end[i]);
+        ASSERT(sections.first[i] < sections.end[i] && sections.end[i] <= sections.count);
         sections.live_bytes[sections.first[i]] += cluster->bytes[i];
-        sections.live_bytes[sections.last[i]] -= cluster->bytes[i];
+        sections.live_bytes[sections.end[i]] -= cluster->bytes[i];
     }
     for (int s = 1; s < sections.count; s++) {
         sections.live_bytes[s] += sections.live_bytes[s - 1];
@@ -97,9 +97,9 @@ uint64_t *sections_life_peaks(const struct sections *sections, int item_count,
     }
     uint64_t *life_peak_bytes = region_alloc(region, (size_t)item_count, sizeof *life_peak_bytes);
     for (int i = 0; i < item_count; i++) {
-        int k = log2_floor(sections->last[i] - sections->first[i]);
+        int k = log2_floor(sections->end[i] - sections->first[i]);
         uint64_t left = maxima[k][sections->first[i]];
-        uint64_t right = maxima[k][sections->last[i] - (1 << k)];
+        uint64_t right = maxima[k][sections->end[i] - (1 << k)];
         life_peak_bytes[i] = left > right ? left : right;
     }
     return life_peak_bytes;

@@ -8,14 +8,14 @@
 
 struct sections {
     int count;            /* number of sections: at most the cluster's count */
-    int *first;           /* (cluster count) first section in which item i is alive */
-    int *last;            /* (cluster count) one past the last section of item i */
-    uint64_t *live_bytes; /* (count) bytes alive in each section, without the base */
+    int *first;           /* [cluster count] first section in which item i is alive */
+    int *end;             /* [cluster count] one past the last section of item i */
+    uint64_t *live_bytes; /* [count] bytes alive in each section, without the base */
 };
 
-/* sections_of: compute the sections of a cluster.
+/* sections_of_cluster: compute the sections of a cluster.
  * memory  in `region` */
-struct sections sections_of(const struct cluster *cluster, struct region *region);
+struct sections sections_of_cluster(const struct cluster *cluster, struct region *region);
 
 /* sections_life_peaks: return for every item the most bytes alive in any section of its life.
  * memory  result and scratch in `region` */

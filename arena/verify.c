@@ -9,18 +9,18 @@
 /* The birth or death of an extent at a step. */
 struct change {
     uint32_t step;
-    int is_birth;
-    int extent;
+    int is_birth; /* 1: the extent becomes alive at `step`; 0: it is no longer alive */
+    int extent;   /* index in the plan */
 };
 
 /* The extents that are alive at the current step, sorted by offset. They are disjoint, because
  * an overlap ends the sweep. */
-struct alive {
+struct live_extents {
     const struct extent *extents;
-    const uint64_t *offsets;
-    int *ids; /* [count] indices into `extents`, sorted by offset */
-    int count;
-    uint64_t bytes; /* sum of the sizes of the live extents */
+    const uint64_t *offsets; /* offset of each extent in bytes */
+    int *ids;                /* [count] indices into `extents`, sorted by offset */
+    int count;               /* number of live extents */
+    uint64_t bytes;          /* sum of the sizes of the live extents */
 };
 
 static const char REMEDY[] =
@@ -37,7 +37,7 @@ static int compare_changes(const void *left, const void *right) {
     return a->extent - b->extent;
 }
 
-static uint64_t extent_end(const struct alive *alive, int id) {
+static uint64_t extent_end(const struct live_extents *alive, int id) {
     ASSERT(alive->offsets[id] <= UINT64_MAX - alive->extents[id].bytes); /* check_extent */
     return alive->offsets[id] + alive->extents[id].bytes;
 }
@@ -76,7 +76,7 @@ static enum status check_extent(const struct extent *extent, uint64_t offset, in
 }
 
 /* Return the position of the first live extent whose offset is at least that of extent `id`. */
-static int find_position(const struct alive *alive, int id) {
+static int find_position(const struct live_extents *alive, int id) {
     int low = 0, high = alive->count;
     while (low < high) {
         int middle = low + (high - low) / 2;
@@ -89,7 +89,7 @@ static int find_position(const struct alive *alive, int id) {
     return low;
 }
 
-static enum status overlap_fault(const struct alive *alive, int below, int above,
+static enum status overlap_fault(const struct live_extents *alive, int below, int above,
                                  struct fault *fault) {
     const struct extent *a = &alive->extents[below], *b = &alive->extents[above];
     ASSERT(a->space == b->space && alive->offsets[below] <= alive->offsets[above]);
@@ -105,7 +105,7 @@ static enum status overlap_fault(const struct alive *alive, int below, int above
 
 /* It suffices to compare with the two neighbours by offset, because the extents already alive
  * are disjoint. */
-static enum status alive_add(struct alive *alive, int id, struct fault *fault) {
+static enum status alive_add(struct live_extents *alive, int id, struct fault *fault) {
     int position = find_position(alive, id);
     ASSERT(alive->extents[id].bytes > 0 && alive->offsets[id] < extent_end(alive, id));
     ASSERT(position >= 0 && position <= alive->count);
@@ -129,7 +129,7 @@ static enum status alive_add(struct alive *alive, int id, struct fault *fault) {
     return OK;
 }
 
-static void alive_remove(struct alive *alive, int id) {
+static void alive_remove(struct live_extents *alive, int id) {
     int position = find_position(alive, id);
     ASSERT(position < alive->count && alive->ids[position] == id);
     ASSERT(alive->bytes >= alive->extents[id].bytes);
@@ -170,8 +170,8 @@ static enum status check_recorded_peaks(const struct plan *plan, enum space spac
 }
 
 static enum status sweep_steps(const struct plan *plan, enum space space,
-                               const struct change *changes, int change_count, struct alive *alive,
-                               struct fault *fault) {
+                               const struct change *changes, int change_count,
+                               struct live_extents *alive, struct fault *fault) {
     struct measured_peak measured_peak = {0};
     ASSERT(change_count % 2 == 0 && alive->count == 0);
     for (int i = 0; i < change_count; i++) {
@@ -210,9 +210,9 @@ static enum status verify_space(const struct arena_problem *problem, const struc
     }
     ASSERT(filled == 2 * count && count <= problem->extent_count);
     qsort(changes, (size_t)filled, sizeof *changes, compare_changes);
-    struct alive alive = {.extents = problem->extents,
-                          .offsets = plan->offsets,
-                          .ids = region_alloc(region, (size_t)count + 1, sizeof(int))};
+    struct live_extents alive = {.extents = problem->extents,
+                                 .offsets = plan->offsets,
+                                 .ids = region_alloc(region, (size_t)count + 1, sizeof(int))};
     return sweep_steps(plan, space, changes, filled, &alive, fault);
 }
 

@@ -10,16 +10,16 @@ enum { ROUNDS_BEFORE_RESTART = 64 };
 
 struct walk {
     const struct cluster *cluster;
-    int *sequence;         /* the current sequence, which each round changes */
-    int *best_sequence;    /* the sequence that gave the lowest peak */
-    struct placed *shelf;  /* [cluster count] scratch: the items placed so far */
-    struct layout current; /* layout that `sequence` gives */
-    uint64_t random_index; /* next index in the random stream */
-    int rounds_left;       /* rounds until the restart; 0: restart from the best sequence */
+    int *sequence;             /* the current sequence, which each round changes */
+    int *best_sequence;        /* the sequence that gave the lowest peak */
+    struct placed_item *shelf; /* [cluster count] scratch: the items placed so far */
+    struct layout current;     /* layout that `sequence` gives */
+    uint64_t random_index;     /* next index in the random stream */
+    int rounds_left;           /* rounds until the restart; 0: restart from the best sequence */
 };
 
 struct height {
-    uint64_t offset;
+    uint64_t offset; /* end offset of the item in bytes */
     int item;
 };
 
@@ -54,7 +54,7 @@ struct walk *walk_init(const struct cluster *cluster, const struct layout *layou
         .cluster = cluster,
         .sequence = region_alloc(region, count, sizeof(int)),
         .best_sequence = region_alloc(region, count, sizeof(int)),
-        .shelf = region_alloc(region, count, sizeof(struct placed)),
+        .shelf = region_alloc(region, count, sizeof(struct placed_item)),
         .current = {.offset = region_alloc(region, count, sizeof(uint64_t))},
     };
     sequence_of_layout(cluster, layout, region, walk->best_sequence);

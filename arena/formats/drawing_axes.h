@@ -8,9 +8,9 @@
 
 /* A rectangular plot area of the page; lengths are in CSS pixels. */
 struct panel {
-    double left, top, width, height;
-    uint64_t top_bytes;  /* byte offset at the upper edge; the lower edge is byte 0 */
-    uint32_t begin, end; /* program steps at the left and right edges */
+    double left, top, width, height; /* rectangle on the page in CSS pixels */
+    uint64_t top_bytes;              /* byte offset at the upper edge; the lower edge is byte 0 */
+    uint32_t begin, end;             /* program steps at the left and right edges */
 };
 
 static inline double panel_x(const struct panel *panel, double step) {

@@ -38,7 +38,7 @@ enum column {
 };
 
 struct problem {
-    int extent_count;
+    int extent_count;       /* rows of the file */
     struct extent *extents; /* all in SPACE_DEVICE; the name is the id; align is 1 by default */
     int column_count;
     enum column columns[COLUMN_COUNT]; /* column kinds in file order */
@@ -124,17 +124,17 @@ void report_tenants(const struct plan *plan, enum space space, int line_max, str
 
 /* A mark in the drawing: the first step of a named part of the program. */
 struct drawing_mark {
-    const char *name;
-    uint32_t step;
+    const char *name; /* name of the part */
+    uint32_t step;    /* its first program step */
 };
 
 struct drawing {
     const struct plan *plan;
     enum space space;
-    const char *title;
-    /* (mark_count) in ascending order of step; NULL if there are none */
+    const char *title; /* heading of the page */
+    /* [mark_count] in ascending order of step; NULL if there are none */
     const struct drawing_mark *marks;
-    int mark_count;
+    int mark_count; /* number of entries in `marks` */
 };
 
 /* drawing_write: write the drawing as SVG to `fd`. Every extent is a rectangle with its name, bytes

@@ -21,15 +21,15 @@ struct cursor {
     const char *text;
     size_t length, position; /* size of `text`; offset of the next byte to read */
     size_t line_end;         /* position of the line break, or of the end of the file */
-    const char *path;
-    int line;          /* from 1 */
-    size_t line_start; /* offset of the first byte of the line */
+    const char *path;        /* file name for faults */
+    int line;                /* line number, from 1 */
+    size_t line_start;       /* offset of the first byte of the line */
 };
 
 /* A field of a line, without surrounding blanks. */
 struct field {
     const char *text;
-    size_t length;
+    size_t length; /* bytes of `text` */
     size_t column; /* position of its first byte in the line, from 1 */
 };
 

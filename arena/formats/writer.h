@@ -7,12 +7,12 @@
 
 #include <stddef.h>
 
-enum { WRITER_BYTES = 4096, WRITER_PIECE_MAX = 2048 };
+enum { WRITER_BYTES = 4096, WRITER_PIECE_MAX = 2048 }; /* bytes of the buffer, of one call */
 
 struct writer {
     int fd;
-    int error; /* errno of the first failed write; 0: none */
-    size_t length;
+    int error;     /* errno of the first failed write; 0: none */
+    size_t length; /* bytes of the buffer that are not yet written */
     char bytes[WRITER_BYTES];
 };
 

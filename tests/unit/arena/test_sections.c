@@ -29,7 +29,7 @@ static struct cluster drawn_cluster(uint64_t seed, struct region *region) {
 }
 
 static bool meet_in_time(const struct cluster *cluster, int a, int b) {
-    return cluster->first[a] < cluster->last[b] && cluster->first[b] < cluster->last[a];
+    return cluster->first[a] < cluster->end[b] && cluster->first[b] < cluster->end[a];
 }
 
 static void items_meet_in_a_section_when_they_meet_in_time(void **state) {
@@ -37,14 +37,14 @@ static void items_meet_in_a_section_when_they_meet_in_time(void **state) {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct region region = {0};
         struct cluster cluster = drawn_cluster(seed, &region);
-        struct sections sections = sections_of(&cluster, &region);
+        struct sections sections = sections_of_cluster(&cluster, &region);
         assert_in_range(sections.count, 1, cluster.count);
         for (int i = 0; i < cluster.count; i++) {
-            assert_true(sections.first[i] >= 0 && sections.first[i] < sections.last[i] &&
-                        sections.last[i] <= sections.count);
+            assert_true(sections.first[i] >= 0 && sections.first[i] < sections.end[i] &&
+                        sections.end[i] <= sections.count);
             for (int j = 0; j < cluster.count; j++) {
                 bool meets =
-                    sections.first[i] < sections.last[j] && sections.first[j] < sections.last[i];
+                    sections.first[i] < sections.end[j] && sections.first[j] < sections.end[i];
                 assert_int_equal(meets, meet_in_time(&cluster, i, j));
             }
         }
@@ -57,17 +57,17 @@ static void life_peak_is_the_most_bytes_alive_at_one_step_of_the_life(void **sta
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct region region = {0};
         struct cluster cluster = drawn_cluster(seed, &region);
-        struct sections sections = sections_of(&cluster, &region);
+        struct sections sections = sections_of_cluster(&cluster, &region);
         const uint64_t *life_peak_bytes = sections_life_peaks(&sections, cluster.count, &region);
         uint64_t alive[STEPS] = {0};
         for (int i = 0; i < cluster.count; i++) {
-            for (uint32_t step = cluster.first[i]; step < cluster.last[i]; step++) {
+            for (uint32_t step = cluster.first[i]; step < cluster.end[i]; step++) {
                 alive[step] += cluster.bytes[i];
             }
         }
         for (int i = 0; i < cluster.count; i++) {
             uint64_t most = 0;
-            for (uint32_t step = cluster.first[i]; step < cluster.last[i]; step++) {
+            for (uint32_t step = cluster.first[i]; step < cluster.end[i]; step++) {
                 most = alive[step] > most ? alive[step] : most;
             }
             assert_int_equal(life_peak_bytes[i], most);
