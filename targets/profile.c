@@ -42,9 +42,9 @@ static const char *const KNOWN[] = {"name",
 
 /* For each figure: its key in the file, its field in the struct, and its valid range. */
 struct figure_row {
-    const char *path;
-    size_t offset;
-    struct yaml_range range;
+    const char *path;        /* key in the profile, such as "speeds.f32_flops" */
+    size_t offset;           /* offset of the field in struct target */
+    struct yaml_range range; /* permitted values */
 };
 
 #define FIGURE(path, field, low, high)                                                             \
@@ -65,8 +65,8 @@ static const struct figure_row FIGURES[] = {
 };
 
 enum {
-    ALIGN_BYTES_MAX = 1 << 20,
-    COMPUTE_MAJOR_MAX = 99,
+    ALIGN_BYTES_MAX = 1 << 20,  /* largest buffer alignment that a profile may set */
+    COMPUTE_MAJOR_MAX = 99,     /* largest major compute capability */
     MULTIPROCESSORS_MAX = 4096, /* ten times the number of the largest device */
 };
 
@@ -80,7 +80,7 @@ struct profile_reader {
 
 /* A key below another one, as one path. */
 struct path {
-    char text[YAML_PATH_BYTES];
+    char text[YAML_PATH_BYTES]; /* such as "memory.device" */
 };
 
 static struct path join_path(const char *parent, const char *key) {

@@ -19,8 +19,8 @@ enum target_kind { TARGET_CPU, TARGET_CUDA };
 
 /* A figure of the time estimate, and its source. */
 struct target_figure {
-    double value; /* in the unit of the field of struct target */
-    const char *source;
+    double value;       /* in the unit of the field of struct target */
+    const char *source; /* how the value was found, such as "measured by skep probe" */
 };
 
 /* How often the bytes of a declared use count for one process. */
@@ -32,8 +32,8 @@ enum target_per {
 
 /* A declared use: memory of a space that drivers, libraries or other programs take. */
 struct target_declared_use {
-    const char *name;
-    uint64_t bytes;
+    const char *name;    /* user of the memory, such as "CUDA context" */
+    uint64_t bytes;      /* memory that it uses */
     const char *source;  /* how the figure was found, such as "measured by skep probe" */
     enum target_per per; /* whether the bytes count once per process, site or group */
 };
@@ -45,7 +45,7 @@ struct target_space {
     /* Memory that the driver reports on an idle device; 0: no such space. */
     uint64_t capacity_bytes;
     const char *capacity_source; /* how capacity_bytes was found; "" without such a space */
-    const struct target_declared_use *declared; /* [declared_use_count] */
+    const struct target_declared_use *declared; /* [declared_use_count] declared uses */
     int declared_use_count;
 };
 
@@ -76,8 +76,8 @@ struct target {
     struct target_figure link_efficiency;
 
     const char *isa; /* CPU: instruction set that the figures apply to (cpu_level_name); else "" */
-    int compute_major; /* CUDA: 8.6 is major 8, minor 6; else 0 */
-    int compute_minor;
+    int compute_major;        /* CUDA: 8.6 is major 8, minor 6; else 0 */
+    int compute_minor;        /* CUDA; else 0 */
     int multiprocessor_count; /* CUDA; else 0 */
 };
 

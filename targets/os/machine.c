@@ -13,16 +13,16 @@ enum {
     PROC_TEXT_BYTES = 4096, /* /proc/PID/cgroup or status */
     /* the lines that are used of meminfo, cpuinfo and memory.stat are near the start */
     STAT_TEXT_BYTES = 2048,
-    SYSTEM_PATH_BYTES = 512, /* size of a path in /proc or /sys */
-    CGROUP_LEVELS_MAX = 32,  /* depth; nested containers have fewer than ten */
-    LARGEST_PROCESSES_MAX = 8,
-    PROCESS_NAME_BYTES = 32,
+    SYSTEM_PATH_BYTES = 512,   /* size of a path in /proc or /sys */
+    CGROUP_LEVELS_MAX = 32,    /* depth; nested containers have fewer than ten */
+    LARGEST_PROCESSES_MAX = 8, /* processes that a message lists */
+    PROCESS_NAME_BYTES = 32,   /* size of a process name, including the NUL */
 };
 
 /* The files of one version of cgroups. */
 struct cgroup_files {
-    const char *controller; /* as named in /proc/self/cgroup; "" for version 2 */
-    const char *mount_point;
+    const char *controller;        /* as named in /proc/self/cgroup; "" for version 2 */
+    const char *mount_point;       /* folder of the cgroup file system, relative to the root */
     const char *limit, *usage;     /* names of memory files */
     const char *active, *inactive; /* lines of memory.stat with reclaimable page cache */
     const char *quota, *period;    /* names of CPU files; version 2 has both in one */
@@ -265,7 +265,7 @@ void machine_read(const char *root, struct machine *machine) {
 }
 
 struct process_usage {
-    uint64_t resident_bytes;
+    uint64_t resident_bytes; /* memory of the process that is in RAM */
     int pid;
     char name[PROCESS_NAME_BYTES];
 };

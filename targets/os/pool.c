@@ -13,7 +13,7 @@ enum { SPINS_BEFORE_SLEEP = 2000, WORKER_STACK_BYTES = 512 * 1024 };
 
 struct worker_start {
     struct pool *pool;
-    int thread;
+    int thread;            /* index of the new worker; the caller is thread 0 */
     _Atomic int is_copied; /* set when the worker has copied `pool` and `thread` */
 };
 

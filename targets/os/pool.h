@@ -17,11 +17,11 @@ typedef void pool_task(void *context, int64_t item, int thread);
 struct pool {
     int thread_count; /* including the caller, which is thread 0 */
     pthread_t threads[THREADS_MAX];
-    pool_task *task;
-    void *context; /* first argument of every call of `task` */
-    int64_t item_count;
-    int running; /* 1 while pool_run is executing */
-    _Alignas(64) _Atomic int64_t next_item;
+    pool_task *task;                        /* function that pool_run calls for each item */
+    void *context;                          /* first argument of every call of `task` */
+    int64_t item_count;                     /* number of items of the current call of pool_run */
+    int running;                            /* 1 while pool_run is executing */
+    _Alignas(64) _Atomic int64_t next_item; /* index of the next item to run */
     /* incremented when work is posted; workers sleep on it */
     _Alignas(64) _Atomic uint32_t generation;
     _Alignas(64) _Atomic uint32_t busy;     /* workers that have not finished this generation */

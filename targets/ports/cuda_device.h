@@ -17,20 +17,20 @@ struct cuda_device {
     int driver_version; /* 13000: CUDA 13.0 */
     int visible_count;  /* devices visible to this process */
     int ordinal;        /* index among the visible devices */
-    CUdevice device;
-    CUcontext context; /* the device's primary context */
+    CUdevice device;    /* handle of the driver API */
+    CUcontext context;  /* the device's primary context */
     char name[CUDA_DEVICE_NAME_BYTES];
-    char bus[CUDA_BUS_BYTES]; /* PCI bus id, such as "0000:17:00.0" */
-    int compute_major, compute_minor;
+    char bus[CUDA_BUS_BYTES];         /* PCI bus id, such as "0000:17:00.0" */
+    int compute_major, compute_minor; /* compute capability, such as 8.6 */
     int multiprocessor_count;
-    uint64_t memory_bytes;
-    int clock_khz; /* 0: unknown */
+    uint64_t memory_bytes; /* total device memory */
+    int clock_khz;         /* 0: unknown */
     int memory_clock_khz, memory_bus_bits;
-    bool integrated; /* shares its memory with the CPU */
-    bool can_map;    /* supports virtual memory management */
-    bool can_export; /* mapped memory can be exported as a file descriptor */
-    bool has_rdma;   /* network adapters can access mapped memory */
-    int acquire_count;
+    bool integrated;   /* the GPU shares its memory with the CPU */
+    bool can_map;      /* the device supports virtual memory management */
+    bool can_export;   /* mapped memory can be exported as a file descriptor */
+    bool has_rdma;     /* network adapters can access mapped memory */
+    int acquire_count; /* calls of cuda_device_acquire without a release so far */
 };
 
 /* cuda_device_acquire: the device of this process. The first call opens it; every call makes its

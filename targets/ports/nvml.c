@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 enum {
-    SENSOR_GPU = 0,
-    ECC_UNCORRECTED = 1,
-    ECC_SINCE_DRIVER_LOAD = 0,
-    PROCESSES_MAX = 64,
+    SENSOR_GPU = 0,            /* NVML_TEMPERATURE_GPU */
+    ECC_UNCORRECTED = 1,       /* NVML_MEMORY_ERROR_TYPE_UNCORRECTED */
+    ECC_SINCE_DRIVER_LOAD = 0, /* NVML_VOLATILE_ECC */
+    PROCESSES_MAX = 64,        /* processes read from one device */
 };
 
 static const struct {

@@ -12,12 +12,12 @@
 /* The library's functions are declared here because its header is part of the CUDA toolkit, which
  * the program does not need. Every function returns 0 on success. */
 struct nvml_memory {
-    unsigned long long total, free, used;
+    unsigned long long total, free, used; /* bytes of device memory */
 };
 
 struct nvml_process {
     unsigned pid;
-    unsigned long long bytes;            /* all bits set: unknown */
+    unsigned long long bytes;            /* used device memory; all bits set: unknown */
     unsigned instance, compute_instance; /* MIG instances of the process */
 };
 

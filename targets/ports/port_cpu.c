@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum {
-    PROCESSES_LISTED = 3,
+    PROCESSES_LISTED = 3,            /* largest processes named when memory is short */
     POPULATE_STEP_BYTES = 256 << 20, /* free memory is checked before each step */
 };
 

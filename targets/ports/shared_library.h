@@ -7,8 +7,8 @@
 
 /* A function's name and the offset of its pointer in the struct. */
 struct library_symbol {
-    const char *name;
-    size_t offset;
+    const char *name; /* name of the exported function */
+    size_t offset;    /* offset of its pointer in the struct, in bytes */
 };
 
 /* library_find: fill the struct at `functions` from a library that dlopen returned.

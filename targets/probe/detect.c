@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PROFILES_MAX = 256 };
+enum { PROFILES_MAX = 256 }; /* embedded profiles */
 
 static const uint64_t MIB = 1 << 20;
 

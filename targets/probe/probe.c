@@ -13,11 +13,11 @@ enum {
     FLOPS_TRY_COUNT = 200, /* short tries; the best one counts, because other programs run too */
     MEMORY_TRY_COUNT = 12, /* each takes about 50 ms */
     ARRAY_BYTES_MAX = 128 << 20, /* larger than the last-level cache of most machines */
-    ARRAY_BYTES_MIN = 4 << 20,
-    PIECES_PER_THREAD = 4, /* so that one slow thread does not delay the others */
-    VECTOR_FLOATS = 4,
-    /* takes about 20 us; later tries derive the number from the best rate so far */
-    FIRST_ROUNDS = 4096,
+    ARRAY_BYTES_MIN = 4 << 20,   /* size to try last when memory is short */
+    PIECES_PER_THREAD = 4,       /* so that one slow thread does not delay the others */
+    VECTOR_FLOATS = 4,           /* floats in one SIMD vector */
+    /* later tries derive the number from the best rate so far */
+    FIRST_ROUNDS = 4096, /* rounds of the first try, which takes about 20 us */
 };
 
 /* Sixteen bytes at a time: enough for any machine to reach its memory bandwidth. */
@@ -27,9 +27,9 @@ static const int64_t FLOPS_TRY_NS = NS_PER_MS;
 static const double SPEED_TOLERANCE = 0.9;
 
 struct flops_work {
-    struct probe_loop loop;
-    int64_t rounds;
-    float sums[THREADS_MAX];
+    struct probe_loop loop;  /* instructions to time */
+    int64_t rounds;          /* rounds of the loop in one try */
+    float sums[THREADS_MAX]; /* result of each thread, stored so that the loop is not removed */
 };
 
 static void run_flops(void *context, int64_t item, int thread) {
@@ -60,7 +60,7 @@ static double measure_flops(struct pool *pool, struct probe_loop loop, int items
 struct memory_work {
     vector *a; /* destination; b and c are the sources */
     const vector *b, *c;
-    int64_t vectors_per_piece;
+    int64_t vectors_per_piece; /* size of the piece that one item processes */
 };
 
 static void run_triad(void *context, int64_t item, int thread) {

@@ -35,13 +35,13 @@ enum probe_verdict {
 };
 
 struct probe_line {
-    const char *name; /* "memory", "f32 peak" */
-    enum probe_unit unit;
+    const char *name;     /* "memory", "f32 peak" */
+    enum probe_unit unit; /* unit of both values */
     double profile_value, measured_value;
     enum probe_verdict verdict;
 };
 
-enum { PROBE_LINES = 7, PROBE_GPU_LINES = 11 };
+enum { PROBE_LINES = 7, PROBE_GPU_LINES = 11 }; /* maximum number of lines of a comparison */
 
 /* probe_make_line: one line of the comparison with its verdict. For a speed, nine tenths of the
  * profile's figure suffice. */

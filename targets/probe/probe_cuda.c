@@ -7,9 +7,9 @@
 #include <string.h>
 
 enum {
-    COPY_TRIES = 8,
+    COPY_TRIES = 8,              /* copies to time; the fastest one counts */
     ARRAY_BYTES_MAX = 256 << 20, /* larger than the last-level cache */
-    ARRAY_BYTES_MIN = 1 << 20,
+    ARRAY_BYTES_MIN = 1 << 20,   /* size to try last when memory is short */
 };
 
 /* ---- memory ---- */
@@ -57,7 +57,7 @@ void probe_gpu_end(const struct cuda_device *device, struct probe_gpu *result) {
 struct copy_bench {
     const struct cuda_driver *driver;
     CUstream stream;
-    CUevent begin, end;
+    CUevent begin, end; /* events recorded before and after the timed copy */
 };
 
 static CUresult time_copy(const struct copy_bench *bench, void *to, const void *from, size_t bytes,

@@ -13,7 +13,7 @@
 /* Twelve accumulators cover a latency of 4 to 6 clocks on two units, and leave registers for the
  * two factors even where there are only sixteen. The values stay near one for any number of
  * rounds. */
-enum { ACCUMULATORS = 12, SCALAR_ACCUMULATORS = 8 };
+enum { ACCUMULATORS = 12, SCALAR_ACCUMULATORS = 8 }; /* independent sums of one loop */
 
 static const float FACTOR = 0.999999f;
 static const float TERM = 1e-6f;

@@ -8,7 +8,7 @@
  * keeps the work. A multiply-add counts as two operations. */
 struct probe_loop {
     float (*run)(int64_t rounds);
-    double operations_per_round;
+    double operations_per_round; /* floating-point operations */
 };
 
 /* probe_loop_f32, probe_loop_bf16: the loop for an instruction set named as in machine->isa.

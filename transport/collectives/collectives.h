@@ -39,8 +39,8 @@ struct collective_call {
     int group;        /* index into the communicator's groups */
     enum space space; /* space of `from` and `to` */
     enum dtype wire;  /* element type of `from` in sums, f32 or bf16 */
-    uint64_t from;    /* offset of slot 0; unused by all-gather and broadcast, which work in `to` */
-    uint64_t to;      /* offset of slot 0; sums always write f32 */
+    uint64_t from;    /* offset of source slot 0; unused by all-gather and broadcast */
+    uint64_t to;      /* offset of destination slot 0; sums always write f32 */
     /* Slot size: in `from` for sums and all-to-all, else in `to`; for a broadcast, all of `to`. */
     uint64_t slot_bytes;
     int root; /* broadcast: index of the sender in the group */

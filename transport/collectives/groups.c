@@ -56,7 +56,7 @@ enum status groups_exchange_on_site(void *site, const void *mine, size_t bytes, 
     return site_exchange(site, mine, bytes, all, fault);
 }
 
-enum status groups_fault_join(const struct group_setup *setup, int rank, struct fault *fault) {
+enum status groups_set_join_fault(const struct group_setup *setup, int rank, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, setup->subject, NULL,
                      "rank %d could not join; see the message of that rank", rank);
 }
@@ -76,7 +76,7 @@ enum status groups_agree(const struct group_setup *setup, enum status mine, stru
     }
     for (int rank = 0; rank < setup->world; rank++) {
         if (outcomes[rank] != OK) {
-            return groups_fault_join(setup, rank, fault);
+            return groups_set_join_fault(setup, rank, fault);
         }
     }
     return OK;

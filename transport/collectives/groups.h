@@ -21,7 +21,7 @@ MUST_CHECK enum status groups_exchange_on_site(void *site, const void *mine, siz
 
 /* How the ranks communicate while they open a communicator. */
 struct group_setup {
-    groups_exchange *exchange;
+    groups_exchange *exchange; /* sends data of each rank to all ranks */
     void *context;
     int world;             /* number of ranks */
     struct region *region; /* memory for the exchanged data */
@@ -31,13 +31,13 @@ struct group_setup {
 /* groups_agree: exchange the outcomes of all ranks, and fail if any rank failed. Makes one
  * exchange.
  * mine    this rank's outcome; if it is not OK, *fault is its fault on entry
- * errors  this rank's own fault, else a fault of the exchange, else groups_fault_join the lowest
- *         rank that failed */
+ * errors  this rank's own fault, else a fault of the exchange, else groups_set_join_fault for the
+ *         lowest rank that failed */
 MUST_CHECK enum status groups_agree(const struct group_setup *setup, enum status mine,
                                     struct fault *fault);
 
-/* groups_fault_join: STATUS_FAILED with the fault that `rank` could not join. */
-enum status groups_fault_join(const struct group_setup *setup, int rank, struct fault *fault);
+/* groups_set_join_fault: STATUS_FAILED with the fault that `rank` could not join. */
+enum status groups_set_join_fault(const struct group_setup *setup, int rank, struct fault *fault);
 
 /* The hash of each group, which the ranks compare. */
 struct group_hashes {

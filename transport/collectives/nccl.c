@@ -7,9 +7,9 @@
 /* The message that each rank sends when it opens the communicator. A group's first rank sends its
  * id. */
 struct nccl_hello {
-    int32_t outcome;
-    struct group_hashes groups;
-    struct nccl_id ids[COLLECTIVE_GROUPS_MAX];
+    int32_t outcome;                           /* enum status of the sending rank so far */
+    struct group_hashes groups;                /* hashes of the ranks of each group */
+    struct nccl_id ids[COLLECTIVE_GROUPS_MAX]; /* [group] valid from its first rank */
 };
 
 static bool has_same_ranks(const struct collective_group *a, const struct collective_group *b) {
@@ -99,7 +99,7 @@ static enum status join_comms(struct nccl *nccl, const struct nccl_hello *mine,
         region_alloc(nccl->setup.region, (size_t)communicator->world, sizeof *hellos);
     TRY(nccl->setup.exchange(nccl->setup.context, mine, sizeof *mine, hellos, fault));
     for (int rank = 0; rank < communicator->world; rank++) {
-        TRY(hellos[rank].outcome == OK ? OK : groups_fault_join(&nccl->setup, rank, fault));
+        TRY(hellos[rank].outcome == OK ? OK : groups_set_join_fault(&nccl->setup, rank, fault));
     }
     TRY(groups_compare(communicator, &hellos[0].groups, sizeof *hellos, "NCCL", fault));
     for (int comm_index = 0; comm_index < nccl->comm_count; comm_index++) {

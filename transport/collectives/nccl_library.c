@@ -13,7 +13,7 @@ static const char *const LIBRARY = "libnccl.so.2";
 static const struct library_symbol SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_SYMBOL(
     , ncclGetUniqueId, ) NCCL_SYMBOL(, ncclCommInitRankConfig, )};
 
-static enum status fault_library(const char *reason, const char *detail, struct fault *fault) {
+static enum status set_library_fault(const char *reason, const char *detail, struct fault *fault) {
     return fault_set(
         fault, STATUS_INPUT, LIBRARY,
         "install NCCL 2.19 or newer, add its folder to LD_LIBRARY_PATH, or use one rank",
@@ -25,8 +25,8 @@ static enum status check_version(const struct nccl_library *library, struct faul
     int version = 0;
     unsigned result = library->ncclGetVersion(&version);
     if (result != NCCL_SUCCESS) {
-        return fault_library("but the installed library does not report its version",
-                             library->ncclGetErrorString(result), fault);
+        return set_library_fault("but the installed library does not report its version",
+                                 library->ncclGetErrorString(result), fault);
     }
     if (version >= NCCL_VERSION_MIN) {
         return OK;
@@ -34,22 +34,22 @@ static enum status check_version(const struct nccl_library *library, struct faul
     char found[64];
     struct text text = text_over(found, sizeof found);
     text_add(&text, "version %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
-    return fault_library("but the installed version is too old", found, fault);
+    return set_library_fault("but the installed version is too old", found, fault);
 }
 
-static enum status check(void *opened, struct nccl_library *library, struct fault *fault) {
+static enum status check_library(void *opened, struct nccl_library *library, struct fault *fault) {
     const char *missing = library_find(opened, SYMBOLS, ARRAY_COUNT(SYMBOLS), library);
     return missing != NULL
-               ? fault_library("but the installed version lacks a function", missing, fault)
+               ? set_library_fault("but the installed version lacks a function", missing, fault)
                : check_version(library, fault);
 }
 
 enum status nccl_library_find(struct nccl_library *library, struct fault *fault) {
     void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (opened == NULL) {
-        return fault_library("which cannot be loaded", dlerror(), fault);
+        return set_library_fault("which cannot be loaded", dlerror(), fault);
     }
-    enum status status = check(opened, library, fault);
+    enum status status = check_library(opened, library, fault);
     if (status != OK) {
         dlclose(opened);
     }

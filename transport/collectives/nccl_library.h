@@ -27,12 +27,12 @@ struct nccl_id {
 /* The layout of version 2.18. Later versions read no more fields, because `version` names this one.
  * */
 struct nccl_config {
-    size_t size;
+    size_t size; /* of this struct */
     unsigned magic, version;
-    int blocking, cga_cluster_size, ctas_min, ctas_max;
-    const char *net_name;
-    int split_share;
-    int unset; /* first field that later versions added */
+    int blocking, cga_cluster_size, ctas_min, ctas_max; /* names of ncclConfig_t */
+    const char *net_name; /* network that NCCL must use; NULL: its choice */
+    int split_share;      /* ncclCommSplit shares resources; NCCL_UNSET */
+    int unset;            /* NCCL_UNSET: first field that later versions added */
 };
 enum { NCCL_CONFIG_MAGIC = (int)0xcafebeef, NCCL_CONFIG_VERSION = 21800 };
 

@@ -25,7 +25,7 @@ void nccl_pause(unsigned polls) {
     }
 }
 
-static enum status fail_with(struct nccl *nccl, const struct fault *cause) {
+static enum status store_failure(struct nccl *nccl, const struct fault *cause) {
     if (!nccl->has_failed) {
         nccl->has_failed = true;
         nccl->failure = *cause;
@@ -33,20 +33,20 @@ static enum status fail_with(struct nccl *nccl, const struct fault *cause) {
     return nccl->failure.status;
 }
 
-static enum status fail_aborted(struct nccl *nccl) {
+static enum status fail_as_aborted(struct nccl *nccl) {
     struct fault fault;
     (void)fault_set(&fault, STATUS_LOST, "NCCL", NULL,
                     "a rank was lost, so running collectives were aborted");
-    return fail_with(nccl, &fault);
+    return store_failure(nccl, &fault);
 }
 
-static enum status fail_timeout(struct nccl *nccl, const char *action) {
+static enum status fail_as_timeout(struct nccl *nccl, const char *action) {
     struct fault fault;
     (void)fault_set(&fault, STATUS_FAILED, "NCCL",
                     "restart with NCCL_DEBUG=INFO, which logs the connection that NCCL waits for",
                     "cannot %s: no result within %d s", action,
                     (int)(nccl->operation_timeout_ms / 1000));
-    return fail_with(nccl, &fault);
+    return store_failure(nccl, &fault);
 }
 
 static enum status set_nccl_fault(struct nccl *nccl, const struct ncclComm *comm, unsigned result,
@@ -59,7 +59,7 @@ static enum status set_nccl_fault(struct nccl *nccl, const struct ncclComm *comm
                     "details",
                     "cannot %s: %s%s%s", action, nccl->library.ncclGetErrorString(result),
                     has_detail ? ": " : "", has_detail ? detail : "");
-    return fail_with(nccl, &fault);
+    return store_failure(nccl, &fault);
 }
 
 enum status nccl_await_operation(struct nccl *nccl, struct ncclComm *comm, const char *action) {
@@ -75,10 +75,10 @@ enum status nccl_await_operation(struct nccl *nccl, struct ncclComm *comm, const
             return set_nccl_fault(nccl, comm, result, action);
         }
         if (atomic_load(&nccl->is_aborted)) {
-            return fail_aborted(nccl);
+            return fail_as_aborted(nccl);
         }
         if (clock_monotonic_ns() > deadline_ns) {
-            return fail_timeout(nccl, action);
+            return fail_as_timeout(nccl, action);
         }
         nccl_pause(polls);
     }
@@ -171,7 +171,7 @@ static enum status await_stream(struct nccl *nccl, CUstream stream, CUresult *re
     enum status status = nccl->has_failed ? nccl->failure.status : OK;
     *result = driver->cuStreamQuery(stream);
     for (unsigned polls = 0; *result == CUDA_ERROR_NOT_READY && status == OK; polls++) {
-        status = atomic_load(&nccl->is_aborted) ? fail_aborted(nccl) : check_comms(nccl);
+        status = atomic_load(&nccl->is_aborted) ? fail_as_aborted(nccl) : check_comms(nccl);
         if (status == OK) {
             nccl_pause(polls);
             *result = driver->cuStreamQuery(stream);

@@ -12,8 +12,8 @@ static const char SUBJECT[] = "shared memory";
 /* The message that each rank sends when it opens the communicator. control.pid is 0 if rank 0 could
  * not create the memory. */
 struct shm_hello {
-    struct shm_ticket control; /* valid from rank 0 */
-    struct group_hashes groups;
+    struct shm_ticket control;  /* valid from rank 0 */
+    struct group_hashes groups; /* hashes of the ranks of each group */
 };
 
 static enum status map_ticket(const struct shm_ticket *ticket, int rank, int writable,

@@ -25,13 +25,13 @@ static bool await_member(struct transfer *transfer, int member, uint32_t phase) 
                            transfer->group->ranks[member], phase);
 }
 
-static int peer_after(const struct transfer *transfer, int step) {
+static int peer_at_distance(const struct transfer *transfer, int step) {
     return (transfer->group->index + step) % transfer->group->size;
 }
 
 static bool await_all(struct transfer *transfer, uint32_t phase) {
     for (int step = 1; step < transfer->group->size; step++) {
-        if (!await_member(transfer, peer_after(transfer, step), phase)) {
+        if (!await_member(transfer, peer_at_distance(transfer, step), phase)) {
             return false;
         }
     }
@@ -52,7 +52,7 @@ static void copy_slot(struct transfer *transfer, int member, uint64_t from, uint
 /* Copy every slot from its owner, each as soon as the owner has completed `phase`. */
 static bool gather_slots(struct transfer *transfer, uint32_t phase) {
     for (int step = 1; step < transfer->group->size; step++) {
-        int peer = peer_after(transfer, step);
+        int peer = peer_at_distance(transfer, step);
         uint64_t slot = transfer->call->to + (uint64_t)peer * transfer->call->slot_bytes;
         if (!await_member(transfer, peer, phase)) {
             return false;
@@ -69,7 +69,7 @@ static bool run_all_to_all(struct transfer *transfer, uint32_t phase) {
     memcpy(transfer->own + call->to + index * call->slot_bytes, transfer->own + from,
            call->slot_bytes);
     for (int step = 1; step < transfer->group->size; step++) {
-        int peer = peer_after(transfer, step);
+        int peer = peer_at_distance(transfer, step);
         if (!await_member(transfer, peer, phase)) {
             return false;
         }

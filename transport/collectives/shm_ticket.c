@@ -13,7 +13,7 @@
 
 static const char SAME_MACHINE[] = "run all ranks on one machine, as one user, in one container";
 
-static enum status fault_memory(const char *subject, const char *reason, struct fault *fault) {
+static enum status set_memory_fault(const char *subject, const char *reason, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, subject, SAME_MACHINE, "%s", reason);
 }
 
@@ -25,11 +25,11 @@ static enum status check_memory_file(int fd, const char *subject, uint64_t bytes
         return fault_set_errno(fault, STATUS_FAILED, subject, "cannot be inspected", errno);
     }
     if (!S_ISREG(stat->st_mode) || stat->st_nlink != 0) {
-        return fault_memory(subject, "is not an unnamed memory file", fault);
+        return set_memory_fault(subject, "is not an unnamed memory file", fault);
     }
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-        return fault_memory(subject, "is not sealed against shrinking", fault);
+        return set_memory_fault(subject, "is not sealed against shrinking", fault);
     }
     if (stat->st_size < 0 || (uint64_t)stat->st_size < bytes) {
         return fault_set(fault, STATUS_FAILED, subject, NULL, "has %lld bytes instead of %llu",
@@ -52,7 +52,7 @@ static enum status map_checked_file(int fd, const struct shm_ticket *ticket, con
     struct stat stat;
     TRY(check_memory_file(fd, subject, ticket->bytes, &stat, fault));
     if (stat.st_dev != ticket->device || stat.st_ino != ticket->inode) {
-        return fault_memory(subject, "is not the memory that this rank announced", fault);
+        return set_memory_fault(subject, "is not the memory that this rank announced", fault);
     }
     int failure = mapping_map(fd, ticket->bytes, protection, address);
     return failure == 0

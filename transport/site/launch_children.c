@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 enum {
-    CHILD_VARIABLES = 9,
-    VARIABLE_BYTES = 48,   /* size of the longest, "SKEP_JOB=" and 19 digits */
-    FORWARD_MARK = 0x534b, /* sigqueue value that marks a signal as forwarded */
-    EXIT_LOST = 4,
-    RANKS_LISTED_MAX = 16,
+    CHILD_VARIABLES = 9,    /* environment variables that the parent sets for a rank */
+    VARIABLE_BYTES = 48,    /* size of the longest, "SKEP_JOB=" and 19 digits */
+    FORWARD_MARK = 0x534b,  /* sigqueue value that marks a signal as forwarded */
+    EXIT_LOST = 4,          /* exit code of a rank that ended because another rank was lost */
+    RANKS_LISTED_MAX = 16,  /* ranks that a message lists */
     STOPPED_CHECK_MS = 500, /* interval between checks for stopped ranks */
-    STOPPED_CHECKS_MAX = SITE_SILENCE_MS / STOPPED_CHECK_MS,
+    STOPPED_CHECKS_MAX = SITE_SILENCE_MS / STOPPED_CHECK_MS, /* then the rank counts as lost */
     STOPPED_GRACE_MS = 1000, /* enough time for the other ranks to detect the loss */
 };
 
@@ -36,14 +36,14 @@ static const char *const LAUNCHER_VARIABLES[] = {
 };
 
 struct children {
-    int count; /* number of ranks */
-    int started_count, ended_count;
-    pid_t parent; /* process id of the parent */
-    char **arguments;
-    char **environment; /* the variables for the child, then those of this process */
+    int count;                      /* number of ranks */
+    int started_count, ended_count; /* number of ranks started and ended so far */
+    pid_t parent;                   /* process id of the parent */
+    char **arguments;               /* argument list of this process, for the ranks */
+    char **environment;             /* the variables for the child, then those of this process */
     char (*child_variables)[VARIABLE_BYTES];
-    int listener, port; /* socket of rank 0, and its TCP port */
-    uint64_t job_id;
+    int listener, port;        /* socket of rank 0, and its TCP port */
+    uint64_t job_id;           /* random id of the run, the same for all ranks */
     sigset_t awaited_signals;  /* signals that the parent waits for */
     sigset_t previous_mask;    /* signal mask before the parent blocked signals */
     pid_t *pids;               /* [rank]; 0: the rank has ended */

@@ -10,9 +10,9 @@
 
 /* The variables in which one launcher passes rank, world size, local rank and local world size. */
 struct launcher {
-    const char *source;
-    const char *rank, *world, *local_rank, *local_world;
-    const char *remedy;
+    const char *source;                                  /* name of the launcher */
+    const char *rank, *world, *local_rank, *local_world; /* names of variables; NULL: none */
+    const char *remedy;                                  /* used if a variable is missing */
 };
 
 struct environment {
@@ -49,8 +49,8 @@ static const char *read_variable(const struct environment *environment, const ch
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-static enum status fault_missing(const struct launcher *launcher, const char *name,
-                                 struct fault *fault) {
+static enum status set_missing_fault(const struct launcher *launcher, const char *name,
+                                     struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, name, launcher->remedy,
                      "is not set, but other variables of %s are", launcher->source);
 }
@@ -73,7 +73,7 @@ static enum status read_required(const struct environment *environment,
                                  const struct launcher *launcher, const char *name,
                                  const int64_t range[2], int *number, struct fault *fault) {
     if (read_variable(environment, name) == NULL) {
-        return fault_missing(launcher, name, fault);
+        return set_missing_fault(launcher, name, fault);
     }
     int64_t wide = 0;
     TRY(read_number(environment, name, range, &wide, fault));
@@ -124,7 +124,7 @@ static enum status read_address(const struct environment *environment,
                                 struct fault *fault) {
     const char *address = read_variable(environment, "MASTER_ADDR");
     if (address == NULL) {
-        return fault_missing(launcher, "MASTER_ADDR", fault);
+        return set_missing_fault(launcher, "MASTER_ADDR", fault);
     }
     if (strlen(address) >= sizeof launch->address) {
         return fault_set(fault, STATUS_INPUT, "MASTER_ADDR", NULL,
@@ -232,7 +232,7 @@ static bool is_host_character(char character) {
 }
 
 /* Returns the first name of a list such as "rack[1-2]n[03-05,9]-ib,login": "rack1n03-ib". */
-static bool first_host(const char *list, char *host, size_t capacity) {
+static bool find_first_host(const char *list, char *host, size_t capacity) {
     size_t length = 0;
     for (const char *at = list; *at != '\0' && *at != ','; at++) {
         if (*at != '[') {
@@ -257,7 +257,7 @@ static bool first_host(const char *list, char *host, size_t capacity) {
 
 /* Returns the entry of node `node` in "2(x3),1": two tasks on each of nodes 0 to 2, one on node 3.
  * */
-static bool tasks_on_node(const char *list, int64_t node, int64_t *tasks) {
+static bool read_tasks_on_node(const char *list, int64_t node, int64_t *tasks) {
     const char *at = list;
     while (isdigit((unsigned char)*at)) {
         int64_t number[2] = {0, 1}; /* tasks, nodes */
@@ -294,14 +294,14 @@ static enum status read_slurm_tasks(const struct environment *environment,
     }
     int64_t tasks = launch->world;
     if (status == OK && nodes > 1 && list == NULL) {
-        status = fault_missing(&SLURM, TASKS[which_tasks], fault);
+        status = set_missing_fault(&SLURM, TASKS[which_tasks], fault);
     }
     if (status == OK && nodes > 1) {
         status = read_required(environment, &SLURM, "SLURM_NODEID", (const int64_t[]){0, nodes - 1},
                                &node, fault);
     }
     if (status == OK && nodes > 1 &&
-        (!tasks_on_node(list, node, &tasks) || tasks < 1 || tasks > launch->world)) {
+        (!read_tasks_on_node(list, node, &tasks) || tasks < 1 || tasks > launch->world)) {
         status =
             fault_set(fault, STATUS_INPUT, TASKS[which_tasks], SLURM.remedy,
                       "\"%.80s\" does not give a valid number of tasks for node %d", list, node);
@@ -329,10 +329,10 @@ static enum status read_slurm_address(const struct environment *environment,
     }
     const char *list = read_variable(environment, name);
     if (list == NULL) {
-        return fault_missing(&SLURM, name, fault);
+        return set_missing_fault(&SLURM, name, fault);
     }
     char host[sizeof launch->address];
-    if (!first_host(list, host, sizeof host)) {
+    if (!find_first_host(list, host, sizeof host)) {
         return fault_set(fault, STATUS_INPUT, name, "set MASTER_ADDR to rank 0's machine",
                          "\"%.80s\" does not begin with a host name", list);
     }
@@ -351,7 +351,7 @@ static enum status read_slurm_port(const struct environment *environment,
         return read_port(environment, &SLURM, launch, fault);
     }
     if (job == NULL) {
-        return fault_missing(&SLURM, "SLURM_JOB_ID", fault);
+        return set_missing_fault(&SLURM, "SLURM_JOB_ID", fault);
     }
     derive_port(launch);
     return OK;
@@ -388,8 +388,8 @@ static bool is_step_inherited(const struct environment *environment) {
     int64_t index = 0;
     int64_t tasks = 1;
     return is_one_machine != NULL && strchr(is_one_machine, ',') == NULL && list != NULL &&
-           node != NULL && text_parse_i64(node, &index) && tasks_on_node(list, index, &tasks) &&
-           tasks > 1;
+           node != NULL && text_parse_i64(node, &index) &&
+           read_tasks_on_node(list, index, &tasks) && tasks > 1;
 }
 
 static bool is_srun_step(const struct environment *environment) {

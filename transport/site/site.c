@@ -17,20 +17,20 @@ void site_close(int *fd) {
     }
 }
 
-static enum status fault_of_rank(int rank, enum status status, const char *reason,
-                                 struct fault *fault) {
+static enum status set_rank_fault(int rank, enum status status, const char *reason,
+                                  struct fault *fault) {
     char subject[32];
     struct text text = text_over(subject, sizeof subject);
     text_add(&text, "rank %d", rank);
     return fault_set(fault, status, subject, SITE_RESTART, "%s", reason);
 }
 
-enum status site_fault_lost(const struct site_peer *peer, struct fault *fault) {
+enum status site_set_lost_fault(const struct site_peer *peer, struct fault *fault) {
     char reason[160];
     struct text text = text_over(reason, sizeof reason);
     text_add(&text, "was lost (process %lld on %s ended without a message)",
              (long long)peer->process.pid, peer->process.host_name);
-    return fault_of_rank(peer->rank, STATUS_LOST, reason, fault);
+    return set_rank_fault(peer->rank, STATUS_LOST, reason, fault);
 }
 
 static void site_init(struct site *site, const struct launch_info *launch, struct region *region) {
@@ -83,7 +83,7 @@ static enum status find_cause(struct site *site, const struct site_peer *peer,
     if (site->watch.is_running) {
         return site_await_verdict(site, peer, fault);
     }
-    return site_fault_lost(peer, fault);
+    return site_set_lost_fault(peer, fault);
 }
 
 /* Make every further exchange fail: the connections may contain a part of a message. */
@@ -104,7 +104,7 @@ static bool is_same_exchange(const struct site_exchange_header *part,
            part->sequence == expected->sequence;
 }
 
-static enum status fault_exchange(int rank, int problem, struct fault *fault) {
+static enum status set_exchange_fault(int rank, int problem, struct fault *fault) {
     static const char *const REASONS[] = {
         [SITE_PEER_LEFT] = "has left, but this exchange needs all ranks",
         [SITE_PEER_LOST] = "was lost",
@@ -112,7 +112,7 @@ static enum status fault_exchange(int rank, int problem, struct fault *fault) {
     };
     bool known = problem > SITE_NO_PROBLEM && problem <= SITE_MISMATCHED;
     enum status status = problem == SITE_PEER_LOST ? STATUS_LOST : STATUS_FAILED;
-    return fault_of_rank(rank, status, REASONS[known ? problem : SITE_MISMATCHED], fault);
+    return set_rank_fault(rank, status, REASONS[known ? problem : SITE_MISMATCHED], fault);
 }
 
 /* Rank 0: receive the data of all ranks into `all`. On failure *culprit is the peer that caused the
@@ -148,7 +148,7 @@ static enum status exchange_as_rank_0(struct site *site, struct site_exchange_he
         status = find_cause(site, culprit, &failure);
         part->problem = status == STATUS_FAILED ? SITE_PEER_LEFT : SITE_PEER_LOST;
     } else if (part->problem != SITE_NO_PROBLEM) {
-        status = fault_exchange(culprit->rank, part->problem, &failure);
+        status = set_exchange_fault(culprit->rank, part->problem, &failure);
     }
     part->rank = status != OK ? culprit->rank : 0;
     size_t bytes = status == OK ? (size_t)part->bytes * (size_t)site->launch.world : 0;
@@ -182,7 +182,7 @@ static enum status exchange_via_rank_0(struct site *site, const struct site_exch
     if (!site_receive(rank_0->exchange_fd, &answer, sizeof answer)) {
         status = find_cause(site, rank_0, &failure);
     } else if (answer.problem != SITE_NO_PROBLEM || !is_same_exchange(&answer, part)) {
-        status = fault_exchange(answer.rank, answer.problem, &failure);
+        status = set_exchange_fault(answer.rank, answer.problem, &failure);
     } else if (!site_receive(rank_0->exchange_fd, all,
                              (size_t)part->bytes * (size_t)site->launch.world)) {
         status = find_cause(site, rank_0, &failure);
@@ -247,7 +247,7 @@ static bool is_same_fault(const struct fault *a, const struct fault *b) {
 }
 
 /* Set the fault of another rank: subject "rank 2: SUBJECT", with its reason and remedy. */
-static enum status fault_from_rank(int rank, const struct fault *found, struct fault *fault) {
+static enum status set_fault_from_rank(int rank, const struct fault *found, struct fault *fault) {
     char subject[sizeof fault->subject];
     struct text text = text_over(subject, sizeof subject);
     text_add(&text, "rank %d: %s", rank, found->subject);
@@ -279,7 +279,7 @@ enum status site_agree(struct site *site, enum status mine, struct fault *fault)
     if (is_same_fault(&found, &own)) {
         *fault = own;
     } else {
-        (void)fault_from_rank(root, &found, fault);
+        (void)set_fault_from_rank(root, &found, fault);
     }
     site->agreed_fault = *fault;
     return fault->status;

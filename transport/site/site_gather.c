@@ -17,23 +17,23 @@ enum {
     PENDING_MAX = 64,         /* connections that sent no hello; a new one replaces the oldest */
     PENDING_MS = 5000,        /* timeout for the hello */
     DROPS_PER_LOG_LINE = 100, /* dropped connections per log line, after the first */
-    ABSENT_LISTED_MAX = 16,
+    ABSENT_LISTED_MAX = 16,   /* missing ranks that a message lists */
 };
 
 /* A connection whose hello is incomplete. */
-struct pending {
+struct pending_connection {
     int fd;
-    int64_t accepted_ns; /* when the connection was accepted */
-    size_t received_bytes;
+    int64_t accepted_ns;   /* when the connection was accepted */
+    size_t received_bytes; /* bytes of `hello` received so far */
     struct site_hello hello;
 };
 
 struct gathering {
     struct site *site;
-    int listener;
+    int listener;     /* listening socket of rank 0 */
     uint64_t *nonces; /* [peers], nonce of the process connected as that rank */
-    struct pending pending[PENDING_MAX];
-    int pending_count;
+    struct pending_connection pending[PENDING_MAX];
+    int pending_count;        /* number of connections in `pending` */
     struct pollfd *polls;     /* the listener, pending connections, then two for each peer */
     int64_t drop_count;       /* number of dropped connections */
     int accept_errno;         /* errno if no more connections can be accepted */
@@ -81,7 +81,7 @@ static void log_dropped(struct gathering *gathering, int fd, const char *why) {
 }
 
 static void drop_pending(struct gathering *gathering, int index, const char *why) {
-    struct pending *pending = &gathering->pending[index];
+    struct pending_connection *pending = &gathering->pending[index];
     if (why != NULL) {
         log_dropped(gathering, pending->fd, why);
         site_close(&pending->fd);
@@ -104,12 +104,12 @@ static void accept_connection(struct gathering *gathering) {
     if (gathering->pending_count == PENDING_MAX) {
         drop_pending(gathering, 0, "too many connections without a hello");
     }
-    struct pending *pending = &gathering->pending[gathering->pending_count++];
-    *pending = (struct pending){.fd = fd, .accepted_ns = clock_monotonic_ns()};
+    struct pending_connection *pending = &gathering->pending[gathering->pending_count++];
+    *pending = (struct pending_connection){.fd = fd, .accepted_ns = clock_monotonic_ns()};
 }
 
 static void reject_rank(struct gathering *gathering, int index, const char *reason) {
-    struct pending *pending = &gathering->pending[index];
+    struct pending_connection *pending = &gathering->pending[index];
     struct site_join_answer answer = make_answer(gathering->site, SITE_JOIN_REJECTED);
     struct text text = text_over(answer.text, sizeof answer.text);
     text_add(&text, "%s", reason);
@@ -176,7 +176,7 @@ static bool is_rank_taken(const struct gathering *gathering, const struct site_h
 }
 
 static void admit_rank(struct gathering *gathering, int index) {
-    const struct pending *pending = &gathering->pending[index];
+    const struct pending_connection *pending = &gathering->pending[index];
     int slot = pending->hello.rank - 1;
     struct site_peer *peer = &gathering->site->peers[slot];
     if (pending->hello.link == SITE_LINK_EXCHANGE) {
@@ -195,7 +195,7 @@ static void admit_rank(struct gathering *gathering, int index) {
 }
 
 static void receive_hello(struct gathering *gathering, int index) {
-    struct pending *pending = &gathering->pending[index];
+    struct pending_connection *pending = &gathering->pending[index];
     struct site_hello *hello = &pending->hello;
     char reason[400];
     struct text text = text_over(reason, sizeof reason);

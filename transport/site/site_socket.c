@@ -94,8 +94,8 @@ static enum status adopt_listener(int fd, int *listener, struct fault *fault) {
     return OK;
 }
 
-static enum status fault_listen(const struct launch_info *launch, int failure,
-                                struct fault *fault) {
+static enum status set_listen_fault(const struct launch_info *launch, int failure,
+                                    struct fault *fault) {
     if (failure == EADDRINUSE) {
         return fault_set(fault, STATUS_INPUT, "rank 0", FIX_PORT,
                          "port %d of %s is in use by another process", launch->port,
@@ -124,7 +124,7 @@ enum status socket_listen(const struct launch_info *launch, int *listener, struc
     }
     freeaddrinfo(found);
     if (fd < 0) {
-        return fault_listen(launch, failure, fault);
+        return set_listen_fault(launch, failure, fault);
     }
     *listener = fd;
     return OK;

@@ -32,27 +32,27 @@ struct site_watch {
     struct pollfd *polls;
     site_lost *on_lost;
     void *context;
-    _Atomic int departure;     /* an enum rank_departure, set by the owner */
-    struct fault failure_sent; /* written before `departure` is set to DEPARTURE_FAIL */
-    int64_t last_tick_ns;      /* the real clock at the last update of awake_ns */
-    int64_t awake_ns;          /* time during which this process was running */
-    int64_t next_heartbeat_ns; /* when to send the next heartbeat, on the real clock */
-    pthread_mutex_t mutex;     /* guards the fields below */
-    pthread_cond_t verdict_set;
-    bool has_verdict; /* a rank was lost and `on_lost` has returned */
-    struct fault verdict;
+    _Atomic int departure;      /* an enum rank_departure, set by the owner */
+    struct fault failure_sent;  /* written before `departure` is set to DEPARTURE_FAIL */
+    int64_t last_tick_ns;       /* the real clock at the last update of awake_ns */
+    int64_t awake_ns;           /* time during which this process was running */
+    int64_t next_heartbeat_ns;  /* when to send the next heartbeat, on the real clock */
+    pthread_mutex_t mutex;      /* guards the fields below */
+    pthread_cond_t verdict_set; /* signalled when `has_verdict` becomes true */
+    bool has_verdict;           /* a rank was lost and `on_lost` has returned */
+    struct fault verdict;       /* reason of the loss */
 };
 
 struct site {
     struct launch_info launch;
     struct site_process process; /* of this rank */
     struct site_peer *peers;     /* by rank */
-    int peer_count;
-    uint64_t exchange_count; /* exchanges made so far */
-    bool is_broken;          /* every further exchange fails with `failure` */
-    struct fault failure;
-    int32_t *outcomes;         /* [world], exchanged by site_agree */
-    struct fault agreed_fault; /* the newest agreed fault; status OK: none yet */
+    int peer_count;              /* rank 0: all other ranks; other ranks: 1 */
+    uint64_t exchange_count;     /* exchanges made so far */
+    bool is_broken;              /* every further exchange fails with `failure` */
+    struct fault failure;        /* first failure of an exchange */
+    int32_t *outcomes;           /* [world], exchanged by site_agree */
+    struct fault agreed_fault;   /* the newest agreed fault; status OK: none yet */
     struct site_watch watch;
 };
 
@@ -73,9 +73,9 @@ void site_stop_watch(struct site *site, enum rank_departure departure);
 enum status site_await_verdict(struct site *site, const struct site_peer *peer,
                                struct fault *fault);
 
-/* site_fault_lost: set the fault "rank 2: was lost (process 1234 on HOST ended without a
+/* site_set_lost_fault: set the fault "rank 2: was lost (process 1234 on HOST ended without a
  * message)". */
-enum status site_fault_lost(const struct site_peer *peer, struct fault *fault);
+enum status site_set_lost_fault(const struct site_peer *peer, struct fault *fault);
 
 void site_close(int *fd);
 

@@ -28,9 +28,9 @@ enum {
 
 /* The first lost rank that was detected. */
 struct loss {
-    bool is_found;
-    int rank;
-    struct fault fault;
+    bool is_found;      /* a rank was lost */
+    int rank;           /* the lost rank */
+    struct fault fault; /* reason of the loss */
 };
 
 static void record_loss(struct loss *loss, int rank, const struct fault *fault) {
@@ -86,7 +86,7 @@ static void handle_verdict(const struct site *site, const struct site_peer *peer
     struct fault fault;
     memcpy(&verdict, peer->inbox + sizeof(struct site_health), sizeof verdict);
     if (!may_report(site, peer, verdict.rank)) {
-        (void)site_fault_lost(peer, &fault);
+        (void)site_set_lost_fault(peer, &fault);
         record_loss(loss, peer->rank, &fault);
         return;
     }
@@ -150,7 +150,7 @@ static void receive_from(const struct site *site, struct site_peer *peer, struct
         site_close(&peer->health_fd); /* the peer waits for this close */
     } else if (!open && !loss->is_found) {
         struct fault fault;
-        (void)site_fault_lost(peer, &fault);
+        (void)site_set_lost_fault(peer, &fault);
         record_loss(loss, peer->rank, &fault);
         site_close(&peer->health_fd);
     }
@@ -381,7 +381,7 @@ enum status site_await_verdict(struct site *site, const struct site_peer *peer,
         return STATUS_LOST;
     }
     if (!atomic_load(&peer->has_left)) {
-        return site_fault_lost(peer, fault);
+        return site_set_lost_fault(peer, fault);
     }
     char subject[32];
     struct text text = text_over(subject, sizeof subject);

@@ -28,9 +28,9 @@ struct site_process {
 struct site_hello {
     uint32_t magic, version;
     uint64_t job_id;
-    uint64_t nonce; /* equal for the two connections of a process */
-    int32_t link, rank, world;
-    int32_t reserved; /* 0 */
+    uint64_t nonce;            /* equal for the two connections of a process */
+    int32_t link, rank, world; /* enum site_link; rank of the sender; number of ranks */
+    int32_t reserved;          /* 0 */
     struct site_process process;
 };
 _Static_assert(sizeof(struct site_hello) == 112, "no padding");
@@ -45,10 +45,10 @@ enum site_join_outcome {
 /* Rank 0's answer. */
 struct site_join_answer {
     uint32_t magic, version;
-    int32_t outcome;
+    int32_t outcome;             /* an enum site_join_outcome */
     int32_t reserved;            /* 0 */
     struct site_process process; /* of rank 0 */
-    char text[640];
+    char text[640];              /* reason of a rejection, or list of missing ranks */
 };
 _Static_assert(sizeof(struct site_join_answer) == 16 + 72 + 640, "no padding");
 
@@ -68,14 +68,14 @@ enum site_health_kind { SITE_HEARTBEAT = 1, SITE_LEFT, SITE_VERDICT };
 
 /* A message on a heartbeat connection. SITE_VERDICT is followed by a struct site_verdict. */
 struct site_health {
-    uint32_t kind;
+    uint32_t kind;          /* an enum site_health_kind */
     uint32_t payload_bytes; /* bytes that follow this header */
 };
 
 /* A fault as it is sent: the loss or failure of a rank, or the result of site_agree. */
 struct site_verdict {
-    int32_t rank;
-    int32_t status;
+    int32_t rank;   /* the rank that was lost or failed */
+    int32_t status; /* an enum status */
     char subject[sizeof((struct fault *)0)->subject];
     char reason[sizeof((struct fault *)0)->reason];
     char remedy[sizeof((struct fault *)0)->remedy];
