@@ -39,10 +39,10 @@ static void use_masters_as_flat(struct session *session, struct replica *replica
 static enum status bind_device(struct session *session, struct replica *replica,
                                struct fault *fault) {
 #if SKEP_CUDA
-    if (swarm_memory_on_device(session->target)) {
+    if (swarm_memory_is_on_device(session->target)) {
         struct replica_cuda *made = region_alloc(&session->region, 1, sizeof *made);
         const struct replica_cuda_args args = {
-            .with = cuda_program_compute(&session->bound),
+            .compute = cuda_program_compute(&session->bound),
             .gpu = session->bound.port.cuda,
             .slots = swarm_extent_address(session, SWARM_EXTENT_DEVICE_SLOTS)};
         return replica_cuda_init(&args, replica, made, fault);

@@ -11,7 +11,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 enum {
     LEAVES_PER_RANDOM_PART = 1, /* leaves hashed at a time if parameters are random */
     /* more leaves, because each part reads the file headers again */
-    LEAVES_PER_LOADED_PART = 64,
+    LEAVES_PER_LOADED_PART = 64,    /* leaves hashed at a time if parameters are loaded */
     LOGGED_PARAMETERS_MIN = 1 << 26 /* hashing this many takes about a second */
 };
 
@@ -22,11 +22,11 @@ struct genesis {
     const struct blueprint *blueprint;
     const char *model_folder;
     struct fault *fault;
-    struct staging staging;
-    struct tensor_piece *pieces; /* [param_count] */
-    float *values;               /* buffer for the parameters of the current part */
-    int64_t first_element, element_count;
-    struct merkle_stream stream;
+    struct staging staging;               /* reads the tensors of a model's files */
+    struct tensor_piece *pieces;          /* [param_count] */
+    float *values;                        /* buffer for the parameters of the current part */
+    int64_t first_element, element_count; /* position and size of the current part */
+    struct merkle_stream stream;          /* hash tree of the state so far */
 };
 
 /* Lists the ranges of parameters in this part, in blueprint order, which is the order of the flat

@@ -7,7 +7,7 @@
 #include "runtime/settings/model_config.h"
 #include "runtime/swarm_setup/genesis.h"
 
-enum { SHOWN_LINE_BYTES = 160 };
+enum { SHOWN_LINE_BYTES = 160 }; /* longest part of a line that a message shows */
 
 static enum status read_model(struct manifest_draft *draft, struct region *region,
                               struct fault *fault) {
@@ -24,7 +24,7 @@ static enum status read_model(struct manifest_draft *draft, struct region *regio
     return settings_check_model(settings, &draft->blueprint, region, fault);
 }
 
-static const char *write_keys(const struct settings *settings, struct region *region) {
+static const char *write_shared_keys(const struct settings *settings, struct region *region) {
     size_t room = settings_describe_bytes_max(settings);
     struct text text = text_over(region_alloc(region, room, 1), room);
     swarm_keys_write(settings, &text);
@@ -40,7 +40,7 @@ enum status manifest_draft_read(const char *path, const char *const *overrides, 
     TRY(swarm_settings_check(&read->settings, fault));
     TRY(read_model(read, region, fault));
     TRY(swarm_terms_of(NULL, &read->settings, &read->blueprint, &read->terms, fault));
-    read->run_text = write_keys(&read->settings, region);
+    read->run_text = write_shared_keys(&read->settings, region);
     *draft = *read;
     return OK;
 }
@@ -69,7 +69,8 @@ enum status manifest_draft_sign(const struct manifest_draft *draft, const char *
 
 /* ---- an earlier manifest ---- */
 
-static enum status changed_item_fault(const char *subject, struct fault *fault, const char *item) {
+static enum status set_changed_item_fault(const char *subject, struct fault *fault,
+                                          const char *item) {
     return fault_set(fault, STATUS_INPUT, subject,
                      "restore it, or create a new swarm in a different --state folder",
                      "%s has changed since the swarm was created", item);
@@ -106,10 +107,10 @@ enum status manifest_draft_matches(const struct manifest_draft *draft,
                                    const struct join_string *tracker, struct fault *fault) {
     TRY(compare_keys(draft->run_text, manifest->run_text, subject, fault));
     if (strcmp(draft->config_text, manifest->config_text) != 0) {
-        return changed_item_fault(subject, fault, "config.json");
+        return set_changed_item_fault(subject, fault, "config.json");
     }
     if (memcmp(&tracker->keys, &manifest->tracker.keys, sizeof tracker->keys) != 0) {
-        return changed_item_fault(subject, fault, "the tracker's identity");
+        return set_changed_item_fault(subject, fault, "the tracker's identity");
     }
     if (strcmp(tracker->address, manifest->tracker.address) != 0) {
         log_line(

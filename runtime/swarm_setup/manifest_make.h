@@ -6,12 +6,12 @@
 
 /* A run file and model that were checked, from which a manifest can be created. */
 struct manifest_draft {
-    struct settings settings;
-    struct blueprint blueprint;
+    struct settings settings;      /* settings of the run file */
+    struct blueprint blueprint;    /* structure of the model */
     char model_folder[PATH_BYTES]; /* "" if only a config.json was given */
     const char *config_text;       /* text of the model's config.json */
     const char *run_text;          /* the text that swarm_keys_write wrote */
-    struct swarm_terms terms;
+    struct swarm_terms terms;      /* sizes and limits that follow from the settings */
 };
 
 /* manifest_draft_read: reads and checks the run file and its model, without reading data or

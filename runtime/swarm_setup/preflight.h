@@ -9,13 +9,13 @@
 
 /* The measured link to the tracker; 0: not measured. */
 struct fit_link {
-    double round_trip_s;
-    double up_bytes_per_s, down_bytes_per_s;
+    double round_trip_s;                     /* round-trip time to the tracker in seconds */
+    double up_bytes_per_s, down_bytes_per_s; /* upload and download rate */
 };
 
 /* One space that the plan uses. With unified memory, the device space includes all the others. */
 struct fit_space {
-    enum space space;
+    enum space space;        /* the kind of memory */
     uint64_t planned_bytes;  /* size of the arena */
     uint64_t swarm_bytes;    /* part of planned_bytes: resident extents for the swarm */
     uint64_t declared_bytes; /* declared use of drivers, libraries and ZeroMQ */
@@ -28,20 +28,20 @@ struct fit_space {
  *       every other member, E/members (members - 1)
  * down  as many bytes as up */
 struct fit_exchange {
-    int members;
-    uint64_t up_bytes, down_bytes;
+    int members;                   /* number of members in the exchange */
+    uint64_t up_bytes, down_bytes; /* bytes that a member sends and receives */
 };
 
 struct fit_report {
     const struct session *session;
     const struct swarm_terms *terms;
-    struct fit_link link;
-    struct fit_space spaces[SPACE_COUNT];
-    int space_count;
-    struct disk_budget disk;
-    struct fit_exchange exchange;
-    double step_s;                     /* duration of an inner step, estimated from the target */
-    double train_s;                    /* duration of the inner steps of a round */
+    struct fit_link link;                 /* measured connection to the swarm */
+    struct fit_space spaces[SPACE_COUNT]; /* [space_count]: needs of each kind of memory */
+    int space_count;                      /* number of kinds of memory */
+    struct disk_budget disk;              /* needed and available disk space */
+    struct fit_exchange exchange;         /* traffic of one exchange */
+    double step_s;                        /* duration of an inner step, estimated from the target */
+    double train_s;                       /* duration of the inner steps of a round */
     double exchange_s;                 /* duration of the exchange of a round; 0: unknown rates */
     double round_s;                    /* duration of a round: train_s + exchange_s */
     uint64_t join_bytes;               /* size of the outer state, which a joiner receives */
@@ -49,7 +49,7 @@ struct fit_report {
     double up_bytes_per_day, down_bytes_per_day; /* bytes transferred in a day of rounds */
     struct fault misfit;                         /* why the member does not fit; OK: it fits */
     struct remedy remedies[REMEDIES_MAX];        /* changes that would make memory suffice */
-    int remedy_count;
+    int remedy_count;                            /* number of remedies */
 };
 
 /* fit_report_make: compiles the training program of a session that member_session_read has read,

@@ -17,22 +17,22 @@ enum swarm_extent {
     SWARM_EXTENT_MOMENTUM,
     SWARM_EXTENT_FEEDBACK,
     SWARM_EXTENT_RESIDUAL,
-    SWARM_EXTENT_RESIDUAL_SOURCES,
+    SWARM_EXTENT_RESIDUAL_SOURCES, /* the table that assigns residuals to results */
     SWARM_EXTENT_LEAF_HASHES,
     SWARM_EXTENT_CONTRIBUTION,
     SWARM_EXTENT_RESULTS,
     SWARM_EXTENT_CONTRIBUTION_SLOTS,
-    SWARM_EXTENT_OUTER_SCRATCH,
-    SWARM_EXTENT_DEVICE_SLOTS, /* buffers of a device that computes on the replica */
+    SWARM_EXTENT_OUTER_SCRATCH, /* buffers of the outer step */
+    SWARM_EXTENT_DEVICE_SLOTS,  /* buffers of a device that computes on the replica */
     /* weights gathered from several ranks, for encoding on rank 0 */
     SWARM_EXTENT_INNER_WEIGHTS,
     SWARM_EXTENT_RECORDED_CONTRIBUTION, /* a decoded contribution, if rounds are recorded */
     SWARM_EXTENT_NETWORK_TABLES,        /* tables and messages of the network thread */
-    SWARM_EXTENT_COUNT
+    SWARM_EXTENT_COUNT                  /* number of extents */
 };
 
-/* swarm_memory_on_device: whether the target's device computes on the replica. */
-bool swarm_memory_on_device(const struct target *target);
+/* swarm_memory_is_on_device: whether the target's device computes on the replica. */
+bool swarm_memory_is_on_device(const struct target *target);
 
 /* The properties of a member that its memory depends on. */
 struct swarm_member_kind {

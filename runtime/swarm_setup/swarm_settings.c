@@ -24,8 +24,8 @@ void swarm_keys_write(const struct settings *settings, struct text *text) {
     }
 }
 
-static enum status key_fault(const struct settings *settings, struct fault *fault, const char *key,
-                             const char *remedy, const char *reason) {
+static enum status set_key_fault(const struct settings *settings, struct fault *fault,
+                                 const char *key, const char *remedy, const char *reason) {
     return fault_set(fault, STATUS_INPUT, settings_location(settings, key), remedy, "%s %s", key,
                      reason);
 }
@@ -34,33 +34,34 @@ static enum status key_fault(const struct settings *settings, struct fault *faul
  * have none. */
 static enum status check_frozen(const struct settings *settings, struct fault *fault) {
     bool rounded = settings->frozen != NULL && settings->params_dtype != DTYPE_F32;
-    return rounded ? key_fault(settings, fault, "frozen", "set precision.params to f32",
+    return rounded
+               ? set_key_fault(settings, fault, "frozen", "set precision.params to f32",
                                "leaves parameters without the fp32 copy that the outer state needs")
-                   : OK;
+               : OK;
 }
 
 enum status swarm_settings_check(const struct settings *settings, struct fault *fault) {
     const char *error =
         settings->swarm_name == NULL ? "is missing" : swarm_name_error(settings->swarm_name);
     if (error != NULL) {
-        return key_fault(settings, fault, "swarm.name", "add a line such as swarm.name: heather",
-                         error);
+        return set_key_fault(settings, fault, "swarm.name",
+                             "add a line such as swarm.name: heather", error);
     }
     if (settings->swarm_members_max > SWARM_MEMBERS_MAX) {
-        return key_fault(settings, fault, "swarm.members_max", NULL,
-                         "is more than 64: a round's roster has 64 seats");
+        return set_key_fault(settings, fault, "swarm.members_max", NULL,
+                             "is more than 64: a round's roster has 64 seats");
     }
     if (settings->swarm_members_min > settings->swarm_members_max) {
-        return key_fault(settings, fault, "swarm.members_min", NULL,
-                         "is more than swarm.members_max: no round would ever open");
+        return set_key_fault(settings, fault, "swarm.members_min", NULL,
+                             "is more than swarm.members_max: no round would ever open");
     }
     if (settings->swarm_codec >= CODEC_COUNT) {
-        return key_fault(settings, fault, "swarm.codec", "choose fp32, bf16, int8 or int4",
-                         "is sparse, which is not implemented yet");
+        return set_key_fault(settings, fault, "swarm.codec", "choose fp32, bf16, int8 or int4",
+                             "is sparse, which is not implemented yet");
     }
     if (settings->swarm_quorum != QUORUM) {
-        return key_fault(settings, fault, "swarm.quorum", "set swarm.quorum to 0.5",
-                         "is not 0.5: more than half of a roster must vote for a commit");
+        return set_key_fault(settings, fault, "swarm.quorum", "set swarm.quorum to 0.5",
+                             "is not 0.5: more than half of a roster must vote for a commit");
     }
     return check_frozen(settings, fault);
 }
@@ -70,8 +71,8 @@ enum status swarm_settings_check(const struct settings *settings, struct fault *
 static enum status check_batch_sizes(const struct settings *settings, struct fault *fault) {
     const char *key = settings->sequence_tokens == 0 ? "batch.sequence" : "batch.tokens";
     return settings->sequence_tokens == 0 || settings->batch_tokens == 0
-               ? key_fault(settings, fault, key, "fetch the manifest again",
-                           "is 0, but the manifest must set it for all members")
+               ? set_key_fault(settings, fault, key, "fetch the manifest again",
+                               "is 0, but the manifest must set it for all members")
                : OK;
 }
 

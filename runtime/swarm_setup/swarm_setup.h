@@ -31,8 +31,8 @@ MUST_CHECK enum status swarm_settings_check(const struct settings *settings, str
 /* The manifest and overrides that determine a member's settings. */
 struct swarm_member_source {
     const struct manifest *manifest;
-    const char *subject; /* the manifest's file or address, for messages */
-    const char *const *overrides;
+    const char *subject;          /* the manifest's file or address, for messages */
+    const char *const *overrides; /* [override_count]: settings as KEY=VALUE */
     int override_count;
 };
 
@@ -51,10 +51,10 @@ MUST_CHECK enum status swarm_settings_read(const struct swarm_member_source *sou
  * members. */
 struct swarm_terms {
     const struct manifest *manifest; /* NULL: no swarm */
-    struct replica_shape shape;
-    uint64_t seat_samples;  /* samples per member per round */
-    uint64_t sample_tokens; /* tokens per sample: batch.sequence */
-    uint32_t commits_max;   /* rounds of the run: steps / inner_steps, rounded up */
+    struct replica_shape shape;      /* sizes of the replica and outer rates */
+    uint64_t seat_samples;           /* samples per member per round */
+    uint64_t sample_tokens;          /* tokens per sample: batch.sequence */
+    uint32_t commits_max;            /* rounds of the run: steps / inner_steps, rounded up */
 };
 
 /* swarm_terms_of: computes the terms of settings that swarm_settings_check and settings_check_model

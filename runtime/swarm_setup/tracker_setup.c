@@ -14,12 +14,10 @@ static const char SCHEME[] = "tcp://";
 static const char DEFAULT_LISTEN[] = "tcp://*:7700";
 
 enum {
-    QUEUED_FRAMES = 16,
-    /* Durations assumed for members that have not measured any yet. Values that are too high only
-     * make the first round long. */
-    ASSUMED_STEP_MS = 2000,
-    ASSUMED_TRANSFER_MS = 10000,
-    ASSUMED_ROUND_TRIP_MS = 100,
+    QUEUED_FRAMES = 16,          /* frames that each queue of a connection can hold */
+    ASSUMED_STEP_MS = 2000,      /* step time until members have measured theirs */
+    ASSUMED_TRANSFER_MS = 10000, /* transfer time of an exchange until it is measured */
+    ASSUMED_ROUND_TRIP_MS = 100, /* round-trip time until it is measured */
     /* How long the tracker waits for a member with the newest state: long enough to restart a
      * machine. */
     ROLLBACK_AFTER_MS = 30 * 60 * 1000,

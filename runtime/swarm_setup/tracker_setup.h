@@ -8,8 +8,8 @@
 
 /* The arguments of `skep track`. An option that was not given is NULL. */
 struct tracker_setup_args {
-    const char *run_path;
-    const char *const *overrides;
+    const char *run_path;         /* path of the run file */
+    const char *const *overrides; /* [override_count]: settings as KEY=VALUE */
     int override_count;
     const char *listen_address; /* "tcp://HOST:PORT" or "HOST:PORT"; port 0 or *: any free port */
     /* address that members connect to, in the form of listen_address */
@@ -21,10 +21,10 @@ struct tracker_setup_args {
 };
 
 struct tracker_setup {
-    struct manifest_draft draft;
-    struct manifest manifest;
-    struct key_pairs keys;
-    struct join_string join;
+    struct manifest_draft draft; /* contents of a new manifest */
+    struct manifest manifest;    /* the swarm's manifest */
+    struct key_pairs keys;       /* keys of the tracker */
+    struct join_string join;     /* address and public keys of the tracker */
     bool is_new; /* the manifest was created by this process, not by an earlier start */
     char state_folder[PATH_BYTES], allow_list_path[PATH_BYTES];
     char store_path[PATH_BYTES], identity_path[PATH_BYTES];

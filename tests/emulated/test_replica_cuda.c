@@ -110,7 +110,7 @@ static void open_pair(const struct fixture_shape *shape, uint64_t seed, struct p
     const struct cuda_compute with = {
         .driver = &pair->gpu->driver, .table = &pair->kernels, .failure = &pair->failure};
     const struct replica_cuda_args args = {
-        .with = &with,
+        .compute = &with,
         .gpu = pair->gpu,
         .slots = on_device(pair, replica_device_memory_of(&pair->replica.shape).slots)};
     assert_int_equal(replica_cuda_init(&args, &pair->replica, &pair->cuda, &fault), OK);

@@ -11,7 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PORT_MAX = 65535, PORT_DIGITS_MAX = 5, DISCARD_PORT = 9 };
+enum {
+    PORT_MAX = 65535,    /* highest TCP port */
+    PORT_DIGITS_MAX = 5, /* decimal digits of PORT_MAX */
+    DISCARD_PORT = 9,    /* UDP port of the discard service */
+};
 
 static const char SCHEME[] = "tcp://";
 static const char NAME_LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -58,7 +62,7 @@ const char *address_error(const char *text) {
 }
 
 /* The first address of `family` in the list; NULL: none. */
-static const struct addrinfo *first_of_family(const struct addrinfo *list, int family) {
+static const struct addrinfo *find_address_of_family(const struct addrinfo *list, int family) {
     while (list != NULL && list->ai_family != family) {
         list = list->ai_next;
     }
@@ -77,8 +81,8 @@ static enum status look_up_host(const char *address, const char *name, struct ad
                      "cannot resolve \"%.80s\": %s", name, gai_strerror(failure));
 }
 
-static void write_numeric(const struct addrinfo *at, const char *port,
-                          char found[static MESSAGE_ADDRESS_BYTES]) {
+static void write_numeric_address(const struct addrinfo *at, const char *port,
+                                  char found[static MESSAGE_ADDRESS_BYTES]) {
     char number[INET6_ADDRSTRLEN];
     struct text text = text_over(found, MESSAGE_ADDRESS_BYTES);
     bool is_v4 = at->ai_family == AF_INET;
@@ -109,8 +113,8 @@ enum status resolve_host(const char *address, char found[static MESSAGE_ADDRESS_
     memcpy(name, host, length);
     name[length] = '\0';
     TRY(look_up_host(address, name, &list, fault));
-    const struct addrinfo *v4 = first_of_family(list, AF_INET);
-    write_numeric(v4 != NULL ? v4 : list, host + length, found);
+    const struct addrinfo *v4 = find_address_of_family(list, AF_INET);
+    write_numeric_address(v4 != NULL ? v4 : list, host + length, found);
     freeaddrinfo(list);
     return OK;
 }

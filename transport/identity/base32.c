@@ -2,11 +2,11 @@
 #include "transport/identity/base32.h"
 
 enum {
-    GROUP_BYTES = 5,
-    GROUP_LETTERS = 8,
-    LETTER_BITS = 5,
-    LETTER_MASK = 31,
-    FIRST_DIGIT_VALUE = 26
+    GROUP_BYTES = 5,       /* bytes that are encoded together */
+    GROUP_LETTERS = 8,     /* letters that encode GROUP_BYTES */
+    LETTER_BITS = 5,       /* bits that one letter encodes */
+    LETTER_MASK = 31,      /* the lowest LETTER_BITS bits */
+    FIRST_DIGIT_VALUE = 26 /* value of the first digit, after the 26 letters */
 };
 
 static int letter_value(char letter) {

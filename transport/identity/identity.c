@@ -16,11 +16,11 @@
 static const char FILE_HEADER[] = "skep-identity-1 ";
 
 enum {
-    FILE_HEADER_BYTES = sizeof FILE_HEADER - 1,
-    FILE_BYTES = FILE_HEADER_BYTES + KEYS_TEXT_LETTERS + 1,
-    IDENTITY_MODE = 0600,
-    ACCESS_BY_OTHERS = S_IRWXG | S_IRWXO,
-    DRAFT_DIGITS = 8
+    FILE_HEADER_BYTES = sizeof FILE_HEADER - 1,             /* length of the file's first line */
+    FILE_BYTES = FILE_HEADER_BYTES + KEYS_TEXT_LETTERS + 1, /* size of an identity file */
+    IDENTITY_MODE = 0600,                 /* file mode: readable and writable by its owner only */
+    ACCESS_BY_OTHERS = S_IRWXG | S_IRWXO, /* mode bits that an identity file must not have */
+    DRAFT_DIGITS = 8                      /* hex digits in the name of a temporary file */
 };
 
 enum status identity_path(const char *given, char path[static PATH_BYTES], struct fault *fault) {
@@ -48,7 +48,7 @@ enum status identity_path(const char *given, char path[static PATH_BYTES], struc
     return OK;
 }
 
-static enum status fault_damaged(const char *path, const char *reason, struct fault *fault) {
+static enum status set_damaged_fault(const char *path, const char *reason, struct fault *fault) {
     return fault_set(
         fault, STATUS_INPUT, path,
         "restore the file from a copy, or move it away: `skep keys` then creates a new "
@@ -75,8 +75,8 @@ static enum status parse_identity(const char *path, const char line[static FILE_
                                   struct key_pairs *keys, struct fault *fault) {
     char text[KEYS_TEXT_BYTES];
     if (memcmp(line, FILE_HEADER, FILE_HEADER_BYTES) != 0 || line[FILE_BYTES - 1] != '\n') {
-        return fault_damaged(path, "it must be one line that begins with \"skep-identity-1 \"",
-                             fault);
+        return set_damaged_fault(path, "it must be one line that begins with \"skep-identity-1 \"",
+                                 fault);
     }
     memcpy(text, line + FILE_HEADER_BYTES, KEYS_TEXT_LETTERS);
     text[KEYS_TEXT_LETTERS] = '\0';
@@ -88,7 +88,7 @@ static enum status parse_identity(const char *path, const char line[static FILE_
     char reason[128];
     struct text text_of_reason = text_over(reason, sizeof reason);
     text_add(&text_of_reason, "its key %s", error);
-    return fault_damaged(path, reason, fault);
+    return set_damaged_fault(path, reason, fault);
 }
 
 enum status identity_load(const char *path, struct key_pairs *keys, struct fault *fault) {
@@ -98,7 +98,7 @@ enum status identity_load(const char *path, struct key_pairs *keys, struct fault
     TRY(file_open_read(path, &fd, &bytes, fault));
     enum status status = check_mode(fd, path, fault);
     if (status == OK && bytes != FILE_BYTES) {
-        status = fault_damaged(path, "it has the wrong length", fault);
+        status = set_damaged_fault(path, "it has the wrong length", fault);
     }
     if (status == OK) {
         status = file_read_at(fd, path, line, FILE_BYTES, 0, fault);
@@ -113,8 +113,8 @@ enum status identity_load(const char *path, struct key_pairs *keys, struct fault
 
 /* Write the name of a temporary file in the folder of `path`. It is derived from the new identity,
  * so no other process uses it. */
-static enum status draft_name(const char *path, const struct key_pairs *keys,
-                              char draft[static PATH_BYTES], struct fault *fault) {
+static enum status write_draft_name(const char *path, const struct key_pairs *keys,
+                                    char draft[static PATH_BYTES], struct fault *fault) {
     const struct hash hash = hash_of(keys->public_keys.sign, KEY_BYTES);
     char hex[HASH_HEX_BYTES];
     struct text text = text_over(draft, PATH_BYTES);
@@ -168,7 +168,7 @@ static enum status create_identity(const char *path, struct key_pairs *keys, boo
     struct key_pairs fresh;
     file_parent_folder(path, folder, sizeof folder);
     keys_generate(&fresh);
-    enum status status = draft_name(path, &fresh, draft, fault);
+    enum status status = write_draft_name(path, &fresh, draft, fault);
     if (status == OK) {
         status = file_make_folders(folder, fault);
     }

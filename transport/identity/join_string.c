@@ -15,7 +15,7 @@ const char *join_string_write(const struct join_string *join, char text[static J
     return text;
 }
 
-static enum status fault_join_string(struct fault *fault, const char *part, const char *error) {
+static enum status set_join_string_fault(struct fault *fault, const char *part, const char *error) {
     return fault_set(fault, STATUS_INPUT, "join string",
                      "copy the line that `skep track` prints: tcp://HOST:PORT#KEY", "%s %s", part,
                      error);
@@ -25,7 +25,7 @@ enum status join_string_read(const char *text, struct join_string *join, struct 
     struct join_string read = {.address = ""};
     const char *hash = strchr(text, '#');
     if (hash == NULL) {
-        return fault_join_string(fault, "it", "has no #KEY at its end");
+        return set_join_string_fault(fault, "it", "has no #KEY at its end");
     }
     size_t length = (size_t)(hash - text);
     size_t copied = length < sizeof read.address ? length : sizeof read.address - 1;
@@ -33,11 +33,11 @@ enum status join_string_read(const char *text, struct join_string *join, struct 
     const char *error =
         copied < length ? "is longer than 127 characters" : address_error(read.address);
     if (error != NULL) {
-        return fault_join_string(fault, "its address", error);
+        return set_join_string_fault(fault, "its address", error);
     }
     error = public_keys_read(hash + 1, &read.keys);
     if (error != NULL) {
-        return fault_join_string(fault, "its key", error);
+        return set_join_string_fault(fault, "its key", error);
     }
     *join = read;
     return OK;

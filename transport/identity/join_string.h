@@ -14,7 +14,7 @@ enum { JOIN_STRING_BYTES = MESSAGE_ADDRESS_BYTES + KEYS_TEXT_BYTES };
 
 struct join_string {
     char address[MESSAGE_ADDRESS_BYTES]; /* "tcp://HOST:PORT" */
-    struct public_keys keys;
+    struct public_keys keys;             /* public keys of the tracker */
 };
 
 /* is_join_string: whether `text` is meant as a join string and not as a file name. It may still be

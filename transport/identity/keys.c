@@ -9,10 +9,10 @@
 
 /* The upper five bits of the kind become the first letter of the text: p or s. */
 enum {
-    KIND_PUBLIC = 15 << 3 | 1, /* the lower three bits are the version */
-    KIND_SECRET = 18 << 3 | 1,
-    CHECKSUM_BYTES = 5,
-    PACKED_BYTES = 1 + 2 * KEY_BYTES + CHECKSUM_BYTES
+    KIND_PUBLIC = 15 << 3 | 1,                        /* the lower three bits are the version */
+    KIND_SECRET = 18 << 3 | 1,                        /* secret keys, version 1 */
+    CHECKSUM_BYTES = 5,                               /* size of the checksum in a key's text */
+    PACKED_BYTES = 1 + 2 * KEY_BYTES + CHECKSUM_BYTES /* size of kind, two keys and checksum */
 };
 
 _Static_assert(BASE32_LETTERS(PACKED_BYTES) == KEYS_TEXT_LETTERS, "length of the text");
@@ -32,8 +32,8 @@ static void compute_checksum(const uint8_t *packed, uint8_t check[static CHECKSU
     memcpy(check, hash.bytes, CHECKSUM_BYTES);
 }
 
-static const char *write_text(uint8_t kind, const void *first, const void *second,
-                              char text[static KEYS_TEXT_BYTES]) {
+static const char *write_keys_text(uint8_t kind, const void *first, const void *second,
+                                   char text[static KEYS_TEXT_BYTES]) {
     uint8_t packed[PACKED_BYTES];
     packed[0] = kind;
     memcpy(packed + 1, first, KEY_BYTES);
@@ -54,7 +54,8 @@ static const char *kind_error(uint8_t given, uint8_t expected) {
     return given >> 3 == expected >> 3 ? "is from another version of Skep" : "is not a Skep key";
 }
 
-static const char *read_text(const char *text, uint8_t kind, uint8_t keys[static 2 * KEY_BYTES]) {
+static const char *read_keys_text(const char *text, uint8_t kind,
+                                  uint8_t keys[static 2 * KEY_BYTES]) {
     uint8_t packed[PACKED_BYTES];
     uint8_t check[CHECKSUM_BYTES];
     const char *error = NULL;
@@ -102,12 +103,12 @@ void keys_wipe(struct key_pairs *keys) {
 }
 
 const char *public_keys_write(const struct public_keys *keys, char text[static KEYS_TEXT_BYTES]) {
-    return write_text(KIND_PUBLIC, keys->curve, keys->sign, text);
+    return write_keys_text(KIND_PUBLIC, keys->curve, keys->sign, text);
 }
 
 const char *public_keys_read(const char *text, struct public_keys *keys) {
     uint8_t read[2 * KEY_BYTES];
-    const char *error = read_text(text, KIND_PUBLIC, read);
+    const char *error = read_keys_text(text, KIND_PUBLIC, read);
     if (error == NULL) {
         memcpy(keys->curve, read, KEY_BYTES);
         memcpy(keys->sign, read + KEY_BYTES, KEY_BYTES);
@@ -116,12 +117,12 @@ const char *public_keys_read(const char *text, struct public_keys *keys) {
 }
 
 const char *secret_keys_write(const struct key_pairs *keys, char text[static KEYS_TEXT_BYTES]) {
-    return write_text(KIND_SECRET, keys->curve_secret, keys->sign_seed, text);
+    return write_keys_text(KIND_SECRET, keys->curve_secret, keys->sign_seed, text);
 }
 
 const char *secret_keys_read(const char *text, struct key_pairs *keys) {
     uint8_t read[2 * KEY_BYTES];
-    const char *error = read_text(text, KIND_SECRET, read);
+    const char *error = read_keys_text(text, KIND_SECRET, read);
     if (error == NULL) {
         keys_from_secrets(read, keys);
         sodium_memzero(read, sizeof read);

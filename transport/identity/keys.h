@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 enum {
-    KEY_BYTES = 32,
-    SIGNATURE_BYTES = 64,
+    KEY_BYTES = 32,                          /* size of an X25519 or Ed25519 key */
+    SIGNATURE_BYTES = 64,                    /* size of an Ed25519 signature */
     KEYS_TEXT_LETTERS = 112,                 /* base32 of 70 bytes: kind 1, keys 64, checksum 5 */
     KEYS_TEXT_BYTES = KEYS_TEXT_LETTERS + 1, /* KEYS_TEXT_LETTERS and a NUL */
     SIGN_CONTEXT_MAX = 32,                   /* length of a context such as "skep ledger entry" */
@@ -26,8 +26,8 @@ struct public_keys {
 /* An identity. Only the two secrets are stored on disk; the public keys are derived from them. */
 struct key_pairs {
     struct public_keys public_keys;
-    uint8_t curve_secret[KEY_BYTES];
-    uint8_t sign_seed[KEY_BYTES];
+    uint8_t curve_secret[KEY_BYTES]; /* X25519 secret key, for ZeroMQ's CURVE */
+    uint8_t sign_seed[KEY_BYTES];    /* Ed25519 seed, from which signatures are made */
 };
 
 /* keys_generate: create a new identity with the operating system's random numbers. */

@@ -27,7 +27,7 @@ bool connect_probe_start(const char *address, struct connect_probe *probe) {
 }
 
 /* State of the TCP connection: OK once it is established, PENDING until then. */
-static enum connect_probe_state connection_state(int fd) {
+static enum connect_probe_state read_connection_state(int fd) {
     union numeric_address peer;
     socklen_t length = sizeof peer;
     int failure = 0;
@@ -40,7 +40,7 @@ static enum connect_probe_state connection_state(int fd) {
 
 /* A ZeroMQ listener sends its opening at once, without waiting for ours. MSG_PEEK leaves a part
  * of the opening in the socket until all of it has arrived. */
-static enum connect_probe_state opening_state(int fd) {
+static enum connect_probe_state read_opening_state(int fd) {
     unsigned char bytes[OPENING_BYTES];
     ssize_t count = recv(fd, bytes, sizeof bytes, MSG_PEEK);
     if (count < 0) {
@@ -59,9 +59,9 @@ static enum connect_probe_state opening_state(int fd) {
 enum connect_probe_state connect_probe_poll(struct connect_probe *probe) {
     ASSERT(probe->fd >= 0);
     enum connect_probe_state state =
-        probe->failed ? CONNECT_PROBE_FAILED : connection_state(probe->fd);
+        probe->failed ? CONNECT_PROBE_FAILED : read_connection_state(probe->fd);
     if (state == CONNECT_PROBE_OK) {
-        state = opening_state(probe->fd);
+        state = read_opening_state(probe->fd);
     }
     if (state != CONNECT_PROBE_PENDING) {
         connect_probe_end(probe);

@@ -5,13 +5,13 @@
 
 /* The byte offset of each field in the header. */
 enum {
-    MAGIC_OFFSET = 0,
+    MAGIC_OFFSET = 0, /* byte offsets of the fields in a frame header */
     VERSION_OFFSET = 4,
     KIND_OFFSET = 5,
     EPOCH_OFFSET = 6,
     ROUND_OFFSET = 8,
     SLICE_OFFSET = 12,
-    OFFSET_OFFSET = 16,
+    OFFSET_OFFSET = 16, /* byte offset of the field `offset` */
     LENGTH_OFFSET = 24,
     SESSION_OFFSET = 28
 };

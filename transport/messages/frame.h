@@ -16,17 +16,17 @@
 #include <stdint.h>
 
 enum {
-    FRAME_HEADER_BYTES = 32,
+    FRAME_HEADER_BYTES = 32,     /* size of a frame header */
     FRAME_PAYLOAD_MAX = 1 << 20, /* bytes of one slice or one leaf */
     FRAME_BYTES_MAX = FRAME_HEADER_BYTES + FRAME_PAYLOAD_MAX,
-    FRAME_VERSION = 1,
+    FRAME_VERSION = 1, /* version of the frame header */
 };
 
 struct frame {
-    uint8_t kind;
-    uint16_t epoch;
-    uint32_t round;
-    uint32_t slice;
+    uint8_t kind;     /* kind of the message */
+    uint16_t epoch;   /* epoch of the slice */
+    uint32_t round;   /* number of the round */
+    uint32_t slice;   /* index of the slice */
     uint64_t offset;  /* where the payload begins in its slice, leaf or document */
     uint32_t length;  /* payload size in bytes */
     uint32_t session; /* the sender's member session */
@@ -34,7 +34,7 @@ struct frame {
 
 /* The result of checking a received message. Receivers count each one separately. */
 enum frame_verdict {
-    FRAME_OK,
+    FRAME_OK,           /* the frame is valid */
     FRAME_TRUNCATED,    /* shorter than a header */
     FRAME_BAD_MAGIC,    /* not a message of this protocol */
     FRAME_BAD_VERSION,  /* a different version of the protocol */

@@ -5,18 +5,13 @@
 #include <string.h>
 
 enum {
-    /* in addition to queued frames: one being sent, plain and encrypted */
-    EXTRA_SEND_FRAMES = 3,
-    /* in addition to queued frames: one being received and decrypted */
-    EXTRA_READ_FRAMES = 1,
+    EXTRA_SEND_FRAMES = 3,         /* not in the queue: one being sent, plain and encrypted */
+    EXTRA_READ_FRAMES = 1,         /* not in the queue: one being received and decrypted */
     FRAME_OVERHEAD_BYTES = 256,    /* headers of ZeroMQ, malloc and CURVE for each frame */
     CONNECTION_BYTES = 128 * 1024, /* memory of a connection in ZeroMQ, with its monitor */
     CONTEXT_BYTES = 1 << 20,       /* context, reaper, poller */
-    /* memory of a connection before its hello; see messages_tcp_stats */
-    PENDING_BYTES = 96 * 1024,
-    /* Bytes that one peer can send in a tick at 10 Gbit/s, before messages_tcp_stats detects
-     * them. */
-    UNDETECTED_BYTES = 128 << 20
+    PENDING_BYTES = 96 * 1024,     /* memory of a connection before its hello */
+    UNDETECTED_BYTES = 128 << 20 /* bytes that a peer can send in a tick at 10 Gbit/s, undetected */
 };
 
 uint32_t messenger_links_max(const struct messenger_options *options) {

@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 enum {
-    MESSAGE_PEERS_MAX = 1024,
+    MESSAGE_PEERS_MAX = 1024,  /* maximum number of peers of a messenger */
     MESSAGE_BULK_MAX = 8,      /* bulk connections between two processes */
     MESSAGE_STRIKES_MAX = 3,   /* invalid frames before a peer is banned */
     MESSAGE_GUEST_CLASSES = 3, /* see struct messenger_guests */
@@ -61,7 +61,7 @@ struct messenger_options {
     const char *listen;           /* "tcp://ADDRESS:PORT", PORT * for any; NULL: none */
     uint32_t peers_max;           /* 1 .. MESSAGE_PEERS_MAX, including guests */
     /* 0 .. MESSAGE_BULK_MAX to each peer; 0: send bulk frames on the control connection */
-    uint32_t bulk_connections;
+    uint32_t bulk_connections;      /* bulk connections to each peer; 0 .. MESSAGE_BULK_MAX */
     uint32_t queued_frames;         /* high-water mark of a connection in each direction: 2 .. 64 */
     struct messenger_guests guests; /* all zero: reject every guest */
     uint64_t accepted_kinds[4]; /* the frame kinds to accept, as for frame_read; never kind 255 */
@@ -142,7 +142,7 @@ int64_t messenger_last_received_ns(const struct messenger *messenger,
 bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms);
 
 enum messenger_event_kind {
-    MESSENGER_FRAME,
+    MESSENGER_FRAME,  /* a frame was received */
     MESSENGER_OPENED, /* the control connection with the peer is up */
     MESSENGER_CLOSED, /* the control connection was lost */
     /* MESSENGER_REJECTED and MESSENGER_FULL are returned once, until the peer connects or gets a
@@ -170,7 +170,7 @@ bool messenger_next(struct messenger *messenger, struct messenger_event *event);
 /* Counts since messenger_open. Bytes of frames include their headers, but not the overhead of
  * ZeroMQ and TCP. */
 struct messenger_counts {
-    uint64_t sent_bytes, received_bytes, sent_frames, received_frames;
+    uint64_t sent_bytes, received_bytes, sent_frames, received_frames; /* totals since the start */
     uint64_t verdicts[FRAME_VERDICT_COUNT]; /* received messages with each verdict */
     uint64_t rejected_keys;                 /* connections rejected because of their key */
     uint64_t banned_peers;                  /* number of bans after protocol violations */

@@ -36,7 +36,7 @@ static void dial_link(struct messenger *messenger, struct peer *peer, struct lin
 }
 
 /* Handle a link that was never up, or a broken one whose frames have all been read. */
-static void link_failed(struct messenger *messenger, struct peer *peer, struct link *link) {
+static void on_link_failed(struct messenger *messenger, struct peer *peer, struct link *link) {
     if (link == &peer->links[0] && peer_is_open(peer)) {
         peer_on_close(messenger, peer);
         return;
@@ -65,7 +65,7 @@ static void dial_due_peer(struct messenger *messenger, struct peer *peer, int64_
         if (link->state == LINK_NONE && is_due && may_dial && i < links) {
             dial_link(messenger, peer, link);
         } else if (link_is_dialing(link) && is_due) {
-            link_failed(messenger, peer, link);
+            on_link_failed(messenger, peer, link);
         }
         if (link->state != LINK_ACCEPTED && link->due_ns > now_ns) {
             messenger_wake_by(messenger, link->due_ns);
@@ -104,13 +104,13 @@ static void on_handshake_failed(struct messenger *messenger, struct peer *peer,
 static void on_disconnect(struct messenger *messenger, struct peer *peer, struct link *link) {
     link_on_disconnect(link);
     if (link->state != LINK_DRAINING) {
-        link_failed(messenger, peer, link);
+        on_link_failed(messenger, peer, link);
     }
 }
 
 void dial_on_drained(struct messenger *messenger, struct peer *peer, struct link *link) {
     if (link->state == LINK_DRAINING) {
-        link_failed(messenger, peer, link);
+        on_link_failed(messenger, peer, link);
     }
 }
 
@@ -118,7 +118,7 @@ void dial_on_probe_result(struct messenger *messenger, struct peer *peer, struct
     if (link->is_probe && socket_has_input(link->socket)) {
         peer->diagnosis.is_answering = true;
         link_reset_redial(link);
-        link_failed(messenger, peer, link);
+        on_link_failed(messenger, peer, link);
     }
 }
 

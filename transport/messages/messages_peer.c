@@ -17,7 +17,7 @@ static enum status register_peer(struct messenger *messenger, const uint8_t curv
 }
 
 /* Close the connections to the old address. An accepted connection is independent of it. */
-static void close_dialed(struct messenger *messenger, struct peer *peer) {
+static void close_dialed_links(struct messenger *messenger, struct peer *peer) {
     const enum link_state state = peer->links[0].state;
     if (state == LINK_DIALED || state == LINK_DRAINING) {
         peer_on_close(messenger, peer);
@@ -41,7 +41,7 @@ enum status messenger_peer(struct messenger *messenger, const uint8_t curve[stat
     if (address == NULL) {
         return OK; /* keep the connections that are up */
     }
-    close_dialed(messenger, peer);
+    close_dialed_links(messenger, peer);
     memcpy(peer->address, address, strlen(address));
     peer_clear_reported_failures(peer);
     dial_reset_diagnosis(peer);

@@ -20,7 +20,7 @@ void poll_set_outdated(struct messenger *messenger) {
     messenger->poll.is_outdated = true;
 }
 
-static void list_items(struct messenger *messenger) {
+static void list_poll_items(struct messenger *messenger) {
     const uint32_t links_per_peer = 1 + messenger->options.bulk_connections;
     struct link *links = messenger->peers[0].links;
     struct poll_set *poll = &messenger->poll;
@@ -91,7 +91,7 @@ static void mark_draining(struct messenger *messenger) {
 void poll_sockets(struct messenger *messenger, int wake_fd, long wait_ms) {
     struct poll_set *poll = &messenger->poll;
     if (poll->is_outdated) {
-        list_items(messenger);
+        list_poll_items(messenger);
     }
     set_events(messenger, wake_fd);
     (void)zmq_poll(poll->items, (int)(ITEMS_FIXED + 2 * poll->link_count), wait_ms);

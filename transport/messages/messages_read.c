@@ -50,8 +50,8 @@ static bool receive_message(void *socket, zmq_msg_t *message, bool *is_single) {
 }
 
 /* Receive a message from the listener. *has_routing: its first part is a routing id. */
-static bool receive_routed(void *listener, uint32_t *routing, zmq_msg_t *message, bool *is_single,
-                           bool *has_routing) {
+static bool receive_routed_message(void *listener, uint32_t *routing, zmq_msg_t *message,
+                                   bool *is_single, bool *has_routing) {
     zmq_msg_t id;
     zmq_msg_init(&id);
     bool got = zmq_msg_recv(&id, listener, ZMQ_DONTWAIT) >= 0;
@@ -76,8 +76,8 @@ struct origin {
     struct received *received;
 };
 
-static void count_invalid(struct messenger *messenger, struct peer *peer,
-                          enum frame_verdict verdict) {
+static void count_invalid_frame(struct messenger *messenger, struct peer *peer,
+                                enum frame_verdict verdict) {
     messenger->counts.verdicts[verdict]++;
     peer_strike(messenger, peer);
 }
@@ -92,7 +92,7 @@ static void handle_internal_frame(struct messenger *messenger, const struct orig
         peer_set_seen_ip(origin->peer, message);
         dial_on_welcome(messenger, origin->peer, link, frame->slice);
     } else {
-        count_invalid(messenger, origin->peer, FRAME_BAD_KIND);
+        count_invalid_frame(messenger, origin->peer, FRAME_BAD_KIND);
     }
 }
 
@@ -109,7 +109,7 @@ static bool accept_frame(struct messenger *messenger, const struct origin *origi
     const enum frame_verdict verdict =
         frame_read(zmq_msg_data(message), bytes, messenger->accepted_kinds, frame);
     if (verdict != FRAME_OK) {
-        count_invalid(messenger, origin->peer, verdict);
+        count_invalid_frame(messenger, origin->peer, verdict);
         return false;
     }
     if (frame->kind == MESSENGER_KIND) {
@@ -167,16 +167,16 @@ static void handle_first_frame(struct messenger *messenger, zmq_msg_t *message, 
     }
 }
 
-static bool is_from_peer_of(struct messenger *messenger, const struct accepted *accepted,
-                            zmq_msg_t *message) {
+static bool is_from_accepted_peer(struct messenger *messenger, const struct accepted *accepted,
+                                  zmq_msg_t *message) {
     uint8_t curve[KEY_BYTES];
     return accepted->peer != NULL && zap_user(message, curve) &&
            memcmp(curve, peer_curve(messenger, accepted->peer), KEY_BYTES) == 0;
 }
 
 /* Handle a message from the listener. True: it is a control frame, which is returned at once. */
-static bool handle_routed(struct messenger *messenger, uint32_t routing, zmq_msg_t *message,
-                          bool is_single, struct messenger_event *event) {
+static bool handle_routed_message(struct messenger *messenger, uint32_t routing, zmq_msg_t *message,
+                                  bool is_single, struct messenger_event *event) {
     struct accepted *accepted = accept_find_by_routing(messenger, routing);
     struct frame frame;
     if (accepted == NULL) {
@@ -185,7 +185,7 @@ static bool handle_routed(struct messenger *messenger, uint32_t routing, zmq_msg
     }
     const struct origin origin = {.peer = accepted->peer, .received = &accepted->received};
     const uint32_t link_index = accepted->link;
-    if (!is_from_peer_of(messenger, accepted, message) ||
+    if (!is_from_accepted_peer(messenger, accepted, message) ||
         !accept_frame(messenger, &origin, message, is_single, &frame)) {
         return false;
     }
@@ -209,12 +209,13 @@ static bool read_listener(struct messenger *messenger, struct messenger_event *e
         uint32_t routing = 0;
         bool is_single = false;
         bool has_routing = false;
-        if (!receive_routed(messenger->listener.socket, &routing, &message, &is_single,
-                            &has_routing)) {
+        if (!receive_routed_message(messenger->listener.socket, &routing, &message, &is_single,
+                                    &has_routing)) {
             poll_set_listener_input(messenger, false);
             accepted_on_drained(messenger);
         } else {
-            found = has_routing && handle_routed(messenger, routing, &message, is_single, event);
+            found = has_routing &&
+                    handle_routed_message(messenger, routing, &message, is_single, event);
         }
         zmq_msg_close(&message);
         accept_count_read(messenger);
@@ -223,8 +224,8 @@ static bool read_listener(struct messenger *messenger, struct messenger_event *e
 }
 
 /* Read the next frame from a link that this process dialed. */
-static bool read_dialed(struct messenger *messenger, uint32_t index,
-                        struct messenger_event *event) {
+static bool read_dialed_link(struct messenger *messenger, uint32_t index,
+                             struct messenger_event *event) {
     const struct polled polled = messenger->poll.links[index];
     const struct origin origin = {
         .peer = polled.peer, .link = polled.link, .received = &polled.link->received};
@@ -260,7 +261,7 @@ static bool read_round_robin(struct messenger *messenger, bool is_control, uint3
         const uint32_t index = (*next_index + i) % count;
         const struct polled *polled = &messenger->poll.links[index];
         if ((polled->link == polled->peer->links) == is_control &&
-            read_dialed(messenger, index, event)) {
+            read_dialed_link(messenger, index, event)) {
             *next_index = index + 1;
             return true;
         }

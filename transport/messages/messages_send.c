@@ -31,8 +31,8 @@ static bool send_message(void *socket, const struct frame *frame, const void *pa
 }
 
 /* Check the queue first, so that no payload is copied for a full queue. */
-static enum send_result send_dialed(struct link *link, const struct frame *frame,
-                                    const void *payload) {
+static enum send_result send_on_dialed_link(struct link *link, const struct frame *frame,
+                                            const void *payload) {
     int events = 0;
     size_t bytes = sizeof events;
     (void)zmq_getsockopt(link->socket, ZMQ_EVENTS, &events, &bytes);
@@ -113,7 +113,7 @@ void send_clear_wakeup(struct messenger *messenger) {
 static enum send_result send_on_link(struct messenger *messenger, struct link *link,
                                      const struct frame *frame, const void *payload) {
     if (link->state == LINK_DIALED) {
-        return send_dialed(link, frame, payload);
+        return send_on_dialed_link(link, frame, payload);
     }
     struct accepted *accepted = &messenger->accept.entries[link->accepted_index];
     const enum send_result sent = send_routed(messenger, accepted->routing, frame, payload);
@@ -123,8 +123,8 @@ static enum send_result send_on_link(struct messenger *messenger, struct link *l
     return sent;
 }
 
-static enum send_result send_counted(struct messenger *messenger, struct link *link,
-                                     const struct frame *frame, const void *payload) {
+static enum send_result send_and_count(struct messenger *messenger, struct link *link,
+                                       const struct frame *frame, const void *payload) {
     const enum send_result sent = send_on_link(messenger, link, frame, payload);
     if (sent == SEND_OK) {
         messenger->counts.sent_frames++;
@@ -151,7 +151,7 @@ static enum send_result send_bulk(struct messenger *messenger, struct peer *peer
             is_full = true;
             continue;
         }
-        sent = send_counted(messenger, link, frame, payload);
+        sent = send_and_count(messenger, link, frame, payload);
         is_full = is_full || sent == SEND_WOULD_BLOCK;
         if (sent == SEND_OK) {
             backlog_add_frame(link, frame);
@@ -172,6 +172,6 @@ enum send_result messenger_send(struct messenger *messenger, const uint8_t curve
         return SEND_NO_PEER;
     }
     return channel == CHANNEL_CONTROL || peer->bulk_count == 0
-               ? send_counted(messenger, &peer->links[0], frame, payload)
+               ? send_and_count(messenger, &peer->links[0], frame, payload)
                : send_bulk(messenger, peer, frame, payload);
 }

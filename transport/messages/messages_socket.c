@@ -9,15 +9,15 @@
 #include <string.h>
 
 enum {
-    KEEPALIVE_IDLE_S = 15, /* detects a lost network; swarm heartbeats detect it much earlier */
-    KEEPALIVE_INTERVAL_S = 5,
-    KEEPALIVE_COUNT = 3,
+    KEEPALIVE_IDLE_S = 15,    /* detects a lost network; swarm heartbeats detect it much earlier */
+    KEEPALIVE_INTERVAL_S = 5, /* time between two TCP keepalive probes */
+    KEEPALIVE_COUNT = 3,      /* unanswered TCP keepalive probes before the connection is closed */
     UNACKED_TIMEOUT_MS = 60000, /* a long timeout, because a stopped peer may resume */
-    LISTEN_BACKLOG = 256,
-    CURVE_OVERHEAD_BYTES = 33, /* bytes that CURVE adds: "\x07MESSAGE", nonce, flags, MAC */
+    LISTEN_BACKLOG = 256,       /* connections that the kernel queues before they are accepted */
+    CURVE_OVERHEAD_BYTES = 33,  /* bytes that CURVE adds: "\x07MESSAGE", nonce, flags, MAC */
     /* Reconnecting is left to messages_dial. ZeroMQ would reconnect with the old queue after a lost
      * connection, and would stop dialing after a rejected key. */
-    NEVER_MS = 3600 * 1000,
+    NEVER_MS = 3600 * 1000, /* an interval that does not end in practice */
 };
 
 static bool set_option(void *socket, int option, int value) {
@@ -78,7 +78,7 @@ bool socket_next_event(void *monitor, struct socket_monitor_event *event) {
     return got;
 }
 
-static enum status fault_bind(const char *address, struct fault *fault) {
+static enum status set_bind_fault(const char *address, struct fault *fault) {
     char reason[160];
     const int error = zmq_errno();
     const bool is_unavailable = error == EADDRINUSE || error == EMFILE || error == EACCES;
@@ -118,7 +118,7 @@ enum status socket_open_listener(struct messenger *messenger, struct fault *faul
     }
     listener->socket = socket;
     if (zmq_bind(socket, address) != 0) {
-        return fault_bind(address, fault);
+        return set_bind_fault(address, fault);
     }
     listener->port = bound_port(socket);
     return OK;

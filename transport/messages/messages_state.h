@@ -54,7 +54,7 @@ enum {
 };
 
 enum link_state {
-    LINK_NONE,
+    LINK_NONE,       /* no connection, and no attempt in progress */
     LINK_DIALING,    /* not connected yet, or the CURVE handshake is incomplete */
     LINK_HANDSHAKEN, /* hello sent, waiting for the welcome */
     LINK_DIALED,     /* up, dialed by this process */
@@ -64,7 +64,7 @@ enum link_state {
 
 /* Totals of what was read from a connection. */
 struct received {
-    uint64_t bytes, frames;
+    uint64_t bytes, frames; /* number of bytes and of frames read */
 };
 
 /* Unsent bytes of a bulk link; see messages_backlog. */
@@ -87,23 +87,26 @@ struct link {
     int64_t due_ns;           /* NONE: when to dial; DIALING, HANDSHAKEN: when to time out */
     bool is_full;             /* the link's queue was full; see messages_send */
     struct received received; /* see messages_read */
-    struct backlog backlog;
+    struct backlog backlog;   /* unsent bytes of a bulk link */
     uint64_t acked_bytes, received_tcp_bytes; /* counted so far by messages_tcp_stats */
 };
 
 /* Whether a peer is connected, and which events the caller has not received yet. The transitions
  * are in messages_connection.c. */
 enum peer_state {
-    PEER_DISCONNECTED,
-    PEER_OPENED,   /* connected; MESSENGER_OPENED is pending */
-    PEER_OPEN,     /* connected, and the caller has been notified */
-    PEER_LOST,     /* disconnected; MESSENGER_CLOSED is pending */
-    PEER_REOPENED, /* connected again; MESSENGER_CLOSED and then MESSENGER_OPENED are pending */
+    PEER_DISCONNECTED, /* not connected */
+    PEER_OPENED,       /* connected; MESSENGER_OPENED is pending */
+    PEER_OPEN,         /* connected, and the caller has been notified */
+    PEER_LOST,         /* disconnected; MESSENGER_CLOSED is pending */
+    PEER_REOPENED,     /* connected again; MESSENGER_CLOSED and then MESSENGER_OPENED are pending */
 };
 
 /* Reasons why a peer cannot be dialed, as bits. Each is reported once until the peer connects or
  * gets a different address. */
-enum dial_failure { DIAL_REJECTED = 1, DIAL_FULL = 2 };
+enum dial_failure {
+    DIAL_REJECTED = 1, /* the peer rejected the key */
+    DIAL_FULL = 2,     /* the peer has no free slot */
+};
 
 /* Evidence that the process at a peer's address has a different key; see messages_dial. */
 struct dial_diagnosis {
@@ -155,26 +158,26 @@ struct accept_table {
 };
 
 struct ban {
-    uint8_t curve[KEY_BYTES];
-    int64_t until_ns; /* end of the ban; INT64_MAX: until the key is registered again */
+    uint8_t curve[KEY_BYTES]; /* channel key of the banned peer */
+    int64_t until_ns;         /* end of the ban; INT64_MAX: until the key is registered again */
 };
 
 struct ban_list {
-    struct ban bans[MESSENGER_BANS_MAX];
-    uint32_t next_index; /* entry that the next ban replaces */
+    struct ban bans[MESSENGER_BANS_MAX]; /* a ring; the oldest ban is replaced */
+    uint32_t next_index;                 /* entry that the next ban replaces */
 };
 
 /* A bulk frame that was read before the caller requested it. */
 struct read_ahead {
-    zmq_msg_t message;
-    struct frame frame;
+    zmq_msg_t message;  /* the frame as received */
+    struct frame frame; /* its decoded header */
     struct peer *peer;
-    uint32_t epoch;
+    uint32_t epoch; /* peer->epoch when the frame was read */
 };
 
 struct reader {
     struct read_ahead *ring;               /* [capacity] */
-    uint32_t capacity, first_index, count; /* of `ring` */
+    uint32_t capacity, first_index, count; /* size, first frame and number of frames of `ring` */
     uint32_t next_control, next_bulk;      /* index of the polled link to read first */
     bool was_from_ring;                    /* the last bulk frame came from the ring */
     bool has_current;                      /* `current` contains a frame */
@@ -183,15 +186,15 @@ struct reader {
 
 /* Poll items before the pairs {socket, monitor} of the links that we dialed. */
 enum {
-    ITEM_ZAP,
-    ITEM_LISTENER,
-    ITEM_LISTENER_MONITOR,
-    ITEM_WAKE,
-    ITEM_LISTENER_WRITABLE,
-    ITEMS_FIXED
+    ITEM_ZAP,               /* poll item of the ZAP socket */
+    ITEM_LISTENER,          /* poll item of the listening socket */
+    ITEM_LISTENER_MONITOR,  /* poll item of the monitor of the listening socket */
+    ITEM_WAKE,              /* poll item of the caller's wake descriptor */
+    ITEM_LISTENER_WRITABLE, /* poll item that reports space in the listener's queues */
+    ITEMS_FIXED             /* number of poll items above, which precede those of the links */
 };
 
-struct polled {
+struct polled { /* a link in the poll set, and its peer */
     struct peer *peer;
     struct link *link;
 };
@@ -199,8 +202,8 @@ struct polled {
 struct poll_set {
     zmq_pollitem_t *items; /* [ITEMS_FIXED + 2 * links] */
     struct polled *links;  /* [link_count] */
-    uint32_t link_count;
-    bool is_outdated; /* a socket was opened or closed since the items were listed */
+    uint32_t link_count;   /* number of polled links */
+    bool is_outdated;      /* a socket was opened or closed since the items were listed */
 };
 
 /* The reasons for SEND_WOULD_BLOCK results for which the caller has not been woken yet. */
@@ -213,26 +216,26 @@ struct blocked_sends {
 struct listener {
     void *socket, *monitor; /* NULL: the messenger does not listen */
     int fd;                 /* readable when the state of the listener changed */
-    uint16_t port;
+    uint16_t port;          /* TCP port of the listener */
 };
 
 struct messenger {
     struct messenger_options options;
     uint64_t accepted_kinds[4];     /* bits of options.accepted_kinds and MESSENGER_KIND */
     struct messenger_counts counts; /* each field is updated in one source file */
-    void *zmq_context;
-    void *zap_socket;
-    int64_t next_tick_ns; /* when the next tick is due */
-    struct listener listener;
-    uint32_t monitor_serial;
-    uint8_t (*curves)[KEY_BYTES]; /* [peers_max], separate from `peers` for fast lookups */
-    struct peer *peers;           /* [peers_max] */
-    bool has_events;              /* some peer may have a pending event */
+    void *zmq_context;              /* ZeroMQ context of all sockets */
+    void *zap_socket;               /* authenticates connections by their CURVE key */
+    int64_t next_tick_ns;           /* when the next tick is due */
+    struct listener listener;       /* accepts connections of peers */
+    uint32_t monitor_serial;        /* number of monitors so far, for unique names */
+    uint8_t (*curves)[KEY_BYTES];   /* [peers_max], separate from `peers` for fast lookups */
+    struct peer *peers;             /* [peers_max] */
+    bool has_events;                /* some peer may have a pending event */
     struct ban_list bans;
-    struct accept_table accept;
-    struct reader reader;
-    struct poll_set poll;
-    struct blocked_sends blocked_sends;
+    struct accept_table accept;         /* connections that peers have dialed */
+    struct reader reader;               /* reads frames, and buffers bulk frames */
+    struct poll_set poll;               /* the polled sockets */
+    struct blocked_sends blocked_sends; /* why sends would block */
 };
 
 /* messages */
@@ -256,8 +259,8 @@ bool poll_link_is_current(const struct messenger *messenger, uint32_t index);
 
 /* messages_socket */
 struct socket_monitor_event {
-    uint16_t kind;
-    uint32_t value;
+    uint16_t kind;  /* ZMQ_EVENT_* */
+    uint32_t value; /* descriptor, error number or interval, by kind */
 };
 MUST_CHECK enum status socket_open_listener(struct messenger *messenger, struct fault *fault);
 void socket_close_listener(struct messenger *messenger, int linger_ms);

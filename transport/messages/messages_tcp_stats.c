@@ -64,7 +64,7 @@ static void record_received(struct peer *peer, struct link *link, const struct t
     }
 }
 
-static void check_dialed(struct messenger *messenger, int64_t now_ns) {
+static void check_dialed_links(struct messenger *messenger, int64_t now_ns) {
     for (uint32_t i = 0; i < messenger->poll.link_count; i++) {
         struct link *link = messenger->poll.links[i].link;
         struct peer *peer = messenger->poll.links[i].peer;
@@ -83,7 +83,8 @@ static void check_dialed(struct messenger *messenger, int64_t now_ns) {
     }
 }
 
-static void check_accepted(struct messenger *messenger, struct accepted *accepted, int64_t now_ns) {
+static void check_accepted_connection(struct messenger *messenger, struct accepted *accepted,
+                                      int64_t now_ns) {
     struct peer *peer = accepted->peer;
     struct tcp_info info;
     if (accepted->is_draining || !tcp_stats_read(accepted->fd, &info)) {
@@ -105,9 +106,9 @@ static void check_accepted(struct messenger *messenger, struct accepted *accepte
 }
 
 void tcp_stats_check(struct messenger *messenger, int64_t now_ns) {
-    check_dialed(messenger, now_ns);
+    check_dialed_links(messenger, now_ns);
     for (uint32_t i = 0; i < messenger->accept.count; i++) {
-        check_accepted(messenger, &messenger->accept.entries[i], now_ns);
+        check_accepted_connection(messenger, &messenger->accept.entries[i], now_ns);
     }
     messenger->counts.acked_ns = now_ns;
 }

@@ -20,10 +20,10 @@ enum {
     ZAP_ADDRESS,
     ZAP_ROUTING_ID,
     ZAP_MECHANISM,
-    ZAP_KEY,
-    ZAP_PART_COUNT
+    ZAP_KEY,       /* message part: the peer's CURVE public key */
+    ZAP_PART_COUNT /* number of message parts */
 };
-enum { ZAP_PART_MAX = 64 };
+enum { ZAP_PART_MAX = 64 }; /* maximum size of a message part */
 
 struct zap_request {
     uint8_t parts[ZAP_PART_COUNT][ZAP_PART_MAX]; /* content of each message part */

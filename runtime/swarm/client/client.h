@@ -44,8 +44,8 @@ struct tracker_query_args {
 
 /* An answer of the tracker. It is in the client's memory and valid until the next query. */
 struct tracker_answer {
-    const uint8_t *bytes;
-    size_t count;
+    const uint8_t *bytes; /* content of the answer */
+    size_t count;         /* size of the answer in bytes */
 };
 
 /* tracker_query: sends a query, and repeats it each second until the whole answer has arrived.

@@ -10,7 +10,7 @@
 
 /* The first bytes of every SQLite file. */
 static const char SQLITE_SIGNATURE[] = "SQLite format 3";
-enum { ANSWER_TIMEOUT_MS = 20000 };
+enum { ANSWER_TIMEOUT_MS = 20000 }; /* time to wait for an answer of the tracker */
 
 static enum status check_is_store(const char *path, bool *is_store, struct fault *fault) {
     char head[sizeof SQLITE_SIGNATURE] = {0};
@@ -75,7 +75,8 @@ static enum status read_record(struct ledger_source *source, struct fault *fault
     return OK;
 }
 
-static enum status query_next(struct ledger_source *source, bool *more, struct fault *fault) {
+static enum status query_next_entries(struct ledger_source *source, bool *more,
+                                      struct fault *fault) {
     const struct tracker_query_args args = {.request = WIRE_LEDGER_REQUEST,
                                             .first_entry = source->index,
                                             .timeout_ms = ANSWER_TIMEOUT_MS};
@@ -103,7 +104,7 @@ enum status ledger_source_next(struct ledger_source *source, bool *more, struct 
     } else if (source->store != NULL) {
         TRY(read_next_stored(source, more, fault));
     } else {
-        TRY(query_next(source, more, fault));
+        TRY(query_next_entries(source, more, fault));
     }
     source->index += *more;
     return OK;

@@ -8,10 +8,10 @@
 
 /* Exactly one of file, store and client is not NULL. */
 struct ledger_source {
-    const char *path;
-    struct ledger_file *file; /* a file of JSON lines */
-    struct ledger_store *store;
-    struct tracker_client *client;
+    const char *path;                     /* path of the file or store, for messages */
+    struct ledger_file *file;             /* a file of JSON lines */
+    struct ledger_store *store;           /* a tracker's store; else NULL */
+    struct tracker_client *client;        /* connection to a tracker; else NULL */
     struct tracker_answer answer;         /* records of the last answer that are not read yet */
     uint64_t index;                       /* index of the next entry */
     char location[LEDGER_LOCATION_BYTES]; /* "PATH:LINE" of the entry read last */

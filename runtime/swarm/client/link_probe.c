@@ -4,15 +4,18 @@
 
 #include <string.h>
 
-enum { QUEUED_FRAMES = 2, WAIT_MS = 50 };
+enum {
+    QUEUED_FRAMES = 2, /* frames that each queue of the connection can hold */
+    WAIT_MS = 50,      /* longest wait for one event */
+};
 
 struct probe {
     const struct join_string *tracker;
     struct messenger *messenger;
-    int64_t deadline_ns;
-    int64_t sent_ns; /* when the unanswered ping was sent; 0: none */
-    double round_trips_s[LINK_PROBE_PINGS];
-    int round_trip_count;
+    int64_t deadline_ns;                    /* when the probe ends */
+    int64_t sent_ns;                        /* when the unanswered ping was sent; 0: none */
+    double round_trips_s[LINK_PROBE_PINGS]; /* measured round-trip times in seconds */
+    int round_trip_count;                   /* number of measured round trips */
 };
 
 /* Sends a ping whose payload is the time. The pong contains the same payload, which identifies the

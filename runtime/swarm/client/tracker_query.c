@@ -7,17 +7,17 @@ enum {
     ANSWER_BYTES_MAX = WIRE_LENGTH_BYTES + (WIRE_MANIFEST_BYTES_MAX > WIRE_STATUS_BYTES_MAX
                                                 ? WIRE_MANIFEST_BYTES_MAX
                                                 : WIRE_STATUS_BYTES_MAX),
-    QUEUED_FRAMES = 4,
-    RESEND_MS = 1000, /* a query is lost when its connection breaks */
-    LINGER_MS = 100,
+    QUEUED_FRAMES = 4,           /* frames that each queue of the connection can hold */
+    RESEND_MS = 1000,            /* a query is lost when its connection breaks */
+    LINGER_MS = 100,             /* time to send queued frames before the socket closes */
     MANIFEST_TIMEOUT_MS = 10000, /* a tracker usually answers within a few round trips */
 };
 
 struct tracker_client {
-    const struct join_string *tracker;
-    struct key_pairs keys;           /* temporary keys of this connection */
-    uint8_t proof[WIRE_PROOF_BYTES]; /* proof of the client's identity */
-    uint32_t proof_bytes;            /* size of the proof; 0: the client has no identity */
+    const struct join_string *tracker; /* address and keys of the tracker */
+    struct key_pairs keys;             /* temporary keys of this connection */
+    uint8_t proof[WIRE_PROOF_BYTES];   /* proof of the client's identity */
+    uint32_t proof_bytes;              /* size of the proof; 0: the client has no identity */
     struct messenger *messenger;
     struct wire_chunks chunks;                /* chunks of the answer */
     char rejection[WIRE_REJECT_REASON_BYTES]; /* reason of a rejected query; "" for none */
@@ -116,8 +116,8 @@ static enum status handle_events(struct tracker_client *client,
                            "the tracker rejected the query: %s", client->rejection);
 }
 
-static enum status no_answer_fault(const struct tracker_client *client,
-                                   const struct tracker_query_args *args, struct fault *fault) {
+static enum status set_no_answer_fault(const struct tracker_client *client,
+                                       const struct tracker_query_args *args, struct fault *fault) {
     return fault_set(
         fault, STATUS_FAILED, client->tracker->address,
         client->is_full ? NULL : "check that the tracker is running and that its port is open",
@@ -149,7 +149,7 @@ enum status tracker_query(struct tracker_client *client, const struct tracker_qu
         messenger_wait(client->messenger, -1, RESEND_MS / 10);
         TRY(handle_events(client, args, answer, fault));
     }
-    return client->has_answer ? OK : no_answer_fault(client, args, fault);
+    return client->has_answer ? OK : set_no_answer_fault(client, args, fault);
 }
 
 void tracker_client_close(struct tracker_client *client) {

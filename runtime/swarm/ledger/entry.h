@@ -14,9 +14,9 @@
 /* The limits of a swarm, each with the reason for its size. */
 enum {
     /* Increased when members of different versions cannot work together. */
-    SWARM_PROTOCOL_VERSION = 1,
-    SWARM_MEMBERS_MAX = 64,   /* The seats of a roster are the bits of one 64-bit word. */
-    SWARM_SLICES_MAX = 16384, /* 16 GiB of encoded slices: 15 billion parameters in int8. */
+    SWARM_PROTOCOL_VERSION = 1, /* version of messages and ledger entries */
+    SWARM_MEMBERS_MAX = 64,     /* The seats of a roster are the bits of one 64-bit word. */
+    SWARM_SLICES_MAX = 16384,   /* 16 GiB of encoded slices: 15 billion parameters in int8. */
     /* One new range of this round, and the ranges of three aborted rounds. */
     SWARM_SEAT_RANGES_MAX = 4,
     /* All ranges of all seats of two consecutive aborted rounds. */
@@ -46,7 +46,7 @@ _Static_assert(SWARM_RETURNED_RANGES_MAX >= 2 * SWARM_MEMBERS_MAX * SWARM_SEAT_R
 
 enum entry_kind {
     /* Holds the hash of the manifest and the root of the genesis; round 0, `prev` all zero. */
-    ENTRY_GENESIS,
+    ENTRY_GENESIS,  /* First entry of a ledger: the initial state. */
     ENTRY_OPEN,     /* Starts a round: its roster, sample ranges and deadline. */
     ENTRY_COMMIT,   /* Ends a round with a new root, signed by a quorum of its roster. */
     ENTRY_ABORT,    /* Ends a round without a result. */
@@ -55,7 +55,7 @@ enum entry_kind {
 
 /* An identity: the Ed25519 public key that a member signs with. */
 struct identity {
-    uint8_t bytes[SWARM_IDENTITY_BYTES];
+    uint8_t bytes[SWARM_IDENTITY_BYTES]; /* Ed25519 public key */
 };
 
 struct signature {
@@ -64,26 +64,26 @@ struct signature {
 
 /* Samples [begin, end). */
 struct sample_range {
-    uint64_t begin;
-    uint64_t end;
+    uint64_t begin; /* Index of the first sample. */
+    uint64_t end;   /* Index after the last sample. */
 };
 
 /* The data cursor after an entry. Samples at or above `position` were never assigned. `returned`
  * lists the samples that were assigned and returned unused, as ascending ranges with gaps
  * between them. */
 struct data_cursor {
-    uint64_t position;
-    uint32_t returned_count;
-    struct sample_range returned[SWARM_RETURNED_RANGES_MAX];
+    uint64_t position;       /* Samples at or above this index were never assigned. */
+    uint32_t returned_count; /* Number of returned ranges in use. */
+    struct sample_range returned[SWARM_RETURNED_RANGES_MAX]; /* Assigned and returned unused. */
 };
 
 /* A row of a round's roster. Its index, the seat, is the bit of the member in `contributors` and
  * its position in every sum. */
 struct entry_seat {
-    struct identity id;
-    uint32_t session; /* Member session: the number that the tracker gives to one admission. */
-    uint32_t range_count;
-    struct sample_range ranges[SWARM_SEAT_RANGES_MAX];
+    struct identity id;   /* Identity of the member. */
+    uint32_t session;     /* Member session: the number that the tracker gives to one admission. */
+    uint32_t range_count; /* Number of sample ranges. */
+    struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* Samples to train on. */
 };
 
 struct entry_member {
@@ -94,15 +94,15 @@ struct entry_member {
 struct entry_slice {
     uint64_t begin; /* Range of the slice in the flat parameter space. */
     uint64_t end;
-    uint32_t owner; /* Seat of the member that computed the result. */
-    uint32_t epoch;
+    uint32_t owner;        /* Seat of the member that computed the result. */
+    uint32_t epoch;        /* Epoch of the slice's plan at the result. */
     uint64_t contributors; /* Bit s is set if the contribution of seat s is in the sum. */
     uint64_t weight;       /* Sum of the weights of all contributors. */
     struct hash hash;      /* Hash of the encoded result. */
 };
 
 struct entry_signature {
-    uint32_t seat;
+    uint32_t seat; /* Seat of the signer. */
     struct signature signature;
 };
 
@@ -117,26 +117,22 @@ struct entry_signature {
  * unused     fields that a kind does not use are zero */
 struct entry {
     enum entry_kind kind;
-    /* Incarnation of the tracker that wrote the entry; never decreases along the chain. */
-    uint32_t incarnation;
-    uint32_t round;   /* Round number. At most one commit or abort has the same number. */
-    uint32_t commits; /* Number of commits in the chain up to and including this entry. */
-    struct hash prev; /* Hash of the previous entry. */
+    uint32_t incarnation; /* Incarnation of the tracker that wrote the entry; never decreases. */
+    uint32_t round;       /* Round number. At most one commit or abort has the same number. */
+    uint32_t commits;     /* Number of commits in the chain up to and including this entry. */
+    struct hash prev;     /* Hash of the previous entry. */
     struct hash hash;
     struct data_cursor cursor; /* State of the data cursor after this entry. */
-    /* Root of the outer state that is current after this entry; all kinds of entry have it. */
-    struct hash root;
-    struct hash manifest; /* GENESIS: hash of the manifest. */
-    /* OPEN: time from its arrival at a member until the member must declare. */
-    uint32_t deadline_ms;
-    uint32_t seat_count;
-    struct entry_seat seats[SWARM_MEMBERS_MAX];
+    struct hash root;          /* Root of the outer state that is current after this entry. */
+    struct hash manifest;      /* GENESIS: hash of the manifest. */
+    uint32_t deadline_ms;      /* OPEN: time from its arrival until a member must declare. */
+    uint32_t seat_count;       /* Number of seats in the roster. */
+    struct entry_seat seats[SWARM_MEMBERS_MAX];     /* Roster: the member in each seat. */
     struct entry_member members[SWARM_MEMBERS_MAX]; /* COMMIT: one element for each seat. */
     uint32_t slice_count;                           /* COMMIT: number of slices. */
-    struct entry_slice *slices;
-    /* COMMIT: at least a quorum, in ascending order of seats. Other kinds: 0 or 1 signature. */
-    uint32_t signature_count;
-    struct entry_signature signatures[SWARM_MEMBERS_MAX];
+    struct entry_slice *slices;                     /* COMMIT: [slice_count], the caller's */
+    uint32_t signature_count; /* COMMIT: at least a quorum. Other kinds: 0 or 1. */
+    struct entry_signature signatures[SWARM_MEMBERS_MAX]; /* In ascending order of seats. */
 };
 
 /* entry_quorum: the smallest number of votes that is more than half of a roster. */
@@ -163,10 +159,10 @@ void entry_copy(struct entry *to, const struct entry *from);
  */
 
 enum {
-    ENTRY_RANGE_BYTES = 16,
+    ENTRY_RANGE_BYTES = 16, /* encoded size of a sample range */
     ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 8 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
-    ENTRY_SLICE_BYTES = 72,
-    ENTRY_SIGNATURE_BYTES = 4 + SWARM_SIGNATURE_BYTES,
+    ENTRY_SLICE_BYTES = 72,                            /* encoded size of a slice of a commit */
+    ENTRY_SIGNATURE_BYTES = 4 + SWARM_SIGNATURE_BYTES, /* encoded size: seat and signature */
     /* Size of the longest record: a commit in which all arrays are full. */
     ENTRY_RECORD_BYTES_MAX =
         24 + 3 * HASH_BYTES + 12 + SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES + 4 +

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { ENTRY_FORMAT_VERSION = 1 };
+enum { ENTRY_FORMAT_VERSION = 1 }; /* version of the encoding of an entry */
 
 static void pack_ranges(struct packer *packer, struct sample_range *ranges, uint32_t *count,
                         uint32_t max) {

@@ -13,14 +13,18 @@
 #include <unistd.h>
 
 static const char FILE_MAGIC[] = "skep journal 1\n";
-enum { MAGIC_BYTES = sizeof FILE_MAGIC, LENGTH_BYTES = 4, FILE_MODE = 0644 };
+enum {
+    MAGIC_BYTES = sizeof FILE_MAGIC, /* size of the mark at the beginning of the file */
+    LENGTH_BYTES = 4,                /* size of the length before each record */
+    FILE_MODE = 0644,                /* access mode of a new file */
+};
 
 static size_t record_bytes_max(uint32_t slice_max) {
     return ENTRY_RECORD_BYTES_MAX - (size_t)(SWARM_SLICES_MAX - slice_max) * ENTRY_SLICE_BYTES;
 }
 
 /* Returns the size that a record of `count` bytes has in the file, with its length and hash. */
-static size_t framed_size(size_t count) {
+static size_t framed_record_size(size_t count) {
     return LENGTH_BYTES + count + HASH_BYTES;
 }
 
@@ -56,13 +60,13 @@ static size_t read_record(struct entry_journal *journal, int64_t offset, int64_t
     struct fault fault;
     uint8_t *bytes = journal->record;
     uint32_t count;
-    if (size - offset < (int64_t)framed_size(0) ||
+    if (size - offset < (int64_t)framed_record_size(0) ||
         file_read_at(journal->fd, journal->path, bytes, LENGTH_BYTES, offset, &fault) != OK) {
         return 0;
     }
     memcpy(&count, bytes, sizeof count);
     if (count == 0 || count > journal->record_bytes_max ||
-        size - offset < (int64_t)framed_size(count) ||
+        size - offset < (int64_t)framed_record_size(count) ||
         file_read_at(journal->fd, journal->path, bytes + LENGTH_BYTES, count + HASH_BYTES,
                      offset + LENGTH_BYTES, &fault) != OK) {
         return 0;
@@ -71,7 +75,7 @@ static size_t read_record(struct entry_journal *journal, int64_t offset, int64_t
     return memcmp(hash.bytes, bytes + LENGTH_BYTES + count, HASH_BYTES) == 0 ? count : 0;
 }
 
-static enum status find_end(struct entry_journal *journal, struct fault *fault) {
+static enum status find_valid_end(struct entry_journal *journal, struct fault *fault) {
     struct stat info;
     if (fstat(journal->fd, &info) != 0) {
         return fault_set_errno(fault, STATUS_FAILED, journal->path, "cannot get the size of",
@@ -82,7 +86,7 @@ static enum status find_end(struct entry_journal *journal, struct fault *fault) 
     int64_t end = MAGIC_BYTES;
     for (size_t count = 1; count > 0;) {
         count = read_record(journal, end, size);
-        end += count > 0 ? (int64_t)framed_size(count) : 0;
+        end += count > 0 ? (int64_t)framed_record_size(count) : 0;
     }
     journal->valid_bytes = end;
     if (end == size) {
@@ -105,9 +109,9 @@ enum status entry_journal_open(const char *path, uint32_t slice_max, struct regi
     if (opened.fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
     }
-    opened.record = region_alloc(region, framed_size(opened.record_bytes_max), 1);
+    opened.record = region_alloc(region, framed_record_size(opened.record_bytes_max), 1);
     file_parent_folder(path, folder, sizeof folder);
-    enum status status = find_end(&opened, fault);
+    enum status status = find_valid_end(&opened, fault);
     if (status == OK) {
         status = file_sync_folder(folder, fault);
     }
@@ -134,14 +138,14 @@ enum status entry_journal_append(struct entry_journal *journal, const struct ent
         journal->has_incomplete_record ? truncate_file(journal, journal->valid_bytes, fault) : OK;
     if (status == OK) {
         journal->has_incomplete_record = false;
-        status = file_write_at(journal->fd, journal->path, bytes, framed_size(count),
+        status = file_write_at(journal->fd, journal->path, bytes, framed_record_size(count),
                                journal->valid_bytes, fault);
     }
     if (status == OK) {
         status = file_sync(journal->fd, journal->path, fault);
     }
     if (status == OK) {
-        journal->valid_bytes += (int64_t)framed_size(count);
+        journal->valid_bytes += (int64_t)framed_record_size(count);
         return OK;
     }
     /* If truncating fails too, the next append overwrites the incomplete record. */
@@ -166,7 +170,7 @@ enum status entry_journal_next(struct entry_journal *journal, int64_t *offset, s
                          "remove it: the state is then fetched from other members",
                          "the entry at byte %lld: %s", (long long)at, error);
     }
-    *offset = at + (int64_t)framed_size(count);
+    *offset = at + (int64_t)framed_record_size(count);
     *found = true;
     return OK;
 }

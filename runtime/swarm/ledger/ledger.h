@@ -22,10 +22,10 @@
 
 /* The state that a reader of a chain keeps between entries. Zero it before the genesis. */
 struct ledger_chain {
-    uint64_t entry_count;
-    struct hash head; /* Hash of the last entry. */
-    struct hash root; /* Root of the outer state after the last entry. */
-    uint32_t incarnation;
+    uint64_t entry_count;       /* Number of entries in the chain. */
+    struct hash head;           /* Hash of the last entry. */
+    struct hash root;           /* Root of the outer state after the last entry. */
+    uint32_t incarnation;       /* Incarnation of the tracker that wrote the last entry. */
     uint32_t last_ended_round;  /* Number of the last round that was committed or aborted. */
     uint32_t last_opened_round; /* Number of the last round that was opened. */
     uint32_t commits;           /* Number of commits up to and including the last entry. */
@@ -33,7 +33,7 @@ struct ledger_chain {
     struct hash roster;         /* Hash of the roster of the last opened round. */
     bool has_tracker; /* tracker_key is known, and the tracker's signatures are verified. */
     /* Public key of the tracker, from the manifest or the join string. */
-    uint8_t tracker_key[KEY_BYTES];
+    uint8_t tracker_key[KEY_BYTES]; /* The tracker's public signing key. */
 };
 
 /* ledger_sign: sign entry->hash, as a voter or as the tracker. */

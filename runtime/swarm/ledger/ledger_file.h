@@ -26,7 +26,7 @@ enum {
     /* Size of the longest line with its NUL. An entry of 16,384 slices with 64 contributors
      * needs 7 MiB. */
     LEDGER_LINE_MAX = 8 << 20,
-    LEDGER_LOCATION_BYTES = 256,
+    LEDGER_LOCATION_BYTES = 256, /* size of "FILE:LINE", with its NUL */
 };
 
 /* ledger_line_write: write an entry as a line of JSON, without a line feed.
@@ -45,10 +45,10 @@ MUST_CHECK enum status ledger_line_read(const char *line, size_t length, const c
                                         struct entry *entry, struct fault *fault);
 
 struct ledger_file {
-    const char *path;
-    int fd;
+    const char *path;                /* path of the file, for messages */
+    int fd;                          /* descriptor of the file */
     int64_t file_bytes, read_offset; /* Size of the file; offset of the next read into `buffer`. */
-    char *buffer;                    /* [line_max] */
+    char *buffer;                    /* [line_max]: bytes read from the file */
     size_t line_max;                 /* Size of the longest line with its line feed. */
     uint32_t slice_max;              /* Maximum number of slices in an entry. */
     size_t parse_begin, parse_end;   /* Range of `buffer` that is not yet parsed. */
@@ -90,8 +90,8 @@ struct entry_journal {
     int64_t valid_bytes;        /* Bytes of the magic and all complete records. */
     bool has_incomplete_record; /* An incomplete record follows the valid bytes. */
     uint32_t slice_max;
-    uint8_t *record; /* [record_max] */
-    size_t record_bytes_max;
+    uint8_t *record;         /* [record_max]: buffer of a record */
+    size_t record_bytes_max; /* maximum size of a record in bytes */
 };
 
 /* entry_journal_open: open the file, or create it. Entries have at most `slice_max` slices.
@@ -137,10 +137,9 @@ enum {
 
 /* The outcome of a write to the tracker store. */
 enum write_outcome {
-    WRITE_OK,
+    WRITE_OK,     /* Everything was written. */
     WRITE_FAILED, /* Nothing was written, for example because the disk is full. */
-    /* Nothing was written, because a tracker with a higher incarnation has started. */
-    WRITE_FENCED,
+    WRITE_FENCED, /* Nothing was written, because a newer tracker has started. */
 };
 
 struct sqlite3;
@@ -148,8 +147,8 @@ struct sqlite3_stmt;
 
 struct ledger_store {
     const char *path;
-    struct sqlite3 *database;
-    struct sqlite3_stmt *insert_entry, *select_entry, *insert_promise, *select_promise;
+    struct sqlite3 *database; /* the SQLite connection */
+    struct sqlite3_stmt *insert_entry, *select_entry, *insert_promise, *select_promise; /* SQL */
     uint8_t *record;      /* [ENTRY_RECORD_BYTES_MAX]: buffer of a record */
     uint64_t entry_count; /* Number of entries. */
     struct hash head;     /* Hash of the last entry; zero if there are no entries. */
@@ -200,18 +199,17 @@ MUST_CHECK enum status ledger_store_count_start(struct ledger_store *store, uint
 
 /* A promise: bytes to store under a name. The caller owns both. */
 struct store_promise {
-    const char *name;
-    const void *bytes;
-    size_t count;
+    const char *name;  /* name under which the bytes are stored */
+    const void *bytes; /* content of the promise */
+    size_t count;      /* size of `bytes` */
 };
 
 /* The entry and the promises that one step of a tracker makes durable in one transaction. */
 struct store_transaction {
-    /* Incarnation of the tracker that writes, from ledger_store_count_start. */
-    uint32_t incarnation;
-    const struct entry *entry; /* Entry to append, or NULL. */
-    const struct store_promise *promises;
-    uint32_t promise_count;
+    uint32_t incarnation;                 /* Incarnation of the writing tracker. */
+    const struct entry *entry;            /* Entry to append, or NULL. */
+    const struct store_promise *promises; /* [promise_count]: promises to write */
+    uint32_t promise_count;               /* number of promises */
 };
 
 /* ledger_store_write: store the entry and the promises in one transaction.

@@ -12,8 +12,12 @@ static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollb
 /* A JSON field that is copied to or from a struct without further checks: its key, and its position
  * in the struct. */
 struct line_field {
-    const char *key;
-    enum { FIELD_U32, FIELD_U64, FIELD_HEX } form;
+    const char *key; /* key of the field in the JSON object */
+    enum {
+        FIELD_U32, /* a number up to 2^32 - 1 */
+        FIELD_U64, /* a number up to 2^64 - 1 */
+        FIELD_HEX, /* bytes as hex text */
+    } form;
     size_t offset, bytes; /* position and size of the member in the struct */
 };
 

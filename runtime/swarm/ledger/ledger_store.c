@@ -9,7 +9,10 @@
 
 /* Sets the application id of the SQLite file to "skep" in ASCII, and the version of the schema. */
 static const char MARK[] = "PRAGMA application_id = 0x736b6570; PRAGMA user_version = 1;";
-enum { APPLICATION_ID = 0x736b6570, SCHEMA_VERSION = 1 };
+enum {
+    APPLICATION_ID = 0x736b6570, /* SQLite application_id: "skep" */
+    SCHEMA_VERSION = 1,          /* version of the tables */
+};
 
 /* Executed before the journal mode is set: without the exclusive lock, the write-ahead log needs
  * memory shared between processes. */
@@ -188,8 +191,9 @@ void ledger_store_close(struct ledger_store *store) {
 }
 
 /* Executes a prepared statement that writes, and clears its bindings. */
-static enum status execute_bound(const struct ledger_store *store, struct sqlite3_stmt *statement,
-                                 const char *action, struct fault *fault) {
+static enum status execute_bound_statement(const struct ledger_store *store,
+                                           struct sqlite3_stmt *statement, const char *action,
+                                           struct fault *fault) {
     enum status status =
         sqlite3_step(statement) == SQLITE_DONE ? OK : set_sqlite_fault(store, action, fault);
     sqlite3_reset(statement);
@@ -204,7 +208,7 @@ enum status ledger_store_append(struct ledger_store *store, const struct entry *
     sqlite3_bind_int64(store->insert_entry, 1, (sqlite3_int64)store->entry_count);
     sqlite3_bind_blob(store->insert_entry, 2, entry->hash.bytes, HASH_BYTES, SQLITE_STATIC);
     sqlite3_bind_blob(store->insert_entry, 3, store->record, (int)bytes, SQLITE_STATIC);
-    TRY(execute_bound(store, store->insert_entry, "append an entry", fault));
+    TRY(execute_bound_statement(store, store->insert_entry, "append an entry", fault));
     store->entry_count++;
     store->head = entry->hash;
     return OK;
@@ -244,7 +248,7 @@ enum status ledger_store_write_promise(struct ledger_store *store, const char *n
     ASSERT(count <= PROMISE_BYTES_MAX);
     bind_name(store->insert_promise, name);
     sqlite3_bind_blob(store->insert_promise, 2, count == 0 ? "" : bytes, (int)count, SQLITE_STATIC);
-    return execute_bound(store, store->insert_promise, "store a promise", fault);
+    return execute_bound_statement(store, store->insert_promise, "store a promise", fault);
 }
 
 enum status ledger_store_read_promise(struct ledger_store *store, const char *name, void *bytes,

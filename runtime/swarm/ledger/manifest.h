@@ -35,8 +35,8 @@
 #include "transport/identity/join_string.h"
 
 enum {
-    MANIFEST_FORMAT_VERSION = 1,
-    MANIFEST_BYTES_MAX = 1 << 20,
+    MANIFEST_FORMAT_VERSION = 1,  /* version of the manifest's text */
+    MANIFEST_BYTES_MAX = 1 << 20, /* maximum size of a manifest */
     MANIFEST_FILES_MAX = 512, /* A file takes six of the 4096 nodes that the YAML parser allows. */
     MANIFEST_NAME_BYTES = 64, /* Longest name of a swarm, with its NUL. */
     MANIFEST_FILE_NAME_BYTES = 256, /* Longest name of a file, with its NUL: NAME_MAX + 1. */
@@ -60,11 +60,11 @@ struct manifest {
     int64_t protocol;           /* SWARM_PROTOCOL_VERSION of the tracker that wrote the manifest. */
     int64_t created;            /* Time of creation, in Unix seconds. */
     struct join_string tracker; /* Address and public keys of the tracker. */
-    struct hash genesis_root;
-    const char *run_text;              /* Shared settings: a run file without paths. */
-    const char *config_text;           /* Text of config.json. */
+    struct hash genesis_root;   /* Root of the initial state. */
+    const char *run_text;       /* Shared settings: a run file without paths. */
+    const char *config_text;    /* Text of config.json. */
     const struct manifest_file *files; /* [file_count]: training files first, in reading order. */
-    int file_count;
+    int file_count;                    /* number of files */
     struct hash hash; /* Hash of the whole file, set by manifest_read and manifest_write. */
 };
 

@@ -13,13 +13,13 @@ enum { SIGNATURE_LINE_BYTES = sizeof MANIFEST_SIGNATURE_KEY - 1 + 2 * SIGNATURE_
 static const double WHOLE_MAX = 0x1p53;
 
 struct manifest_reader {
-    struct yaml_document document;
-    struct manifest *manifest;
-    struct fault *fault;
+    struct yaml_document document; /* the manifest, parsed as YAML */
+    struct manifest *manifest;     /* receives the fields */
+    struct fault *fault;           /* receives the first fault */
 };
 
-static enum status value_fault(struct manifest_reader *reader, const struct yaml_node *node,
-                               const char *error) {
+static enum status set_value_fault(struct manifest_reader *reader, const struct yaml_node *node,
+                                   const char *error) {
     return yaml_fault(&reader->document, node, reader->fault, NULL, "%s", error);
 }
 
@@ -61,7 +61,7 @@ static enum status read_hash(struct manifest_reader *reader, const struct yaml_n
     TRY(read_text(reader, parent, key, &node, &text));
     return strlen(text) == 2 * HASH_BYTES && hex_read(text, HASH_BYTES, hash->bytes)
                ? OK
-               : value_fault(reader, node, "is not a hash of 64 digits of 0-9 and a-f");
+               : set_value_fault(reader, node, "is not a hash of 64 digits of 0-9 and a-f");
 }
 
 /* Versions are checked before the keys, because a newer version may have unknown keys. */
@@ -83,7 +83,7 @@ static enum status read_swarm_fields(struct manifest_reader *reader) {
     const struct yaml_node *node = NULL;
     TRY(read_text(reader, root, "name", &node, &manifest->name));
     if (swarm_name_error(manifest->name) != NULL) {
-        return value_fault(reader, node, swarm_name_error(manifest->name));
+        return set_value_fault(reader, node, swarm_name_error(manifest->name));
     }
     TRY(read_i64(reader, root, "created", 0, &manifest->created));
     TRY(read_hash(reader, root, "genesis", &manifest->genesis_root));
@@ -99,12 +99,12 @@ static enum status read_tracker(struct manifest_reader *reader, const struct yam
     TRY(find_child(reader, reader->document.root, "tracker", &parent));
     TRY(read_text(reader, parent, "address", &node, &text));
     if (address_error(text) != NULL) {
-        return value_fault(reader, node, address_error(text));
+        return set_value_fault(reader, node, address_error(text));
     }
     memcpy(tracker->address, text, strlen(text) + 1);
     TRY(read_text(reader, parent, "key", key, &text));
     const char *error = public_keys_read(text, &tracker->keys);
-    return error == NULL ? OK : value_fault(reader, *key, error);
+    return error == NULL ? OK : set_value_fault(reader, *key, error);
 }
 
 static enum status read_file_kind(struct manifest_reader *reader, const struct yaml_node *item,
@@ -114,7 +114,7 @@ static enum status read_file_kind(struct manifest_reader *reader, const struct y
     TRY(read_text(reader, item, "key", &node, &text));
     bool train = strcmp(text, manifest_file_kind_key(MANIFEST_TRAINING_FILE)) == 0;
     if (!train && strcmp(text, manifest_file_kind_key(MANIFEST_VALIDATION_FILE)) != 0) {
-        return value_fault(reader, node, "must be data.train or data.validation");
+        return set_value_fault(reader, node, "must be data.train or data.validation");
     }
     *data = train ? MANIFEST_TRAINING_FILE : MANIFEST_VALIDATION_FILE;
     return OK;
@@ -148,7 +148,7 @@ static enum status read_file(struct manifest_reader *reader, const struct yaml_n
     TRY(read_text(reader, item, "format", &node, &file->format));
     TRY(read_hash(reader, item, "root", &file->root));
     file->bytes = (uint64_t)bytes;
-    return file_error(file) == NULL ? OK : value_fault(reader, item, file_error(file));
+    return file_error(file) == NULL ? OK : set_value_fault(reader, item, file_error(file));
 }
 
 static enum status read_files(struct manifest_reader *reader) {
@@ -156,7 +156,7 @@ static enum status read_files(struct manifest_reader *reader) {
     TRY(find_child(reader, reader->document.root, "files", &list));
     if (list->kind != YAML_LIST || list->child_count < 1 ||
         list->child_count > MANIFEST_FILES_MAX) {
-        return value_fault(reader, list, "is not a list of 1 to 512 files");
+        return set_value_fault(reader, list, "is not a list of 1 to 512 files");
     }
     struct manifest_file *files =
         region_alloc(reader->document.region, (size_t)list->child_count, sizeof *files);
@@ -166,7 +166,7 @@ static enum status read_files(struct manifest_reader *reader) {
         enum manifest_file_kind before = count > 0 ? files[count - 1].kind : MANIFEST_TRAINING_FILE;
         if (files[count].kind < before ||
             (count == 0 && files[count].kind != MANIFEST_TRAINING_FILE)) {
-            return value_fault(
+            return set_value_fault(
                 reader, item,
                 "is out of order: list data.train files before data.validation files");
         }

@@ -3,7 +3,11 @@
 #include <string.h>
 
 /* The first byte that is hashed, which distinguishes the three kinds of node. */
-enum { DOMAIN_LEAF, DOMAIN_NODE, DOMAIN_ROOT };
+enum {
+    DOMAIN_LEAF, /* first byte of the hashed bytes of a leaf */
+    DOMAIN_NODE, /* first byte of the hashed bytes of an inner node */
+    DOMAIN_ROOT, /* first byte of the hashed bytes of a root */
+};
 
 _Static_assert(MERKLE_BYTES_MAX / LEAF_BYTES <= (uint64_t)1 << (MERKLE_DEPTH_MAX - 1), "depth");
 

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 enum {
-    LEAF_BYTES = 1 << 20,
+    LEAF_BYTES = 1 << 20, /* size of each leaf but the last */
     MERKLE_DEPTH_MAX =
         42, /* The largest model has 2^58 parameters of 8 bytes, which are 2^41 leaves. */
 };
@@ -31,8 +31,8 @@ enum {
 /* The state of computing a root from leaf hashes: the nodes of complete subtrees, one for each set
  * bit of leaf_count. */
 struct merkle_stack {
-    struct hash nodes[MERKLE_DEPTH_MAX];
-    uint64_t leaf_count;
+    struct hash nodes[MERKLE_DEPTH_MAX]; /* roots of complete subtrees, largest first */
+    uint64_t leaf_count;                 /* number of leaves pushed so far */
 };
 
 /* The state of computing a root from a stream of bytes. */

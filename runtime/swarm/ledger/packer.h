@@ -12,11 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum packer_mode { PACKER_COUNT, PACKER_WRITE, PACKER_READ, PACKER_HASH };
+enum packer_mode {
+    PACKER_COUNT, /* only count the bytes */
+    PACKER_WRITE, /* encode the values into a buffer */
+    PACKER_READ,  /* decode the values from a buffer */
+    PACKER_HASH,  /* hash the encoded values */
+};
 
 struct packer {
-    enum packer_mode mode;
-    uint8_t *bytes;
+    enum packer_mode mode;         /* what pack_* functions do with a value */
+    uint8_t *bytes;                /* buffer that is written or read */
     size_t capacity, offset;       /* offset: number of bytes processed so far. */
     struct hash_state *hash_state; /* receives the bytes in mode HASH */
     const char *error;             /* Text of the first error, or NULL. */

@@ -14,9 +14,9 @@ enum {
     LEAF_TIMEOUT_FACTOR = 6,       /* timeout of a leaf, in units of the latest leaf's duration */
     SLOW_BACKOFF_MS = 2000,        /* backoff per fault of a source that timed out */
     MISSING_BACKOFF_MS = 50,       /* backoff per fault of a source without the root */
-    FAULTS_MAX = 8,
-    BAN_DURATION_MS = 3600000, /* ban after data that does not match its hash */
-    REPLAYED_LEAVES_MAX = 8,   /* leaves replayed by one call, which takes about 10 ms */
+    FAULTS_MAX = 8,                /* most faults of a source that lengthen its backoff */
+    BAN_DURATION_MS = 3600000,     /* ban after data that does not match its hash */
+    REPLAYED_LEAVES_MAX = 8,       /* leaves replayed by one call, which takes about 10 ms */
 };
 
 static size_t versions_bytes(const struct replica_shape *shape) {

@@ -25,9 +25,9 @@
  * Each leaf has a version of its own. Version 0 means that the leaf is missing. */
 
 enum {
-    REPLAY_STEPS_MAX = RESULT_ROUNDS, /* each step needs a row of results in the replica */
-    REPLAY_REQUESTS_MAX = RESULT_REQUESTS_MAX,
-    REPLAY_SOURCES_MAX = SWARM_MEMBERS_MAX,
+    REPLAY_STEPS_MAX = RESULT_ROUNDS,          /* each step needs a row of results in the replica */
+    REPLAY_REQUESTS_MAX = RESULT_REQUESTS_MAX, /* unanswered result requests of one source */
+    REPLAY_SOURCES_MAX = SWARM_MEMBERS_MAX,    /* members that results can come from */
 };
 
 /* Identifies a result to request. */
@@ -43,12 +43,17 @@ struct replay_callbacks {
 };
 
 struct replay_slice {
-    enum { RESULT_UNUSED, RESULT_MISSING, RESULT_REQUESTED, RESULT_STORED } state;
+    enum {
+        RESULT_UNUSED,    /* the result is not needed for the fetched leaves */
+        RESULT_MISSING,   /* needed, and not requested yet */
+        RESULT_REQUESTED, /* requested from `source` */
+        RESULT_STORED,    /* the result has arrived */
+    } state;
     uint32_t source;   /* source of the latest request */
     uint32_t attempts; /* requests that timed out */
-    int64_t sent_ns;
-    uint32_t epoch;
-    struct hash hash;
+    int64_t sent_ns;   /* when the latest request was sent */
+    uint32_t epoch;    /* epoch of the result */
+    struct hash hash;  /* hash of the result */
 };
 
 /* Brings leaves at version `from_version` to the next version. */
@@ -108,28 +113,36 @@ const struct replay_step *leaf_replay_ready_step(const struct leaf_replay *repla
 void leaf_replay_remove_step(struct leaf_replay *replay);
 
 enum {
-    LEAF_SOURCES_MAX = SWARM_MEMBERS_MAX,
-    LEAF_REQUESTS_PER_SOURCE = 4, /* outstanding at a time */
+    LEAF_SOURCES_MAX = SWARM_MEMBERS_MAX, /* members that leaves can come from */
+    LEAF_REQUESTS_PER_SOURCE = 4,         /* unanswered leaf requests of one source */
     LEAF_REQUESTS_MAX = LEAF_REQUESTS_PER_SOURCE * LEAF_SOURCES_MAX,
 };
 
-enum leaf_stage { LEAF_STAGE_IDLE, LEAF_STAGE_HASHES, LEAF_STAGE_LEAVES, LEAF_STAGE_DONE };
+enum leaf_stage {
+    LEAF_STAGE_IDLE,   /* no state is being fetched */
+    LEAF_STAGE_HASHES, /* leaf hashes are being fetched */
+    LEAF_STAGE_LEAVES, /* leaves are being fetched or replayed */
+    LEAF_STAGE_DONE,   /* all leaves of the state are present */
+};
 
 struct leaf_source {
-    bool is_connected;
-    uint32_t pending; /* requests for leaves without an answer */
-    uint32_t faults;
-    int64_t backoff_until_ns;
-    int64_t banned_until_ns; /* end of the ban, also after the source reconnects */
-    int64_t response_ns;     /* duration of the source's latest leaf; 0: none yet */
+    bool is_connected;        /* requests can be sent to the source */
+    uint32_t pending;         /* requests for leaves without an answer */
+    uint32_t faults;          /* number of consecutive faults */
+    int64_t backoff_until_ns; /* no request is sent before this time */
+    int64_t banned_until_ns;  /* end of the ban, also after the source reconnects */
+    int64_t response_ns;      /* duration of the source's latest leaf; 0: none yet */
 };
 
 struct leaf_request {
-    /* RETRY: the request waits for a source */
-    enum { REQUEST_FREE, REQUEST_SENT, REQUEST_RETRY } state;
-    uint64_t leaf;
-    uint32_t source;
-    int64_t sent_ns;
+    enum {
+        REQUEST_FREE,  /* the row is not in use */
+        REQUEST_SENT,  /* the leaf was requested from `source` */
+        REQUEST_RETRY, /* the request waits for a source */
+    } state;
+    uint64_t leaf;   /* index of the requested leaf */
+    uint32_t source; /* source that the request was sent to */
+    int64_t sent_ns; /* when the request was sent */
 };
 
 /* Send a request to a source for the hashes from leaf `index` to the last one, for leaf `index`,
@@ -145,26 +158,26 @@ struct leaf_fetch {
     struct replica *replica;
     struct leaf_fetch_callbacks callbacks;
     struct pool pool; /* a pool of one thread, because the compute thread uses the shared pool */
-    struct compute compute;
-    enum leaf_stage stage;
+    struct compute compute; /* computes on that pool */
+    enum leaf_stage stage;  /* what is being fetched */
     int64_t timeout_ns; /* timeout of a short answer, from which leaf and result timeouts derive */
-    struct hash root;
-    uint64_t bytes, leaf_count; /* size of the outer state */
+    struct hash root;   /* root of the state to fetch */
+    uint64_t bytes, leaf_count; /* size of the outer state in bytes and in leaves */
     uint64_t hash_count;        /* number of hashes received into replica->voted_leaves */
     bool has_hash_request;      /* a request for hashes has no answer yet */
     uint32_t hash_source;       /* source of the latest request for hashes */
-    int64_t hash_request_ns;
-    struct leaf_replay replay;
-    uint32_t *versions;      /* [leaf_count], as leaf_replay.h defines them; 0: missing */
-    uint32_t target_version; /* of the root */
+    int64_t hash_request_ns;    /* when the request for hashes was sent */
+    struct leaf_replay replay;  /* replays commits on fetched leaves */
+    uint32_t *versions;         /* [leaf_count], as leaf_replay.h defines them; 0: missing */
+    uint32_t target_version;    /* version of the leaves of `root` */
     uint64_t
-        replayed_leaves; /* the oldest replay step was applied to the leaves below this index */
-    uint64_t next_leaf;  /* leaves below this index are present or requested */
-    uint64_t missing_count;
+        replayed_leaves;     /* the oldest replay step was applied to the leaves below this index */
+    uint64_t next_leaf;      /* leaves below this index are present or requested */
+    uint64_t missing_count;  /* number of leaves that are not present */
     uint64_t outdated_count; /* leaves that are not at target_version */
     uint64_t received_bytes; /* bytes of valid leaves and results */
-    uint32_t next_source;    /* round-robin */
-    struct leaf_source sources[LEAF_SOURCES_MAX];
+    uint32_t next_source;    /* source that is tried first, in turn */
+    struct leaf_source sources[LEAF_SOURCES_MAX];    /* by seat or row: the other members */
     struct leaf_request requests[LEAF_REQUESTS_MAX]; /* requests for leaves */
 };
 

@@ -26,7 +26,7 @@ uint64_t replica_leaf_count(int64_t parameter_count) {
 struct replica_memory replica_memory_of(const struct replica_shape *shape) {
     const struct slices *slices = &shape->slices;
     int64_t count = slices->parameter_count;
-    int64_t chunk = replica_chunk_max(shape);
+    int64_t chunk = replica_chunk_elements_max(shape);
     uint64_t vector = sizeof(float) * (uint64_t)count;
     bool feeds = has_feedback(slices->codec);
     return (struct replica_memory){
@@ -44,7 +44,7 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape) {
 }
 
 struct replica_device_memory replica_device_memory_of(const struct replica_shape *shape) {
-    int64_t chunk = replica_chunk_max(shape);
+    int64_t chunk = replica_chunk_elements_max(shape);
     uint64_t vector = sizeof(float) * (uint64_t)chunk;
     uint64_t slot = 3 * align_up(vector, REPLICA_DEVICE_WORDS) +
                     align_up(codec_bytes(shape->slices.codec, chunk), REPLICA_DEVICE_WORDS) +
@@ -124,9 +124,9 @@ void replica_reset_inner(struct replica *replica) {
 /* ---- leaves ---- */
 
 struct leaf_hashing {
-    struct replica_chunk chunk;
-    const float *params, *momentum;
-    struct hash *hashes;
+    struct replica_chunk chunk;     /* the leaves to hash */
+    const float *params, *momentum; /* outer state of the chunk */
+    struct hash *hashes;            /* receives the leaf hashes */
 };
 
 static void hash_one_leaf(void *context, int64_t item, int thread) {

@@ -33,23 +33,23 @@
  * It depends only on P, the codec and members_max, so all members compute the same one. */
 
 enum {
-    SLICES_PER_MEMBER = 4,
-    SLICE_GRANULE = 256, /* in elements; a multiple of each codec block and SIMD vector */
+    SLICES_PER_MEMBER = 4, /* number of slices that is aimed for, for each member */
+    SLICE_GRANULE = 256,   /* in elements; a multiple of each codec block and SIMD vector */
     SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096, /* 4096 bytes are for the message's fields */
-    SLICE_BYTES_MIN = 16 << 10,
+    SLICE_BYTES_MIN = 16 << 10, /* least encoded size of a slice, unless the model is smaller */
 };
 
 struct slices {
-    int64_t parameter_count;
-    enum codec codec;
-    int64_t elements;   /* elements per slice, in whole granules; the last may have fewer */
-    uint32_t count;     /* 1 .. SWARM_SLICES_MAX */
-    uint64_t bytes_max; /* encoded size of the longest slice, at most SLICE_BYTES_MAX */
-    uint64_t bytes;     /* encoded size of all slices */
+    int64_t parameter_count; /* number of parameters of the model */
+    enum codec codec;        /* encoding of the slices */
+    int64_t elements;        /* elements per slice, in whole granules; the last may have fewer */
+    uint32_t count;          /* 1 .. SWARM_SLICES_MAX */
+    uint64_t bytes_max;      /* encoded size of the longest slice, at most SLICE_BYTES_MAX */
+    uint64_t bytes;          /* encoded size of all slices */
 };
 
 struct slice_range {
-    int64_t begin, end; /* elements */
+    int64_t begin, end; /* first element, and the one after the last */
     uint64_t offset;    /* offset of the slice in the concatenated encodings */
     uint64_t bytes;     /* encoded */
 };
@@ -76,19 +76,19 @@ struct slice_range slices_range(const struct slices *slices, uint32_t index);
  *
  * Its results are bit-identical to those of the CPU (kernels/codec.h, kernels/outer.h). */
 
-enum { REPLICA_DEVICE_SLOTS = 2 };
+enum { REPLICA_DEVICE_SLOTS = 2 }; /* chunks that a device processes at a time */
 
 /* Elements [begin, begin + count): whole leaves of the flat space, or whole blocks of a slice. */
 struct replica_chunk {
-    int64_t begin, count;
+    int64_t begin, count; /* first element, and number of elements */
 };
 
 /* The outer step of one chunk with the results of `round`. */
 struct device_step {
-    struct replica_chunk chunk;
-    uint32_t round;
-    float *params, *momentum; /* [chunk.count], pinned: receive the new values */
-    bool resets_inner;        /* also copy the new params to the device's inner weights */
+    struct replica_chunk chunk; /* elements to step */
+    uint32_t round;             /* round whose results are applied */
+    float *params, *momentum;   /* [chunk.count], pinned: receive the new values */
+    bool resets_inner;          /* also copy the new params to the device's inner weights */
 };
 
 struct replica_device;
@@ -121,13 +121,13 @@ struct replica_device_memory {
                          REPLICA_DEVICE_WORDS bytes */
 };
 
-enum { REPLICA_DEVICE_WORDS = 64 };
+enum { REPLICA_DEVICE_WORDS = 64 }; /* in bytes: alignment of buffers, and size of a counter */
 
 struct replica_shape;
 struct replica_device_memory replica_device_memory_of(const struct replica_shape *shape);
 
 enum {
-    LEAF_ELEMENTS = LEAF_BYTES / 8,
+    LEAF_ELEMENTS = LEAF_BYTES / 8, /* elements of a leaf: parameter and momentum, f32 each */
     RESULT_ROUNDS = 2, /* rounds whose results are in memory: the open one and the previous one */
     REPLICA_CHUNK_ELEMENTS =
         8 * LEAF_ELEMENTS, /* elements processed at a time: a leaf for each of eight threads */
@@ -135,30 +135,29 @@ enum {
 
 /* The inner weights of elements [begin, begin + count) of the flat space, fp32. */
 struct flat_span {
-    int64_t begin, count;
-    float *values;
+    int64_t begin, count;                      /* first element, and number of elements */
+    float *values;                             /* inner weights of these elements */
     const struct device_memory *device_memory; /* the memory of `values`; NULL: ordinary memory */
 };
 
 /* Memory of a replica in bytes, one extent of the plan for each field; 0: not needed. */
 struct replica_memory {
-    uint64_t params, momentum;   /* f32 [P] */
+    uint64_t params, momentum;   /* f32 [P] each: parameters and outer momentum */
     uint64_t feedback, residual; /* f32 [P], for codecs with error feedback: the error of this
                                     member's contributions that is still to be sent, and the error
                                     of re-encoding the means of the slices that it owns */
-    uint64_t contribution;       /* this member's, encoded */
+    uint64_t contribution;       /* this member's encoded contribution */
     uint64_t results;            /* encoded results of RESULT_ROUNDS rounds */
     uint64_t slots;              /* other members' contributions to slices that this member owns:
                                     members_max x CONTRIBUTION_SLOTS_PER_MEMBER x bytes_max */
     uint64_t residual_sources;   /* size of the table that assigns residuals to results */
-    /* bytes for the leaf hashes of the state and of the state voted on */
-    uint64_t leaves;
-    uint64_t scratch; /* two buffers of REPLICA_CHUNK_ELEMENTS f32 elements */
+    uint64_t leaves;             /* hashes of the leaves of the current and of the voted state */
+    uint64_t scratch;            /* two buffers of REPLICA_CHUNK_ELEMENTS f32 elements */
 };
 
 struct replica_shape {
-    struct slices slices;
-    uint32_t members_max;
+    struct slices slices;             /* division of the parameters into slices */
+    uint32_t members_max;             /* maximum number of members */
     float outer_rate, outer_momentum; /* learning rate and momentum of the outer step */
 };
 
@@ -167,13 +166,13 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape);
 /* The result to which the residual of a slice belongs. Dividing the residual by `divisor` gives the
  * feedback: a member's contribution enters the mean with only its share of the weight. */
 struct residual_source {
-    struct hash result;
+    struct hash result; /* hash of the result that the residual belongs to */
     float divisor; /* this member's share, at least a quarter of an equal share; 0: no feedback */
 };
 
 struct replica {
-    struct replica_shape shape;
-    const struct compute *compute;
+    struct replica_shape shape;    /* sizes and outer rates */
+    const struct compute *compute; /* computes on the CPU */
     struct replica_device *device; /* device for most of the arithmetic; NULL: `compute` does all */
     float *params, *momentum;      /* [P] */
     float *feedback, *residual;    /* [P] or NULL */

@@ -9,7 +9,7 @@
 
 /* Where the outer step of a chunk writes its output. */
 struct destination {
-    float *params, *momentum; /* [chunk.count] */
+    float *params, *momentum; /* [chunk.count]: receive the new values */
 };
 
 /* Performs the outer step of one chunk with the results of `round` on the threads of `compute`. */
@@ -33,10 +33,10 @@ static void step_chunk(const struct compute *compute, const struct replica *repl
 
 /* One outer step over the whole parameter space. */
 struct pass {
-    struct replica *replica;
-    uint32_t round;
-    bool is_trial;       /* the results go to scratch, not to the state */
-    struct hash *hashes; /* receives the new leaf hashes; NULL: do not hash */
+    struct replica *replica; /* the replica to step */
+    uint32_t round;          /* round whose results are applied */
+    bool is_trial;           /* the results go to scratch, not to the state */
+    struct hash *hashes;     /* receives the new leaf hashes; NULL: do not hash */
 };
 
 static struct replica_chunk chunk_at_index(const struct pass *pass, int64_t index) {

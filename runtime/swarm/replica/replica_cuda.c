@@ -12,8 +12,8 @@ struct slot_memory {
     float *values;  /* Outer params, replaced in place by pseudo-gradients or by the next params. */
     float *moments; /* Momentum or feedback, replaced in place by the next values. */
     float *spare;   /* Decoded results, or inner weights copied from the host. */
-    uint8_t *encoded; /* Encoded contribution or results. */
-    int32_t *rejected_count;
+    uint8_t *encoded;        /* Encoded contribution or results. */
+    int32_t *rejected_count; /* number of encoded values that are not finite */
 };
 
 static struct replica_cuda *as_replica_cuda(struct replica_device *device) {
@@ -23,7 +23,7 @@ static struct replica_cuda *as_replica_cuda(struct replica_device *device) {
 static struct slot_memory slot_memory_of(const struct replica_cuda *cuda, int slot) {
     const struct replica_shape *shape = &cuda->replica->shape;
     uint64_t bytes = replica_device_memory_of(shape).slots / REPLICA_DEVICE_SLOTS;
-    uint64_t encoded = codec_bytes(shape->slices.codec, replica_chunk_max(shape));
+    uint64_t encoded = codec_bytes(shape->slices.codec, replica_chunk_elements_max(shape));
     uint64_t words = REPLICA_DEVICE_WORDS;
     uint64_t vector = (bytes - words - align_up(encoded, words)) / 3;
     char *begin = cuda->slots + (uint64_t)slot * bytes;
@@ -98,9 +98,9 @@ static struct replica_chunk overlap(struct replica_chunk chunk, const struct fla
 
 /* Returns the device address of the inner weights. Inner weights in host memory are copied to the
  * device through the slot's pinned scratch. */
-static const float *inner_on_device(const struct replica_cuda *cuda, int slot,
-                                    struct replica_chunk chunk, const struct flat_span *part,
-                                    struct replica_chunk shared) {
+static const float *find_inner_on_device(const struct replica_cuda *cuda, int slot,
+                                         struct replica_chunk chunk, const struct flat_span *part,
+                                         struct replica_chunk shared) {
     const float *inner = part->values + (shared.begin - part->begin);
     if (part->device_memory != NULL) {
         return inner;
@@ -114,7 +114,8 @@ static const float *inner_on_device(const struct replica_cuda *cuda, int slot,
 }
 
 /* Computes the pseudo-gradient of a chunk, outer minus inner weights, into the slot's `values`. */
-static void make_gradient(const struct replica_cuda *cuda, int slot, struct replica_chunk chunk) {
+static void make_pseudo_gradient(const struct replica_cuda *cuda, int slot,
+                                 struct replica_chunk chunk) {
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = &cuda->compute[slot];
     const struct slot_memory memory = slot_memory_of(cuda, slot);
@@ -122,7 +123,8 @@ static void make_gradient(const struct replica_cuda *cuda, int slot, struct repl
     for (int i = 0; i < replica->part_count; i++) {
         struct replica_chunk shared = overlap(chunk, &replica->parts[i]);
         if (shared.count > 0) {
-            const float *inner = inner_on_device(cuda, slot, chunk, &replica->parts[i], shared);
+            const float *inner =
+                find_inner_on_device(cuda, slot, chunk, &replica->parts[i], shared);
             float *values = memory.values + (shared.begin - chunk.begin);
             cuda_outer_gradient_run(compute, shared.count, values, inner, values);
         }
@@ -137,7 +139,7 @@ static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct rep
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = &cuda->compute[slot];
     const struct slot_memory memory = slot_memory_of(cuda, slot);
-    make_gradient(cuda, slot, chunk);
+    make_pseudo_gradient(cuda, slot, chunk);
     if (replica->feedback != NULL) {
         enqueue_value_copy(compute, memory.moments, replica->feedback + chunk.begin, chunk.count);
     }
@@ -284,7 +286,7 @@ enum status replica_cuda_init(const struct replica_cuda_args *args, struct repli
         .device = {&METHODS}, .replica = replica, .gpu = args->gpu, .slots = args->slots};
     enum status status = OK;
     for (int slot = 0; slot < REPLICA_DEVICE_SLOTS; slot++) {
-        made->compute[slot] = *args->with;
+        made->compute[slot] = *args->compute;
         made->compute[slot].stream = NULL;
     }
     for (int slot = 0; slot < REPLICA_DEVICE_SLOTS && status == OK; slot++) {
@@ -292,7 +294,7 @@ enum status replica_cuda_init(const struct replica_cuda_args *args, struct repli
     }
     if (status == OK) {
         warm_up(made);
-        const struct cuda_failure *failure = args->with->failure;
+        const struct cuda_failure *failure = args->compute->failure;
         status = failure->result == CUDA_SUCCESS
                      ? OK
                      : cuda_device_fault(args->gpu, failure->result, STATUS_FAILED, failure->action,

@@ -11,17 +11,16 @@
 struct replica_cuda {
     struct replica_device device; /* Must be first, because the methods cast it to this struct. */
     const struct replica *replica;
-    const struct cuda_device *gpu;
+    const struct cuda_device *gpu;                     /* the device */
     struct cuda_compute compute[REPLICA_DEVICE_SLOTS]; /* One per slot, with the slot's stream. */
     char *slots;                                       /* Device memory of all slots. */
-    /* Whether the slot has an encoding whose count of rejected values is not read yet. */
-    bool has_unread_count[REPLICA_DEVICE_SLOTS];
+    bool has_unread_count[REPLICA_DEVICE_SLOTS]; /* the slot's rejected_count is not read yet */
 };
 
 /* replica_cuda_init: create the streams, set replica->device, and run each kind of work once as a
  * warm-up. Call it before memory is sealed, while the replica's arrays are all zeros; they are
  * still zeros after the warm-up.
- * with     driver, kernels, and the record of the first device failure
+ * compute  driver, kernels, and the record of the first device failure
  * slots    replica_device_memory_of(shape).slots bytes of device memory
  * limits   the replica's scratch has replica_device_memory_of(shape).scratch bytes. Its arrays are
  *          pinned memory, except residual, slots, residual_sources and leaf hashes. Its parts are
@@ -29,7 +28,7 @@ struct replica_cuda {
  * memory   *made must not move until replica->device->methods->release
  * errors   STATUS_FAILED; replica->device is then NULL and all resources are released */
 struct replica_cuda_args {
-    const struct cuda_compute *with;
+    const struct cuda_compute *compute; /* the streams are made from it */
     const struct cuda_device *gpu;
     void *slots;
 };

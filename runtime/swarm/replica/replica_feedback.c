@@ -7,13 +7,13 @@
 #include <string.h>
 
 struct feedback_args {
-    float *feedback;
+    float *feedback;     /* error feedback, which is updated */
     const float *values; /* pseudo-gradients, or the residual of a re-encoding */
-    float divisor;
-    int64_t count;
+    float divisor;       /* this member's share of the sum */
+    int64_t count;       /* number of elements */
 };
 
-static void update_item(void *context, int64_t item, int thread) {
+static void update_feedback_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct feedback_args *feedback_args = context;
     int64_t first = item * ITEM_ELEMENTS;
@@ -24,19 +24,19 @@ static void update_item(void *context, int64_t item, int thread) {
     }
 }
 
-static void update_on_cpu(const struct replica *replica, struct replica_chunk chunk,
-                          const float *values, float divisor) {
+static void update_feedback_on_cpu(const struct replica *replica, struct replica_chunk chunk,
+                                   const float *values, float divisor) {
     struct feedback_args feedback_args = {replica->feedback + chunk.begin, values, divisor,
                                           chunk.count};
-    pool_run(replica->compute->pool, update_item, &feedback_args,
+    pool_run(replica->compute->pool, update_feedback_item, &feedback_args,
              items_count(chunk.count, ITEM_ELEMENTS));
 }
 
 /* feedback = gradient + feedback - decoded contribution: codec_encode's residual, to the bit. */
-static void update_chunk_on_cpu(struct replica *replica, struct replica_chunk chunk) {
+static void update_chunk_feedback_on_cpu(struct replica *replica, struct replica_chunk chunk) {
     float *gradient = replica_scratch(replica, 0);
     replica_pseudo_gradient(replica, chunk, gradient);
-    update_on_cpu(replica, chunk, gradient, 1);
+    update_feedback_on_cpu(replica, chunk, gradient, 1);
     struct codec_add_args sent = {
         .codec = replica->shape.slices.codec, .count = chunk.count, .weight = -1};
     codec_decode_add(replica->compute, &sent,
@@ -45,9 +45,9 @@ static void update_chunk_on_cpu(struct replica *replica, struct replica_chunk ch
 }
 
 /* Updates the feedback of one chunk. On a device, consecutive chunks use alternating slots. */
-static void update_chunk(struct replica *replica, struct replica_chunk chunk, int *slot) {
+static void update_chunk_feedback(struct replica *replica, struct replica_chunk chunk, int *slot) {
     if (replica->device == NULL) {
-        update_chunk_on_cpu(replica, chunk);
+        update_chunk_feedback_on_cpu(replica, chunk);
         return;
     }
     bool was_finite =
@@ -63,7 +63,7 @@ static void update_sent_slices(struct replica *replica, const struct entry *entr
         struct slice_range range = slices_range(&replica->shape.slices, s);
         bool sent = (entry->slices[s].contributors >> seat & 1) != 0;
         for (int64_t at = range.begin; sent && at < range.end; at += REPLICA_CHUNK_ELEMENTS) {
-            update_chunk(replica, replica_chunk_at(at, range.end), &slot);
+            update_chunk_feedback(replica, replica_chunk_at(at, range.end), &slot);
         }
     }
     for (int i = 0; i < REPLICA_DEVICE_SLOTS; i++) {
@@ -85,14 +85,14 @@ void replica_advance_feedback(struct replica *replica, const struct entry *entry
         bool made = line->owner == seat && hash_equal(&line->hash, &source->result);
         for (int64_t at = range.begin; made && source->divisor > 0 && at < range.end;
              at += REPLICA_CHUNK_ELEMENTS) {
-            update_on_cpu(replica, replica_chunk_at(at, range.end), replica->residual + at,
-                          source->divisor);
+            update_feedback_on_cpu(replica, replica_chunk_at(at, range.end), replica->residual + at,
+                                   source->divisor);
         }
         source->divisor = 0;
     }
 }
 
-static uint64_t seats_of(const struct entry *entry, const struct identity *id) {
+static uint64_t find_seats_of_identity(const struct entry *entry, const struct identity *id) {
     uint64_t seats = 0;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         bool is_it = memcmp(&entry->seats[seat].id, id, sizeof *id) == 0;
@@ -105,7 +105,7 @@ void replica_clear_sent_feedback(struct replica *replica, const struct entry *en
                                  const struct identity *id) {
     const struct slices *slices = &replica->shape.slices;
     ASSERT(entry->slice_count == slices->count);
-    uint64_t seats = seats_of(entry, id);
+    uint64_t seats = find_seats_of_identity(entry, id);
     for (uint32_t s = 0; replica->feedback != NULL && s < slices->count; s++) {
         struct slice_range range = slices_range(slices, s);
         if ((entry->slices[s].contributors & seats) != 0) {

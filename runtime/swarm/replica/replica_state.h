@@ -12,8 +12,8 @@ static inline struct replica_chunk replica_chunk_at(int64_t at, int64_t end) {
                                   left < REPLICA_CHUNK_ELEMENTS ? left : REPLICA_CHUNK_ELEMENTS};
 }
 
-/* replica_chunk_max: return the number of elements of the longest chunk. */
-static inline int64_t replica_chunk_max(const struct replica_shape *shape) {
+/* replica_chunk_elements_max: return the number of elements of the longest chunk. */
+static inline int64_t replica_chunk_elements_max(const struct replica_shape *shape) {
     int64_t count = shape->slices.parameter_count;
     return count < REPLICA_CHUNK_ELEMENTS ? count : REPLICA_CHUNK_ELEMENTS;
 }
@@ -21,7 +21,7 @@ static inline int64_t replica_chunk_max(const struct replica_shape *shape) {
 /* replica_scratch: return scratch buffer `index`, which is one chunk long. There are two buffers;
  * with a device, slot s uses buffers 2 s and 2 s + 1. */
 static inline float *replica_scratch(const struct replica *replica, int index) {
-    return replica->scratch + index * replica_chunk_max(&replica->shape);
+    return replica->scratch + index * replica_chunk_elements_max(&replica->shape);
 }
 
 /* replica_encoded_offset: return the byte offset of element `begin` in the encoding of the whole

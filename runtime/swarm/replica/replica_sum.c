@@ -37,7 +37,7 @@ bool replica_encoding_is_valid(const struct replica *replica, uint32_t slice, co
 
 struct slice_hashing {
     const struct replica *replica;
-    struct hash *hashes;
+    struct hash *hashes; /* [slice_count]: receives the hashes */
 };
 
 static void hash_slice(void *context, int64_t item, int thread) {
@@ -123,11 +123,11 @@ static float residual_divisor(float share, uint32_t count) {
 }
 
 struct mean {
-    const struct addend *addends;
-    uint32_t count;
-    uint64_t total;           /* weight */
-    struct slice_range range; /* elements and bytes of the slice */
-    uint8_t *result;          /* receives the encoded mean */
+    const struct addend *addends; /* contributions to add */
+    uint32_t count;               /* number of addends */
+    uint64_t total;               /* sum of the weights of all addends */
+    struct slice_range range;     /* elements and bytes of the slice */
+    uint8_t *result;              /* receives the encoded mean */
 };
 
 /* Encodes one chunk of a slice's mean into the result. false: a value is too large for the

@@ -17,9 +17,9 @@
 
 /* The layout that all files of a swarm share. */
 struct result_files {
-    struct slices slices;
-    uint8_t *header;     /* Scratch memory for the fields from the mark to the hash. */
-    size_t header_bytes; /* size of `header` */
+    struct slices slices; /* division of the parameters into slices */
+    uint8_t *header;      /* Scratch memory for the fields from the mark to the hash. */
+    size_t header_bytes;  /* size of `header` */
 };
 
 /* result_files_init: initialize the layout, with scratch memory from `region`. The other functions
@@ -64,16 +64,16 @@ MUST_CHECK bool result_file_read_slice(const struct slices *slices, const char *
  *     round 8 | s0 |    |    |    |      a new round reuses the row of the oldest round */
 
 struct stored_result {
-    bool is_stored; /* the bytes of the result are in the replica */
-    uint32_t epoch;
-    uint64_t contributors;
-    struct hash hash;
-    struct identity owner; /* member that computed the result */
-    struct signature signature;
+    bool is_stored;             /* the bytes of the result are in the replica */
+    uint32_t epoch;             /* epoch of the slice's plan */
+    uint64_t contributors;      /* seats whose contributions are in the sum */
+    struct hash hash;           /* hash of the encoded result */
+    struct identity owner;      /* member that computed the result */
+    struct signature signature; /* the owner's signature of the result */
 };
 
 struct result_index {
-    uint32_t slice_count;
+    uint32_t slice_count;           /* number of slices of each round */
     uint32_t rounds[RESULT_ROUNDS]; /* Round of each row; 0: the row is empty. */
     struct stored_result *results;  /* [RESULT_ROUNDS * slice_count] */
 };

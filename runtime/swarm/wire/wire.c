@@ -7,7 +7,7 @@
 
 /* The properties of a kind. */
 enum {
-    HAS_ROUND = 1 << 0,
+    HAS_ROUND = 1 << 0, /* the message has this field; likewise all HAS_* */
     HAS_SLICE = 1 << 1, /* slice and epoch */
     HAS_INCARNATION = 1 << 2,
     HAS_NUMBER = 1 << 3,
@@ -20,15 +20,15 @@ enum {
     HAS_OWNER = 1 << 10,
     HAS_SIGNATURE = 1 << 11,
     HAS_MEASUREMENTS = 1 << 12,
-    HAS_BULK = 1 << 13,
-    IS_MESSAGE = 1 << 14, /* The message belongs to the state machines. */
-    IS_CHUNKED = 1 << 15,
-    TO_TRACKER = 1 << 16, /* member to tracker */
-    TO_MEMBER = 1 << 17,  /* tracker to member */
-    TO_PEER = 1 << 18,    /* member to member */
-    HAS_UNREACHABLE = 1 << 19,
+    HAS_BULK = 1 << 13,        /* encoded slice bytes follow the payload */
+    IS_MESSAGE = 1 << 14,      /* The message belongs to the state machines. */
+    IS_CHUNKED = 1 << 15,      /* the payload may be split into several frames */
+    TO_TRACKER = 1 << 16,      /* member to tracker */
+    TO_MEMBER = 1 << 17,       /* tracker to member */
+    TO_PEER = 1 << 18,         /* member to member */
+    HAS_UNREACHABLE = 1 << 19, /* field unreachable: seats that the sender cannot connect to */
 
-    MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER,
+    MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER, /* a member's message to the tracker */
     TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
     PEER_MESSAGE = IS_MESSAGE | TO_PEER | HAS_ROUND | HAS_SLICE,
 };

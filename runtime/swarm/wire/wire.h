@@ -37,7 +37,7 @@
 
 /* Kinds of frames: the state machines' enum message_kind first, then the kinds below. */
 enum wire_kind {
-    WIRE_STATE_MACHINE_KINDS = MESSAGE_KINDS,
+    WIRE_STATE_MACHINE_KINDS = MESSAGE_KINDS, /* kinds below this are those of enum message_kind */
     WIRE_INTRODUCE = 32, /* Process to tracker: identity and address (struct wire_introduction). */
     /* Tracker to process: text with the reason for not admitting it; it stays connected. */
     WIRE_REJECTED,
@@ -63,19 +63,19 @@ enum wire_kind {
     WIRE_PING,     /* From any process: 8 bytes. */
     WIRE_PONG,     /* Reply to WIRE_PING: the same 8 bytes. */
     WIRE_REPLACED, /* Tracker to process: a newer process with this identity is the member; exit. */
-    WIRE_KIND_END
+    WIRE_KIND_END  /* one more than the highest kind */
 };
 
 enum {
     WIRE_MEMBER_NAME_BYTES = 64, /* Longest name of a member with its NUL: letters, digits, - _ . */
-    WIRE_REJECT_REASON_BYTES = 512,
-    WIRE_MANIFEST_BYTES_MAX = 1 << 20,
-    WIRE_STATUS_BYTES_MAX = 1 << 20,
-    WIRE_LENGTH_BYTES = 4, /* Size of the length that precedes a chunked payload. */
+    WIRE_REJECT_REASON_BYTES = 512,    /* longest reason of a rejection, with its NUL */
+    WIRE_MANIFEST_BYTES_MAX = 1 << 20, /* maximum size of a manifest */
+    WIRE_STATUS_BYTES_MAX = 1 << 20,   /* maximum size of a status report */
+    WIRE_LENGTH_BYTES = 4,             /* Size of the length that precedes a chunked payload. */
     /* The longest introduction and address book. */
     WIRE_INTRODUCTION_BYTES_MAX = 12 + 2 * KEY_BYTES + WIRE_MEMBER_NAME_BYTES +
                                   MESSAGE_ADDRESS_BYTES + HASH_BYTES + SIGNATURE_BYTES,
-    WIRE_PROOF_BYTES = 2 * KEY_BYTES + SIGNATURE_BYTES,
+    WIRE_PROOF_BYTES = 2 * KEY_BYTES + SIGNATURE_BYTES, /* encoded size of a proof */
     WIRE_ADDRESS_BOOK_BYTES_MAX = 28 + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + MESSAGE_ADDRESS_BYTES),
 };
 
@@ -88,12 +88,12 @@ bool wire_may_send(enum wire_side sender, enum wire_side receiver, uint8_t kind)
 void wire_allowed_kinds(enum wire_side side, uint64_t kinds[static 4]);
 
 struct wire_introduction {
-    struct public_keys keys;
+    struct public_keys keys;           /* public keys of the process */
     char name[WIRE_MEMBER_NAME_BYTES]; /* "" for none */
     /* for other members; "tcp://:PORT": the tracker completes it with the IP that it sees; "":
      * none */
-    char address[MESSAGE_ADDRESS_BYTES];
-    uint32_t version;           /* Protocol version. */
+    char address[MESSAGE_ADDRESS_BYTES]; /* advertised address */
+    uint32_t version;                    /* Protocol version. */
     uint64_t start_id;          /* Random number that identifies this start of the process. */
     struct hash manifest;       /* Hash of the manifest that the process has. */
     struct signature signature; /* over all fields above: wire_sign_introduction */
@@ -102,29 +102,27 @@ struct wire_introduction {
 /* The identity that makes a request on a connection with another channel key. A client needs it
  * because only the member's own process uses the identity's channel key. */
 struct wire_proof {
-    struct public_keys keys;
+    struct public_keys keys;    /* keys of the identity that signs */
     struct signature signature; /* wire_sign_proof */
 };
 
 struct wire_member {
-    struct public_keys keys;
+    struct public_keys keys;             /* public keys of the member */
     char address[MESSAGE_ADDRESS_BYTES]; /* "": not reachable */
 };
 
 struct wire_address_book {
-    uint32_t version; /* Increases with every change. */
-    uint32_t count;   /* 0 .. SWARM_MEMBERS_MAX */
-    struct wire_member members[SWARM_MEMBERS_MAX];
-    struct swarm_timing timing;
+    uint32_t version;                              /* Increases with every change. */
+    uint32_t count;                                /* 0 .. SWARM_MEMBERS_MAX */
+    struct wire_member members[SWARM_MEMBERS_MAX]; /* [count]: the admitted members */
+    struct swarm_timing timing;                    /* the tracker's current deadlines */
 };
 
 /* The properties of a swarm that readers and writers need. */
 struct wire_shape {
-    uint32_t slice_count;
-    uint32_t members_max;
-    /* hash of the manifest: part of all signed data, so that a signature is valid in one swarm
-     * only */
-    struct hash swarm;
+    uint32_t slice_count; /* number of slices of the parameters */
+    uint32_t members_max; /* maximum number of members */
+    struct hash swarm;    /* hash of the manifest; all signatures cover it */
 };
 
 /* wire_payload_bytes_max: the longest payload, before chunking, of the state machines' messages. */
@@ -151,8 +149,8 @@ size_t wire_write_message(const struct wire_shape *shape, const struct message *
 
 /* The arrays to which a message of wire_read_message points, in the caller's memory. */
 struct wire_arrays {
-    struct entry entry; /* entry.slices [slice_count] */
-    struct round_table table;
+    struct entry entry;           /* entry.slices [slice_count] */
+    struct round_table table;     /* table of a TABLE message */
     struct slice_report *reports; /* [slice_count] */
     struct hash *hashes;          /* [slice_count] */
     uint64_t *holders;            /* [slice_count] */
@@ -200,15 +198,19 @@ struct frame wire_chunk_header(const struct frame *whole, size_t count, size_t o
 
 /* Reassembly of the chunked payloads of one connection. */
 struct wire_chunks {
-    uint8_t *bytes; /* [capacity], the caller's */
-    size_t capacity;
-    struct frame frame; /* Header of the whole payload. */
-    size_t payload_bytes;
+    uint8_t *bytes;       /* [capacity], the caller's */
+    size_t capacity;      /* size of `bytes` */
+    struct frame frame;   /* Header of the whole payload. */
+    size_t payload_bytes; /* size of the whole payload */
     /* Bytes received of the payload in progress; 0 if none is in progress. */
-    size_t received_bytes;
+    size_t received_bytes; /* bytes of the payload received so far */
 };
 
-enum wire_progress { WIRE_COMPLETE, WIRE_INCOMPLETE, WIRE_INVALID };
+enum wire_progress {
+    WIRE_COMPLETE,   /* the whole payload has arrived */
+    WIRE_INCOMPLETE, /* further chunks must arrive */
+    WIRE_INVALID,    /* the chunk does not follow the earlier ones */
+};
 
 /* wire_chunks_reset: drop an incomplete payload, as when the connection closed. */
 void wire_chunks_reset(struct wire_chunks *chunks);

@@ -5,11 +5,11 @@
 #include <string.h>
 
 enum {
-    TABLE_HEAD_BYTES = 4 + 8,
-    TABLE_SEAT_BYTES = 8 + 8 + SWARM_SIGNATURE_BYTES,
-    TABLE_SLICE_BYTES = 1 + 2 + 8,
-    RUN_BYTES = 2 + 2,
-    ROW_BYTES = 1 + 2 + 8 + 8 + 8 + HASH_BYTES,
+    TABLE_HEAD_BYTES = 4 + 8, /* size of the table's version and declared seats */
+    TABLE_SEAT_BYTES = 8 + 8 + SWARM_SIGNATURE_BYTES, /* size of a seat of the table */
+    TABLE_SLICE_BYTES = 1 + 2 + 8,                    /* size of a slice of the table */
+    RUN_BYTES = 2 + 2,                                /* size of the head of a run of equal rows */
+    ROW_BYTES = 1 + 2 + 8 + 8 + 8 + HASH_BYTES,       /* maximum size of a row of a report */
 };
 
 _Static_assert(SWARM_SLICES_MAX *(ROW_BYTES + RUN_BYTES) + 256 <= FRAME_PAYLOAD_MAX,
@@ -126,19 +126,24 @@ void wire_pack_table(struct packer *pack, const struct wire_shape *shape,
     }
 }
 
-enum code { CODE_ZERO, CODE_REPEATED, CODE_FULL, CODE_MASK };
+enum code {
+    CODE_ZERO,     /* the value is 0 */
+    CODE_REPEATED, /* the value is the last one written in full */
+    CODE_FULL,     /* the value follows */
+    CODE_MASK,     /* both bits of a code */
+};
 
 /* The last value of each field that the rows of a report contained in full. */
 struct last_values {
-    uint64_t epoch, received_seats, contributors;
+    uint64_t epoch, received_seats, contributors; /* values last written in full */
 };
 
 enum mark {
-    MARK_RESULT = 1,
-    MARK_EPOCH_SHIFT = 1, /* MARK_*_SHIFT: position of a two-bit code in the marks. */
-    MARK_RECEIVED_SHIFT = 3,
-    MARK_CONTRIBUTORS_SHIFT = 5,
-    MARK_REJECTED = 1 << 7,
+    MARK_RESULT = 1,             /* bit: the row has a result */
+    MARK_EPOCH_SHIFT = 1,        /* MARK_*_SHIFT: position of a two-bit code in the marks. */
+    MARK_RECEIVED_SHIFT = 3,     /* position of the code of received_seats */
+    MARK_CONTRIBUTORS_SHIFT = 5, /* position of the code of contributors */
+    MARK_REJECTED = 1 << 7,      /* bit: the row has rejected seats */
 };
 
 static uint32_t value_code(uint64_t value, uint64_t last) {
@@ -219,8 +224,8 @@ static void pack_row(struct packer *pack, const struct wire_shape *shape, struct
 }
 
 /* Finds the lengths of the run that begins at row `at`: rows of zeros, then other rows. */
-static void find_run(const struct slice_report *reports, uint32_t at, uint32_t count,
-                     uint32_t *zero_rows, uint32_t *rows) {
+static void find_equal_run(const struct slice_report *reports, uint32_t at, uint32_t count,
+                           uint32_t *zero_rows, uint32_t *rows) {
     static const struct last_values NOTHING;
     uint32_t first = at;
     while (first < count && row_marks(&reports[first], &NOTHING) == 0) {
@@ -246,7 +251,7 @@ void wire_pack_reports(struct packer *pack, const struct wire_shape *shape,
         uint32_t zero_rows = 0;
         uint32_t rows = 0;
         if (pack->mode != PACKER_READ) {
-            find_run(reports, at, count, &zero_rows, &rows);
+            find_equal_run(reports, at, count, &zero_rows, &rows);
         }
         pack_uint(pack, &zero_rows, 2);
         pack_uint(pack, &rows, 2);

@@ -9,9 +9,9 @@ static const char DECLARATION[] = "skep declaration";
 static const char RESULT[] = "skep result";
 
 struct declaration {
-    uint32_t session;
+    uint32_t session; /* session of the member */
     uint32_t round;
-    uint64_t tokens;
+    uint64_t tokens;           /* number of tokens trained on */
     const struct hash *hashes; /* [slice_count] */
 };
 
