@@ -50,10 +50,10 @@ const char *codec_name(enum codec codec);
  * *codec unchanged. */
 bool codec_parse(const char *name, enum codec *codec);
 
-/* codec_block: number of elements in one block; 1 for fp32 and bf16. Only the last block of a
- * vector may be shorter, so a vector that is split at block boundaries encodes to the same bytes as
- * the whole vector. */
-int64_t codec_block(enum codec codec);
+/* codec_block_elements: number of elements in one block; 1 for fp32 and bf16. Only the last block
+ * of a vector may be shorter, so a vector that is split at block boundaries encodes to the same
+ * bytes as the whole vector. */
+int64_t codec_block_elements(enum codec codec);
 
 /* codec_bytes: the exact number of bytes of `count` encoded elements.
  * limits  0 <= count <= 2^44 */

@@ -22,8 +22,8 @@ static inline int64_t item_length(int64_t length, int64_t per_item, int64_t item
     return left < per_item ? left : per_item;
 }
 
-/* item_rows: the number of rows in one item, for rows of `width` elements. */
-static inline int64_t item_rows(int64_t width) {
+/* item_row_count: the number of rows in one item, for rows of `width` elements. */
+static inline int64_t item_row_count(int64_t width) {
     return width < ITEM_ELEMENTS ? ITEM_ELEMENTS / width : 1;
 }
 

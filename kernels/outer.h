@@ -16,11 +16,11 @@
 
 #include <stdint.h>
 
-/* outer_share: a member's weight in the mean: tokens / total in fp64, rounded to fp32. With a total
- * of 0 it is 0, so that a slice without contributions has a mean of zero. The shares of a roster
- * sum to 1, up to one rounding of each.
+/* outer_token_share: a member's weight in the mean: tokens / total in fp64, rounded to fp32. With a
+ * total of 0 it is 0, so that a slice without contributions has a mean of zero. The shares of a
+ * roster sum to 1, up to one rounding of each.
  * limits  0 <= tokens <= total < 2^53 */
-float outer_share(int64_t tokens, int64_t total);
+float outer_token_share(int64_t tokens, int64_t total);
 
 /* outer_gradient_run: gradient = outer - inner.
  * shapes    outer, inner, gradient [count], f32

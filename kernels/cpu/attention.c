@@ -54,7 +54,7 @@ static int64_t tile_row_count(const struct attention_args *args) {
     return attention_round_up(tile_token_count(args) * stacked_head_count(args), ATTENTION_STRIP);
 }
 
-static int64_t scratch_floats(const struct attention_args *args) {
+static int64_t scratch_float_count(const struct attention_args *args) {
     int64_t rows = tile_row_count(args);
     int64_t dim = attention_padded_dim(args);
     return 2 * rows * dim + 2 * ATTENTION_KEY_TILE * dim + rows * SCORES_STRIDE + 2 * rows;
@@ -64,7 +64,7 @@ static struct forward_scratch thread_scratch(const struct forward_job *job, int 
     int64_t rows = tile_row_count(job->args);
     int64_t dim = attention_padded_dim(job->args);
     struct forward_scratch scratch;
-    scratch.queries = job->workspace + thread * scratch_floats(job->args);
+    scratch.queries = job->workspace + thread * scratch_float_count(job->args);
     scratch.sums_of_values = scratch.queries + rows * dim;
     scratch.keys = scratch.sums_of_values + rows * dim;
     scratch.values = scratch.keys + ATTENTION_KEY_TILE * dim;
@@ -248,7 +248,7 @@ static void run_forward(const struct compute *compute, struct forward_job *job, 
 
 uint64_t attention_forward_workspace_bytes(const struct attention_args *args, int threads) {
     attention_check_args(args);
-    return (uint64_t)(scratch_floats(args) * threads) * sizeof(float);
+    return (uint64_t)(scratch_float_count(args) * threads) * sizeof(float);
 }
 
 void attention_forward(const struct compute *compute, const struct attention_args *args,

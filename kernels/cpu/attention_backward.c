@@ -56,7 +56,7 @@ static int64_t heads_per_group(const struct attention_args *args) {
     return args->heads / args->kv_heads;
 }
 
-static int64_t dq_sum_floats(const struct attention_args *args) {
+static int64_t dq_sum_float_count(const struct attention_args *args) {
     return args->dtype == DTYPE_F32
                ? 0
                : heads_per_group(args) * args->time * attention_padded_dim(args);
@@ -67,21 +67,21 @@ static bool can_use_head_items(const struct attention_args *args, int threads) {
     int64_t tiles = attention_tile_count(args->time, TILE);
     int64_t head_cost = HEAD_ITEM_PRODUCTS * attention_tile_count(items, threads) * tiles;
     int64_t tile_cost = TILE_ITEM_PRODUCTS * attention_tile_count(items * tiles, threads);
-    return dq_sum_floats(args) <= DQ_SUM_FLOATS_MAX && head_cost <= tile_cost;
+    return dq_sum_float_count(args) <= DQ_SUM_FLOATS_MAX && head_cost <= tile_cost;
 }
 
-static int64_t scratch_floats(const struct attention_args *args, bool use_head_items) {
+static int64_t scratch_float_count(const struct attention_args *args, bool use_head_items) {
     int64_t tiles = SCRATCH_TILES * TILE * attention_padded_dim(args) + 2 * TILE * TILE;
-    return tiles + (use_head_items ? dq_sum_floats(args) : 0);
+    return tiles + (use_head_items ? dq_sum_float_count(args) : 0);
 }
 
-static int64_t delta_floats(const struct attention_args *args) {
+static int64_t delta_float_count(const struct attention_args *args) {
     return attention_round_up(args->rows * args->heads * args->time, ATTENTION_LANES);
 }
 
 static struct backward_scratch thread_scratch(const struct backward_job *job, int thread) {
     int64_t size = TILE * attention_padded_dim(job->args);
-    float *base = job->scratch + thread * scratch_floats(job->args, job->use_head_items);
+    float *base = job->scratch + thread * scratch_float_count(job->args, job->use_head_items);
     struct backward_scratch scratch = {
         .queries = base,
         .douts = base + size,
@@ -419,8 +419,8 @@ static void run_head_item(void *context, int64_t item, int thread) {
 
 uint64_t attention_backward_workspace_bytes(const struct attention_args *args, int threads) {
     attention_check_args(args);
-    int64_t floats =
-        delta_floats(args) + scratch_floats(args, can_use_head_items(args, threads)) * threads;
+    int64_t floats = delta_float_count(args) +
+                     scratch_float_count(args, can_use_head_items(args, threads)) * threads;
     return (uint64_t)floats * sizeof(float);
 }
 
@@ -444,7 +444,7 @@ void attention_backward(const struct compute *compute, const struct attention_ar
         .dk = dk,
         .dv = dv,
         .delta = workspace,
-        .scratch = (float *)workspace + delta_floats(args),
+        .scratch = (float *)workspace + delta_float_count(args),
         .use_head_items = can_use_head_items(args, compute->pool->thread_count),
     };
     int64_t tiles = attention_tile_count(args->time, TILE);

@@ -30,7 +30,7 @@ bool codec_parse(const char *name, enum codec *codec) {
 
 /* ---- sizes ---- */
 
-int64_t codec_block(enum codec codec) {
+int64_t codec_block_elements(enum codec codec) {
     switch (codec) {
     case CODEC_INT8:
         return CODEC_INT8_BLOCK;
@@ -47,7 +47,7 @@ int64_t codec_block(enum codec codec) {
 uint64_t codec_bytes(enum codec codec, int64_t count) {
     ASSERT(count >= 0 && count <= COUNT_MAX);
     uint64_t elements = (uint64_t)count;
-    uint64_t blocks = (uint64_t)items_count(count, codec_block(codec));
+    uint64_t blocks = (uint64_t)items_count(count, codec_block_elements(codec));
     switch (codec) {
     case CODEC_FP32:
         return 4 * elements;
@@ -65,7 +65,7 @@ uint64_t codec_bytes(enum codec codec, int64_t count) {
 }
 
 int64_t codec_elements_within(enum codec codec, uint64_t bytes) {
-    int64_t block = codec_block(codec);
+    int64_t block = codec_block_elements(codec);
     uint64_t blocks = bytes / codec_bytes(codec, block);
     ASSERT(blocks <= (uint64_t)(COUNT_MAX / block));
     return (int64_t)blocks * block;

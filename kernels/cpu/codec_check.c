@@ -90,7 +90,7 @@ static enum status check_block(enum codec codec, int64_t index, int64_t count, c
 
 static enum status check_blocks(enum codec codec, int64_t count, const uint8_t *bytes,
                                 struct fault *fault) {
-    int64_t length = codec_block(codec);
+    int64_t length = codec_block_elements(codec);
     uint64_t stride = codec_bytes(codec, length);
     int64_t blocks = items_count(count, length);
     for (int64_t i = 0; i < blocks; i++) {

@@ -183,6 +183,6 @@ void rope_run(const struct compute *compute, const struct rope_args *args, const
         .args = args, .table = table, .positions = positions, .in = in, .out = out};
     struct rope_work work = {.job = &job,
                              .kernel = compute->table->elementwise.rope,
-                             .tokens_per_item = item_rows(args->heads * args->head_dim)};
+                             .tokens_per_item = item_row_count(args->heads * args->head_dim)};
     pool_run(compute->pool, rotate_item, &work, items_count(args->tokens, work.tokens_per_item));
 }

@@ -64,7 +64,7 @@ void embedding_forward(const struct compute *compute, const struct embedding_arg
                                 .table = table,
                                 .position_table = position_table,
                                 .out = out,
-                                .tokens_per_item = item_rows(args->dim)};
+                                .tokens_per_item = item_row_count(args->dim)};
     pool_run(compute->pool, run_forward_item, &work,
              items_count(args->tokens, work.tokens_per_item));
 }

@@ -31,7 +31,7 @@ static void run_forward_item(void *context, int64_t item, int thread) {
 static void run_forward(const struct compute *compute, struct forward_work *work) {
     const struct norm_args *args = work->job->args;
     check_args(args);
-    work->rows_per_item = item_rows(args->dim);
+    work->rows_per_item = item_row_count(args->dim);
     pool_run(compute->pool, run_forward_item, work, items_count(args->rows, work->rows_per_item));
 }
 

@@ -4,7 +4,7 @@
 
 static const int64_t TOTAL_MAX = (int64_t)1 << 53; /* smaller integers are exact in fp64 */
 
-float outer_share(int64_t tokens, int64_t total) {
+float outer_token_share(int64_t tokens, int64_t total) {
     ASSERT(tokens >= 0 && tokens <= total && total < TOTAL_MAX);
     return total == 0 ? 0 : (float)((double)tokens / (double)total);
 }

@@ -8,7 +8,7 @@ static uint32_t magnitude_bits(float value) {
     return bits & CODEC_MAGNITUDE_MASK;
 }
 
-static float adjusted_element(const struct codec_part *part, int64_t i) {
+static float element_with_feedback(const struct codec_part *part, int64_t i) {
     return part->feedback == NULL ? part->source[i] : part->source[i] + part->feedback[i];
 }
 
@@ -17,7 +17,7 @@ static float adjusted_element(const struct codec_part *part, int64_t i) {
 static bool encode_elements(const struct codec_part *part, enum dtype dtype) {
     uint32_t peak = 0;
     for (int64_t i = 0; i < part->count; i++) {
-        float adjusted = adjusted_element(part, i);
+        float adjusted = element_with_feedback(part, i);
         float decoded = element_round(adjusted, dtype);
         uint32_t size = magnitude_bits(decoded);
         peak = size > peak ? size : peak;
@@ -86,7 +86,7 @@ static int load_code(enum codec codec, const uint8_t *codes, int64_t i) {
 static bool encode_block(enum codec codec, const struct codec_part *block) {
     uint32_t peak = 0;
     for (int64_t i = 0; i < block->count; i++) {
-        uint32_t size = magnitude_bits(adjusted_element(block, i));
+        uint32_t size = magnitude_bits(element_with_feedback(block, i));
         peak = size > peak ? size : peak;
     }
     float scale;
@@ -97,7 +97,7 @@ static bool encode_block(enum codec codec, const struct codec_part *block) {
     codec_store_scale(codec, block->bytes, scale);
     uint8_t *codes = block->bytes + codec_scale_bytes(codec);
     for (int64_t i = 0; i < block->count; i++) {
-        float adjusted = adjusted_element(block, i);
+        float adjusted = element_with_feedback(block, i);
         float code = (adjusted * inverse + NEAREST) - NEAREST;
         store_code(codec, codes, i, (int)code);
         if (block->residual != NULL) {
@@ -108,7 +108,7 @@ static bool encode_block(enum codec codec, const struct codec_part *block) {
 }
 
 static bool encode_blocks(enum codec codec, const struct codec_part *part) {
-    int64_t length = codec_block(codec);
+    int64_t length = codec_block_elements(codec);
     int64_t bytes = (int64_t)codec_bytes(codec, length);
     for (int64_t first = 0; first < part->count; first += length) {
         struct codec_part block = codec_part_skip(part, first, first / length * bytes);
@@ -129,7 +129,7 @@ static bool int4_encode(const struct codec_part *part) {
 }
 
 static void decode_blocks(enum codec codec, const uint8_t *bytes, int64_t count, float *values) {
-    int64_t length = codec_block(codec);
+    int64_t length = codec_block_elements(codec);
     for (int64_t first = 0; first < count; first += length) {
         float scale = codec_load_scale(codec, bytes);
         int64_t end = count - first < length ? count : first + length;
@@ -160,7 +160,7 @@ static void add_block(enum codec codec, const uint8_t *bytes, int64_t count, flo
 
 static void add_blocks(enum codec codec, const uint8_t *bytes, int64_t count, float weight,
                        float *sums) {
-    int64_t length = codec_block(codec);
+    int64_t length = codec_block_elements(codec);
     for (int64_t first = 0; first < count; first += length) {
         int64_t left = count - first;
         add_block(codec, bytes, left < length ? left : length, weight, sums + first);

@@ -14,7 +14,7 @@
 /* The operations and their order are the same as in kernels/loops/codec.c, and none are fused, so
  * that the bits are the same. */
 
-ALWAYS_INLINE lanes adjusted_lanes(const struct codec_part *part, int64_t i) {
+ALWAYS_INLINE lanes lanes_with_feedback(const struct codec_part *part, int64_t i) {
     lanes adjusted = lanes_load(DTYPE_F32, part->source, i, LANES);
     if (part->feedback != NULL) {
         adjusted = adjusted + lanes_load(DTYPE_F32, part->feedback, i, LANES);
@@ -29,7 +29,7 @@ ALWAYS_INLINE bool encode_elements(enum codec codec, enum dtype dtype,
     codec_peak peak = peak_zero();
     int64_t whole = part->count / LANES * LANES;
     for (int64_t i = 0; i < whole; i += LANES) {
-        lanes adjusted = adjusted_lanes(part, i);
+        lanes adjusted = lanes_with_feedback(part, i);
         lanes decoded = lanes_round_to_dtype(dtype, adjusted);
         peak = peak_update(peak, decoded);
         lanes_store(dtype, part->bytes, i, LANES, adjusted);
@@ -96,7 +96,7 @@ ALWAYS_INLINE int64_t block_bytes(enum codec codec) {
 ALWAYS_INLINE bool encode_block(enum codec codec, const struct codec_part *block) {
     codec_peak peak = peak_zero();
     for (int64_t i = 0; i < block_length(codec); i += LANES) {
-        peak = peak_update(peak, adjusted_lanes(block, i));
+        peak = peak_update(peak, lanes_with_feedback(block, i));
     }
     float scale;
     if (!codec_compute_scale(codec, peak_reduce(peak), &scale)) {
@@ -106,7 +106,7 @@ ALWAYS_INLINE bool encode_block(enum codec codec, const struct codec_part *block
     codec_store_scale(codec, block->bytes, scale);
     uint8_t *to = block->bytes + codec_scale_bytes(codec);
     for (int64_t i = 0; i < block_length(codec); i += LANES) {
-        lanes adjusted = adjusted_lanes(block, i);
+        lanes adjusted = lanes_with_feedback(block, i);
         codec_codes codes = codes_from_lanes(adjusted * inverse);
         if (codec == CODEC_INT8) {
             codes_store_int8(to + i, codes);

@@ -51,7 +51,8 @@ static uint64_t arena_bytes(const struct request *request, int world) {
     return bytes;
 }
 
-static enum status measure(struct request *request, struct session *session, struct fault *fault) {
+static enum status measure_collectives(struct request *request, struct session *session,
+                                       struct fault *fault) {
     struct site *site = session->site;
     struct comm_report *report = &request->report;
     uint64_t bytes = arena_bytes(request, site_launch_info(site)->world);
@@ -97,7 +98,7 @@ static enum status run_comm(struct invocation *invocation) {
     if (invocation->ranks.is_parent) {
         return OK;
     }
-    TRY(measure(request, session, fault));
+    TRY(measure_collectives(request, session, fault));
     if (invocation->ranks.launch.rank == 0) {
         comm_report_print(&request->report, request->json);
     }

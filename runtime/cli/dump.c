@@ -14,7 +14,7 @@ struct request {
 
 /* Reads the batch before the settings are checked against the model, because its shape determines
  * the shape of the program. */
-static enum status read_all(struct request *request, struct invocation *invocation) {
+static enum status read_inputs(struct request *request, struct invocation *invocation) {
     struct session *session = &request->session;
     struct dump_batch *batch = &request->batch;
     struct fault *fault = &invocation->fault;
@@ -37,7 +37,7 @@ static enum status read_all(struct request *request, struct invocation *invocati
     return dump_batch_read(batch, session->blueprint.vocab, &session->region, fault);
 }
 
-static enum status run_command(struct invocation *invocation) {
+static enum status run_dump(struct invocation *invocation) {
     struct request *request = invocation->request;
     struct session *session = &request->session;
     const struct ranks_request ranks = {.count = request->rank_count};
@@ -50,7 +50,7 @@ static enum status run_command(struct invocation *invocation) {
     if (invocation->ranks.is_parent) {
         return OK;
     }
-    TRY(session_agree(session, read_all(request, invocation), fault));
+    TRY(session_agree(session, read_inputs(request, invocation), fault));
     return dump_run(session, &request->dump, &request->batch, fault);
 }
 
@@ -74,6 +74,6 @@ const struct command COMMAND_DUMP = {
     .positional_count = 2,
     .takes_overrides = true,
     REQUEST_OPTIONS,
-    .run = run_command,
+    .run = run_dump,
     .finish = finish_dump,
 };

@@ -91,7 +91,7 @@ static enum status run_generate(struct invocation *invocation) {
     generation->seed = (uint64_t)request->seed;
     generation->prompt = request->tokens;
     generation->stop_token = session->blueprint.tokens.eos;
-    program_seal(&session->bound);
+    program_forbid_allocation(&session->bound);
     /* A reader may close the pipe early; that is not an error. */
     ssize_t ignored =
         request->ids ? 0 : write(STDOUT_FILENO, request->prompt, strlen(request->prompt));

@@ -17,18 +17,18 @@ static const struct command *const COMMANDS[] = {
     &COMMAND_LEDGER,   &COMMAND_PROBE,
 };
 
-static void print(const char *text) {
+static void print_text(const char *text) {
     fputs(text, stdout);
 }
 
 static int print_general_help(void) {
-    print("skep trains Hugging Face models inside one planned block of memory.\n\n");
+    print_text("skep trains Hugging Face models inside one planned block of memory.\n\n");
     for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
         printf("  %-9s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
     }
-    print("\n`skep help COMMAND` explains one command, `skep help keys` lists the settings of "
-          "run.yaml.\n"
-          "-q prints less and -v prints more; arguments after -- are not options.\n");
+    print_text("\n`skep help COMMAND` explains one command, `skep help keys` lists the settings of "
+               "run.yaml.\n"
+               "-q prints less and -v prints more; arguments after -- are not options.\n");
     return 0;
 }
 
@@ -36,7 +36,7 @@ static int print_keys_help(void) {
     static char buffer[32 * 1024];
     struct text text = text_over(buffer, sizeof buffer);
     settings_print_keys(&text);
-    print(buffer);
+    print_text(buffer);
     return 0;
 }
 
@@ -71,7 +71,7 @@ static int print_command_help(const struct command *command) {
 
 /* Prints help for a command. `skep help keys` lists the keys of run.yaml instead, which is needed
  * more often. `skep keys --help` explains the command `keys`. */
-static int help(const char *name) {
+static int print_help(const char *name) {
     if (strcmp(name, "keys") == 0) {
         return print_keys_help();
     }
@@ -79,14 +79,14 @@ static int help(const char *name) {
     return command != NULL ? print_command_help(command) : report_unknown_command(name);
 }
 
-static bool is_verbosity(const char *word) {
+static bool is_verbosity_option(const char *word) {
     return strcmp(word, "-q") == 0 || strcmp(word, "-v") == 0;
 }
 
 /* Returns the command whose name is the first argument that is not -q or -v, or NULL. */
 static const struct command *find_named_command(int argc, char **argv) {
     int i = 1;
-    while (i < argc && is_verbosity(argv[i])) {
+    while (i < argc && is_verbosity_option(argv[i])) {
         i++;
     }
     return i < argc ? find_command(argv[i]) : NULL;
@@ -102,7 +102,7 @@ static int remove_verbosity(int argc, char **argv, int *verbosity) {
     *verbosity = 0;
     for (int i = 1; i < end; i = next) {
         next = command_skip_argument(command, argv, i);
-        if (is_verbosity(argv[i])) {
+        if (is_verbosity_option(argv[i])) {
             *verbosity = argv[i][1] == 'v' ? 1 : -1;
         } else {
             memmove(&argv[kept], &argv[i], (size_t)(next - i) * sizeof *argv);
@@ -122,11 +122,11 @@ static int dispatch(int argc, char **argv) {
         return argc < 2 ? (print_general_help(), 2) : print_general_help();
     }
     if (strcmp(argv[1], "--version") == 0) {
-        print("skep " SKEP_VERSION "\n");
+        print_text("skep " SKEP_VERSION "\n");
         return 0;
     }
     if (strcmp(argv[1], "help") == 0) {
-        return argc < 3 ? print_general_help() : help(argv[2]);
+        return argc < 3 ? print_general_help() : print_help(argv[2]);
     }
     const struct command *command = find_command(argv[1]);
     if (command == NULL) {

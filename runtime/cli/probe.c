@@ -23,24 +23,25 @@ struct request {
 };
 
 /* Writes a rate such as "166 GFLOP/s". */
-static void rate_text(double value, const char *unit, char buffer[static VALUE_BYTES]) {
+static void format_rate(double value, const char *unit, char buffer[static VALUE_BYTES]) {
     char number[24];
     text_format_count(value, number);
     int digits = (int)strspn(number, "0123456789.");
     snprintf(buffer, VALUE_BYTES, "%.*s %s%s", digits, number, number + digits, unit);
 }
 
-static const char *value_text(enum probe_unit unit, double value, char buffer[static VALUE_BYTES]) {
+static const char *format_value(enum probe_unit unit, double value,
+                                char buffer[static VALUE_BYTES]) {
     char number[24];
     switch (unit) {
     case PROBE_BYTES:
         snprintf(buffer, VALUE_BYTES, "%s", text_format_bytes((uint64_t)value, number));
         break;
     case PROBE_FLOPS:
-        rate_text(value, "FLOP/s", buffer);
+        format_rate(value, "FLOP/s", buffer);
         break;
     case PROBE_BANDWIDTH:
-        rate_text(value, "B/s", buffer);
+        format_rate(value, "B/s", buffer);
         break;
     case PROBE_PLAIN_NUMBER:
         snprintf(buffer, VALUE_BYTES, "%.0f", value);
@@ -63,8 +64,8 @@ static void print_lines(const struct probed *probed) {
     for (int i = 0; i < probed->count; i++) {
         const struct probe_line *line = &probed->lines[i];
         printf("%-26s %14s %14s %5.0f %%  %s\n", line->name,
-               value_text(line->unit, line->profile_value, promised),
-               value_text(line->unit, line->measured_value, found),
+               format_value(line->unit, line->profile_value, promised),
+               format_value(line->unit, line->measured_value, found),
                100 * line->measured_value / line->profile_value, VERDICTS[line->verdict]);
     }
 }
@@ -141,7 +142,7 @@ static void print_json(const struct probed *probed, const struct probe_result *c
 }
 
 /* Derives the name of a profile from its path: "dir/my-box.yaml" -> "my-box". */
-static void profile_name(const char *path, char *name, size_t capacity) {
+static void format_profile_name(const char *path, char *name, size_t capacity) {
     const char *slash = strrchr(path, '/');
     const char *begin = slash != NULL ? slash + 1 : path;
     const char *dot = strrchr(begin, '.');
@@ -173,8 +174,8 @@ static enum status set_below_profile_fault(const struct probed *probed, const ch
         const struct probe_line *line = &probed->lines[i];
         if (line->verdict == PROBE_LOWER) {
             text_add(&text, "%s %s %s of %s", separator, line->name,
-                     value_text(line->unit, line->measured_value, found),
-                     value_text(line->unit, line->profile_value, promised));
+                     format_value(line->unit, line->measured_value, found),
+                     format_value(line->unit, line->profile_value, promised));
             separator = ",";
         }
     }
@@ -210,7 +211,7 @@ static enum status probe_cpu(const struct request *request, const struct target 
     }
     if (request->write != NULL) {
         char name[NAME_BYTES];
-        profile_name(request->write, name, sizeof name);
+        format_profile_name(request->write, name, sizeof name);
         TRY(write_profile(request->write, probe_target(&result, name, region), region, fault));
     }
     return fits ? OK : set_below_profile_fault(&probed, is_isa_lower ? machine->isa : NULL, fault);
@@ -245,7 +246,7 @@ static enum status probe_gpus(const struct target *target, struct invocation *in
         return OK;
     }
     if (request->write != NULL) {
-        profile_name(request->write, name, sizeof name);
+        format_profile_name(request->write, name, sizeof name);
     }
     TRY(probe_gpu_run(name, session->site, &session->region, &probed, fault));
     enum status status = invocation->ranks.launch.rank <= 0

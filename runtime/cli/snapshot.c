@@ -27,8 +27,8 @@ static bool is_snapshot(const char *folder) {
     return file_exists(path);
 }
 
-static enum status list_all(const struct snapshot_tool *tool, struct snapshot_listed **listed,
-                            int *count) {
+static enum status list_snapshots(const struct snapshot_tool *tool, struct snapshot_listed **listed,
+                                  int *count) {
     if (!is_snapshot(tool->folder)) {
         return snapshot_list(tool->folder, tool->region, listed, count, tool->fault);
     }
@@ -49,7 +49,7 @@ static void print_list(const struct snapshot_tool *tool, const struct snapshot_l
 static enum status run_list(const struct snapshot_tool *tool) {
     struct snapshot_listed *listed = NULL;
     int count = 0;
-    TRY(list_all(tool, &listed, &count));
+    TRY(list_snapshots(tool, &listed, &count));
     print_list(tool, listed, count, false);
     return OK;
 }
@@ -58,7 +58,7 @@ static enum status run_verify(const struct snapshot_tool *tool) {
     struct snapshot_listed *listed = NULL;
     int count = 0;
     int damaged = 0;
-    TRY(list_all(tool, &listed, &count));
+    TRY(list_snapshots(tool, &listed, &count));
     if (count == 0) {
         return fault_set(tool->fault, STATUS_INPUT, tool->folder,
                          "give the folder of a run's snapshots",
@@ -97,7 +97,7 @@ static enum status find_snapshot(const struct snapshot_tool *tool, struct snapsh
 static enum status run_inspect(const struct snapshot_tool *tool) {
     struct snapshot snapshot;
     TRY(find_snapshot(tool, &snapshot));
-    (tool->request->json ? snapshot_print_whole_json : snapshot_print_whole)(&snapshot);
+    (tool->request->json ? snapshot_print_details_json : snapshot_print_details)(&snapshot);
     return OK;
 }
 

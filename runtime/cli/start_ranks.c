@@ -60,7 +60,7 @@ static void abort_collectives(const struct ranks *ranks) {
 
 /* Ends the process immediately, because a collective may wait for the lost rank forever.
  * Collectives on a device are aborted first, so that the next process finds the device idle. */
-static void exit_rank_lost(void *context, const struct fault *fault) {
+static void exit_after_rank_loss(void *context, const struct fault *fault) {
     const struct ranks *ranks = context;
     print_fault(ranks, fault);
     abort_collectives(ranks);
@@ -75,7 +75,7 @@ static enum status join_site(struct ranks *ranks, struct fault *fault) {
         log_set_prefix(ranks->log_prefix);
     }
     TRY(site_open(&ranks->launch, &session->region, &session->site, fault));
-    return site_watch(session->site, exit_rank_lost, ranks, fault);
+    return site_watch(session->site, exit_after_rank_loss, ranks, fault);
 }
 
 enum status ranks_count(const struct ranks_request *request, struct session *session,
@@ -127,7 +127,7 @@ static bool leave_site(struct ranks *ranks, enum status status, const struct fau
 
 /* Whether this rank prints the fault. If the ranks share a terminal and have the same fault, only
  * rank 0 prints it. */
-static bool prints_fault(const struct ranks *ranks, bool is_shared) {
+static bool should_print_fault(const struct ranks *ranks, bool is_shared) {
     return ranks->launch.rank <= 0 || !is_shared || strcmp(ranks->launch.source, "--ranks") != 0;
 }
 
@@ -139,7 +139,7 @@ int ranks_end(struct ranks *ranks, enum status status, const struct fault *fault
             abort_collectives(ranks);
         }
     }
-    if (fault_exit_code(status) != 0 && prints_fault(ranks, is_shared)) {
+    if (fault_exit_code(status) != 0 && should_print_fault(ranks, is_shared)) {
         print_fault(ranks, fault);
     }
     return ranks->is_parent && status == OK ? ranks->exit_code : fault_exit_code(status);

@@ -201,8 +201,8 @@ static enum status print_answer(const struct tracker_answer *answer, const char 
     return status;
 }
 
-static enum status query(struct tracker_client *client, const struct request *request,
-                         const char *subject, struct region *region, struct fault *fault) {
+static enum status query_tracker(struct tracker_client *client, const struct request *request,
+                                 const char *subject, struct region *region, struct fault *fault) {
     const struct tracker_query_args args = {.request = WIRE_STATUS_REQUEST,
                                             .timeout_ms = TIMEOUT_MS};
     struct tracker_answer answer;
@@ -221,7 +221,7 @@ static enum status query_swarm(struct invocation *invocation, const struct key_p
     struct fault *fault = &invocation->fault;
     TRY(swarm_reference_read(invocation->positionals[0], region, &tracker, fault));
     TRY(tracker_client_open(keys, &tracker, region, &client, fault));
-    enum status status = query(client, invocation->request, tracker.address, region, fault);
+    enum status status = query_tracker(client, invocation->request, tracker.address, region, fault);
     tracker_client_close(client);
     return status;
 }

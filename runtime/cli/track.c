@@ -71,8 +71,9 @@ static void report_listening(const struct request *request,
              text_format_bytes(tracker_loop_bytes(options), bytes));
 }
 
-static enum status serve(const struct request *request, const struct tracker_loop_options *options,
-                         struct region *region, struct fault *fault) {
+static enum status serve_requests(const struct request *request,
+                                  const struct tracker_loop_options *options, struct region *region,
+                                  struct fault *fault) {
     struct tracker_loop *loop;
     TRY(tracker_loop_open(options, region, &loop, fault));
     report_listening(request, options);
@@ -93,7 +94,7 @@ static enum status run_track(struct invocation *invocation) {
     struct tracker_loop_options options = tracker_setup_options(&request->setup);
     TRY(watch_signals(&options.stop_fd, fault));
     enum status status =
-        stop_requested() ? OK : serve(request, &options, &invocation->region, fault);
+        stop_requested() ? OK : serve_requests(request, &options, &invocation->region, fault);
     close(options.stop_fd);
     return status;
 }

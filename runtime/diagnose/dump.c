@@ -94,7 +94,8 @@ static void add_logits(struct dump *dump) {
         .shape = {dump->batch->rows, dump->batch->time, session->blueprint.vocab}};
     add_tensor(dump, &tensor);
     if (dump->row_count > 0) {
-        void *logits = program_extent(&session->bound, session->program.schedule.host.logits);
+        void *logits =
+            program_extent_address(&session->bound, session->program.schedule.host.logits);
         struct tensor_piece piece = piece_of_spec(&dump->tensors[dump->tensor_count - 1], logits);
         piece.first = dump->first_row * row;
         piece.count = dump->row_count * row;
@@ -195,7 +196,7 @@ static struct hash batch_hash(const struct dump *dump) {
 }
 
 /* The ranks agree after each stage, so that a failure on one rank ends all ranks. */
-static enum status prepare(struct dump *dump) {
+static enum status prepare_dump(struct dump *dump) {
     struct session *session = dump->session;
     struct fault *fault = dump->fault;
     bool trains = dump->request->gradients || dump->request->steps > 0;
@@ -211,7 +212,7 @@ static enum status prepare(struct dump *dump) {
 enum status dump_run(struct session *session, const struct dump_request *request,
                      const struct dump_batch *batch, struct fault *fault) {
     struct dump dump = {.session = session, .request = request, .batch = batch, .fault = fault};
-    TRY(prepare(&dump));
+    TRY(prepare_dump(&dump));
     size_t tensors = (size_t)(2 + 2 * session->blueprint.param_count);
     dump.tensors = region_alloc(&session->region, tensors, sizeof *dump.tensors);
     dump.pieces = region_alloc(&session->region, tensors, sizeof *dump.pieces);

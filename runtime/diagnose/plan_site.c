@@ -16,7 +16,7 @@ static void count_padding(const struct session *session, struct region *region,
         for (int shard = 0; shard < shards; shard++) {
             struct unit_range range = unit_shard(&units->units[unit], shards, shard);
             int64_t padding = range.end - range.begin;
-            int count = unit_parts(units, unit, range, parts);
+            int count = unit_list_parts(units, unit, range, parts);
             for (int i = 0; i < count; i++) {
                 padding -= parts[i].count;
             }
@@ -29,7 +29,7 @@ static enum status plan_other_stages(const struct session *session, struct site_
                                      struct fault *fault) {
     const struct sharding *sharding = &session->sharding_settings.sharding;
     bool late = sharding->reduce_at == REDUCE_AT_STEP && sharding->shard > 1;
-    int highest = late ? 1 : ZERO_STAGES - 1; /* strategy_check_reduction */
+    int highest = late ? 1 : ZERO_STAGE_COUNT - 1; /* strategy_check_reduction */
     struct what_if trial;
     enum status status = OK;
     what_if_init(&trial, session, PURPOSE_TRAIN);

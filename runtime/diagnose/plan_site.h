@@ -19,7 +19,7 @@ struct site_report {
     /* Number of padding elements of a rank, by the rank's index along the shard axis. */
     int64_t *padding_of_shard; /* [shard] */
     struct stage_row
-        stages[ZERO_STAGES]; /* Outcomes of the ZeRO stages that the other settings permit. */
+        stages[ZERO_STAGE_COUNT]; /* Outcomes of the ZeRO stages that the other settings permit. */
     int stage_count;
     int fastest; /* Index of the fastest stage that fits in memory; -1 if none fits. */
     char notes[SITE_NOTES_MAX][SITE_NOTE_BYTES]; /* Warnings for the user. */

@@ -8,7 +8,7 @@
 
 void *swarm_extent_address(const struct session *session, enum swarm_extent extent) {
     int index = session->program.schedule.resident[extent];
-    return index == EXTENT_NONE ? NULL : program_extent(&session->bound, index);
+    return index == EXTENT_NONE ? NULL : program_extent_address(&session->bound, index);
 }
 
 /* With several ranks the masters are shards: they are gathered in a flat copy on rank 0. */

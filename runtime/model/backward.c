@@ -13,10 +13,10 @@ struct backward_pass {
 
 static int new_gradient_tensor(struct backward_pass *pass, int tensor) {
     struct graph *graph = pass->graph;
-    struct tensor gradient = graph->tensors[graph_base(graph, tensor)];
+    struct tensor gradient = graph->tensors[graph_base_tensor(graph, tensor)];
     gradient.name = region_format(graph->region, "d.%s", gradient.name);
     gradient.kind = TENSOR_ACTIVATION_GRADIENT;
-    return graph_tensor(graph, gradient);
+    return graph_add_tensor(graph, gradient);
 }
 
 /* Return the gradient of `tensor`: `base_gradient` itself, or the view of it that matches `tensor`.
@@ -28,21 +28,21 @@ static int view_base_gradient(struct backward_pass *pass, int tensor, int base_g
     }
     int64_t column = view.offset;
     int64_t columns = view.columns;
-    return graph_view(pass->graph, base_gradient, "d.view", column, columns);
+    return graph_add_view(pass->graph, base_gradient, "d.view", column, columns);
 }
 
 static int get_gradient(struct backward_pass *pass, int tensor) {
-    int base_gradient = pass->gradient[graph_base(pass->graph, tensor)];
+    int base_gradient = pass->gradient[graph_base_tensor(pass->graph, tensor)];
     ASSERT(base_gradient != TENSOR_NONE);
     return view_base_gradient(pass, tensor, base_gradient);
 }
 
 static bool has_gradient(const struct backward_pass *pass, int tensor) {
-    return pass->gradient[graph_base(pass->graph, tensor)] != TENSOR_NONE;
+    return pass->gradient[graph_base_tensor(pass->graph, tensor)] != TENSOR_NONE;
 }
 
 static bool needs_gradient(const struct backward_pass *pass, int tensor) {
-    return pass->needs_gradient[graph_base(pass->graph, tensor)];
+    return pass->needs_gradient[graph_base_tensor(pass->graph, tensor)];
 }
 
 /* Return the gradient of parameter `tensor`, or TENSOR_NONE when the parameter is frozen. */
@@ -52,7 +52,7 @@ static int param_gradient_or_none(struct backward_pass *pass, int tensor) {
 }
 
 static void set_gradient(struct backward_pass *pass, int tensor, int gradient, bool is_exclusive) {
-    int base = graph_base(pass->graph, tensor);
+    int base = graph_base_tensor(pass->graph, tensor);
     pass->gradient[base] = gradient;
     pass->is_exclusive[base] = is_exclusive;
 }
@@ -83,7 +83,7 @@ static void add_gradient(struct backward_pass *pass, int layer, int tensor, int 
     int sum = new_gradient_tensor(pass, tensor);
     const int operands[] = {
         [ADD_A] = get_gradient(pass, tensor), [ADD_B] = gradient, [ADD_OUT] = sum};
-    graph_op(pass->graph, OP_ADD, layer, operands, ADD_OPERANDS);
+    graph_add_op(pass->graph, OP_ADD, layer, operands, ADD_OPERANDS);
     set_gradient(pass, tensor, sum, true);
 }
 
@@ -92,13 +92,13 @@ static void linear_input_backward(struct backward_pass *pass, const struct op *o
     int x = op->operands[LINEAR_X];
     /* In f32, the product adds its result to the earlier gradient itself. In bf16, the result is
      * rounded first and then added by a separate op, as in all other sums of activations. */
-    bool accumulate = has_gradient(pass, x) && pass->is_exclusive[graph_base(graph, x)] &&
+    bool accumulate = has_gradient(pass, x) && pass->is_exclusive[graph_base_tensor(graph, x)] &&
                       graph->shape.dtype == DTYPE_F32;
     int dx = accumulate ? get_gradient(pass, x) : new_gradient_tensor(pass, x);
     const int operands[] = {[LINEAR_DX_DOUT] = dout,
                             [LINEAR_DX_WEIGHT] = op->operands[LINEAR_WEIGHT],
                             [LINEAR_DX_DX] = dx};
-    struct op *product = graph_op(graph, OP_LINEAR_DX, op->layer, operands, LINEAR_DX_OPERANDS);
+    struct op *product = graph_add_op(graph, OP_LINEAR_DX, op->layer, operands, LINEAR_DX_OPERANDS);
     product->transposed = op->transposed;
     product->accumulate = accumulate;
     if (!accumulate) {
@@ -110,7 +110,7 @@ static void linear_bias_backward(struct backward_pass *pass, const struct op *op
     const int operands[] = {[COLUMN_SUM_DOUT] = dout,
                             [COLUMN_SUM_DBIAS] =
                                 graph_param_gradient(pass->graph, op->operands[LINEAR_BIAS])};
-    graph_op(pass->graph, OP_COLUMN_SUM, op->layer, operands, COLUMN_SUM_OPERANDS);
+    graph_add_op(pass->graph, OP_COLUMN_SUM, op->layer, operands, COLUMN_SUM_OPERANDS);
 }
 
 static void linear_weight_backward(struct backward_pass *pass, const struct op *op, int dout) {
@@ -119,7 +119,7 @@ static void linear_weight_backward(struct backward_pass *pass, const struct op *
                             [LINEAR_DW_DWEIGHT] =
                                 graph_param_gradient(pass->graph, op->operands[LINEAR_WEIGHT])};
     struct op *product =
-        graph_op(pass->graph, OP_LINEAR_DW, op->layer, operands, LINEAR_DW_OPERANDS);
+        graph_add_op(pass->graph, OP_LINEAR_DW, op->layer, operands, LINEAR_DW_OPERANDS);
     product->transposed = op->transposed;
 }
 
@@ -166,7 +166,7 @@ static void rmsnorm_backward(struct backward_pass *pass, const struct op *op) {
                             [RMSNORM_BACKWARD_DX] = dx,
                             [RMSNORM_BACKWARD_DWEIGHT] =
                                 param_gradient_or_none(pass, of[RMSNORM_WEIGHT])};
-    graph_op(pass->graph, OP_RMSNORM_BACKWARD, op->layer, operands, RMSNORM_BACKWARD_OPERANDS)
+    graph_add_op(pass->graph, OP_RMSNORM_BACKWARD, op->layer, operands, RMSNORM_BACKWARD_OPERANDS)
         ->heads = op->heads;
 }
 
@@ -184,7 +184,8 @@ static void layernorm_backward(struct backward_pass *pass, const struct op *op) 
         [LAYERNORM_BACKWARD_DX] = dx,
         [LAYERNORM_BACKWARD_DWEIGHT] = param_gradient_or_none(pass, of[LAYERNORM_WEIGHT]),
         [LAYERNORM_BACKWARD_DBIAS] = param_gradient_or_none(pass, of[LAYERNORM_BIAS])};
-    graph_op(pass->graph, OP_LAYERNORM_BACKWARD, op->layer, operands, LAYERNORM_BACKWARD_OPERANDS)
+    graph_add_op(pass->graph, OP_LAYERNORM_BACKWARD, op->layer, operands,
+                 LAYERNORM_BACKWARD_OPERANDS)
         ->heads = op->heads;
 }
 
@@ -205,8 +206,8 @@ static void attention_backward(struct backward_pass *pass, const struct op *op) 
                             [ATTENTION_BACKWARD_DQ] = dq,
                             [ATTENTION_BACKWARD_DK] = dk,
                             [ATTENTION_BACKWARD_DV] = dv};
-    struct op *added = graph_op(pass->graph, OP_ATTENTION_BACKWARD, op->layer, operands,
-                                ATTENTION_BACKWARD_OPERANDS);
+    struct op *added = graph_add_op(pass->graph, OP_ATTENTION_BACKWARD, op->layer, operands,
+                                    ATTENTION_BACKWARD_OPERANDS);
     added->heads = op->heads;
     added->window = op->window;
 }
@@ -214,11 +215,11 @@ static void attention_backward(struct backward_pass *pass, const struct op *op) 
 /* Apply the inverse rotation in place to the gradient that attention has just computed. */
 static void rope_backward(struct backward_pass *pass, const struct op *op) {
     int x = op->operands[ROPE_X];
-    ASSERT(pass->is_exclusive[graph_base(pass->graph, x)]);
+    ASSERT(pass->is_exclusive[graph_base_tensor(pass->graph, x)]);
     const int operands[] = {[ROPE_TABLE] = op->operands[ROPE_TABLE],
                             [ROPE_POSITIONS] = op->operands[ROPE_POSITIONS],
                             [ROPE_X] = get_gradient(pass, x)};
-    struct op *added = graph_op(pass->graph, OP_ROPE, op->layer, operands, ROPE_OPERANDS);
+    struct op *added = graph_add_op(pass->graph, OP_ROPE, op->layer, operands, ROPE_OPERANDS);
     added->heads = op->heads;
     added->inverse = !op->inverse;
 }
@@ -235,7 +236,8 @@ static void embedding_backward(struct backward_pass *pass, const struct op *op) 
                             [EMBEDDING_BACKWARD_DOUT] = dout,
                             [EMBEDDING_BACKWARD_DTABLE] = dtable,
                             [EMBEDDING_BACKWARD_DPOSITION_TABLE] = dpositions};
-    graph_op(pass->graph, OP_EMBEDDING_BACKWARD, op->layer, operands, EMBEDDING_BACKWARD_OPERANDS);
+    graph_add_op(pass->graph, OP_EMBEDDING_BACKWARD, op->layer, operands,
+                 EMBEDDING_BACKWARD_OPERANDS);
 }
 
 static void swiglu_backward(struct backward_pass *pass, const struct op *op) {
@@ -248,7 +250,7 @@ static void swiglu_backward(struct backward_pass *pass, const struct op *op) {
                             [SWIGLU_BACKWARD_UP] = of[SWIGLU_UP],
                             [SWIGLU_BACKWARD_DGATE] = dgate,
                             [SWIGLU_BACKWARD_DUP] = dup};
-    graph_op(pass->graph, OP_SWIGLU_BACKWARD, op->layer, operands, SWIGLU_BACKWARD_OPERANDS);
+    graph_add_op(pass->graph, OP_SWIGLU_BACKWARD, op->layer, operands, SWIGLU_BACKWARD_OPERANDS);
 }
 
 static void gelu_backward(struct backward_pass *pass, const struct op *op) {
@@ -257,7 +259,7 @@ static void gelu_backward(struct backward_pass *pass, const struct op *op) {
     const int operands[] = {[GELU_BACKWARD_DOUT] = dout,
                             [GELU_BACKWARD_X] = op->operands[GELU_X],
                             [GELU_BACKWARD_DX] = dx};
-    graph_op(pass->graph, OP_GELU_BACKWARD, op->layer, operands, GELU_BACKWARD_OPERANDS);
+    graph_add_op(pass->graph, OP_GELU_BACKWARD, op->layer, operands, GELU_BACKWARD_OPERANDS);
 }
 
 static void add_backward(struct backward_pass *pass, const struct op *op) {
@@ -291,7 +293,7 @@ static void loss_backward(struct backward_pass *pass) {
     struct graph *graph = pass->graph;
     const struct blueprint *blueprint = graph->blueprint;
     enum param_kind kind = blueprint->tied ? PARAM_EMBEDDING : PARAM_HEAD;
-    int weight = graph_param(graph, kind, PARAM_NO_LAYER);
+    int weight = graph_param_tensor(graph, kind, PARAM_NO_LAYER);
     int hidden = graph->final_hidden;
     int dhidden = needs_gradient(pass, hidden) ? create_gradient(pass, hidden) : TENSOR_NONE;
     int dweight = param_gradient_or_none(pass, weight);
@@ -300,7 +302,8 @@ static void loss_backward(struct backward_pass *pass) {
         [HEAD_LOSS_GRADIENT_HIDDEN] = hidden,        [HEAD_LOSS_GRADIENT_WEIGHT] = weight,
         [HEAD_LOSS_GRADIENT_LABELS] = graph->labels, [HEAD_LOSS_GRADIENT_SCALARS] = graph->scalars,
         [HEAD_LOSS_GRADIENT_DHIDDEN] = dhidden,      [HEAD_LOSS_GRADIENT_DWEIGHT] = dweight};
-    graph_op(graph, OP_HEAD_LOSS_GRADIENT, PARAM_NO_LAYER, operands, HEAD_LOSS_GRADIENT_OPERANDS);
+    graph_add_op(graph, OP_HEAD_LOSS_GRADIENT, PARAM_NO_LAYER, operands,
+                 HEAD_LOSS_GRADIENT_OPERANDS);
 }
 
 /* Return whether `op` reads a trainable parameter, or a tensor that depends on one. */
@@ -335,7 +338,7 @@ static void find_tensors_needing_gradients(struct backward_pass *pass) {
         bool trainable = reads_trainable(pass, op);
         for (int k = 0; trainable && k < OPERANDS_MAX; k++) {
             if (op_access(op, k) & ACCESS_WRITE) {
-                pass->needs_gradient[graph_base(graph, op->operands[k])] = true;
+                pass->needs_gradient[graph_base_tensor(graph, op->operands[k])] = true;
             }
         }
     }

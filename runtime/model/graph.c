@@ -34,11 +34,11 @@ enum access op_access(const struct op *op, int index) {
     return row->operands[index].access;
 }
 
-int64_t graph_tokens(const struct graph *graph) {
+int64_t graph_token_count(const struct graph *graph) {
     return graph->shape.rows * graph->shape.time;
 }
 
-int graph_tensor(struct graph *graph, struct tensor tensor) {
+int graph_add_tensor(struct graph *graph, struct tensor tensor) {
     ASSERT(tensor.rows > 0 && tensor.columns > 0 && tensor.stride >= tensor.columns);
     if (graph->tensor_count == graph->tensor_capacity) {
         graph->tensors = region_grow(graph->region, graph->tensors, graph->tensor_count,
@@ -57,24 +57,24 @@ static const char *format_layer_name(struct graph *graph, const char *name, int 
 
 static int append_activation(struct graph *graph, const char *name, int layer, int64_t rows,
                              int64_t columns) {
-    return graph_tensor(graph, (struct tensor){.name = format_layer_name(graph, name, layer),
-                                               .kind = TENSOR_ACTIVATION,
-                                               .dtype = graph->shape.dtype,
-                                               .rows = rows,
-                                               .columns = columns,
-                                               .stride = columns,
-                                               .base = TENSOR_NONE,
-                                               .param = -1,
-                                               .layer = layer});
+    return graph_add_tensor(graph, (struct tensor){.name = format_layer_name(graph, name, layer),
+                                                   .kind = TENSOR_ACTIVATION,
+                                                   .dtype = graph->shape.dtype,
+                                                   .rows = rows,
+                                                   .columns = columns,
+                                                   .stride = columns,
+                                                   .base = TENSOR_NONE,
+                                                   .param = -1,
+                                                   .layer = layer});
 }
 
-int graph_activation(struct graph *graph, const char *name, int layer, int64_t rows,
-                     int64_t columns) {
+int graph_add_activation(struct graph *graph, const char *name, int layer, int64_t rows,
+                         int64_t columns) {
     return append_activation(graph, name, layer, rows, columns);
 }
 
-int graph_statistic(struct graph *graph, const char *name, int layer, int64_t rows,
-                    int64_t columns) {
+int graph_add_statistic(struct graph *graph, const char *name, int layer, int64_t rows,
+                        int64_t columns) {
     int id = append_activation(graph, name, layer, rows, columns);
     graph->tensors[id].dtype = DTYPE_F32;
     return id;
@@ -88,17 +88,18 @@ static int append_input(struct graph *graph, const char *name, enum dtype dtype,
     return id;
 }
 
-int graph_view(struct graph *graph, int base, const char *name, int64_t column, int64_t columns) {
+int graph_add_view(struct graph *graph, int base, const char *name, int64_t column,
+                   int64_t columns) {
     struct tensor view = graph->tensors[base];
     ASSERT(view.base == TENSOR_NONE && column + columns <= view.columns);
     view.name = format_layer_name(graph, name, view.layer);
     view.base = base;
     view.offset = column;
     view.columns = columns;
-    return graph_tensor(graph, view);
+    return graph_add_tensor(graph, view);
 }
 
-int graph_base(const struct graph *graph, int tensor) {
+int graph_base_tensor(const struct graph *graph, int tensor) {
     int base = graph->tensors[tensor].base;
     return base == TENSOR_NONE ? tensor : base;
 }
@@ -112,18 +113,18 @@ static int param_tensor(struct graph *graph, const struct param *param, int64_t 
         }
     }
     int64_t columns = param->rank == 2 ? param->shape[1] : param->shape[0] / rows;
-    return graph_tensor(graph, (struct tensor){.name = param->name,
-                                               .kind = TENSOR_PARAM,
-                                               .dtype = graph->shape.dtype,
-                                               .rows = rows,
-                                               .columns = columns,
-                                               .stride = columns,
-                                               .base = TENSOR_NONE,
-                                               .param = index,
-                                               .layer = param->layer});
+    return graph_add_tensor(graph, (struct tensor){.name = param->name,
+                                                   .kind = TENSOR_PARAM,
+                                                   .dtype = graph->shape.dtype,
+                                                   .rows = rows,
+                                                   .columns = columns,
+                                                   .stride = columns,
+                                                   .base = TENSOR_NONE,
+                                                   .param = index,
+                                                   .layer = param->layer});
 }
 
-int graph_param(struct graph *graph, enum param_kind kind, int layer) {
+int graph_param_tensor(struct graph *graph, enum param_kind kind, int layer) {
     const struct param *param = blueprint_param(graph->blueprint, kind, layer);
     if (param == NULL) {
         return TENSOR_NONE;
@@ -131,7 +132,7 @@ int graph_param(struct graph *graph, enum param_kind kind, int layer) {
     return param_tensor(graph, param, param->rank == 2 ? param->shape[0] : 1);
 }
 
-int graph_param_span(struct graph *graph, enum param_kind kind, int layer, int64_t rows) {
+int graph_param_span_tensor(struct graph *graph, enum param_kind kind, int layer, int64_t rows) {
     const struct param *param = blueprint_param(graph->blueprint, kind, layer);
     ASSERT(param != NULL && param->rank == 2 && rows > param->shape[0]);
     return param_tensor(graph, param, rows);
@@ -156,11 +157,11 @@ int graph_param_gradient(struct graph *graph, int tensor) {
     gradient.name = region_format(graph->region, "d.%s", gradient.name);
     gradient.kind = TENSOR_PARAM_GRADIENT;
     gradient.dtype = DTYPE_F32;
-    return graph_tensor(graph, gradient);
+    return graph_add_tensor(graph, gradient);
 }
 
-struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int *operands,
-                    int operand_count) {
+struct op *graph_add_op(struct graph *graph, enum op_kind kind, int layer, const int *operands,
+                        int operand_count) {
     const struct op_row *row = op_row(kind);
     ASSERT(operand_count == row->operand_count);
     if (graph->op_count == graph->op_capacity) {
@@ -179,27 +180,27 @@ struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int
 static void add_linear(struct graph *graph, int layer, int x, int weight, int bias, int out) {
     const int operands[] = {
         [LINEAR_X] = x, [LINEAR_WEIGHT] = weight, [LINEAR_BIAS] = bias, [LINEAR_OUT] = out};
-    graph_op(graph, OP_LINEAR, layer, operands, LINEAR_OPERANDS);
+    graph_add_op(graph, OP_LINEAR, layer, operands, LINEAR_OPERANDS);
 }
 
-int graph_linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
-                 enum param_kind bias_kind, const char *name) {
-    int weight = graph_param(graph, weight_kind, layer);
-    int bias = graph_param(graph, bias_kind, layer);
+int graph_add_linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
+                     enum param_kind bias_kind, const char *name) {
+    int weight = graph_param_tensor(graph, weight_kind, layer);
+    int bias = graph_param_tensor(graph, bias_kind, layer);
     struct tensor shape = graph->tensors[weight];
     bool transposed = graph->blueprint->params[shape.param].transposed;
-    int out = graph_activation(graph, name, layer, graph->tensors[x].rows,
-                               transposed ? shape.columns : shape.rows);
+    int out = graph_add_activation(graph, name, layer, graph->tensors[x].rows,
+                                   transposed ? shape.columns : shape.rows);
     add_linear(graph, layer, x, weight, bias, out);
     graph->ops[graph->op_count - 1].transposed = transposed;
     return out;
 }
 
-int graph_add(struct graph *graph, int layer, int a, int b, const char *name) {
+int graph_add_sum(struct graph *graph, int layer, int a, int b, const char *name) {
     struct tensor shape = graph->tensors[a];
-    int out = graph_activation(graph, name, layer, shape.rows, shape.columns);
+    int out = graph_add_activation(graph, name, layer, shape.rows, shape.columns);
     const int operands[] = {[ADD_A] = a, [ADD_B] = b, [ADD_OUT] = out};
-    graph_op(graph, OP_ADD, layer, operands, ADD_OPERANDS);
+    graph_add_op(graph, OP_ADD, layer, operands, ADD_OPERANDS);
     return out;
 }
 
@@ -207,7 +208,7 @@ static void append_to_cache(struct graph *graph, int layer, int rows, int cache)
     const int operands[] = {[CACHE_APPEND_ROWS] = rows,
                             [CACHE_APPEND_SCALARS] = graph->scalars,
                             [CACHE_APPEND_CACHE] = cache};
-    graph_op(graph, OP_CACHE_APPEND, layer, operands, CACHE_APPEND_OPERANDS);
+    graph_add_op(graph, OP_CACHE_APPEND, layer, operands, CACHE_APPEND_OPERANDS);
 }
 
 static struct op *add_cached_attention(struct graph *graph, int layer, const struct qkv *qkv,
@@ -221,21 +222,21 @@ static struct op *add_cached_attention(struct graph *graph, int layer, const str
                             [ATTENTION_CACHED_VALUE_CACHE] = values,
                             [ATTENTION_CACHED_SCALARS] = graph->scalars,
                             [ATTENTION_CACHED_OUT] = out};
-    return graph_op(graph, OP_ATTENTION_CACHED, layer, operands, ATTENTION_CACHED_OPERANDS);
+    return graph_add_op(graph, OP_ATTENTION_CACHED, layer, operands, ATTENTION_CACHED_OPERANDS);
 }
 
 static struct op *add_attention(struct graph *graph, int layer, const struct qkv *qkv, int out) {
     int64_t tokens = graph->tensors[qkv->q].rows;
-    int lse = graph_statistic(graph, "lse", layer, tokens, graph->blueprint->heads);
+    int lse = graph_add_statistic(graph, "lse", layer, tokens, graph->blueprint->heads);
     const int operands[] = {[ATTENTION_Q] = qkv->q, [ATTENTION_K] = qkv->k,
                             [ATTENTION_V] = qkv->v, [ATTENTION_POSITIONS] = graph->positions,
                             [ATTENTION_OUT] = out,  [ATTENTION_LSE] = lse};
-    return graph_op(graph, OP_ATTENTION, layer, operands, ATTENTION_OPERANDS);
+    return graph_add_op(graph, OP_ATTENTION, layer, operands, ATTENTION_OPERANDS);
 }
 
-int graph_attention(struct graph *graph, int layer, const struct qkv *qkv) {
+int graph_add_attention(struct graph *graph, int layer, const struct qkv *qkv) {
     struct tensor shape = graph->tensors[qkv->q];
-    int out = graph_activation(graph, "attended", layer, shape.rows, shape.columns);
+    int out = graph_add_activation(graph, "attended", layer, shape.rows, shape.columns);
     struct op *op = graph->shape.mode == GRAPH_GENERATE
                         ? add_cached_attention(graph, layer, qkv, out)
                         : add_attention(graph, layer, qkv, out);
@@ -248,7 +249,7 @@ int graph_attention(struct graph *graph, int layer, const struct qkv *qkv) {
  * runtime/schedule sets its size. */
 static void add_inputs(struct graph *graph) {
     const struct blueprint *blueprint = graph->blueprint;
-    int64_t tokens = graph_tokens(graph);
+    int64_t tokens = graph_token_count(graph);
     graph->ids = append_input(graph, "batch.ids", DTYPE_I32, 1, tokens);
     graph->positions = append_input(graph, "batch.positions", DTYPE_I32, 1, tokens);
     graph->scalars = append_input(graph, "scalars", DTYPE_F32, 1, 1);
@@ -278,25 +279,27 @@ static void add_caches(struct graph *graph) {
 }
 
 static void add_logits(struct graph *graph, int hidden, int weight, int64_t rows) {
-    graph->logits = graph_statistic(graph, "logits", PARAM_NO_LAYER, rows, graph->blueprint->vocab);
+    graph->logits =
+        graph_add_statistic(graph, "logits", PARAM_NO_LAYER, rows, graph->blueprint->vocab);
     graph->tensors[graph->logits].kind = TENSOR_OUTPUT;
     add_linear(graph, PARAM_NO_LAYER, hidden, weight, TENSOR_NONE, graph->logits);
 }
 
 static void add_head(struct graph *graph, int hidden) {
     const struct blueprint *blueprint = graph->blueprint;
-    int weight = graph_param(graph, blueprint->tied ? PARAM_EMBEDDING : PARAM_HEAD, PARAM_NO_LAYER);
+    int weight =
+        graph_param_tensor(graph, blueprint->tied ? PARAM_EMBEDDING : PARAM_HEAD, PARAM_NO_LAYER);
     if (graph->shape.mode == GRAPH_GENERATE) {
-        int last = graph_activation(graph, "last", PARAM_NO_LAYER, 1, blueprint->hidden);
+        int last = graph_add_activation(graph, "last", PARAM_NO_LAYER, 1, blueprint->hidden);
         const int operands[] = {[SELECT_LAST_X] = hidden,
                                 [SELECT_LAST_SCALARS] = graph->scalars,
                                 [SELECT_LAST_OUT] = last};
-        graph_op(graph, OP_SELECT_LAST, PARAM_NO_LAYER, operands, SELECT_LAST_OPERANDS);
+        graph_add_op(graph, OP_SELECT_LAST, PARAM_NO_LAYER, operands, SELECT_LAST_OPERANDS);
         add_logits(graph, last, weight, 1);
         return;
     }
     if (graph->shape.mode == GRAPH_LOGITS) {
-        add_logits(graph, hidden, weight, graph_tokens(graph));
+        add_logits(graph, hidden, weight, graph_token_count(graph));
     }
     if (graph->shape.mode == GRAPH_TRAIN) {
         return; /* backward_build adds one op for the loss and its gradient */
@@ -305,7 +308,7 @@ static void add_head(struct graph *graph, int hidden) {
                             [HEAD_LOSS_WEIGHT] = weight,
                             [HEAD_LOSS_LABELS] = graph->labels,
                             [HEAD_LOSS_SCALARS] = graph->scalars};
-    graph_op(graph, OP_HEAD_LOSS, PARAM_NO_LAYER, operands, HEAD_LOSS_OPERANDS);
+    graph_add_op(graph, OP_HEAD_LOSS, PARAM_NO_LAYER, operands, HEAD_LOSS_OPERANDS);
 }
 
 void graph_begin(const struct blueprint *blueprint, const struct graph_shape *shape,

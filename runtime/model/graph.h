@@ -132,44 +132,46 @@ void graph_end(struct graph *graph, int final_hidden);
 
 /* Functions that append tensors and ops, for graph builders and for passes that rewrite graphs.
  * Each returns the id of the new tensor. */
-int graph_tensor(struct graph *graph, struct tensor tensor);
-int graph_activation(struct graph *graph, const char *name, int layer, int64_t rows,
-                     int64_t columns);
-int graph_statistic(struct graph *graph, const char *name, int layer, int64_t rows,
-                    int64_t columns); /* same as graph_activation, but always f32 */
-int graph_view(struct graph *graph, int base, const char *name, int64_t column, int64_t columns);
-/* graph_param: return the tensor of a parameter, in its stored shape. The first call creates it. */
-int graph_param(struct graph *graph, enum param_kind kind, int layer);
-/* graph_param_span: return one matrix of `rows` rows that covers the parameter of `kind` and those
- * after it in its unit. The caller ensures that there are no gaps between them. */
-int graph_param_span(struct graph *graph, enum param_kind kind, int layer, int64_t rows);
+int graph_add_tensor(struct graph *graph, struct tensor tensor);
+int graph_add_activation(struct graph *graph, const char *name, int layer, int64_t rows,
+                         int64_t columns);
+int graph_add_statistic(struct graph *graph, const char *name, int layer, int64_t rows,
+                        int64_t columns); /* same as graph_add_activation, but always f32 */
+int graph_add_view(struct graph *graph, int base, const char *name, int64_t column,
+                   int64_t columns);
+/* graph_param_tensor: return the tensor of a parameter, in its stored shape. The first call creates
+ * it. */
+int graph_param_tensor(struct graph *graph, enum param_kind kind, int layer);
+/* graph_param_span_tensor: return one matrix of `rows` rows that covers the parameter of `kind` and
+ * those after it in its unit. The caller ensures that there are no gaps between them. */
+int graph_param_span_tensor(struct graph *graph, enum param_kind kind, int layer, int64_t rows);
 /* graph_tensor_is_frozen: return true if parameter tensor `tensor` is frozen, so it has no
  * gradient. */
 bool graph_tensor_is_frozen(const struct graph *graph, int tensor);
 /* graph_param_gradient: return the f32 gradient tensor of parameter tensor `tensor`. */
 int graph_param_gradient(struct graph *graph, int tensor);
-/* graph_op: append an op and return it. The pointer is valid until the next append.
+/* graph_add_op: append an op and return it. The pointer is valid until the next append.
  * operands       tensor ids, indexed by the kind's operand enum; TENSOR_NONE if absent
  * operand_count  number of operands of the kind */
-struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int *operands,
-                    int operand_count);
+struct op *graph_add_op(struct graph *graph, enum op_kind kind, int layer, const int *operands,
+                        int operand_count);
 
-/* graph_linear: append the product of x and the weight of `weight_kind`, plus the bias of
+/* graph_add_linear: append the product of x and the weight of `weight_kind`, plus the bias of
  * `bias_kind` if the layer has one, and return the output. */
-int graph_linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
-                 enum param_kind bias_kind, const char *name);
-/* graph_base: return the tensor that owns the memory of `tensor`: its base, or itself. */
-int graph_base(const struct graph *graph, int tensor);
-int64_t graph_tokens(const struct graph *graph);
+int graph_add_linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
+                     enum param_kind bias_kind, const char *name);
+/* graph_base_tensor: return the tensor that owns the memory of `tensor`: its base, or itself. */
+int graph_base_tensor(const struct graph *graph, int tensor);
+int64_t graph_token_count(const struct graph *graph);
 
 /* Functions that append ops used by several families, and return the output tensor. */
-int graph_add(struct graph *graph, int layer, int a, int b, const char *name);
-/* graph_attention: append attention over the q, k and v of the new tokens. In generation, k and v
- * are first appended to the layer's cache. */
+int graph_add_sum(struct graph *graph, int layer, int a, int b, const char *name);
+/* graph_add_attention: append attention over the q, k and v of the new tokens. In generation, k and
+ * v are first appended to the layer's cache. */
 struct qkv {
     int q, k, v; /* tensor ids of queries, keys and values */
 };
-int graph_attention(struct graph *graph, int layer, const struct qkv *qkv);
+int graph_add_attention(struct graph *graph, int layer, const struct qkv *qkv);
 
 /* ---- the backward pass ---- */
 

@@ -42,7 +42,7 @@ static void record_uses(struct offload_rewrite *rewrite, const struct op *op, in
         if (op_access(op, k) == 0) {
             continue;
         }
-        int base = graph_base(rewrite->graph, op->operands[k]);
+        int base = graph_base_tensor(rewrite->graph, op->operands[k]);
         if (index < rewrite->old_forward_count) {
             rewrite->last_forward_use[base] = index;
         } else if (rewrite->first_backward_use[base] == NO_OP) {
@@ -82,7 +82,7 @@ static bool should_offload(const struct offload_rewrite *rewrite, int tensor) {
 static int append_tensor_copy(struct offload_rewrite *rewrite, int tensor, const char *suffix) {
     struct tensor made = rewrite->graph->tensors[tensor];
     made.name = region_format(rewrite->graph->region, "%.100s.%s", made.name, suffix);
-    return graph_tensor(rewrite->graph, made);
+    return graph_add_tensor(rewrite->graph, made);
 }
 
 static void add_offloaded_tensor(struct offload_rewrite *rewrite, int tensor) {
@@ -120,7 +120,7 @@ static void find_offloaded_tensors(struct offload_rewrite *rewrite, int tensor_c
 }
 
 static void emit_copy(struct graph *graph, int layer, int from, int to) {
-    graph_op(graph, OP_COPY, layer, (int[]){[COPY_FROM] = from, [COPY_TO] = to}, COPY_OPERANDS);
+    graph_add_op(graph, OP_COPY, layer, (int[]){[COPY_FROM] = from, [COPY_TO] = to}, COPY_OPERANDS);
 }
 
 static void emit_copies_before(struct offload_rewrite *rewrite, int index) {
@@ -129,7 +129,7 @@ static void emit_copies_before(struct offload_rewrite *rewrite, int index) {
         const struct offloaded_tensor *saved = &rewrite->offloaded[i];
         if (saved->release_before == index) {
             const int operands[] = {[RELEASE_EXTENT] = saved->tensor};
-            graph_op(graph, OP_RELEASE, saved->layer, operands, RELEASE_OPERANDS);
+            graph_add_op(graph, OP_RELEASE, saved->layer, operands, RELEASE_OPERANDS);
         }
     }
     for (int i = 0; i < rewrite->offloaded_count; i++) {
@@ -152,7 +152,7 @@ static void emit_copies_after(struct offload_rewrite *rewrite, int index) {
 /* Return the tensor that replaces `tensor` as an operand in the backward pass. */
 static int replace_operand(struct offload_rewrite *rewrite, int tensor) {
     struct tensor view = rewrite->graph->tensors[tensor];
-    int index = rewrite->offloaded_index[graph_base(rewrite->graph, tensor)];
+    int index = rewrite->offloaded_index[graph_base_tensor(rewrite->graph, tensor)];
     if (index == NO_OP) {
         return tensor;
     }
@@ -161,7 +161,7 @@ static int replace_operand(struct offload_rewrite *rewrite, int tensor) {
         return restored;
     }
     view.base = restored;
-    return graph_tensor(rewrite->graph, view);
+    return graph_add_tensor(rewrite->graph, view);
 }
 
 static void emit_op(struct offload_rewrite *rewrite, int index) {
@@ -172,7 +172,7 @@ static void emit_op(struct offload_rewrite *rewrite, int index) {
             op.operands[k] = replace_operand(rewrite, op.operands[k]);
         }
     }
-    *graph_op(rewrite->graph, op.kind, op.layer, op.operands, operand_count) = op;
+    *graph_add_op(rewrite->graph, op.kind, op.layer, op.operands, operand_count) = op;
 }
 
 static int *alloc_no_op_indexes(struct region *region, size_t count) {

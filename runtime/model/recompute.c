@@ -36,7 +36,7 @@ static void mark_recomputed_tensors(struct recompute_rewrite *rewrite,
             policy[op->layer] == RECOMPUTE_BLOCK ? !last : is_selectively_recomputed(op->kind);
         for (int k = 0; recomputed && k < OPERANDS_MAX; k++) {
             if (op_access(op, k) & ACCESS_WRITE) {
-                rewrite->is_recomputed[graph_base(graph, op->operands[k])] = true;
+                rewrite->is_recomputed[graph_base_tensor(graph, op->operands[k])] = true;
             }
         }
     }
@@ -57,7 +57,7 @@ static void find_layer_ranges(struct recompute_rewrite *rewrite) {
 
 static bool must_recompute(const struct recompute_rewrite *rewrite, int tensor) {
     return tensor != TENSOR_NONE && tensor < rewrite->tensor_count &&
-           rewrite->is_recomputed[graph_base(rewrite->graph, tensor)];
+           rewrite->is_recomputed[graph_base_tensor(rewrite->graph, tensor)];
 }
 
 /* Return the operand that replaces `tensor`: its clone, or for a view, the same view of the base's
@@ -65,15 +65,15 @@ static bool must_recompute(const struct recompute_rewrite *rewrite, int tensor) 
 static int replace_operand(struct recompute_rewrite *rewrite, int tensor) {
     struct graph *graph = rewrite->graph;
     struct tensor view = graph->tensors[tensor];
-    int base = graph_base(graph, tensor);
+    int base = graph_base_tensor(graph, tensor);
     if (rewrite->clone_tensor[base] == TENSOR_NONE) {
-        rewrite->clone_tensor[base] = graph_tensor(graph, graph->tensors[base]);
+        rewrite->clone_tensor[base] = graph_add_tensor(graph, graph->tensors[base]);
     }
     if (view.base == TENSOR_NONE) {
         return rewrite->clone_tensor[base];
     }
     view.base = rewrite->clone_tensor[base];
-    return graph_tensor(graph, view);
+    return graph_add_tensor(graph, view);
 }
 
 static void replace_operands(struct recompute_rewrite *rewrite, struct op *op) {
@@ -87,7 +87,7 @@ static void replace_operands(struct recompute_rewrite *rewrite, struct op *op) {
 static bool writes_needed_tensor(const struct recompute_rewrite *rewrite, const struct op *op) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
         if ((op_access(op, k) & ACCESS_WRITE) &&
-            rewrite->is_needed[graph_base(rewrite->graph, op->operands[k])]) {
+            rewrite->is_needed[graph_base_tensor(rewrite->graph, op->operands[k])]) {
             return true;
         }
     }
@@ -98,15 +98,15 @@ static void mark_needed_operands(struct recompute_rewrite *rewrite, const struct
     for (int k = 0; k < OPERANDS_MAX; k++) {
         int tensor = op->operands[k];
         if (must_recompute(rewrite, tensor) &&
-            rewrite->clone_tensor[graph_base(rewrite->graph, tensor)] == TENSOR_NONE) {
-            rewrite->is_needed[graph_base(rewrite->graph, tensor)] = true;
+            rewrite->clone_tensor[graph_base_tensor(rewrite->graph, tensor)] == TENSOR_NONE) {
+            rewrite->is_needed[graph_base_tensor(rewrite->graph, tensor)] = true;
         }
     }
 }
 
 static void emit_unchanged(struct graph *graph, struct op op) {
     int operand_count = op_row(op.kind)->operand_count;
-    *graph_op(graph, op.kind, op.layer, op.operands, operand_count) = op;
+    *graph_add_op(graph, op.kind, op.layer, op.operands, operand_count) = op;
 }
 
 static void emit_with_clones(struct recompute_rewrite *rewrite, struct op op) {

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-static union kernel_args rope_args(const struct op_source *source) {
+static union kernel_args make_rope_args(const struct op_source *source) {
     const struct tensor *x = source->shape;
     int64_t head_dim = x->columns / source->op->heads;
     return (union kernel_args){.rope = {.tokens = x->rows,
@@ -22,7 +22,7 @@ static union kernel_args rope_args(const struct op_source *source) {
                                         .dtype = x->dtype}};
 }
 
-static void rope_text(const union kernel_args *args, struct text *line) {
+static void append_rope_text(const union kernel_args *args, struct text *line) {
     const struct rope_args *of = &args->rope;
     text_add(line, " tokens %lld heads %lld dim %lld%s %s", (long long)of->tokens,
              (long long)of->heads, (long long)of->head_dim, of->inverse ? " inverse" : "",
@@ -32,13 +32,13 @@ static void rope_text(const union kernel_args *args, struct text *line) {
 KERNEL_CALLS(rope, rope_run, &call->args->rope, call->addresses[ROPE_TABLE],
              call->addresses[ROPE_POSITIONS], call->addresses[ROPE_X], call->addresses[ROPE_X])
 
-OPERATION(rope, .shape_operand = ROPE_X, .args = rope_args, .text = rope_text);
+OPERATION(rope, .shape_operand = ROPE_X, .args = make_rope_args, .text = append_rope_text);
 
 /* ---- attention ---- */
 
 /* The kernel needs the strides of three operands. Keys and values have equal strides. */
-static union kernel_args attention_args_with_strides(const struct op_source *source, int q,
-                                                     int keys, int out) {
+static union kernel_args make_attention_args_with_strides(const struct op_source *source, int q,
+                                                          int keys, int out) {
     const struct graph *graph = source->graph;
     const struct blueprint *blueprint = graph->blueprint;
     return (union kernel_args){
@@ -55,18 +55,18 @@ static union kernel_args attention_args_with_strides(const struct op_source *sou
                       .dtype = op_tensor(source, q)->dtype}};
 }
 
-static union kernel_args forward_args(const struct op_source *source) {
-    return attention_args_with_strides(source, ATTENTION_Q, ATTENTION_K, ATTENTION_OUT);
+static union kernel_args make_forward_args(const struct op_source *source) {
+    return make_attention_args_with_strides(source, ATTENTION_Q, ATTENTION_K, ATTENTION_OUT);
 }
 
-static union kernel_args backward_args(const struct op_source *source) {
-    return attention_args_with_strides(source, ATTENTION_BACKWARD_Q, ATTENTION_BACKWARD_K,
-                                       ATTENTION_BACKWARD_OUT);
+static union kernel_args make_backward_args(const struct op_source *source) {
+    return make_attention_args_with_strides(source, ATTENTION_BACKWARD_Q, ATTENTION_BACKWARD_K,
+                                            ATTENTION_BACKWARD_OUT);
 }
 
-static union kernel_args cached_args(const struct op_source *source) {
-    return attention_args_with_strides(source, ATTENTION_CACHED_Q, ATTENTION_CACHED_KEY_CACHE,
-                                       ATTENTION_CACHED_OUT);
+static union kernel_args make_cached_args(const struct op_source *source) {
+    return make_attention_args_with_strides(source, ATTENTION_CACHED_Q, ATTENTION_CACHED_KEY_CACHE,
+                                            ATTENTION_CACHED_OUT);
 }
 
 /* The key-value cache has one row for each token of the context. */
@@ -114,7 +114,7 @@ static double cached_flops(const struct instruction *instruction) {
            (double)args->head_dim;
 }
 
-static void attention_text(const union kernel_args *args, struct text *line) {
+static void append_attention_text(const union kernel_args *args, struct text *line) {
     const struct attention_args *of = &args->attention;
     text_add(
         line, " rows %lld time %lld heads %lld/%lld dim %lld window %lld %s stride %lld,%lld,%lld",
@@ -165,11 +165,11 @@ static void enqueue_attention_cached(const struct cuda_compute *compute,
 }
 #endif
 
-OPERATION(attention, .args = forward_args, .workspace_bytes = forward_workspace,
-          .flops = forward_flops, .text = attention_text);
+OPERATION(attention, .args = make_forward_args, .workspace_bytes = forward_workspace,
+          .flops = forward_flops, .text = append_attention_text);
 
-OPERATION(attention_backward, .args = backward_args, .workspace_bytes = backward_workspace,
-          .flops = backward_flops, .text = attention_text);
+OPERATION(attention_backward, .args = make_backward_args, .workspace_bytes = backward_workspace,
+          .flops = backward_flops, .text = append_attention_text);
 
-OPERATION(attention_cached, .args = cached_args, .workspace_bytes = cached_workspace,
-          .flops = cached_flops, .text = attention_text);
+OPERATION(attention_cached, .args = make_cached_args, .workspace_bytes = cached_workspace,
+          .flops = cached_flops, .text = append_attention_text);

@@ -6,14 +6,14 @@
 #include "kernels/cuda/launch/elementwise.h"
 #endif
 
-static union kernel_args elementwise_args(const struct op_source *source) {
+static union kernel_args make_elementwise_args(const struct op_source *source) {
     const struct tensor *shape = source->shape;
     ASSERT(shape->stride == shape->columns);
     return (union kernel_args){
         .elementwise = {.count = shape->rows * shape->columns, .dtype = shape->dtype}};
 }
 
-void op_elementwise_text(const union kernel_args *args, struct text *line) {
+void op_append_elementwise_text(const union kernel_args *args, struct text *line) {
     text_add(line, " %lld %s", (long long)args->elementwise.count,
              dtype_name(args->elementwise.dtype));
 }
@@ -36,15 +36,17 @@ KERNEL_CALLS(gelu_backward, gelu_backward, &call->args->elementwise,
 KERNEL_CALLS(add, add_run, &call->args->elementwise, call->addresses[ADD_A], call->addresses[ADD_B],
              call->addresses[ADD_OUT])
 
-OPERATION(swiglu, .shape_operand = SWIGLU_GATE, .args = elementwise_args,
-          .text = op_elementwise_text);
+OPERATION(swiglu, .shape_operand = SWIGLU_GATE, .args = make_elementwise_args,
+          .text = op_append_elementwise_text);
 
-OPERATION(swiglu_backward, .shape_operand = SWIGLU_BACKWARD_DOUT, .args = elementwise_args,
-          .text = op_elementwise_text);
+OPERATION(swiglu_backward, .shape_operand = SWIGLU_BACKWARD_DOUT, .args = make_elementwise_args,
+          .text = op_append_elementwise_text);
 
-OPERATION(gelu, .shape_operand = GELU_X, .args = elementwise_args, .text = op_elementwise_text);
+OPERATION(gelu, .shape_operand = GELU_X, .args = make_elementwise_args,
+          .text = op_append_elementwise_text);
 
-OPERATION(gelu_backward, .shape_operand = GELU_BACKWARD_DOUT, .args = elementwise_args,
-          .text = op_elementwise_text);
+OPERATION(gelu_backward, .shape_operand = GELU_BACKWARD_DOUT, .args = make_elementwise_args,
+          .text = op_append_elementwise_text);
 
-OPERATION(add, .shape_operand = ADD_A, .args = elementwise_args, .text = op_elementwise_text);
+OPERATION(add, .shape_operand = ADD_A, .args = make_elementwise_args,
+          .text = op_append_elementwise_text);

@@ -5,7 +5,7 @@
 #include "kernels/cuda/launch/embedding.h"
 #endif
 
-static union kernel_args embedding_args(const struct op_source *source) {
+static union kernel_args make_embedding_args(const struct op_source *source) {
     const struct blueprint *blueprint = source->graph->blueprint;
     return (union kernel_args){.embedding = {.tokens = source->shape->rows,
                                              .dim = source->shape->columns,
@@ -21,7 +21,7 @@ static double embedding_traffic_bytes(const struct instruction *instruction, dou
     return 3.0 * (double)args->tokens * (double)args->dim * sizeof(float);
 }
 
-static void embedding_text(const union kernel_args *args, struct text *line) {
+static void append_embedding_text(const union kernel_args *args, struct text *line) {
     const struct embedding_args *of = &args->embedding;
     text_add(line, " [%lld,%lld] of %lld padding %lld %s", (long long)of->tokens,
              (long long)of->dim, (long long)of->vocab, (long long)of->padding,
@@ -37,8 +37,8 @@ KERNEL_CALLS(embedding_backward, embedding_backward, &call->args->embedding,
              call->addresses[EMBEDDING_BACKWARD_DOUT], call->addresses[EMBEDDING_BACKWARD_DTABLE],
              call->addresses[EMBEDDING_BACKWARD_DPOSITION_TABLE])
 
-OPERATION(embedding, .shape_operand = EMBEDDING_OUT, .args = embedding_args,
-          .bytes = embedding_traffic_bytes, .text = embedding_text);
+OPERATION(embedding, .shape_operand = EMBEDDING_OUT, .args = make_embedding_args,
+          .bytes = embedding_traffic_bytes, .text = append_embedding_text);
 
-OPERATION(embedding_backward, .shape_operand = EMBEDDING_BACKWARD_DOUT, .args = embedding_args,
-          .bytes = embedding_traffic_bytes, .text = embedding_text);
+OPERATION(embedding_backward, .shape_operand = EMBEDDING_BACKWARD_DOUT, .args = make_embedding_args,
+          .bytes = embedding_traffic_bytes, .text = append_embedding_text);

@@ -10,7 +10,7 @@ KERNEL_CALLS(zero, zero_run, call->addresses[ZERO_EXTENT], (uint64_t)call->args-
 
 const struct operation zero_operation = {.run = run_zero, .enqueue = ON_CUDA(enqueue_zero)};
 
-static void cast_text(const union kernel_args *args, struct text *line) {
+static void append_cast_text(const union kernel_args *args, struct text *line) {
     text_add(line, " %lld %s>%s", (long long)args->cast.count, dtype_name(args->cast.from),
              dtype_name(args->cast.to));
 }
@@ -18,9 +18,9 @@ static void cast_text(const union kernel_args *args, struct text *line) {
 KERNEL_CALLS(cast, cast_run, call->args->cast.count, call->args->cast.from,
              call->addresses[CAST_FROM], call->args->cast.to, call->addresses[CAST_TO])
 
-OPERATION(cast, .text = cast_text);
+OPERATION(cast, .text = append_cast_text);
 
-static union kernel_args copy_args(const struct op_source *source) {
+static union kernel_args make_copy_args(const struct op_source *source) {
     const struct tensor *from = source->shape;
     return (union kernel_args){.count = from->rows * from->columns * dtype_bytes(from->dtype)};
 }
@@ -43,13 +43,13 @@ static void enqueue_copy(const struct cuda_compute *compute, const struct op_cal
 }
 #endif
 
-OPERATION(copy, .work = OP_WORK_COPY, .shape_operand = COPY_FROM, .args = copy_args);
+OPERATION(copy, .work = OP_WORK_COPY, .shape_operand = COPY_FROM, .args = make_copy_args);
 
-static union kernel_args empty_args(const struct op_source *source) {
+static union kernel_args make_empty_args(const struct op_source *source) {
     (void)source;
     return (union kernel_args){.count = 0};
 }
 
 const struct operation host_operation = {.work = OP_WORK_NONE};
 
-const struct operation release_operation = {.work = OP_WORK_NONE, .args = empty_args};
+const struct operation release_operation = {.work = OP_WORK_NONE, .args = make_empty_args};

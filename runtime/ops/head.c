@@ -6,7 +6,7 @@
 #include "kernels/cuda/launch/head_loss.h"
 #endif
 
-static union kernel_args head_args(const struct op_source *source) {
+static union kernel_args make_head_args(const struct op_source *source) {
     const struct tensor *hidden = source->shape;
     int64_t vocab = source->graph->blueprint->vocab;
     int64_t chunk = source->device != NULL
@@ -38,7 +38,7 @@ static double head_traffic_bytes(const struct instruction *instruction, double o
     return operand_bytes + passes * (double)args->tokens * (double)args->vocab * sizeof(float);
 }
 
-static void head_text(const union kernel_args *args, struct text *line) {
+static void append_head_text(const union kernel_args *args, struct text *line) {
     const struct head_loss_args *of = &args->head_loss;
     text_add(line, " [%lld,%lld]x[%lld,%lld] by %lld %s", (long long)of->tokens, (long long)of->dim,
              (long long)of->dim, (long long)of->vocab, (long long)of->chunk, dtype_name(of->dtype));
@@ -74,10 +74,10 @@ static void choose_gradient_algorithms(struct cuda_products *products, const str
 }
 #endif
 
-OPERATION(head_loss, .shape_operand = HEAD_LOSS_HIDDEN, .args = head_args,
+OPERATION(head_loss, .shape_operand = HEAD_LOSS_HIDDEN, .args = make_head_args,
           .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_traffic_bytes,
-          .text = head_text, .choose = ON_CUDA(choose_loss));
+          .text = append_head_text, .choose = ON_CUDA(choose_loss));
 
-OPERATION(head_loss_gradient, .shape_operand = HEAD_LOSS_GRADIENT_HIDDEN, .args = head_args,
+OPERATION(head_loss_gradient, .shape_operand = HEAD_LOSS_GRADIENT_HIDDEN, .args = make_head_args,
           .workspace_bytes = head_workspace, .flops = head_flops, .bytes = head_traffic_bytes,
-          .text = head_text, .choose = ON_CUDA(choose_gradient_algorithms));
+          .text = append_head_text, .choose = ON_CUDA(choose_gradient_algorithms));

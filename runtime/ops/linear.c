@@ -11,7 +11,7 @@
 
 /* out[m, n] = x[m, k] weight. A weight stored as [out, in] is B transposed; one stored as [in, out]
  * (Conv1D) is plain B. */
-static union kernel_args forward_args(const struct op_source *source) {
+static union kernel_args make_forward_args(const struct op_source *source) {
     const struct tensor *x = op_tensor(source, LINEAR_X);
     const struct tensor *weight = op_tensor(source, LINEAR_WEIGHT);
     const struct tensor *out = op_tensor(source, LINEAR_OUT);
@@ -28,7 +28,7 @@ static union kernel_args forward_args(const struct op_source *source) {
                    .bias = source->op->operands[LINEAR_BIAS] != TENSOR_NONE}};
 }
 
-static union kernel_args dx_args(const struct op_source *source) {
+static union kernel_args make_dx_args(const struct op_source *source) {
     const struct tensor *dout = op_tensor(source, LINEAR_DX_DOUT);
     const struct tensor *weight = op_tensor(source, LINEAR_DX_WEIGHT);
     const struct tensor *dx = op_tensor(source, LINEAR_DX_DX);
@@ -54,7 +54,7 @@ static int dw_right_operand(bool transposed) {
     return transposed ? LINEAR_DW_DOUT : LINEAR_DW_X;
 }
 
-static union kernel_args dw_args(const struct op_source *source) {
+static union kernel_args make_dw_args(const struct op_source *source) {
     const struct tensor *left = op_tensor(source, dw_left_operand(source->op->transposed));
     const struct tensor *right = op_tensor(source, dw_right_operand(source->op->transposed));
     return (union kernel_args){.matmul = {.m = left->columns,
@@ -76,7 +76,7 @@ static double linear_flops(const struct instruction *instruction) {
     return 2.0 * (double)args->m * (double)args->n * (double)args->k;
 }
 
-static void linear_text(const union kernel_args *args, struct text *line) {
+static void append_linear_text(const union kernel_args *args, struct text *line) {
     const struct matmul_args *of = &args->matmul;
     text_add(line, " [%lld,%lld]x[%lld,%lld]%s%s%s%s %s>%s ld %lld,%lld,%lld", (long long)of->m,
              (long long)of->k, (long long)of->k, (long long)of->n, of->transpose_a ? " at" : "",
@@ -137,18 +137,18 @@ static void choose_linear_algorithm(struct cuda_products *products, const struct
     const struct operation name##_operation = {.args = arguments,                                  \
                                                .workspace_bytes = linear_workspace,                \
                                                .flops = linear_flops,                              \
-                                               .text = linear_text,                                \
+                                               .text = append_linear_text,                         \
                                                .run = run_linear,                                  \
                                                .enqueue = ON_CUDA(enqueue_linear),                 \
                                                .choose = ON_CUDA(choose_linear_algorithm)}
 
-LINEAR_OPERATION(linear, forward_args);
-LINEAR_OPERATION(linear_dx, dx_args);
-LINEAR_OPERATION(linear_dw, dw_args);
+LINEAR_OPERATION(linear, make_forward_args);
+LINEAR_OPERATION(linear_dx, make_dx_args);
+LINEAR_OPERATION(linear_dw, make_dw_args);
 
 /* ---- the gradient of a bias ---- */
 
-static union kernel_args column_sum_args(const struct op_source *source) {
+static union kernel_args make_column_sum_args(const struct op_source *source) {
     const struct tensor *dout = source->shape;
     return (union kernel_args){.column_sum = {.rows = dout->rows,
                                               .columns = dout->columns,
@@ -167,5 +167,5 @@ static void column_sum_text(const union kernel_args *args, struct text *line) {
 KERNEL_CALLS(column_sum, column_sum_run, &call->args->column_sum, call->addresses[COLUMN_SUM_DOUT],
              call->addresses[COLUMN_SUM_DBIAS], call->addresses[OP_WORKSPACE])
 
-OPERATION(column_sum, .shape_operand = COLUMN_SUM_DOUT, .args = column_sum_args,
+OPERATION(column_sum, .shape_operand = COLUMN_SUM_DOUT, .args = make_column_sum_args,
           .workspace_bytes = column_sum_workspace, .text = column_sum_text);

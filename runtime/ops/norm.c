@@ -6,7 +6,7 @@
 #include "kernels/cuda/launch/norm.h"
 #endif
 
-static union kernel_args norm_args(const struct op_source *source) {
+static union kernel_args make_norm_args(const struct op_source *source) {
     int64_t heads = source->op->heads;
     ASSERT(heads >= 1 && source->shape->columns % heads == 0);
     return (union kernel_args){.norm = {.rows = source->shape->rows * heads,
@@ -44,12 +44,12 @@ KERNEL_CALLS(layernorm_backward, layernorm_backward, &call->args->norm,
              call->addresses[LAYERNORM_BACKWARD_DX], call->addresses[LAYERNORM_BACKWARD_DWEIGHT],
              call->addresses[LAYERNORM_BACKWARD_DBIAS], call->addresses[OP_WORKSPACE])
 
-OPERATION(rmsnorm, .shape_operand = RMSNORM_X, .args = norm_args, .text = norm_text);
+OPERATION(rmsnorm, .shape_operand = RMSNORM_X, .args = make_norm_args, .text = norm_text);
 
-OPERATION(rmsnorm_backward, .shape_operand = RMSNORM_BACKWARD_X, .args = norm_args,
+OPERATION(rmsnorm_backward, .shape_operand = RMSNORM_BACKWARD_X, .args = make_norm_args,
           .workspace_bytes = backward_workspace, .text = norm_text);
 
-OPERATION(layernorm, .shape_operand = LAYERNORM_X, .args = norm_args, .text = norm_text);
+OPERATION(layernorm, .shape_operand = LAYERNORM_X, .args = make_norm_args, .text = norm_text);
 
-OPERATION(layernorm_backward, .shape_operand = LAYERNORM_BACKWARD_X, .args = norm_args,
+OPERATION(layernorm_backward, .shape_operand = LAYERNORM_BACKWARD_X, .args = make_norm_args,
           .workspace_bytes = backward_workspace, .text = norm_text);

@@ -52,7 +52,7 @@ double op_flops(const struct instruction *instruction) {
     return operation->flops == NULL ? 0 : operation->flops(instruction);
 }
 
-double op_bytes(const struct instruction *instruction) {
+double op_traffic_bytes(const struct instruction *instruction) {
     const struct operation *operation = find_operation(instruction->op);
     double bytes = 0;
     for (int k = 0; k < OPERANDS_MAX; k++) {

@@ -92,6 +92,6 @@ OP_LIST(OP)
     }
 
 /* Print the arguments that all element-wise operations share. */
-void op_elementwise_text(const union kernel_args *args, struct text *line);
+void op_append_elementwise_text(const union kernel_args *args, struct text *line);
 
 #endif

@@ -53,10 +53,10 @@ uint64_t op_workspace_bytes(const struct instruction *instruction,
                             const struct op_machine *machine);
 
 /* op_flops: return the floating-point operations of the matrix products; a multiply-add counts
- * as 2. op_bytes: return the bytes read from and written to memory. Both are for estimates and
- * ignore packed documents. */
+ * as 2. op_traffic_bytes: return the bytes read from and written to memory. Both are for estimates
+ * and ignore packed documents. */
 double op_flops(const struct instruction *instruction);
-double op_bytes(const struct instruction *instruction);
+double op_traffic_bytes(const struct instruction *instruction);
 
 /* op_collective_from, op_collective_to: return the operand that a collective reads, and the one
  * that it writes. For an all-gather, both are its only operand. */

@@ -14,13 +14,13 @@ KERNEL_CALLS(gradient_norm, gradient_norm_run, call->args->count,
 
 OPERATION(gradient_norm, .workspace_bytes = gradient_norm_workspace);
 
-static void clip_text(const union kernel_args *args, struct text *line) {
+static void append_clip_text(const union kernel_args *args, struct text *line) {
     text_add(line, " %.9g", (double)args->clip_norm);
 }
 
 SERIAL_KERNEL_CALLS(clip, clip_run, call->args->clip_norm, call->addresses[CLIP_SCALARS])
 
-OPERATION(clip, .text = clip_text);
+OPERATION(clip, .text = append_clip_text);
 
 /* The elements with weight decay come first in a unit, so a shard may contain all, some or none
  * of them. */
@@ -36,7 +36,7 @@ static void adamw_args_of_rank(union kernel_args *args, const int index[static A
     adamw->first_rank.position = before;
 }
 
-static void adamw_text(const union kernel_args *args, struct text *line) {
+static void append_adamw_text(const union kernel_args *args, struct text *line) {
     const struct adamw_args *run = &args->adamw.first_rank;
     text_add(line, " %lld beta %.9g,%.9g eps %.9g decay %.9g moments %s params %s",
              (long long)run->count, (double)run->beta1, (double)run->beta2, (double)run->epsilon,
@@ -54,4 +54,4 @@ KERNEL_CALLS(adamw, adamw_run, &call->args->adamw.first_rank, call->addresses[AD
              call->addresses[ADAMW_MOMENT1], call->addresses[ADAMW_MOMENT2],
              call->addresses[ADAMW_PARAMS])
 
-OPERATION(adamw, .args_of_rank = adamw_args_of_rank, .text = adamw_text);
+OPERATION(adamw, .args_of_rank = adamw_args_of_rank, .text = append_adamw_text);

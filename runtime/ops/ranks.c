@@ -25,31 +25,32 @@ const struct operand *op_collective_to(const struct instruction *instruction) {
     return &instruction->operands[to];
 }
 
-static void all_gather_text(const union kernel_args *args, struct text *line) {
+static void append_all_gather_text(const union kernel_args *args, struct text *line) {
     const struct collective_args *of = &args->collective;
     text_add(line, " over %s %s slot %llu", rank_axis_name(of->axis), dtype_name(of->wire),
              (unsigned long long)of->slot_bytes);
 }
 
 /* An exact sum between GPUs is the only sum that has a workspace, its staging buffer. */
-static void reduce_scatter_text(const union kernel_args *args, struct text *line) {
-    all_gather_text(args, line);
+static void append_reduce_scatter_text(const union kernel_args *args, struct text *line) {
+    append_all_gather_text(args, line);
     text_add(line, "%s", args->collective.sum == WIRE_SUM_RING ? " by ring" : "");
 }
 
-const struct operation all_gather_operation = {.work = OP_WORK_COLLECTIVE, .text = all_gather_text};
+const struct operation all_gather_operation = {.work = OP_WORK_COLLECTIVE,
+                                               .text = append_all_gather_text};
 
 const struct operation reduce_scatter_operation = {.work = OP_WORK_COLLECTIVE,
-                                                   .text = reduce_scatter_text};
+                                                   .text = append_reduce_scatter_text};
 
 KERNEL_CALLS(accumulate, add_run, &call->args->elementwise, call->addresses[ACCUMULATE_SUM],
              call->addresses[ACCUMULATE_ADDEND], call->addresses[ACCUMULATE_SUM])
 
-OPERATION(accumulate, .text = op_elementwise_text);
+OPERATION(accumulate, .text = op_append_elementwise_text);
 
 /* ---- tallies ---- */
 
-static void tally_text(const union kernel_args *args, struct text *line) {
+static void append_tally_text(const union kernel_args *args, struct text *line) {
     const struct tally_args *of = &args->tally;
     text_add(line, " of %d ranks%s%s", of->ranks, of->parts & TALLY_TOKENS ? " tokens" : "",
              of->parts & TALLY_LOSS ? " loss" : "");
@@ -66,4 +67,4 @@ SERIAL_KERNEL_CALLS(tally_in, tally_in, &call->args->tally, call->addresses[TALL
 const struct operation tally_out_operation = {.run = run_tally_out,
                                               .enqueue = ON_CUDA(enqueue_tally_out)};
 
-OPERATION(tally_in, .text = tally_text);
+OPERATION(tally_in, .text = append_tally_text);

@@ -2,7 +2,7 @@
 #include "kernels/elementwise.h"
 #include "runtime/program/program.h"
 
-void *program_extent(const struct bound_program *bound, int extent) {
+void *program_extent_address(const struct bound_program *bound, int extent) {
     ASSERT(extent >= 0 && extent < bound->program->schedule.extent_count);
     enum space space = bound->program->schedule.extents[extent].space;
     return bound->base[space] + bound->program->plan.offsets[extent];
@@ -13,7 +13,7 @@ const struct device_memory *program_device_memory(const struct bound_program *bo
     return bound->device != NULL && space == SPACE_DEVICE ? &bound->device->memory : NULL;
 }
 
-void program_cast(const struct bound_program *bound, const struct program_cast *cast) {
+void program_cast_params(const struct bound_program *bound, const struct program_cast *cast) {
     if (bound->device != NULL) {
         bound->device->methods->cast(bound->device, cast);
         return;
@@ -36,10 +36,10 @@ struct param_part program_param_part(const struct bound_program *bound, int inde
         here.end = here.begin + of.shard_elements;
     }
     struct unit_part part;
-    if (!unit_part_of(schedule->units, index, here, &part)) {
+    if (!unit_find_param_part(schedule->units, index, here, &part)) {
         return (struct param_part){0};
     }
-    char *base = program_extent(bound, of.extent);
+    char *base = program_extent_address(bound, of.extent);
     return (struct param_part){.first = part.first,
                                .count = part.count,
                                .dtype = of.dtype,
@@ -48,5 +48,5 @@ struct param_part program_param_part(const struct bound_program *bound, int inde
 }
 
 struct step_scalars *program_scalars(const struct bound_program *bound) {
-    return program_extent(bound, bound->program->schedule.host.scalars);
+    return program_extent_address(bound, bound->program->schedule.host.scalars);
 }

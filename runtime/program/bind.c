@@ -24,8 +24,8 @@ static void resolve_operands(struct bound_program *bound, struct region *region)
         for (int k = 0; k < CALL_OPERANDS; k++) {
             const struct operand *operand = call_operand(instruction, k);
             if (operand->extent != EXTENT_NONE) {
-                bound->addresses[i][k] =
-                    (char *)program_extent(bound, operand->extent) + operand_begin(bound, operand);
+                bound->addresses[i][k] = (char *)program_extent_address(bound, operand->extent) +
+                                         operand_begin(bound, operand);
             }
         }
     }
@@ -256,7 +256,7 @@ void program_disconnect(struct bound_program *bound) {
     bound->communicator = NULL;
 }
 
-void program_seal(const struct bound_program *bound) {
+void program_forbid_allocation(const struct bound_program *bound) {
     ASSERT(bound->addresses != NULL);
     ASSERT(bound->calls == NULL || bound->communicator != NULL);
     process_seal();

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static struct cuda_program *cuda_program_of(struct device *device) {
+static struct cuda_program *get_cuda_program(struct device *device) {
     return (struct cuda_program *)device;
 }
 
@@ -23,13 +23,13 @@ static void record_result(struct cuda_program *program, CUresult result, const c
     cuda_record_result(&program->compute, result, action);
 }
 
-static const struct cuda_driver *driver_of(const struct cuda_program *program) {
+static const struct cuda_driver *get_driver(const struct cuda_program *program) {
     return &program->gpu->driver;
 }
 
 /* A thread that executes the program for the first time has no current context yet. */
 static void enter_context(struct cuda_program *program) {
-    record_result(program, driver_of(program)->cuCtxSetCurrent(program->gpu->context),
+    record_result(program, get_driver(program)->cuCtxSetCurrent(program->gpu->context),
                   "enter the context");
 }
 
@@ -40,7 +40,7 @@ static void wait_for_stream(struct cuda_program *program, enum lane lane, const 
     if (program->bound->communicator != NULL) {
         record_result(program, cuda_ranks_wait(program, program->streams[lane]), action);
     } else {
-        record_result(program, driver_of(program)->cuStreamSynchronize(program->streams[lane]),
+        record_result(program, get_driver(program)->cuStreamSynchronize(program->streams[lane]),
                       action);
     }
 }
@@ -82,8 +82,8 @@ static void enqueue_instruction(struct cuda_program *program, uint32_t index) {
     }
     if (schedule_executes_on_cpu(&bound->program->schedule, instruction)) {
         record_result(program,
-                      driver_of(program)->cuLaunchHostFunc(program->compute.stream, execute_on_cpu,
-                                                           &program->host_calls[index]),
+                      get_driver(program)->cuLaunchHostFunc(program->compute.stream, execute_on_cpu,
+                                                            &program->host_calls[index]),
                       "enqueue work for the CPU");
         return;
     }
@@ -96,7 +96,7 @@ static void enqueue_instruction(struct cuda_program *program, uint32_t index) {
 }
 
 static void enqueue_with_waits(struct cuda_program *program, uint32_t index) {
-    const struct cuda_driver *driver = driver_of(program);
+    const struct cuda_driver *driver = get_driver(program);
     const struct instruction *instruction = instruction_at(program, index);
     CUstream stream = program->streams[instruction->lane];
     for (int k = 0; k < WAITS_MAX; k++) {
@@ -123,7 +123,7 @@ static bool lane_takes_part(const struct cuda_program *program, enum segment_kin
 
 /* All other lanes start when the compute lane starts. */
 static void fork_lanes(struct cuda_program *program, enum segment_kind kind) {
-    const struct cuda_driver *driver = driver_of(program);
+    const struct cuda_driver *driver = get_driver(program);
     record_result(program,
                   driver->cuEventRecord(program->fork_event, program->streams[LANE_COMPUTE]),
                   "record the start of a segment");
@@ -137,7 +137,7 @@ static void fork_lanes(struct cuda_program *program, enum segment_kind kind) {
 }
 
 static void join_lanes(struct cuda_program *program, enum segment_kind kind) {
-    const struct cuda_driver *driver = driver_of(program);
+    const struct cuda_driver *driver = get_driver(program);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         if (lane_takes_part(program, kind, lane)) {
             record_result(program,
@@ -171,7 +171,7 @@ static bool has_work(const struct cuda_program *program, enum segment_kind kind)
 }
 
 static void capture_segment(struct cuda_program *program, enum segment_kind kind) {
-    const struct cuda_driver *driver = driver_of(program);
+    const struct cuda_driver *driver = get_driver(program);
     CUstream compute = program->streams[LANE_COMPUTE];
     CUgraph graph = NULL;
     record_result(program,
@@ -215,13 +215,13 @@ static void launch_segment(struct cuda_program *program, enum segment_kind kind)
     enter_context(program);
     record_result(
         program,
-        driver_of(program)->cuGraphLaunch(program->graphs[kind], program->streams[LANE_COMPUTE]),
+        get_driver(program)->cuGraphLaunch(program->graphs[kind], program->streams[LANE_COMPUTE]),
         "launch a segment");
     wait_for_stream(program, LANE_COMPUTE, "finish a segment");
 }
 
 static void run_segment(struct device *device, enum segment_kind kind) {
-    struct cuda_program *program = cuda_program_of(device);
+    struct cuda_program *program = get_cuda_program(device);
     launch_segment(program, kind);
     if (!has_failed(program)) {
         cuda_ranks_count(program, kind);
@@ -229,7 +229,7 @@ static void run_segment(struct device *device, enum segment_kind kind) {
 }
 
 static void run_instruction(struct device *device, uint32_t index) {
-    struct cuda_program *program = cuda_program_of(device);
+    struct cuda_program *program = get_cuda_program(device);
     enter_context(program);
     enqueue_instruction(program, index);
     wait_for_stream(program, (enum lane)instruction_at(program, index)->lane,
@@ -243,18 +243,18 @@ struct staging_buffer {
     uint64_t size;
 };
 
-static struct staging_buffer staging_of(const struct cuda_program *program) {
+static struct staging_buffer get_staging_buffer(const struct cuda_program *program) {
     const struct schedule *schedule = &program->bound->program->schedule;
     int extent = schedule->host.device_staging;
-    return (struct staging_buffer){program_extent(program->bound, extent),
+    return (struct staging_buffer){program_extent_address(program->bound, extent),
                                    schedule->extents[extent].bytes};
 }
 
 static void copy_and_wait(struct cuda_program *program, const void *from, const void *to,
                           size_t bytes, const char *action) {
     record_result(program,
-                  driver_of(program)->cuMemcpyAsync(device_pointer(to), device_pointer(from), bytes,
-                                                    program->streams[LANE_COPY]),
+                  get_driver(program)->cuMemcpyAsync(device_pointer(to), device_pointer(from),
+                                                     bytes, program->streams[LANE_COPY]),
                   action);
     wait_for_stream(program, LANE_COPY, action);
 }
@@ -262,7 +262,7 @@ static void copy_and_wait(struct cuda_program *program, const void *from, const 
 static enum status read_device(void *context, const void *device, void *host, size_t bytes,
                                struct fault *fault) {
     struct cuda_program *program = context;
-    const struct staging_buffer staging = staging_of(program);
+    const struct staging_buffer staging = get_staging_buffer(program);
     enter_context(program);
     for (size_t done = 0; done < bytes && !has_failed(program); done += staging.size) {
         size_t some = bytes - done < staging.size ? bytes - done : staging.size;
@@ -276,7 +276,7 @@ static enum status read_device(void *context, const void *device, void *host, si
 static enum status write_device(void *context, void *device, const void *host, size_t bytes,
                                 struct fault *fault) {
     struct cuda_program *program = context;
-    const struct staging_buffer staging = staging_of(program);
+    const struct staging_buffer staging = get_staging_buffer(program);
     enter_context(program);
     for (size_t done = 0; done < bytes && !has_failed(program); done += staging.size) {
         size_t some = bytes - done < staging.size ? bytes - done : staging.size;
@@ -295,7 +295,7 @@ static bool is_on_device(const struct cuda_program *program, const void *address
 
 /* The masters of an offloaded optimizer are rounded on the CPU, in host memory. */
 static void cast_from_host(struct cuda_program *program, const struct program_cast *cast) {
-    const struct staging_buffer staging = staging_of(program);
+    const struct staging_buffer staging = get_staging_buffer(program);
     int64_t width = dtype_bytes(cast->to_dtype);
     int64_t most = (int64_t)staging.size / width;
     for (int64_t done = 0; done < cast->count && !has_failed(program); done += most) {
@@ -309,7 +309,7 @@ static void cast_from_host(struct cuda_program *program, const struct program_ca
 }
 
 static void cast_params(struct device *device, const struct program_cast *cast) {
-    struct cuda_program *program = cuda_program_of(device);
+    struct cuda_program *program = get_cuda_program(device);
     enter_context(program);
     if (!is_on_device(program, cast->from)) {
         cast_from_host(program, cast);
@@ -325,17 +325,17 @@ static void cast_params(struct device *device, const struct program_cast *cast) 
 
 static void destroy_event(struct cuda_program *program, CUevent event) {
     if (event != NULL) {
-        (void)driver_of(program)->cuEventDestroy(event);
+        (void)get_driver(program)->cuEventDestroy(event);
     }
 }
 
 /* Graphs with captured collectives must be destroyed before NCCL's communicators. */
 static void destroy_graphs(struct device *device) {
-    struct cuda_program *program = cuda_program_of(device);
+    struct cuda_program *program = get_cuda_program(device);
     enter_context(program);
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
         if (program->graphs[kind] != NULL) {
-            (void)driver_of(program)->cuGraphExecDestroy(program->graphs[kind]);
+            (void)get_driver(program)->cuGraphExecDestroy(program->graphs[kind]);
             program->graphs[kind] = NULL;
         }
     }
@@ -344,8 +344,8 @@ static void destroy_graphs(struct device *device) {
 /* Releases what exists, because the bind may have failed partway. Errors of a failed device are
  * ignored. */
 static void release_device(struct device *device) {
-    struct cuda_program *program = cuda_program_of(device);
-    const struct cuda_driver *driver = driver_of(program);
+    struct cuda_program *program = get_cuda_program(device);
+    const struct cuda_driver *driver = get_driver(program);
     uint32_t event_count = program->bound->program->schedule.event_count;
     destroy_graphs(device);
     for (uint32_t i = 1; program->events != NULL && i <= event_count; i++) {
@@ -388,9 +388,9 @@ static void zero_arenas(struct cuda_program *program) {
     const struct bound_program *bound = program->bound;
     const uint64_t *bytes = bound->program->plan.peak_bytes;
     record_result(program,
-                  driver_of(program)->cuMemsetD8Async(device_pointer(bound->base[SPACE_DEVICE]), 0,
-                                                      bytes[SPACE_DEVICE],
-                                                      program->streams[LANE_COMPUTE]),
+                  get_driver(program)->cuMemsetD8Async(device_pointer(bound->base[SPACE_DEVICE]), 0,
+                                                       bytes[SPACE_DEVICE],
+                                                       program->streams[LANE_COMPUTE]),
                   "zero the arena");
     wait_for_stream(program, LANE_COMPUTE, "zero the arena");
     for (int space = 0; space < SPACE_COUNT; space++) {
@@ -424,7 +424,7 @@ static void choose_product_algorithms(struct cuda_program *program, struct regio
 
 /* Launches every segment once, so that drivers and libraries do the work of a first launch now. */
 static enum status rehearse_segments(struct device *device, struct fault *fault) {
-    struct cuda_program *program = cuda_program_of(device);
+    struct cuda_program *program = get_cuda_program(device);
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
         warm_up_scalars(program);
         launch_segment(program, (enum segment_kind)kind);
@@ -438,7 +438,7 @@ static enum status rehearse_segments(struct device *device, struct fault *fault)
 
 /* With several ranks, all ranks connect before any rank rehearses. */
 static enum status connect_device(struct device *device, struct fault *fault) {
-    struct cuda_program *program = cuda_program_of(device);
+    struct cuda_program *program = get_cuda_program(device);
     enter_context(program);
     capture_all_segments(program);
     return report_failure(device, fault);
@@ -446,7 +446,7 @@ static enum status connect_device(struct device *device, struct fault *fault) {
 
 static enum status prepare_segments(struct cuda_program *program, struct region *region,
                                     struct fault *fault) {
-    TRY(cuda_kernel_table_init(driver_of(program), &program->kernels, fault));
+    TRY(cuda_kernel_table_init(get_driver(program), &program->kernels, fault));
     TRY(create_streams(program, fault));
     TRY(create_events(program, region, fault));
     choose_product_algorithms(program, region);
@@ -462,7 +462,7 @@ static enum status prepare_segments(struct cuda_program *program, struct region 
 }
 
 const struct cuda_compute *cuda_program_compute(const struct bound_program *bound) {
-    return bound->device == NULL ? NULL : &cuda_program_of(bound->device)->compute;
+    return bound->device == NULL ? NULL : &get_cuda_program(bound->device)->compute;
 }
 
 static const struct device_methods METHODS = {.run_segment = run_segment,
@@ -481,7 +481,7 @@ enum status cuda_program_bind(struct bound_program *bound, struct region *region
         (struct device){.methods = &METHODS, .memory = {read_device, write_device, program}};
     program->bound = bound;
     program->gpu = bound->port.cuda;
-    program->compute = (struct cuda_compute){.driver = driver_of(program),
+    program->compute = (struct cuda_compute){.driver = get_driver(program),
                                              .table = &program->kernels,
                                              .failure = &program->failure,
                                              .multiprocessors = program->gpu->multiprocessor_count};

@@ -67,7 +67,7 @@ static void disconnect_device(void *context) {
 static void set_staging(const struct bound_program *bound, struct nccl_args *args) {
     const struct schedule *schedule = &bound->program->schedule;
     if (schedule->sum_staging != EXTENT_NONE) {
-        args->staging = program_extent(bound, schedule->sum_staging);
+        args->staging = program_extent_address(bound, schedule->sum_staging);
         args->staging_bytes = schedule->extents[schedule->sum_staging].bytes;
     }
 }

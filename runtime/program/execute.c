@@ -63,16 +63,16 @@ static void execute_instruction(struct bound_program *bound, enum lane lane, uin
 
 static void wait_for_event(struct bound_program *bound, enum lane lane, uint32_t index,
                            uint32_t event) {
-    if (lanes_signalled(&bound->lanes, event)) {
+    if (lanes_is_event_signalled(&bound->lanes, event)) {
         return;
     }
     if (bound->trace == NULL) {
-        lanes_wait(&bound->lanes, lane, event);
+        lanes_wait_for_event(&bound->lanes, lane, event);
         return;
     }
     struct trace_record record = {
         .kind = TRACE_WAIT, .instruction = index, .event = event, .begin_ns = clock_monotonic_ns()};
-    lanes_wait(&bound->lanes, lane, event);
+    lanes_wait_for_event(&bound->lanes, lane, event);
     record.end_ns = clock_monotonic_ns();
     trace_add(bound->trace, lane, &record);
 }
@@ -86,7 +86,7 @@ static void execute_after_waits(struct bound_program *bound, enum lane lane, uin
     }
     execute_instruction(bound, lane, index);
     if (instruction->signal != EVENT_NONE) {
-        lanes_signal(&bound->lanes, instruction->signal);
+        lanes_signal_event(&bound->lanes, instruction->signal);
     }
 }
 

@@ -101,17 +101,17 @@ void lanes_wait_all(struct lanes *lanes) {
     }
 }
 
-void lanes_signal(struct lanes *lanes, uint32_t event) {
+void lanes_signal_event(struct lanes *lanes, uint32_t event) {
     ASSERT(event != EVENT_NONE && event <= lanes->event_count);
     set_word(lanes, &lanes->events[event], lanes->run_number);
 }
 
-bool lanes_signalled(const struct lanes *lanes, uint32_t event) {
+bool lanes_is_event_signalled(const struct lanes *lanes, uint32_t event) {
     ASSERT(event != EVENT_NONE && event <= lanes->event_count);
     return atomic_load_explicit(&lanes->events[event], memory_order_acquire) == lanes->run_number;
 }
 
-void lanes_wait(struct lanes *lanes, enum lane lane, uint32_t event) {
+void lanes_wait_for_event(struct lanes *lanes, enum lane lane, uint32_t event) {
     ASSERT(event != EVENT_NONE && event <= lanes->event_count);
     wait_until_equal(&lanes->threads[lane], &lanes->events[event], lanes->run_number);
 }

@@ -61,9 +61,9 @@ void lanes_run(struct lanes *lanes, unsigned mask);
 
 /* Signal, test or await an event of the current run. Each is called during a run, on a lane's
  * thread. */
-void lanes_signal(struct lanes *lanes, uint32_t event);
-bool lanes_signalled(const struct lanes *lanes, uint32_t event);
-void lanes_wait(struct lanes *lanes, enum lane lane, uint32_t event);
+void lanes_signal_event(struct lanes *lanes, uint32_t event);
+bool lanes_is_event_signalled(const struct lanes *lanes, uint32_t event);
+void lanes_wait_for_event(struct lanes *lanes, enum lane lane, uint32_t event);
 
 /* lanes_wait_all: wait until all other lanes have finished the run. Only the caller's thread may
  * call it, within LANE_COMPUTE's work. lanes_run calls it at the end of each run. */

@@ -124,8 +124,8 @@ MUST_CHECK enum status program_rehearse(struct bound_program *bound, struct faul
  * afterwards. */
 void program_disconnect(struct bound_program *bound);
 
-/* program_seal: forbid further allocation of memory by this process. */
-void program_seal(const struct bound_program *bound);
+/* program_forbid_allocation: forbid further allocation of memory by this process. */
+void program_forbid_allocation(const struct bound_program *bound);
 
 /* program_run: execute one segment, each lane in order and lanes concurrently; return when all are
  * done. If the communicator was aborted, the lanes still finish, but their results are
@@ -141,24 +141,24 @@ MUST_CHECK enum status program_failure(const struct bound_program *bound, struct
  * tests and measurements. */
 void program_run_instruction(struct bound_program *bound, uint32_t index);
 
-/* program_cast: convert `count` elements in the device space, rounded once to nearest even, between
- * segments; return when it is done. */
+/* program_cast_params: convert `count` elements in the device space, rounded once to nearest even,
+ * between segments; return when it is done. */
 struct program_cast {
     const void *from; /* values to convert */
     void *to;         /* converted values */
     int64_t count;    /* number of elements to convert */
     enum dtype from_dtype, to_dtype;
 };
-void program_cast(const struct bound_program *bound, const struct program_cast *cast);
+void program_cast_params(const struct bound_program *bound, const struct program_cast *cast);
 
 /* program_device_memory: returns the functions through which the CPU reads and writes a space
  * between segments; NULL: the CPU can dereference addresses of the space. */
 const struct device_memory *program_device_memory(const struct bound_program *bound,
                                                   enum space space);
 
-/* program_extent: the address of an extent. The CPU may dereference it if program_device_memory
- * returns NULL for its space, as for all extents in schedule.host. */
-void *program_extent(const struct bound_program *bound, int extent);
+/* program_extent_address: the address of an extent. The CPU may dereference it if
+ * program_device_memory returns NULL for its space, as for all extents in schedule.host. */
+void *program_extent_address(const struct bound_program *bound, int extent);
 
 /* The part of a parameter that this rank stores permanently: elements [first, first + count),
  * row-major, at `address`. A shard is contiguous, so there is at most one part. */

@@ -40,27 +40,27 @@ void trace_add(struct trace *trace, enum lane lane, const struct trace_record *r
 }
 
 /* Returns the time during which both records overlap. */
-static int64_t overlap_ns(const struct trace_record *a, const struct trace_record *b) {
+static int64_t compute_overlap_ns(const struct trace_record *a, const struct trace_record *b) {
     return max_i64(0, min_i64(a->end_ns, b->end_ns) - max_i64(a->begin_ns, b->begin_ns));
 }
 
 /* Returns the part of the record `of` during which the compute lane executed instructions. A lane's
  * records are ordered by time, so each search starts where the last one ended. */
-static int64_t hidden_ns(const struct trace_lane *compute, const struct trace_record *of,
-                         uint32_t *from) {
+static int64_t compute_hidden_ns(const struct trace_lane *compute, const struct trace_record *of,
+                                 uint32_t *from) {
     while (*from < compute->count && compute->records[*from].end_ns <= of->begin_ns) {
         (*from)++;
     }
     int64_t hidden = 0;
     for (uint32_t i = *from; i < compute->count && compute->records[i].begin_ns < of->end_ns; i++) {
         if (compute->records[i].kind == TRACE_RUN) {
-            hidden += overlap_ns(&compute->records[i], of);
+            hidden += compute_overlap_ns(&compute->records[i], of);
         }
     }
     return hidden;
 }
 
-struct trace_overlap trace_overlap(const struct trace *trace) {
+struct trace_overlap trace_compute_overlap(const struct trace *trace) {
     struct trace_overlap overlap = {0};
     const struct trace_lane *compute = &trace->lanes[LANE_COMPUTE];
     const struct trace_lane *collective = &trace->lanes[LANE_COLLECTIVE];
@@ -75,7 +75,7 @@ struct trace_overlap trace_overlap(const struct trace *trace) {
         const struct trace_record *record = &collective->records[i];
         if (record->kind == TRACE_RUN) {
             overlap.collective_ns += record->end_ns - record->begin_ns;
-            overlap.hidden_ns += hidden_ns(compute, record, &from);
+            overlap.hidden_ns += compute_hidden_ns(compute, record, &from);
         }
     }
     return overlap;

@@ -48,6 +48,6 @@ struct trace_overlap {
     int64_t compute_ns;    /* time of the compute lane's instructions */
     int64_t waiting_ns;    /* time of the compute lane's waits and joins */
 };
-struct trace_overlap trace_overlap(const struct trace *trace);
+struct trace_overlap trace_compute_overlap(const struct trace *trace);
 
 #endif

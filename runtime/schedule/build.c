@@ -31,14 +31,15 @@ static void add_cpu_use(struct schedule *schedule, enum segment_kind segment, in
     work->operands[HOST_EXTENT] = extent_table_whole_extent(schedule, extent, ACCESS_UPDATE);
 }
 
-static void build_load(struct schedule *schedule, const struct device_inputs *inputs) {
+static void build_load_segment(struct schedule *schedule, const struct device_inputs *inputs) {
     list_segment_begin(schedule, SEGMENT_LOAD, 1);
     add_cpu_use(schedule, SEGMENT_LOAD, schedule->host.staging);
     list_copy(schedule, SEGMENT_LOAD, schedule->host.rope_table, inputs->rope_table);
     list_segment_end(schedule, SEGMENT_LOAD);
 }
 
-static void build_microbatch(struct schedule *schedule, const struct translate_context *context) {
+static void build_microbatch_segment(struct schedule *schedule,
+                                     const struct translate_context *context) {
     const struct schedule_options *options = &schedule->options;
     ASSERT(options->train && options->accumulation >= 1);
     struct graph_shape shape = {.mode = GRAPH_TRAIN,
@@ -59,18 +60,18 @@ static void build_microbatch(struct schedule *schedule, const struct translate_c
     list_segment_end(schedule, SEGMENT_MICROBATCH);
 }
 
-static void build_evaluate(struct schedule *schedule, struct translate_context context) {
+static void build_evaluate_segment(struct schedule *schedule, struct translate_context context) {
     const struct schedule_options *options = &schedule->options;
     ASSERT(options->evaluate);
-    struct graph_shape shape = {.mode = options->logits ? GRAPH_LOGITS : GRAPH_EVALUATE,
+    struct graph_shape shape = {.mode = options->stores_logits ? GRAPH_LOGITS : GRAPH_EVALUATE,
                                 .rows = options->microbatch,
                                 .time = options->sequence,
                                 .dtype = options->compute,
                                 .frozen = schedule->frozen};
     struct graph graph;
     graph_build(schedule->blueprint, &shape, schedule->region, &graph);
-    int64_t tokens = graph_tokens(&graph);
-    if (options->logits) {
+    int64_t tokens = graph_token_count(&graph);
+    if (options->stores_logits) {
         uint64_t bytes = (uint64_t)(tokens * schedule->blueprint->vocab) * sizeof(float);
         context.logits = extents_add_result(schedule, "logits", bytes, &schedule->host.logits);
     }
@@ -85,8 +86,8 @@ static void build_evaluate(struct schedule *schedule, struct translate_context c
     list_segment_end(schedule, SEGMENT_EVALUATE);
 }
 
-static void build_generation(struct schedule *schedule, enum segment_kind segment, int64_t tokens,
-                             const struct translate_context *context) {
+static void build_generation_segment(struct schedule *schedule, enum segment_kind segment,
+                                     int64_t tokens, const struct translate_context *context) {
     const struct schedule_options *options = &schedule->options;
     ASSERT(tokens >= 1 && tokens <= options->context);
     struct graph_shape shape = {.mode = GRAPH_GENERATE,
@@ -105,7 +106,7 @@ static void build_generation(struct schedule *schedule, enum segment_kind segmen
     list_segment_end(schedule, segment);
 }
 
-static void build_generations(struct schedule *schedule, struct translate_context context) {
+static void build_generation_segments(struct schedule *schedule, struct translate_context context) {
     const struct blueprint *blueprint = schedule->blueprint;
     int64_t layers = blueprint->layers;
     int *caches = region_alloc(schedule->region, (size_t)(2 * layers), sizeof(int));
@@ -122,11 +123,11 @@ static void build_generations(struct schedule *schedule, struct translate_contex
     bytes = (uint64_t)blueprint->vocab * sizeof(float);
     context.logits =
         extents_add_result(schedule, "next_logits", bytes, &schedule->host.next_logits);
-    build_generation(schedule, SEGMENT_PREFILL, schedule->options.prefill, &context);
-    build_generation(schedule, SEGMENT_DECODE, 1, &context);
+    build_generation_segment(schedule, SEGMENT_PREFILL, schedule->options.prefill, &context);
+    build_generation_segment(schedule, SEGMENT_DECODE, 1, &context);
 }
 
-static const bool *frozen_params(const struct schedule *schedule) {
+static const bool *find_frozen_params(const struct schedule *schedule) {
     const struct unit_table *units = schedule->units;
     int params = schedule->blueprint->param_count;
     bool *frozen = region_alloc(schedule->region, (size_t)params, sizeof *frozen);
@@ -155,23 +156,23 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
     }
     ASSERT(sharding->shard >= 1 && sharding->replicate >= 1);
     ASSERT(sharding->shard == 1 || sharding->units != NULL);
-    schedule->frozen = frozen_params(schedule);
+    schedule->frozen = find_frozen_params(schedule);
     extents_add_units(schedule);
     struct translate_context context = {.inputs = extents_add_host(schedule),
                                         .logits = EXTENT_NONE};
     extents_add_resident(schedule);
     extents_add_sum_staging(schedule);
-    build_load(schedule, &context.inputs);
+    build_load_segment(schedule, &context.inputs);
     if (options->train) {
         build_begin_segment(schedule, &context.inputs);
-        build_microbatch(schedule, &context);
+        build_microbatch_segment(schedule, &context);
         build_finish_segment(schedule);
     }
     if (options->evaluate) {
-        build_evaluate(schedule, context);
+        build_evaluate_segment(schedule, context);
     }
     if (options->context > 0) {
-        build_generations(schedule, context);
+        build_generation_segments(schedule, context);
     }
     list_segment_begin(schedule, SEGMENT_SNAPSHOT, 1);
     add_cpu_use(schedule, SEGMENT_SNAPSHOT, schedule->host.staging);

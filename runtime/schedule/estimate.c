@@ -52,7 +52,7 @@ static struct cost copy_cost(const struct target *target, int64_t count) {
 
 static struct cost kernel_cost(const struct schedule *schedule, const struct target *target,
                                const struct instruction *instruction) {
-    struct cost cost = {.flops = op_flops(instruction), .bytes = op_bytes(instruction)};
+    struct cost cost = {.flops = op_flops(instruction), .bytes = op_traffic_bytes(instruction)};
     double arithmetic = cost.flops / peak_flops(schedule, target);
     double memory = cost.bytes / memory_speed(schedule, target, instruction);
     ASSERT(cost.flops >= 0 && cost.bytes >= 0);

@@ -48,7 +48,7 @@ static void add_gradient_norm(struct schedule *schedule, int unit) {
     ASSERT(schedule_trains_unit(schedule, unit));
     struct instruction *norm =
         list_instruction(schedule, OP_GRADIENT_NORM, SEGMENT_FINISH, LANE_COMPUTE);
-    norm->operands[GRADIENT_NORM_GRADIENTS] = ranks_own_shard(
+    norm->operands[GRADIENT_NORM_GRADIENTS] = ranks_shard_operand(
         schedule, unit, schedule->unit_extents[unit].gradients, ACCESS_READ, DTYPE_F32);
     norm->operands[GRADIENT_NORM_SCALARS] =
         extent_table_whole_extent(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
@@ -64,7 +64,7 @@ static void add_clip(struct schedule *schedule) {
     clip->args.clip_norm = schedule->options.clip_norm;
 }
 
-static struct adamw_of_rank adamw_args_of(const struct schedule *schedule, int unit, bool split) {
+static struct adamw_of_rank make_adamw_args(const struct schedule *schedule, int unit, bool split) {
     const struct schedule_options *options = &schedule->options;
     const struct unit *of = &schedule->units->units[unit];
     int64_t count = split ? schedule_shard_elements(schedule, unit) : of->elements;
@@ -95,7 +95,7 @@ static struct operand optimized_part(const struct schedule *schedule, int unit, 
                                      enum access access, enum dtype dtype) {
     ASSERT(extent >= 0 && extent < schedule->extent_count);
     return schedule_zero_row(schedule, unit).optimizer
-               ? ranks_own_shard(schedule, unit, extent, access, dtype)
+               ? ranks_shard_operand(schedule, unit, extent, access, dtype)
                : extent_table_whole_extent(schedule, extent, access);
 }
 
@@ -123,14 +123,15 @@ static void add_adamw(struct schedule *schedule, int unit, const struct adamw_ex
     }
     ASSERT(adamw->operands[ADAMW_GRADIENTS].bytes == adamw->operands[ADAMW_MASTER].bytes);
     ASSERT(adamw->operands[ADAMW_MOMENT1].bytes == adamw->operands[ADAMW_MOMENT2].bytes);
-    adamw->args.adamw = adamw_args_of(schedule, unit, schedule_zero_row(schedule, unit).optimizer);
+    adamw->args.adamw =
+        make_adamw_args(schedule, unit, schedule_zero_row(schedule, unit).optimizer);
 }
 
 /* Gather params that are whole on every rank, after each rank has updated its shard. */
 static void add_params_gather(struct schedule *schedule, int unit) {
     struct zero_row row = schedule_zero_row(schedule, unit);
     if (row.optimizer && !row.params) {
-        ranks_gather_whole(schedule, SEGMENT_FINISH, unit);
+        ranks_gather_whole_params(schedule, SEGMENT_FINISH, unit);
     }
 }
 
@@ -147,7 +148,7 @@ static void add_optimizer_on_device(struct schedule *schedule, int unit) {
 
 /* ---- an optimizer in host memory ---- */
 
-static void add_gradients_out(struct schedule *schedule, int unit) {
+static void add_gradients_to_host(struct schedule *schedule, int unit) {
     ASSERT(schedule_offloads_unit(schedule, unit, OFFLOAD_OPTIMIZER));
     const struct unit_extents *of = &schedule->unit_extents[unit];
     list_copy_part(schedule, SEGMENT_FINISH,
@@ -199,7 +200,7 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
     int unit = next_offloaded_unit(schedule, -1);
     int before = -1;
     if (unit < unit_count) {
-        add_gradients_out(schedule, unit);
+        add_gradients_to_host(schedule, unit);
     }
     while (unit < unit_count) {
         const struct unit_extents *of = &schedule->unit_extents[unit];
@@ -209,7 +210,7 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
         int next = next_offloaded_unit(schedule, unit);
         ASSERT(before < unit && unit < next);
         if (next < unit_count) {
-            add_gradients_out(schedule, next);
+            add_gradients_to_host(schedule, next);
         }
         add_adamw(schedule, unit, &extents);
         if (before >= 0) {

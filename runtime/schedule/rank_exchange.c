@@ -10,8 +10,8 @@ static uint64_t element_bytes(int64_t elements, enum dtype dtype) {
     return (uint64_t)(elements * dtype_bytes(dtype));
 }
 
-struct operand ranks_own_shard(const struct schedule *schedule, int unit, int extent,
-                               enum access access, enum dtype dtype) {
+struct operand ranks_shard_operand(const struct schedule *schedule, int unit, int extent,
+                                   enum access access, enum dtype dtype) {
     struct operand owned = extent_table_whole_extent(schedule, extent, access);
     uint64_t shard_bytes = element_bytes(schedule_shard_elements(schedule, unit), dtype);
     if (owned.bytes != shard_bytes) {
@@ -52,7 +52,7 @@ static void add_gather(struct schedule *schedule, enum segment_kind segment, enu
         .slot_bytes = all_shards.bytes / (uint64_t)schedule_rank_count(schedule, axis)};
 }
 
-int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int unit) {
+int ranks_gather_split_params(struct schedule *schedule, enum segment_kind segment, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     enum dtype compute = schedule->options.compute;
     enum param_view view = of->params != EXTENT_NONE ? VIEW_PARAMS : VIEW_MASTER;
@@ -60,7 +60,7 @@ int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int
     ASSERT(own.split);
     int gathered = extents_add_gathered(schedule, segment, unit);
     struct operand from = extent_table_whole_extent(schedule, own.extent, ACCESS_READ);
-    struct operand to = ranks_own_shard(schedule, unit, gathered, ACCESS_WRITE, compute);
+    struct operand to = ranks_shard_operand(schedule, unit, gathered, ACCESS_WRITE, compute);
     if (own.space == SPACE_DEVICE) {
         add_cast(schedule, segment, from, own.dtype, to, compute);
     } else {
@@ -71,7 +71,7 @@ int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int
     return gathered;
 }
 
-void ranks_gather_whole(struct schedule *schedule, enum segment_kind segment, int unit) {
+void ranks_gather_whole_params(struct schedule *schedule, enum segment_kind segment, int unit) {
     int params = schedule->unit_extents[unit].params;
     ASSERT(schedule_zero_row(schedule, unit).optimizer &&
            !schedule_zero_row(schedule, unit).params);
@@ -118,7 +118,7 @@ static void add_sum_across_replicas(struct schedule *schedule, enum segment_kind
                                     int sums) {
     const struct sharding *sharding = &schedule->options.sharding;
     if (sharding->replicate > 1) {
-        struct operand own = ranks_own_shard(schedule, unit, sums, ACCESS_UPDATE, DTYPE_F32);
+        struct operand own = ranks_shard_operand(schedule, unit, sums, ACCESS_UPDATE, DTYPE_F32);
         add_reduce(schedule, segment, AXIS_REPLICATE, own,
                    schedule->unit_extents[unit].transfer_gradients);
         add_gather(schedule, segment, AXIS_REPLICATE, own, DTYPE_F32);
@@ -168,7 +168,8 @@ void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int 
     struct operand sums =
         extent_table_whole_extent(schedule, of->microbatch_gradients, ACCESS_READ);
     if (total.bytes != sums.bytes) {
-        sums = ranks_own_shard(schedule, unit, of->microbatch_gradients, ACCESS_READ, DTYPE_F32);
+        sums =
+            ranks_shard_operand(schedule, unit, of->microbatch_gradients, ACCESS_READ, DTYPE_F32);
     }
     ASSERT(total.bytes == sums.bytes);
     struct instruction *accumulate =

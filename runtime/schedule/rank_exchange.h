@@ -5,13 +5,13 @@
 
 #include "runtime/schedule/schedule.h"
 
-/* ranks_gather_split: gather the split params of `unit` into a new extent. This rank's shard is
- * cast from the master, or copied from params in host memory. Returns the extent. */
-int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int unit);
+/* ranks_gather_split_params: gather the split params of `unit` into a new extent. This rank's shard
+ * is cast from the master, or copied from params in host memory. Returns the extent. */
+int ranks_gather_split_params(struct schedule *schedule, enum segment_kind segment, int unit);
 
-/* ranks_gather_whole: gather params that are whole on every rank, after each rank has updated its
- * own shard. */
-void ranks_gather_whole(struct schedule *schedule, enum segment_kind segment, int unit);
+/* ranks_gather_whole_params: gather params that are whole on every rank, after each rank has
+ * updated its own shard. */
+void ranks_gather_whole_params(struct schedule *schedule, enum segment_kind segment, int unit);
 
 /* ranks_reduce: sum a unit's whole f32 gradients in extent `sums` over all ranks: in place in this
  * rank's shard, or in the whole extent when the gradients are whole on every rank (ZeRO 0).
@@ -22,10 +22,10 @@ void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int 
 /* ranks_accumulate: add the reduced gradients of a microbatch to those of the step. */
 void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int unit);
 
-/* ranks_own_shard: returns this rank's shard in `extent`, which contains all of `unit` or only the
- * shard. */
-struct operand ranks_own_shard(const struct schedule *schedule, int unit, int extent,
-                               enum access access, enum dtype dtype);
+/* ranks_shard_operand: returns this rank's shard in `extent`, which contains all of `unit` or only
+ * the shard. */
+struct operand ranks_shard_operand(const struct schedule *schedule, int unit, int extent,
+                                   enum access access, enum dtype dtype);
 
 /* ranks_tally_send, ranks_tally_receive: sum `parts` (kernels/tally.h) of the scalars over all
  * ranks. Instructions between the two execute while the transfer is in progress. */

@@ -66,16 +66,16 @@ struct resident_extent {
 };
 
 struct schedule_options {
-    int64_t sequence;     /* tokens per row */
-    int64_t microbatch;   /* rows of one microbatch on one rank */
-    int64_t accumulation; /* microbatches per step */
-    int64_t context;      /* capacity of the key-value cache; 0: no generation */
-    int64_t prefill;      /* number of prompt tokens that one prefill processes */
-    bool train;           /* false: the program has neither gradients nor optimizer */
-    bool evaluate;        /* whether the program has the evaluation segment */
-    bool logits; /* evaluation stores the logits of every token, to compare implementations */
-    enum dtype compute, moments;     /* types of kernel operands and of the optimizer's moments */
-    enum rounding rounding;          /* rounding of bf16 moments */
+    int64_t sequence;            /* tokens per row */
+    int64_t microbatch;          /* rows of one microbatch on one rank */
+    int64_t accumulation;        /* microbatches per step */
+    int64_t context;             /* capacity of the key-value cache; 0: no generation */
+    int64_t prefill;             /* number of prompt tokens that one prefill processes */
+    bool train;                  /* false: the program has neither gradients nor optimizer */
+    bool evaluate;               /* whether the program has the evaluation segment */
+    bool stores_logits;          /* evaluation stores the logits of each token, for comparisons */
+    enum dtype compute, moments; /* types of kernel operands and of the optimizer's moments */
+    enum rounding rounding;      /* rounding of bf16 moments */
     const enum recompute *recompute; /* [layers] */
     unsigned offload;                /* bits of enum offload; 0 in programs that do not train */
     float clip_norm, beta1, beta2, epsilon, weight_decay;
@@ -93,7 +93,7 @@ struct host_extents {
     int device_scalars;                  /* extent from which kernels read the scalars */
     int rope_table;                      /* extent of the table of rotary embeddings */
     int raw_tokens;                      /* extent for raw data of a token file */
-    int logits;      /* [rows * sequence, vocab] f32, of an evaluation when options.logits is set */
+    int logits;      /* [rows * sequence, vocab] f32, of an evaluation with options.stores_logits */
     int next_logits; /* [vocab] f32: logits that follow the last token of a prefill or decode */
     int staging;     /* extent of the host buffer through which files are read and written */
     /* Pinned staging for copies between CPU and a device whose memory the CPU cannot access;

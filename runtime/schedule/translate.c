@@ -178,7 +178,7 @@ static void list_gathers(struct translation *translation, int index) {
            spans->gathers[translation->gathers_listed].gather_at <= index) {
         int span = translation->gathers_listed++;
         ASSERT(spans->gathers[span].gather_at <= spans->gathers[span].first);
-        translation->gather_extents[span] = ranks_gather_split(
+        translation->gather_extents[span] = ranks_gather_split_params(
             translation->schedule, translation->segment, spans->gathers[span].unit);
     }
 }

@@ -10,7 +10,7 @@ void batch_fill_rope_table(struct session *session) {
     int64_t half = session->blueprint.head_dim / 2;
     float *frequencies = region_alloc(&session->region, (size_t)half, sizeof *frequencies);
     blueprint_rope_frequencies(&session->blueprint, frequencies);
-    float *table = program_extent(&session->bound, host->rope_table);
+    float *table = program_extent_address(&session->bound, host->rope_table);
     uint64_t bytes = session->program.schedule.extents[host->rope_table].bytes;
     int64_t positions = (int64_t)(bytes / sizeof(float)) / (2 * half);
     for (int64_t position = 0; position < positions; position++) {
@@ -27,9 +27,9 @@ struct token_row batch_row(const struct session *session, int64_t row) {
     const struct host_extents *host = &session->program.schedule.host;
     int64_t first = row * session->settings.sequence_tokens;
     return (struct token_row){
-        .ids = (int32_t *)program_extent(&session->bound, host->ids) + first,
-        .labels = (int32_t *)program_extent(&session->bound, host->labels) + first,
-        .positions = (int32_t *)program_extent(&session->bound, host->positions) + first};
+        .ids = (int32_t *)program_extent_address(&session->bound, host->ids) + first,
+        .labels = (int32_t *)program_extent_address(&session->bound, host->labels) + first,
+        .positions = (int32_t *)program_extent_address(&session->bound, host->positions) + first};
 }
 
 void batch_empty_rows(const struct session *session, int64_t first) {

@@ -22,6 +22,6 @@ void compute_copies_of(struct session *session, struct compute_copies *copies) {
 
 void compute_copies_refresh(const struct session *session, const struct compute_copies *copies) {
     for (int i = 0; i < copies->count; i++) {
-        program_cast(&session->bound, &copies->rows[i]);
+        program_cast_params(&session->bound, &copies->rows[i]);
     }
 }

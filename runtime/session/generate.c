@@ -29,8 +29,8 @@ static enum status check_prompt(const struct session *session, const struct gene
 static void process_tokens(struct session *session, const int32_t *tokens, int64_t count,
                            int64_t past, enum segment_kind segment) {
     const struct schedule *schedule = &session->program.schedule;
-    int32_t *ids = program_extent(&session->bound, schedule->host.ids);
-    int32_t *positions = program_extent(&session->bound, schedule->host.positions);
+    int32_t *ids = program_extent_address(&session->bound, schedule->host.ids);
+    int32_t *positions = program_extent_address(&session->bound, schedule->host.positions);
     int64_t width = segment == SEGMENT_PREFILL ? schedule->options.prefill : 1;
     for (int64_t i = 0; i < width; i++) {
         ids[i] = i < count ? tokens[i] : 0;
@@ -73,7 +73,7 @@ static int32_t sample_token(const float *logits, int64_t vocab, double temperatu
 static int32_t next_token(const struct session *session, const struct generation *generation,
                           int64_t index) {
     const float *logits =
-        program_extent(&session->bound, session->program.schedule.host.next_logits);
+        program_extent_address(&session->bound, session->program.schedule.host.next_logits);
     int64_t vocab = session->blueprint.vocab;
     if (generation->temperature <= 0) {
         return most_likely_token(logits, vocab);

@@ -10,7 +10,7 @@ enum { INIT_PIECE_ELEMENTS = 1 << 14, INIT_SHARE_ELEMENTS = 1 << 11 };
 
 struct staging session_staging(const struct session *session) {
     int extent = session->program.schedule.host.staging;
-    return (struct staging){.memory = program_extent(&session->bound, extent),
+    return (struct staging){.memory = program_extent_address(&session->bound, extent),
                             .bytes = session->program.schedule.extents[extent].bytes};
 }
 

@@ -44,7 +44,7 @@ static bool disable_keep_gathered(struct session *session, struct remedy_change 
 
 static bool raise_zero(struct session *session, struct remedy_change *change) {
     struct settings *settings = &session->settings;
-    int64_t highest = settings->reduce_at == REDUCE_AT_STEP ? 1 : ZERO_STAGES - 1;
+    int64_t highest = settings->reduce_at == REDUCE_AT_STEP ? 1 : ZERO_STAGE_COUNT - 1;
     if (!has_shards(settings) || settings->zero_stage >= highest) {
         return false;
     }
@@ -113,7 +113,7 @@ static bool offload_optimizer(struct session *session, struct remedy_change *cha
 
 /* Offload of params costs copies with every gather. */
 static bool offload_params(struct session *session, struct remedy_change *change) {
-    return has_shards(&session->settings) && session->settings.zero_stage == ZERO_STAGES - 1 &&
+    return has_shards(&session->settings) && session->settings.zero_stage == ZERO_STAGE_COUNT - 1 &&
            offload(session, OFFLOAD_OPTIMIZER | OFFLOAD_PARAMS, change);
 }
 

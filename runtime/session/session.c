@@ -143,7 +143,7 @@ struct schedule_options session_options(const struct session *session, enum purp
             settings->context_tokens < PREFILL_TOKENS ? settings->context_tokens : PREFILL_TOKENS,
         .train = train,
         .evaluate = purpose != PURPOSE_GENERATE,
-        .logits = purpose == PURPOSE_LOGITS || purpose == PURPOSE_COMPARE,
+        .stores_logits = purpose == PURPOSE_LOGITS || purpose == PURPOSE_COMPARE,
         .compute = (enum dtype)settings->compute_dtype,
         .moments = (enum dtype)settings->moments_dtype,
         .rounding = (enum rounding)settings->rounding,
@@ -182,7 +182,7 @@ static struct rank_indices indices_in_mesh(const struct session *session) {
     const struct mesh *mesh = &session->mesh;
     int rank = session->site != NULL ? site_launch_info(session->site)->rank : 0;
     int coordinate[MESH_DIMS_MAX];
-    mesh_coordinate(mesh, rank, coordinate);
+    mesh_get_coordinates(mesh, rank, coordinate);
     return (struct rank_indices){.index = {[AXIS_SHARD] = coordinate[MESH_SHARD],
                                            [AXIS_REPLICATE] = coordinate[MESH_REPLICATE],
                                            [AXIS_WORLD] = rank},

@@ -95,7 +95,7 @@ static int64_t window_of_row(struct step_rows *rows, int64_t row) {
 }
 
 static void *raw_tokens_buffer(const struct session *session) {
-    return program_extent(&session->bound, session->program.schedule.host.raw_tokens);
+    return program_extent_address(&session->bound, session->program.schedule.host.raw_tokens);
 }
 
 static enum status no_labels_fault(struct fault *fault) {

@@ -96,7 +96,7 @@ int mesh_dim_find(const struct mesh *mesh, const char *name) {
     return -1;
 }
 
-void mesh_coordinate(const struct mesh *mesh, int rank, int coordinate[MESH_DIMS_MAX]) {
+void mesh_get_coordinates(const struct mesh *mesh, int rank, int coordinate[MESH_DIMS_MAX]) {
     ASSERT(rank >= 0 && rank < mesh->ranks);
     int cell = mesh->cell[rank];
     for (int d = mesh->dim_count - 1; d >= 0; d--) {
@@ -117,7 +117,7 @@ int mesh_rank(const struct mesh *mesh, const int *coordinate) {
 int mesh_group(const struct mesh *mesh, unsigned dims, int rank, int *ranks, int *index) {
     ASSERT(dims >> mesh->dim_count == 0);
     int coordinate[MESH_DIMS_MAX];
-    mesh_coordinate(mesh, rank, coordinate);
+    mesh_get_coordinates(mesh, rank, coordinate);
     int count = 1;
     for (int d = 0; d < mesh->dim_count; d++) {
         count *= dims >> d & 1 ? mesh->dims[d].size : 1;

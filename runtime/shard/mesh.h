@@ -45,9 +45,10 @@ MUST_CHECK enum status mesh_parse(const char *text, struct region *region, struc
 
 int mesh_dim_find(const struct mesh *mesh, const char *name); /* -1: none */
 
-/* mesh_coordinate: compute the coordinates of a rank. mesh_rank: return the rank at a coordinate.
+/* mesh_get_coordinates: compute the coordinates of a rank. mesh_rank: return the rank at a
+ * coordinate.
  * limits  0 <= rank < ranks; each coordinate within its dimension */
-void mesh_coordinate(const struct mesh *mesh, int rank, int coordinate[MESH_DIMS_MAX]);
+void mesh_get_coordinates(const struct mesh *mesh, int rank, int coordinate[MESH_DIMS_MAX]);
 int mesh_rank(const struct mesh *mesh, const int *coordinate);
 
 /* mesh_group: list the ranks whose coordinates equal those of `rank` except in the dimensions whose

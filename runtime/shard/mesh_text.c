@@ -98,7 +98,7 @@ static void print_cells(const struct mesh *mesh, struct text *text) {
     text_add(text, "\n");
     for (int rank = 0; rank < mesh->ranks; rank++) {
         int coordinate[MESH_DIMS_MAX];
-        mesh_coordinate(mesh, rank, coordinate);
+        mesh_get_coordinates(mesh, rank, coordinate);
         text_add(text, "%5d", rank);
         for (int d = 0; d < mesh->dim_count; d++) {
             text_add(text, "  %*d", MESH_NAME_BYTES, coordinate[d]);
@@ -112,7 +112,7 @@ static void print_groups(const struct mesh *mesh, int dim, struct text *text) {
     text_add(text, "groups of %s\n", mesh->dims[dim].name);
     for (int cell = 0; cell < mesh->ranks; cell++) {
         int coordinate[MESH_DIMS_MAX];
-        mesh_coordinate(mesh, mesh->table[cell], coordinate);
+        mesh_get_coordinates(mesh, mesh->table[cell], coordinate);
         if (coordinate[dim] != 0) {
             continue;
         }

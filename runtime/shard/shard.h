@@ -93,30 +93,30 @@ struct unit_part {
     int64_t offset;       /* position of the first element in the range */
 };
 
-/* unit_part_of: find the part of parameter `param` in elements [range.begin, range.end) of its
- * unit's flat buffer. Returns false, and leaves *part untouched, if the range contains none of its
- * elements. A range is contiguous, so there is at most one part.
+/* unit_find_param_part: find the part of parameter `param` in elements [range.begin, range.end) of
+ * its unit's flat buffer. Returns false, and leaves *part untouched, if the range contains none of
+ * its elements. A range is contiguous, so there is at most one part.
  * limits  0 <= range.begin <= range.end <= elements */
-bool unit_part_of(const struct unit_table *table, int param, struct unit_range range,
-                  struct unit_part *part);
+bool unit_find_param_part(const struct unit_table *table, int param, struct unit_range range,
+                          struct unit_part *part);
 
-/* unit_parts: list the parts of all parameters of a unit that lie in a range, in order, without
- * padding. Returns their number.
+/* unit_list_parts: list the parts of all parameters of a unit that lie in a range, in order,
+ * without padding. Returns their number.
  * parts   capacity of unit->param_count entries */
-int unit_parts(const struct unit_table *table, int unit, struct unit_range range,
-               struct unit_part *parts);
+int unit_list_parts(const struct unit_table *table, int unit, struct unit_range range,
+                    struct unit_part *parts);
 
 /* ---- strategies ---- */
 
 /* ZeRO stage 0 splits nothing; 1: master weights and moments; 2: also gradients; 3: also params. */
-enum { ZERO_STAGES = 4 };
+enum { ZERO_STAGE_COUNT = 4 };
 
 struct zero_row {
     bool params, gradients, optimizer; /* true: split over the ranks of the shard group */
 };
 
 /* zero_row: return which parts of a unit a ZeRO stage splits.
- * limits  0 <= stage < ZERO_STAGES */
+ * limits  0 <= stage < ZERO_STAGE_COUNT */
 const struct zero_row *zero_row(int stage);
 
 /* The ZeRO stage of one unit and its options. */
@@ -151,7 +151,7 @@ struct sharding {
  *             "embed=zero:1,layers.*=keep_gathered:true"; if several match a unit, the last one
  *             applies
  * subject       location of the key `overrides`, for faults; NULL: "strategy.overrides"
- * limits      0 <= zero < ZERO_STAGES
+ * limits      0 <= zero < ZERO_STAGE_COUNT
  * memory      in `region`
  * errors      STATUS_INPUT: a name that matches no unit (the fault gives the nearest name), an
  *             unknown key, or an invalid value; *strategies untouched */

@@ -110,7 +110,7 @@ static void remove_ended_spans(struct gather_state *gather_state, int at) {
     gather_state->active_count = count;
 }
 
-static bool may_gather(const struct gather_state *gather_state, int span) {
+static bool can_gather(const struct gather_state *gather_state, int span) {
     const struct search *search = gather_state->search;
     const struct sharding *sharding = search->sharding;
     if (sharding->live > 0 && gather_state->active_count >= sharding->live) {
@@ -153,7 +153,7 @@ static void set_gather_positions(const struct search *search) {
         int at = spans->gathers[ahead].first;
         at = i > 0 && spans->gathers[i - 1].gather_at > at ? spans->gathers[i - 1].gather_at : at;
         remove_ended_spans(&gather_state, at);
-        while (at < span->first && !may_gather(&gather_state, i)) {
+        while (at < span->first && !can_gather(&gather_state, i)) {
             int end = find_next_span_end(&gather_state);
             at = end < span->first ? end : span->first;
             remove_ended_spans(&gather_state, at);

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-static const struct zero_row ROWS[ZERO_STAGES] = {
+static const struct zero_row ROWS[ZERO_STAGE_COUNT] = {
     {.params = false, .gradients = false, .optimizer = false},
     {.params = false, .gradients = false, .optimizer = true},
     {.params = false, .gradients = true, .optimizer = true},
@@ -10,7 +10,7 @@ static const struct zero_row ROWS[ZERO_STAGES] = {
 };
 
 const struct zero_row *zero_row(int stage) {
-    ASSERT(stage >= 0 && stage < ZERO_STAGES);
+    ASSERT(stage >= 0 && stage < ZERO_STAGE_COUNT);
     return &ROWS[stage];
 }
 
@@ -93,7 +93,7 @@ static enum status read_setting(const struct override_parser *override_parser,
     struct text_part key = take_next_part(&value, ':');
     value = take_next_part(&value, '\0');
     if (part_equals(key, "zero") && value.length == 1 && *value.text >= '0' &&
-        *value.text < '0' + ZERO_STAGES) {
+        *value.text < '0' + ZERO_STAGE_COUNT) {
         strategy->zero = *value.text - '0';
     } else if (part_equals(key, "keep_gathered") &&
                (part_equals(value, "true") || part_equals(value, "false"))) {
@@ -126,7 +126,7 @@ static enum status read_override(const struct override_parser *override_parser,
 enum status strategy_read(const struct strategy_keys *keys, const struct unit_table *units,
                           struct region *region, const struct unit_strategy **strategies,
                           struct fault *fault) {
-    ASSERT(keys->zero >= 0 && keys->zero < ZERO_STAGES);
+    ASSERT(keys->zero >= 0 && keys->zero < ZERO_STAGE_COUNT);
     const struct override_parser override_parser = {
         .subject = keys->subject != NULL ? keys->subject : "strategy.overrides",
         .units = units,

@@ -49,8 +49,8 @@ static enum param_kind first_kind_of_product(enum param_kind kind) {
     }
 }
 
-/* One matrix product may compute q, k and v (graph_param_span), so they must be in the same unit
- * and frozen together. */
+/* One matrix product may compute q, k and v (graph_param_span_tensor), so they must be in the same
+ * unit and frozen together. */
 static enum status check_qkv_together(const struct layout *layout,
                                       const struct unit_options *options, struct fault *fault) {
     const struct blueprint *blueprint = layout->blueprint;
@@ -183,8 +183,8 @@ struct unit_range unit_shard(const struct unit *unit, int64_t shards, int64_t sh
     return (struct unit_range){shard * elements, (shard + 1) * elements};
 }
 
-bool unit_part_of(const struct unit_table *table, int param, struct unit_range range,
-                  struct unit_part *part) {
+bool unit_find_param_part(const struct unit_table *table, int param, struct unit_range range,
+                          struct unit_part *part) {
     const struct unit_param *placed = &table->params[table->position_of_param[param]];
     ASSERT(range.begin >= 0 && range.begin <= range.end);
     ASSERT(range.end <= table->units[placed->unit].elements);
@@ -201,12 +201,12 @@ bool unit_part_of(const struct unit_table *table, int param, struct unit_range r
     return true;
 }
 
-int unit_parts(const struct unit_table *table, int unit, struct unit_range range,
-               struct unit_part *parts) {
+int unit_list_parts(const struct unit_table *table, int unit, struct unit_range range,
+                    struct unit_part *parts) {
     const struct unit *of = &table->units[unit];
     int count = 0;
     for (int i = of->first_param; i < of->first_param + of->param_count; i++) {
-        count += unit_part_of(table, table->params[i].param, range, &parts[count]);
+        count += unit_find_param_part(table, table->params[i].param, range, &parts[count]);
     }
     return count;
 }

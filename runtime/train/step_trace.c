@@ -110,7 +110,7 @@ void step_trace_after(struct session *session, struct step_trace *trace, int64_t
     }
     trace->begun = false;
     trace->last = 0;
-    const struct trace_overlap mine = trace_overlap(&trace->trace);
+    const struct trace_overlap mine = trace_compute_overlap(&trace->trace);
     enum status status = write_in_turn(session, trace, &fault);
     trace->overlaps[0] = mine;
     if (status == OK && session->site != NULL) {

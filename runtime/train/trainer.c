@@ -118,7 +118,7 @@ void trainer_plan_memories(struct trainer *trainer) {
 void trainer_seal(struct trainer *trainer) {
     progress_init(&trainer->progress, &trainer->session);
     metrics_start(&trainer->metrics, &trainer->session, SKEP_VERSION);
-    program_seal(&trainer->session.bound);
+    program_forbid_allocation(&trainer->session.bound);
 }
 
 static bool is_power_of_ten(int64_t count) {

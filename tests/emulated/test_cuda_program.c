@@ -152,8 +152,8 @@ static void arenas_are_zero_when_a_program_is_bound(void **state) {
         memset(bytes, 1, moment->bytes);
         assert_int_equal(
             device_read(program_device_memory(&small.bound, moment->space),
-                        program_extent(&small.bound, schedule->unit_extents[unit].moment1), bytes,
-                        moment->bytes, &fault),
+                        program_extent_address(&small.bound, schedule->unit_extents[unit].moment1),
+                        bytes, moment->bytes, &fault),
             OK);
         for (uint64_t i = 0; i < moment->bytes; i++) {
             assert_int_equal(bytes[i], 0);

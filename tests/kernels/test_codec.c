@@ -235,7 +235,7 @@ static void sizes_are_exact(void **state) {
     for (int codec = 0; codec < CODEC_COUNT; codec++) {
         assert_int_equal(codec_bytes((enum codec)codec, 0), 0);
         int64_t most = codec_elements_within((enum codec)codec, 1 << 20);
-        int64_t block = codec_block((enum codec)codec);
+        int64_t block = codec_block_elements((enum codec)codec);
         assert_int_equal(most % block, 0);
         assert_true(codec_bytes((enum codec)codec, most) <= 1 << 20);
         assert_true(codec_bytes((enum codec)codec, most + block) > 1 << 20);

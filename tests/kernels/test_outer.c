@@ -277,13 +277,13 @@ static void pseudo_gradient_is_outer_less_inner(void **state) {
 
 static void shares_are_of_the_tokens(void **state) {
     (void)state;
-    assert_true(outer_share(0, 0) == 0);
-    assert_true(outer_share(0, 7) == 0);
-    assert_true(outer_share(7, 7) == 1);
-    assert_true(outer_share(3, 8) == 0.375f);
-    assert_true(outer_share(1, 3) == 1.0f / 3);
+    assert_true(outer_token_share(0, 0) == 0);
+    assert_true(outer_token_share(0, 7) == 0);
+    assert_true(outer_token_share(7, 7) == 1);
+    assert_true(outer_token_share(3, 8) == 0.375f);
+    assert_true(outer_token_share(1, 3) == 1.0f / 3);
     int64_t large = ((int64_t)1 << 53) - 2;
-    assert_true(outer_share(large / 2, large) == 0.5f);
+    assert_true(outer_token_share(large / 2, large) == 0.5f);
 }
 
 /* ---- timing ---- */

@@ -117,7 +117,7 @@ static void draw_options(struct small_program *small, struct draw *draw) {
                                   .context = between(draw, 2, POSITIONS),
                                   .train = true,
                                   .evaluate = true,
-                                  .logits = between(draw, 0, 3) == 0,
+                                  .stores_logits = between(draw, 0, 3) == 0,
                                   .compute = between(draw, 0, 1) == 0 ? DTYPE_F32 : DTYPE_BF16,
                                   .moments = between(draw, 0, 2) > 0 ? DTYPE_F32 : DTYPE_BF16,
                                   .recompute = recompute,
@@ -155,7 +155,7 @@ static void fill_rope(struct small_program *small) {
     float frequencies[HALF_HEAD_MAX];
     int64_t half = small->blueprint.head_dim / 2;
     int64_t rows = (int64_t)(small->program.schedule.extents[extent].bytes / sizeof(float)) / half;
-    float *table = program_extent(&small->bound, extent);
+    float *table = program_extent_address(&small->bound, extent);
     blueprint_rope_frequencies(&small->blueprint, frequencies);
     for (int64_t i = 0; i < rows * half; i++) {
         float angle = (float)(i / half / 2) * frequencies[i % half];
@@ -223,9 +223,9 @@ void small_program_init_on(struct small_program *small, uint64_t seed, uint64_t 
 
 static void fill_batch(struct small_program *small, uint64_t key, int64_t tokens) {
     const struct host_extents *host = &small->program.schedule.host;
-    int32_t *ids = program_extent(&small->bound, host->ids);
-    int32_t *labels = program_extent(&small->bound, host->labels);
-    int32_t *positions = program_extent(&small->bound, host->positions);
+    int32_t *ids = program_extent_address(&small->bound, host->ids);
+    int32_t *labels = program_extent_address(&small->bound, host->labels);
+    int32_t *positions = program_extent_address(&small->bound, host->positions);
     for (int64_t i = 0; i < tokens; i++) {
         uint32_t words[4];
         random_block(key, (uint64_t)i, words);
@@ -284,7 +284,8 @@ static void run_generation(const struct runner *runner) {
     struct step_scalars *scalars = program_scalars(&small->bound);
     int64_t room = small->options.context - 1;
     int64_t prompt = small->options.prefill < room ? small->options.prefill : room;
-    int32_t *positions = program_extent(&small->bound, small->program.schedule.host.positions);
+    int32_t *positions =
+        program_extent_address(&small->bound, small->program.schedule.host.positions);
     memset(scalars, 0, sizeof *scalars);
     fill_batch(small, 1000, small->options.prefill);
     for (int64_t i = 0; i < small->options.prefill; i++) {

@@ -204,7 +204,7 @@ DEVICE void query_gradient(const cuda_attention_backward_params &p) {
         int at = warp_row + i * 8 + (int)threadIdx.x % WARP / 4;
         at = at < own.tokens ? at : own.tokens - 1;
         facts[i / 2][i % 2] = query_row(p, own.row, own.head)[own.token + at];
-        clear(sums[i / 2]);
+        clear_sums(sums[i / 2]);
     }
     for (int stage = 0; key < end; key += KEYS, stage ^= 1) {
         const bf16 *keys_now = own.keys + stage * KEYS * ATTENTION_PITCH(DIM);
@@ -368,7 +368,7 @@ DEVICE void key_gradient(const cuda_attention_backward_params &p) {
     const cuda_attention_shape &shape = p.shape;
     const int end = (own.head + 1) * (shape.heads / shape.kv_heads);
     const int warp_row = (int)threadIdx.x / WARP * ROW_TILES * 16;
-    const int last = own.key + QUERIES * count_tiles_that_see<QUERIES, THREADS>(
+    const int last = own.key + QUERIES * count_tiles_seeing_keys<QUERIES, THREADS>(
                                              shape, p.positions + (int64_t)own.row * shape.time,
                                              own.key, own.key + own.count);
     load_own_keys<DIM, ROWS, THREADS, WANT_DK>(p, own);
@@ -379,8 +379,8 @@ DEVICE void key_gradient(const cuda_attention_backward_params &p) {
     float dvalues[ROW_TILES][WANT_DV ? DIM / 8 : 1][4];
     UNROLL
     for (int r = 0; r < ROW_TILES; r++) {
-        clear(dkeys[r]);
-        clear(dvalues[r]);
+        clear_sums(dkeys[r]);
+        clear_sums(dvalues[r]);
     }
     for (int stage = 0; next.head < end; stage ^= 1) {
         const bf16 *queries_now = own.queries + stage * QUERIES * ATTENTION_PITCH(DIM);

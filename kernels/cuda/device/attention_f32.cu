@@ -73,7 +73,7 @@ DEVICE void add_product(float (&sums)[R][DIM / SIDE], const float *weights, cons
     }
 }
 
-template <int R, int N> DEVICE void clear(float (&sums)[R][N]) {
+template <int R, int N> DEVICE void clear_sums(float (&sums)[R][N]) {
     for (int i = 0; i < R * N; i++) {
         sums[i / N][i % N] = 0.0f;
     }
@@ -171,7 +171,7 @@ template <int DIM, int T> DEVICE void forward(const cuda_attention_forward_param
                       shape.q_stride, tokens, shape.head_dim);
     softmax_state<R> state;
     float outs[R][DIM / SIDE];
-    clear(outs);
+    clear_sums(outs);
     for (int i = 0; i < R; i++) {
         int own = token + row_of_thread() + i * SIDE;
         own = own < shape.time ? own : shape.time - 1;
@@ -250,7 +250,7 @@ template <int DIM, int T> DEVICE void query_gradient(const cuda_attention_backwa
     cuda_attention_query facts[R];
     float sums[R][DIM / SIDE];
     float factors[R];
-    clear(sums);
+    clear_sums(sums);
     for (int i = 0; i < R; i++) {
         int own = row_of_thread() + i * SIDE;
         facts[i] = query_row(p, row, head)[token + (own < tokens ? own : tokens - 1)];
@@ -318,15 +318,15 @@ template <int DIM, int T> DEVICE void key_gradient(const cuda_attention_backward
     const int64_t start = (int64_t)row * shape.time;
     const int64_t kv_start = (start + key) * shape.kv_stride + kv_head * dim;
     const int last =
-        key + T * count_tiles_that_see<T, THREADS>(shape, p.positions + start, key, key + count);
+        key + T * count_tiles_seeing_keys<T, THREADS>(shape, p.positions + start, key, key + count);
     load_tile<DIM, T>(keys, static_cast<const float *>(p.k) + kv_start, shape.kv_stride, count,
                       dim);
     load_tile<DIM, T>(values, static_cast<const float *>(p.v) + kv_start, shape.kv_stride, count,
                       dim);
     float dkeys[R][DIM / SIDE];
     float dvalues[R][DIM / SIDE];
-    clear(dkeys);
-    clear(dvalues);
+    clear_sums(dkeys);
+    clear_sums(dvalues);
     for (int head = kv_head * group; head < (kv_head + 1) * group; head++) {
         for (int token = key; token < last; token += T) {
             float scores[R][R];

@@ -41,8 +41,8 @@ DEVICE const cuda_attention_query *query_row(const cuda_attention_backward_param
 /* The number of tiles of queries from `token` on that see a key below `last`. The first query of a
  * tile sees the earliest keys, so it decides. */
 template <int QUERIES, int THREADS>
-DEVICE int count_tiles_that_see(const cuda_attention_shape &shape, const int32_t *positions,
-                                int token, int last) {
+DEVICE int count_tiles_seeing_keys(const cuda_attention_shape &shape, const int32_t *positions,
+                                   int token, int last) {
     SHARED(int, count, 1);
     if (threadIdx.x == 0) {
         count[0] = 0;

@@ -206,7 +206,7 @@ DEVICE void load_keys(bf16 *tile, bf16 *from, const query_range &range, int key,
                                   range.keys - key, shape);
 }
 
-template <int ROW_TILES> DEVICE void clear(softmax_state<ROW_TILES> &state) {
+template <int ROW_TILES> DEVICE void clear_state(softmax_state<ROW_TILES> &state) {
     UNROLL
     for (int r = 0; r < ROW_TILES; r++) {
         state.maxima[r][0] = state.maxima[r][1] = MINUS_INFINITY;
@@ -258,10 +258,10 @@ DEVICE void forward(const cuda_attention_forward_params &p) {
     copy_commit();
     float outs[ROW_TILES][DIM / 8][4];
     softmax_state<ROW_TILES> state;
-    clear(state);
+    clear_state(state);
     UNROLL
     for (int r = 0; r < ROW_TILES; r++) {
-        clear(outs[r]);
+        clear_sums(outs[r]);
     }
     for (int tile = range.begin; tile < range.end; tile++) {
         copy_wait<0>();

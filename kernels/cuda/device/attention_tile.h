@@ -23,7 +23,7 @@ enum { CHUNK = ATTENTION_CHUNK_ELEMENTS, ROW_TILE = ATTENTION_ROW_TILE };
 /* ---- tiles ---- */
 
 /* The offset of a chunk of a row, in elements from the tile's start. */
-template <int DIM> DEVICE int chunk_at(int row, int chunk) {
+template <int DIM> DEVICE int chunk_offset(int row, int chunk) {
     int swizzled = DIM % 64 == 0 ? chunk ^ (row & 7) : chunk;
     return row * ATTENTION_PITCH(DIM) + swizzled * CHUNK;
 }
@@ -42,7 +42,7 @@ DEVICE words4 load_unaligned_chunk(const bf16 *from, int count) {
 
 template <int DIM>
 DEVICE void load_chunk(bf16 *tile, int row, int chunk, const bf16 *from, int count, bool vector) {
-    bf16 *to = tile + chunk_at<DIM>(row, chunk);
+    bf16 *to = tile + chunk_offset<DIM>(row, chunk);
     if (vector) {
         copy_async(to, from, count > 0);
     } else {
@@ -100,7 +100,7 @@ DEVICE const bf16 *matrix_row_address(const bf16 *start, int lane, int chunk, in
     return start + odd * CHUNK + chunk * CHUNK;
 }
 
-template <int N> DEVICE void clear(float (&sums)[N][4]) {
+template <int N> DEVICE void clear_sums(float (&sums)[N][4]) {
     UNROLL
     for (int n = 0; n < N; n++) {
         sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0.0f;
@@ -117,7 +117,7 @@ DEVICE void product_of_rows(float (&sums)[ROW_TILES][BLOCKS][4], const bf16 *a, 
     const bf16 *start_of_b = b + (lane % 8 + lane / 16 * 8) * ATTENTION_PITCH(DIM);
     UNROLL
     for (int r = 0; r < ROW_TILES; r++) {
-        clear(sums[r]);
+        clear_sums(sums[r]);
     }
     UNROLL
     for (int k = 0; k < DIM / 16; k++) {
@@ -191,7 +191,8 @@ DEVICE void round_rows(bf16 *tile, int row, const float (&sums)[ROW_TILES][DIM /
         for (int n = 0; n < DIM / 8; n++) {
             UNROLL
             for (int h = 0; h < 2; h++) {
-                bf16 *to = tile + chunk_at<DIM>(row + r * 16 + h * 8 + lane / 4, n) + lane % 4 * 2;
+                bf16 *to =
+                    tile + chunk_offset<DIM>(row + r * 16 + h * 8 + lane / 4, n) + lane % 4 * 2;
                 *reinterpret_cast<uint32_t *>(to) = pack_bf16(
                     sums[r][n][2 * h] * factors[r][h], sums[r][n][2 * h + 1] * factors[r][h]);
             }
@@ -202,7 +203,7 @@ DEVICE void round_rows(bf16 *tile, int row, const float (&sums)[ROW_TILES][DIM /
 
 template <int DIM>
 DEVICE void store_chunk(bf16 *to, const bf16 *tile, int row, int chunk, int count, bool vector) {
-    words4 words = *reinterpret_cast<const words4 *>(tile + chunk_at<DIM>(row, chunk));
+    words4 words = *reinterpret_cast<const words4 *>(tile + chunk_offset<DIM>(row, chunk));
     if (vector) {
         *reinterpret_cast<words4 *>(to) = words;
         return;

@@ -79,7 +79,7 @@ DEVICE void store_pair(const matmul_params &p, ending how, int64_t row, int64_t 
 /* A stage holds a part of A and one of B in their memory layout, rows of COLUMNS elements in chunks
  * of 8. Chunks are permuted within a row so that one chunk of eight rows, which a matrix load reads
  * at once, is in different banks. */
-template <int COLUMNS> DEVICE int chunk_at(int row, int chunk) {
+template <int COLUMNS> DEVICE int chunk_offset(int row, int chunk) {
     constexpr int CHUNKS = COLUMNS / 8;
     int turn = CHUNKS >= 8 ? row & 7 : row >> 1 & 3;
     return (row * CHUNKS + (chunk ^ turn)) * 16;
@@ -139,7 +139,7 @@ DEVICE void operand_load(operand<TILE, THREADS, DEPTH_ALONG> &own, unsigned char
         if (DEPTH_ALONG) {
             left = own.across > i * shape::ROWS_APART ? depth - chunk * 8 : 0;
         }
-        load_chunk(shared + chunk_at<shape::COLUMNS>(row, chunk),
+        load_chunk(shared + chunk_offset<shape::COLUMNS>(row, chunk),
                    own.from + i * shape::ROWS_APART * stride, left, aligned);
     }
     own.from += MATMUL_DEPTH * (DEPTH_ALONG ? 1 : stride);
@@ -154,11 +154,11 @@ DEVICE void load_left(uint32_t part[4], const unsigned char *stage, int lane, in
     int upper_lanes = thread / 8 % 2 * 8;
     int upper_depths = thread / 16 * 8;
     if (DEPTH_ALONG) {
-        load_matrices(part, stage + chunk_at<MATMUL_DEPTH>(lane + upper_lanes + within,
-                                                           (depth + upper_depths) / 8));
+        load_matrices(part, stage + chunk_offset<MATMUL_DEPTH>(lane + upper_lanes + within,
+                                                               (depth + upper_depths) / 8));
     } else {
-        load_matrices_transposed(
-            part, stage + chunk_at<TILE>(depth + upper_depths + within, (lane + upper_lanes) / 8));
+        load_matrices_transposed(part, stage + chunk_offset<TILE>(depth + upper_depths + within,
+                                                                  (lane + upper_lanes) / 8));
     }
 }
 
@@ -170,11 +170,11 @@ DEVICE void load_right(uint32_t part[4], const unsigned char *stage, int lane, i
     int upper_depths = thread / 8 % 2 * 8;
     int upper_lanes = thread / 16 * 8;
     if (DEPTH_ALONG) {
-        load_matrices(part, stage + chunk_at<MATMUL_DEPTH>(lane + upper_lanes + within,
-                                                           (depth + upper_depths) / 8));
+        load_matrices(part, stage + chunk_offset<MATMUL_DEPTH>(lane + upper_lanes + within,
+                                                               (depth + upper_depths) / 8));
     } else {
-        load_matrices_transposed(
-            part, stage + chunk_at<TILE>(depth + upper_depths + within, (lane + upper_lanes) / 8));
+        load_matrices_transposed(part, stage + chunk_offset<TILE>(depth + upper_depths + within,
+                                                                  (lane + upper_lanes) / 8));
     }
 }
 

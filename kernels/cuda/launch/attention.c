@@ -85,8 +85,9 @@ static void add_tile_entries(struct entry_list *entries, const struct tile_kerne
     }
 }
 
-static enum status load_forward(const struct cuda_driver *driver,
-                                struct cuda_attention_kernels *kernels, struct fault *fault) {
+static enum status load_forward_kernels(const struct cuda_driver *driver,
+                                        struct cuda_attention_kernels *kernels,
+                                        struct fault *fault) {
     struct entry_list entries = {.count = 0};
     add_tile_entries(&entries, FORWARD, ARRAY_COUNT(FORWARD), kernels->forward);
     add_tile_entries(&entries, DECODE, ARRAY_COUNT(DECODE), kernels->decode);
@@ -95,8 +96,9 @@ static enum status load_forward(const struct cuda_driver *driver,
                             entries.entries, entries.count, fault);
 }
 
-static enum status load_backward(const struct cuda_driver *driver,
-                                 struct cuda_attention_kernels *kernels, struct fault *fault) {
+static enum status load_backward_kernels(const struct cuda_driver *driver,
+                                         struct cuda_attention_kernels *kernels,
+                                         struct fault *fault) {
     struct entry_list entries = {.count = 0};
     add_entry(&entries, "attention_prepare_f32", &kernels->prepare[DTYPE_F32], 0);
     add_entry(&entries, "attention_prepare_bf16", &kernels->prepare[DTYPE_BF16], 0);
@@ -109,8 +111,8 @@ static enum status load_backward(const struct cuda_driver *driver,
                             entries.entries, entries.count, fault);
 }
 
-static enum status load_f32(const struct cuda_driver *driver,
-                            struct cuda_attention_kernels *kernels, struct fault *fault) {
+static enum status load_f32_kernels(const struct cuda_driver *driver,
+                                    struct cuda_attention_kernels *kernels, struct fault *fault) {
     struct entry_list entries = {.count = 0};
     add_tile_entries(&entries, F32_FORWARD, ARRAY_COUNT(F32_FORWARD), kernels->f32_forward);
     add_tile_entries(&entries, F32_QUERY_GRADIENT, ARRAY_COUNT(F32_QUERY_GRADIENT),
@@ -124,9 +126,9 @@ static enum status load_f32(const struct cuda_driver *driver,
 enum status cuda_attention_kernels_init(const struct cuda_driver *driver,
                                         struct cuda_attention_kernels *kernels,
                                         struct fault *fault) {
-    TRY(load_forward(driver, kernels, fault));
-    TRY(load_backward(driver, kernels, fault));
-    return load_f32(driver, kernels, fault);
+    TRY(load_forward_kernels(driver, kernels, fault));
+    TRY(load_backward_kernels(driver, kernels, fault));
+    return load_f32_kernels(driver, kernels, fault);
 }
 
 /* ---- shapes ---- */

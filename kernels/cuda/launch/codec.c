@@ -31,7 +31,7 @@ void cuda_codec_encode(const struct cuda_compute *compute, const struct codec_en
                                          .bytes = bytes,
                                          .nonfinite = nonfinite,
                                          .count = args->count};
-    int64_t block = codec_block(args->codec);
+    int64_t block = codec_block_elements(args->codec);
     struct cuda_shape shape = make_shape(args->count, block > 1 ? block * WARPS : CODEC_THREADS);
     cuda_launch(compute, compute->table->codec.encode[args->codec], &shape, &params);
 }

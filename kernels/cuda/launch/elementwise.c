@@ -25,7 +25,7 @@ CUDA_FAMILY(elementwise, CUDA_ENTRY_PAIR(add, kernels->add),
 /* ---- operations on single elements ---- */
 
 static void run_elements(const struct cuda_compute *compute, const struct elementwise_args *args,
-                         const CUfunction kernels[CUDA_DTYPES],
+                         const CUfunction kernels[CUDA_DTYPE_COUNT],
                          const struct cuda_element_params *tensors) {
     ASSERT(args->count >= 0 && cuda_is_float(args->dtype));
     struct cuda_element_params params = *tensors;

@@ -8,12 +8,12 @@
 #include "kernels/elementwise.h"
 
 struct cuda_elementwise_kernels {
-    CUfunction add[CUDA_DTYPES];
-    CUfunction swiglu_forward[CUDA_DTYPES], swiglu_backward[CUDA_DTYPES];
-    CUfunction gelu_forward[CUDA_DTYPES], gelu_backward[CUDA_DTYPES];
+    CUfunction add[CUDA_DTYPE_COUNT];
+    CUfunction swiglu_forward[CUDA_DTYPE_COUNT], swiglu_backward[CUDA_DTYPE_COUNT];
+    CUfunction gelu_forward[CUDA_DTYPE_COUNT], gelu_backward[CUDA_DTYPE_COUNT];
     CUfunction cast[3][3]; /* [from][to] over f32, bf16, f16; unused for equal types */
-    CUfunction column_sum[CUDA_DTYPES], column_sum_wide[CUDA_DTYPES], column_sum_add;
-    CUfunction rope[CUDA_DTYPES], rope_wide[CUDA_DTYPES];
+    CUfunction column_sum[CUDA_DTYPE_COUNT], column_sum_wide[CUDA_DTYPE_COUNT], column_sum_add;
+    CUfunction rope[CUDA_DTYPE_COUNT], rope_wide[CUDA_DTYPE_COUNT];
 };
 
 /* cuda_elementwise_kernels_init: load the kernels onto the current context; errors as

@@ -8,7 +8,7 @@
 #include "kernels/embedding.h"
 
 struct cuda_embedding_kernels {
-    CUfunction forward[CUDA_DTYPES], backward[CUDA_DTYPES];
+    CUfunction forward[CUDA_DTYPE_COUNT], backward[CUDA_DTYPE_COUNT];
 };
 
 /* cuda_embedding_kernels_init: load the kernels onto the current context; errors as

@@ -8,7 +8,7 @@ CUDA_FAMILY(generation, CUDA_ENTRY_PAIR(cache_append, kernels->append),
             CUDA_ENTRY_PAIR(select_last, kernels->select))
 
 static void launch_rows(const struct cuda_compute *compute, const struct generation_args *args,
-                        const CUfunction kernels[CUDA_DTYPES], int64_t elements,
+                        const CUfunction kernels[CUDA_DTYPE_COUNT], int64_t elements,
                         const struct cuda_generation_params *params) {
     ASSERT(cuda_is_float(args->dtype));
     struct cuda_shape shape = cuda_shape_for_elements(elements, 1, CUDA_GENERATION_THREADS);

@@ -6,11 +6,11 @@
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/matmul.h"
 
-enum { CUDA_MATMUL_SIZES = 2 }; /* number of tile sizes: small and large */
+enum { CUDA_MATMUL_SIZE_COUNT = 2 }; /* number of tile sizes: small and large */
 
 struct cuda_matmul_kernels {
-    CUfunction bf16[2][2][CUDA_MATMUL_SIZES]; /* [transpose_a][transpose_b][tile size] */
-    CUfunction f32[CUDA_MATMUL_SIZES];        /* [tile size] */
+    CUfunction bf16[2][2][CUDA_MATMUL_SIZE_COUNT]; /* [transpose_a][transpose_b][tile size] */
+    CUfunction f32[CUDA_MATMUL_SIZE_COUNT];        /* [tile size] */
 };
 
 MUST_CHECK enum status cuda_matmul_kernels_init(const struct cuda_driver *driver,

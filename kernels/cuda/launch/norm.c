@@ -83,7 +83,7 @@ void cuda_layernorm_forward(const struct cuda_compute *compute, const struct nor
 
 /* ---- backward ---- */
 
-static bool backward_is_wide(const struct norm_args *args,
+static bool is_backward_wide(const struct norm_args *args,
                              const struct cuda_norm_backward_params *params) {
     return are_rows_aligned(args) && cuda_is_aligned(params->dout) && cuda_is_aligned(params->x) &&
            cuda_is_aligned(params->weight) && cuda_is_aligned(params->dadd) &&
@@ -119,7 +119,7 @@ static void run_backward(const struct cuda_compute *compute, const struct norm_a
     params.dim = args->dim;
     params.dweight = dweight != NULL ? partials : NULL;
     params.dbias = dbias != NULL ? partials + chunks * args->dim : NULL;
-    bool wide = backward_is_wide(args, &params);
+    bool wide = is_backward_wide(args, &params);
     struct cuda_shape shape = {
         .grid = {(unsigned)chunks, 1, 1},
         .threads = CUDA_NORM_THREADS,

@@ -9,7 +9,8 @@
 
 /* A pair of variants: for rows of any length, and for short rows. */
 struct cuda_norm_pair {
-    CUfunction any_length[CUDA_DTYPES], short_rows[CUDA_DTYPES]; /* any row length; short rows */
+    CUfunction any_length[CUDA_DTYPE_COUNT],
+        short_rows[CUDA_DTYPE_COUNT]; /* any row length; short rows */
 };
 
 struct cuda_norm_kernels {

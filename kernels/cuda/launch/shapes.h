@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 enum {
-    CUDA_DTYPES = 2, /* each such kernel exists twice: for f32 and for bf16 */
+    CUDA_DTYPE_COUNT = 2, /* each such kernel exists twice: for f32 and for bf16 */
     CUDA_WARP = 32,
     CUDA_ACCESS_BYTES =
         16, /* bytes of one memory access of a thread, see kernels/cuda/device/runs.h */

@@ -10,7 +10,7 @@ static bool has_data(const struct comm_check *row) {
 }
 
 /* Returns a name such as "reduce-scatter bf16". A barrier has no type. */
-static const char *name_of_check(const struct comm_check *row, char buffer[static 32]) {
+static const char *format_check_name(const struct comm_check *row, char buffer[static 32]) {
     snprintf(buffer, 32, "%s%s%s", row->name, has_data(row) ? " " : "",
              has_data(row) ? dtype_name(row->wire) : "");
     return buffer;
@@ -39,7 +39,7 @@ static void print_tests(const struct comm_report *report) {
     }
     printf("\n");
     for (int row = 0; row < COMM_CHECK_COUNT; row++) {
-        printf("%-22s", name_of_check(&COMM_CHECK_ROWS[row], name));
+        printf("%-22s", format_check_name(&COMM_CHECK_ROWS[row], name));
         for (int group = 0; group < COMM_GROUP_COUNT; group++) {
             const struct comm_verdict *verdict = &report->verdicts[row][group];
             char count[32];
@@ -63,7 +63,7 @@ static void print_rates(const struct comm_report *report) {
     for (int i = 0; i < report->rate_count; i++) {
         const struct comm_rate *rate = &report->rates[i];
         char name[32], size[24];
-        printf("%-20s %10s %10.1f %10.1f", name_of_check(rate->row, name),
+        printf("%-20s %10s %10.1f %10.1f", format_check_name(rate->row, name),
                rate->bytes > 0 ? text_format_bytes(rate->bytes, size) : "-", rate->median_s * 1e6,
                rate->best_s * 1e6);
         if (rate->bytes > 0) {

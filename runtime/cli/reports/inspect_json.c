@@ -74,7 +74,7 @@ static void add_shards(struct json_writer *json, const struct inspect_report *re
     json_begin_array(json_newline(json, 6), "holds");
     for (int64_t rank = 0; rank < report->shards; rank++) {
         struct unit_range range = unit_shard(unit, report->shards, rank);
-        int count = unit_parts(report->units, index, range, report->parts);
+        int count = unit_list_parts(report->units, index, range, report->parts);
         if (rank > 0) {
             json_newline(json, 6);
         }

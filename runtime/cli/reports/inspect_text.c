@@ -61,8 +61,8 @@ static int equal_units_end(const struct inspect_report *report, int first) {
 }
 
 /* Returns the name of a unit, or a name such as "layers.0..11" for several units. */
-static const char *units_name(const struct inspect_report *report, int first, int end,
-                              char buffer[static 48]) {
+static const char *format_units_name(const struct inspect_report *report, int first, int end,
+                                     char buffer[static 48]) {
     const struct unit *units = report->units->units;
     if (end - first == 1) {
         snprintf(buffer, 48, "%s", units[first].name);
@@ -78,7 +78,7 @@ static void print_units(const struct inspect_report *report) {
     for (int first = 0; first < report->units->unit_count;) {
         const struct unit *unit = &report->units->units[first];
         int end = equal_units_end(report, first);
-        printf("%-16s%15s  %12s  %8lld\n", units_name(report, first, end, name),
+        printf("%-16s%15s  %12s  %8lld\n", format_units_name(report, first, end, name),
                text_format_grouped((uint64_t)(unit->elements - unit->padding_elements), count),
                text_format_bytes((uint64_t)(unit->elements * dtype_bytes(DTYPE_BF16)), bytes),
                (long long)unit->padding_elements);
@@ -104,7 +104,7 @@ static void print_tensor(const struct param *param, int64_t layers) {
     }
 }
 
-static bool is_whole(const struct inspect_report *report, const struct unit_part *part) {
+static bool is_whole_param(const struct inspect_report *report, const struct unit_part *part) {
     const struct unit_table *units = report->units;
     return part->count == units->params[units->position_of_param[part->param]].elements;
 }
@@ -121,7 +121,7 @@ static void print_parts(const struct inspect_report *report, int count) {
     for (int i = 0; i < count; i++) {
         const struct unit_part *part = &report->parts[i];
         const char *name = report->blueprint->params[part->param].name;
-        if (is_whole(report, part)) {
+        if (is_whole_param(report, part)) {
             printf("    %s\n", name);
         } else {
             printf("    %s [%lld, %lld)\n", name, (long long)part->first,
@@ -132,11 +132,11 @@ static void print_parts(const struct inspect_report *report, int count) {
 
 static void print_rank_shard(const struct inspect_report *report, int unit, int64_t rank) {
     struct unit_range range = unit_shard(&report->units->units[unit], report->shards, rank);
-    int count = unit_parts(report->units, unit, range, report->parts);
+    int count = unit_list_parts(report->units, unit, range, report->parts);
     int whole = 0;
     char bounds[48], partial[24];
     for (int i = 0; i < count; i++) {
-        whole += is_whole(report, &report->parts[i]);
+        whole += is_whole_param(report, &report->parts[i]);
     }
     snprintf(bounds, sizeof bounds, "%lld..%lld", (long long)range.begin, (long long)range.end);
     snprintf(partial, sizeof partial, "%d partial", count - whole);
@@ -153,7 +153,7 @@ static void print_unit_shards(const struct inspect_report *report, int first, in
     bool lists_ranks = report->is_full || report->shards <= SHOWN_RANKS_MAX;
     char name[48], count[32], bytes[24];
     printf("%-16s %s elements a rank, %s in f32, %lld padding in total\n",
-           units_name(report, first, end, name),
+           format_units_name(report, first, end, name),
            text_format_grouped((uint64_t)shard_elements, count),
            text_format_bytes((uint64_t)shard_elements * sizeof(float), bytes),
            (long long)unit->padding_elements);

@@ -35,8 +35,8 @@ static void print_dims(const struct mesh *mesh, unsigned mask) {
 
 /* Fills in the group of `rank` along the dimensions in `mask`. Returns whether `rank` is its first
  * member, so that a caller can list each group once. */
-static bool first_in_group(const struct mesh *mesh, unsigned mask, int rank, int *members,
-                           int *count) {
+static bool is_first_in_group(const struct mesh *mesh, unsigned mask, int rank, int *members,
+                              int *count) {
     int index;
     *count = mesh_group(mesh, mask, rank, members, &index);
     return index == 0;
@@ -49,7 +49,7 @@ static void print_projection(const struct mesh *mesh, unsigned mask) {
     print_dims(mesh, mask);
     printf("\n");
     for (int cell = 0; cell < mesh->ranks; cell++) {
-        if (first_in_group(mesh, mask, mesh->table[cell], members, &count)) {
+        if (is_first_in_group(mesh, mask, mesh->table[cell], members, &count)) {
             for (int i = 0; i < count; i++) {
                 printf("%5d", members[i]);
             }
@@ -115,7 +115,7 @@ static void add_coordinates(struct json_writer *json, const struct mesh *mesh) {
     json_begin_array(json_newline(json, 0), "coordinates");
     for (int rank = 0; rank < mesh->ranks; rank++) {
         int coordinate[MESH_DIMS_MAX];
-        mesh_coordinate(mesh, rank, coordinate);
+        mesh_get_coordinates(mesh, rank, coordinate);
         add_numbers(json, NULL, coordinate, mesh->dim_count);
     }
     json_end(json);
@@ -134,7 +134,7 @@ static void add_projection(struct json_writer *json, const struct mesh *mesh, un
     json_end(json);
     json_begin_array(json, "ranks");
     for (int cell = 0; cell < mesh->ranks; cell++) {
-        if (first_in_group(mesh, mask, mesh->table[cell], members, &count)) {
+        if (is_first_in_group(mesh, mask, mesh->table[cell], members, &count)) {
             add_numbers(json, NULL, members, count);
         }
     }

@@ -5,18 +5,18 @@
 
 #include <stdio.h>
 
-static const struct unit_strategy *strategy_of(const struct site_report *report, int unit) {
+static const struct unit_strategy *find_strategy(const struct site_report *report, int unit) {
     return &report->session->sharding_settings.sharding.units[unit];
 }
 
-static bool are_equal(const struct site_report *report, int a, int b) {
+static bool are_units_equal(const struct site_report *report, int a, int b) {
     const struct unit *first = &report->session->program.schedule.units->units[a];
     const struct unit *second = &report->session->program.schedule.units->units[b];
     return first->layer != PARAM_NO_LAYER && second->layer != PARAM_NO_LAYER &&
            first->elements == second->elements &&
            first->padding_elements == second->padding_elements && first->frozen == second->frozen &&
-           strategy_of(report, a)->zero == strategy_of(report, b)->zero &&
-           strategy_of(report, a)->keep_gathered == strategy_of(report, b)->keep_gathered;
+           find_strategy(report, a)->zero == find_strategy(report, b)->zero &&
+           find_strategy(report, a)->keep_gathered == find_strategy(report, b)->keep_gathered;
 }
 
 static void print_unit(const struct site_report *report, int first, int end) {
@@ -32,8 +32,8 @@ static void print_unit(const struct site_report *report, int first, int end) {
     }
     printf("%-18s %14s %8lld  %4d%-5s %12s %14s\n", name,
            text_format_grouped((uint64_t)(unit->elements - unit->padding_elements), count),
-           (long long)unit->padding_elements, strategy_of(report, first)->zero,
-           strategy_of(report, first)->keep_gathered ? " kept" : "",
+           (long long)unit->padding_elements, find_strategy(report, first)->zero,
+           find_strategy(report, first)->keep_gathered ? " kept" : "",
            text_format_bytes((uint64_t)(unit->elements *
                                         dtype_bytes((enum dtype)session->settings.compute_dtype)),
                              whole),
@@ -47,7 +47,7 @@ static void print_units(const struct site_report *report) {
            dtype_name((enum dtype)session->settings.compute_dtype));
     for (int first = 0; first < units->unit_count;) {
         int end = first + 1;
-        while (end < units->unit_count && are_equal(report, first, end)) {
+        while (end < units->unit_count && are_units_equal(report, first, end)) {
             end++;
         }
         print_unit(report, first, end);
@@ -128,7 +128,7 @@ static void print_stages(const struct site_report *report) {
                row->outcome.fits ? "yes" : "no",
                text_format_bytes(row->outcome.received_bytes, received), row->outcome.step.seconds);
     }
-    printf("* setting of the run%s", report->stage_count < ZERO_STAGES
+    printf("* setting of the run%s", report->stage_count < ZERO_STAGE_COUNT
                                          ? "; ZeRO 2 and 3 need strategy.reduce_at=microbatch"
                                          : "");
     if (report->fastest >= 0) {

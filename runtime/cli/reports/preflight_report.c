@@ -8,7 +8,7 @@ static void add_bytes(struct text *text, const char *before, uint64_t bytes, con
     text_add(text, "%s%s%s", before, text_format_bytes(bytes, amount), after);
 }
 
-static void add_head(const struct fit_report *report, struct text *text) {
+static void add_heading(const struct fit_report *report, struct text *text) {
     const struct session *session = report->session;
     const struct swarm_terms *terms = report->terms;
     const struct settings *settings = &session->settings;
@@ -113,7 +113,7 @@ static bool memory_fits(const struct fit_report *report) {
 }
 
 void fit_report_text(const struct fit_report *report, struct text *text) {
-    add_head(report, text);
+    add_heading(report, text);
     for (int i = 0; i < report->space_count; i++) {
         add_space(&report->spaces[i], text);
     }

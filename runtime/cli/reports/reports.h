@@ -86,10 +86,10 @@ void snapshot_print_list(const char *folder, const struct snapshot_listed *liste
 void snapshot_print_list_json(const char *folder, const struct snapshot_listed *listed, int count,
                               bool is_verified);
 
-/* snapshot_print_whole: prints the contents of one snapshot, with the keys of its run at the
+/* snapshot_print_details: prints the contents of one snapshot, with the keys of its run at the
  * end. */
-void snapshot_print_whole(const struct snapshot *snapshot);
-void snapshot_print_whole_json(const struct snapshot *snapshot);
+void snapshot_print_details(const struct snapshot *snapshot);
+void snapshot_print_details_json(const struct snapshot *snapshot);
 
 /* snapshot_print_export: reports that a snapshot was exported to the model folder `out`. */
 void snapshot_print_export(const struct snapshot *snapshot, const char *out);

@@ -15,7 +15,7 @@ static int64_t snapshot_bytes(const struct snapshot *snapshot) {
     return bytes;
 }
 
-static const char *saved_at(const struct snapshot *snapshot, char buffer[static 32]) {
+static const char *format_save_time(const struct snapshot *snapshot, char buffer[static 32]) {
     time_t seconds = (time_t)snapshot->saved_at;
     struct tm parts;
     if (gmtime_r(&seconds, &parts) == NULL ||
@@ -39,13 +39,13 @@ void snapshot_print_list(const char *folder, const struct snapshot_listed *liste
             continue;
         }
         printf("%s: step %lld, saved %s, %s%s\n", snapshot->path, (long long)snapshot->step,
-               saved_at(snapshot, when),
+               format_save_time(snapshot, when),
                text_format_bytes((uint64_t)snapshot_bytes(snapshot), size),
                verified ? ", good" : "");
     }
 }
 
-static void add_head(struct json_writer *json, const struct snapshot *snapshot) {
+static void add_snapshot_head(struct json_writer *json, const struct snapshot *snapshot) {
     json_add_i64(json, "step", snapshot->step);
     json_add_u64(json, "sequence", snapshot->sequence);
     json_add_fixed(json, "saved_at", snapshot->saved_at, 3);
@@ -64,7 +64,7 @@ void snapshot_print_list_json(const char *folder, const struct snapshot_listed *
         json_add_text(json, "path", listed[i].snapshot.path);
         json_add_bool(json, "good", listed[i].is_readable);
         if (listed[i].is_readable) {
-            add_head(json, &listed[i].snapshot);
+            add_snapshot_head(json, &listed[i].snapshot);
         } else {
             json_add_text(json, "place", listed[i].fault.subject);
             json_add_text(json, "reason", listed[i].fault.reason);
@@ -79,12 +79,12 @@ void snapshot_print_list_json(const char *folder, const struct snapshot_listed *
     json_stdout_end(&out);
 }
 
-void snapshot_print_whole(const struct snapshot *snapshot) {
+void snapshot_print_details(const struct snapshot *snapshot) {
     char when[32], size[24], hex[HASH_HEX_BYTES];
     printf("snapshot  %s\nstep      %lld\nsaved     %s, sequence number %" PRIu64
            "\nseed      %" PRIu64 "\nplan      %s\n",
-           snapshot->path, (long long)snapshot->step, saved_at(snapshot, when), snapshot->sequence,
-           snapshot->seed, hash_hex(&snapshot->plan_hash, hex));
+           snapshot->path, (long long)snapshot->step, format_save_time(snapshot, when),
+           snapshot->sequence, snapshot->seed, hash_hex(&snapshot->plan_hash, hex));
     for (int i = 0; i < snapshot->value_count; i++) {
         printf("value     %s = %" PRIu64 "\n", snapshot->values[i].name, snapshot->values[i].value);
     }
@@ -116,11 +116,11 @@ static void add_contents(struct json_writer *json, const struct snapshot *snapsh
     json_end(json_newline(json, 2));
 }
 
-void snapshot_print_whole_json(const struct snapshot *snapshot) {
+void snapshot_print_details_json(const struct snapshot *snapshot) {
     struct json_stdout out;
     struct json_writer *json = json_stdout_begin(&out, 2);
     json_add_text(json_newline(json, 2), "path", snapshot->path);
-    add_head(json_newline(json, 2), snapshot);
+    add_snapshot_head(json_newline(json, 2), snapshot);
     json_add_u64_text(json_newline(json, 2), "seed", snapshot->seed);
     json_add_hex(json_newline(json, 2), "plan_hash", snapshot->plan_hash.bytes, HASH_BYTES);
     add_contents(json, snapshot);

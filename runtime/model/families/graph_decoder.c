@@ -5,13 +5,13 @@
 static int add_rmsnorm(struct graph *graph, int layer, int x, int weight, int64_t heads,
                        const char *name) {
     struct tensor shape = graph->tensors[x];
-    int out = graph_activation(graph, name, layer, shape.rows, shape.columns);
-    int rms_inv = graph_statistic(graph, "rms_inv", layer, shape.rows, heads);
+    int out = graph_add_activation(graph, name, layer, shape.rows, shape.columns);
+    int rms_inv = graph_add_statistic(graph, "rms_inv", layer, shape.rows, heads);
     const int operands[] = {[RMSNORM_X] = x,
                             [RMSNORM_WEIGHT] = weight,
                             [RMSNORM_OUT] = out,
                             [RMSNORM_RMS_INV] = rms_inv};
-    struct op *op = graph_op(graph, OP_RMSNORM, layer, operands, RMSNORM_OPERANDS);
+    struct op *op = graph_add_op(graph, OP_RMSNORM, layer, operands, RMSNORM_OPERANDS);
     op->heads = heads;
     return out;
 }
@@ -19,7 +19,7 @@ static int add_rmsnorm(struct graph *graph, int layer, int x, int weight, int64_
 static void add_rope(struct graph *graph, int layer, int x, int64_t heads) {
     const int operands[] = {
         [ROPE_TABLE] = graph->rope_table, [ROPE_POSITIONS] = graph->positions, [ROPE_X] = x};
-    struct op *op = graph_op(graph, OP_ROPE, layer, operands, ROPE_OPERANDS);
+    struct op *op = graph_add_op(graph, OP_ROPE, layer, operands, ROPE_OPERANDS);
     op->heads = heads;
 }
 
@@ -55,28 +55,29 @@ static struct qkv add_fused_qkv(struct graph *graph, int layer, int x) {
     const struct blueprint *blueprint = graph->blueprint;
     int64_t q = blueprint->heads * blueprint->head_dim;
     int64_t kv = blueprint->kv_heads * blueprint->head_dim;
-    int weight = graph_param_span(graph, PARAM_Q, layer, q + 2 * kv);
+    int weight = graph_param_span_tensor(graph, PARAM_Q, layer, q + 2 * kv);
     int bias = TENSOR_NONE;
     if (blueprint->qkv_bias) {
-        bias = graph_param(graph, PARAM_Q_BIAS, layer);
+        bias = graph_param_tensor(graph, PARAM_Q_BIAS, layer);
         graph->tensors[bias].columns = graph->tensors[bias].stride = q + 2 * kv;
     }
-    int out = graph_activation(graph, "qkv", layer, graph_tokens(graph), q + 2 * kv);
+    int out = graph_add_activation(graph, "qkv", layer, graph_token_count(graph), q + 2 * kv);
     const int operands[] = {
         [LINEAR_X] = x, [LINEAR_WEIGHT] = weight, [LINEAR_BIAS] = bias, [LINEAR_OUT] = out};
-    graph_op(graph, OP_LINEAR, layer, operands, LINEAR_OPERANDS);
-    return (struct qkv){graph_view(graph, out, "q", 0, q), graph_view(graph, out, "k", q, kv),
-                        graph_view(graph, out, "v", q + kv, kv)};
+    graph_add_op(graph, OP_LINEAR, layer, operands, LINEAR_OPERANDS);
+    return (struct qkv){graph_add_view(graph, out, "q", 0, q),
+                        graph_add_view(graph, out, "k", q, kv),
+                        graph_add_view(graph, out, "v", q + kv, kv)};
 }
 
 static struct qkv add_separate_qkv(struct graph *graph, int layer, int x) {
     const struct blueprint *blueprint = graph->blueprint;
-    struct qkv qkv = {graph_linear(graph, layer, x, PARAM_Q, PARAM_Q_BIAS, "q"),
-                      graph_linear(graph, layer, x, PARAM_K, PARAM_K_BIAS, "k"),
-                      graph_linear(graph, layer, x, PARAM_V, PARAM_V_BIAS, "v")};
+    struct qkv qkv = {graph_add_linear(graph, layer, x, PARAM_Q, PARAM_Q_BIAS, "q"),
+                      graph_add_linear(graph, layer, x, PARAM_K, PARAM_K_BIAS, "k"),
+                      graph_add_linear(graph, layer, x, PARAM_V, PARAM_V_BIAS, "v")};
     if (blueprint->qk_norm) {
-        int q_weight = graph_param(graph, PARAM_Q_NORM, layer);
-        int k_weight = graph_param(graph, PARAM_K_NORM, layer);
+        int q_weight = graph_param_tensor(graph, PARAM_Q_NORM, layer);
+        int k_weight = graph_param_tensor(graph, PARAM_K_NORM, layer);
         qkv.q = add_rmsnorm(graph, layer, qkv.q, q_weight, blueprint->heads, "q_normed");
         qkv.k = add_rmsnorm(graph, layer, qkv.k, k_weight, blueprint->kv_heads, "k_normed");
     }
@@ -84,45 +85,45 @@ static struct qkv add_separate_qkv(struct graph *graph, int layer, int x) {
 }
 
 static int add_mlp(struct graph *graph, int layer, int x) {
-    int gate = graph_linear(graph, layer, x, PARAM_GATE, PARAM_GATE_BIAS, "gate");
-    int up = graph_linear(graph, layer, x, PARAM_UP, PARAM_UP_BIAS, "up");
+    int gate = graph_add_linear(graph, layer, x, PARAM_GATE, PARAM_GATE_BIAS, "gate");
+    int up = graph_add_linear(graph, layer, x, PARAM_UP, PARAM_UP_BIAS, "up");
     struct tensor shape = graph->tensors[up];
-    int product = graph_activation(graph, "swiglu", layer, shape.rows, shape.columns);
+    int product = graph_add_activation(graph, "swiglu", layer, shape.rows, shape.columns);
     const int operands[] = {[SWIGLU_GATE] = gate, [SWIGLU_UP] = up, [SWIGLU_OUT] = product};
-    graph_op(graph, OP_SWIGLU, layer, operands, SWIGLU_OPERANDS);
-    return graph_linear(graph, layer, product, PARAM_DOWN, PARAM_DOWN_BIAS, "down");
+    graph_add_op(graph, OP_SWIGLU, layer, operands, SWIGLU_OPERANDS);
+    return graph_add_linear(graph, layer, product, PARAM_DOWN, PARAM_DOWN_BIAS, "down");
 }
 
 static int add_block(struct graph *graph, int layer, int x) {
     const struct blueprint *blueprint = graph->blueprint;
-    int weight = graph_param(graph, PARAM_ATTENTION_NORM, layer);
+    int weight = graph_param_tensor(graph, PARAM_ATTENTION_NORM, layer);
     int normed = add_rmsnorm(graph, layer, x, weight, 1, "attention_norm");
     struct qkv qkv = can_fuse_qkv(graph, layer) ? add_fused_qkv(graph, layer, normed)
                                                 : add_separate_qkv(graph, layer, normed);
     add_rope(graph, layer, qkv.q, blueprint->heads);
     add_rope(graph, layer, qkv.k, blueprint->kv_heads);
-    int attended = graph_attention(graph, layer, &qkv);
-    int projected = graph_linear(graph, layer, attended, PARAM_O, PARAM_O_BIAS, "projected");
-    int middle = graph_add(graph, layer, x, projected, "middle");
-    weight = graph_param(graph, PARAM_MLP_NORM, layer);
+    int attended = graph_add_attention(graph, layer, &qkv);
+    int projected = graph_add_linear(graph, layer, attended, PARAM_O, PARAM_O_BIAS, "projected");
+    int middle = graph_add_sum(graph, layer, x, projected, "middle");
+    weight = graph_param_tensor(graph, PARAM_MLP_NORM, layer);
     normed = add_rmsnorm(graph, layer, middle, weight, 1, "mlp_norm");
-    return graph_add(graph, layer, middle, add_mlp(graph, layer, normed), "out");
+    return graph_add_sum(graph, layer, middle, add_mlp(graph, layer, normed), "out");
 }
 
 int graph_build_decoder(struct graph *graph) {
     const struct blueprint *blueprint = graph->blueprint;
-    int table = graph_param(graph, PARAM_EMBEDDING, PARAM_NO_LAYER);
-    int x =
-        graph_activation(graph, "embedded", PARAM_NO_LAYER, graph_tokens(graph), blueprint->hidden);
+    int table = graph_param_tensor(graph, PARAM_EMBEDDING, PARAM_NO_LAYER);
+    int x = graph_add_activation(graph, "embedded", PARAM_NO_LAYER, graph_token_count(graph),
+                                 blueprint->hidden);
     const int operands[] = {[EMBEDDING_IDS] = graph->ids,
                             [EMBEDDING_POSITIONS] = TENSOR_NONE,
                             [EMBEDDING_TABLE] = table,
                             [EMBEDDING_POSITION_TABLE] = TENSOR_NONE,
                             [EMBEDDING_OUT] = x};
-    graph_op(graph, OP_EMBEDDING, PARAM_NO_LAYER, operands, EMBEDDING_OPERANDS);
+    graph_add_op(graph, OP_EMBEDDING, PARAM_NO_LAYER, operands, EMBEDDING_OPERANDS);
     for (int layer = 0; layer < (int)blueprint->layers; layer++) {
         x = add_block(graph, layer, x);
     }
-    int weight = graph_param(graph, PARAM_FINAL_NORM, PARAM_NO_LAYER);
+    int weight = graph_param_tensor(graph, PARAM_FINAL_NORM, PARAM_NO_LAYER);
     return add_rmsnorm(graph, PARAM_NO_LAYER, x, weight, 1, "final_norm");
 }

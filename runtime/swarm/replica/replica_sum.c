@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* outer_share requires a smaller total weight. */
+/* outer_token_share requires a smaller total weight. */
 static const uint64_t TOTAL_WEIGHT_END = (uint64_t)1 << 53;
 
 uint8_t *replica_own_contribution(const struct replica *replica, uint32_t slice) {
@@ -111,7 +111,7 @@ static uint64_t total_weight(const struct addend *addends, uint32_t count) {
 }
 
 static float weight_share(uint64_t weight, uint64_t total) {
-    return total == 0 ? 0 : outer_share((int64_t)weight, (int64_t)total);
+    return total == 0 ? 0 : outer_token_share((int64_t)weight, (int64_t)total);
 }
 
 /* Returns the divisor of the residual. If the share is small now and equal to the others' in the

@@ -226,7 +226,7 @@ static void check_access(const struct graph *graph, const struct op *op, int ind
     if ((op_access(op, index) & access) == 0) {
         return;
     }
-    int base = graph_base(graph, op->operands[index]);
+    int base = graph_base_tensor(graph, op->operands[index]);
     if (graph->tensors[base].kind == TENSOR_ACTIVATION_GRADIENT) {
         assert_true(access == ACCESS_WRITE || written[base]);
         written[base] = true;

@@ -211,7 +211,7 @@ void drawn_lanes_init(struct drawn_lanes *drawn, uint64_t seed) {
 
 void drawn_lanes_fill(struct drawn_lanes *drawn) {
     for (int buffer = 0; buffer < DRAWN_BUFFERS; buffer++) {
-        float *values = program_extent(&drawn->bound, buffer);
+        float *values = program_extent_address(&drawn->bound, buffer);
         for (int i = 0; i < DRAWN_FLOATS; i++) {
             values[i] = (float)draw(9, (uint64_t)(buffer * DRAWN_FLOATS + i), 1000) * 0.01f;
         }

@@ -74,9 +74,9 @@ static void compile(struct team *team) {
     team->target.threads = 1;
     team->target.unified = !of->separate;
     for (int unit = 0; unit < TEAM_UNITS_MAX; unit++) {
-        team->strategies[unit] =
-            (struct unit_strategy){.zero = of->mixed ? (of->zero + unit) % ZERO_STAGES : of->zero,
-                                   .keep_gathered = of->keep_gathered};
+        team->strategies[unit] = (struct unit_strategy){
+            .zero = of->mixed ? (of->zero + unit) % ZERO_STAGE_COUNT : of->zero,
+            .keep_gathered = of->keep_gathered};
     }
     team->sharding = (struct sharding){.shard = of->shard,
                                        .replicate = of->replicate,
@@ -145,7 +145,7 @@ static void fill_rope(const struct bound_program *bound) {
     }
     float frequencies[128];
     int64_t half = bound->program->schedule.blueprint->head_dim / 2;
-    float *table = program_extent(bound, schedule->host.rope_table);
+    float *table = program_extent_address(bound, schedule->host.rope_table);
     int64_t count = (int64_t)(schedule->extents[schedule->host.rope_table].bytes / sizeof(float));
     blueprint_rope_frequencies(bound->program->schedule.blueprint, frequencies);
     for (int64_t i = 0; i < count; i++) {
@@ -234,9 +234,9 @@ static int64_t valid_tokens(const struct team_member *member, int step) {
 static void fill_batch(const struct team_member *member, int step, int64_t k) {
     const struct team *team = member->team;
     const struct host_extents *host = &team->program.schedule.host;
-    int32_t *ids = program_extent(&member->bound, host->ids);
-    int32_t *labels = program_extent(&member->bound, host->labels);
-    int32_t *positions = program_extent(&member->bound, host->positions);
+    int32_t *ids = program_extent_address(&member->bound, host->ids);
+    int32_t *labels = program_extent_address(&member->bound, host->labels);
+    int32_t *positions = program_extent_address(&member->bound, host->positions);
     for (int64_t i = 0; i < team->of.microbatch * TEAM_TIME; i++) {
         int64_t row = first_row(member, k) + i / TEAM_TIME;
         int t = (int)(i % TEAM_TIME);

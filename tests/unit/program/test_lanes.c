@@ -43,7 +43,7 @@ static void result_of(struct drawn_lanes *drawn, bool lanes, unsigned char *resu
         }
     }
     for (int buffer = 0; buffer < DRAWN_BUFFERS; buffer++) {
-        memcpy(result + buffer * DRAWN_FLOATS * 4, program_extent(&drawn->bound, buffer),
+        memcpy(result + buffer * DRAWN_FLOATS * 4, program_extent_address(&drawn->bound, buffer),
                DRAWN_FLOATS * 4);
     }
 }

@@ -66,7 +66,7 @@ static void fill_constants(struct rig *rig) {
     }
     float frequencies[128];
     int64_t half = rig->blueprint.head_dim / 2;
-    float *table = program_extent(&rig->bound, host->rope_table);
+    float *table = program_extent_address(&rig->bound, host->rope_table);
     blueprint_rope_frequencies(&rig->blueprint, frequencies);
     for (int64_t p = 0; p < 32; p++) {
         for (int64_t i = 0; i < half; i++) {
@@ -79,9 +79,9 @@ static void fill_constants(struct rig *rig) {
 /* Random tokens, some labels ignored, and a second document from the middle of row 1 on. */
 static void fill_batch(struct rig *rig) {
     const struct host_extents *host = &rig->program.schedule.host;
-    int32_t *ids = program_extent(&rig->bound, host->ids);
-    int32_t *labels = program_extent(&rig->bound, host->labels);
-    int32_t *positions = program_extent(&rig->bound, host->positions);
+    int32_t *ids = program_extent_address(&rig->bound, host->ids);
+    int32_t *labels = program_extent_address(&rig->bound, host->labels);
+    int32_t *positions = program_extent_address(&rig->bound, host->positions);
     uint64_t vocab = (uint64_t)rig->blueprint.vocab;
     rig->valid = 0;
     for (int i = 0; i < ROWS * TIME; i++) {

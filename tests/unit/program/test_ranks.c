@@ -118,7 +118,7 @@ static void ranks_with_rows_of_their_own_equal_one_rank_with_all(void **state) {
         for (size_t mesh = m % 2; mesh < ARRAY_COUNT(MESHES); mesh += 2) {
             of.shard = MESHES[mesh].shard;
             of.replicate = MESHES[mesh].replicate;
-            of.zero = (int)(m + mesh) % ZERO_STAGES;
+            of.zero = (int)(m + mesh) % ZERO_STAGE_COUNT;
             of.prefetch = (int)mesh % 3;
             team_init(&many, &of);
             team_train(&many);
@@ -136,7 +136,7 @@ static void expect_same_bits(const struct team_case *of) {
     struct hash wanted = {0};
     for (int variant = 0; variant < 9; variant++) {
         struct team_case with = *of;
-        with.zero = variant % ZERO_STAGES;
+        with.zero = variant % ZERO_STAGE_COUNT;
         with.prefetch = variant / 2 % 4;
         with.live = variant % 5 == 4 ? 1 : 0;
         with.keep_gathered = variant % 3 == 2;

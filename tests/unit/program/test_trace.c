@@ -42,7 +42,7 @@ static void overlap_counts_what_compute_covers(void **state) {
     add(&trace, LANE_COLLECTIVE, TRACE_WAIT, 12, 13);
     add(&trace, LANE_COLLECTIVE, TRACE_RUN, 13, 16);
     add(&trace, LANE_COLLECTIVE, TRACE_RUN, 18, 25);
-    struct trace_overlap overlap = trace_overlap(&trace);
+    struct trace_overlap overlap = trace_compute_overlap(&trace);
     assert_int_equal(overlap.collective_ns, 7 + 3 + 7);
     assert_int_equal(overlap.hidden_ns, 5 + 2 + 2);
     assert_int_equal(overlap.compute_ns, 16);

@@ -56,7 +56,7 @@ static void expect(const struct rig *rig, enum status status, const struct fault
 static void make_strategies(struct rig *rig) {
     assert_true(rig->units.unit_count <= RIG_UNITS_MAX);
     for (int unit = 0; unit < rig->units.unit_count; unit++) {
-        int zero = rig->of.mixed ? (rig->of.zero + unit) % ZERO_STAGES : rig->of.zero;
+        int zero = rig->of.mixed ? (rig->of.zero + unit) % ZERO_STAGE_COUNT : rig->of.zero;
         rig->strategies[unit] =
             (struct unit_strategy){.zero = zero, .keep_gathered = rig->of.keep_gathered};
     }

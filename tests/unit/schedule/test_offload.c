@@ -21,7 +21,7 @@ static struct rig_case draw_case(uint64_t index) {
     random_block(random_key(7, "offload"), index, words);
     const int *world = WORLDS[words[0] % ARRAY_COUNT(WORLDS)];
     return (struct rig_case){.family = (int)(words[1] % RIG_FAMILIES),
-                             .zero = (int)(words[2] % ZERO_STAGES),
+                             .zero = (int)(words[2] % ZERO_STAGE_COUNT),
                              .shard = world[0],
                              .replicate = world[1],
                              .prefetch = (int)(words[3] % 3),

@@ -38,7 +38,7 @@ static struct rig_case draw_case(uint64_t index) {
     random_block(random_key(seed(), "sharded schedules"), 2 * index + 1, more);
     const int *world = WORLDS[words[0] % ARRAY_COUNT(WORLDS)];
     struct rig_case of = {.family = (int)(words[1] % RIG_FAMILIES),
-                          .zero = (int)(words[2] % ZERO_STAGES),
+                          .zero = (int)(words[2] % ZERO_STAGE_COUNT),
                           .shard = world[0],
                           .replicate = world[1],
                           .prefetch = (int)(words[3] % 4),
@@ -71,7 +71,7 @@ static void plan_and_order_are_sound_in_every_case(void **state) {
 
 static void frozen_units_have_neither_gradients_nor_optimizer(void **state) {
     (void)state;
-    for (int zero = 0; zero < ZERO_STAGES; zero++) {
+    for (int zero = 0; zero < ZERO_STAGE_COUNT; zero++) {
         static struct rig rig;
         struct rig_case of = {
             .family = 1, .zero = zero, .shard = 2, .frozen = true, .compute = DTYPE_BF16};
@@ -202,7 +202,7 @@ static void splitting_more_never_needs_more_memory(void **state) {
             of.reduce_at = REDUCE_AT_MICROBATCH;
             of.mixed = of.no_training = of.separate = of.keep_gathered = false;
             uint64_t below = UINT64_MAX;
-            for (int zero = 0; zero < ZERO_STAGES; zero++) {
+            for (int zero = 0; zero < ZERO_STAGE_COUNT; zero++) {
                 bool dominated;
                 uint64_t peak = peak_at(of, zero, &dominated);
                 if (peak > below && !dominated) {

@@ -48,7 +48,7 @@ static void ranks_and_coordinates_are_each_others_inverse(void **state) {
             int rank = sample->table != NULL ? sample->table[cell] : cell;
             int found[MESH_DIMS_MAX];
             assert_int_equal(mesh_rank(&mesh, coordinate), rank);
-            mesh_coordinate(&mesh, rank, found);
+            mesh_get_coordinates(&mesh, rank, found);
             assert_memory_equal(found, coordinate, (size_t)sample->dim_count * sizeof(int));
             /* Count on, the last dimension fastest. */
             int d = sample->dim_count - 1;
@@ -64,8 +64,8 @@ static void ranks_and_coordinates_are_each_others_inverse(void **state) {
 static bool share_group(const struct mesh *mesh, unsigned dims, int a, int b) {
     int of_a[MESH_DIMS_MAX];
     int of_b[MESH_DIMS_MAX];
-    mesh_coordinate(mesh, a, of_a);
-    mesh_coordinate(mesh, b, of_b);
+    mesh_get_coordinates(mesh, a, of_a);
+    mesh_get_coordinates(mesh, b, of_b);
     for (int d = 0; d < mesh->dim_count; d++) {
         if ((dims >> d & 1) == 0 && of_a[d] != of_b[d]) {
             return false;

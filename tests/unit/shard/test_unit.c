@@ -215,7 +215,7 @@ static void parts_of_all_shards_are_every_parameter_once(void **state) {
         for (int64_t k = 0; k < table.unit_count * WORLDS[w]; k++) {
             int unit = (int)(k / WORLDS[w]);
             struct unit_range range = unit_shard(&table.units[unit], WORLDS[w], k % WORLDS[w]);
-            int count = unit_parts(&table, unit, range, parts);
+            int count = unit_list_parts(&table, unit, range, parts);
             for (int p = 0; p < count; p++) {
                 const struct unit_param *slot =
                     &table.params[table.position_of_param[parts[p].param]];
@@ -242,13 +242,13 @@ static void an_empty_range_has_no_parts(void **state) {
     model_open("gpt2", &region, &blueprint);
     model_units(&blueprint, (struct unit_options){.world = 1024}, &region, &table);
     int final = table.unit_count - 1;
-    assert_int_equal(unit_parts(&table, final, (struct unit_range){64, 64}, parts), 0);
+    assert_int_equal(unit_list_parts(&table, final, (struct unit_range){64, 64}, parts), 0);
     /* 1,536 elements over 1,024 ranks of 64: most have padding alone. */
     assert_int_equal(table.units[final].elements, 65536);
-    assert_int_equal(unit_parts(&table, final, unit_shard(&table.units[final], 1024, 23), parts),
-                     1);
-    assert_int_equal(unit_parts(&table, final, unit_shard(&table.units[final], 1024, 24), parts),
-                     0);
+    assert_int_equal(
+        unit_list_parts(&table, final, unit_shard(&table.units[final], 1024, 23), parts), 1);
+    assert_int_equal(
+        unit_list_parts(&table, final, unit_shard(&table.units[final], 1024, 24), parts), 0);
     region_finish(&region);
 }
 
