@@ -17,7 +17,7 @@ enum {
 
 /* The computation of the root. The part that is hashed next is elements [first_element,
  * first_element + element_count) of the flat parameter space. */
-struct genesis {
+struct genesis { /* computation of the root of the initial state */
     const struct settings *settings;
     const struct blueprint *blueprint;
     const char *model_folder;

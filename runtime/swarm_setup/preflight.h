@@ -14,7 +14,7 @@ struct fit_link {
 };
 
 /* One space that the plan uses. With unified memory, the device space includes all the others. */
-struct fit_space {
+struct fit_space {           /* memory of one kind that the member needs and has */
     enum space space;        /* the kind of memory */
     uint64_t planned_bytes;  /* size of the arena */
     uint64_t swarm_bytes;    /* part of planned_bytes: resident extents for the swarm */
@@ -32,7 +32,7 @@ struct fit_exchange {
     uint64_t up_bytes, down_bytes; /* bytes that a member sends and receives */
 };
 
-struct fit_report {
+struct fit_report { /* whether and how fast this machine can be a member */
     const struct session *session;
     const struct swarm_terms *terms;
     struct fit_link link;                 /* measured connection to the swarm */

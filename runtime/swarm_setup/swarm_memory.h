@@ -9,23 +9,25 @@
 
 /* Bulk connections to each peer, and frames that ZeroMQ queues per connection. Both determine
  * ZeroMQ's memory. */
-enum { SWARM_BULK_CONNECTIONS = 2, SWARM_QUEUED_FRAMES = 4 };
+enum {
+    SWARM_BULK_CONNECTIONS = 2, /* bulk connections to each peer */
+    SWARM_QUEUED_FRAMES = 4,    /* frames queued per connection */
+};
 
 /* The extents, in the order of the schedule's resident extents. */
 enum swarm_extent {
-    SWARM_EXTENT_PARAMS,
-    SWARM_EXTENT_MOMENTUM,
-    SWARM_EXTENT_FEEDBACK,
-    SWARM_EXTENT_RESIDUAL,
-    SWARM_EXTENT_RESIDUAL_SOURCES, /* the table that assigns residuals to results */
-    SWARM_EXTENT_LEAF_HASHES,
-    SWARM_EXTENT_CONTRIBUTION,
-    SWARM_EXTENT_RESULTS,
-    SWARM_EXTENT_CONTRIBUTION_SLOTS,
-    SWARM_EXTENT_OUTER_SCRATCH, /* buffers of the outer step */
-    SWARM_EXTENT_DEVICE_SLOTS,  /* buffers of a device that computes on the replica */
-    /* weights gathered from several ranks, for encoding on rank 0 */
-    SWARM_EXTENT_INNER_WEIGHTS,
+    SWARM_EXTENT_PARAMS,             /* parameters of the outer state */
+    SWARM_EXTENT_MOMENTUM,           /* momentum of the outer state */
+    SWARM_EXTENT_FEEDBACK,           /* error feedback of this member's contributions */
+    SWARM_EXTENT_RESIDUAL,           /* errors of re-encoding the means of this member's slices */
+    SWARM_EXTENT_RESIDUAL_SOURCES,   /* the table that assigns residuals to results */
+    SWARM_EXTENT_LEAF_HASHES,        /* leaf hashes of the current and of the voted state */
+    SWARM_EXTENT_CONTRIBUTION,       /* this member's encoded contribution */
+    SWARM_EXTENT_RESULTS,            /* encoded results of recent rounds */
+    SWARM_EXTENT_CONTRIBUTION_SLOTS, /* encoded contributions of other members */
+    SWARM_EXTENT_OUTER_SCRATCH,      /* buffers of the outer step */
+    SWARM_EXTENT_DEVICE_SLOTS,       /* buffers of a device that computes on the replica */
+    SWARM_EXTENT_INNER_WEIGHTS, /* weights gathered from several ranks, for encoding on rank 0 */
     SWARM_EXTENT_RECORDED_CONTRIBUTION, /* a decoded contribution, if rounds are recorded */
     SWARM_EXTENT_NETWORK_TABLES,        /* tables and messages of the network thread */
     SWARM_EXTENT_COUNT                  /* number of extents */

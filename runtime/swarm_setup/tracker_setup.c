@@ -20,7 +20,7 @@ enum {
     ASSUMED_ROUND_TRIP_MS = 100, /* round-trip time until it is measured */
     /* How long the tracker waits for a member with the newest state: long enough to restart a
      * machine. */
-    ROLLBACK_AFTER_MS = 30 * 60 * 1000,
+    ROLLBACK_AFTER_MS = 30 * 60 * 1000, /* wait for the newest state before a rollback */
 };
 
 static enum status set_address_fault(const char *given, const char *flag, const char *error,

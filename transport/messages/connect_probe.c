@@ -8,7 +8,11 @@
 #include <unistd.h>
 
 /* The bytes that both sides of a ZMTP 3 connection send first: FF, eight of padding, 7F. */
-enum { OPENING_BYTES = 10, OPENING_FIRST = 0xff, OPENING_LAST = 0x7f };
+enum {
+    OPENING_BYTES = 10,   /* number of these bytes */
+    OPENING_FIRST = 0xff, /* value of the first byte */
+    OPENING_LAST = 0x7f,  /* value of the last byte */
+};
 
 bool connect_probe_start(const char *address, struct connect_probe *probe) {
     union numeric_address to;

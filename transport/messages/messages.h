@@ -46,7 +46,7 @@ struct messenger_guests {
     uint32_t slots[MESSAGE_GUEST_CLASSES]; /* by class, each at most peers_max; 0: reject */
     /* If all slots are taken, a new guest evicts the class 0 guest that has been connected longest,
      * provided that it connected at least this many ms ago. 0: never evict. */
-    uint32_t evict_after_ms;
+    uint32_t evict_after_ms; /* age of a connection before it can be evicted */
     /* Returns the class of a key, for messenger_wait and messenger_next. NULL: always class 0. */
     uint32_t (*class_of)(const void *context, const uint8_t curve[static KEY_BYTES]);
     const void *context;

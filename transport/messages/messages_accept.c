@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 /* After this many reads from the listener, all frames of a broken connection have been read. */
-enum { DRAIN_READS = 4096 };
+enum { DRAIN_READS = 4096 }; /* reads before a broken connection is dropped */
 
 void accept_init(struct messenger *messenger, struct region *region) {
     struct accept_table *table = &messenger->accept;

@@ -17,9 +17,9 @@ enum {
     BACKLOG_IDLE_MS = 1000,        /* idle time after which the backlog counts as 0 */
     RATE_CHANGE_FRACTION = 32,     /* a rate that differs by less than 1/32 is ignored */
     ZMTP_SHORT_LENGTH_MAX = 255,   /* longest message whose length takes one byte */
-    ZMTP_SHORT_HEADER_BYTES = 2,
-    ZMTP_LONG_HEADER_BYTES = 9,
-    CURVE_OVERHEAD_BYTES = 33,
+    ZMTP_SHORT_HEADER_BYTES = 2,   /* ZMTP header of a short message */
+    ZMTP_LONG_HEADER_BYTES = 9,    /* ZMTP header of a long message */
+    CURVE_OVERHEAD_BYTES = 33,     /* bytes that CURVE adds to a message */
 };
 
 static int link_fd(const struct messenger *messenger, const struct link *link) {

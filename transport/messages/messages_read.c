@@ -70,7 +70,7 @@ static bool receive_routed_message(void *listener, uint32_t *routing, zmq_msg_t 
 }
 
 /* Where a message came from. */
-struct origin {
+struct origin { /* where a frame was received from */
     struct peer *peer;
     struct link *link; /* the link if this process dialed it, else NULL */
     struct received *received;

@@ -49,7 +49,7 @@ enum {
     MESSENGER_BAN_MS = 60000,       /* duration of a ban for invalid frames */
     MESSENGER_TICK_MS = 100,        /* interval of checks that no socket event triggers */
     /* a tick that is later than this shows that the process was stopped */
-    MESSENGER_LATE_MS = 1000,
+    MESSENGER_LATE_MS = 1000,    /* delay of a tick that shows a stop of the process */
     MESSENGER_SEND_RETRY_MS = 5, /* delay until sending to a full queue is retried */
 };
 
@@ -76,7 +76,7 @@ struct backlog {
 };
 
 /* One connection of a peer. Link 0 is the control link, the others are for bulk. */
-struct link {
+struct link { /* one connection with a peer: control or bulk */
     enum link_state state;
     bool is_probe;            /* DIALING without CURVE, to test whether a ZeroMQ socket listens */
     int fd;                   /* descriptor of a dialed link; -1: none */
@@ -136,7 +136,7 @@ struct peer {
 };
 
 /* A connection that the listener accepted. */
-struct accepted {
+struct accepted {             /* a connection that a peer has dialed */
     int fd;                   /* descriptor of the connection; -1: the entry is free */
     bool has_hello;           /* the hello has arrived */
     bool is_draining;         /* broken, but the listener may still have its frames */

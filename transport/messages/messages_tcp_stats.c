@@ -13,8 +13,7 @@
 enum {
     UNFRAMED_BYTES_MAX = 64 * 1024, /* greeting, handshake and hello take about 700 bytes */
     FRAME_OVERHEAD_BYTES = 64,      /* more than the 42 bytes that ZMTP and CURVE add to a frame */
-    /* in addition to queued frames: one being received, one decoded */
-    EXTRA_FRAMES = 2,
+    EXTRA_FRAMES = 2,               /* not in the queue: one frame being received, one decoded */
 };
 
 bool tcp_stats_read(int fd, struct tcp_info *info) {

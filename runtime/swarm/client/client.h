@@ -71,7 +71,10 @@ MUST_CHECK enum status manifest_fetch(const char *join_string, struct region *re
                                       struct manifest *manifest, const char **address,
                                       struct fault *fault);
 
-enum { LINK_PROBE_PINGS = 7, LINK_PROBE_MS = 2000 };
+enum {
+    LINK_PROBE_PINGS = 7, /* number of pings that a probe sends */
+    LINK_PROBE_MS = 2000, /* maximum duration of a probe */
+};
 
 /* link_probe: measures the median round trip of LINK_PROBE_PINGS pings, sent one after the other on
  * a new connection.

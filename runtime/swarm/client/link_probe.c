@@ -9,7 +9,7 @@ enum {
     WAIT_MS = 50,      /* longest wait for one event */
 };
 
-struct probe {
+struct probe { /* measures the round trip to a tracker with pings */
     const struct join_string *tracker;
     struct messenger *messenger;
     int64_t deadline_ns;                    /* when the probe ends */

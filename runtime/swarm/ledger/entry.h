@@ -18,22 +18,22 @@ enum {
     SWARM_MEMBERS_MAX = 64,     /* The seats of a roster are the bits of one 64-bit word. */
     SWARM_SLICES_MAX = 16384,   /* 16 GiB of encoded slices: 15 billion parameters in int8. */
     /* One new range of this round, and the ranges of three aborted rounds. */
-    SWARM_SEAT_RANGES_MAX = 4,
+    SWARM_SEAT_RANGES_MAX = 4, /* sample ranges of one seat */
     /* All ranges of all seats of two consecutive aborted rounds. */
-    SWARM_RETURNED_RANGES_MAX = 512,
+    SWARM_RETURNED_RANGES_MAX = 512, /* sample ranges returned unused */
     ROLLBACK_STATES_MAX = 32, /* Number of newest committed states that a rollback can return to. */
     /* Rounds that a reconnecting member can replay. Members store the results of this number of
      * rounds, which in int8 are nearly as large as the outer state. */
-    REPLAY_ROUNDS_MAX = 7,
+    REPLAY_ROUNDS_MAX = 7,   /* rounds that can be replayed */
     SWARM_EPOCH_MAX = 65535, /* Largest epoch of a slice: a frame stores the epoch in two bytes. */
     /* Contributions of one member that an owner has requested but not yet summed: 4 MiB fill a
      * link of 500 Mbit/s with a round trip of 60 ms. */
-    CONTRIBUTION_SLOTS_PER_MEMBER = 4,
+    CONTRIBUTION_SLOTS_PER_MEMBER = 4, /* contributions stored for summing */
     /* Results requested from one member at a time: twice the contribution slots, because an
      * owner may be summing while its uplink is idle. */
-    RESULT_REQUESTS_MAX = 8,
+    RESULT_REQUESTS_MAX = 8, /* open requests for results to one member */
     /* Maximum number of open requests of a member: more than the windows of all peers together. */
-    SWARM_REQUESTS_MAX = 1024,
+    SWARM_REQUESTS_MAX = 1024,  /* open requests of one member to all others */
     SWARM_IDENTITY_BYTES = 32,  /* Size of an Ed25519 public key. */
     SWARM_SIGNATURE_BYTES = 64, /* Size of an Ed25519 signature. */
 };
@@ -86,9 +86,9 @@ struct entry_seat {
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* Samples to train on. */
 };
 
-struct entry_member {
-    uint64_t tokens; /* Number of tokens that the member declared as trained. */
-    uint64_t weight; /* Weight of the member in each slice that it contributed to. */
+struct entry_member { /* what the member in one seat contributed to a commit */
+    uint64_t tokens;  /* Number of tokens that the member declared as trained. */
+    uint64_t weight;  /* Weight of the member in each slice that it contributed to. */
 };
 
 struct entry_slice {
@@ -115,7 +115,7 @@ struct entry_signature {
  * memory     `slices` belongs to the caller; the first `slice_count` are used, by commits only. An
  *            entry that is copied by assignment shares the array.
  * unused     fields that a kind does not use are zero */
-struct entry {
+struct entry { /* one entry of the ledger */
     enum entry_kind kind;
     uint32_t incarnation; /* Incarnation of the tracker that wrote the entry; never decreases. */
     uint32_t round;       /* Round number. At most one commit or abort has the same number. */

@@ -25,7 +25,7 @@
 enum {
     /* Size of the longest line with its NUL. An entry of 16,384 slices with 64 contributors
      * needs 7 MiB. */
-    LEDGER_LINE_MAX = 8 << 20,
+    LEDGER_LINE_MAX = 8 << 20,   /* size of the longest line of JSON */
     LEDGER_LOCATION_BYTES = 256, /* size of "FILE:LINE", with its NUL */
 };
 
@@ -132,7 +132,7 @@ MUST_CHECK enum status entry_journal_clear(struct entry_journal *journal, struct
 enum {
     PROMISE_NAME_MAX = 64, /* Maximum length of a promise's name. */
     /* Maximum size of a promise: the weights, owners and hashes of the largest TABLE. */
-    PROMISE_BYTES_MAX = 4 << 20,
+    PROMISE_BYTES_MAX = 4 << 20, /* maximum size of a promise */
 };
 
 /* The outcome of a write to the tracker store. */

@@ -41,7 +41,7 @@ enum {
     MANIFEST_NAME_BYTES = 64, /* Longest name of a swarm, with its NUL. */
     MANIFEST_FILE_NAME_BYTES = 256, /* Longest name of a file, with its NUL: NAME_MAX + 1. */
     /* Longest name of a token format, such as "llmc-u16", with its NUL. */
-    MANIFEST_FILE_FORMAT_BYTES = 16,
+    MANIFEST_FILE_FORMAT_BYTES = 16, /* longest name of a token format */
 };
 
 /* The kind of a data file, which is the run key that lists it. */

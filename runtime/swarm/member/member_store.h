@@ -18,14 +18,14 @@
 #include "runtime/swarm/replica/replica.h"
 #include "runtime/swarm/replica/result_file.h"
 
-struct member_store { /* files of this member in its folder */
-    const char *folder;
+struct member_store {             /* files of this member in its folder */
+    const char *folder;           /* path of the member's state folder */
     int lock_fd;                  /* lock file, which is held while the store is open */
     struct entry_journal journal; /* copy of the ledger */
     struct result_files files;    /* files with the results of recent rounds */
     /* Range of rounds that may have stored results; newest is 0 if none has. */
-    uint32_t oldest, newest;
-    char *path, *temporary; /* Scratch memory of [PATH_BYTES] each. */
+    uint32_t oldest, newest; /* rounds that may have stored results */
+    char *path, *temporary;  /* Scratch memory of [PATH_BYTES] each. */
 };
 
 /* member_store_open: create the folder or use an existing one. Files that a killed process left

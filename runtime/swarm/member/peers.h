@@ -9,7 +9,7 @@
 
 #include "runtime/swarm/member/admission.h"
 
-enum { PEER_NONE = SWARM_MEMBERS_MAX };
+enum { PEER_NONE = SWARM_MEMBERS_MAX }; /* no row of `links` */
 
 /* A member of the address book. Its index in the table is its number within this process. */
 struct member_peer_link {           /* connection to one other member */
@@ -35,7 +35,7 @@ struct peers { /* connections to the other members */
     struct member *member;
     struct messenger *messenger;
     struct peers_callbacks callbacks;
-    struct member_peer_link links[SWARM_MEMBERS_MAX];
+    struct member_peer_link links[SWARM_MEMBERS_MAX]; /* one row per peer */
 };
 
 /* peers_init: initialize with no known peer.

@@ -42,7 +42,7 @@ void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *me
 
 /* ---- messages ---- */
 
-struct slice_data {
+struct slice_data {       /* encoded slice that follows a message */
     const uint8_t *bytes; /* encoded slice */
     uint64_t count;       /* size in bytes */
 };

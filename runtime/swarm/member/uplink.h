@@ -40,7 +40,7 @@ struct outbox_queue {
     uint32_t first, count;                        /* index of the first item, and number of items */
 };
 
-struct outbox {
+struct outbox {                  /* one queue of items for each peer, with a common rate limit */
     struct outbox_queue *queues; /* [peer_count] */
     uint32_t peer_count;         /* number of queues */
     uint32_t next_peer;          /* the peer whose item is sent next */
@@ -234,7 +234,7 @@ struct uplink_args {
     const struct wire_shape *shape;
     struct messenger *messenger;
     const struct peers *peers;
-    struct slice_store *slices;
+    struct slice_store *slices;            /* encoded slices to send */
     struct uplink_measurements *measures;  /* measured times and upload rates */
     struct outbox_callbacks leaf_requests; /* sends an item of kind LEAF_REQUEST */
     struct outbox_callbacks leaves;        /* sends an item of kind LEAF_HASHES or LEAF */

@@ -3,8 +3,7 @@
 #include "runtime/swarm/protocol/member_state.h"
 
 enum {
-    /* Minimum timeout: about the time after which the tracker suspects a member. */
-    TIMEOUT_MIN_TICKS = 8,
+    TIMEOUT_MIN_TICKS = 8,  /* Minimum timeout: about the time until a member is suspected. */
     TIMEOUT_MAX_TICKS = 64, /* The wait between two repetitions doubles up to this maximum. */
     TIMEOUT_FACTOR = 4,     /* The timeout is the slowest answer times this factor. */
     RECONNECT_TICKS = 8,    /* Time allowed for a closed connection to reconnect. */
@@ -251,8 +250,8 @@ static uint32_t allocate_slot(struct member *member, uint32_t seat, uint32_t sli
 }
 
 /* The state of one pass that sends requests for all slices. */
-struct request_pass {
-    const struct entry *roster;
+struct request_pass {           /* one pass over the slices that sends requests */
+    const struct entry *roster; /* entry whose seats the requests go to */
     const struct entry *target; /* NULL: none */
     uint64_t unreachable;       /* Seats that this member cannot connect to. */
     uint64_t ready;             /* Seats that this member may send requests to. */

@@ -1,7 +1,7 @@
 /* member_round: the open round, the member's seat in it, and its training and declaration. */
 #include "runtime/swarm/protocol/member_state.h"
 
-enum { REDECLARE_TICKS = 8 };
+enum { REDECLARE_TICKS = 8 }; /* heartbeats before a declaration is first repeated */
 
 uint32_t round_number(const struct member_round *round) {
     ASSERT(round->is_open || round->seat == NO_SEAT);

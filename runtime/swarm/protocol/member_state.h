@@ -98,7 +98,7 @@ struct member_peer {
     uint32_t slots[CONTRIBUTION_SLOTS_PER_MEMBER];
     uint32_t open_results; /* Number of results requested and not yet received. */
     /* Time without anything received from the peer, counted while a request to it is open. */
-    uint32_t quiet_ticks;
+    uint32_t quiet_ticks;   /* heartbeats without anything received from the peer */
     uint32_t retry_ticks;   /* Value of quiet_ticks at which requests to the peer are sent again. */
     uint32_t slowest_ticks; /* Longest time that an answer took. */
     uint32_t away_ticks; /* Remaining time without requests after the peer's connection closed. */

@@ -97,10 +97,10 @@ struct slice_report {
 enum message_kind {
     /* From a member without a session: root; number (the member's start id, which WELCOME
      * repeats). */
-    MESSAGE_HELLO,
+    MESSAGE_HELLO, /* Request for a session. */
     /* From a member: session, number (increasing), round, root (current root; zero during a state
      * fetch), hash (root of the state on disk), version, poll, reports, unreachable, measured. */
-    MESSAGE_REPORT,
+    MESSAGE_REPORT,  /* State and progress of a member. */
     MESSAGE_DECLARE, /* From a member: session, round, tokens, hashes, signature. */
     MESSAGE_VOTE,    /* From a member: session, round, number, root, hash, signature. */
     MESSAGE_LEAVE,   /* From a member that joins no further round: session. */
@@ -108,26 +108,26 @@ enum message_kind {
     MESSAGE_ENTRY,   /* From the tracker: entry; for a COMMIT also root (root before the commit). */
     MESSAGE_TABLE,   /* From the tracker: round, table. */
     /* From the tracker, to request a report and a declaration at once: round, poll. */
-    MESSAGE_POLL,
+    MESSAGE_POLL, /* Request for a report. */
     /* From the tracker: the member may exit. Sent to a leaving member that no other member needs,
      * and to all members at the end of the run. */
-    MESSAGE_GOODBYE,
+    MESSAGE_GOODBYE, /* Permission to exit. */
     /* From the tracker: round, number, entry (without root, hash and signatures), holders. */
-    MESSAGE_PROPOSE,
+    MESSAGE_PROPOSE, /* Proposed commit that members vote on. */
     /* From a member to the owner of a slice: round, slice, epoch, hash; the encoded bytes follow.
      * The receiver sets is_rejected if the bytes have the hash but are not a valid encoding. */
-    MESSAGE_CONTRIBUTION,
+    MESSAGE_CONTRIBUTION, /* Encoded contribution to a slice. */
     /* Between members: the fields of CONTRIBUTION, contributors, owner, signature. The caller drops
      * the message unless `owner` signed round, slice, epoch, contributors and hash, no matter which
      * member sent it. The state machine checks that `owner` is the owner of the slice. When a
      * member sends a result that it did not sum, the caller fills in epoch, contributors, owner and
      * signature as they arrived with the bytes */
-    MESSAGE_RESULT,
+    MESSAGE_RESULT,             /* Encoded result of a slice. */
     MESSAGE_FETCH_CONTRIBUTION, /* From an owner to a contributor: round, slice, epoch. */
     /* Between members: round, slice, epoch, hash (zero for any result). A member that does not have
      * the result yet sends it later, as soon as it is available. */
-    MESSAGE_FETCH_RESULT,
-    MESSAGE_KINDS /* number of message kinds */
+    MESSAGE_FETCH_RESULT, /* Request for a result. */
+    MESSAGE_KINDS         /* number of message kinds */
 };
 
 struct message {
@@ -175,19 +175,19 @@ struct tracker_record {
 enum event_kind {
     EVENT_TICK, /* One heartbeat has passed, and all messages received so far are handled. */
     /* `message` has arrived. It is authenticated, within bounds, and has valid signatures. */
-    EVENT_MESSAGE,
+    EVENT_MESSAGE, /* A message has arrived. */
     /* Tracker: ACTION_WRITE has ended. write_outcome, hash and signature of its entry. */
-    EVENT_WRITTEN,
+    EVENT_WRITTEN, /* Tracker: a write of the record has ended. */
     EVENT_TRAINED, /* Member: ACTION_TRAIN has ended. round, tokens, hashes [slice_count]. */
     EVENT_SUMMED,  /* Member: ACTION_SUM has ended. job, hash of the encoded result. */
     /* Member: ACTION_ROOT has ended. job, root, hash and signature of the entry. */
-    EVENT_ROOT_COMPUTED,
-    EVENT_STORED, /* Member: ACTION_STORE has ended. job, write_outcome. */
+    EVENT_ROOT_COMPUTED, /* Member: a root was computed. */
+    EVENT_STORED,        /* Member: ACTION_STORE has ended. job, write_outcome. */
     /* Member: ACTION_APPLY or ACTION_ADOPT has ended. job, write_outcome, root (the new current
      * root). A failed action has changed nothing and is retried. */
-    EVENT_APPLIED,
-    EVENT_LEAVE,  /* Member: the operator has requested that this member leave the swarm. */
-    EVENT_CLOSED, /* The last connection to `peer` has closed; frames in transit to it are lost. */
+    EVENT_APPLIED, /* Member: a commit was applied, or a state adopted. */
+    EVENT_LEAVE,   /* Member: the operator has requested that this member leave the swarm. */
+    EVENT_CLOSED,  /* The last connection to `peer` has closed; frames in transit to it are lost. */
 };
 
 struct event {
@@ -216,31 +216,31 @@ enum action_kind {
     ACTION_SEND, /* Send `message` to `to`, or to the tracker if `to_tracker`. */
     /* In one transaction, write `parts` of `record` and append `entry`, unless it is NULL, to the
      * ledger. */
-    ACTION_WRITE,
+    ACTION_WRITE, /* Tracker: make the record durable. */
     /* Store the bytes that followed the current message: a result, or the contribution of `seat` in
      * its slot `slot`. */
-    ACTION_KEEP_BYTES,
+    ACTION_KEEP_BYTES, /* Member: store received slice bytes. */
     /* Train on `ranges` from the outer state until `deadline_ms`, with the learning rate of
      * `commits`, then encode the contribution to every slice. Finished work on these ranges is
      * reused; other work is discarded. A new TRAIN, APPLY or ADOPT cancels a running TRAIN, which
      * then causes no event. */
-    ACTION_TRAIN,
+    ACTION_TRAIN, /* Member: train, then encode the contribution. */
     /* For `slice` and `epoch`, add the stored bytes of the contributors in ascending order of
      * seats, with the weights of `table`; slots[seat] is the slot of each contribution. The member
      * uses its own contribution as encoded. `entry` is the round's OPEN. */
-    ACTION_SUM,
+    ACTION_SUM, /* Member: add the contributions to a slice. */
     /* Compute the root that the results of `entry` would give, without changing the state, and sign
      * `entry`. */
-    ACTION_ROOT,
+    ACTION_ROOT,  /* Member: compute the root after a proposal, and sign it. */
     ACTION_STORE, /* Make the stored results of `entry` durable. */
     /* Apply the results of `entry` to the outer state durably, and reset the inner weights to it.
      * The error feedback advances in the slices that list `seat`. */
-    ACTION_APPLY,
+    ACTION_APPLY, /* Member: apply the results of a commit. */
     /* Fetch the state with the root of `entry` leaf by leaf from members that have it, and store it
      * durably. Reset the inner weights to it and clear the error feedback. A later ADOPT cancels a
      * running ADOPT, which then causes no event. Jobs of other kinds are not cancelled. */
-    ACTION_ADOPT,
-    ACTION_LEFT, /* The member has left the swarm. Rosters of further rounds do not include it. */
+    ACTION_ADOPT, /* Member: fetch a state from other members and use it. */
+    ACTION_LEFT,  /* The member has left the swarm. Rosters of further rounds do not include it. */
 };
 
 struct action {
@@ -254,7 +254,7 @@ struct action {
     uint64_t contributors; /* SUM: seats whose contributions are added. */
     /* KEEP_BYTES: seat of the contributor. SUM, APPLY: seat of this member. NO_SEAT (-1) if
      * none. */
-    int seat;
+    int seat;             /* Seat of the contributor (KEEP_BYTES) or of this member; -1: none. */
     uint32_t slot;        /* KEEP_BYTES: slot in which to store the contribution. */
     uint32_t parts;       /* Bits of enum record_part: what ACTION_WRITE writes. */
     uint32_t commits;     /* TRAIN: number of commits so far, for the learning rate. */
@@ -270,7 +270,7 @@ struct action {
 
 /* The maximum number of actions that one event causes: requests, a few messages to every member,
  * and a few others. */
-enum { ACTIONS_MAX = SWARM_REQUESTS_MAX + 4 * SWARM_MEMBERS_MAX + 8 };
+enum { ACTIONS_MAX = SWARM_REQUESTS_MAX + 4 * SWARM_MEMBERS_MAX + 8 }; /* actions of one event */
 
 /* The caller's array for the actions of one call. The targets of an action's pointers stay valid
  * until the next call. */

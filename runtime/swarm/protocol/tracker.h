@@ -20,7 +20,7 @@ struct tracker_settings {
     /* time without any member on the current state, after which the tracker rolls back to a
      * state that a member has. If a member with the only copy of a round is away for longer, the
      * round is lost; 0: never */
-    uint32_t rollback_after_ms;
+    uint32_t rollback_after_ms;      /* time until the tracker rolls back to an older state */
     uint32_t commits_max;            /* Number of commits after which the run ends; 0: no limit. */
     struct timing_training training; /* Training that a deadline allows for. */
     struct swarm_timing timing; /* Deadlines that apply until members have measured their speed. */
@@ -57,7 +57,7 @@ const struct swarm_timing *tracker_timing(const struct tracker *tracker);
 uint32_t tracker_measurements(const struct tracker *tracker, const struct timing_measured **rows);
 
 /* A copy of the tracker's state for status reports. */
-enum { VIEW_DERIVATION_BYTES = 512 };
+enum { VIEW_DERIVATION_BYTES = 512 }; /* size of tracker_view.derivation */
 
 struct tracker_view_member {
     struct identity id;

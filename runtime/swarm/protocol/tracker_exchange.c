@@ -89,12 +89,12 @@ static bool have_all_answered(struct tracker *tracker, uint64_t live) {
 }
 
 /* The state of one recovery pass over all slices without a result. */
-struct recovery {
-    uint64_t live;                       /* seats of the open round that are not silent */
-    bool has_answers;                    /* All live seats have answered the newest poll. */
-    uint64_t checked_owners;             /* Owners whose progress was checked in this pass. */
-    uint64_t replaced_owners;            /* Checked owners whose slices get a different owner. */
-    struct tracker_links links;          /* seats that cannot connect to each other */
+struct recovery {               /* state of one pass that assigns missing results to new owners */
+    uint64_t live;              /* seats of the open round that are not silent */
+    bool has_answers;           /* All live seats have answered the newest poll. */
+    uint64_t checked_owners;    /* Owners whose progress was checked in this pass. */
+    uint64_t replaced_owners;   /* Checked owners whose slices get a different owner. */
+    struct tracker_links links; /* seats that cannot connect to each other */
     uint64_t blocked[SWARM_MEMBERS_MAX]; /* Seats that each owner waits for without progress. */
     bool has_loads;                      /* `loads` and `rates` are set */
     uint32_t loads[SWARM_MEMBERS_MAX];   /* Number of slices without a result of each owner. */
@@ -237,10 +237,10 @@ static bool has_single_holder(uint64_t holders, uint64_t live) {
 }
 
 /* The outcome of computing new plans for all slices without a result. */
-struct recovery_outcome {
-    uint32_t missing;   /* Number of slices whose results are missing. */
-    bool needs_answers; /* recovery must wait for the answers to a poll */
-    bool is_changed;    /* The plans in writer.next differ from the current plans. */
+struct recovery_outcome { /* what a recovery pass found */
+    uint32_t missing;     /* Number of slices whose results are missing. */
+    bool needs_answers;   /* recovery must wait for the answers to a poll */
+    bool is_changed;      /* The plans in writer.next differ from the current plans. */
 };
 
 static struct recovery_outcome recover_results(struct tracker *tracker, struct recovery *recovery,

@@ -1,7 +1,7 @@
 /* tracker_handle: handles the messages of members, and sends the answers. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
-enum { RESEND_MAX_MS = 60000 };
+enum { RESEND_MAX_MS = 60000 }; /* longest wait before a message is repeated */
 
 static void send_to_identity(const struct identity *to, struct message message,
                              struct actions *actions) {

@@ -3,7 +3,7 @@
 
 enum {
     /* A joiner that missed this many rounds cannot catch up while rounds continue. */
-    ROUNDS_MISSED_MAX = 2,
+    ROUNDS_MISSED_MAX = 2, /* missed rounds after which rounds wait for a joiner */
     JOINER_WAIT_EXCHANGES =
         4, /* Maximum total delay of rounds for one member, in exchange deadlines. */
 };

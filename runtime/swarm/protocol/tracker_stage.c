@@ -1,7 +1,7 @@
 /* tracker_stage: the stage of the round and the times that deadlines are counted from. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
-enum { GAP_HEARTBEATS = 3 };
+enum { GAP_HEARTBEATS = 3 }; /* a longer gap between events means that the process was stopped */
 
 /* Stages that may follow each stage, as bits. */
 static const uint8_t NEXT_STAGES[] = {[STAGE_READY] = 1 << STAGE_READY | 1 << STAGE_TRAIN,

@@ -31,8 +31,8 @@ enum {
 };
 
 /* Identifies a result to request. */
-struct replay_request {
-    uint32_t round, slice, epoch;
+struct replay_request {           /* a request for the result of a slice */
+    uint32_t round, slice, epoch; /* these identify the requested result */
     struct hash hash;
 };
 
@@ -42,7 +42,7 @@ struct replay_callbacks {
     bool (*request_result)(void *context, uint32_t source, const struct replay_request *request);
 };
 
-struct replay_slice {
+struct replay_slice { /* the fetch of one result for a replay step */
     enum {
         RESULT_UNUSED,    /* the result is not needed for the fetched leaves */
         RESULT_MISSING,   /* needed, and not requested yet */
@@ -65,7 +65,7 @@ struct replay_step {
     struct replay_slice *slices; /* [slice_count] */
 };
 
-struct leaf_replay {
+struct leaf_replay { /* replays commits on fetched leaves */
     struct replica *replica;
     struct replay_callbacks callbacks;
     int64_t timeout_ns;                      /* see leaf_fetch_set_timeout */
@@ -125,7 +125,7 @@ enum leaf_stage {
     LEAF_STAGE_DONE,   /* all leaves of the state are present */
 };
 
-struct leaf_source {
+struct leaf_source {          /* a member from which leaves can be requested */
     bool is_connected;        /* requests can be sent to the source */
     uint32_t pending;         /* requests for leaves without an answer */
     uint32_t faults;          /* number of consecutive faults */

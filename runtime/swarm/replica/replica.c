@@ -123,7 +123,7 @@ void replica_reset_inner(struct replica *replica) {
 
 /* ---- leaves ---- */
 
-struct leaf_hashing {
+struct leaf_hashing {               /* arguments of hash_one_leaf */
     struct replica_chunk chunk;     /* the leaves to hash */
     const float *params, *momentum; /* outer state of the chunk */
     struct hash *hashes;            /* receives the leaf hashes */

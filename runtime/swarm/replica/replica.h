@@ -165,8 +165,8 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape);
 
 /* The result to which the residual of a slice belongs. Dividing the residual by `divisor` gives the
  * feedback: a member's contribution enters the mean with only its share of the weight. */
-struct residual_source {
-    struct hash result; /* hash of the result that the residual belongs to */
+struct residual_source { /* the result that a slice's residual belongs to */
+    struct hash result;  /* hash of the result that the residual belongs to */
     float divisor; /* this member's share, at least a quarter of an equal share; 0: no feedback */
 };
 
@@ -216,7 +216,7 @@ MUST_CHECK bool replica_encoding_is_valid(const struct replica *replica, uint32_
                                           const uint8_t *bytes, uint64_t size);
 
 /* One contribution to a mean. */
-struct addend {
+struct addend { /* one encoded contribution to a sum, and its weight */
     const uint8_t *bytes;
     uint64_t weight; /* tokens */
 };

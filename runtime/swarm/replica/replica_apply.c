@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Where the outer step of a chunk writes its output. */
-struct destination {
+struct destination {          /* where the outer step of a chunk writes */
     float *params, *momentum; /* [chunk.count]: receive the new values */
 };
 
@@ -32,7 +32,7 @@ static void step_chunk(const struct compute *compute, const struct replica *repl
 }
 
 /* One outer step over the whole parameter space. */
-struct pass {
+struct pass {                /* an outer step over the whole replica */
     struct replica *replica; /* the replica to step */
     uint32_t round;          /* round whose results are applied */
     bool is_trial;           /* the results go to scratch, not to the state */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The arrays of one slot in device memory. */
-struct slot_memory {
+struct slot_memory { /* device buffers of one slot */
     float *values;  /* Outer params, replaced in place by pseudo-gradients or by the next params. */
     float *moments; /* Momentum or feedback, replaced in place by the next values. */
     float *spare;   /* Decoded results, or inner weights copied from the host. */

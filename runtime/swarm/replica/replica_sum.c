@@ -35,7 +35,7 @@ bool replica_encoding_is_valid(const struct replica *replica, uint32_t slice, co
 
 /* ---- this member's contribution ---- */
 
-struct slice_hashing {
+struct slice_hashing { /* arguments of hash_slice */
     const struct replica *replica;
     struct hash *hashes; /* [slice_count]: receives the hashes */
 };
@@ -122,7 +122,7 @@ static float residual_divisor(float share, uint32_t count) {
     return share > 0 && share < least ? least : share;
 }
 
-struct mean {
+struct mean {                     /* weighted mean of the contributions to a slice */
     const struct addend *addends; /* contributions to add */
     uint32_t count;               /* number of addends */
     uint64_t total;               /* sum of the weights of all addends */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static const char MARK[16] = "skep results 1\n";
-enum { SLICE_ROW_BYTES = 4 + 4 + 8 + 8 + HASH_BYTES };
+enum { SLICE_ROW_BYTES = 4 + 4 + 8 + 8 + HASH_BYTES }; /* size of a slice's row in the header */
 
 void result_files_init(const struct slices *slices, struct region *region,
                        struct result_files *files) {

@@ -15,9 +15,9 @@ static const char HEADER[] =
     "# Keys that may join. Edit this file by hand, or with `skep roster add` "
     "and `skep roster remove`.\n";
 
-enum { NO_ROW = -1 };
+enum { NO_ROW = -1 }; /* no row of the list */
 
-struct allow_list_edit {
+struct allow_list_edit { /* a change of the allow-list file */
     const char *path;
     int folder_fd;                        /* locked during the edit */
     char *old_text;                       /* text of the file before the edit */

@@ -28,7 +28,7 @@ struct tracker_guest {
 
 struct guest_table {
     struct tracker_guest *rows; /* [capacity] */
-    uint32_t capacity;
+    uint32_t capacity;          /* number of guest slots */
     uint64_t rejected_messages; /* messages that failed their checks, since the tracker started */
 };
 

@@ -11,7 +11,7 @@ static const char DAMAGED_REMEDY[] =
     "restore a copy of the store, or move it away and import a member's ledger with --ledger FILE";
 
 enum {
-    HASHES_NAME_BYTES = 16,
+    HASHES_NAME_BYTES = 16,               /* size of the name of a promise with declared hashes */
     PROMISES_MAX = 2 + SWARM_MEMBERS_MAX, /* the members, the table, and the hashes of each seat */
 };
 

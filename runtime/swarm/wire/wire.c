@@ -10,23 +10,23 @@ enum {
     HAS_ROUND = 1 << 0, /* the message has this field; likewise all HAS_* */
     HAS_SLICE = 1 << 1, /* slice and epoch */
     HAS_INCARNATION = 1 << 2,
-    HAS_NUMBER = 1 << 3,
-    HAS_VERSION = 1 << 4,
-    HAS_POLL = 1 << 5,
+    HAS_NUMBER = 1 << 3,  /* field number of struct message */
+    HAS_VERSION = 1 << 4, /* field version: version of the table */
+    HAS_POLL = 1 << 5,    /* field poll: number of the poll */
     HAS_TOKENS = 1 << 6,
     HAS_ROOT = 1 << 7,
     HAS_HASH = 1 << 8,
     HAS_CONTRIBUTORS = 1 << 9,
     HAS_OWNER = 1 << 10,
     HAS_SIGNATURE = 1 << 11,
-    HAS_MEASUREMENTS = 1 << 12,
-    HAS_BULK = 1 << 13,        /* encoded slice bytes follow the payload */
-    IS_MESSAGE = 1 << 14,      /* The message belongs to the state machines. */
-    IS_CHUNKED = 1 << 15,      /* the payload may be split into several frames */
-    TO_TRACKER = 1 << 16,      /* member to tracker */
-    TO_MEMBER = 1 << 17,       /* tracker to member */
-    TO_PEER = 1 << 18,         /* member to member */
-    HAS_UNREACHABLE = 1 << 19, /* field unreachable: seats that the sender cannot connect to */
+    HAS_MEASUREMENTS = 1 << 12, /* field measured of struct message */
+    HAS_BULK = 1 << 13,         /* encoded slice bytes follow the payload */
+    IS_MESSAGE = 1 << 14,       /* The message belongs to the state machines. */
+    IS_CHUNKED = 1 << 15,       /* the payload may be split into several frames */
+    TO_TRACKER = 1 << 16,       /* member to tracker */
+    TO_MEMBER = 1 << 17,        /* tracker to member */
+    TO_PEER = 1 << 18,          /* member to member */
+    HAS_UNREACHABLE = 1 << 19,  /* field unreachable: seats that the sender cannot connect to */
 
     MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER, /* a member's message to the tracker */
     TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
@@ -153,7 +153,7 @@ size_t wire_payload_bytes_max(const struct wire_shape *shape) {
 }
 
 /* The arrays of a message; only a packer that reads changes them. */
-struct message_parts {
+struct message_parts { /* the arrays that a message points to */
     struct entry *entry;
     struct round_table *table;
     struct slice_report *reports;

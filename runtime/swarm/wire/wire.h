@@ -52,16 +52,16 @@ enum wire_kind {
     /* Member to member: root; frame.offset is the index of the first leaf. */
     WIRE_LEAF_HASHES_REQUEST,
     /* Member to member: root, then the hashes of the leaves from index frame.offset. */
-    WIRE_LEAF_HASHES,
+    WIRE_LEAF_HASHES,  /* Answer with leaf hashes. */
     WIRE_LEAF_REQUEST, /* Member to member: root; frame.offset is the index of the leaf. */
     WIRE_LEAF,         /* Member to member: bytes of the leaf with index frame.offset. */
     /* Same as WIRE_STATUS_REQUEST; frame.offset is the index of the first entry. */
     WIRE_LEDGER_REQUEST,
     WIRE_LEDGER, /* From the tracker: complete records, concatenated, from entry frame.offset. */
     /* Tracker to member: an address to connect to once; the member reports the outcome. */
-    WIRE_PROBE_ADDRESS,
-    WIRE_PING,     /* From any process: 8 bytes. */
-    WIRE_PONG,     /* Reply to WIRE_PING: the same 8 bytes. */
+    WIRE_PROBE_ADDRESS, /* Request to test an address. */
+    WIRE_PING,          /* From any process: 8 bytes. */
+    WIRE_PONG,          /* Reply to WIRE_PING: the same 8 bytes. */
     WIRE_REPLACED, /* Tracker to process: a newer process with this identity is the member; exit. */
     WIRE_KIND_END  /* one more than the highest kind */
 };
