@@ -132,7 +132,7 @@ int main(int argc, char **argv) {
         status = session_bind(&session, &fault);
     }
     if (status == OK) {
-        status = session_weights(&session, &fault);
+        status = session_init_weights(&session, &fault);
     }
     if (status != OK) {
         fault_print(&fault, STDERR_FILENO);

@@ -124,7 +124,7 @@ static enum status open_session(struct session *session, int argc, char **argv,
     if (status == OK) {
         status = session_bind(session, fault);
     }
-    return status == OK ? session_weights(session, fault) : status;
+    return status == OK ? session_init_weights(session, fault) : status;
 }
 
 int main(int argc, char **argv) {

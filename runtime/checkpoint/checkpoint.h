@@ -15,7 +15,7 @@
 
 /* The ranks that save together. A zero-initialised struct means a single process. */
 struct checkpoint_ranks {
-    int rank, world;
+    int rank, world; /* rank of this process, and number of ranks */
     /* Gives every rank the same outcome: OK when `status` is OK on all of them, else the status and
      * the fault of one rank that failed. Where `status` is not OK, *fault is its fault. Every rank
      * calls it at the same points, also after a failure. It is not called when world is 1 or 0. */

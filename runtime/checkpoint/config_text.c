@@ -22,7 +22,7 @@ static bool copy_member(struct json_scan *scan, enum dtype dtype, struct text *o
                         bool *found) {
     (void)json_scan_peek(scan);
     const char *key = scan->bytes + scan->at;
-    if (!json_scan_string(scan, NULL) || !json_scan_byte(scan, ':')) {
+    if (!json_scan_string(scan, NULL) || !json_scan_expect_byte(scan, ':')) {
         return false;
     }
     (void)json_scan_peek(scan);
@@ -40,7 +40,7 @@ static bool copy_member(struct json_scan *scan, enum dtype dtype, struct text *o
 }
 
 static bool copy_members(struct json_scan *scan, enum dtype dtype, struct text *out) {
-    if (!json_scan_byte(scan, '{')) {
+    if (!json_scan_expect_byte(scan, '{')) {
         return false;
     }
     size_t start = scan->at;
@@ -53,7 +53,7 @@ static bool copy_members(struct json_scan *scan, enum dtype dtype, struct text *
         if (!copy_member(scan, dtype, out, &copied, &found)) {
             return false;
         }
-        more = json_scan_more(scan, '}');
+        more = json_scan_has_more(scan, '}');
     }
     if (scan->reason != NULL) {
         return false;

@@ -17,9 +17,9 @@ enum { FOLDER_MODE = 0755 };
 /* A record of getdents64(2). readdir(3) would allocate. */
 struct directory_record {
     uint64_t inode;
-    int64_t next;
-    uint16_t bytes;
-    uint8_t type;
+    int64_t next;   /* position of the next record */
+    uint16_t bytes; /* size of this record */
+    uint8_t type;   /* DT_DIR, DT_REG and so on */
     char name[];
 };
 
@@ -69,7 +69,7 @@ void folder_walk_end(struct folder_walk *walk) {
     walk->fd = -1;
 }
 
-void folder_sibling(const char *path, const char *prefix, char *out, size_t capacity) {
+void folder_sibling_path(const char *path, const char *prefix, char *out, size_t capacity) {
     char parent[PATH_BYTES];
     const char *slash = strrchr(path, '/');
     file_parent_folder(path, parent, sizeof parent);

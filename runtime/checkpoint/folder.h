@@ -19,9 +19,9 @@ enum { FOLDER_BUFFER_BYTES = 4096 };
  *     folder_walk_end(&walk); */
 struct folder_walk {
     int fd;
-    long filled, at;
-    const char *name;
-    bool is_folder;
+    long filled, at;  /* bytes that `buffer` contains; offset of the next record in it */
+    const char *name; /* name of the current entry */
+    bool is_folder;   /* the current entry is a folder */
     _Alignas(8) char buffer[FOLDER_BUFFER_BYTES];
 };
 
@@ -30,8 +30,8 @@ MUST_CHECK enum status folder_walk_begin(const char *path, struct folder_walk *w
 bool folder_walk_next(struct folder_walk *walk);
 void folder_walk_end(struct folder_walk *walk);
 
-/* folder_sibling: "/a/b" with the prefix ".tmp-" is "/a/.tmp-b". */
-void folder_sibling(const char *path, const char *prefix, char *out, size_t capacity);
+/* folder_sibling_path: "/a/b" with the prefix ".tmp-" is "/a/.tmp-b". */
+void folder_sibling_path(const char *path, const char *prefix, char *out, size_t capacity);
 
 /* folder_make_empty: make the folder `path`, or remove the files in it if it exists. A symbolic
  * link at `path` is replaced with a folder; the link's target is not changed. */

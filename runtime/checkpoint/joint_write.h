@@ -15,8 +15,8 @@
 /* The arguments are the same on every rank, except for the rank number and the files' pieces. */
 struct joint_write {
     const struct checkpoint_ranks *ranks;
-    const char *folder; /* created, or emptied, before the files are written */
-    const struct tensor_file *files;
+    const char *folder;              /* created, or emptied, before the files are written */
+    const struct tensor_file *files; /* [file_count] */
     int file_count;
     /* Called on rank 0 when the ranges of every rank are durable: writes the other files and
      * renames the folder. Sets *replaced, which is false before, once the folder is renamed, also

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool reject(struct json_scan *scan, const char *reason) {
+static bool reject_byte(struct json_scan *scan, const char *reason) {
     scan->reason = reason;
     return false;
 }
@@ -25,20 +25,20 @@ static const char *expected_name(char expected) {
                              : "expected a comma or the end of the list or object";
 }
 
-bool json_scan_byte(struct json_scan *scan, char expected) {
+bool json_scan_expect_byte(struct json_scan *scan, char expected) {
     if (json_scan_peek(scan) != expected || scan->at == scan->length) {
-        return reject(scan, expected_name(expected));
+        return reject_byte(scan, expected_name(expected));
     }
     scan->at++;
     return true;
 }
 
-bool json_scan_more(struct json_scan *scan, char end) {
+bool json_scan_has_more(struct json_scan *scan, char end) {
     if (json_scan_peek(scan) == ',') {
         scan->at++;
         return true;
     }
-    bool ended = json_scan_byte(scan, end); /* sets scan->reason on an error */
+    bool ended = json_scan_expect_byte(scan, end); /* sets scan->reason on an error */
     (void)ended;
     return false;
 }
@@ -83,7 +83,7 @@ static bool read_hex_word(struct json_scan *scan, uint32_t *word) {
     for (size_t i = 0; i < 4; i++) {
         unsigned char c = byte_at(scan, i);
         if (!isxdigit(c)) {
-            return reject(scan, "a \\u escape must have four hexadecimal digits");
+            return reject_byte(scan, "a \\u escape must have four hexadecimal digits");
         }
         value = value * 16 + (uint32_t)(isdigit(c) ? c - '0' : tolower(c) - 'a' + 10);
     }
@@ -110,7 +110,7 @@ static bool decode_unicode_escape(struct json_scan *scan, uint32_t *point) {
         return false;
     }
     if (first == 0) {
-        return reject(scan, "a NUL inside a string");
+        return reject_byte(scan, "a NUL inside a string");
     }
     *point = first;
     if (first < 0xd800 || first > 0xdfff) {
@@ -118,14 +118,14 @@ static bool decode_unicode_escape(struct json_scan *scan, uint32_t *point) {
     }
     uint32_t second;
     if (first > 0xdbff || byte_at(scan, 0) != '\\' || byte_at(scan, 1) != 'u') {
-        return reject(scan, "an unpaired surrogate");
+        return reject_byte(scan, "an unpaired surrogate");
     }
     scan->at += 2;
     if (!read_hex_word(scan, &second)) {
         return false;
     }
     if (second < 0xdc00 || second > 0xdfff) {
-        return reject(scan, "an unpaired surrogate");
+        return reject_byte(scan, "an unpaired surrogate");
     }
     *point = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
     return true;
@@ -146,7 +146,7 @@ static bool decode_escape(struct json_scan *scan, char out[static 4], size_t *le
     }
     const char *found = letter == 0 ? NULL : strchr(LETTERS, letter);
     if (found == NULL) {
-        return reject(scan, "an escape that is not valid in JSON");
+        return reject_byte(scan, "an escape that is not valid in JSON");
     }
     scan->at++;
     out[0] = MEANINGS[found - LETTERS];
@@ -155,7 +155,7 @@ static bool decode_escape(struct json_scan *scan, char out[static 4], size_t *le
 }
 
 bool json_scan_string(struct json_scan *scan, char **text) {
-    if (!json_scan_byte(scan, '"')) {
+    if (!json_scan_expect_byte(scan, '"')) {
         return false;
     }
     char *start = scan->bytes + scan->at;
@@ -174,9 +174,9 @@ bool json_scan_string(struct json_scan *scan, char **text) {
         } else {
             length = c < 0x20 ? 0 : utf8_length(scan);
             if (length == 0) {
-                return reject(scan, scan->at >= scan->length ? "the text ends inside a string"
-                                    : c < 0x20               ? "a control character in a string"
-                                                             : "malformed UTF-8 in a string");
+                return reject_byte(scan, scan->at >= scan->length ? "the text ends inside a string"
+                                         : c < 0x20 ? "a control character in a string"
+                                                    : "malformed UTF-8 in a string");
             }
             memcpy(character, scan->bytes + scan->at, length);
             scan->at += length;
@@ -201,14 +201,14 @@ bool json_scan_natural(struct json_scan *scan, int64_t *value) {
     while (isdigit(byte_at(scan, 0))) {
         if (__builtin_mul_overflow(sum, 10, &sum) ||
             __builtin_add_overflow(sum, byte_at(scan, 0) - '0', &sum)) {
-            return reject(scan, "a number above 2^63-1");
+            return reject_byte(scan, "a number above 2^63-1");
         }
         scan->at++;
     }
     bool leading_zero = scan->bytes[start] == '0' && scan->at > start + 1;
     unsigned char next = byte_at(scan, 0);
     if (scan->at == start || leading_zero || next == '.' || next == 'e' || next == 'E') {
-        return reject(scan, "expected a whole number that is not negative");
+        return reject_byte(scan, "expected a whole number that is not negative");
     }
     *value = sum;
     return true;
@@ -216,7 +216,7 @@ bool json_scan_natural(struct json_scan *scan, int64_t *value) {
 
 static bool skip_digits(struct json_scan *scan) {
     if (!isdigit(byte_at(scan, 0))) {
-        return reject(scan, "expected a digit");
+        return reject_byte(scan, "expected a digit");
     }
     while (isdigit(byte_at(scan, 0))) {
         scan->at++;
@@ -231,7 +231,7 @@ static bool skip_number(struct json_scan *scan) {
         return false;
     }
     if (isdigit(byte_at(scan, 0))) {
-        return reject(scan, "a number with a leading zero");
+        return reject_byte(scan, "a number with a leading zero");
     }
     if (accept_byte(scan, ".") && !skip_digits(scan)) {
         return false;
@@ -242,7 +242,7 @@ static bool skip_number(struct json_scan *scan) {
             return false;
         }
     }
-    return isfinite(strtod(start, NULL)) ? true : reject(scan, "a number out of range");
+    return isfinite(strtod(start, NULL)) ? true : reject_byte(scan, "a number out of range");
 }
 
 static bool skip_word(struct json_scan *scan) {
@@ -255,11 +255,11 @@ static bool skip_word(struct json_scan *scan) {
             return true;
         }
     }
-    return reject(scan, "expected a value");
+    return reject_byte(scan, "expected a value");
 }
 
 static bool skip_key(struct json_scan *scan) {
-    return json_scan_string(scan, NULL) && json_scan_byte(scan, ':');
+    return json_scan_string(scan, NULL) && json_scan_expect_byte(scan, ':');
 }
 
 /* Called after a value: consumes the ends of lists and objects, then a comma. *depth counts those
@@ -267,7 +267,7 @@ static bool skip_key(struct json_scan *scan) {
 static bool skip_closing_brackets(struct json_scan *scan, uint64_t objects, int *depth) {
     while (*depth > 0) {
         bool in_object = (objects >> (*depth - 1) & 1) != 0;
-        if (json_scan_more(scan, in_object ? '}' : ']')) {
+        if (json_scan_has_more(scan, in_object ? '}' : ']')) {
             return in_object ? skip_key(scan) : true;
         }
         if (scan->reason != NULL) {
@@ -299,7 +299,7 @@ bool json_scan_skip(struct json_scan *scan) {
             continue;
         }
         if (depth == JSON_DEPTH_MAX) {
-            return reject(scan, "lists or objects nested too deep");
+            return reject_byte(scan, "lists or objects nested too deep");
         }
         scan->at++;
         uint64_t bit = (uint64_t)1 << depth++;

@@ -13,17 +13,17 @@
  * function below first skips white space, then advances `at` past the part that it read and returns
  * true. On false, `reason` says what is wrong with the byte at `at`. */
 struct json_scan {
-    char *bytes;
-    size_t length;
-    size_t at;
-    const char *reason;
+    char *bytes;        /* the JSON text */
+    size_t length;      /* number of bytes of the text */
+    size_t at;          /* offset of the next byte to read */
+    const char *reason; /* why the byte at `at` is invalid */
 };
 
 /* json_scan_peek: the next byte that is not white space; NUL at the end. */
 char json_scan_peek(struct json_scan *scan);
 
-/* json_scan_byte: the next byte must be `expected`. */
-MUST_CHECK bool json_scan_byte(struct json_scan *scan, char expected);
+/* json_scan_expect_byte: the next byte must be `expected`. */
+MUST_CHECK bool json_scan_expect_byte(struct json_scan *scan, char expected);
 
 /* json_scan_string: read a string.
  * text    set to the NUL-terminated string, decoded in place, so the string can be read only once;
@@ -37,8 +37,8 @@ MUST_CHECK bool json_scan_natural(struct json_scan *scan, int64_t *value);
 /* json_scan_skip: check a value of any type, at most JSON_DEPTH_MAX levels deep, and skip it. */
 MUST_CHECK bool json_scan_skip(struct json_scan *scan);
 
-/* json_scan_more: called after a member or an element. Consumes a comma and returns true, or
+/* json_scan_has_more: called after a member or an element. Consumes a comma and returns true, or
  * consumes `end` and returns false. On an error it returns false and sets `reason`. */
-bool json_scan_more(struct json_scan *scan, char end);
+bool json_scan_has_more(struct json_scan *scan, char end);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Values that one step of a conversion handles: their floats fit in the stack and the L1 cache. */
-enum { BLOCK_ELEMENTS = 1024 };
+enum { BLOCK_ELEMENTS = 1024 }; /* elements converted at once */
 
 struct tensor_piece piece_of_spec(const struct tensor_spec *spec, void *memory) {
     struct tensor_piece piece = {
@@ -104,9 +104,9 @@ static int64_t first_nonfinite(enum dtype dtype, const float *values, int64_t co
 /* The conversion of a piece between memory and file. */
 struct conversion {
     const struct tensor_piece *piece;
-    const char *path;
-    enum dtype from, to;
-    enum status error; /* the status returned for a value that is not finite */
+    const char *path;    /* file name for faults */
+    enum dtype from, to; /* element types of the source and the destination */
+    enum status error;   /* the status returned for a value that is not finite */
 };
 
 /* Converts `count` elements; the first one is element `first` of the tensor. */
@@ -143,7 +143,7 @@ static void check_staging(const struct staging *staging) {
  * the buffer for its own bytes and the other for the bytes of the file. */
 struct chunks {
     char *file_bytes, *memory_bytes; /* memory_bytes is NULL if the piece is in host memory */
-    int64_t chunk_max;
+    int64_t chunk_max;               /* maximum number of elements of one chunk */
 };
 
 static struct chunks plan_chunks(const struct tensor_piece *piece, int64_t width,

@@ -14,29 +14,29 @@
 struct tensor_spec {
     const char *name; /* the Hugging Face name */
     enum dtype dtype; /* element type in the file */
-    int rank;
+    int rank;         /* number of dimensions */
     int64_t shape[TENSOR_RANK_MAX];
 };
 
 /* Elements [first, first + count) of a tensor, row-major, contiguous in memory. count 0 means the
  * whole tensor. Several pieces may have the same name: ranges of it, or copies in other types. */
 struct tensor_piece {
-    const char *name; /* the Hugging Face name */
-    enum dtype dtype; /* in memory */
-    int rank;
+    const char *name;               /* the Hugging Face name */
+    enum dtype dtype;               /* element type in memory */
+    int rank;                       /* number of dimensions */
     int64_t shape[TENSOR_RANK_MAX]; /* shape of the whole tensor */
     void *memory;                   /* address of element `first` */
     const struct device_memory
-        *device_memory; /* the memory that `memory` points to; NULL: host memory */
-    int64_t first, count;
+        *device_memory;   /* the memory that `memory` points to; NULL: host memory */
+    int64_t first, count; /* first element and number of elements; count 0: all elements */
 };
 
 /* Tensors and the pieces of them in this process: any ranges, in any order. Every rank lists the
  * same tensors, and its own pieces. */
 struct tensor_set {
-    const struct tensor_spec *tensors;
+    const struct tensor_spec *tensors; /* [tensor_count] */
     int tensor_count;
-    const struct tensor_piece *pieces;
+    const struct tensor_piece *pieces; /* [piece_count] */
     int piece_count;
 };
 
@@ -44,8 +44,8 @@ struct tensor_set {
 struct piece_span {
     int fd;
     const char *path;
-    int64_t at; /* file offset of the tensor's first byte */
-    enum dtype dtype;
+    int64_t at;       /* file offset of the tensor's first byte */
+    enum dtype dtype; /* element type in the file */
 };
 
 /* The caller's buffer for conversions and for bytes from and to device memory; undefined

@@ -48,26 +48,26 @@ enum safetensors_dtype {
     ST_I64,
     ST_U64,
     ST_C64,
-    ST_DTYPE_COUNT
+    ST_DTYPE_COUNT /* number of element types */
 };
 
 struct safetensors_entry {
     const char *name;
     enum safetensors_dtype dtype;
-    int rank; /* 0: one element */
+    int rank; /* number of dimensions; 0: one element */
     int64_t shape[SAFETENSORS_RANK_MAX];
-    int64_t elements;
+    int64_t elements;   /* number of elements */
     int64_t begin, end; /* byte offsets from the start of the data */
 };
 
 struct safetensors_pair {
-    const char *key, *value;
+    const char *key, *value; /* metadata of the file */
 };
 
 /* The contents of the JSON header of a file. */
 struct safetensors_header {
     const struct safetensors_entry *entries; /* sorted by offset */
-    int count;
+    int count;                               /* number of tensors */
     const struct safetensors_pair *metadata;
     int metadata_count;
 };
@@ -76,8 +76,8 @@ struct safetensors_header {
 struct safetensors {
     const char *path;
     int fd;
-    int64_t data_at; /* offset of the data in the file */
-    int64_t data_bytes;
+    int64_t data_at;    /* offset of the data in the file */
+    int64_t data_bytes; /* size of the data of all tensors */
     struct safetensors_header header;
     const struct safetensors_entry **by_name; /* the entries sorted by name, for safetensors_find */
 };

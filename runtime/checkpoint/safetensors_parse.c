@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_NAME_MAX = 159, TABLE_ROWS_MIN = 64 };
+enum { SHOWN_NAME_MAX = 159, TABLE_ROWS_MIN = 64 }; /* bytes; rows */
 
 static const char METADATA_KEY[] = "__metadata__";
 static const char REMEDY[] = "the file is damaged or not a safetensors file: download it again";
@@ -15,13 +15,13 @@ static const char REMEDY[] = "the file is damaged or not a safetensors file: dow
 struct header_reader {
     struct json_scan scan;
     const char *path;
-    int64_t data_bytes;
+    int64_t data_bytes; /* size of the file after the header */
     struct region *region;
     struct fault *fault;
     struct safetensors_entry *entries;
     struct safetensors_pair *pairs;
     size_t entry_count, pair_count;
-    bool has_metadata;
+    bool has_metadata; /* the header has a member __metadata__ */
 };
 
 static enum status syntax_fault(const struct header_reader *reader) {
@@ -49,7 +49,7 @@ static enum status read_members(struct header_reader *reader, const char *owner,
                                                       void *),
                                 void *context) {
     struct json_scan *scan = &reader->scan;
-    if (!json_scan_byte(scan, '{')) {
+    if (!json_scan_expect_byte(scan, '{')) {
         return owner != NULL ? tensor_fault(reader, owner, scan->reason) : syntax_fault(reader);
     }
     if (json_scan_peek(scan) == '}') {
@@ -59,11 +59,11 @@ static enum status read_members(struct header_reader *reader, const char *owner,
     scan->reason = NULL;
     do {
         char *key;
-        if (!json_scan_string(scan, &key) || !json_scan_byte(scan, ':')) {
+        if (!json_scan_string(scan, &key) || !json_scan_expect_byte(scan, ':')) {
             return syntax_fault(reader);
         }
         TRY(member(reader, key, context));
-    } while (json_scan_more(scan, '}'));
+    } while (json_scan_has_more(scan, '}'));
     return scan->reason == NULL ? OK : syntax_fault(reader);
 }
 
@@ -86,7 +86,7 @@ enum { SEEN_DTYPE = 1, SEEN_SHAPE = 2, SEEN_OFFSETS = 4, SEEN_ALL = 7 };
 
 struct tensor_fields {
     struct safetensors_entry *entry;
-    unsigned seen;
+    unsigned seen; /* bits of the fields read so far: SEEN_... */
 };
 
 static enum status read_dtype(struct header_reader *reader, struct safetensors_entry *entry) {
@@ -108,7 +108,7 @@ static enum status read_numbers(struct header_reader *reader, const char *name, 
                                 int64_t *numbers, int *count) {
     struct json_scan *scan = &reader->scan;
     int filled = 0;
-    if (!json_scan_byte(scan, '[')) {
+    if (!json_scan_expect_byte(scan, '[')) {
         return tensor_fault(reader, name, scan->reason);
     }
     if (json_scan_peek(scan) == ']') {
@@ -125,7 +125,7 @@ static enum status read_numbers(struct header_reader *reader, const char *name, 
             return tensor_fault(reader, name, scan->reason);
         }
         filled++;
-    } while (json_scan_more(scan, ']'));
+    } while (json_scan_has_more(scan, ']'));
     *count = filled;
     return scan->reason == NULL ? OK : syntax_fault(reader);
 }
@@ -167,8 +167,8 @@ static enum status read_field(struct header_reader *reader, const char *key, voi
 }
 
 /* The bytes of dtype and shape must equal the range in the file. */
-static enum status check_bytes(const struct header_reader *reader,
-                               struct safetensors_entry *entry) {
+static enum status check_tensor_size(const struct header_reader *reader,
+                                     struct safetensors_entry *entry) {
     int64_t elements = 1;
     int64_t bits;
     for (int axis = 0; axis < entry->rank; axis++) {
@@ -235,7 +235,7 @@ static enum status read_member(struct header_reader *reader, const char *key, vo
     if (tensor.seen != SEEN_ALL) {
         return tensor_fault(reader, key, "dtype, shape or data_offsets is missing");
     }
-    return check_bytes(reader, entry);
+    return check_tensor_size(reader, entry);
 }
 
 static int compare_offsets(const void *a, const void *b) {
@@ -250,7 +250,7 @@ static int compare_offsets(const void *a, const void *b) {
     return strcmp(left->name, right->name);
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
     const struct safetensors_entry *const *left = a;
     const struct safetensors_entry *const *right = b;
     return strcmp((*left)->name, (*right)->name);
@@ -333,7 +333,7 @@ enum status safetensors_parse(char *text, size_t header_bytes, int64_t data_byte
     for (size_t i = 0; i < count; i++) {
         names[i] = &reader.entries[i];
     }
-    sort_rows(names, count, sizeof(void *), by_name);
+    sort_rows(names, count, sizeof(void *), compare_names);
     sort_rows(reader.pairs, reader.pair_count, sizeof *reader.pairs, compare_keys);
     TRY(check_names(&reader, names));
     TRY(check_tiling(&reader));

@@ -48,7 +48,7 @@ struct snapshot_value {
 
 struct snapshot_file {
     char name[SNAPSHOT_NAME_BYTES];
-    int64_t bytes;
+    int64_t bytes; /* size of the file */
     struct hash hash;
 };
 
@@ -57,8 +57,8 @@ struct snapshot {
     const char *path;  /* path of the snapshot's folder */
     int64_t step;      /* completed steps */
     uint64_t sequence; /* increases with every save, also when a resumed run repeats a step */
-    uint64_t seed;
-    double saved_at; /* Unix seconds */
+    uint64_t seed;     /* random seed of the run */
+    double saved_at;   /* time of the save in Unix seconds */
     struct hash plan_hash;
     const char *keys;         /* the run's effective keys */
     const char *model_folder; /* contains the tokenizer's files; "" for none */
@@ -89,29 +89,29 @@ struct snapshot_args {
     const char *config_text; /* config.json, so that an export needs only the snapshot */
     size_t config_length;
     const char *model_folder; /* recorded; "" for none */
-    const char *keys;
+    const char *keys;         /* text of the run's effective keys */
     struct hash plan_hash;
 };
 
 /* The arguments of one save. */
 struct snapshot_state {
-    int64_t step;
-    uint64_t seed;
+    int64_t step;  /* completed steps */
+    uint64_t seed; /* random seed of the run */
     const struct snapshot_value *values;
     int value_count;
 };
 
 /* A complete snapshot that the folder contains. */
 struct snapshot_retained {
-    int64_t step;
-    uint64_t sequence;
+    int64_t step;      /* completed steps */
+    uint64_t sequence; /* number of the save */
 };
 
 struct snapshot_writer {
     struct snapshot_args args;
-    struct tensor_file *files;
+    struct tensor_file *files; /* [file_count] layouts of the tensor files */
     int file_count;
-    char *json; /* [json_capacity] */
+    char *json; /* [json_capacity]: buffer for snapshot.json */
     size_t json_capacity;
     struct snapshot_retained *retained; /* [SNAPSHOTS_MAX], oldest first; empty except on rank 0 */
     int retained_count;
@@ -152,17 +152,17 @@ MUST_CHECK enum status snapshot_verify(const char *path, struct region *region,
                                        struct snapshot *snapshot, struct fault *fault);
 
 /* One folder of a list: its contents, or the fault that prevents reading it. */
-struct snapshot_listed {
+struct snapshot_list_item {
     struct snapshot snapshot; /* path is always set */
     bool is_readable;
-    struct fault fault; /* when !is_readable */
+    struct fault fault; /* why the snapshot cannot be read, if !is_readable */
 };
 
 /* snapshot_list: all snapshots of a folder, unreadable ones first, then in the order of saving. The
  * hashes of the files are not checked. A missing folder contains none.
  * errors  STATUS_FAILED when the folder cannot be read; STATUS_INPUT beyond SNAPSHOTS_MAX */
 MUST_CHECK enum status snapshot_list(const char *folder, struct region *region,
-                                     struct snapshot_listed **listed, int *count,
+                                     struct snapshot_list_item **listed, int *count,
                                      struct fault *fault);
 
 /* snapshot_find_newest: the newest snapshot whose files all match their hashes. Each newer, damaged

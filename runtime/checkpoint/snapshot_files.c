@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEP_DIGITS = 9 };
+enum { STEP_DIGITS = 9 }; /* minimum digits of the step in a folder name */
 
 static const char *const PREFIXES[] = {[SNAPSHOT_COMPLETE] = "step-",
                                        [SNAPSHOT_INCOMPLETE] = ".tmp-step-",

@@ -69,8 +69,8 @@ enum status snapshot_verify(const char *path, struct region *region, struct snap
 }
 
 static int compare_sequence(const void *a, const void *b) {
-    const struct snapshot_listed *left = a;
-    const struct snapshot_listed *right = b;
+    const struct snapshot_list_item *left = a;
+    const struct snapshot_list_item *right = b;
     if (left->is_readable != right->is_readable) {
         return left->is_readable ? 1 : -1;
     }
@@ -121,13 +121,13 @@ static enum status list_paths(const char *folder, struct region *region, const c
 }
 
 enum status snapshot_list(const char *folder, struct region *region,
-                          struct snapshot_listed **listed, int *count, struct fault *fault) {
+                          struct snapshot_list_item **listed, int *count, struct fault *fault) {
     const char **paths = region_alloc(region, SNAPSHOTS_MAX, sizeof *paths);
     int found = 0;
     if (file_exists(folder)) {
         TRY(list_paths(folder, region, paths, &found, fault));
     }
-    struct snapshot_listed *list = region_alloc(region, (size_t)found, sizeof *list);
+    struct snapshot_list_item *list = region_alloc(region, (size_t)found, sizeof *list);
     for (int i = 0; i < found; i++) {
         list[i].is_readable =
             snapshot_read(paths[i], region, &list[i].snapshot, &list[i].fault) == OK;
@@ -141,14 +141,14 @@ enum status snapshot_list(const char *folder, struct region *region,
     return OK;
 }
 
-static void log_damaged(const struct snapshot_listed *listed, const struct fault *fault) {
+static void log_damaged(const struct snapshot_list_item *listed, const struct fault *fault) {
     log_line(LOG_ERROR, "skipping the snapshot %s: %s: %s", listed->snapshot.path, fault->subject,
              fault->reason);
 }
 
 enum status snapshot_find_newest(const char *folder, struct region *region,
                                  struct snapshot *snapshot, bool *found, struct fault *fault) {
-    struct snapshot_listed *listed = NULL;
+    struct snapshot_list_item *listed = NULL;
     int count = 0;
     TRY(snapshot_list(folder, region, &listed, &count, fault));
     for (int i = count - 1; i >= 0; i--) {

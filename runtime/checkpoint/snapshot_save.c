@@ -50,7 +50,7 @@ static enum status clear_leftovers(const char *folder, struct fault *fault) {
  * and are never removed. */
 static enum status list_retained(struct snapshot_writer *writer, struct fault *fault) {
     struct region region = {0};
-    struct snapshot_listed *listed = NULL;
+    struct snapshot_list_item *listed = NULL;
     int count = 0;
     enum status status = snapshot_list(writer->args.folder, &region, &listed, &count, fault);
     for (int i = 0; status == OK && i < count; i++) {

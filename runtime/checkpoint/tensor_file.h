@@ -30,8 +30,8 @@ struct tensor_file {
     struct safetensors_header header;
     const struct tensor_source *sources; /* [header.count], in the order of the header */
     char *header_text;
-    size_t header_bytes;
-    int64_t bytes; /* size of the whole file */
+    size_t header_bytes; /* size of `header_text` */
+    int64_t bytes;       /* size of the whole file */
 };
 
 /* tensor_file_plan: lay out `sources`, with `__metadata__` {"format": "pt"}.

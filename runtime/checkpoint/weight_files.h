@@ -6,8 +6,9 @@
 #include "runtime/checkpoint/safetensors.h"
 
 struct weight_files {
-    struct safetensors *tables; /* their file descriptors are closed */
-    int count;
+    struct safetensors
+        *tables; /* [count] headers of the files; their file descriptors are closed */
+    int count;   /* number of files */
 };
 
 /* weight_files_open: model.safetensors, or model.safetensors.index.json and the files it names,

@@ -21,7 +21,7 @@ struct weights_load_args {
     const struct blueprint *blueprint;
     /* Any ranges of any parameters. Several pieces may belong to one parameter, such as a master
      * copy and a bf16 copy. */
-    const struct tensor_piece *pieces;
+    const struct tensor_piece *pieces; /* [piece_count] */
     int piece_count;
     struct staging staging;
 };
@@ -54,7 +54,7 @@ struct weights_save_args {
 
 /* The layout of a model folder. It is 12 KiB large, so do not put it on the stack. */
 struct weights_save {
-    char folder[PATH_BYTES], temporary[PATH_BYTES], aside[PATH_BYTES];
+    char folder[PATH_BYTES], temporary[PATH_BYTES], aside[PATH_BYTES]; /* final, new, previous */
     const char *model_folder;
     struct tensor_file *files;
     int file_count;

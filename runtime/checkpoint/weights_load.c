@@ -12,22 +12,23 @@
 static const char HEAD_NAME[] = "lm_head.weight";
 
 /* The tensor in the files that belongs to a parameter. */
-struct weight_found {
-    int file;
+struct weight_location {
+    int file;                              /* index of the file in `files` */
     const struct safetensors_entry *entry; /* NULL: not found */
 };
 
-struct loading {
+struct weights_loading {
     const struct weights_load_args *args;
     struct region region;
     struct fault *fault;
     struct weight_files files;
-    struct weight_found *found; /* [param_count] */
-    struct weight_found head; /* the tied head, if the files contain it although it is redundant */
+    struct weight_location *found; /* [param_count] tensor of each parameter */
+    struct weight_location
+        head; /* the tied head, if the files contain it although it is redundant */
     struct tensor_source *sources; /* [param_count]: each parameter's pieces */
 };
 
-static enum status check_type(struct loading *loading, const struct safetensors *file,
+static enum status check_type(struct weights_loading *loading, const struct safetensors *file,
                               const struct safetensors_entry *entry) {
     enum dtype dtype = DTYPE_I32;
     if (safetensors_dtype_is_loadable(entry->dtype, &dtype) && dtype != DTYPE_I32) {
@@ -47,7 +48,7 @@ static void add_shape(struct text *text, const int64_t *shape, int rank) {
     text_add(text, "]");
 }
 
-static enum status check_shape(struct loading *loading, const struct safetensors *file,
+static enum status check_shape(struct weights_loading *loading, const struct safetensors *file,
                                const struct safetensors_entry *entry, const struct param *param) {
     if (entry->rank == param->rank &&
         memcmp(entry->shape, param->shape, (size_t)param->rank * sizeof *param->shape) == 0) {
@@ -64,9 +65,9 @@ static enum status check_shape(struct loading *loading, const struct safetensors
                      found.bytes, wanted.bytes);
 }
 
-static enum status record_tensor(struct loading *loading, int file,
+static enum status record_tensor(struct weights_loading *loading, int file,
                                  const struct safetensors_entry *entry, const struct param *param,
-                                 struct weight_found *found) {
+                                 struct weight_location *found) {
     const struct safetensors *table = &loading->files.tables[file];
     if (found->entry != NULL) {
         return fault_set(loading->fault, STATUS_INPUT, table->path, "keep one of them, in one file",
@@ -75,11 +76,11 @@ static enum status record_tensor(struct loading *loading, int file,
     }
     TRY(check_type(loading, table, entry));
     TRY(check_shape(loading, table, entry, param));
-    *found = (struct weight_found){file, entry};
+    *found = (struct weight_location){file, entry};
     return OK;
 }
 
-static enum status match_entry(struct loading *loading, int file,
+static enum status match_entry(struct weights_loading *loading, int file,
                                const struct safetensors_entry *entry) {
     const struct blueprint *blueprint = loading->args->blueprint;
     int param = weight_name_match(blueprint, entry->name);
@@ -100,7 +101,7 @@ static enum status match_entry(struct loading *loading, int file,
     return record_tensor(loading, file, entry, embedding, &loading->head);
 }
 
-static enum status match_all(struct loading *loading) {
+static enum status match_all(struct weights_loading *loading) {
     for (int file = 0; file < loading->files.count; file++) {
         const struct safetensors_header *header = &loading->files.tables[file].header;
         for (int i = 0; i < header->count; i++) {
@@ -110,7 +111,7 @@ static enum status match_all(struct loading *loading) {
     return OK;
 }
 
-static enum status check_complete(struct loading *loading) {
+static enum status check_complete(struct weights_loading *loading) {
     const struct blueprint *blueprint = loading->args->blueprint;
     const struct param *first = NULL;
     int missing = 0;
@@ -132,7 +133,7 @@ static enum status check_complete(struct loading *loading) {
                      missing, blueprint->param_count);
 }
 
-static void sort_pieces(struct loading *loading) {
+static void sort_pieces(struct weights_loading *loading) {
     const struct blueprint *blueprint = loading->args->blueprint;
     size_t count = (size_t)blueprint->param_count;
     struct tensor_spec *tensors = region_alloc(&loading->region, count, sizeof *tensors);
@@ -148,7 +149,7 @@ static void sort_pieces(struct loading *loading) {
 }
 
 /* Opens the file again for its data, and checks that its size has not changed. */
-static enum status reopen_file(struct loading *loading, int file, int *fd) {
+static enum status reopen_file(struct weights_loading *loading, int file, int *fd) {
     const struct safetensors *table = &loading->files.tables[file];
     int64_t bytes = 0;
     TRY(file_open_read(table->path, fd, &bytes, loading->fault));
@@ -160,8 +161,8 @@ static enum status reopen_file(struct loading *loading, int file, int *fd) {
     return OK;
 }
 
-static struct piece_span span_of(const struct loading *loading, const struct weight_found *found,
-                                 int fd) {
+static struct piece_span make_piece_span(const struct weights_loading *loading,
+                                         const struct weight_location *found, int fd) {
     const struct safetensors *table = &loading->files.tables[found->file];
     struct piece_span span = {
         .fd = fd, .path = table->path, .at = table->data_at + found->entry->begin};
@@ -170,15 +171,15 @@ static struct piece_span span_of(const struct loading *loading, const struct wei
     return span;
 }
 
-static enum status read_params(struct loading *loading, int file, int fd) {
+static enum status read_params(struct weights_loading *loading, int file, int fd) {
     const struct weights_load_args *args = loading->args;
     for (int param = 0; param < args->blueprint->param_count; param++) {
-        const struct weight_found *found = &loading->found[param];
+        const struct weight_location *found = &loading->found[param];
         const struct tensor_source *source = &loading->sources[param];
         if (found->file != file) {
             continue;
         }
-        struct piece_span span = span_of(loading, found, fd);
+        struct piece_span span = make_piece_span(loading, found, fd);
         for (int i = 0; i < source->piece_count; i++) {
             TRY(piece_read(&span, &source->pieces[i], true, &args->staging, loading->fault));
         }
@@ -186,7 +187,7 @@ static enum status read_params(struct loading *loading, int file, int fd) {
     return OK;
 }
 
-static enum status read_file(struct loading *loading, int file) {
+static enum status read_file(struct weights_loading *loading, int file) {
     int fd;
     TRY(reopen_file(loading, file, &fd));
     enum status status = read_params(loading, file, fd);
@@ -196,9 +197,10 @@ static enum status read_file(struct loading *loading, int file) {
 
 /* Compares a range of two tensors as floats, because a BF16 head may belong to an F32 embedding.
  * *different must be -1, and is set to the index of the first difference. */
-static enum status compare_tied_values(struct loading *loading, const struct piece_span spans[2],
+static enum status compare_tied_values(struct weights_loading *loading,
+                                       const struct piece_span spans[2],
                                        const struct tensor_piece *piece, int64_t *different) {
-    enum { BLOCK_ELEMENTS = 1024 };
+    enum { BLOCK_ELEMENTS = 1024 }; /* elements compared at once */
     char stored[BLOCK_ELEMENTS * sizeof(float)];
     float values[2][BLOCK_ELEMENTS];
     int64_t end = piece->first + piece_range_elements(piece);
@@ -222,7 +224,7 @@ static bool is_same_range(const struct tensor_piece *a, const struct tensor_piec
     return a->first == b->first && piece_range_elements(a) == piece_range_elements(b);
 }
 
-static enum status compare_pieces(struct loading *loading, const struct piece_span spans[2],
+static enum status compare_pieces(struct weights_loading *loading, const struct piece_span spans[2],
                                   const struct tensor_source *source, int64_t *different) {
     for (int i = 0; i < source->piece_count && *different < 0; i++) {
         const struct tensor_piece *piece = &source->pieces[i];
@@ -234,15 +236,15 @@ static enum status compare_pieces(struct loading *loading, const struct piece_sp
 }
 
 /* Opens the files of both tensors, that of spans[0] first, and compares the pieces. */
-static enum status compare_tensors(struct loading *loading, struct piece_span spans[2],
-                                   const struct weight_found *const founds[2],
+static enum status compare_tensors(struct weights_loading *loading, struct piece_span spans[2],
+                                   const struct weight_location *const founds[2],
                                    const struct tensor_source *source, int64_t *different) {
     int fds[2];
     TRY(reopen_file(loading, founds[0]->file, &fds[0]));
     enum status status = reopen_file(loading, founds[1]->file, &fds[1]);
     if (status == OK) {
-        spans[0] = span_of(loading, founds[0], fds[0]);
-        spans[1] = span_of(loading, founds[1], fds[1]);
+        spans[0] = make_piece_span(loading, founds[0], fds[0]);
+        spans[1] = make_piece_span(loading, founds[1], fds[1]);
         status = compare_pieces(loading, spans, source, different);
         close(fds[1]);
     }
@@ -250,11 +252,11 @@ static enum status compare_tensors(struct loading *loading, struct piece_span sp
     return status;
 }
 
-static enum status check_tied_head(struct loading *loading) {
+static enum status check_tied_head(struct weights_loading *loading) {
     const struct blueprint *blueprint = loading->args->blueprint;
     ptrdiff_t embedding =
         blueprint_param(blueprint, PARAM_EMBEDDING, PARAM_NO_LAYER) - blueprint->params;
-    const struct weight_found *const founds[2] = {&loading->found[embedding], &loading->head};
+    const struct weight_location *const founds[2] = {&loading->found[embedding], &loading->head};
     struct piece_span spans[2];
     int64_t different = -1;
     TRY(compare_tensors(loading, spans, founds, &loading->sources[embedding], &different));
@@ -267,7 +269,7 @@ static enum status check_tied_head(struct loading *loading) {
                      loading->head.entry->name, founds[0]->entry->name, (long long)different);
 }
 
-static enum status load_weights(struct loading *loading) {
+static enum status load_weights(struct weights_loading *loading) {
     const struct weights_load_args *args = loading->args;
     size_t param_count = (size_t)args->blueprint->param_count;
     TRY(weight_files_open(args->folder, &loading->region, &loading->files, loading->fault));
@@ -285,7 +287,7 @@ static enum status load_weights(struct loading *loading) {
 }
 
 enum status weights_load(const struct weights_load_args *args, struct fault *fault) {
-    struct loading loading = {.args = args, .fault = fault};
+    struct weights_loading loading = {.args = args, .fault = fault};
     enum status status = load_weights(&loading);
     region_finish(&loading.region);
     return status;

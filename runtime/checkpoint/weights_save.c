@@ -35,8 +35,8 @@ static int64_t source_bytes(const struct tensor_source *source) {
 
 /* The end of the file that starts with source `first`. It has as many sources as fit, at least
  * one. */
-static int end_of_file(const struct tensor_source *sources, int count, int first,
-                       int64_t bytes_max) {
+static int file_end_source(const struct tensor_source *sources, int count, int first,
+                           int64_t bytes_max) {
     int64_t bytes = source_bytes(&sources[first]);
     int end = first + 1;
     while (end < count && bytes + source_bytes(&sources[end]) <= bytes_max) {
@@ -56,13 +56,13 @@ static const char *shard_name(struct region *region, int file, int file_count) {
 static void plan_files(const struct tensor_source *sources, int count, int64_t bytes_max,
                        struct region *region, struct weights_save *save) {
     save->file_count = 0;
-    for (int first = 0; first < count; first = end_of_file(sources, count, first, bytes_max)) {
+    for (int first = 0; first < count; first = file_end_source(sources, count, first, bytes_max)) {
         save->file_count++;
     }
     save->files = region_alloc(region, (size_t)save->file_count, sizeof *save->files);
     int first = 0;
     for (int file = 0; file < save->file_count; file++) {
-        int end = end_of_file(sources, count, first, bytes_max);
+        int end = file_end_source(sources, count, first, bytes_max);
         tensor_file_plan(shard_name(region, file, save->file_count), &sources[first], end - first,
                          region, &save->files[file]);
         save->bytes += save->files[file].bytes;
@@ -168,8 +168,8 @@ static void name_folders(const struct weights_save_args *args, struct weights_sa
     while (length > 1 && save->folder[length - 1] == '/') {
         save->folder[--length] = '\0';
     }
-    folder_sibling(save->folder, ".tmp-", save->temporary, sizeof save->temporary);
-    folder_sibling(save->folder, ".old-", save->aside, sizeof save->aside);
+    folder_sibling_path(save->folder, ".tmp-", save->temporary, sizeof save->temporary);
+    folder_sibling_path(save->folder, ".old-", save->aside, sizeof save->aside);
 }
 
 static enum status plan_export(const struct weights_save_args *args, struct region *region,

@@ -27,8 +27,8 @@ static bool is_snapshot(const char *folder) {
     return file_exists(path);
 }
 
-static enum status list_snapshots(const struct snapshot_tool *tool, struct snapshot_listed **listed,
-                                  int *count) {
+static enum status list_snapshots(const struct snapshot_tool *tool,
+                                  struct snapshot_list_item **listed, int *count) {
     if (!is_snapshot(tool->folder)) {
         return snapshot_list(tool->folder, tool->region, listed, count, tool->fault);
     }
@@ -40,14 +40,14 @@ static enum status list_snapshots(const struct snapshot_tool *tool, struct snaps
     return OK;
 }
 
-static void print_list(const struct snapshot_tool *tool, const struct snapshot_listed *listed,
+static void print_list(const struct snapshot_tool *tool, const struct snapshot_list_item *listed,
                        int count, bool is_verified) {
     (tool->request->json ? snapshot_print_list_json : snapshot_print_list)(tool->folder, listed,
                                                                            count, is_verified);
 }
 
 static enum status run_list(const struct snapshot_tool *tool) {
-    struct snapshot_listed *listed = NULL;
+    struct snapshot_list_item *listed = NULL;
     int count = 0;
     TRY(list_snapshots(tool, &listed, &count));
     print_list(tool, listed, count, false);
@@ -55,7 +55,7 @@ static enum status run_list(const struct snapshot_tool *tool) {
 }
 
 static enum status run_verify(const struct snapshot_tool *tool) {
-    struct snapshot_listed *listed = NULL;
+    struct snapshot_list_item *listed = NULL;
     int count = 0;
     int damaged = 0;
     TRY(list_snapshots(tool, &listed, &count));

@@ -7,11 +7,11 @@
 
 #include <sys/resource.h>
 
-enum { BLOCK_BYTES = 1 << 20 };
+enum { BLOCK_BYTES = 1 << 20 }; /* Size of a shuffled block. */
 
 /* The range [begin, end) of the tokens of a block, as indices in its file. */
 struct token_range {
-    int64_t begin, end;
+    int64_t begin, end; /* Indices of tokens in the file. */
 };
 
 static struct token_range block_tokens(const struct data_file *file, int64_t block) {

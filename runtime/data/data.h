@@ -27,10 +27,10 @@ enum { LABEL_IGNORED = -100, DATA_NO_SEPARATOR = -1 };
 
 /* Arguments of data_open: the files, and the layout of the rows. */
 struct data_options {
-    struct path_list paths;
-    const char *format; /* Format argument of token_file_open. */
-    int64_t sequence;   /* Number of tokens in a row. */
-    int64_t vocab;      /* Number of token ids of the model. */
+    struct path_list paths; /* Paths of the files. */
+    const char *format;     /* Format argument of token_file_open. */
+    int64_t sequence;       /* Number of tokens in a row. */
+    int64_t vocab;          /* Number of token ids of the model. */
     /* Token id that ends each document. DATA_NO_SEPARATOR: the text has no document boundaries. */
     int64_t separator;
 };
@@ -40,17 +40,17 @@ struct data_file {
     struct token_file tokens;
     /* Block b of the file begins at byte block_origin + b * block_bytes. */
     int64_t block_origin, block_bytes;
-    int64_t first_block, block_count;
-    int64_t first_window, window_count;
+    int64_t first_block, block_count;   /* range of the blocks of the file in all blocks */
+    int64_t first_window, window_count; /* range of the windows of the file in all windows */
 };
 
 struct token_data {
     struct data_file *files;
     int file_count;
-    int64_t sequence, vocab, separator;
-    int64_t window_count;      /* Number of windows in all files. */
-    int64_t block_count;       /* Number of blocks in all files. */
-    int64_t block_windows_max; /* Number of windows in the largest block. */
+    int64_t sequence, vocab, separator; /* as in struct data_options */
+    int64_t window_count;               /* Number of windows in all files. */
+    int64_t block_count;                /* Number of blocks in all files. */
+    int64_t block_windows_max;          /* Number of windows in the largest block. */
 };
 
 /* data_open: open all files and index their windows. Raises the process's limit of open files if
@@ -92,7 +92,7 @@ int64_t data_window_at(const struct token_data *data, uint64_t seed, uint64_t pa
 
 /* One row of a batch: three arrays of [sequence] elements in the caller's memory. */
 struct token_row {
-    int32_t *ids, *labels, *positions;
+    int32_t *ids, *labels, *positions; /* [sequence] each */
 };
 
 /* data_read_window: read a window into `row`: token ids; labels, each the id of the next token;

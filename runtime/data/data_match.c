@@ -14,21 +14,21 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STAGING_BYTES = LEAF_BYTES, SHORT_ROOT_DIGITS = 16 };
+enum { STAGING_BYTES = LEAF_BYTES, SHORT_ROOT_DIGITS = 16 }; /* Bytes; hex digits. */
 
 static const uint64_t PROGRESS_BYTES_MIN = (uint64_t)1
                                            << 30; /* Progress is not logged for less data. */
 static const int64_t PROGRESS_INTERVAL_NS = 10 * NS_PER_SECOND;
 
 /* The list of local data files, and the progress of hashing them. */
-struct reading {
+struct data_reading {
     struct manifest_file *files; /* The root of a file is set after it was hashed. */
-    const char **paths;
-    int count, train_count;
+    const char **paths;          /* [count] */
+    int count, train_count;      /* Number of files, and of training files among them. */
     struct region *region;
     struct fault *fault;
-    char *staging;
-    uint64_t total, done;
+    char *staging;        /* [STAGING_BYTES] */
+    uint64_t total, done; /* Bytes of all files, and bytes hashed so far. */
     int64_t last_logged_ns;
 };
 
@@ -47,7 +47,7 @@ static const char *file_name_of_path(const char *path) {
     return slash == NULL ? path : slash + 1;
 }
 
-static enum status add_file(struct reading *reading, const struct settings *settings,
+static enum status add_file(struct data_reading *reading, const struct settings *settings,
                             const char *path, enum manifest_file_kind data) {
     struct token_file file;
     TRY(token_file_open(path, settings->data_format, &file, reading->fault));
@@ -70,7 +70,7 @@ static enum status no_data_fault(const struct settings *settings, struct fault *
 
 /* Lists all files with their sizes and formats, without reading their tokens. */
 static enum status list_data_files(const struct settings *settings, bool validation,
-                                   struct reading *reading) {
+                                   struct data_reading *reading) {
     struct path_list lists[2] = {{.count = 0}, {.count = 0}};
     if (settings->train_files.count == 0) {
         return no_data_fault(settings, reading->fault);
@@ -97,7 +97,7 @@ static enum status list_data_files(const struct settings *settings, bool validat
     return status;
 }
 
-static void log_progress(struct reading *reading) {
+static void log_progress(struct data_reading *reading) {
     int64_t now_ns = clock_monotonic_ns();
     char done[24];
     char total[24];
@@ -110,7 +110,7 @@ static void log_progress(struct reading *reading) {
              text_format_bytes(reading->total, total));
 }
 
-static enum status hash_file(struct reading *reading, int index, int fd) {
+static enum status hash_file(struct data_reading *reading, int index, int fd) {
     struct manifest_file *file = &reading->files[index];
     struct merkle_stream stream;
     enum status status = OK;
@@ -135,7 +135,7 @@ static enum status hash_file(struct reading *reading, int index, int fd) {
     return status;
 }
 
-static enum status hash_listed_file(struct reading *reading, int index) {
+static enum status hash_listed_file(struct data_reading *reading, int index) {
     const char *path = reading->paths[index];
     int64_t bytes = 0;
     int fd = -1;
@@ -148,15 +148,15 @@ static enum status hash_listed_file(struct reading *reading, int index) {
     return status;
 }
 
-static void init_reading(struct reading *reading, struct region *region, struct fault *fault) {
-    *reading =
-        (struct reading){.region = region, .fault = fault, .last_logged_ns = clock_monotonic_ns()};
+static void init_reading(struct data_reading *reading, struct region *region, struct fault *fault) {
+    *reading = (struct data_reading){
+        .region = region, .fault = fault, .last_logged_ns = clock_monotonic_ns()};
 }
 
 enum status data_match_hash(const struct settings *settings, struct region *region,
                             const struct manifest_file **files, int *count, struct fault *fault) {
     struct region scratch = {0};
-    struct reading reading;
+    struct data_reading reading;
     init_reading(&reading, region, fault);
     reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
     enum status status = list_data_files(settings, settings->validation_files.count > 0, &reading);
@@ -266,7 +266,7 @@ static enum status file_count_fault(const struct manifest *manifest, enum manife
                      here == 1 ? "" : "s", manifest->name, wanted);
 }
 
-static enum status check_file_counts(const struct reading *reading,
+static enum status check_file_counts(const struct data_reading *reading,
                                      const struct manifest *manifest) {
     int train = count_train_files(manifest);
     int held_out = manifest->file_count - train;
@@ -281,7 +281,7 @@ static enum status check_file_counts(const struct reading *reading,
                                   reading->fault);
 }
 
-static enum status file_mismatch_fault(const struct reading *reading, int index,
+static enum status file_mismatch_fault(const struct data_reading *reading, int index,
                                        const struct manifest_file *wanted, const char *difference) {
     int number = index - (wanted->kind == MANIFEST_TRAINING_FILE ? 0 : reading->train_count) + 1;
     return fault_set(reading->fault, STATUS_INPUT, reading->paths[index],
@@ -290,7 +290,7 @@ static enum status file_mismatch_fault(const struct reading *reading, int index,
                      manifest_file_kind_key(wanted->kind), wanted->name, difference);
 }
 
-static enum status check_size_and_format(const struct reading *reading, int index,
+static enum status check_size_and_format(const struct data_reading *reading, int index,
                                          const struct manifest_file *wanted) {
     const struct manifest_file *here = &reading->files[index];
     char difference[128];
@@ -307,7 +307,7 @@ static enum status check_size_and_format(const struct reading *reading, int inde
     return OK;
 }
 
-static enum status check_file_root(const struct reading *reading, int index,
+static enum status check_file_root(const struct data_reading *reading, int index,
                                    const struct manifest_file *wanted) {
     const struct manifest_file *here = &reading->files[index];
     char hex[2][HASH_HEX_BYTES];
@@ -322,7 +322,7 @@ static enum status check_file_root(const struct reading *reading, int index,
 }
 
 /* Sizes and formats of all files are checked before any contents, which take long to read. */
-static enum status check_all_files(struct reading *reading, const struct manifest *manifest) {
+static enum status check_all_files(struct data_reading *reading, const struct manifest *manifest) {
     TRY(check_file_counts(reading, manifest));
     for (int i = 0; i < reading->count; i++) {
         TRY(check_size_and_format(reading, i, &manifest->files[i]));
@@ -337,7 +337,7 @@ static enum status check_all_files(struct reading *reading, const struct manifes
 enum status data_match_check(const struct settings *settings, const struct manifest *manifest,
                              struct fault *fault) {
     struct region scratch = {0};
-    struct reading reading;
+    struct data_reading reading;
     if (settings->train_files.count == 0) {
         return missing_data_fault(manifest, fault);
     }

@@ -10,15 +10,15 @@ enum {
     HEADER_WORDS =
         256, /* Number of words in llm.c's header: magic number, version, token count, zeros. */
     HEADER_BYTES = 4 * HEADER_WORDS,
-    WORD_BYTES = 4
+    WORD_BYTES = 4 /* Size of a word of the header. */
 };
 
 /* The formats of llm.c's token files. Both versions of a format are accepted: the one that llm.c's
  * tools write, and version 1. */
 static const struct llmc_format {
-    int64_t magic;
+    int64_t magic; /* First word of the header. */
     enum token_format format;
-    int64_t version, other_version;
+    int64_t version, other_version; /* Accepted values of the second word. */
 } LLMC_FORMATS[] = {
     {20240520, TOKENS_LLMC_U16, 1, 1},
     {20240801, TOKENS_LLMC_U32, 7, 1},

@@ -41,7 +41,7 @@ static void fill_batch(struct dump *dump) {
     memcpy(batch.ids, dump->batch->ids + before, tokens * sizeof(int32_t));
     memcpy(batch.labels, dump->batch->labels + before, tokens * sizeof(int32_t));
     memcpy(batch.positions, dump->batch->positions + before, tokens * sizeof(int32_t));
-    batch_empty_rows(session, dump->row_count);
+    batch_clear_rows(session, dump->row_count);
     for (size_t i = 0; i < tokens; i++) {
         dump->valid_labels += batch.labels[i] != LABEL_IGNORED;
     }
@@ -206,7 +206,7 @@ static enum status prepare_dump(struct dump *dump) {
     TRY(session_agree(session, ranks_check_equal(session, &hash, fault), fault));
     TRY(session_agree(session, session_bind(session, fault), fault));
     TRY(session_agree(session, session_connect(session, fault), fault));
-    return session_agree(session, session_weights(session, fault), fault);
+    return session_agree(session, session_init_weights(session, fault), fault);
 }
 
 enum status dump_run(struct session *session, const struct dump_request *request,

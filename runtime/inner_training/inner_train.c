@@ -100,7 +100,7 @@ static enum status train_step(struct training_period *period, struct member_run 
         return OK;
     }
     int64_t begin_ns = clock_monotonic_ns();
-    enum status status = lockstep_do_within(member, &command, &period->limits, fault);
+    enum status status = lockstep_execute_within(member, &command, &period->limits, fault);
     if (status != OK) {
         return status == STATUS_STOPPED ? OK : status;
     }
@@ -122,7 +122,7 @@ static enum status discard_weights(struct member_run *member, uint32_t round, st
              "contribution",
              round);
     TRY(inner_reset(member, fault));
-    TRY(lockstep_do_plain(member, COMMAND_RESET_MOMENTS, fault));
+    TRY(lockstep_execute_kind(member, COMMAND_RESET_MOMENTS, fault));
     member->position.updates = 0;
     return OK;
 }
@@ -133,7 +133,7 @@ static enum status encode_contribution(struct member_run *member, uint32_t round
     struct inner_state *inner = &member->inner;
     int64_t begin_ns = clock_monotonic_ns();
     *tokens = 0;
-    TRY(lockstep_do_plain(member, COMMAND_GATHER, fault));
+    TRY(lockstep_execute_kind(member, COMMAND_GATHER, fault));
     bool finite = replica_encode_contribution(&member->outer.replica, inner->hashes);
     inner->encode_seconds = clock_seconds_since(begin_ns);
     member->position.encoded_round = round;

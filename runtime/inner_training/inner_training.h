@@ -28,7 +28,7 @@ struct member_run_args {
     const char *swarm;                          /* NAME.skep or a join string */
     const char *identity;                       /* path of the identity file */
     const char *listen, *public_address, *name; /* NULL: the defaults */
-    const char *const *overrides;
+    const char *const *overrides;               /* [override_count]: settings such as "key=value" */
     int override_count;
 };
 
@@ -37,10 +37,10 @@ struct member_swarm {
     struct member_run_args args;
     struct key_pairs keys; /* key pairs of the member's identity */
     struct manifest manifest;
-    const char *subject; /* subject of messages: manifest file or tracker address */
-    char *text;          /* text of a manifest from the tracker; NULL: `subject` is a file */
-    size_t text_bytes;   /* length of `text` */
-    struct swarm_terms terms;
+    const char *subject;      /* subject of messages: manifest file or tracker address */
+    char *text;               /* text of a manifest from the tracker; NULL: `subject` is a file */
+    size_t text_bytes;        /* length of `text` */
+    struct swarm_terms terms; /* rules of the swarm, from the manifest */
 };
 
 /* The progress of a member in the run: the round of its outer state, and the inner steps that it
@@ -59,11 +59,11 @@ struct training_position {
 
 /* The outer state, in memory and on disk. Used on rank 0 only. */
 struct outer_state {
-    struct replica replica;
-    struct member_store store;
+    struct replica replica;    /* outer weights, momentum and error feedback */
+    struct member_store store; /* results on disk */
     bool store_is_open;
-    struct ledger_copy ledger;
-    struct round_record record;
+    struct ledger_copy ledger;    /* ledger of the swarm on disk */
+    struct round_record record;   /* files of recorded rounds */
     struct entry *entry;          /* scratch entry with space for its slices */
     struct slice_report *reports; /* [slices]: reports of results that an earlier start stored */
     uint32_t stored_round;        /* round of `reports`; 0: none */
@@ -117,8 +117,8 @@ struct member_run {
     struct lockstep lockstep;
     struct training_position position;
     struct last_logged logged;
-    struct member_loop *loop; /* NULL: not started */
-    bool is_leaving, has_left;
+    struct member_loop *loop;  /* NULL: not started */
+    bool is_leaving, has_left; /* leaving the swarm was requested; is complete */
 };
 
 /* member_run_read: reads identity, manifest and settings. If the tracker does not answer, it is

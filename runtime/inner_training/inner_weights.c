@@ -84,7 +84,7 @@ void inner_weights_plan(struct session *session, float *flat, struct inner_weigh
  * `conversion_scratch` is scratch memory for conversions between types. */
 struct staging_transfer {
     float *values;
-    int64_t values_max;
+    int64_t values_max; /* capacity of `values` */
     struct staging conversion_scratch;
 };
 
@@ -98,7 +98,7 @@ static struct staging_transfer make_staging_transfer(const struct session *sessi
 }
 
 /* Broadcasts the first `count` staged values of rank `root` to all ranks. */
-static void broadcast(struct session *session, int root, int64_t count) {
+static void broadcast_staged(struct session *session, int root, int64_t count) {
     const struct program *program = &session->program;
     int staging = program->schedule.host.staging;
     const struct collective_call call = {.kind = COLLECTIVE_BROADCAST,
@@ -117,7 +117,7 @@ struct span_position {
     int64_t done; /* number of elements of the span that are already copied */
 };
 
-enum direction { SKIP_ELEMENTS, INTO_STAGING, INTO_FLAT };
+enum direction { SKIP_ELEMENTS, INTO_STAGING, INTO_FLAT }; /* what to do with elements */
 
 /* Copies or skips the next elements of one owner from *position, up to the capacity of the staging,
  * and advances *position. Returns the number of elements. */
@@ -157,7 +157,7 @@ void inner_weights_gather(struct session *session, const struct inner_weights *w
         int64_t count = copy_owner_elements(
             weights, &transfer, rank == owner ? INTO_STAGING : SKIP_ELEMENTS, &owner_position);
         if (owner != 0) {
-            broadcast(session, owner, count);
+            broadcast_staged(session, owner, count);
         }
         (void)copy_owner_elements(weights, &transfer, rank == 0 ? INTO_FLAT : SKIP_ELEMENTS,
                                   &position);
@@ -186,7 +186,7 @@ void inner_weights_scatter(struct session *session, const struct inner_weights *
         if (weights->flat != NULL) {
             memcpy(transfer.values, weights->flat + begin, (size_t)count * sizeof(float));
         }
-        broadcast(session, 0, count);
+        broadcast_staged(session, 0, count);
         for (int i = 0; i < weights->piece_count; i++) {
             store_piece(&weights->pieces[i], &transfer, begin, count);
         }

@@ -16,15 +16,15 @@
 /* Elements [begin, begin + count) of the flat space, which shard `owner` of the first replica owns.
  * `values` is their address on that rank, NULL on other ranks. */
 struct inner_span {
-    int owner; /* index of the shard that owns the elements */
-    int64_t begin, count;
-    const float *values;
+    int owner;            /* index of the shard that owns the elements */
+    int64_t begin, count; /* elements [begin, begin + count) of the flat space */
+    const float *values;  /* their address on the owner; NULL on other ranks */
 };
 
 /* A tensor piece on this rank. Its first element is element `begin` of the flat space. */
 struct inner_piece {
     struct tensor_piece piece;
-    int64_t begin;
+    int64_t begin; /* index of its first element in the flat space */
 };
 
 struct inner_weights {

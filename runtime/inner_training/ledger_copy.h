@@ -13,7 +13,7 @@
 #include "runtime/swarm/ledger/ledger_file.h"
 
 struct ledger_copy {
-    const char *path;
+    const char *path; /* path of the ledger file */
     int fd;
     int64_t end;             /* end of the last complete line, in bytes */
     size_t pending_bytes;    /* number of bytes of `line` that are not yet written */
@@ -22,9 +22,9 @@ struct ledger_copy {
     int error;               /* errno of the last failed write */
     /* reads the entries that were in the file at the start; NULL: all are read */
     struct ledger_file *past;
-    bool has_first; /* past->entry is the first entry, which was not returned yet */
-    char *line;     /* [line_bytes]: text of the entry that is being written */
-    size_t line_bytes;
+    bool has_first;    /* past->entry is the first entry, which was not returned yet */
+    char *line;        /* [line_bytes]: text of the entry that is being written */
+    size_t line_bytes; /* capacity of `line` */
 };
 
 /* ledger_copy_open: opens the file or creates it, and removes an incomplete last line.

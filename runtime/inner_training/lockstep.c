@@ -110,7 +110,8 @@ static enum status execute_command(struct member_run *member,
     case COMMAND_LOAD:
         return load_snapshot(member, command, fault);
     case COMMAND_WEIGHTS:
-        return session_agree(&trainer->session, session_weights(&trainer->session, fault), fault);
+        return session_agree(&trainer->session, session_init_weights(&trainer->session, fault),
+                             fault);
     case COMMAND_GATHER:
     case COMMAND_SCATTER:
         move_weights(member, command->kind == COMMAND_GATHER);
@@ -152,8 +153,9 @@ static enum status send_command(struct member_run *member, const struct lockstep
     return status;
 }
 
-enum status lockstep_do_within(struct member_run *member, const struct lockstep_command *command,
-                               struct step_limits *limits, struct fault *fault) {
+enum status lockstep_execute_within(struct member_run *member,
+                                    const struct lockstep_command *command,
+                                    struct step_limits *limits, struct fault *fault) {
     if (!has_one_rank(member)) {
         TRY(send_command(member, command, fault));
     }
@@ -170,20 +172,20 @@ enum status lockstep_do_within(struct member_run *member, const struct lockstep_
     return status;
 }
 
-enum status lockstep_do(struct member_run *member, const struct lockstep_command *command,
-                        struct fault *fault) {
-    return lockstep_do_within(member, command, NULL, fault);
+enum status lockstep_execute(struct member_run *member, const struct lockstep_command *command,
+                             struct fault *fault) {
+    return lockstep_execute_within(member, command, NULL, fault);
 }
 
-enum status lockstep_do_plain(struct member_run *member, enum lockstep_command_kind kind,
-                              struct fault *fault) {
+enum status lockstep_execute_kind(struct member_run *member, enum lockstep_command_kind kind,
+                                  struct fault *fault) {
     const struct lockstep_command command = {.kind = kind};
-    return lockstep_do(member, &command, fault);
+    return lockstep_execute(member, &command, fault);
 }
 
 enum status lockstep_idle(struct member_run *member, struct fault *fault) {
     bool is_due = clock_monotonic_ns() - member->lockstep.commanded_ns >= IDLE_NS;
-    return is_due ? lockstep_do_plain(member, COMMAND_IDLE, fault) : OK;
+    return is_due ? lockstep_execute_kind(member, COMMAND_IDLE, fault) : OK;
 }
 
 /* ---- the other ranks ---- */
@@ -219,7 +221,7 @@ enum status lockstep_run(struct member_run *member,
     }
     struct fault on_exit;
     enum status status = lead(member, fault);
-    enum status released = lockstep_do_plain(member, COMMAND_QUIT, &on_exit);
+    enum status released = lockstep_execute_kind(member, COMMAND_QUIT, &on_exit);
     if (status == OK && released != OK) {
         *fault = on_exit;
         status = released;

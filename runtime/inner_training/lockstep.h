@@ -2,7 +2,7 @@
  * identity, the sockets, the store, the outer state, metrics and log. The other ranks execute its
  * commands.
  *
- *     rank 0         lockstep_run, in it lockstep_do(command) --+  the command, by the site's
+ *     rank 0         lockstep_run, in it lockstep_execute(command) --+  the command, by the site's
  *     other ranks    lockstep_run --------------------------+--->  exchange; then all execute it
  *
  * If a command fails on one rank, it fails with the same fault on all ranks. Rank 0 handles the
@@ -27,14 +27,14 @@ enum lockstep_command_kind {
     COMMAND_EXPORT,        /* export the model folder */
     COMMAND_MEMORY,        /* collect the memory use of all ranks */
     COMMAND_QUIT,          /* end the lockstep; this is the last command */
-    COMMAND_KIND_COUNT
+    COMMAND_KIND_COUNT     /* number of kinds of commands */
 };
 
 struct lockstep_command {
     enum lockstep_command_kind kind;
-    bool stop_requested; /* the sending rank was asked to stop */
-    uint64_t bytes;      /* COMMAND_MANIFEST: length of the manifest text */
-    int64_t step, windows;
+    bool stop_requested;   /* the sending rank was asked to stop */
+    uint64_t bytes;        /* COMMAND_MANIFEST: length of the manifest text */
+    int64_t step, windows; /* step to execute or load; number of windows of the step */
     struct step_schedule schedule;
     struct training_position position;
 };
@@ -43,19 +43,20 @@ struct lockstep_command {
  * before the other functions. */
 void lockstep_plan(struct member_run *member);
 
-/* lockstep_do: rank 0 sends a command and executes it with the other ranks. When any rank was asked
- * to stop, rank 0 is also asked to stop. lockstep_do_plain: executes a command without arguments.
- * lockstep_do_within: executes a step or an evaluation, which all ranks abandon when the limits end
- * it.
+/* lockstep_execute: rank 0 sends a command and executes it with the other ranks. When any rank was
+ * asked to stop, rank 0 is also asked to stop. lockstep_execute_kind: executes a command without
+ * arguments. lockstep_execute_within: executes a step or an evaluation, which all ranks abandon
+ * when the limits end it.
  * errors  faults of the command, the same on all ranks; STATUS_STOPPED when abandoned; with several
  *         ranks also faults of site_exchange */
-MUST_CHECK enum status lockstep_do(struct member_run *member,
-                                   const struct lockstep_command *command, struct fault *fault);
-MUST_CHECK enum status lockstep_do_plain(struct member_run *member, enum lockstep_command_kind kind,
-                                         struct fault *fault);
-MUST_CHECK enum status lockstep_do_within(struct member_run *member,
-                                          const struct lockstep_command *command,
-                                          struct step_limits *limits, struct fault *fault);
+MUST_CHECK enum status lockstep_execute(struct member_run *member,
+                                        const struct lockstep_command *command,
+                                        struct fault *fault);
+MUST_CHECK enum status lockstep_execute_kind(struct member_run *member,
+                                             enum lockstep_command_kind kind, struct fault *fault);
+MUST_CHECK enum status lockstep_execute_within(struct member_run *member,
+                                               const struct lockstep_command *command,
+                                               struct step_limits *limits, struct fault *fault);
 
 /* lockstep_idle: sends COMMAND_IDLE, unless rank 0 has just sent another command. With one rank it
  * does nothing. */

@@ -69,7 +69,7 @@ static uint32_t count_contributors(const struct entry *entry) {
  * contributed, the error of the encoding is unknown. */
 static int find_feedback_seat(struct member_run *member, const struct member_job *job) {
     if (job->seat < 0 || member->position.encoded_round != job->entry->round) {
-        inner_forget_sent(member, job->entry);
+        inner_clear_sent_feedback(member, job->entry);
         return -1;
     }
     return job->seat;
@@ -89,7 +89,7 @@ static enum status apply_results(struct member_run *member, const struct member_
     applied->root = replica_apply(&member->outer.replica, entry, find_feedback_seat(member, job));
     position->round = entry->round;
     position->commits = entry->commits;
-    return inner_reset_done(member, fault);
+    return inner_finish_reset(member, fault);
 }
 
 /* Logs, evaluates and saves after the network thread has received the answer, so that the swarm

@@ -30,14 +30,14 @@ static void show_round(struct trainer *trainer, const struct metrics_round *roun
     if (!isnan(round->loss)) { /* the loss is NaN if this member did not train in the round */
         text_add(&loss, "  loss %.4f", round->loss);
     }
-    progress_line(&trainer->progress,
-                  "round %u  step %lld/%lld%s  %u of %u members  %s up, %s down, "
-                  "exchange %.2f s  root %.12s",
-                  round->round, (long long)round->step, (long long)trainer->session.settings.steps,
-                  words, round->contributors, round->members,
-                  text_format_bytes(round->sent_bytes, up),
-                  text_format_bytes(round->received_bytes, down), round->exchange_ms * 1e-3,
-                  hash_hex(&round->root, root));
+    progress_show_line(&trainer->progress,
+                       "round %u  step %lld/%lld%s  %u of %u members  %s up, %s down, "
+                       "exchange %.2f s  root %.12s",
+                       round->round, (long long)round->step,
+                       (long long)trainer->session.settings.steps, words, round->contributors,
+                       round->members, text_format_bytes(round->sent_bytes, up),
+                       text_format_bytes(round->received_bytes, down), round->exchange_ms * 1e-3,
+                       hash_hex(&round->root, root));
 }
 
 static int64_t total_inner_steps(const struct member_run *member) {
@@ -60,14 +60,14 @@ void member_log_round(struct member_run *member, const struct applied_round *rou
                                        .loss = round->loss};
     logged->sent_bytes = view.sent_bytes;
     logged->received_bytes = view.received_bytes;
-    metrics_round(&member->trainer.metrics, &line);
+    metrics_write_round(&member->trainer.metrics, &line);
     if (is_progress_due(&member->trainer.progress)) {
         show_round(&member->trainer, &line);
     }
 }
 
 enum status member_exchange_memory(struct member_run *member, struct fault *fault) {
-    return lockstep_do_plain(member, COMMAND_MEMORY, fault);
+    return lockstep_execute_kind(member, COMMAND_MEMORY, fault);
 }
 
 void member_log_disk(struct member_run *member, const struct fault *fault) {
@@ -177,7 +177,7 @@ enum status member_evaluate(struct member_run *member, bool is_last, struct faul
     }
     const struct lockstep_command command = {.kind = COMMAND_EVALUATE};
     struct step_limits limits = evaluation_limits(member, is_last);
-    enum status status = lockstep_do_within(member, &command, &limits, fault);
+    enum status status = lockstep_execute_within(member, &command, &limits, fault);
     if (status == STATUS_STOPPED && !stop_requested()) {
         logged->evaluates_at_end = true;
         log_line(LOG_WARNING, "an evaluation takes longer than half of a round's training, so this "
@@ -190,6 +190,6 @@ enum status member_evaluate(struct member_run *member, bool is_last, struct faul
     logged->evaluated_round = member->position.round;
     trainer_log_evaluation(trainer, total_inner_steps(member), member->lockstep.evaluation.loss);
     TRY(member_exchange_memory(member, fault));
-    metrics_memory(&trainer->metrics, &trainer->session, trainer->memories);
+    metrics_write_memory(&trainer->metrics, &trainer->session, trainer->memories);
     return OK;
 }

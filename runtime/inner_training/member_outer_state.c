@@ -81,7 +81,7 @@ enum status outer_state_save(struct member_run *member, struct fault *fault) {
     }
     const struct lockstep_command command = {.kind = COMMAND_SAVE, .position = *position};
     int64_t begin_ns = clock_monotonic_ns();
-    TRY(lockstep_do(member, &command, fault));
+    TRY(lockstep_execute(member, &command, fault));
     position->saved_round = position->round;
     position->saved_commits = position->commits;
     snprintf(moment, sizeof moment, "round %u", position->round);
@@ -93,17 +93,17 @@ enum status outer_state_save(struct member_run *member, struct fault *fault) {
 
 enum status inner_reset(struct member_run *member, struct fault *fault) {
     replica_reset_inner(&member->outer.replica);
-    return inner_reset_done(member, fault);
+    return inner_finish_reset(member, fault);
 }
 
-enum status inner_reset_done(struct member_run *member, struct fault *fault) {
+enum status inner_finish_reset(struct member_run *member, struct fault *fault) {
     struct training_position *position = &member->position;
     assignment_clear_trained(&member->inner.assignment);
     position->encoded_round = 0;
     position->inner_steps = 0;
     position->loss_sum = 0;
     position->loss_tokens = 0;
-    return lockstep_do_plain(member, COMMAND_SCATTER, fault);
+    return lockstep_execute_kind(member, COMMAND_SCATTER, fault);
 }
 
 static enum status reject_genesis(const struct member_run *member, struct fault *fault) {
@@ -126,9 +126,9 @@ static enum status load_first_weights(struct member_run *member, struct fault *f
     bool is_absent =
         session->settings.init_kind == INIT_FROM_WEIGHTS && session->model_folder[0] == '\0';
     if (!is_absent) {
-        TRY(lockstep_do_plain(member, COMMAND_WEIGHTS, fault));
+        TRY(lockstep_execute_kind(member, COMMAND_WEIGHTS, fault));
     }
-    TRY(lockstep_do_plain(member, COMMAND_GATHER, fault));
+    TRY(lockstep_execute_kind(member, COMMAND_GATHER, fault));
     replica_init_state(replica);
     TRY(program_failure(&session->bound, fault));
     if (is_absent) {
@@ -171,13 +171,13 @@ static enum status resume_from_snapshot(struct member_run *member, const struct 
                          "the snapshot belongs to a different swarm than %s", manifest->name);
     }
     const struct lockstep_command command = {.kind = COMMAND_LOAD, .step = snapshot->step};
-    TRY(lockstep_do(member, &command, fault));
+    TRY(lockstep_execute(member, &command, fault));
     replica_refresh_hashes(&member->outer.replica);
     log_line(LOG_INFO, "resuming from %s at round %u", snapshot->path, member->position.round);
     return OK;
 }
 
-void inner_forget_sent(struct member_run *member, const struct entry *entry) {
+void inner_clear_sent_feedback(struct member_run *member, const struct entry *entry) {
     struct identity own;
     memcpy(own.bytes, member->swarm.keys.public_keys.sign, KEY_BYTES);
     replica_clear_sent_feedback(&member->outer.replica, entry, &own);
@@ -206,7 +206,7 @@ static bool replay_entry(struct member_run *member, const struct entry *entry) {
         return false;
     }
     (void)replica_apply(replica, entry, -1);
-    inner_forget_sent(member, entry);
+    inner_clear_sent_feedback(member, entry);
     member->position.round = entry->round;
     member->position.commits = entry->commits;
     return true;

@@ -37,7 +37,7 @@ static enum status bind_state(struct member_run *member, struct fault *fault) {
             is_rank0(member) ? swarm_extent_address(session, SWARM_EXTENT_INNER_WEIGHTS) : NULL;
         inner_weights_plan(session, flat, &member->inner.weights);
     } else {
-        compute_copies_of(session, &member->inner.copies);
+        compute_copies_plan(session, &member->inner.copies);
     }
     outer_state_plan(member);
     return OK;
@@ -208,7 +208,7 @@ static enum status evaluate_at_end(void *owner, struct fault *fault) {
 }
 
 static enum status export_model(void *owner, struct fault *fault) {
-    return lockstep_do_plain(owner, COMMAND_EXPORT, fault);
+    return lockstep_execute_kind(owner, COMMAND_EXPORT, fault);
 }
 
 /* Sets the remedy after a failure of the device. The state in device memory is lost, but every
@@ -224,7 +224,7 @@ static enum status set_resume_remedy(const struct member_run *member, enum statu
 }
 
 static enum status run_jobs_to_end(struct member_run *member, struct fault *fault) {
-    static const struct trainer_acts ACTS = {
+    static const struct trainer_callbacks ACTS = {
         .save = save_state, .evaluate = evaluate_at_end, .export_model = export_model};
     enum status status = execute_jobs(member, fault);
     if (status != OK) {

@@ -23,15 +23,15 @@ MUST_CHECK enum status outer_state_write(struct member_run *member,
                                          struct fault *fault);
 
 /* inner_reset: makes the inner weights and their compute copies equal to the outer weights, on all
- * ranks; training since the last commit is discarded. inner_reset_done: does the remaining part of
- * inner_reset when the replica has already updated the inner weights.
+ * ranks; training since the last commit is discarded. inner_finish_reset: does the remaining part
+ * of inner_reset when the replica has already updated the inner weights.
  * errors  with several ranks, faults of site_exchange */
 MUST_CHECK enum status inner_reset(struct member_run *member, struct fault *fault);
-MUST_CHECK enum status inner_reset_done(struct member_run *member, struct fault *fault);
+MUST_CHECK enum status inner_finish_reset(struct member_run *member, struct fault *fault);
 
-/* inner_forget_sent: calls replica_clear_sent_feedback for a commit that is applied without the
- * contribution that this member made to it. */
-void inner_forget_sent(struct member_run *member, const struct entry *entry);
+/* inner_clear_sent_feedback: calls replica_clear_sent_feedback for a commit that is applied without
+ * the contribution that this member made to it. */
+void inner_clear_sent_feedback(struct member_run *member, const struct entry *entry);
 
 /* ---- member_jobs.c, inner_train.c ---- */
 
@@ -48,9 +48,9 @@ MUST_CHECK enum status inner_train(struct member_run *member, const struct membe
 
 /* The values that are logged for an applied round. */
 struct applied_round {
-    uint32_t round, members, contributors;
-    struct hash root;
-    double loss; /* mean loss of this member's steps; NaN without steps */
+    uint32_t round, members, contributors; /* round; number of members and of contributors */
+    struct hash root;                      /* root of the outer state after the round */
+    double loss;                           /* mean loss of this member's steps; NaN without steps */
 };
 
 /* member_log_round: logs a round in metrics and progress. member_log_swarm: logs changes in the

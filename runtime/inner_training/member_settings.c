@@ -60,7 +60,7 @@ static enum status get_manifest(struct member_run *member, struct fault *fault) 
     swarm->text = region_alloc(&member->trainer.session.region, manifest.count + 1, 1);
     memcpy(swarm->text, manifest.bytes, manifest.count);
     swarm->text_bytes = command.bytes = manifest.count;
-    return lockstep_do(member, &command, fault);
+    return lockstep_execute(member, &command, fault);
 }
 
 static enum status read_as_rank0(struct member_run *member, struct fault *fault) {

@@ -2,11 +2,11 @@
 
 #include "base/file.h"
 
-enum { VECTORS_MAX = 2 };
+enum { VECTORS_MAX = 2 }; /* vectors in one file */
 
 struct named_vector {
-    const char *name;
-    float *values;
+    const char *name; /* name of the tensor in the file */
+    float *values;    /* one element for each parameter */
 };
 
 static void plan_tensor_file(struct session *session, const char *name,

@@ -32,7 +32,7 @@ struct token_row batch_row(const struct session *session, int64_t row) {
         .positions = (int32_t *)program_extent_address(&session->bound, host->positions) + first};
 }
 
-void batch_empty_rows(const struct session *session, int64_t first) {
+void batch_clear_rows(const struct session *session, int64_t first) {
     for (int64_t row = first; row < session->settings.microbatch; row++) {
         struct token_row empty = batch_row(session, row);
         for (int64_t t = 0; t < session->settings.sequence_tokens; t++) {

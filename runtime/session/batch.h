@@ -15,7 +15,7 @@ void batch_fill_rope_table(struct session *session);
  * microbatch. */
 struct token_row batch_row(const struct session *session, int64_t row);
 
-/* batch_empty_rows: fills rows [first, microbatch) with ignored labels. */
-void batch_empty_rows(const struct session *session, int64_t first);
+/* batch_clear_rows: fills rows [first, microbatch) with ignored labels. */
+void batch_clear_rows(const struct session *session, int64_t first);
 
 #endif

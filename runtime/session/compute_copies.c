@@ -1,6 +1,6 @@
 #include "runtime/session/compute_copies.h"
 
-void compute_copies_of(struct session *session, struct compute_copies *copies) {
+void compute_copies_plan(struct session *session, struct compute_copies *copies) {
     int params = session->blueprint.param_count;
     struct compute_copies made = {
         .rows = region_alloc(&session->region, (size_t)params, sizeof *made.rows)};

@@ -10,9 +10,9 @@ struct compute_copies {
     int count;                 /* number of conversions; 0 if kernels read the masters */
 };
 
-/* compute_copies_of: lists the copies of a bound session of one rank. Allocates in the region of
+/* compute_copies_plan: lists the copies of a bound session of one rank. Allocates in the region of
  * the session. */
-void compute_copies_of(struct session *session, struct compute_copies *copies);
+void compute_copies_plan(struct session *session, struct compute_copies *copies);
 
 /* compute_copies_refresh: rounds each master once into its copy, as the optimizer does. */
 void compute_copies_refresh(const struct session *session, const struct compute_copies *copies);

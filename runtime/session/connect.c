@@ -30,14 +30,14 @@ enum status session_agree(const struct session *session, enum status mine, struc
     return session->site == NULL ? mine : site_agree(session->site, mine, fault);
 }
 
-static enum status agree_of(void *context, enum status mine, struct fault *fault) {
+static enum status agree_on_session(void *context, enum status mine, struct fault *fault) {
     return session_agree(context, mine, fault);
 }
 
 struct checkpoint_ranks session_checkpoint_site(struct session *session) {
     return (struct checkpoint_ranks){.rank = session->bound.ranks.index[AXIS_WORLD],
                                      .world = session_rank_count(session),
-                                     .agree = agree_of,
+                                     .agree = agree_on_session,
                                      .context = session};
 }
 

@@ -8,8 +8,8 @@
 enum { FIXED_BYTES = 1 << 20 }; /* size of headers, snapshot.json and copies of small files */
 
 struct file_system {
-    dev_t device;
-    uint64_t free_bytes;
+    dev_t device;        /* identifies the file system */
+    uint64_t free_bytes; /* bytes available to this process */
 };
 
 /* Returns the file system of a folder. The folder may not exist yet. */
@@ -31,7 +31,8 @@ static struct file_system file_system_at(const char *wanted) {
                                 .free_bytes = (uint64_t)space.f_bavail * space.f_frsize};
 }
 
-static uint64_t capacity_of(const struct settings *settings, const struct file_system *system) {
+static uint64_t file_system_capacity(const struct settings *settings,
+                                     const struct file_system *system) {
     bool limited = settings->limit_disk > 0 && settings->limit_disk < system->free_bytes;
     return limited ? settings->limit_disk : system->free_bytes;
 }
@@ -40,11 +41,11 @@ static uint64_t capacity_of(const struct settings *settings, const struct file_s
 static void find_capacity(const struct settings *settings, struct disk_budget *disk) {
     struct file_system snapshots = file_system_at(settings->snapshot_folder);
     struct file_system export = file_system_at(settings->export_folder);
-    disk->capacity_bytes = capacity_of(settings, &snapshots);
+    disk->capacity_bytes = file_system_capacity(settings, &snapshots);
     disk->capacity_known = settings->target == NULL || settings->limit_disk > 0;
     disk->export_apart = settings->target == NULL && snapshots.device != export.device;
     if (disk->export_apart) {
-        disk->export_capacity_bytes = capacity_of(settings, &export);
+        disk->export_capacity_bytes = file_system_capacity(settings, &export);
     }
 }
 
@@ -67,13 +68,13 @@ struct disk_budget disk_budget_of(const struct session *session) {
 }
 
 /* A size that must not exceed the available bytes, and the text of the fault if it does. */
-struct demand {
+struct disk_demand {
     /* subject, beginning of the reason, and remedy of the fault */
     const char *subject, *use, *remedy;
     uint64_t need_bytes, have_bytes; /* required and available bytes */
 };
 
-static enum status check_demand(const struct demand *demand, struct fault *fault) {
+static enum status check_demand(const struct disk_demand *demand, struct fault *fault) {
     char need[24];
     char have[24];
     if (demand->need_bytes <= demand->have_bytes) {
@@ -90,7 +91,7 @@ enum status disk_fits(const struct session *session, struct fault *fault) {
     struct disk_budget disk = disk_budget_of(session);
     uint64_t export_bytes = disk.export_apart ? disk.export_bytes : 0;
     uint64_t limit = settings->limit_disk > 0 ? settings->limit_disk : UINT64_MAX;
-    const struct demand demands[] = {
+    const struct disk_demand demands[] = {
         {settings->snapshot_folder,
          disk.export_apart ? "snapshots need" : "snapshots and export need",
          "lower snapshot.keep or set snapshot.folder to a folder on a larger disk", disk.peak_bytes,

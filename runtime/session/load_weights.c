@@ -6,7 +6,7 @@
 #include "runtime/checkpoint/weights.h"
 #include "runtime/session/rank_parts.h"
 
-enum { INIT_PIECE_ELEMENTS = 1 << 14, INIT_SHARE_ELEMENTS = 1 << 11 };
+enum { INIT_PIECE_ELEMENTS = 1 << 14, INIT_SHARE_ELEMENTS = 1 << 11 }; /* at once; per thread */
 
 struct staging session_staging(const struct session *session) {
     int extent = session->program.schedule.host.staging;
@@ -28,9 +28,9 @@ static const struct param *find_param(const struct session *session, const char 
  * index, so all threads can share the work. */
 struct random_range {
     const struct param *param;
-    uint64_t seed;
-    int64_t first, count;
-    float *values;
+    uint64_t seed;        /* seed of the run */
+    int64_t first, count; /* first element of the range, and number of elements */
+    float *values;        /* [count]: the initialized elements */
 };
 
 static void fill_random_share(void *context, int64_t item, int thread) {
@@ -75,7 +75,7 @@ static enum status init_pieces(struct session *session, const struct tensor_piec
     return OK;
 }
 
-enum status session_weights(struct session *session, struct fault *fault) {
+enum status session_init_weights(struct session *session, struct fault *fault) {
     struct tensor_piece *pieces;
     int count = rank_parts_of_weights(session, &pieces);
     if (session->settings.init_kind == INIT_RANDOM) {
@@ -124,8 +124,8 @@ static enum status load_pieces(struct session *session, const struct snapshot *s
     return status;
 }
 
-enum status session_compute_copies(struct session *session, const struct snapshot *snapshot,
-                                   struct fault *fault) {
+enum status session_load_compute_copies(struct session *session, const struct snapshot *snapshot,
+                                        struct fault *fault) {
     struct tensor_piece *pieces;
     int count = rank_parts_of_compute_copies(session, &pieces);
     return count == 0 ? OK : load_pieces(session, snapshot, pieces, count, fault);
@@ -136,7 +136,7 @@ enum status session_load_trained_weights(struct session *session, struct fault *
     bool found = false;
     const struct settings *settings = &session->settings;
     if (settings->run_file[0] == '\0') {
-        return session_weights(session, fault); /* a model without a run has no snapshots */
+        return session_init_weights(session, fault); /* a model without a run has no snapshots */
     }
     TRY(snapshot_find_newest(settings->snapshot_folder, &session->region, &snapshot, &found,
                              fault));
@@ -151,5 +151,5 @@ enum status session_load_trained_weights(struct session *session, struct fault *
                          "the run has no snapshot yet and begins from random weights");
     }
     log_line(LOG_INFO, "no snapshot yet: loading weights from %s", settings->model);
-    return session_weights(session, fault);
+    return session_init_weights(session, fault);
 }

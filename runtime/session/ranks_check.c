@@ -6,18 +6,18 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { VERSION_BYTES = 32, HOST_BYTES = 64, SHOWN_BYTES = 200 };
+enum { VERSION_BYTES = 32, HOST_BYTES = 64, SHOWN_BYTES = 200 }; /* text buffers */
 
 /* The values of one rank that must be equal on all ranks. */
 struct rank_report {
-    char host[HOST_BYTES];
-    char version[VERSION_BYTES];
-    struct hash data, plan;
-    struct hash keys[RUN_KEYS_MAX];
+    char host[HOST_BYTES];          /* name of the machine */
+    char version[VERSION_BYTES];    /* version of the program */
+    struct hash data, plan;         /* hashes of the training data and of the plan */
+    struct hash keys[RUN_KEYS_MAX]; /* hash of the value of each setting */
 };
 
 /* The first rank that differs from rank 0, and the item that differs. */
-struct difference {
+struct rank_difference {
     int rank;         /* 0: no rank differs */
     int key;          /* index of the setting that differs, or -1: another item */
     const char *what; /* text that names the item for the fault */
@@ -49,7 +49,7 @@ static void fill_report(const struct session *session, const struct hash *data,
     }
 }
 
-static bool same_key(const struct rank_report *a, const struct rank_report *b, int *key) {
+static bool has_same_keys(const struct rank_report *a, const struct rank_report *b, int *key) {
     for (int i = 0; i < setting_key_count(); i++) {
         if (!hash_equal(&a->keys[i], &b->keys[i])) {
             *key = i;
@@ -60,14 +60,14 @@ static bool same_key(const struct rank_report *a, const struct rank_report *b, i
 }
 
 /* Settings are compared before the plan, because the plan depends on them. */
-static struct difference find_difference(const struct rank_report *all, int ranks) {
+static struct rank_difference find_difference(const struct rank_report *all, int ranks) {
     for (int rank = 1; rank < ranks; rank++) {
-        struct difference found = {.rank = rank, .key = -1};
+        struct rank_difference found = {.rank = rank, .key = -1};
         if (strcmp(all[rank].host, all[0].host) != 0) {
             found.what = "host";
         } else if (strcmp(all[rank].version, all[0].version) != 0) {
             found.what = "version";
-        } else if (!same_key(&all[rank], &all[0], &found.key)) {
+        } else if (!has_same_keys(&all[rank], &all[0], &found.key)) {
             found.what = setting_key_at(found.key)->name;
         } else if (!hash_equal(&all[rank].data, &all[0].data)) {
             found.what = "data";
@@ -78,12 +78,12 @@ static struct difference find_difference(const struct rank_report *all, int rank
             return found;
         }
     }
-    return (struct difference){.rank = 0};
+    return (struct rank_difference){.rank = 0};
 }
 
 /* Writes this rank's value of the differing item as text for the fault. */
 static void format_value(const struct session *session, const struct hash *data,
-                         const struct difference *found, char shown[static SHOWN_BYTES]) {
+                         const struct rank_difference *found, char shown[static SHOWN_BYTES]) {
     char hex[HASH_HEX_BYTES];
     struct text text = text_over(shown, SHOWN_BYTES);
     if (found->key >= 0) {
@@ -107,7 +107,7 @@ static enum status reject_other_machine(const struct rank_report *all, int rank,
 }
 
 static enum status report_difference(const struct session *session, const struct hash *data,
-                                     const struct difference *found, struct region *region,
+                                     const struct rank_difference *found, struct region *region,
                                      struct fault *fault) {
     char mine[SHOWN_BYTES];
     char subject[NAME_BYTES];
@@ -124,7 +124,7 @@ static enum status report_difference(const struct session *session, const struct
 
 static enum status compare_all(const struct session *session, const struct rank_report *all,
                                struct region *region, struct fault *fault) {
-    struct difference found = find_difference(all, session_rank_count(session));
+    struct rank_difference found = find_difference(all, session_rank_count(session));
     if (found.rank == 0) {
         return OK;
     }

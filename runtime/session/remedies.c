@@ -97,7 +97,7 @@ static const char *offload_text(unsigned kinds) {
 }
 
 /* Offload saves no memory on a target with unified memory. */
-static bool offload(struct session *session, unsigned kinds, struct remedy_change *change) {
+static bool extend_offload(struct session *session, unsigned kinds, struct remedy_change *change) {
     struct settings *settings = &session->settings;
     if (session->target->unified || (settings->offload_kinds & kinds) == kinds) {
         return false;
@@ -108,17 +108,17 @@ static bool offload(struct session *session, unsigned kinds, struct remedy_chang
 
 /* Offload of the optimizer costs copies once per step. */
 static bool offload_optimizer(struct session *session, struct remedy_change *change) {
-    return offload(session, OFFLOAD_OPTIMIZER, change);
+    return extend_offload(session, OFFLOAD_OPTIMIZER, change);
 }
 
 /* Offload of params costs copies with every gather. */
 static bool offload_params(struct session *session, struct remedy_change *change) {
     return has_shards(&session->settings) && session->settings.zero_stage == ZERO_STAGE_COUNT - 1 &&
-           offload(session, OFFLOAD_OPTIMIZER | OFFLOAD_PARAMS, change);
+           extend_offload(session, OFFLOAD_OPTIMIZER | OFFLOAD_PARAMS, change);
 }
 
 static bool offload_activations(struct session *session, struct remedy_change *change) {
-    return offload(session, OFFLOAD_ACTIVATIONS, change);
+    return extend_offload(session, OFFLOAD_ACTIVATIONS, change);
 }
 
 static bool lower_moments(struct session *session, struct remedy_change *change) {
@@ -188,7 +188,7 @@ static enum status try_single_remedy(const struct session *session, enum purpose
 /* A copy of the settings and of the array that they point to, to undo a reduction. */
 struct saved_settings {
     struct settings settings;
-    enum recompute *kinds; /* [layers] */
+    enum recompute *kinds; /* [layers]: saved layer_recompute */
 };
 
 static void save_settings(struct saved_settings *saved, const struct session *session) {

@@ -117,8 +117,8 @@ enum status session_read(struct session *session, const char *what, const char *
     return session_build(session, fault);
 }
 
-enum status session_config(struct session *session, const char **text, size_t *length,
-                           struct fault *fault) {
+enum status session_read_config(struct session *session, const char **text, size_t *length,
+                                struct fault *fault) {
     if (session->config_text != NULL) {
         *text = session->config_text;
         *length = strlen(*text);
@@ -128,7 +128,8 @@ enum status session_config(struct session *session, const char **text, size_t *l
                              length, fault);
 }
 
-struct schedule_options session_options(const struct session *session, enum purpose purpose) {
+struct schedule_options session_schedule_options(const struct session *session,
+                                                 enum purpose purpose) {
     const struct settings *settings = &session->settings;
     bool train = purpose == PURPOSE_TRAIN || purpose == PURPOSE_COMPARE;
     bool generate = purpose == PURPOSE_TRAIN || purpose == PURPOSE_GENERATE;
@@ -164,7 +165,7 @@ struct schedule_options session_options(const struct session *session, enum purp
 }
 
 enum status session_compile(struct session *session, enum purpose purpose, struct fault *fault) {
-    struct schedule_options options = session_options(session, purpose);
+    struct schedule_options options = session_schedule_options(session, purpose);
     return program_compile(&session->blueprint, session->target, &options, &session->region,
                            &session->program, fault);
 }

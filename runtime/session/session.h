@@ -28,7 +28,7 @@ enum purpose {
 };
 
 /* The dimensions of a session's mesh. */
-enum { MESH_REPLICATE, MESH_SHARD, MESH_DIMS };
+enum { MESH_REPLICATE, MESH_SHARD, MESH_DIMS /* number of dimensions */ };
 
 /* Disk space in bytes that the caller needs in addition to the files of the run. */
 struct disk_addition {
@@ -40,13 +40,13 @@ struct disk_addition {
 struct session {
     struct region region;
     struct settings settings;
-    struct blueprint blueprint;
-    char model_folder[PATH_BYTES]; /* "" for a bare config.json */
+    struct blueprint blueprint;    /* architecture of the model */
+    char model_folder[PATH_BYTES]; /* folder of the model; "" for a bare config.json */
     /* text of config.json; NULL: the model's file is read */
     const char *config_text;
     /* the manifest of a swarm sets them, so no remedy may change them */
     bool shared_settings_fixed;
-    const struct target *target;
+    const struct target *target; /* machine that the program is planned for */
     struct fault misfit; /* status is not OK if limits.device leaves no space for an arena */
     /* in tokens; set before session_read when a row contains several documents */
     int64_t longest_document;
@@ -56,9 +56,9 @@ struct session {
     struct sharding_settings sharding_settings;
     const struct resident_extent *resident; /* resident extents of a program that trains */
     int resident_count;
-    struct disk_addition disk;
-    struct site *site; /* the site of the ranks, set before session_bind; NULL: one rank */
-    struct mesh mesh;  /* the mesh of the ranks, set by session_bind */
+    struct disk_addition disk; /* additional disk space that the caller needs */
+    struct site *site;         /* the site of the ranks, set before session_bind; NULL: one rank */
+    struct mesh mesh;          /* the mesh of the ranks, set by session_bind */
     struct communicator communicator;
     struct program program;
     struct bound_program bound; /* the program with addresses and arenas on this machine */
@@ -78,14 +78,16 @@ MUST_CHECK enum status session_read(struct session *session, const char *what,
  * errors  STATUS_INPUT for an invalid setting or profile */
 MUST_CHECK enum status session_build(struct session *session, struct fault *fault);
 
-/* session_config: returns the text of config.json: session->config_text, or the file of the model.
+/* session_read_config: returns the text of config.json: session->config_text, or the file of the
+ * model.
  * memory  in the session's region
  * errors  those of model_config_read */
-MUST_CHECK enum status session_config(struct session *session, const char **text, size_t *length,
-                                      struct fault *fault);
+MUST_CHECK enum status session_read_config(struct session *session, const char **text,
+                                           size_t *length, struct fault *fault);
 
-/* session_options: returns the schedule options that follow from the settings. */
-struct schedule_options session_options(const struct session *session, enum purpose purpose);
+/* session_schedule_options: returns the schedule options that follow from the settings. */
+struct schedule_options session_schedule_options(const struct session *session,
+                                                 enum purpose purpose);
 
 /* session_compile: compiles the program for `purpose` and proves it. program_fits tests whether it
  * fits. */
@@ -125,22 +127,24 @@ int session_local_rank_count(const struct session *session);
  * save a common snapshot. */
 struct checkpoint_ranks session_checkpoint_site(struct session *session);
 
-/* session_weights: loads this rank's part of the initial parameters from the model folder, or draws
- * them at random, as the key `init` states. Moments become zero.
+/* session_init_weights: loads this rank's part of the initial parameters from the model folder, or
+ * draws them at random, as the key `init` states. Moments become zero.
  * errors  those of weights_load */
-MUST_CHECK enum status session_weights(struct session *session, struct fault *fault);
+MUST_CHECK enum status session_init_weights(struct session *session, struct fault *fault);
 
 /* session_load_trained_weights: loads the parameters of the newest valid snapshot of the run, and
- * logs its name. Without a snapshot, or for a model without a run file, it calls session_weights.
+ * logs its name. Without a snapshot, or for a model without a run file, it calls
+ * session_init_weights.
  * limits  the program must not train
  * errors  STATUS_INPUT also when there is no snapshot and the run starts from random weights */
 MUST_CHECK enum status session_load_trained_weights(struct session *session, struct fault *fault);
 
-/* session_compute_copies: loads the compute copies of parameters whose masters were loaded from the
- * same snapshot: the same values, rounded once. */
+/* session_load_compute_copies: loads the compute copies of parameters whose masters were loaded
+ * from the same snapshot: the same values, rounded once. */
 struct snapshot;
-MUST_CHECK enum status session_compute_copies(struct session *session,
-                                              const struct snapshot *snapshot, struct fault *fault);
+MUST_CHECK enum status session_load_compute_copies(struct session *session,
+                                                   const struct snapshot *snapshot,
+                                                   struct fault *fault);
 
 /* session_staging: returns the buffer through which files are read and written. */
 struct staging session_staging(const struct session *session);

@@ -83,9 +83,9 @@ static enum status stopped_fault(struct fault *fault) {
 struct step_rows {
     const struct token_data *data;
     const int64_t *windows; /* [count]: chosen windows; NULL: rows come from the shuffled stream */
-    uint64_t seed;
-    int64_t cursor; /* position of the next row in the shuffled stream */
-    int64_t count;
+    uint64_t seed;          /* seed of the shuffled stream */
+    int64_t cursor;         /* position of the next row in the shuffled stream */
+    int64_t count;          /* number of rows of the step */
 };
 
 static int64_t window_of_row(struct step_rows *rows, int64_t row) {
@@ -127,7 +127,7 @@ static enum status load_rows(struct session *session, struct step_rows *rows, in
         struct token_row into = batch_row(session, loaded++);
         TRY(data_read_window(rows->data, window, raw_tokens_buffer(session), &into, fault));
     }
-    batch_empty_rows(session, loaded);
+    batch_clear_rows(session, loaded);
     return OK;
 }
 
@@ -252,7 +252,7 @@ static enum status load_in_order(struct session *session, const struct token_dat
             *valid += into.labels[t] != LABEL_IGNORED;
         }
     }
-    batch_empty_rows(session, loaded);
+    batch_clear_rows(session, loaded);
     return OK;
 }
 

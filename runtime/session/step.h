@@ -6,9 +6,9 @@
 
 /* The result of a step: the same on every rank except for received_bytes. */
 struct step_result {
-    double loss;          /* mean loss over the valid tokens of the step */
-    double gradient_norm; /* norm of the gradient before clipping */
-    double learning_rate;
+    double loss;             /* mean loss over the valid tokens of the step */
+    double gradient_norm;    /* norm of the gradient before clipping */
+    double learning_rate;    /* learning rate of the step */
     int64_t tokens;          /* number of valid tokens of all ranks */
     uint64_t received_bytes; /* bytes that the transport of this rank received */
     bool skipped;            /* a gradient was not finite: no parameter was updated */
@@ -16,8 +16,8 @@ struct step_result {
 
 /* The position of a step in the run's schedules. */
 struct step_schedule {
-    double learning_rate;
-    int64_t updates; /* number of earlier updates of the moments, for their bias correction */
+    double learning_rate; /* learning rate of the step */
+    int64_t updates;      /* number of earlier updates of the moments, for their bias correction */
 };
 
 /* step_schedule_at: the schedule of optimizer step `step`, counted from 0, of a run that trains
@@ -69,8 +69,8 @@ bool step_row_is_own(const struct session *session, int64_t row);
  * program_failure */
 struct step_source {
     const struct token_data *data;
-    uint64_t seed;
-    struct step_limits *limits; /* NULL: none */
+    uint64_t seed;              /* seed of the shuffled stream */
+    struct step_limits *limits; /* NULL: no limits */
 };
 MUST_CHECK enum status step_from_data(struct session *session, const struct step_source *source,
                                       int64_t step, int64_t *cursor, struct step_result *result,
@@ -81,10 +81,10 @@ MUST_CHECK enum status step_from_data(struct session *session, const struct step
  * errors  those of step_from_data */
 struct step_windows {
     const struct token_data *data;
-    const int64_t *windows; /* [count] */
-    int64_t count;          /* at least 1 */
+    const int64_t *windows; /* [count]: index of the window of each row */
+    int64_t count;          /* number of rows, at least 1 */
     struct step_schedule schedule;
-    struct step_limits *limits; /* NULL: none */
+    struct step_limits *limits; /* NULL: no limits */
 };
 MUST_CHECK enum status step_on_windows(struct session *session, const struct step_windows *step,
                                        struct step_result *result, struct fault *fault);
@@ -95,7 +95,7 @@ double evaluate_batch(struct session *session, int64_t own_valid, int64_t *valid
 
 struct evaluation_result {
     double loss;    /* mean loss over the valid labels */
-    int64_t tokens; /* valid labels */
+    int64_t tokens; /* number of valid labels */
 };
 
 /* evaluate_data: computes the mean loss over the first `rows` windows of `data` (0: all of them),

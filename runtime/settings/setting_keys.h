@@ -25,15 +25,15 @@ enum setting_type {
 enum setting_class { SETTING_SHARED, SETTING_LOCAL };
 
 struct setting_key {
-    const char *name;
-    enum setting_class class;
+    const char *name;         /* Name in a run file, such as "batch.tokens". */
+    enum setting_class class; /* Shared by all members of a swarm, or local. */
     enum setting_type type;
     size_t offset;            /* Offset of the field in struct settings. */
     const char *default_text; /* NULL: no default. Only texts and paths can be unset. */
     const char *unit;         /* Unit of the value; "" for none. */
-    double minimum, maximum;
+    double minimum, maximum;  /* Permitted range of numbers, both ends included. */
     const char *choices; /* Permitted values, for example "constant|cosine|wsd"; NULL: any value. */
-    const char *help;
+    const char *help;    /* Description for the list of keys. */
 };
 
 int setting_key_count(void);

@@ -30,31 +30,31 @@ struct settings {
     const char *run_file;         /* Path of the run file, or "". */
     const char *folder;           /* Folder of the run file; "": the working directory. */
     const char **value_locations; /* Location of each key's value; NULL for a default. */
-    const char *stem; /* Default folder of outputs: the path of the run file without its suffix. */
-    const char *model;
+    const char *stem;  /* Default folder of outputs: the path of the run file without its suffix. */
+    const char *model; /* Folder, config.json, or org/name in the Hub cache. */
     int64_t init_kind; /* enum init_kind */
-    int64_t seed, steps, pause_at;
-    int64_t threads;    /* Number of compute threads; 0: that of the target. */
-    const char *target; /* NULL: this machine */
-    const char *frozen; /* Names of parameters that are not trained; NULL: none. */
+    int64_t seed, steps, pause_at; /* pause_at: step after which to save and exit; 0: never */
+    int64_t threads;               /* Number of compute threads; 0: that of the target. */
+    const char *target;            /* Profile of the target; NULL: this machine. */
+    const char *frozen;            /* Names of parameters that are not trained; NULL: none. */
     struct path_list train_files, validation_files; /* Paths and patterns; a count of 0: unset. */
-    const char *data_format;
-    int64_t document_end_token;            /* DATA_NO_SEPARATOR: documents are not separated */
+    const char *data_format;    /* Format of token files: u16, u32 or bytes; NULL: unset. */
+    int64_t document_end_token; /* DATA_NO_SEPARATOR: documents are not separated */
     int64_t sequence_tokens, batch_tokens; /* 0: settings_check_model derives the value. */
-    int64_t microbatch;
+    int64_t microbatch;                    /* Rows of one forward and backward pass. */
     double learning_rate, epsilon, weight_decay, clip_norm;
-    struct number_pair betas;
+    struct number_pair betas;   /* AdamW decay rates of the two moments. */
     int64_t learning_rate_kind; /* enum learning_rate_kind */
     int64_t warmup_steps;
     int64_t params_dtype, compute_dtype, master_dtype, moments_dtype, reduce_dtype; /* enum dtype */
     int64_t rounding; /* enum rounding */
-    int64_t wire_sum;
+    int64_t wire_sum; /* Order of sums over ranks: exact or ring. */
     int64_t zero_stage, replicas, prefetch_units, gathered_units_max, keep_gathered, reduce_at;
     const char *unit_policy, *unit_overrides, *offload;
     unsigned offload_kinds; /* bits of enum offload */
     /* One kind of recomputation, or a comma-separated list with one kind for each layer. */
     const char *recompute;
-    int64_t context_tokens;
+    int64_t context_tokens; /* Capacity of the key-value cache; 0: sequence_tokens. */
     int64_t eval_every, eval_tokens, snapshot_every, snapshot_keep;
     const char *snapshot_folder, *export_folder, *metrics_path;
     const char *trace_path, *trace_steps;                    /* trace_path NULL: no trace */
@@ -63,8 +63,8 @@ struct settings {
     const char *swarm_name, *swarm_record;
     int64_t swarm_inner_steps, swarm_members_max, swarm_members_min, swarm_codec;
     double swarm_outer_lr, swarm_outer_momentum, swarm_quorum, swarm_shrink_after_s;
-    double swarm_patience;
-    int64_t ranks; /* ranks of the site; 0: one rank, and `strategy` has no effect */
+    double swarm_patience; /* Limit on training, as a multiple of the typical time. */
+    int64_t ranks;         /* ranks of the site; 0: one rank, and `strategy` has no effect */
     /* in rows with several documents; 0: each row is one document */
     int64_t longest_document_tokens;
     enum recompute *layer_recompute; /* [layers], set by settings_check_model */

@@ -95,10 +95,10 @@ static enum status execute_step(struct training *training, struct fault *fault) 
     double seconds = clock_seconds_since(begin_ns);
     training->microbatch_seconds = seconds / (double)microbatches;
     training->step++;
-    metrics_step(&trainer->metrics, training->step, &result, seconds);
+    metrics_write_step(&trainer->metrics, training->step, &result, seconds);
     const struct progress_at at = {
         .step = training->step, .until = training->until, .steps = session->settings.steps};
-    progress_step(&trainer->progress, &at, &result, seconds);
+    progress_show_step(&trainer->progress, &at, &result, seconds);
     return record_step(training, result.skipped, fault);
 }
 
@@ -117,7 +117,7 @@ static enum status run_evaluation(void *owner, struct fault *fault) {
     training->evaluated_step = training->step;
     trainer_log_evaluation(trainer, training->step, result.loss);
     TRY(trainer_exchange_memory(trainer, fault));
-    metrics_memory(&trainer->metrics, &trainer->session, trainer->memories);
+    metrics_write_memory(&trainer->metrics, &trainer->session, trainer->memories);
     return OK;
 }
 
@@ -171,7 +171,7 @@ static void log_skipped(const struct trainer *trainer) {
 }
 
 enum status training_run(struct training *training, struct fault *fault) {
-    static const struct trainer_acts ACTS = {
+    static const struct trainer_callbacks ACTS = {
         .save = save_snapshot, .evaluate = run_evaluation, .export_model = export_model};
     struct trainer *trainer = &training->trainer;
     const struct settings *settings = &trainer->session.settings;

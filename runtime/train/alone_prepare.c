@@ -33,8 +33,8 @@ static enum status open_data(struct training *training, struct fault *fault) {
     return fingerprint_data(training, fault);
 }
 
-static enum status same_model(const struct trainer *trainer, const struct snapshot *snapshot,
-                              struct fault *fault) {
+static enum status check_same_model(const struct trainer *trainer, const struct snapshot *snapshot,
+                                    struct fault *fault) {
     char path[2 * PATH_BYTES];
     struct region region = {0};
     size_t length;
@@ -57,10 +57,10 @@ static enum status resume_from(struct training *training, const struct snapshot 
     struct session *session = &trainer->session;
     uint64_t cursor;
     TRY(resume_check(&session->settings, snapshot, &session->region, fault));
-    TRY(same_model(trainer, snapshot, fault));
+    TRY(check_same_model(trainer, snapshot, fault));
     TRY(fingerprint_check(&training->fingerprint, snapshot, fault));
     TRY(snapshot_load(snapshot, trainer->resident, trainer->group_count, fault));
-    TRY(session_compute_copies(session, snapshot, fault));
+    TRY(session_load_compute_copies(session, snapshot, fault));
     if (!snapshot_find_value(snapshot, "cursor", &cursor) || cursor > DATA_CURSOR_MAX) {
         return fault_set(fault, STATUS_INPUT, snapshot->path, "start a new run with --fresh",
                          "the snapshot has no usable data cursor");
@@ -73,12 +73,12 @@ static enum status resume_from(struct training *training, const struct snapshot 
 
 /* The newest snapshot. Only rank 0 searches for it, because the search reads every snapshot
  * completely. */
-struct newest {
-    bool found;
-    char path[PATH_BYTES];
+struct newest_snapshot {
+    bool found;            /* a snapshot exists */
+    char path[PATH_BYTES]; /* folder of the snapshot */
 };
 
-static enum status find_newest(struct training *training, struct newest *newest,
+static enum status find_newest(struct training *training, struct newest_snapshot *newest,
                                struct fault *fault) {
     struct session *session = &training->trainer.session;
     struct snapshot snapshot;
@@ -98,7 +98,8 @@ static enum status find_newest(struct training *training, struct newest *newest,
         return status;
     }
     struct region scratch = {0};
-    struct newest *all = region_alloc(&scratch, (size_t)session_rank_count(session), sizeof *all);
+    struct newest_snapshot *all =
+        region_alloc(&scratch, (size_t)session_rank_count(session), sizeof *all);
     status = site_exchange(session->site, newest, sizeof *newest, all, fault);
     if (status == OK) {
         *newest = all[0];
@@ -110,23 +111,23 @@ static enum status find_newest(struct training *training, struct newest *newest,
 static enum status load_state(struct training *training, struct fault *fault) {
     struct session *session = &training->trainer.session;
     struct snapshot snapshot;
-    struct newest newest;
+    struct newest_snapshot newest;
     TRY(find_newest(training, &newest, fault));
     if (!newest.found) {
-        return session_weights(session, fault);
+        return session_init_weights(session, fault);
     }
     TRY(snapshot_read(newest.path, &session->region, &snapshot, fault));
     return resume_from(training, &snapshot, fault);
 }
 
 /* Renames the folder of an old run, when no later stage can reject the new run. */
-static enum status set_aside(struct training *training, struct fault *fault) {
+static enum status set_aside_earlier_files(struct training *training, struct fault *fault) {
     struct session *session = &training->trainer.session;
     if (!session_is_rank0(session)) {
         return OK;
     }
     TRY(metrics_check(session->settings.metrics_path, "metrics", fault));
-    return training->fresh ? resume_set_aside(&session->settings, fault) : OK;
+    return training->fresh ? resume_set_aside_files(&session->settings, fault) : OK;
 }
 
 static enum status make_writer(struct training *training, struct fault *fault) {
@@ -141,7 +142,7 @@ static enum status build_program(struct session *session, struct fault *fault) {
     return session_is_rank0(session) ? disk_fits(session, fault) : OK;
 }
 
-static enum status describe(struct trainer *trainer, struct fault *fault) {
+static enum status describe_training(struct trainer *trainer, struct fault *fault) {
     trainer_add_copy(trainer, "weights.safetensors", "", VIEW_MASTER);
     trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
     trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
@@ -172,11 +173,11 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
                           fault));
     TRY(trainer_end_stage(trainer, session_bind(session, fault), fault));
     TRY(trainer_end_stage(trainer, session_connect(session, fault), fault));
-    TRY(trainer_end_stage(trainer, describe(trainer, fault), fault));
+    TRY(trainer_end_stage(trainer, describe_training(trainer, fault), fault));
     TRY(trainer_end_stage(trainer, load_state(training, fault), fault));
     TRY(trainer_end_stage(trainer, step_trace_plan(session, &training->trace, fault), fault));
     TRY(trainer_end_stage(trainer, trainer_plan_export(trainer, fault), fault));
-    TRY(trainer_end_stage(trainer, set_aside(training, fault), fault));
+    TRY(trainer_end_stage(trainer, set_aside_earlier_files(training, fault), fault));
     TRY(trainer_end_stage(trainer, make_writer(training, fault), fault));
     return trainer_end_stage(trainer, open_metrics(trainer, fault), fault);
 }

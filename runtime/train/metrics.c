@@ -108,7 +108,8 @@ static void add_setting(struct text *line, const struct settings *settings,
     text_add(line, "%s", bare ? "\"" : "");
 }
 
-void metrics_start(struct metrics *metrics, const struct session *session, const char *version) {
+void metrics_write_start(struct metrics *metrics, const struct session *session,
+                         const char *version) {
     if (metrics->fd < 0) {
         return;
     }
@@ -132,8 +133,8 @@ void metrics_start(struct metrics *metrics, const struct session *session, const
     end_line(metrics, &line);
 }
 
-void metrics_step(struct metrics *metrics, int64_t step, const struct step_result *result,
-                  double seconds) {
+void metrics_write_step(struct metrics *metrics, int64_t step, const struct step_result *result,
+                        double seconds) {
     if (metrics->fd < 0) {
         return;
     }
@@ -152,7 +153,7 @@ void metrics_step(struct metrics *metrics, int64_t step, const struct step_resul
     end_line(metrics, &line);
 }
 
-void metrics_eval(struct metrics *metrics, int64_t step, double loss) {
+void metrics_write_evaluation(struct metrics *metrics, int64_t step, double loss) {
     if (metrics->fd < 0) {
         return;
     }
@@ -163,7 +164,7 @@ void metrics_eval(struct metrics *metrics, int64_t step, double loss) {
     end_line(metrics, &line);
 }
 
-void metrics_round(struct metrics *metrics, const struct metrics_round *round) {
+void metrics_write_round(struct metrics *metrics, const struct metrics_round *round) {
     if (metrics->fd < 0) {
         return;
     }
@@ -219,8 +220,8 @@ static void add_rank(struct text *line, const struct session *session, int rank,
     text_add(line, "}, \"process_bytes\": %llu}", (unsigned long long)memory->process_bytes);
 }
 
-void metrics_memory(struct metrics *metrics, const struct session *session,
-                    const struct rank_memory *memories) {
+void metrics_write_memory(struct metrics *metrics, const struct session *session,
+                          const struct rank_memory *memories) {
     if (metrics->fd < 0) {
         return;
     }
@@ -248,7 +249,7 @@ void metrics_memory(struct metrics *metrics, const struct session *session,
     end_line(metrics, &line);
 }
 
-void metrics_end(struct metrics *metrics, bool finished) {
+void metrics_write_end(struct metrics *metrics, bool finished) {
     if (metrics->fd < 0) {
         return;
     }

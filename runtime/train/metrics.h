@@ -1,18 +1,18 @@
 /* metrics: writes metrics as one JSON object per line (cli.md, metrics). metrics_open and
- * metrics_start must be called before the seal, because they allocate memory. The other functions
- * never allocate. */
+ * metrics_write_start must be called before the seal, because they allocate memory. The other
+ * functions never allocate. */
 #ifndef SKEP_TRAIN_METRICS_H
 #define SKEP_TRAIN_METRICS_H
 
 #include "runtime/session/step.h"
 
 struct metrics {
-    int fd; /* -1: no metrics are written; always -1 on ranks other than rank 0 */
-    const char *path;
+    int fd;                /* -1: no metrics are written; always -1 on ranks other than rank 0 */
+    const char *path;      /* path of the metrics file */
     struct region *region; /* region of the session */
     char *line;            /* [line_bytes]: buffer for the text of one line */
-    size_t line_bytes;
-    int ranks; /* number of ranks of the site */
+    size_t line_bytes;     /* capacity of `line` */
+    int ranks;             /* number of ranks of the site */
 };
 
 /* The memory use of one rank. */
@@ -36,24 +36,25 @@ struct rank_memory metrics_own_memory(const struct session *session);
 
 /* The metrics of a committed round, measured by one member of the swarm. */
 struct metrics_round {
-    uint32_t round, members, contributors;
-    int64_t step;                        /* number of inner steps of the run up to this round */
-    uint64_t sent_bytes, received_bytes; /* bytes since the last line of this kind */
-    uint32_t exchange_ms;                /* duration of the exchange of the round */
-    struct hash root;
+    uint32_t round, members, contributors; /* round; number of members and of contributors */
+    int64_t step;                          /* number of inner steps of the run up to this round */
+    uint64_t sent_bytes, received_bytes;   /* bytes since the last line of this kind */
+    uint32_t exchange_ms;                  /* duration of the exchange of the round */
+    struct hash root;                      /* root of the outer state after the round */
     double loss; /* mean loss of this member's steps; written as null if not finite */
 };
 
 /* Each of these functions writes one line of metrics. A failed write is logged once and closes the
  * metrics; it never ends the run. */
-void metrics_start(struct metrics *metrics, const struct session *session, const char *version);
-void metrics_step(struct metrics *metrics, int64_t step, const struct step_result *result,
-                  double seconds);
-void metrics_eval(struct metrics *metrics, int64_t step, double loss);
-void metrics_round(struct metrics *metrics, const struct metrics_round *round);
-void metrics_memory(struct metrics *metrics, const struct session *session,
-                    const struct rank_memory *memories); /* [ranks]: one entry per rank */
-void metrics_end(struct metrics *metrics, bool finished);
+void metrics_write_start(struct metrics *metrics, const struct session *session,
+                         const char *version);
+void metrics_write_step(struct metrics *metrics, int64_t step, const struct step_result *result,
+                        double seconds);
+void metrics_write_evaluation(struct metrics *metrics, int64_t step, double loss);
+void metrics_write_round(struct metrics *metrics, const struct metrics_round *round);
+void metrics_write_memory(struct metrics *metrics, const struct session *session,
+                          const struct rank_memory *memories); /* [ranks]: one entry per rank */
+void metrics_write_end(struct metrics *metrics, bool finished);
 
 void metrics_close(struct metrics *metrics);
 

@@ -61,8 +61,8 @@ static void add_memory(struct text *line, const struct progress *progress) {
     }
 }
 
-void progress_step(struct progress *progress, const struct progress_at *at,
-                   const struct step_result *result, double seconds) {
+void progress_show_step(struct progress *progress, const struct progress_at *at,
+                        const struct step_result *result, double seconds) {
     double weight = progress->smooth_s == 0 ? 1 : SMOOTHING;
     progress->smooth_s += weight * (seconds - progress->smooth_s);
     int64_t now = clock_monotonic_ns();
@@ -85,7 +85,7 @@ void progress_step(struct progress *progress, const struct progress_at *at,
     write_line(&line);
 }
 
-void progress_line(struct progress *progress, const char *format, ...) {
+void progress_show_line(struct progress *progress, const char *format, ...) {
     if (progress->quiet) {
         return;
     }

@@ -19,15 +19,15 @@ void progress_init(struct progress *progress, const struct session *session);
 /* Progress of a run: `step` is the number of completed steps, `until` the step after which this
  * process ends, and `steps` the number of steps of the run. */
 struct progress_at {
-    int64_t step, until, steps;
+    int64_t step, until, steps; /* completed; last of this process; total of the run */
 };
 
-/* progress_step: shows the result of a step that took `seconds`, and the estimated time until step
- * at->until is complete. */
-void progress_step(struct progress *progress, const struct progress_at *at,
-                   const struct step_result *result, double seconds);
+/* progress_show_step: shows the result of a step that took `seconds`, and the estimated time until
+ * step at->until is complete. */
+void progress_show_step(struct progress *progress, const struct progress_at *at,
+                        const struct step_result *result, double seconds);
 
-/* progress_line: writes a permanent line, for example about an evaluation or a snapshot. */
-void progress_line(struct progress *progress, const char *format, ...) PRINTF_LIKE(2, 3);
+/* progress_show_line: writes a permanent line, for example about an evaluation or a snapshot. */
+void progress_show_line(struct progress *progress, const char *format, ...) PRINTF_LIKE(2, 3);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 enum { SAME_SECOND_MAX = 100 }; /* maximum number of runs that are renamed within one second */
-enum { SHOWN_BYTES = 200 };
+enum { SHOWN_BYTES = 200 };     /* bytes of a value that a message shows */
 
 enum status resume_lock(const struct settings *settings, int *fd, struct fault *fault) {
     char path[2 * PATH_BYTES];
@@ -25,7 +25,7 @@ enum status resume_lock(const struct settings *settings, int *fd, struct fault *
     return OK;
 }
 
-enum status resume_set_aside(const struct settings *settings, struct fault *fault) {
+enum status resume_set_aside_files(const struct settings *settings, struct fault *fault) {
     char aside[PATH_BYTES + 48];
     if (!file_is_folder(settings->snapshot_folder)) {
         return OK;
@@ -58,7 +58,7 @@ static struct line_value line_value(const char *lines, const char *name) {
     return (struct line_value){0};
 }
 
-static int shown(struct line_value value) {
+static int shown_length(struct line_value value) {
     return value.length < SHOWN_BYTES ? (int)value.length : SHOWN_BYTES;
 }
 
@@ -75,7 +75,7 @@ static enum status log_new_length(const struct settings *settings, const struct 
                          (long long)settings->steps, (long long)snapshot->step);
     }
     log_line(LOG_INFO, "steps is %lld now, it was %.*s: %s", (long long)settings->steps,
-             shown(old_steps), old_steps.text,
+             shown_length(old_steps), old_steps.text,
              settings->learning_rate_kind == RATE_CONSTANT
                  ? "the learning rate is constant and does not depend on it"
                  : "from here on the learning rate follows the schedule of the new length");
@@ -104,7 +104,8 @@ enum status resume_check(const struct settings *settings, const struct snapshot 
         return fault_set(fault, STATUS_INPUT, snapshot->path,
                          "restore the old value, or start a new run with --fresh",
                          "%s is now %.*s, but %.*s in the run of the snapshot", key->name,
-                         shown(new_value), new_value.text, shown(old_value), old_value.text);
+                         shown_length(new_value), new_value.text, shown_length(old_value),
+                         old_value.text);
     }
     return OK;
 }

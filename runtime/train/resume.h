@@ -10,9 +10,9 @@
  * errors  STATUS_INPUT when another process has locked it, naming that process */
 MUST_CHECK enum status resume_lock(const struct settings *settings, int *fd, struct fault *fault);
 
-/* resume_set_aside: renames the snapshot folder, if it exists, to FOLDER.before-TIME. If that name
- * exists too, it appends -2, -3 and so on. */
-MUST_CHECK enum status resume_set_aside(const struct settings *settings, struct fault *fault);
+/* resume_set_aside_files: renames the snapshot folder, if it exists, to FOLDER.before-TIME. If that
+ * name exists too, it appends -2, -3 and so on. */
+MUST_CHECK enum status resume_set_aside_files(const struct settings *settings, struct fault *fault);
 
 /* resume_check: checks that every shared setting has the same value in this run and in the run that
  * saved the snapshot. `steps` may differ if the snapshot was saved at or before the new last step;

@@ -63,7 +63,7 @@ void trainer_add_copy(struct trainer *trainer, const char *file, const char *pre
 enum status trainer_describe(struct trainer *trainer, struct fault *fault) {
     struct session *session = &trainer->session;
     struct outputs *outputs = &trainer->outputs;
-    TRY(session_config(session, &outputs->config_text, &outputs->config_length, fault));
+    TRY(session_read_config(session, &outputs->config_text, &outputs->config_length, fault));
     size_t bytes = settings_describe_bytes_max(&session->settings);
     struct text text = text_over(region_alloc(&session->region, bytes, 1), bytes);
     settings_describe(&session->settings, false, &text);
@@ -117,7 +117,7 @@ void trainer_plan_memories(struct trainer *trainer) {
 
 void trainer_seal(struct trainer *trainer) {
     progress_init(&trainer->progress, &trainer->session);
-    metrics_start(&trainer->metrics, &trainer->session, SKEP_VERSION);
+    metrics_write_start(&trainer->metrics, &trainer->session, SKEP_VERSION);
     program_forbid_allocation(&trainer->session.bound);
 }
 
@@ -159,8 +159,8 @@ enum status trainer_write_snapshot(struct trainer *trainer, int64_t step,
 }
 
 void trainer_log_saved(struct trainer *trainer, const char *moment, double seconds) {
-    progress_line(&trainer->progress, "%s  snapshot in %s, %.2f s", moment,
-                  trainer->session.settings.snapshot_folder, seconds);
+    progress_show_line(&trainer->progress, "%s  snapshot in %s, %.2f s", moment,
+                       trainer->session.settings.snapshot_folder, seconds);
 }
 
 enum status trainer_evaluate(struct trainer *trainer, struct step_limits *limits,
@@ -171,9 +171,9 @@ enum status trainer_evaluate(struct trainer *trainer, struct step_limits *limits
 }
 
 void trainer_log_evaluation(struct trainer *trainer, int64_t step, double loss) {
-    metrics_eval(&trainer->metrics, step, loss);
-    progress_line(&trainer->progress, "step %lld  validation loss %.4f  perplexity %.2f",
-                  (long long)step, nan_without_sign(loss), nan_without_sign(exp(loss)));
+    metrics_write_evaluation(&trainer->metrics, step, loss);
+    progress_show_line(&trainer->progress, "step %lld  validation loss %.4f  perplexity %.2f",
+                       (long long)step, nan_without_sign(loss), nan_without_sign(exp(loss)));
 }
 
 enum status trainer_export(struct trainer *trainer, struct fault *fault) {
@@ -192,22 +192,23 @@ enum status trainer_exchange_memory(struct trainer *trainer, struct fault *fault
 
 /* ---- end ---- */
 
-enum status trainer_conclude(struct trainer *trainer, const struct trainer_acts *acts, void *owner,
-                             bool finished, bool evaluates, struct fault *fault) {
+enum status trainer_conclude(struct trainer *trainer, const struct trainer_callbacks *acts,
+                             void *owner, bool finished, bool evaluates, struct fault *fault) {
     TRY(acts->save(owner, fault));
     if (evaluates) {
         TRY(acts->evaluate(owner, fault));
     }
     if (finished) {
         TRY(acts->export_model(owner, fault));
-        progress_line(&trainer->progress, "model written to %s", trainer->outputs.export.folder);
+        progress_show_line(&trainer->progress, "model written to %s",
+                           trainer->outputs.export.folder);
     }
     return OK;
 }
 
 void trainer_end_metrics(struct trainer *trainer, bool finished) {
-    metrics_memory(&trainer->metrics, &trainer->session, trainer->memories);
-    metrics_end(&trainer->metrics, finished);
+    metrics_write_memory(&trainer->metrics, &trainer->session, trainer->memories);
+    metrics_write_end(&trainer->metrics, finished);
 }
 
 void trainer_close_files(struct trainer *trainer) {

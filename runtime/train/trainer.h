@@ -69,7 +69,8 @@ void trainer_add_copy(struct trainer *trainer, const char *file, const char *pre
 
 /* trainer_describe: reads config.json and writes the settings as text, into trainer->outputs.
  * memory  in the session's region
- * errors  those of session_config; STATUS_INPUT when the settings are too long for a snapshot */
+ * errors  those of session_read_config; STATUS_INPUT when the settings are too long for a
+ *         snapshot */
 MUST_CHECK enum status trainer_describe(struct trainer *trainer, struct fault *fault);
 
 /* trainer_plan_export: prepares the export of the first tensor group, the weights, as a model
@@ -126,7 +127,7 @@ MUST_CHECK enum status trainer_exchange_memory(struct trainer *trainer, struct f
 
 /* Callbacks of the owner of a trainer, for trainer_conclude. All ranks call each of them
  * together. */
-struct trainer_acts {
+struct trainer_callbacks {
     enum status (*save)(void *owner, struct fault *fault);
     enum status (*evaluate)(void *owner, struct fault *fault);
     enum status (*export_model)(void *owner, struct fault *fault);
@@ -137,9 +138,9 @@ struct trainer_acts {
  * finished  whether the last step of the run is complete
  * errors    those of the callbacks; STATUS_STOPPED when the process was asked to stop during the
  *           evaluation or the export, after the state was saved */
-MUST_CHECK enum status trainer_conclude(struct trainer *trainer, const struct trainer_acts *acts,
-                                        void *owner, bool finished, bool evaluates,
-                                        struct fault *fault);
+MUST_CHECK enum status trainer_conclude(struct trainer *trainer,
+                                        const struct trainer_callbacks *acts, void *owner,
+                                        bool finished, bool evaluates, struct fault *fault);
 
 /* trainer_end_metrics: writes the last lines of the metrics: the memory use of every rank, as in
  * trainer->memories, and whether the run has finished. */

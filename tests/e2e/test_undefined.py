@@ -22,7 +22,7 @@ BEFORE = "before the seal only: "
 ALLOWED = {
     "batch.c": {"region_alloc": BEFORE + "batch_fill_rope_table"},
     "bind.c": {"region_alloc": BEFORE + "the tables of addresses, calls and lanes"},
-    "compute_copies.c": {"region_alloc": BEFORE + "compute_copies_of"},
+    "compute_copies.c": {"region_alloc": BEFORE + "compute_copies_plan"},
     "connect.c": {"region_alloc": BEFORE + "session_connect"},
     "groups.c": {"region_alloc": BEFORE + "groups_copy"},
     "nccl.c": {"region_alloc": BEFORE + "nccl_open"},
@@ -39,7 +39,7 @@ ALLOWED = {
     "messages_poll.c": {"region_alloc": BEFORE + "messenger_open"},
     "messages_read.c": {"region_alloc": BEFORE + "messenger_open"},
     "messages_table.c": {"region_alloc": BEFORE + "messenger_open"},
-    "metrics.c": {"region_alloc": BEFORE + "metrics_start"},
+    "metrics.c": {"region_alloc": BEFORE + "metrics_write_start"},
     "file.c": {"region_alloc": BEFORE + "file_read_region"},
     "lanes.c": {name: BEFORE + "lanes_init" for name in ("thread_start", "region_alloc")},
     "nvml.c": {"dlopen": BEFORE + "nvml_open"},

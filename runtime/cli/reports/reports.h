@@ -81,10 +81,10 @@ void comm_report_print(const struct comm_report *report, bool json);
 
 /* snapshot_print_list: prints one line or JSON object for each snapshot. `is_verified`: the hashes
  * of all files were checked, not only their sizes. */
-void snapshot_print_list(const char *folder, const struct snapshot_listed *listed, int count,
+void snapshot_print_list(const char *folder, const struct snapshot_list_item *listed, int count,
                          bool is_verified);
-void snapshot_print_list_json(const char *folder, const struct snapshot_listed *listed, int count,
-                              bool is_verified);
+void snapshot_print_list_json(const char *folder, const struct snapshot_list_item *listed,
+                              int count, bool is_verified);
 
 /* snapshot_print_details: prints the contents of one snapshot, with the keys of its run at the
  * end. */

@@ -25,7 +25,7 @@ static const char *format_save_time(const struct snapshot *snapshot, char buffer
     return buffer;
 }
 
-void snapshot_print_list(const char *folder, const struct snapshot_listed *listed, int count,
+void snapshot_print_list(const char *folder, const struct snapshot_list_item *listed, int count,
                          bool verified) {
     if (count == 0) {
         printf("%s contains no snapshots\n", folder);
@@ -52,8 +52,8 @@ static void add_snapshot_head(struct json_writer *json, const struct snapshot *s
     json_add_i64(json, "bytes", snapshot_bytes(snapshot));
 }
 
-void snapshot_print_list_json(const char *folder, const struct snapshot_listed *listed, int count,
-                              bool verified) {
+void snapshot_print_list_json(const char *folder, const struct snapshot_list_item *listed,
+                              int count, bool verified) {
     struct json_stdout out;
     struct json_writer *json = json_stdout_begin(&out, 2);
     json_add_text(json_newline(json, 2), "folder", folder);

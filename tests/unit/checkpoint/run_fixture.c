@@ -68,7 +68,7 @@ struct run_fixture *run_start(int keep) {
 }
 
 void run_finish(struct run_fixture *run) {
-    struct snapshot_listed *listed = NULL;
+    struct snapshot_list_item *listed = NULL;
     int count = 0;
     assert_int_equal(snapshot_list(run->folder, &run->region, &listed, &count, &run->fault), OK);
     for (int i = 0; i < count; i++) {
@@ -192,7 +192,7 @@ int64_t run_newest(struct run_fixture *run) {
 }
 
 const char *run_steps(struct run_fixture *run) {
-    struct snapshot_listed *listed = NULL;
+    struct snapshot_list_item *listed = NULL;
     int count = 0;
     struct text text = text_over(region_alloc(&run->region, STEPS_TEXT_BYTES, 1), STEPS_TEXT_BYTES);
     assert_int_equal(snapshot_list(run->folder, &run->region, &listed, &count, &run->fault), OK);

@@ -170,7 +170,7 @@ static void random_weights_are_the_same_on_every_rank(void **state) {
         for (int rank = 0; rank < LAYOUTS[l].ranks; rank++) {
             struct tensor_piece *pieces;
             open_rank(&LAYOUTS[l], rank);
-            expect_ok(session_weights(&session, &fault));
+            expect_ok(session_init_weights(&session, &fault));
             int count = rank_parts_of_weights(&session, &pieces);
             for (int i = 0; i < count; i++) {
                 expect_values(&pieces[i]);

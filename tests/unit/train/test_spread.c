@@ -65,7 +65,7 @@ static void ranks_split_everything_unless_told_otherwise(void **state) {
         assert_int_equal(sharding_settings->sharding.units[unit].zero, 3);
         assert_int_equal(sharding_settings->units.units[unit].elements % (4 * 64), 0);
     }
-    const struct sharding passed = session_options(&session, PURPOSE_TRAIN).sharding;
+    const struct sharding passed = session_schedule_options(&session, PURPOSE_TRAIN).sharding;
     assert_int_equal(passed.shard, sharding_settings->sharding.shard);
     assert_int_equal(passed.replicate, sharding_settings->sharding.replicate);
     assert_ptr_equal(passed.units, sharding_settings->sharding.units);
@@ -79,7 +79,7 @@ static void ranks_split_everything_unless_told_otherwise(void **state) {
 static void one_rank_shares_with_nobody(void **state) {
     (void)state;
     assert_int_equal(read_for(1, NULL), OK);
-    assert_int_equal(session_options(&session, PURPOSE_TRAIN).sharding.shard, 0);
+    assert_int_equal(session_schedule_options(&session, PURPOSE_TRAIN).sharding.shard, 0);
     assert_int_equal(read_for(0, "strategy.replicate=2"), OK);
     assert_int_equal(session.sharding_settings.sharding.replicate, 1);
 }
@@ -126,9 +126,9 @@ static void a_step_is_cut_into_equal_microbatches_for_all_ranks(void **state) {
     (void)state;
     assert_int_equal(read_for(3, NULL), OK);
     assert_int_equal(session.settings.batch_tokens, 3 * 64);
-    assert_int_equal(session_options(&session, PURPOSE_TRAIN).accumulation, 1);
+    assert_int_equal(session_schedule_options(&session, PURPOSE_TRAIN).accumulation, 1);
     assert_int_equal(read_for(3, "batch.tokens=640"), OK);
-    assert_int_equal(session_options(&session, PURPOSE_TRAIN).accumulation, 4);
+    assert_int_equal(session_schedule_options(&session, PURPOSE_TRAIN).accumulation, 4);
 }
 
 static void ranks_of_one_machine_share_its_memory_and_threads(void **state) {

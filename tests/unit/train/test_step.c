@@ -49,7 +49,7 @@ static void open_bench(struct bench *bench, const char *path, const char *const 
                                    &session->region, &bench->data, fault));
     expect_ok(bench, session_compile(session, PURPOSE_COMPARE, fault));
     expect_ok(bench, session_bind(session, fault));
-    expect_ok(bench, session_weights(session, fault));
+    expect_ok(bench, session_init_weights(session, fault));
 }
 
 static void close_bench(struct bench *bench) {

@@ -70,7 +70,7 @@ static enum status open_rank(struct bench *bench, const struct launch_info *plac
     if (status == OK) {
         status = session_connect(session, fault);
     }
-    return status == OK ? session_weights(session, fault) : status;
+    return status == OK ? session_init_weights(session, fault) : status;
 }
 
 static bool refuse_at(void *context) {

@@ -59,9 +59,9 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
                                    &session->region, &bench->data, fault));
     expect_ok(bench, session_compile(session, PURPOSE_TRAIN, fault));
     expect_ok(bench, session_bind(session, fault));
-    expect_ok(bench, session_weights(session, fault));
+    expect_ok(bench, session_init_weights(session, fault));
     expect_ok(bench, swarm_replica_bind(session, &terms.shape, &bench->replica, fault));
-    compute_copies_of(session, &bench->copies);
+    compute_copies_plan(session, &bench->copies);
     replica_init_state(&bench->replica);
 }
 

@@ -330,7 +330,7 @@ static void a_members_first_weights_have_the_genesis_root(void **state) {
     struct session *session = read_session(OVERRIDES, 1);
     expect_ok(session_compile(session, PURPOSE_TRAIN, &fault));
     expect_ok(session_bind(session, &fault));
-    expect_ok(session_weights(session, &fault));
+    expect_ok(session_init_weights(session, &fault));
     struct hash root = root_of_weights(session);
     assert_true(hash_equal(&root, &terms.manifest->genesis_root));
     finish_session(session);
