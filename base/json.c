@@ -16,10 +16,10 @@ enum {
 
 /* The state of check_limits, which counts brackets and commas of the raw text. */
 struct limits_scan {
-    size_t depth; /* of nesting */
-    size_t value_count;
-    bool is_in_string;
-    bool is_escaped;
+    size_t depth;       /* current nesting depth */
+    size_t value_count; /* upper bound of the values so far */
+    bool is_in_string;  /* the scan is inside a string */
+    bool is_escaped;    /* the preceding character is an unescaped backslash */
 };
 
 static enum status fault_at_offset(const char *source_name, const char *text, size_t offset,

@@ -18,10 +18,10 @@ enum { ASSIGNMENT_TRAINED_MAX = 2 * SWARM_SEAT_RANGES_MAX };
 
 /* The assigned and the trained samples of a member. A struct of zeros has none of either. */
 struct sample_assignment {
-    struct sample_range assigned[SWARM_SEAT_RANGES_MAX];
-    uint32_t assigned_count;
+    struct sample_range assigned[SWARM_SEAT_RANGES_MAX]; /* ranges to train on */
+    uint32_t assigned_count;                             /* number of ranges in `assigned` */
     struct sample_range trained[ASSIGNMENT_TRAINED_MAX]; /* ascending, not adjacent */
-    uint32_t trained_count;
+    uint32_t trained_count;                              /* number of ranges in `trained` */
     int64_t tokens; /* Number of valid labels of the samples in `trained`. */
 };
 

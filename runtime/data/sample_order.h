@@ -20,11 +20,11 @@ struct short_data_block {
 
 struct sample_order {
     const struct token_data *data;
-    uint64_t seed;
+    uint64_t seed; /* seed of the shuffle */
     uint64_t pass; /* Pass of the table `short_blocks`. UINT64_MAX: not filled in. */
     /* [short_count], in ascending order of block_position. */
     struct short_data_block *short_blocks;
-    int64_t short_count;
+    int64_t short_count; /* number of entries in `short_blocks` */
 };
 
 /* sample_order_init: initialize the order, and allocate its table in `region`. Later calls allocate

@@ -5,7 +5,7 @@
 #include "runtime/session/session.h"
 
 struct generation {
-    const int32_t *prompt;
+    const int32_t *prompt; /* [prompt_tokens]: token ids of the prompt */
     int64_t prompt_tokens;
     int64_t tokens;     /* maximum number of tokens to generate */
     double temperature; /* 0: always choose the most likely token */

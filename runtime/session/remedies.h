@@ -11,7 +11,7 @@ enum { REMEDIES_MAX = 12, REMEDY_CHANGES_MAX = 12 };
 /* A key and its new value. */
 struct remedy_change {
     const char *key; /* run key to change */
-    char value[32];
+    char value[32];  /* new value of the key */
 };
 
 struct remedy {

@@ -7,8 +7,8 @@
 
 /* One item: a part of the list's text, not NUL-terminated. */
 struct comma_item {
-    const char *text;
-    size_t length;
+    const char *text; /* first byte of the item */
+    size_t length;    /* number of bytes */
 };
 
 /* comma_list_next: read the item at *position without surrounding spaces, and advance *position

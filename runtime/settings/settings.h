@@ -47,24 +47,33 @@ struct settings {
     int64_t learning_rate_kind; /* enum learning_rate_kind */
     int64_t warmup_steps;
     int64_t params_dtype, compute_dtype, master_dtype, moments_dtype, reduce_dtype; /* enum dtype */
-    int64_t rounding; /* enum rounding */
-    int64_t wire_sum; /* Order of sums over ranks: exact or ring. */
-    int64_t zero_stage, replicas, prefetch_units, gathered_units_max, keep_gathered, reduce_at;
-    const char *unit_policy, *unit_overrides, *offload;
-    unsigned offload_kinds; /* bits of enum offload */
+    int64_t rounding;             /* enum rounding */
+    int64_t wire_sum;             /* Order of sums over ranks: exact or ring. */
+    int64_t zero_stage, replicas; /* ZeRO stage 0 to 3; replicas inside a site */
+    int64_t prefetch_units;       /* Number of units gathered in advance. */
+    int64_t gathered_units_max;   /* Maximum number of gathered units; 0: unlimited. */
+    int64_t keep_gathered; /* Whether gathered parameters are kept until the backward pass. */
+    int64_t reduce_at; /* When gradients are summed over ranks: each microbatch, or once a step. */
+    const char *unit_policy, *unit_overrides, *offload; /* Values of strategy.* keys. */
+    unsigned offload_kinds;                             /* bits of enum offload */
     /* One kind of recomputation, or a comma-separated list with one kind for each layer. */
     const char *recompute;
-    int64_t context_tokens; /* Capacity of the key-value cache; 0: sequence_tokens. */
-    int64_t eval_every, eval_tokens, snapshot_every, snapshot_keep;
+    int64_t context_tokens;          /* Capacity of the key-value cache; 0: sequence_tokens. */
+    int64_t eval_every, eval_tokens; /* Steps between evaluations; maximum tokens of one. */
+    int64_t snapshot_every, snapshot_keep; /* Steps between snapshots; snapshots to keep. */
     const char *snapshot_folder, *export_folder, *metrics_path;
     const char *trace_path, *trace_steps;                    /* trace_path NULL: no trace */
     uint64_t limit_device, limit_disk, limit_up, limit_down; /* 0: none */
-    double stop_within_s;
-    const char *swarm_name, *swarm_record;
-    int64_t swarm_inner_steps, swarm_members_max, swarm_members_min, swarm_codec;
-    double swarm_outer_lr, swarm_outer_momentum, swarm_quorum, swarm_shrink_after_s;
-    double swarm_patience; /* Limit on training, as a multiple of the typical time. */
-    int64_t ranks;         /* ranks of the site; 0: one rank, and `strategy` has no effect */
+    double stop_within_s;                  /* Time limit to save and exit after a signal to stop. */
+    const char *swarm_name, *swarm_record; /* swarm_record: folder for the files of every round */
+    int64_t swarm_inner_steps;             /* Inner steps of a round. */
+    int64_t swarm_members_max, swarm_members_min;
+    int64_t swarm_codec;                         /* Encoding of contributions. */
+    double swarm_outer_lr, swarm_outer_momentum; /* Outer optimizer. */
+    double swarm_quorum;         /* Share of the roster whose votes a commit must exceed. */
+    double swarm_shrink_after_s; /* Time after which a round below quorum is reopened. */
+    double swarm_patience;       /* Limit on training, as a multiple of the typical time. */
+    int64_t ranks;               /* ranks of the site; 0: one rank, and `strategy` has no effect */
     /* in rows with several documents; 0: each row is one document */
     int64_t longest_document_tokens;
     enum recompute *layer_recompute; /* [layers], set by settings_check_model */

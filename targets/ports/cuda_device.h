@@ -23,13 +23,13 @@ struct cuda_device {
     char bus[CUDA_BUS_BYTES];         /* PCI bus id, such as "0000:17:00.0" */
     int compute_major, compute_minor; /* compute capability, such as 8.6 */
     int multiprocessor_count;
-    uint64_t memory_bytes; /* total device memory */
-    int clock_khz;         /* 0: unknown */
-    int memory_clock_khz, memory_bus_bits;
-    bool integrated;   /* the GPU shares its memory with the CPU */
-    bool can_map;      /* the device supports virtual memory management */
-    bool can_export;   /* mapped memory can be exported as a file descriptor */
-    bool has_rdma;     /* network adapters can access mapped memory */
+    uint64_t memory_bytes;                 /* total device memory */
+    int clock_khz;                         /* 0: unknown */
+    int memory_clock_khz, memory_bus_bits; /* clock rate and bus width of the memory */
+    bool integrated;                       /* the GPU shares its memory with the CPU */
+    bool can_map;                          /* the device supports virtual memory management */
+    bool can_export;                       /* mapped memory can be exported as a file descriptor */
+    bool has_rdma;                         /* network adapters can access mapped memory */
     int acquire_count; /* calls of cuda_device_acquire without a release so far */
 };
 

@@ -35,9 +35,9 @@ enum probe_verdict {
 };
 
 struct probe_line {
-    const char *name;     /* "memory", "f32 peak" */
-    enum probe_unit unit; /* unit of both values */
-    double profile_value, measured_value;
+    const char *name;                     /* "memory", "f32 peak" */
+    enum probe_unit unit;                 /* unit of both values */
+    double profile_value, measured_value; /* both in `unit` */
     enum probe_verdict verdict;
 };
 

@@ -14,7 +14,7 @@ struct probe_nccl_result {
     uint64_t bytes;       /* memory with the first group of ranks */
     uint64_t group_bytes; /* additional memory for each further group of the same ranks */
     /* "NCCL 2.28.9 between 2 ranks on 2 GPUs"; or why it was not measured */
-    char library[PROBE_LIBRARY_BYTES];
+    char library[PROBE_LIBRARY_BYTES]; /* name, version and measured ranks */
 };
 
 /* A rate or a number of bytes that was not measured is 0. */
@@ -24,10 +24,10 @@ struct probe_gpu {
     int compute_major, compute_minor, multiprocessor_count;
     uint64_t memory_total_bytes;
     uint64_t memory_free_bytes; /* with only the context of this process on the device */
-    uint64_t context_bytes;
-    bool is_context_exact;   /* context_bytes excludes memory of other processes */
-    uint64_t kernels_bytes;  /* memory of all loaded kernels of this program */
-    uint64_t products_bytes; /* memory of the matrix product library, without workspace */
+    uint64_t context_bytes;     /* device memory of the CUDA context of this process */
+    bool is_context_exact;      /* context_bytes excludes memory of other processes */
+    uint64_t kernels_bytes;     /* memory of all loaded kernels of this program */
+    uint64_t products_bytes;    /* memory of the matrix product library, without workspace */
     char products[PROBE_LIBRARY_BYTES]; /* "cuBLASLt 13.0.2"; or why there is none */
     struct probe_nccl_result nccl;
     double f32_flops, bf16_flops; /* large matrix products, by a library or else by our kernels */

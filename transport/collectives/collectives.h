@@ -42,8 +42,8 @@ struct collective_call {
     uint64_t from;    /* offset of source slot 0; unused by all-gather and broadcast */
     uint64_t to;      /* offset of destination slot 0; sums always write f32 */
     /* Slot size: in `from` for sums and all-to-all, else in `to`; for a broadcast, all of `to`. */
-    uint64_t slot_bytes;
-    int root; /* broadcast: index of the sender in the group */
+    uint64_t slot_bytes; /* size of one slot */
+    int root;            /* broadcast: index of the sender in the group */
 };
 
 /* Sums add elements in fp32 in group order, ((x0 + x1) + x2) + ..., with the value of each rank,
@@ -81,7 +81,7 @@ struct communicator {
     int group_count;
     uint64_t space_bytes[SPACE_COUNT];              /* registered size; 0: not usable in calls */
     uint64_t received_bytes[COLLECTIVE_KIND_COUNT]; /* since opening */
-    uint64_t call_counts[COLLECTIVE_KIND_COUNT];
+    uint64_t call_counts[COLLECTIVE_KIND_COUNT];    /* calls since opening */
 };
 
 /* collective_run: make one call and wait for its end. After communicator_abort it returns at once

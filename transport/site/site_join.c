@@ -31,9 +31,9 @@ static struct site_hello make_hello(const struct site *site, uint64_t nonce, enu
 /* One attempt to connect to rank 0. */
 struct attempt {
     const struct site *site;
-    uint64_t nonce;
-    int answer_timeout_ms;
-    bool is_final; /* a further attempt would fail in the same way */
+    uint64_t nonce;        /* identifies this process to rank 0 */
+    int answer_timeout_ms; /* timeout of the answer of rank 0 */
+    bool is_final;         /* a further attempt would fail in the same way */
 };
 
 static enum status check_answer(struct attempt *attempt, struct site_join_answer *answer,
