@@ -33,7 +33,7 @@ struct query_tile {
     int64_t first_head, heads;   /* query heads [first_head, first_head + heads) */
     int64_t first_token, tokens; /* tokens [first_token, first_token + tokens) */
     int64_t rows;                /* heads x tokens */
-    struct attention_key_range visible_keys[QUERY_TILE];
+    struct attention_key_range visible_keys[QUERY_TILE]; /* [row] keys that the query sees */
 };
 
 struct forward_scratch {

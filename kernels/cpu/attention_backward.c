@@ -43,8 +43,8 @@ struct backward_scratch {
 };
 
 struct query_range {
-    int64_t row, head, token, tokens; /* tokens [token, token + tokens) of one head */
-    struct attention_key_range visible_keys[TILE];
+    int64_t row, head, token, tokens;              /* tokens [token, token + tokens) of one head */
+    struct attention_key_range visible_keys[TILE]; /* [query] keys that the query sees */
     int64_t first_key; /* the lowest key that any query in the range sees */
 };
 

@@ -27,9 +27,9 @@ enum {
     DEPTH_BYTES = 4096, /* bytes of one lane; a strip of 64 is 256 KiB, a quarter of an L2 cache */
     DEPTH_ALIGN = 32,   /* makes the panels of the last block consist of whole words */
     /* number of rows of a [depth, lanes] source that stay in the cache until they are read again */
-    CHUNK_DEPTH = 64,
+    CHUNK_DEPTH = 64, /* rows of a source that stay in the cache */
     /* maximum number of panels of A that one packing item packs; they share cache lines of A */
-    PACK_TILES_MAX = 8,
+    PACK_TILES_MAX = 8,   /* maximum number of panels of A that one item packs */
     PART_TILES_MIN = 4,   /* minimum number of panels of A that one packed strip of B multiplies */
     WORKSPACE_ALIGN = 64, /* bytes */
     CACHE_LINE_BYTES = 64,
@@ -44,8 +44,8 @@ struct matmul_job {
     const struct matmul_args *args;
     const struct matmul_kernel *kernel;
     const char *a, *b; /* operands of the product */
-    const void *bias;
-    char *c; /* result of the product */
+    const void *bias;  /* added to each row of C; NULL: none */
+    char *c;           /* result of the product */
     struct block_sizes block_sizes;
     char *a_packed, *strips; /* packed panels of A; packed strips of B of all threads */
     float *sums;             /* partial sums between blocks of depth; NULL: C holds them */

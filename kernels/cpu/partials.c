@@ -2,7 +2,7 @@
 
 #include "kernels/items.h"
 
-enum { COLUMNS_PER_ITEM = 256 };
+enum { COLUMNS_PER_ITEM = 256 }; /* columns that one item sums */
 
 struct partials_job {
     int64_t count, columns; /* number of chunks of rows; elements of a row */

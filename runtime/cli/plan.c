@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 };
+enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 }; /* most lines for extents; report size */
 
 struct request {
     struct site_report site; /* filled in if there are several ranks */

@@ -21,9 +21,9 @@ const char *comm_group_name(enum comm_group group);
 struct comm {
     struct site *site;
     struct region *region;
-    int rank, world;
+    int rank, world; /* This rank, and the number of ranks. */
     struct communicator communicator;
-    struct port port;
+    struct port port;     /* Memory port that reserves the arena. */
     unsigned char *arena; /* SPACE_DEVICE, registered */
     uint64_t bytes;       /* Size of the arena. */
 };
@@ -65,10 +65,10 @@ enum { COMM_RATE_COUNT = 7, COMM_SIZES_MAX = 16 };
 /* The measured time of one collective at one size, on rank 0. */
 struct comm_rate {
     const struct comm_check *row;
-    uint64_t bytes; /* Size of the whole buffer; 0 for a barrier. */
-    double median_s, best_s;
-    double algorithm_rate; /* Buffer bytes per second in the best batch. */
-    double bus_rate;       /* Bytes that each rank receives per second. */
+    uint64_t bytes;          /* Size of the whole buffer; 0 for a barrier. */
+    double median_s, best_s; /* Duration of one call in the median and the best batch. */
+    double algorithm_rate;   /* Buffer bytes per second in the best batch. */
+    double bus_rate;         /* Bytes that each rank receives per second. */
 };
 
 /* comm_bandwidth: time every collective between all ranks at every size. Every rank calls it; only

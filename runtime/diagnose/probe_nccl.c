@@ -25,9 +25,9 @@ struct nccl_bench {
     struct site *site;
     struct region *region;
     int world, sharing; /* Number of all ranks, and of the ranks on this device. */
-    struct port port;
-    char *arena;
-    uint64_t bytes; /* Size of the arena. */
+    struct port port;   /* Memory port that reserves the arena. */
+    char *arena;        /* Device memory for the collectives. */
+    uint64_t bytes;     /* Size of the arena. */
     struct communicator groups[GROUP_COUNT];
     CUgraphExec graphs[GROUP_COUNT];
     CUstream stream;
@@ -37,8 +37,8 @@ struct nccl_bench {
 
 /* The values that each rank sends to the other ranks. */
 struct rank_device {
-    char bus[CUDA_BUS_BYTES];
-    uint64_t bytes; /* Size of the largest arena that fits on the rank's device. */
+    char bus[CUDA_BUS_BYTES]; /* PCI bus id of the rank's GPU. */
+    uint64_t bytes;           /* Size of the largest arena that fits on the rank's device. */
 };
 
 static enum status exchange_devices(struct nccl_bench *bench, struct probe_nccl_result *result,

@@ -19,7 +19,7 @@ enum tensor_kind {
     TENSOR_OUTPUT /* the CPU reads it after execution: logits */
 };
 
-enum { TENSOR_NONE = -1 };
+enum { TENSOR_NONE = -1 }; /* tensor id of an absent operand */
 
 /* A row-major matrix: `rows` rows of `columns` elements, with row starts `stride`
  * elements apart. A view shares the memory of `base` and begins `offset` elements into it. */
@@ -109,13 +109,13 @@ struct graph_shape {
 
 struct graph {
     const struct blueprint *blueprint;
-    struct graph_shape shape;
+    struct graph_shape shape; /* mode and size of the graph */
     struct region *region;
-    struct tensor *tensors; /* [tensor_count]; a tensor id is an index */
-    int tensor_count, tensor_capacity;
+    struct tensor *tensors;            /* [tensor_count]; a tensor id is an index */
+    int tensor_count, tensor_capacity; /* used and allocated length of `tensors` */
     struct op *ops;
-    int op_count, op_capacity;
-    int forward_count; /* number of forward ops; 0 before backward_build */
+    int op_count, op_capacity; /* used and allocated length of `ops` */
+    int forward_count;         /* number of forward ops; 0 before backward_build */
     /* Tensor ids; TENSOR_NONE where the mode or family does not use the tensor. */
     int ids, positions, labels, scalars, rope_table, logits; /* tensor ids, or TENSOR_NONE */
     int final_hidden; /* id of the final norm's output, [tokens, hidden] */
@@ -209,7 +209,7 @@ void recompute_apply(struct graph *graph, const enum recompute *policy);
 
 /* Smaller activations are not offloaded: starting a copy of less than one page takes longer than
  * the transfer. */
-enum { OFFLOAD_BYTES_MIN = 4096 };
+enum { OFFLOAD_BYTES_MIN = 4096 }; /* size of the smallest tensor that is offloaded */
 
 /* offload_apply: rewrite a training graph, so that activations are in host memory between their
  * last forward use and their first backward use. This trades transfer time for device memory. Each

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { NO_OP = -1 };
+enum { NO_OP = -1 }; /* op index of an absent op */
 
 /* Op indexes of one layer in the forward or the backward pass: [begin, end). */
 struct op_span {
@@ -19,7 +19,7 @@ struct offloaded_tensor {
 
 struct offload_rewrite {
     struct graph *graph;
-    const struct op *old_ops;
+    const struct op *old_ops; /* ops before the rewrite */
     int old_count, old_forward_count;
     struct op_span *forward_spans, *backward_spans; /* [layers] */
     int *last_forward_use, *first_backward_use; /* [tensors] op index of a base's use, or NO_OP */

@@ -9,13 +9,13 @@ const char *recompute_name(enum recompute kind) {
 
 struct recompute_rewrite {
     struct graph *graph;
-    const struct op *old_ops;
-    int tensor_count;    /* number of tensors before the rewrite */
-    bool *is_recomputed; /* [tensor_count] true if not stored for the backward pass */
-    int *clone_tensor;   /* [tensor_count] id of the recomputed copy; TENSOR_NONE until created */
-    bool *is_needed;     /* [tensor_count] scratch space of recompute_operands */
-    int *layer_begin;    /* [layers] the forward ops of a layer are [layer_begin, layer_end) */
-    int *layer_end;      /* [layers] */
+    const struct op *old_ops; /* ops before the rewrite */
+    int tensor_count;         /* number of tensors before the rewrite */
+    bool *is_recomputed;      /* [tensor_count] true if not stored for the backward pass */
+    int *clone_tensor; /* [tensor_count] id of the recomputed copy; TENSOR_NONE until created */
+    bool *is_needed;   /* [tensor_count] scratch space of recompute_operands */
+    int *layer_begin;  /* [layers] the forward ops of a layer are [layer_begin, layer_end) */
+    int *layer_end;    /* [layers] */
 };
 
 static bool is_selectively_recomputed(enum op_kind kind) {

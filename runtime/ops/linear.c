@@ -88,8 +88,8 @@ static void append_linear_text(const union kernel_args *args, struct text *line)
 /* ---- calls ---- */
 
 struct product {
-    const void *a, *b, *bias;
-    void *c;
+    const void *a, *b, *bias; /* inputs; bias NULL: none */
+    void *c;                  /* result */
 };
 
 static struct product product_operands(const struct op_call *call) {

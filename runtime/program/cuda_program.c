@@ -239,7 +239,7 @@ static void run_instruction(struct device *device, uint32_t index) {
 /* ---- between segments ---- */
 
 struct staging_buffer {
-    char *memory;
+    char *memory; /* pinned host memory */
     uint64_t size;
 };
 

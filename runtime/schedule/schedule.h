@@ -48,7 +48,7 @@ enum offload {
     /* Masters and moments, in SPACE_HOST. AdamW executes on the CPU: gradients are copied to host
      * memory, and the rounded params are copied to the device. Both copies go through
      * SPACE_PINNED. */
-    OFFLOAD_OPTIMIZER = 2,
+    OFFLOAD_OPTIMIZER = 2, /* optimizer state and update on the CPU */
     /* This rank's shards of split params, in SPACE_PINNED, where the optimizer writes them. Each
      * gather begins with a copy. Requires OFFLOAD_OPTIMIZER. Params that are not split remain on
      * the device. */
@@ -145,9 +145,9 @@ struct schedule {
     struct region *region; /* memory of the arrays below */
     struct segment segments[SEGMENT_COUNT];
     struct instruction *instructions;
-    int instruction_count, instruction_capacity;
+    int instruction_count, instruction_capacity; /* used and allocated length */
     struct extent *extents;
-    int extent_count, extent_capacity;
+    int extent_count, extent_capacity; /* used and allocated length */
     const bool *frozen; /* [blueprint->param_count]: whether a param is frozen; NULL: all train */
     struct unit_extents *unit_extents; /* [units->unit_count] */
     int tallies; /* extent of struct rank_tally [world]; EXTENT_NONE on one rank */

@@ -12,15 +12,15 @@
 struct translation {
     struct schedule *schedule;
     const struct graph *graph;
-    enum segment_kind segment;
+    enum segment_kind segment; /* segment to which instructions are added */
     struct device_inputs inputs;
     const int *caches;   /* extents of the key-value caches, in the order of graph->caches */
     int *tensor_extents; /* [graph->tensor_count]: extents of tensors that own their bytes */
-    struct spans spans;
+    struct spans spans;  /* ops between which units are gathered and reduced */
     int *gather_extents; /* [spans.gather_count]: extents of the listed gathers */
     int *params;         /* [unit_count]: extents of the params at the current op */
     /* number of spans whose instructions are already listed */
-    int gathers_listed, reduces_listed, sums_listed;
+    int gathers_listed, reduces_listed, sums_listed; /* number of each listed so far */
 };
 
 static uint64_t tensor_bytes(const struct tensor *tensor) {

@@ -6,7 +6,7 @@
 
 /* Extents that several graphs of a program share. */
 struct translate_context {
-    struct device_inputs inputs;
+    struct device_inputs inputs; /* extents of the graph's inputs */
     const int *caches; /* [2 * layers]: extents of the key-value caches; NULL without generation */
     int logits;        /* extent of the logits; EXTENT_NONE unless the graph has logits */
 };

@@ -13,11 +13,11 @@ struct numbering {
 
 struct search {
     const struct mesh_dim *dims;
-    int dim_count, ranks, per_node;
-    const double *traffic_bytes;  /* bytes that a rank receives along each dimension */
-    int stride[MESH_DIMS_MAX];    /* cells from one index of a dimension to the next */
-    int rank_of[RANKS_MAX];       /* rank of each cell in the current numbering */
-    int ranks_on_node[RANKS_MAX]; /* scratch: number of ranks of a group on each node */
+    int dim_count, ranks, per_node; /* dimensions; all ranks; ranks on a node */
+    const double *traffic_bytes;    /* bytes that a rank receives along each dimension */
+    int stride[MESH_DIMS_MAX];      /* cells from one index of a dimension to the next */
+    int rank_of[RANKS_MAX];         /* rank of each cell in the current numbering */
+    int ranks_on_node[RANKS_MAX];   /* scratch: number of ranks of a group on each node */
 };
 
 static void assign_ranks_to_cells(struct search *search, const struct numbering *numbering) {

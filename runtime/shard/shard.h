@@ -34,7 +34,7 @@ struct unit {
     /* Elements of the buffer with padding: a multiple of GRANULE_ELEMENTS times the world size. */
     int64_t elements;
     /* number of elements with weight decay, which come first in the unit */
-    int64_t decayed_elements;
+    int64_t decayed_elements; /* number of leading elements with weight decay */
     int64_t padding_elements; /* number of elements that belong to no parameter */
     bool frozen; /* true: the unit is not trained: no gradients and no optimizer state */
 };

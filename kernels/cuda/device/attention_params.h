@@ -57,9 +57,9 @@ enum {
     ATTENTION_ROW_TILE = 16,      /* rows of a matrix instruction */
     ATTENTION_STAGES = 2,    /* buffers of streamed tiles: one is in use while the next is loaded */
     ATTENTION_F32_SIDE = 16, /* rows and columns of a tile of the f32 kernels */
-    ATTENTION_PREPARE_THREADS = 128,
-    ATTENTION_PREPARE_LANES = 8, /* number of threads that process one row */
-    ATTENTION_COMBINE_THREADS = 128,
+    ATTENTION_PREPARE_THREADS = 128, /* threads of a block */
+    ATTENTION_PREPARE_LANES = 8,     /* number of threads that process one row */
+    ATTENTION_COMBINE_THREADS = 128, /* threads of a block */
 };
 
 /* Number of elements from one row of a bf16 tile to the next: 8 rows at the same column must be in

@@ -18,7 +18,7 @@
 #define ROLLED _Pragma("unroll 1")
 #endif
 
-enum { CHUNK = ATTENTION_CHUNK_ELEMENTS, ROW_TILE = ATTENTION_ROW_TILE };
+enum { CHUNK = ATTENTION_CHUNK_ELEMENTS, ROW_TILE = ATTENTION_ROW_TILE }; /* elements; rows */
 
 /* ---- tiles ---- */
 

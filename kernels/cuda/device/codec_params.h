@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { CODEC_THREADS = 256 };
+enum { CODEC_THREADS = 256 }; /* threads of a block */
 
 struct codec_encode_params {
     const float *source, *feedback; /* feedback may be NULL */

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 enum {
-    CUDA_ELEMENT_THREADS = 256,
+    CUDA_ELEMENT_THREADS = 256,        /* threads of a block */
     CUDA_CAST_ELEMENTS_PER_THREAD = 8, /* number of elements that one thread casts */
     CUDA_COLUMN_SUM_WARPS = 8,         /* warps of a block; each sums every eighth row of a chunk */
     CUDA_COLUMN_SUM_ROWS =

@@ -6,11 +6,11 @@
 
 /* A team of threads processes a row: one warp if the row is short, else the whole block. */
 enum {
-    CUDA_NORM_THREADS = 256,
-    CUDA_NORM_WARPS = CUDA_NORM_THREADS / 32,
+    CUDA_NORM_THREADS = 256,                  /* threads of a block */
+    CUDA_NORM_WARPS = CUDA_NORM_THREADS / 32, /* warps of a block */
     /* maximum number of elements in a row that one warp processes: the sums of 8 warps fit in 48
      * KiB */
-    CUDA_NORM_SHORT_ROW_MAX = 768,
+    CUDA_NORM_SHORT_ROW_MAX = 768, /* elements of the longest short row */
     /* number of rows that one team processes in the backward pass; it sums their terms of
      * dweight */
     CUDA_NORM_ROWS_PER_TEAM = 16

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { OUTER_THREADS = 256 };
+enum { OUTER_THREADS = 256 }; /* threads of a block */
 
 struct outer_gradient_params {
     const float *outer, *inner; /* parameters before and after the inner steps */

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 enum {
-    CUDA_PARTIALS_THREADS = 256,
-    CUDA_PARTIALS_COLUMNS = 32, /* of a block */
+    CUDA_PARTIALS_THREADS = 256, /* threads of a block */
+    CUDA_PARTIALS_COLUMNS = 32,  /* of a block */
 };
 
 struct cuda_partials_params {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 enum {
-    WIRE_SUM_THREADS = 256,
+    WIRE_SUM_THREADS = 256,          /* threads of a block */
     WIRE_SUM_ELEMENTS_PER_THREAD = 4 /* number of elements that one thread sums */
 };
 

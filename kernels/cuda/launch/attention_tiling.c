@@ -5,7 +5,7 @@
 
 enum {
     DECODE_ROWS_MAX = 64, /* maximum number of stacked rows for which small tiles are used */
-    DECODE_TILE_ROWS = ATTENTION_ROW_TILE,
+    DECODE_TILE_ROWS = ATTENTION_ROW_TILE, /* rows of a small tile */
     DECODE_BLOCKS = 1024, /* target number of blocks: 8 for each of 132 multiprocessors */
     /* target number of blocks: 2 for each multiprocessor, as large tiles write large partial
      * results */

@@ -12,7 +12,7 @@
 
 enum {
     CUDA_DTYPE_COUNT = 2, /* each such kernel exists twice: for f32 and for bf16 */
-    CUDA_WARP = 32,
+    CUDA_WARP = 32,       /* threads of a warp */
     CUDA_ACCESS_BYTES =
         16, /* bytes of one memory access of a thread, see kernels/cuda/device/runs.h */
 };

@@ -4,7 +4,7 @@
 #include "kernels/head_loss_chunk.h"
 #include "kernels/items.h"
 
-enum { MIB = 1 << 20, PART_ALIGNMENT = 256 };
+enum { MIB = 1 << 20, PART_ALIGNMENT = 256 }; /* bytes */
 
 /* The workspace sizes that NVIDIA recommends for cuBLAS on each GPU generation. */
 uint64_t cuda_matmul_workspace_bytes(const struct matmul_args *args, const struct target *target) {

@@ -11,7 +11,7 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 typedef float32x4_t lanes;
-enum { LANES = 4 };
+enum { LANES = 4 }; /* floats of a vector */
 
 ALWAYS_INLINE lanes lanes_abs(lanes a) {
     return vabsq_f32(a);

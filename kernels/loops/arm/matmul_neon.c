@@ -7,7 +7,7 @@
 #define MATMUL_TILES  SIX_TILES
 
 typedef float32x4_t tile_vector;
-enum { LANES = 4, TILE_ROWS = 6, TILE_VECTORS = 4 };
+enum { LANES = 4, TILE_ROWS = 6, TILE_VECTORS = 4 }; /* floats of a vector; size of a tile */
 
 ALWAYS_INLINE tile_vector tile_zero(void) {
     return vdupq_n_f32(0.0f);

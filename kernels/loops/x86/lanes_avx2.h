@@ -11,7 +11,7 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 typedef __m256 lanes;
-enum { LANES = 8 };
+enum { LANES = 8 }; /* floats of a vector */
 
 ALWAYS_INLINE __m256i lanes_mask(int64_t count) {
     int bounded = count > LANES ? LANES : count < 0 ? 0 : (int)count;
@@ -115,7 +115,7 @@ ALWAYS_INLINE lanes lanes_select_by_sign(lanes sign, lanes negative, lanes other
 }
 
 struct wide_lanes {
-    __m256d low, high;
+    __m256d low, high; /* the first and the second half of the lanes */
 };
 
 ALWAYS_INLINE struct wide_lanes wide_zero(void) {

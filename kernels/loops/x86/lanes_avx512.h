@@ -12,7 +12,7 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 typedef __m512 lanes;
-enum { LANES = 16 };
+enum { LANES = 16 }; /* floats of a vector */
 
 ALWAYS_INLINE __mmask16 lanes_mask(int64_t count) {
     if (count >= LANES) {
@@ -124,7 +124,7 @@ ALWAYS_INLINE lanes lanes_select_by_sign(lanes sign, lanes negative, lanes other
 
 /* One fp64 sum for each lane. */
 struct wide_lanes {
-    __m512d low, high;
+    __m512d low, high; /* the first and the second half of the lanes */
 };
 
 ALWAYS_INLINE struct wide_lanes wide_zero(void) {

@@ -31,9 +31,9 @@ struct hf_config {
     double norm_epsilon, initializer_range;
     bool use_sliding_window, attention_bias, mlp_bias, tie_word_embeddings;
     bool scale_attn_weights, scale_attn_by_inverse_layer_idx, add_cross_attention;
-    const char *activation; /* name of the activation function */
-    struct rope rope;       /* set by hf_rope_read */
-    enum dtype dtype;
+    const char *activation;       /* name of the activation function */
+    struct rope rope;             /* set by hf_rope_read */
+    enum dtype dtype;             /* dtype of the checkpoint */
     struct special_tokens tokens; /* ids of special tokens */
 };
 

@@ -39,7 +39,7 @@ static const char *const DROPOUTS[] = {"attention_dropout", "attn_pdrop",     "r
  * an empty list count as 0. */
 struct neutral_field {
     const char *name;
-    double neutral_value;
+    double neutral_value; /* value with which the field has no effect */
     const char *remedy;
 };
 
