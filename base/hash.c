@@ -38,3 +38,8 @@ const char *hash_hex(const struct hash *hash, char buffer[static HASH_HEX_BYTES]
 int hash_equal(const struct hash *a, const struct hash *b) {
     return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
+
+int hash_is_zero(const struct hash *hash) {
+    static const struct hash ZERO;
+    return hash_equal(hash, &ZERO);
+}

@@ -24,5 +24,6 @@ struct hash hash_of(const void *bytes, size_t count);
 /* hash_hex: writes 64 lower-case hexadecimal digits and a NUL to `buffer`, and returns it. */
 const char *hash_hex(const struct hash *hash, char buffer[static HASH_HEX_BYTES]);
 int hash_equal(const struct hash *a, const struct hash *b);
+int hash_is_zero(const struct hash *hash);
 
 #endif

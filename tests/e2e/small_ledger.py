@@ -99,6 +99,9 @@ def body(line):
         out += ranges_bytes(member["ranges"])
     for member in members if kind == "commit" else []:
         out += struct.pack("<QQ", member["tokens"], member["weight"])
+    if kind == "rollback":
+        order = line.get("order", {"newest": ZERO.hex(), "signature": 2 * ZERO.hex()})
+        out += bytes.fromhex(order["newest"] + order["signature"])
     out += struct.pack("<I", len(slices))
     for piece in slices:
         bits = sum(1 << seat for seat in piece["contributors"])

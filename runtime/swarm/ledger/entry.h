@@ -21,7 +21,7 @@ enum {
     SWARM_SEAT_RANGES_MAX = 4, /* sample ranges of one seat */
     /* All ranges of all seats of two consecutive aborted rounds. */
     SWARM_RETURNED_RANGES_MAX = 512, /* sample ranges returned unused */
-    ROLLBACK_STATES_MAX = 32, /* Number of newest committed states that a rollback can return to. */
+    ROLLBACK_STATES_MAX = 33, /* The genesis and the newest 32 states, one of which is current. */
     /* Rounds that a reconnecting member can replay. Members store the results of this number of
      * rounds, which in int8 are nearly as large as the outer state. */
     REPLAY_ROUNDS_MAX = 7,   /* rounds that can be replayed */
@@ -46,11 +46,13 @@ _Static_assert(SWARM_RETURNED_RANGES_MAX >= 2 * SWARM_MEMBERS_MAX * SWARM_SEAT_R
 
 enum entry_kind {
     /* Holds the hash of the manifest and the root of the genesis; round 0, `prev` all zero. */
-    ENTRY_GENESIS,  /* First entry of a ledger: the initial state. */
-    ENTRY_OPEN,     /* Starts a round: its roster, sample ranges and deadline. */
-    ENTRY_COMMIT,   /* Ends a round with a new root, signed by a quorum of its roster. */
-    ENTRY_ABORT,    /* Ends a round without a result. */
-    ENTRY_ROLLBACK, /* Makes an older root current, because no member has the newest state. */
+    ENTRY_GENESIS, /* First entry of a ledger: the initial state. */
+    ENTRY_OPEN,    /* Starts a round: its roster, sample ranges and deadline. */
+    ENTRY_COMMIT,  /* Ends a round with a new root, signed by a quorum of its roster. */
+    ENTRY_ABORT,   /* Ends a round without a result. */
+    /* Makes an older root current, because the operator ordered it or no member has the newest
+     * state. */
+    ENTRY_ROLLBACK,
 };
 
 /* An identity: the Ed25519 public key that a member signs with. */
@@ -60,6 +62,13 @@ struct identity {
 
 struct signature {
     uint8_t bytes[SWARM_SIGNATURE_BYTES];
+};
+
+/* The operator's order to roll back (rollback.h). */
+struct rollback_order {
+    /* Hash of the entry of the newest state when the operator signed; zero if there is no order. */
+    struct hash newest;
+    struct signature signature;
 };
 
 /* Samples [begin, end). */
@@ -122,11 +131,12 @@ struct entry { /* one entry of the ledger */
     uint32_t commits;     /* Number of commits in the chain up to and including this entry. */
     struct hash prev;     /* Hash of the previous entry. */
     struct hash hash;
-    struct data_cursor cursor; /* State of the data cursor after this entry. */
-    struct hash root;          /* Root of the outer state that is current after this entry. */
-    struct hash manifest;      /* GENESIS: hash of the manifest. */
-    uint32_t deadline_ms;      /* OPEN: time from its arrival until a member must declare. */
-    uint32_t seat_count;       /* Number of seats in the roster. */
+    struct data_cursor cursor;   /* State of the data cursor after this entry. */
+    struct hash root;            /* Root of the outer state that is current after this entry. */
+    struct hash manifest;        /* GENESIS: hash of the manifest. */
+    struct rollback_order order; /* ROLLBACK: the operator's order; zero if it has none. */
+    uint32_t deadline_ms;        /* OPEN: time from its arrival until a member must declare. */
+    uint32_t seat_count;         /* Number of seats in the roster. */
     struct entry_seat seats[SWARM_MEMBERS_MAX];     /* Roster: the member in each seat. */
     struct entry_member members[SWARM_MEMBERS_MAX]; /* COMMIT: one element for each seat. */
     uint32_t slice_count;                           /* COMMIT: number of slices. */
@@ -153,6 +163,7 @@ void entry_copy(struct entry *to, const struct entry *from);
  *     cursor: position 8, count 4, {begin 8, end 8} ...
  *     seats:  count 4, {id 32, session 4, ranges: count 4, {begin 8, end 8} ...} ...
  *     members (as many as seats; commits only): {tokens 8, weight 8} ...
+ *     order (rollbacks only): newest 32, signature 64
  *     slices: count 4, {begin 8, end 8, owner 4, epoch 4, contributors 8, weight 8, hash 32} ...
  * and in a record, but not covered by the hash: hash 32, signatures: count 4, {seat 4, signature
  * 64} ...

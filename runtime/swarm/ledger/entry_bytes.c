@@ -41,6 +41,11 @@ static void pack_slices(struct packer *packer, struct entry *entry, uint32_t sli
     }
 }
 
+static void pack_order(struct packer *packer, struct rollback_order *order) {
+    pack_bytes(packer, order->newest.bytes, HASH_BYTES);
+    pack_bytes(packer, order->signature.bytes, SWARM_SIGNATURE_BYTES);
+}
+
 void entry_pack_fields(struct packer *packer, struct entry *entry, uint32_t slice_max) {
     uint32_t version = ENTRY_FORMAT_VERSION;
     uint32_t kind = entry->kind;
@@ -64,6 +69,9 @@ void entry_pack_fields(struct packer *packer, struct entry *entry, uint32_t slic
     pack_ranges(packer, entry->cursor.returned, &entry->cursor.returned_count,
                 SWARM_RETURNED_RANGES_MAX);
     pack_seats(packer, entry);
+    if (entry->kind == ENTRY_ROLLBACK) {
+        pack_order(packer, &entry->order);
+    }
     pack_slices(packer, entry, slice_max);
 }
 

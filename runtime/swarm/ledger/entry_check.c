@@ -121,6 +121,13 @@ static const char *unused_field_error(const struct entry *entry) {
     if (entry->kind == ENTRY_COMMIT && entry->commits == 0) {
         return "is a commit, but has a commit count of 0";
     }
+    bool has_order = !is_zero(&entry->order, sizeof entry->order);
+    if (has_order && entry->kind != ENTRY_ROLLBACK) {
+        return "has an order to roll back, but is not a rollback";
+    }
+    if (has_order && is_zero(&entry->order.newest, sizeof entry->order.newest)) {
+        return "has an order that names no newest state";
+    }
     if (!genesis && !is_zero(&entry->manifest, sizeof entry->manifest)) {
         return "has a manifest, but is not a genesis";
     }

@@ -47,9 +47,9 @@ static const char *round_error(const struct ledger_chain *chain, const struct en
                    ? NULL
                    : "ends a round that is not open";
     case ENTRY_ROLLBACK:
-        return entry->round >= chain->last_ended_round
+        return !chain->is_round_open && entry->round == chain->last_ended_round
                    ? NULL
-                   : "is a rollback in a round that has already ended";
+                   : "is a rollback, but does not follow the end of its round";
     }
     return "has an unknown kind";
 }
@@ -75,6 +75,9 @@ static const char *position_error(const struct ledger_chain *chain, const struct
     }
     if (keeps_root && !hash_equal(&entry->root, &chain->root)) {
         return "changes the root, but is neither a commit nor a rollback";
+    }
+    if (entry->kind == ENTRY_ROLLBACK) {
+        return rollback_error(&chain->history, entry);
     }
     const struct hash roster = hash_roster(entry);
     return ends && !hash_equal(&roster, &chain->roster)
@@ -103,6 +106,12 @@ const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
     return NULL;
 }
 
+static bool is_order_signed(const struct ledger_chain *chain, const struct entry *entry) {
+    return !chain->has_operator || hash_is_zero(&entry->order.newest) ||
+           rollback_order_is_signed(chain->operator_key, &chain->swarm, &entry->root,
+                                    &entry->order);
+}
+
 static void advance_chain(struct ledger_chain *chain, const struct entry *entry) {
     ASSERT(entry->incarnation >= chain->incarnation && entry->commits >= chain->commits);
     ASSERT(entry->kind == ENTRY_GENESIS || entry->round >= chain->last_ended_round);
@@ -112,6 +121,12 @@ static void advance_chain(struct ledger_chain *chain, const struct entry *entry)
     chain->commits = entry->commits;
     chain->incarnation = entry->incarnation;
     chain->is_round_open = entry->kind == ENTRY_OPEN;
+    if (entry->kind == ENTRY_GENESIS) {
+        chain->swarm = entry->manifest;
+    }
+    if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
+        (void)state_history_add(&chain->history, entry);
+    }
     if (chain->is_round_open) {
         chain->last_opened_round = entry->round;
         chain->roster = hash_roster(entry);
@@ -125,6 +140,11 @@ void ledger_set_tracker_key(struct ledger_chain *chain, const uint8_t sign_key[s
     memcpy(chain->tracker_key, sign_key, KEY_BYTES);
 }
 
+void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]) {
+    chain->has_operator = true;
+    memcpy(chain->operator_key, sign_key, KEY_BYTES);
+}
+
 const char *ledger_append(struct ledger_chain *chain, const struct entry *entry) {
     const char *error = entry_error(entry);
     if (error != NULL) {
@@ -135,6 +155,9 @@ const char *ledger_append(struct ledger_chain *chain, const struct entry *entry)
                                             : "has a hash that does not match its content";
     if (error == NULL && (chain->has_tracker || entry->kind == ENTRY_COMMIT)) {
         error = ledger_signatures_error(chain->tracker_key, entry);
+    }
+    if (error == NULL && !is_order_signed(chain, entry)) {
+        error = "has an order to roll back that the operator did not sign";
     }
     if (error == NULL) {
         advance_chain(chain, entry);

@@ -9,12 +9,13 @@
  * This header declares the chain: signing an entry, and verifying each entry against the entries
  * before it.
  *
- * public   entry.h ledger_file.h manifest.h merkle.h packer.h */
+ * public   entry.h ledger_file.h manifest.h merkle.h packer.h rollback.h */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_H
 #define SKEP_SWARM_LEDGER_LEDGER_H
 
 #include "base/check.h"
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/rollback.h"
 #include "transport/identity/keys.h"
 
 #include <stdbool.h>
@@ -32,8 +33,11 @@ struct ledger_chain {
     bool is_round_open;         /* The last opened round has not ended. */
     struct hash roster;         /* Hash of the roster of the last opened round. */
     bool has_tracker; /* tracker_key is known, and the tracker's signatures are verified. */
-    /* Public key of the tracker, from the manifest or the join string. */
     uint8_t tracker_key[KEY_BYTES]; /* The tracker's public signing key. */
+    bool has_operator; /* operator_key is known, and the operator's orders are verified. */
+    uint8_t operator_key[KEY_BYTES]; /* Public key of the operator, from the manifest. */
+    struct hash swarm;               /* Hash of the manifest, from the genesis. */
+    struct state_history history;    /* The states that a ROLLBACK may return to. */
 };
 
 /* ledger_sign: sign entry->hash, as a voter or as the tracker. */
@@ -54,10 +58,15 @@ MUST_CHECK const char *ledger_signatures_error(const uint8_t tracker_key[static 
 /* ledger_set_tracker_key: from now on, also verify the tracker's signatures, with this key. */
 void ledger_set_tracker_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]);
 
+/* ledger_set_operator_key: from now on, also verify the operator's orders, with this key. */
+void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]);
+
 /* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. It
  * checks the fields, hash, `prev`, incarnation, round and commit count; that a commit or abort
- * repeats the roster of its OPEN; that only a commit or rollback changes the root; all signatures
- * of a commit, which must be a quorum; and the tracker's signature if its key is known.
+ * repeats the roster of its OPEN; that only a commit or rollback changes the root; that a rollback
+ * returns to a state of this chain (rollback_error), by an order of the operator if it has one; all
+ * signatures of a commit, which must be a quorum; and the signatures of the tracker and of the
+ * operator, if their keys are known.
  * returns  NULL, or a text that describes the error; *chain is then unchanged */
 MUST_CHECK const char *ledger_append(struct ledger_chain *chain, const struct entry *entry);
 

@@ -114,6 +114,17 @@ static void add_signatures(struct json_writer *json, const struct entry *entry) 
     json_end(json);
 }
 
+static bool has_order(const struct entry *entry) {
+    return !hash_is_zero(&entry->order.newest);
+}
+
+static void add_order(struct json_writer *json, const struct rollback_order *order) {
+    json_begin_object(json, "order");
+    json_add_hex(json, "newest", &order->newest, sizeof order->newest);
+    json_add_hex(json, "signature", &order->signature, sizeof order->signature);
+    json_end(json);
+}
+
 void ledger_line_write(const struct entry *entry, struct text *text) {
     struct json_writer json = json_writer_over(text);
     json_begin_object(&json, NULL);
@@ -131,6 +142,9 @@ void ledger_line_write(const struct entry *entry, struct text *text) {
     json_end(&json);
     if (entry->kind != ENTRY_GENESIS) {
         add_members(&json, entry);
+    }
+    if (has_order(entry)) {
+        add_order(&json, &entry->order);
     }
     if (entry->kind == ENTRY_COMMIT) {
         json_begin_array(&json, "slices");
@@ -377,7 +391,22 @@ static enum status read_cursor(const struct json_node *root, struct data_cursor 
                        &cursor->returned_count, fault);
 }
 
-/* Reads the fields that only this kind of entry has. */
+/* Reads the order of a rollback, if it has one. */
+static enum status read_order(const struct json_node *root, struct entry *entry,
+                              struct fault *fault) {
+    struct json_node node;
+    bool is_ordered = false;
+    TRY(json_get_object(root, "order", &node, &is_ordered, fault));
+    if (!is_ordered) {
+        return OK;
+    }
+    TRY(check_field_count(&node, 2, fault));
+    TRY(read_hex(&node, "newest", &entry->order.newest, sizeof entry->order.newest, fault));
+    return read_hex(&node, "signature", &entry->order.signature, sizeof entry->order.signature,
+                    fault);
+}
+
+/* Reads the fields that only this kind of entry has. The order has been read before. */
 static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
                                     struct entry *entry, struct fault *fault) {
     static const size_t FIELD_COUNTS[] = {[ENTRY_GENESIS] = 10,
@@ -385,7 +414,8 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
                                           [ENTRY_COMMIT] = 11,
                                           [ENTRY_ABORT] = 10,
                                           [ENTRY_ROLLBACK] = 10};
-    TRY(check_field_count(root, FIELD_COUNTS[entry->kind], fault));
+    const bool is_ordered = has_order(entry);
+    TRY(check_field_count(root, FIELD_COUNTS[entry->kind] + is_ordered, fault));
     if (entry->kind == ENTRY_GENESIS) {
         return read_hex(root, "manifest", &entry->manifest, sizeof entry->manifest, fault);
     }
@@ -401,6 +431,7 @@ static enum status read_entry(const struct json_node *root, uint32_t slice_max, 
     TRY(read_kind(root, entry, fault));
     TRY(read_fields(root, ENTRY_FIELDS, ARRAY_COUNT(ENTRY_FIELDS), entry, fault));
     TRY(read_cursor(root, &entry->cursor, fault));
+    TRY(read_order(root, entry, fault));
     TRY(read_kind_fields(root, slice_max, entry, fault));
     return read_signatures(root, entry, fault);
 }

@@ -32,6 +32,10 @@ void member_step(struct member *member, const struct event *event, struct action
 /* member_set_measured: set the medians that this member measured, for its next report. */
 void member_set_measured(struct member *member, const struct timing_measured *measured);
 
+/* member_set_stored: set the roots of the states that this member stores, for its next report.
+ * shapes  roots [STORED_STATES_MAX]; zero: none */
+void member_set_stored(struct member *member, const struct hash *roots);
+
 /* member_set_unreachable: set the members that do not answer on this member's connections, even if
  * the tracker still receives their reports. The next report lists them, and this member requests
  * nothing from them until the next call.

@@ -11,6 +11,10 @@ void member_set_measured(struct member *member, const struct timing_measured *me
     member->session.measured = *measured;
 }
 
+void member_set_stored(struct member *member, const struct hash *roots) {
+    memcpy(member->session.stored, roots, sizeof member->session.stored);
+}
+
 void member_set_unreachable(struct member *member, const struct identity *ids, uint32_t count) {
     ASSERT(count <= SWARM_MEMBERS_MAX);
     struct member_session *session = &member->session;
@@ -66,6 +70,7 @@ void member_send_report(struct member *member, struct actions *actions) {
         .unreachable = round->is_open ? member_unreachable_seats(session, &round->open) : 0,
         .measured = session->measured,
         .reports = member->results.reports};
+    memcpy(message.stored, session->stored, sizeof message.stored);
     member_send(member, NULL, message, actions);
 }
 

@@ -29,15 +29,16 @@ struct member_job {                   /* member_job.c */
     uint8_t slots[SWARM_MEMBERS_MAX]; /* by seat: slot of the contribution */
 };
 
-struct member_session {              /* member_session.c */
-    uint64_t start_id;               /* random number of this start of the process */
-    uint32_t id;                     /* 0: none yet */
-    uint32_t incarnation;            /* Highest incarnation of the tracker received so far. */
-    uint32_t poll;                   /* Number of the newest poll received. */
-    uint64_t report_number;          /* number of the last report sent */
-    bool is_leaving;                 /* the operator has requested to leave the swarm */
-    struct timing_measured measured; /* medians for the next report */
-    uint32_t unreachable_count;      /* number of unreachable members */
+struct member_session {                    /* member_session.c */
+    uint64_t start_id;                     /* random number of this start of the process */
+    uint32_t id;                           /* 0: none yet */
+    uint32_t incarnation;                  /* Highest incarnation of the tracker received so far. */
+    uint32_t poll;                         /* Number of the newest poll received. */
+    uint64_t report_number;                /* number of the last report sent */
+    bool is_leaving;                       /* the operator has requested to leave the swarm */
+    struct timing_measured measured;       /* medians for the next report */
+    struct hash stored[STORED_STATES_MAX]; /* roots of the states that this member stores */
+    uint32_t unreachable_count;            /* number of unreachable members */
     struct identity unreachable[SWARM_MEMBERS_MAX]; /* members that cannot be connected to */
 };
 

@@ -14,6 +14,7 @@
 
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger_file.h"
+#include "runtime/swarm/ledger/rollback.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -99,7 +100,8 @@ enum message_kind {
      * repeats). */
     MESSAGE_HELLO, /* Request for a session. */
     /* From a member: session, number (increasing), round, root (current root; zero during a state
-     * fetch), hash (root of the state on disk), version, poll, reports, unreachable, measured. */
+     * fetch), hash (root of the state on disk), version, poll, reports, unreachable, measured,
+     * stored. */
     MESSAGE_REPORT,  /* State and progress of a member. */
     MESSAGE_DECLARE, /* From a member: session, round, tokens, hashes, signature. */
     MESSAGE_VOTE,    /* From a member: session, round, number, root, hash, signature. */
@@ -149,7 +151,9 @@ struct message {
     struct hash hash;           /* Hash of the bytes that follow, which the receiver computes. */
     struct identity owner;      /* Owner of the slice. */
     struct signature signature; /* Signature of the sender or owner. */
-    struct timing_measured measured;    /* Medians of the sender. */
+    struct timing_measured measured; /* Medians of the sender. */
+    struct hash
+        stored[STORED_STATES_MAX];      /* Roots of the states that the sender stores, or zero. */
     const struct entry *entry;          /* Ledger entry or proposal. */
     const struct round_table *table;    /* Assignment for the exchange. */
     const struct slice_report *reports; /* [slice_count]: progress of the sender */

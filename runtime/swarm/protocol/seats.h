@@ -51,11 +51,6 @@ static inline int roster_find_seat(const struct entry *roster, const struct iden
     return NO_SEAT;
 }
 
-static inline bool hash_is_zero(const struct hash *hash) {
-    static const struct hash zero;
-    return hash_equal(hash, &zero);
-}
-
 /* actions_add: append an action of this kind whose other fields are zero. */
 static inline struct action *actions_add(struct actions *actions, enum action_kind kind) {
     ASSERT(actions->count < actions->capacity);

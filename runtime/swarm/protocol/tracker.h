@@ -9,6 +9,12 @@
 
 struct tracker;
 
+enum {
+    /* Newest GENESIS, COMMIT and ROLLBACK entries from which a restart restores the states that a
+     * rollback can return to: more entries than states, because a rollback undoes some. */
+    TRACKER_REPLAY_ENTRIES = 4 * ROLLBACK_STATES_MAX,
+};
+
 struct tracker_settings {
     uint32_t slice_count;     /* 1 .. SWARM_SLICES_MAX */
     uint64_t slice_elements;  /* Number of elements in each slice except the last. */
@@ -39,9 +45,17 @@ struct tracker *tracker_init(void *memory, const struct tracker_settings *settin
                              const struct tracker_record *record, int64_t now_ms);
 
 /* tracker_replay_entry: record one GENESIS, COMMIT or ROLLBACK of the ledger, so that the
- * tracker can roll back to its state. The caller passes at least the last ROLLBACK_STATES_MAX in
- * order, after tracker_init. */
+ * tracker can roll back to its state. The caller passes at least the last TRACKER_REPLAY_ENTRIES
+ * in order, after tracker_init. */
 void tracker_replay_entry(struct tracker *tracker, const struct entry *entry);
+
+/* tracker_order_rollback: return to the state with this root, as the operator has ordered. This is
+ * done by a later event, once a connected member has the state on disk; an open round is aborted
+ * first. Returns false if the order does not apply to the ledger (rollback_order_target), for
+ * example because it was followed before.
+ * limits  the operator's signature of the order is verified */
+bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,
+                            const struct rollback_order *order);
 
 /* tracker_step: handle one event and return the actions that it causes.
  * limits  pass EVENT_TICK every heartbeat; the tracker makes no new promise while an

@@ -183,6 +183,7 @@ bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct me
     report->poll = message->poll;
     report->version = message->version;
     report->measured = message->measured;
+    memcpy(report->stored, message->stored, sizeof report->stored);
     if (head->kind == ENTRY_OPEN && message->round == head->round) {
         report->unreachable = unreachable_rows(tracker, message->unreachable);
     }

@@ -216,7 +216,13 @@ void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *ac
     enum tracker_stage_kind stage = tracker->stage.kind;
     ASSERT(writer_can_write(&tracker->writer));
     ASSERT((stage == STAGE_READY) == (tracker->record.head.kind != ENTRY_OPEN));
-    if (stage == STAGE_READY) {
+    if (tracker_is_order_due(tracker)) {
+        if (stage == STAGE_READY) {
+            tracker_follow_order(tracker, actions);
+        } else {
+            abort_round(tracker, actions);
+        }
+    } else if (stage == STAGE_READY) {
         advance_ready_stage(tracker, now_ms, actions);
     } else if (is_round_lost(tracker, now_ms)) {
         abort_round(tracker, actions);

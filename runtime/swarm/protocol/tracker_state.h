@@ -62,15 +62,12 @@ struct tracker_exchange { /* tracker_exchange.c */
     bool is_poll_open;    /* recovery waits for the answers of all live seats to `poll` */
 };
 
-/* A state of the ledger that the tracker can roll back to. */
-struct rollback_state {
-    struct hash root;
-    struct data_cursor cursor; /* position in the training data */
-};
-
-struct tracker_rollback {                              /* tracker_rollback.c */
-    uint32_t count;                                    /* number of `states` in use */
-    struct rollback_state states[ROLLBACK_STATES_MAX]; /* ascending; the last is current */
+struct tracker_rollback {                            /* tracker_rollback.c */
+    struct state_history history;                    /* states that a rollback can return to */
+    struct data_cursor cursors[ROLLBACK_STATES_MAX]; /* by state: position in the training data */
+    bool is_ordered;                                 /* the operator has ordered a rollback */
+    struct hash ordered_root;                        /* root of the state to return to */
+    struct rollback_order order;                     /* the operator's signature of the order */
 };
 
 struct tracker_seats {                  /* tracker_members.c */
@@ -97,8 +94,9 @@ struct tracker_report {       /* tracker_members.c */
     int64_t progress_ms;      /* when `report_count` last changed */
     struct hash root;         /* Current root of the member; zero during a state fetch. */
     struct hash durable_root; /* Root of the state on the member's disk. */
-    struct timing_measured measured; /* The member's medians. */
-    struct slice_report *slices;     /* [slice_count]: progress of the member in each slice */
+    struct timing_measured measured;       /* The member's medians. */
+    struct hash stored[STORED_STATES_MAX]; /* Roots of the states that the member stores. */
+    struct slice_report *slices;           /* [slice_count]: progress of the member in each slice */
 };
 
 /* A registered member; row r is record.members[r]. */
@@ -236,8 +234,15 @@ void tracker_return_ranges(struct entry *entry, uint64_t used);
 /* Rollbacks (tracker_rollback.c).
  * tracker_roll_back           Roll back to the newest state that a member has, if no member had
  *                             the current one for too long.
+ * tracker_is_order_due        Whether the operator has ordered a rollback, and a connected member
+ *                             has that state on disk.
+ * tracker_follow_order        Roll back as ordered; no round is open.
+ * tracker_member_stores       Whether a member reported that it has this state on disk.
  * tracker_add_rollback_state  Add the state of a COMMIT or GENESIS, or the target of a ROLLBACK. */
 void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+bool tracker_is_order_due(const struct tracker *tracker);
+void tracker_follow_order(struct tracker *tracker, struct actions *actions);
+bool tracker_member_stores(const struct tracker_member *member, const struct hash *root);
 void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry);
 
 /* Deadlines and the table (tracker_table.c).

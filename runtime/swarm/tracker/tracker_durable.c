@@ -122,9 +122,9 @@ enum status tracker_durable_replay(struct tracker_durable *durable, struct track
                                    struct fault *fault) {
     struct ledger_store *store = &durable->store;
     struct entry *entry = &durable->entry;
-    uint64_t numbers[ROLLBACK_STATES_MAX];
+    uint64_t numbers[TRACKER_REPLAY_ENTRIES];
     uint32_t count = 0;
-    for (uint64_t number = store->entry_count; number > 0 && count < ROLLBACK_STATES_MAX;) {
+    for (uint64_t number = store->entry_count; number > 0 && count < TRACKER_REPLAY_ENTRIES;) {
         TRY(ledger_store_read(store, --number, entry->slices, durable->slice_count, entry, fault));
         if (has_new_root(entry)) {
             numbers[count++] = number;

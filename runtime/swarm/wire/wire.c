@@ -27,6 +27,7 @@ enum {
     TO_MEMBER = 1 << 17,        /* tracker to member */
     TO_PEER = 1 << 18,          /* member to member */
     HAS_UNREACHABLE = 1 << 19,  /* field unreachable: seats that the sender cannot connect to */
+    HAS_STORED = 1 << 20,       /* roots of the states that the sender stores */
 
     MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER, /* a member's message to the tracker */
     TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
@@ -36,7 +37,7 @@ enum {
 static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_HELLO] = MEMBER_MESSAGE | HAS_ROOT | HAS_NUMBER,
     [MESSAGE_REPORT] = MEMBER_MESSAGE | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_VERSION |
-                       HAS_POLL | HAS_UNREACHABLE | HAS_MEASUREMENTS,
+                       HAS_POLL | HAS_UNREACHABLE | HAS_MEASUREMENTS | HAS_STORED,
     [MESSAGE_DECLARE] = MEMBER_MESSAGE | HAS_ROUND | HAS_TOKENS | HAS_SIGNATURE,
     [MESSAGE_VOTE] = MEMBER_MESSAGE | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
     [MESSAGE_LEAVE] = MEMBER_MESSAGE,
@@ -91,6 +92,7 @@ static const struct {
     {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.transfer_ms)},
     {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.round_trip_ms)},
     {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.upload_kib_s)},
+    {HAS_STORED, STORED_STATES_MAX *HASH_BYTES, offsetof(struct message, stored)},
 };
 
 static uint32_t kind_properties(uint8_t kind) {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-enum { BYTES = 1 << 20, KEYS = 40 };
+enum { BYTES = 1 << 20, KEYS = 40, STORED_BYTES = STORED_STATES_MAX * HASH_BYTES };
 
 static struct wire_fixture fixture;
 static struct wire_arrays arrays;
@@ -228,13 +228,14 @@ static void a_report_has_the_bytes_that_are_drawn(void **state) {
     fixture.reports[4] =
         (struct slice_report){.has_result = 1, .received_seats = 4, .contributors = 5};
     size_t count = write_fixture();
-    assert_int_equal(count, FRAME_HEADER_BYTES + 8 + 4 + 4 + 32 + 32 + 8 + 16 + sizeof ROWS);
+    assert_int_equal(count, FRAME_HEADER_BYTES + 8 + 4 + 4 + 32 + 32 + 8 + 16 + STORED_BYTES +
+                                sizeof ROWS);
     assert_memory_equal(bytes + count - sizeof ROWS, ROWS, sizeof ROWS);
 }
 
 static void a_report_that_says_nothing_is_short(void **state) {
     (void)state;
-    size_t fields = 8 + 4 + 4 + 32 + 32 + 8 + 16;
+    size_t fields = 8 + 4 + 4 + 32 + 32 + 8 + 16 + STORED_BYTES;
     use(8, 200);
     wire_fixture_make(&fixture, MESSAGE_REPORT, WIRE_EMPTY, 1);
     assert_int_equal(write_fixture(), FRAME_HEADER_BYTES + fields + 4);

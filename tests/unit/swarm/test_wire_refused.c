@@ -10,6 +10,7 @@
 
 /* The fixture writes for one member more than readers know of. */
 enum { MEMBERS = 3, BEYOND = 1 << MEMBERS, SLICES = 8, BYTES = 16384, MEMORY = 1 << 17 };
+enum { STORED_BYTES = STORED_STATES_MAX * HASH_BYTES };
 
 static struct wire_fixture fixture;
 static struct wire_arrays arrays;
@@ -147,7 +148,7 @@ static void numbers_that_no_sender_has_are_refused(void **state) {
 /* Rows of a report by hand, behind its fields. */
 static bool takes_rows(const uint8_t *rows, size_t row_bytes) {
     make(MESSAGE_REPORT, WIRE_EMPTY);
-    const size_t fields = FRAME_HEADER_BYTES + 8 + 4 + 4 + 32 + 32 + 8 + 16;
+    const size_t fields = FRAME_HEADER_BYTES + 8 + 4 + 4 + 32 + 32 + 8 + 16 + STORED_BYTES;
     memcpy(bytes + fields, rows, row_bytes);
     count = fields + row_bytes;
     bytes[24] = (uint8_t)(count - FRAME_HEADER_BYTES);

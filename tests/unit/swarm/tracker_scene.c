@@ -60,15 +60,17 @@ void scene_say(uint32_t member, struct message message) {
 
 void scene_report(uint32_t member, uint32_t round) {
     int is_fetching_state = (scene.adopting >> member & 1) != 0;
-    scene_say(member, (struct message){.kind = MESSAGE_REPORT,
-                                       .number = ++scene.number,
-                                       .root = is_fetching_state ? (struct hash){{0}} : ROOT,
-                                       .round = round,
-                                       .version = scene.table_version,
-                                       .poll = scene.poll,
-                                       .unreachable = scene.unreachable[member],
-                                       .measured = scene.measured[member],
-                                       .reports = scene.reports[member]});
+    struct message message = {.kind = MESSAGE_REPORT,
+                              .number = ++scene.number,
+                              .root = is_fetching_state ? (struct hash){{0}} : ROOT,
+                              .round = round,
+                              .version = scene.table_version,
+                              .poll = scene.poll,
+                              .unreachable = scene.unreachable[member],
+                              .measured = scene.measured[member],
+                              .reports = scene.reports[member]};
+    memcpy(message.stored, scene.stored[member], sizeof message.stored);
+    scene_say(member, message);
 }
 
 void scene_beat(uint32_t round, uint32_t silent) {

@@ -143,6 +143,7 @@ static void make_reports(struct wire_fixture *fixture, enum wire_fill fill) {
         }
     }
     draw_bytes(fixture, &fixture->message.measured, sizeof fixture->message.measured);
+    draw_bytes(fixture, &fixture->message.stored, sizeof fixture->message.stored);
     fixture->message.reports = fixture->reports;
 }
 
