@@ -56,7 +56,7 @@ static double max_conflicts(const struct search *search) {
     return (double)max;
 }
 
-/* Change the sort keys in search->ranked to perturb_sort_keys the sequence. */
+/* Change the sort keys in search->ranked to perturb the sequence. */
 static void perturb_sort_keys(struct search *search, int round) {
     ASSERT(round > 0);
     int count = search->cluster->count;

@@ -179,7 +179,7 @@ static enum status check_row(const struct cursor *cursor, const struct row *row,
     if (numbers[COLUMN_LOWER] >= numbers[COLUMN_UPPER]) {
         return field_fault(cursor, &fields[COLUMN_UPPER],
                            "set upper above lower: a life is [lower, upper)",
-                           "is not above lower: the life is empty", fault);
+                           "is not above 'lower': the lifetime is empty", fault);
     }
     if (numbers[COLUMN_SIZE] == 0 || numbers[COLUMN_SIZE] >= TOTAL_BYTES_MAX) {
         return field_fault(cursor, &fields[COLUMN_SIZE], "remove buffers of size 0",

@@ -100,7 +100,7 @@ static void sum_squares_item(void *context, int64_t item, int thread) {
     int64_t granules = item_length(work->granules, ITEM_GRANULES, item);
     double sums[ITEM_GRANULES];
     work->kernels->granule_sums(work->gradients + first * GRANULE_ELEMENTS, granules, sums);
-    /* This accumulator is on the stack, because those of different threads share cache lines. */
+    /* Accumulate on the stack: in the shared array, threads share cache lines. */
     struct norm_accumulator accumulator = {0};
     for (int64_t i = 0; i < granules; i++) {
         accumulator_add(&accumulator, sums[i]);

@@ -63,7 +63,8 @@ static enum status list_retained(struct snapshot_writer *writer, struct fault *f
     return status;
 }
 
-/* The keys and the model folder come from the user. snapshot.json must be readable with them. */
+/* Names of settings and the model folder come from the user, so check that snapshot.json still
+ * parses with them in it. */
 static enum status check_json(const struct snapshot_writer *writer, struct fault *fault) {
     struct region region = {0};
     struct snapshot written = {.keys = writer->args.keys,

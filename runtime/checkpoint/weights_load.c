@@ -36,7 +36,7 @@ static enum status check_type(struct weights_loading *loading, const struct safe
     }
     return fault_set(loading->fault, STATUS_INPUT, file->path,
                      "save the model in one of these types",
-                     "tensor '%s' is %s; weights are read as F32, BF16 or F16", entry->name,
+                     "tensor '%s' is %s; weights must be F32, BF16 or F16", entry->name,
                      safetensors_dtype_name(entry->dtype));
 }
 

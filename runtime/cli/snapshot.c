@@ -153,8 +153,9 @@ static enum status run_snapshot(struct invocation *invocation) {
         }
         return ACTIONS[i].run(&tool);
     }
-    return fault_set(tool.fault, STATUS_USAGE, "snapshot", "write list, verify, inspect or export",
-                     "unknown action \"%s\"", action);
+    return fault_set(tool.fault, STATUS_USAGE, "snapshot",
+                     "the subcommand is list, verify, inspect or export", "unknown action \"%s\"",
+                     action);
 }
 
 static const struct option OPTIONS[] = {

@@ -137,8 +137,8 @@ static void fill_matrices(const struct product_bench *bench, enum dtype dtype) {
 }
 
 /* Times our own kernels and the library on the same numbers. */
-static void time_both(struct product_bench *bench, struct cuda_products *library, enum dtype dtype,
-                      double *best, double *own) {
+static void time_kernel_and_library(struct product_bench *bench, struct cuda_products *library,
+                                    enum dtype dtype, double *best, double *own) {
     fill_matrices(bench, dtype);
     *own = measure_rate(bench, dtype);
     bench->compute.products = library;
@@ -150,8 +150,9 @@ static void time_both(struct product_bench *bench, struct cuda_products *library
 
 static enum status time_dtypes(struct product_bench *bench, struct cuda_products *library,
                                struct probe_gpu *result, struct fault *fault) {
-    time_both(bench, library, DTYPE_F32, &result->f32_flops, &result->own_f32_flops);
-    time_both(bench, library, DTYPE_BF16, &result->bf16_flops, &result->own_bf16_flops);
+    time_kernel_and_library(bench, library, DTYPE_F32, &result->f32_flops, &result->own_f32_flops);
+    time_kernel_and_library(bench, library, DTYPE_BF16, &result->bf16_flops,
+                            &result->own_bf16_flops);
     return bench->failure.result == CUDA_SUCCESS
                ? OK
                : cuda_device_fault(bench->port.cuda, bench->failure.result, STATUS_FAILED,

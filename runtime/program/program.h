@@ -73,7 +73,7 @@ struct bound_program {
     /* [instruction]: addresses of the operands, then of the workspace */
     void *(*addresses)[CALL_OPERANDS];
     /* [instruction]: set for collectives; NULL if there are none */
-    struct collective_call *calls; /* [instruction] set for collectives */
+    struct collective_call *calls; /* [instruction_count]; zero except for collectives */
     /* instruction indices, sorted by segment, lane and listed order */
     uint32_t *order; /* instruction indices, by segment and lane */
     struct lane_list lists[SEGMENT_COUNT][LANE_COUNT]; /* ranges of `order` */

@@ -18,7 +18,7 @@ struct segment_estimate {
     double collective_seconds; /* time during which the collective lane is busy */
     double hidden_seconds;     /* part of collective_seconds when the compute lane is busy */
     /* sums over instructions, by the resource that limits each */
-    double seconds_bound[BOUND_COUNT]; /* time limited by each resource */
+    double seconds_bound[BOUND_COUNT]; /* time during which each resource is the bottleneck */
     /* number of floating-point operations; a multiply-add counts as 2 */
     double flops; /* floating-point operations */
     double bytes; /* bytes moved to and from device memory */

@@ -1,4 +1,4 @@
-/* remedies: finds changed settings that make a program fit. Each is planned before it is
+/* remedies: finds changes to the settings that make a program fit. Each is planned before it is
  * suggested. */
 #ifndef SKEP_SESSION_REMEDIES_H
 #define SKEP_SESSION_REMEDIES_H

@@ -15,7 +15,7 @@ struct setting_value {
     const struct setting_key *key;
     const char *text;         /* NULL: use the default. The items of a list are joined by commas. */
     const char *const *items; /* Items of a SETTING_PATHS value, which does not use `text`. */
-    int item_count;           /* 0: use the default. */
+    int item_count;           /* number of items given; 0: not set, so the default applies */
     const char *location;     /* Source of the value: "run.yaml:3:7" or "command line". */
     const char *folder;       /* Base folder of relative paths; "": the working directory. */
     struct region *region;    /* Memory for texts and paths. */

@@ -265,7 +265,7 @@ static enum status read_offload(struct settings *settings, struct fault *fault) 
         if (kind == 0) {
             return fault_set(
                 fault, STATUS_INPUT, settings_location(settings, "strategy.offload"),
-                "write none, or a list of activations, optimizer and params",
+                "write 'none', or a list of activations, optimizer and params",
                 "strategy.offload: \"%.*s\" is not one of activations, optimizer, params",
                 item.length < 80 ? (int)item.length : 80, item.text);
         }

@@ -70,7 +70,7 @@ enum status trainer_describe(struct trainer *trainer, struct fault *fault) {
     ASSERT(!text.truncated);
     if (text.length >= SNAPSHOT_KEYS_BYTES_MAX) {
         return fault_set(fault, STATUS_INPUT, session->settings.run_file,
-                         "name the files of data.train by a pattern",
+                         "give the files of data.train as a glob pattern",
                          "the settings take %zu bytes, a snapshot has space for %d", text.length,
                          SNAPSHOT_KEYS_BYTES_MAX);
     }

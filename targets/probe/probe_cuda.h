@@ -28,7 +28,8 @@ struct probe_gpu {
     bool is_context_exact;      /* context_bytes excludes memory of other processes */
     uint64_t kernels_bytes;     /* memory of all loaded kernels of this program */
     uint64_t products_bytes;    /* memory of the matrix product library, without workspace */
-    char products[PROBE_LIBRARY_BYTES]; /* "cuBLASLt 13.0.2"; or why there is none */
+    char products
+        [PROBE_LIBRARY_BYTES]; /* library of matrix products, or why there is none */
     struct probe_nccl_result nccl;
     double f32_flops, bf16_flops; /* large matrix products, by a library or else by our kernels */
     double own_f32_flops, own_bf16_flops;  /* large matrix products by our own kernels */

@@ -164,7 +164,7 @@ static void assert_all_refuse(struct scene scene, const char *statuses, const ch
 static void ranks_that_disagree_on_groups_are_refused_everywhere(void **state) {
     (void)state;
     assert_all_refuse((struct scene){.odd_rank = 2, .other_groups = true}, "2 0",
-                      "have different ranks in group 0");
+                      "disagree about which ranks are in group 0");
 }
 
 static void ranks_with_unequal_memory_are_refused_everywhere(void **state) {

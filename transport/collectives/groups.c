@@ -42,9 +42,10 @@ enum status groups_compare(const struct communicator *communicator,
             const struct group_hashes *other =
                 (const void *)((const char *)hashes + (size_t)peer * stride_bytes);
             if (!hash_equal(&own->hashes[g], &other->hashes[g])) {
-                return fault_set(
-                    fault, STATUS_INPUT, subject, "start all ranks with the same strategy",
-                    "rank %d and rank %d have different ranks in group %d", rank, peer, g);
+                return fault_set(fault, STATUS_INPUT, subject,
+                                 "start all ranks with the same strategy",
+                                 "rank %d and rank %d disagree about which ranks are in group %d",
+                                 rank, peer, g);
             }
         }
     }

@@ -52,7 +52,7 @@ static enum status set_damaged_fault(const char *path, const char *reason, struc
     return fault_set(
         fault, STATUS_INPUT, path,
         "restore the file from a copy, or move it away: `skep keys` then creates a new "
-        "identity, whose key trackers have to add to their allow-lists",
+        "identity, and operators must add its key to their allow-lists",
         "the identity file is damaged: %s", reason);
 }
 

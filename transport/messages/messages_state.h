@@ -31,7 +31,7 @@
 enum {
     MESSENGER_KIND = 255,     /* internal frames: epoch is the type, round the link index */
     MESSENGER_HELLO = 1,      /* slice: number of bulk connections that the sender would open */
-    MESSENGER_WELCOME = 2,    /* slice: number of bulk connections that the sender wants */
+    MESSENGER_WELCOME = 2,    /* `slice` holds the number of bulk connections wanted */
     MESSENGER_ZAP_FULL = 500, /* ZAP status if no slot is free. ZeroMQ hides 300 from the peer */
     MESSENGER_BANS_MAX = 256, /* maximum number of banned keys; a new ban replaces the oldest */
     MESSENGER_READ_AHEAD_MAX = 64, /* bulk frames read while looking for control frames */

@@ -436,11 +436,11 @@ enum status launch_detect_from(int ranks, launch_variable *variable, void *conte
     return status;
 }
 
-static const char *process_variable(void *context, const char *name) {
+static const char *environment_variable(void *context, const char *name) {
     (void)context;
     return getenv(name);
 }
 
 enum status launch_detect(int ranks, struct launch_info *launch, struct fault *fault) {
-    return launch_detect_from(ranks, process_variable, NULL, launch, fault);
+    return launch_detect_from(ranks, environment_variable, NULL, launch, fault);
 }

@@ -30,7 +30,7 @@ enum {
 struct loss {
     bool is_found;      /* a rank was lost */
     int rank;           /* the lost rank */
-    struct fault fault; /* reason of the loss */
+    struct fault fault; /* why the rank was lost */
 };
 
 static void record_loss(struct loss *loss, int rank, const struct fault *fault) {

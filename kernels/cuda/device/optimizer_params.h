@@ -48,7 +48,7 @@ struct adamw_params {
     const float *gradients;
     float *master;                     /* f32 master weights */
     void *m, *v, *params;              /* params may be NULL */
-    int64_t count, decayed;            /* elements; how many of the first ones have weight decay */
+    int64_t count, decayed;            /* elements; the first `decayed` of them have weight decay */
     double beta1, beta2;               /* decay rates of the moments */
     float epsilon, weight_decay;       /* as in struct adamw_args */
     int64_t position;                  /* index of element 0 in its whole tensor */

@@ -16,7 +16,7 @@ struct hf_field {
     const char *name;
     enum hf_field_kind kind;
     size_t offset;        /* offset of the member in struct hf_config */
-    double default_value; /* value of an absent field; NULL for text fields */
+    double default_value; /* value of an absent number; an absent text is NULL */
     double min_value;     /* smallest allowed value */
     double max_value;     /* largest allowed value */
 };

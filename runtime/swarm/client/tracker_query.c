@@ -122,7 +122,7 @@ static enum status set_no_answer_fault(const struct tracker_client *client,
         fault, STATUS_FAILED, client->tracker->address,
         client->is_full ? NULL : "check that the tracker is running and that its port is open",
         "no answer within %d s%s", args->timeout_ms / 1000,
-        client->is_full ? ": all slots of the tracker for guests are in use" : "");
+        client->is_full ? ": all of the tracker's guest slots are in use" : "");
 }
 
 enum status tracker_query(struct tracker_client *client, const struct tracker_query_args *args,

@@ -217,8 +217,9 @@ MUST_CHECK const char *entry_error(const struct entry *entry);
 /* cursor: records which samples can still be assigned, as a position and a bounded list of
  * returned ranges. */
 
-/* cursor_hand_out: assign the next range of at most `count` samples: the first returned range or
- * the beginning of it; if none was returned, new samples at the position. The range is never empty.
+/* cursor_hand_out: assign the next range of at most `count` samples: the first range that
+ * cursor_return handed back, or its beginning; if there is none, new samples at the
+ * position. The range is never empty.
  * limits  count > 0 */
 struct sample_range cursor_hand_out(struct data_cursor *cursor, uint64_t count);
 

@@ -285,7 +285,7 @@ static enum status read_start_count(struct ledger_store *store, uint32_t *starts
     TRY(ledger_store_read_promise(store, INCARNATION, bytes, sizeof bytes, &count, fault));
     if (count != 0 && count != sizeof bytes) {
         return fault_set(fault, STATUS_INPUT, store->path, NULL,
-                         "the count of starts is damaged or at its limit");
+                         "the tracker's start counter is damaged or at its limit");
     }
     *starts = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
               (uint32_t)bytes[3] << 24;
@@ -307,7 +307,7 @@ enum status ledger_store_count_start(struct ledger_store *store, uint32_t *incar
     TRY(read_start_count(store, &last, fault));
     if (last == UINT32_MAX) {
         return fault_set(fault, STATUS_INPUT, store->path, NULL,
-                         "the count of starts is damaged or at its limit");
+                         "the tracker's start counter is damaged or at its limit");
     }
     TRY(ledger_store_set_start_count(store, last + 1, fault));
     *incarnation = last + 1;

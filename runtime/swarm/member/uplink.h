@@ -185,7 +185,7 @@ void uplink_measurements_on_commit(struct uplink_measurements *measures, uint32_
 void uplink_measurements_on_open(struct uplink_measurements *measures, uint32_t round);
 
 /* uplink_measurements_sample: read how many bytes the messenger has sent so far.
- * limits  several times a second */
+ * limits  call it several times a second */
 void uplink_measurements_sample(struct uplink_measurements *measures,
                                 const struct messenger_counts *counts);
 

@@ -114,9 +114,8 @@ static float weight_share(uint64_t weight, uint64_t total) {
     return total == 0 ? 0 : outer_token_share((int64_t)weight, (int64_t)total);
 }
 
-/* Returns the divisor of the residual. If the share is small now and equal to the others' in the
- * next round, dividing by it would put a multiple of the error into that mean; the lower bound
- * limits the multiple to four. */
+/* Returns the divisor of the residual. A small divisor amplifies the residual if all shares are
+ * equal in the next round; the lower bound limits the amplification to four. */
 static float residual_divisor(float share, uint32_t count) {
     float least = 0.25F / (float)(count == 0 ? 1 : count);
     return share > 0 && share < least ? least : share;

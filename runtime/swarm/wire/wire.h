@@ -52,7 +52,7 @@ enum wire_kind {
     /* Member to member: root; frame.offset is the index of the first leaf. */
     WIRE_LEAF_HASHES_REQUEST,
     /* Member to member: root, then the hashes of the leaves from index frame.offset. */
-    WIRE_LEAF_HASHES,  /* Answer with leaf hashes. */
+    WIRE_LEAF_HASHES,  /* Hashes of leaves, the answer to a request for them. */
     WIRE_LEAF_REQUEST, /* Member to member: root; frame.offset is the index of the leaf. */
     WIRE_LEAF,         /* Member to member: bytes of the leaf with index frame.offset. */
     /* Same as WIRE_STATUS_REQUEST; frame.offset is the index of the first entry. */

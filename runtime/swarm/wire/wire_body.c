@@ -223,7 +223,7 @@ static void pack_row(struct packer *pack, const struct wire_shape *shape, struct
     }
 }
 
-/* Finds the lengths of the run that begins at row `at`: rows of zeros, then other rows. */
+/* Counts the zero rows that begin at row `at`, and then the other rows that follow them. */
 static void find_equal_run(const struct slice_report *reports, uint32_t at, uint32_t count,
                            uint32_t *zero_rows, uint32_t *rows) {
     static const struct last_values NOTHING;

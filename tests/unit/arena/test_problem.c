@@ -66,7 +66,7 @@ static void parse_names_the_place_of_a_fault(void **state) {
         {"id,lower,upper,size\na,0,,2\n", "p.csv:2:5", "'' is not a whole number"},
         {"id,lower,upper,size\na,0,1, 0x2\n", "p.csv:2:8", "'0x2' is not a whole number"},
         {"id,lower,upper,size\na,0,1,18446744073709551616\n", "p.csv:2:7", "below 2^64"},
-        {"id,lower,upper,size\na,3,3,2\n", "p.csv:2:5", "the life is empty"},
+        {"id,lower,upper,size\na,3,3,2\n", "p.csv:2:5", "the lifetime is empty"},
         {"id,lower,upper,size\na,0,4294967296,2\n", "p.csv:2:5", "below 2^32"},
         {"id,lower,upper,size\na,0,1,0\n", "p.csv:2:7", "'0' is not from 1"},
         {"id,lower,upper,size\na,0,1,4611686018427387904\n", "p.csv:2:7", "2^62"},

@@ -150,7 +150,7 @@ static void load_names_what_does_not_fit_the_model(void **state) {
 
     fixture->entries[0].dtype = ST_I64;
     fixture_write_single(fixture);
-    fixture_assert_refused(fixture, "'model.embed_tokens.weight' is I64; weights are read as F32");
+    fixture_assert_refused(fixture, "'model.embed_tokens.weight' is I64; weights must be F32");
     fixture->entries[0].dtype = ST_F32;
 
     fixture_add_entry(fixture, "embed_tokens.weight", ST_F32, 2, 16, 8);
