@@ -117,7 +117,7 @@ static void check_lost(struct world *world, const struct hash *root) {
         const struct node *node = &world->nodes[n];
         struct hash have = plane_root(world, &node->outer);
         if (node->machine != NULL && world->now - node->since >= KNOWN_MS &&
-            node->paused_until <= world->now && world->cut_until[n][0] <= world->now &&
+            node->paused_until <= world->now && net_is_connected(world, n, 0) &&
             hash_equal(&have, root)) {
             world_fail(world, "a committed round is lost while member %u has it", n);
         }

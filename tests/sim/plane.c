@@ -10,7 +10,8 @@
 enum {
     LEAVES = 5,
     LEAF_MS = 30,
-    SAMPLE_MS = 25, /* a sample takes up to so long */
+    SAMPLE_MS = 25, /* the longest time of a sample */
+    IDLE_ONE_IN = 12,
     HUGE_SCALE = 1 << 30,
 };
 
@@ -18,10 +19,10 @@ struct coded plane_encode(const float *values) {
     struct coded coded = {0};
     float most = 0;
     for (int i = 0; i < SLICE_ELEMENTS; i++) {
-        most = fmaxf(most, fabsf(values[i]));
+        most = isfinite(values[i]) ? fmaxf(most, fabsf(values[i])) : INFINITY;
     }
     coded.scale = most / 127.0f;
-    for (int i = 0; i < SLICE_ELEMENTS && coded.scale > 0; i++) {
+    for (int i = 0; i < SLICE_ELEMENTS && coded.scale > 0 && isfinite(coded.scale); i++) {
         coded.steps[i] = (int8_t)lrintf(values[i] / coded.scale);
     }
     return coded;
@@ -48,16 +49,12 @@ struct hash plane_entry_hash(const struct entry *entry, const struct hash *root)
     return hash;
 }
 
-/* Of its own round: results of two rounds may be the same bytes. */
+/* Only results of its own round match: results of two rounds may be the same bytes. */
 struct stored *plane_find(struct node *node, uint32_t round, uint32_t slice,
                           const struct hash *hash) {
     for (int i = 0; i < STORE_ROWS; i++) {
         struct stored *stored = &node->store[i];
-        if (stored->round != round || stored->slice != slice) {
-            continue;
-        }
-        struct hash have = hash_of(&stored->coded, sizeof(stored->coded));
-        if (hash_equal(&have, hash)) {
+        if (stored->round == round && stored->slice == slice && hash_equal(&stored->hash, hash)) {
             return stored;
         }
     }
@@ -78,7 +75,7 @@ uint32_t plane_stored(const struct world *world, const struct node *node,
             report->has_result = 1;
             report->epoch = stored->epoch;
             report->contributors = stored->contributors;
-            report->hash = hash_of(&stored->coded, sizeof(stored->coded));
+            report->hash = stored->hash;
         }
     }
     return round;
@@ -126,7 +123,14 @@ static void encode(struct world *world, uint32_t index, const struct action *act
     }
 }
 
-/* A slow member stops at the deadline and declares what it did; some have nothing to declare. */
+/* In a steady world, samples of a member take nearly the same time. */
+static uint64_t draw_sample_ms(struct world *world) {
+    return world->is_steady ? world->sample_ms - world_draw(world, world->sample_ms / 32 + 1)
+                            : 1 + world_draw(world, SAMPLE_MS);
+}
+
+/* A slow member stops at the deadline and declares the samples that it has trained; now and then a
+ * member has none. */
 static void train(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
     oracle_trained(world, index);
@@ -134,10 +138,10 @@ static void train(struct world *world, uint32_t index, const struct action *acti
     for (uint32_t r = 0; r < action->range_count; r++) {
         samples += action->ranges[r].end - action->ranges[r].begin;
     }
-    uint64_t sample_ms = (uint64_t)node->slow * (1 + world_draw(world, SAMPLE_MS));
+    uint64_t sample_ms = (uint64_t)node->slow * draw_sample_ms(world);
     uint64_t in_time = action->deadline_ms / sample_ms;
     uint64_t tokens = samples < in_time ? samples : in_time;
-    tokens = world_draw(world, 12) == 0 ? 0 : tokens;
+    tokens = !world->is_steady && world_draw(world, IDLE_ONE_IN) == 0 ? 0 : tokens;
     node->own.round = action->round;
     node->own.node = index;
     node->own.start = node->start;
@@ -147,22 +151,30 @@ static void train(struct world *world, uint32_t index, const struct action *acti
     done->event.kind = EVENT_TRAINED;
     done->event.round = action->round;
     done->event.tokens = tokens;
+    done->hashes = malloc(world->slice_count * sizeof(struct hash));
     for (uint32_t s = 0; s < world->slice_count; s++) {
         done->hashes[s] = hash_of(&node->own.slices[s], sizeof(struct coded));
+    }
+    if (tokens > 0) {
+        measure_training(node, (int64_t)sample_ms);
     }
     ASSERT(world->truth_count < TRUTHS);
     world->truths[world->truth_count++] = node->own;
 }
 
-static void keep_result(struct node *node, const struct message *message, struct coded coded) {
+static void keep_result(struct world *world, uint32_t index, const struct message *message,
+                        struct coded coded) {
+    struct node *node = &world->nodes[index];
     node->store[node->store_next] = (struct stored){.round = message->round,
                                                     .slice = message->slice,
                                                     .epoch = message->epoch,
                                                     .contributors = message->contributors,
                                                     .owner = message->owner,
                                                     .signature = message->signature,
+                                                    .hash = message->hash,
                                                     .coded = coded};
-    node->store_next = (node->store_next + 1) % STORE_ROWS;
+    node->store_next = (node->store_next + 1) % (STORE_ROUNDS * world->slice_count);
+    measure_result(world, index);
 }
 
 /* Ascending seats, in fp32, one weight after the other; then encoded once. */
@@ -192,8 +204,7 @@ static struct coded add_up(const struct world *world, const struct node *node,
 }
 
 static void sum(struct world *world, uint32_t index, const struct action *action) {
-    struct node *node = &world->nodes[index];
-    struct coded result = add_up(world, node, action);
+    struct coded result = add_up(world, &world->nodes[index], action);
     struct message message = {.round = action->round,
                               .slice = action->slice,
                               .epoch = action->epoch,
@@ -202,7 +213,7 @@ static void sum(struct world *world, uint32_t index, const struct action *action
                               .hash = hash_of(&result, sizeof(result))};
     struct hash content = post_result_hash(&message);
     message.signature = post_sign(&message.owner, &content);
-    keep_result(node, &message, result);
+    keep_result(world, index, &message, result);
     ASSERT(world->sum_count < SUMS_MOST);
     world->sums[world->sum_count++] = (struct summed){.round = action->round,
                                                       .slice = action->slice,
@@ -357,8 +368,8 @@ void plane_leaf(struct world *world, uint32_t index, uint32_t job) {
     uint32_t other = TRACKERS + (uint32_t)world_draw(world, world->member_count);
     const struct node *from = &world->nodes[other];
     int is_reached = from->machine != NULL && from->paused_until <= world->now &&
-                     from->adopting.job == 0 && world->cut_until[other][index] <= world->now &&
-                     world->cut_until[index][other] <= world->now;
+                     from->adopting.job == 0 && net_is_connected(world, other, index) &&
+                     net_is_connected(world, index, other);
     root = plane_root(world, &from->outer);
     node->leaves += (uint32_t)(is_reached && hash_equal(&root, &node->adopt_root));
     if (node->leaves < LEAVES || !is_reached || !hash_equal(&root, &node->adopt_root)) {
@@ -372,7 +383,7 @@ static void keep(struct world *world, uint32_t index, const struct action *actio
                  const struct parcel *parcel) {
     struct node *node = &world->nodes[index];
     if (parcel->message.kind == MESSAGE_RESULT) {
-        keep_result(node, &parcel->message, parcel->coded);
+        keep_result(world, index, &parcel->message, parcel->coded);
         return;
     }
     node->slots[action->seat][action->slot] = parcel->coded;

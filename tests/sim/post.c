@@ -1,8 +1,10 @@
-/* post: messages between nodes: copies, loss, delay, forged bytes, and a transport's checks. */
+/* post: messages between nodes: signatures, copies, loss, forged bytes, and the checks of a
+ * transport. */
 #include "tests/sim/world.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+enum { DAMAGED_ONE_IN = 200 /* slices: a bit of one changes on its way */ };
 
 struct signature post_sign(const struct identity *id, const struct hash *hash) {
     struct hash_state state;
@@ -15,7 +17,7 @@ struct signature post_sign(const struct identity *id, const struct hash *hash) {
     return signature;
 }
 
-/* What an owner signs of a result. */
+/* The part of a result that its owner signs. */
 struct hash post_result_hash(const struct message *message) {
     struct hash_state state;
     hash_begin(&state);
@@ -27,72 +29,24 @@ struct hash post_result_hash(const struct message *message) {
     return hash_end(&state);
 }
 
-void post_free(struct parcel *parcel) {
-    free(parcel->entry);
-    free(parcel->table);
-    free(parcel->declared);
-    free(parcel);
-}
-
-static void copy_table(struct parcel *parcel, const struct round_table *table, uint32_t count) {
-    size_t bytes = (size_t)SWARM_MEMBERS_MAX * count * sizeof(struct hash);
-    parcel->table = malloc(sizeof(struct round_table));
-    *parcel->table = *table;
-    parcel->declared = malloc(bytes);
-    memcpy(parcel->declared, table->hashes, bytes);
-    memcpy(parcel->plans, table->slices, count * sizeof(struct slice_plan));
-    parcel->table->slices = parcel->plans;
-    parcel->table->hashes = parcel->declared;
-    parcel->message.table = parcel->table;
-}
-
-/* A copy with arrays of its own. */
-static struct parcel *copy_message(const struct world *world, const struct message *message) {
-    uint32_t count = world->slice_count;
-    struct parcel *parcel = calloc(1, sizeof(*parcel));
-    parcel->message = *message;
-    if (message->entry != NULL) {
-        parcel->entry = malloc(sizeof(struct entry));
-        parcel->entry->slices = parcel->slices;
-        entry_copy(parcel->entry, message->entry);
-        parcel->message.entry = parcel->entry;
-    }
-    if (message->table != NULL) {
-        copy_table(parcel, message->table, count);
-    }
-    if (message->reports != NULL) {
-        memcpy(parcel->reports, message->reports, count * sizeof(struct slice_report));
-        parcel->message.reports = parcel->reports;
-    }
-    if (message->hashes != NULL) {
-        memcpy(parcel->hashes, message->hashes, count * sizeof(struct hash));
-        parcel->message.hashes = parcel->hashes;
-    }
-    if (message->holders != NULL) {
-        memcpy(parcel->holders, message->holders, count * sizeof(uint64_t));
-        parcel->message.holders = parcel->holders;
-    }
-    return parcel;
-}
-
-/* The bytes that follow, and what was kept with them; 0 if they are not at hand. */
-static int attach(struct node *node, struct parcel *parcel) {
+/* Adds the bytes that follow a message, and what was stored with them; false if the node does not
+ * have them, or no longer. */
+static bool add_bytes(struct node *node, struct parcel *parcel) {
     struct message *message = &parcel->message;
     if (message->kind == MESSAGE_CONTRIBUTION) {
         parcel->coded = node->own.slices[message->slice];
-    } else if (message->kind == MESSAGE_RESULT) {
-        const struct stored *stored =
-            plane_find(node, message->round, message->slice, &message->hash);
-        if (stored == NULL) {
-            return 0;
-        }
-        parcel->coded = stored->coded;
-        message->epoch = stored->epoch;
-        message->contributors = stored->contributors;
-        message->owner = stored->owner;
-        message->signature = stored->signature;
+        return node->own.round == message->round;
     }
-    return 1;
+    const struct stored *stored = plane_find(node, message->round, message->slice, &message->hash);
+    if (stored == NULL) {
+        return false;
+    }
+    parcel->coded = stored->coded;
+    message->epoch = stored->epoch;
+    message->contributors = stored->contributors;
+    message->owner = stored->owner;
+    message->signature = stored->signature;
+    return true;
 }
 
 /* What a hostile sender makes of a message, by whom it goes to. */
@@ -108,7 +62,7 @@ static void forge(enum hostility hostility, uint32_t to, struct parcel *parcel) 
     }
 }
 
-int post_take(struct parcel *parcel) {
+int post_accept(struct parcel *parcel) {
     struct message *message = &parcel->message;
     if (message->kind != MESSAGE_CONTRIBUTION && message->kind != MESSAGE_RESULT) {
         return 1;
@@ -126,29 +80,36 @@ int post_take(struct parcel *parcel) {
            memcmp(&good, &message->signature, sizeof(good)) == 0;
 }
 
+bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel) {
+    parcel->message.from.bytes[0] = (uint8_t)from;
+    if (!add_bytes(&world->nodes[from], parcel)) {
+        return false;
+    }
+    forge(world->nodes[from].hostility, to, parcel);
+    if (!world->is_calm && world_draw(world, DAMAGED_ONE_IN) == 0) {
+        parcel->coded.steps[world_draw(world, SLICE_ELEMENTS)] ^= 4;
+    }
+    return true;
+}
+
 static void post(struct world *world, uint32_t from, uint32_t to, const struct message *message) {
-    uint64_t copies = world_draw(world, 100) < 3 ? 2 : 1;
+    bool is_bulk = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
+    uint64_t copies = !world->is_steady && world_draw(world, 100) < 3 ? 2 : 1;
     for (uint64_t copy = 0; copy < copies; copy++) {
-        int is_lost =
+        bool is_lost =
             (double)world_draw(world, 1000) < world->loss * 1000 ||
             (world->nodes[from].hostility == HOSTILE_MUTE && message->kind == MESSAGE_RESULT);
-        if (world->cut_until[from][to] > world->now || is_lost) {
+        if (!net_is_connected(world, from, to) || is_lost) {
             continue;
         }
-        struct parcel *parcel = copy_message(world, message);
+        if (is_bulk) {
+            net_queue(world, from, to, message);
+            continue;
+        }
+        struct parcel *parcel = parcel_copy(world, message);
         parcel->message.from.bytes[0] = (uint8_t)from;
-        if (!attach(&world->nodes[from], parcel)) {
-            post_free(parcel);
-            continue;
-        }
         forge(world->nodes[from].hostility, to, parcel);
-        int has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
-        if (has_bytes && !world->is_calm && world_draw(world, 200) == 0) {
-            parcel->coded.steps[world_draw(world, SLICE_ELEMENTS)] ^= 4;
-        }
-        int64_t delay = 1 + (int64_t)world_draw(world, (uint64_t)world->delay);
-        delay += world_draw(world, 20) == 0 ? (int64_t)world_draw(world, 400) : 0;
-        world_add(world, HAPPEN_PARCEL, to, delay)->parcel = parcel;
+        net_post(world, from, to, parcel);
     }
 }
 

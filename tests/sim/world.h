@@ -1,9 +1,13 @@
 /* world: a simulated swarm: the real machines under a virtual clock and a seeded network.
  *
  *     test_sim   seeds, counts, mistakes
- *     world      clock, heap of happenings, starts and stops, the course of a schedule
- *     faults     what goes wrong in a schedule, and its end
- *     post       messages: copies, loss, delay, forgery, what a transport checks
+ *     schedule   the course of a schedule: its swarm, its faults, its end
+ *     world      clock, heap of happenings, starts and stops of nodes
+ *     faults     crashes, pauses, partitions and full disks of a schedule
+ *     post       messages: signatures, forged bytes, the checks of a transport
+ *     parcel     copies of messages, and the size of each on the wire
+ *     net        links: rates, queues, delay, loss, nodes that cannot connect to each other
+ *     measure    the times and rates that a member measures and reports
  *     plane      data: toy codec, training, sums, roots, adoption, error feedback
  *     store      the tracker's disk
  *     oracle     what must hold */
@@ -12,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "runtime/swarm/member/uplink.h"
 #include "runtime/swarm/protocol/member.h"
 #include "runtime/swarm/protocol/tracker.h"
 
@@ -19,13 +24,14 @@ enum {
     TRACKERS = 2, /* nodes 0 and 1 */
     MEMBERS_MOST = 16,
     NODES = TRACKERS + MEMBERS_MOST,
-    SLICES_MOST = 6,
+    SLICES_MOST = 32,
     SLICE_ELEMENTS = 4,
     ELEMENTS_MOST = SLICES_MOST * SLICE_ELEMENTS,
-    STORE_ROWS = 64,  /* results kept by a node */
-    TRUTHS = 8192,    /* contributions made in one schedule */
-    SUMS_MOST = 8192, /* results made in one schedule */
-    LEDGER_MOST = 512,
+    STORE_ROUNDS = 10, /* rounds whose results a node keeps */
+    STORE_ROWS = STORE_ROUNDS * SLICES_MOST,
+    TRUTHS = 8192,     /* contributions made in one schedule */
+    SUMS_MOST = 16384, /* results made in one schedule */
+    LEDGER_MOST = 1024,
     SAMPLES_MOST = 1 << 18,
     SNAPSHOT_COMMITS = 3, /* from one snapshot to the next */
 };
@@ -95,24 +101,38 @@ struct stored {
     uint64_t contributors;
     struct identity owner;
     struct signature signature; /* of the owner */
+    struct hash hash;           /* of `coded` */
     struct coded coded;
 };
 
-/* A message with all it points to, and the bytes that follow it. */
+/* A message with copies of all that it points to (NULL: it has none), and the bytes that follow
+ * it. */
 struct parcel {
     struct message message;
     struct coded coded;
     struct entry *entry;
     struct round_table *table;
-    struct slice_report reports[SLICES_MOST];
-    struct hash hashes[SLICES_MOST];
-    struct entry_slice slices[SLICES_MOST];
-    struct slice_plan plans[SLICES_MOST];
-    uint64_t holders[SLICES_MOST];
+    void *array; /* slices of the entry, or the message's reports or hashes */
+    uint64_t *holders;
+    struct slice_plan *plans;
     struct hash *declared;
+    uint32_t sender_start; /* start of the sender's node when it sent the message */
+    int64_t last_byte_us;  /* when the last byte can arrive, if the receiver's downlink is free */
+    uint64_t bytes;        /* on the wire; 0: links have no rates */
 };
 
-enum { HAPPEN_TICK, HAPPEN_PARCEL, HAPPEN_EVENT, HAPPEN_WRITTEN, HAPPEN_LEAF, HAPPEN_FAULT };
+enum {
+    HAPPEN_TICK,
+    HAPPEN_ARRIVAL, /* the first byte of a message arrives at the receiver's downlink */
+    HAPPEN_PARCEL,  /* the message is complete */
+    HAPPEN_UPLINK,  /* the uplink can send the next slice */
+    HAPPEN_PING,    /* at a tracker */
+    HAPPEN_PONG,    /* at the member that sent the ping */
+    HAPPEN_EVENT,
+    HAPPEN_WRITTEN,
+    HAPPEN_LEAF,
+    HAPPEN_FAULT
+};
 
 struct happening {
     int64_t at;
@@ -122,12 +142,47 @@ struct happening {
     uint32_t start; /* of the node; another one does not see it */
     struct parcel *parcel;
     struct event event;
-    struct hash hashes[SLICES_MOST]; /* of an EVENT_TRAINED */
-    struct tracker_record *record;   /* of a write */
+    struct hash *hashes;           /* of an EVENT_TRAINED */
+    struct tracker_record *record; /* of a write */
     int is_appending;
     int fault;
-    uint32_t other; /* a node that a fault concerns too */
-    int64_t lasts;
+    uint32_t other; /* a node that a fault or a ping concerns too */
+    int64_t lasts;  /* duration of a fault; of a ping, the time at which it was sent */
+};
+
+/* One direction of a node's link. Control messages have connections of their own and share the
+ * link with bulk data, so that they never wait for it; bulk data waits for them. */
+struct pipe {
+    uint64_t rate; /* bytes a second; 0: no limit */
+    int64_t control_free_us;
+    int64_t bulk_free_us;
+};
+
+/* The link of a node, with the real queues of its bulk data. */
+struct node_link {
+    struct pipe up;
+    struct pipe down;
+    bool is_dial_only; /* The node accepts no connections, as behind a NAT. */
+    struct outbox contributions;
+    struct outbox results;
+    struct outbox_queue
+        *queues;              /* memory of both; NULL: the node is down, or links have no rates */
+    bool is_flush_planned;    /* A HAPPEN_UPLINK is on its way. */
+    uint32_t arriving[NODES]; /* number of slices that are arriving from each node */
+};
+
+/* Times and rates that a member measures, as the real process does. */
+struct measures {
+    struct recent_values steps;       /* ms, per step */
+    struct recent_values round_trips; /* ms */
+    struct recent_values transfers;   /* ms from a TABLE to the last result */
+    struct recent_values rates;       /* KiB/s: best second of each exchange */
+    int64_t pinged_ms;                /* send time of the unanswered ping; 0: none */
+    uint32_t round;                   /* round of the exchange that is measured; 0: none */
+    int64_t table_ms, last_result_ms;
+    int64_t window_us; /* begin of the second in which bytes are counted */
+    uint64_t window_bytes;
+    uint32_t best_kib_s;
 };
 
 struct node {
@@ -144,6 +199,8 @@ struct node {
     struct truth own;
     float feedback[ELEMENTS_MOST];
     struct coded slots[MEMBERS_MOST][CONTRIBUTION_SLOTS_PER_MEMBER];
+    struct node_link link;
+    struct measures measures;
     struct action adopting; /* job 0: nothing */
     struct hash adopt_root;
     uint32_t leaves; /* of it that have come */
@@ -171,6 +228,10 @@ struct world {
     int64_t cut_until[NODES][NODES];
     int64_t answered[NODES][NODES]; /* when the other one last did, as seen at heartbeats */
     int is_calm;                    /* no bytes are damaged, and nobody mishears */
+    bool is_measuring;              /* Members report what they measure, not random values. */
+    bool is_steady;                 /* Times of training and delays are constant. */
+    uint64_t sample_ms;   /* in a steady world: time of a sample, if the member is not slow */
+    uint64_t slice_bytes; /* size of an encoded slice on the wire; 0: links have no rates */
     double loss;
     int64_t delay;
     struct happening **heap;
@@ -189,7 +250,7 @@ struct world {
     uint32_t replays; /* commits heard that are not the newest */
     uint64_t happenings;
     float feedback[NODES][ELEMENTS_MOST]; /* as the ledger has it advance */
-    char failure[200];                    /* what an oracle found; empty: nothing */
+    char failure[400];                    /* what an oracle found; empty: nothing */
     uint8_t used[SAMPLES_MOST];           /* samples of committed rounds that stand */
     /* From here on not cleared for a schedule: its count says how much is valid. */
     struct truth truths[TRUTHS];
@@ -209,14 +270,19 @@ int world_run(struct world *world, uint64_t seed, enum mistake mistake);
  * other fault: rounds go on at once, with everybody in them, and nobody takes the state anew. */
 int world_run_pair(struct world *world, uint64_t seed);
 
-/* The network and the clock (world.c). */
+/* The clock and the nodes (world.c).
+ * world_run_until  Handle all happenings up to a time or a number of commits.
+ * world_end        Free what a schedule allocated; 1 if every oracle held. */
 uint64_t world_draw(struct world *world, uint64_t below);
 struct happening *world_add(struct world *world, int kind, uint32_t node, int64_t delay);
+void world_push(struct world *world, struct happening *happening);
 void world_fail(struct world *world, const char *format, ...) PRINTF_LIKE(2, 3);
 void world_start(struct world *world, uint32_t node);
 void world_stop(struct world *world, uint32_t node);
 void world_step(struct world *world, uint32_t node, const struct event *event,
                 const struct parcel *parcel);
+void world_run_until(struct world *world, int64_t until, uint32_t commits);
+int world_end(struct world *world);
 
 /* What goes wrong (faults.c). */
 enum { FAULTS_MS = 8000 /* faults happen up to here */ };
@@ -225,13 +291,52 @@ void faults_happen(struct world *world, const struct happening *happening);
 void faults_heal(struct world *world);
 
 /* Messages (post.c).
- * post_send   what a node says, through the network
- * post_take   what a transport does before a machine sees a message; 0: it drops it */
+ * post_send    Send the message of an action through the network.
+ * post_attach  Add the bytes that follow a message, as the sender has them; false: it has none.
+ * post_accept  The checks of a transport before a machine sees a message; 0: it is dropped. */
 void post_send(struct world *world, uint32_t from, const struct action *action);
-int post_take(struct parcel *parcel);
-void post_free(struct parcel *parcel);
+bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel);
+int post_accept(struct parcel *parcel);
 struct signature post_sign(const struct identity *id, const struct hash *hash);
 struct hash post_result_hash(const struct message *message);
+
+/* Copies of messages (parcel.c).
+ * parcel_bytes  The size of a message on the wire, with the bytes that follow it. */
+struct parcel *parcel_copy(const struct world *world, const struct message *message);
+void parcel_free(struct parcel *parcel);
+uint64_t parcel_bytes(const struct world *world, const struct message *message);
+
+/* The network (net.c).
+ * net_start, net_stop   A node starts or stops; what it had queued is lost.
+ * net_post              Send a parcel without bulk data, which net_post frees if it is lost.
+ * net_queue             Queue the bytes of a contribution or a result.
+ * net_flush             Send queued bytes while the uplink is free.
+ * net_arrive            The first byte of a parcel is here: deliver it when its last one is.
+ * net_send_control      Send bytes of a control message; ms until the first one arrives.
+ * net_is_connected      Whether a connection between two nodes works.
+ * net_mark_arriving     Tell a member's machine from whom slices are arriving. */
+void net_start(struct world *world, uint32_t node);
+void net_stop(struct world *world, uint32_t node);
+void net_post(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel);
+void net_queue(struct world *world, uint32_t from, uint32_t to, const struct message *message);
+void net_flush(struct world *world, uint32_t node);
+void net_arrive(struct world *world, struct happening *happening);
+int64_t net_send_control(struct world *world, uint32_t from, uint64_t bytes);
+bool net_is_connected(const struct world *world, uint32_t from, uint32_t to);
+void net_mark_arriving(struct world *world, uint32_t node);
+
+/* Measurements of a member (measure.c). Each is made when the real process makes it.
+ * measure_draw    Report random values from now on, if the world does not measure.
+ * measure_report  Report the medians of the measured values, if it does. */
+void measure_draw(struct world *world, uint32_t node);
+void measure_ping(struct world *world, uint32_t node);
+void measure_answer(struct world *world, const struct happening *ping);
+void measure_pong(struct world *world, const struct happening *pong);
+void measure_training(struct node *node, int64_t step_ms);
+void measure_message(struct world *world, uint32_t node, const struct message *message);
+void measure_result(struct world *world, uint32_t node);
+void measure_sent(struct node *node, int64_t sent_us, uint64_t bytes);
+void measure_report(struct world *world, uint32_t node);
 
 /* The data plane (plane.c): do a machine's actions. `parcel` is the one being handled, or NULL.
  * plane_leaf    a leaf of the state that a node adopts comes, or does not

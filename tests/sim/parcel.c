@@ -1,0 +1,82 @@
+/* parcel: copies of messages with all that they point to, and their size on the wire. */
+#include "tests/sim/world.h"
+
+#include "runtime/swarm/wire/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIRE_BYTES_MAX = 1 << 20 };
+
+static void *copy_array(struct parcel *parcel, const void *array, size_t bytes) {
+    ASSERT(parcel->array == NULL);
+    parcel->array = malloc(bytes);
+    memcpy(parcel->array, array, bytes);
+    return parcel->array;
+}
+
+static void copy_entry(struct parcel *parcel, const struct entry *entry) {
+    parcel->array = malloc((entry->slice_count + 1) * sizeof(struct entry_slice));
+    parcel->entry = malloc(sizeof(struct entry));
+    parcel->entry->slices = parcel->array;
+    entry_copy(parcel->entry, entry);
+    parcel->message.entry = parcel->entry;
+}
+
+static void copy_table(struct parcel *parcel, const struct round_table *table, uint32_t count) {
+    size_t bytes = (size_t)SWARM_MEMBERS_MAX * count * sizeof(struct hash);
+    parcel->table = malloc(sizeof(struct round_table));
+    *parcel->table = *table;
+    parcel->declared = malloc(bytes);
+    memcpy(parcel->declared, table->hashes, bytes);
+    parcel->plans = malloc(count * sizeof(struct slice_plan));
+    memcpy(parcel->plans, table->slices, count * sizeof(struct slice_plan));
+    parcel->table->slices = parcel->plans;
+    parcel->table->hashes = parcel->declared;
+    parcel->message.table = parcel->table;
+}
+
+struct parcel *parcel_copy(const struct world *world, const struct message *message) {
+    uint32_t count = world->slice_count;
+    struct parcel *parcel = calloc(1, sizeof(*parcel));
+    parcel->message = *message;
+    if (message->entry != NULL) {
+        copy_entry(parcel, message->entry);
+    }
+    if (message->table != NULL) {
+        copy_table(parcel, message->table, count);
+    }
+    if (message->reports != NULL) {
+        parcel->message.reports =
+            copy_array(parcel, message->reports, count * sizeof(struct slice_report));
+    }
+    if (message->hashes != NULL) {
+        parcel->message.hashes = copy_array(parcel, message->hashes, count * sizeof(struct hash));
+    }
+    if (message->holders != NULL) {
+        parcel->holders = malloc(count * sizeof(uint64_t));
+        memcpy(parcel->holders, message->holders, count * sizeof(uint64_t));
+        parcel->message.holders = parcel->holders;
+    }
+    return parcel;
+}
+
+void parcel_free(struct parcel *parcel) {
+    free(parcel->entry);
+    free(parcel->table);
+    free(parcel->plans);
+    free(parcel->declared);
+    free(parcel->holders);
+    free(parcel->array);
+    free(parcel);
+}
+
+uint64_t parcel_bytes(const struct world *world, const struct message *message) {
+    static uint8_t payload[WIRE_BYTES_MAX];
+    struct wire_shape shape = {.slice_count = world->slice_count, .members_max = MEMBERS_MOST};
+    bool has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
+    uint64_t bulk = has_bytes ? world->slice_bytes : 0;
+    struct frame frame;
+    return FRAME_HEADER_BYTES + bulk +
+           wire_write_message(&shape, message, bulk, &frame, payload, sizeof(payload));
+}

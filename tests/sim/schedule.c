@@ -1,0 +1,207 @@
+/* schedule: the course of a schedule: its swarm, its faults, and what must hold at its end. */
+#include "tests/sim/world.h"
+
+#include "base/random.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SEAT_SAMPLES = 8,
+    PROGRESS_MS = 60000, /* so long after the faults the swarm must have gone on */
+    COMMITS_AFTER = 3,
+    CATCH_UP_MS = 15000, /* and so long after that everyone stands on a last commit's root */
+    ROLLBACK_MS = 8000,
+    SLICE_BYTES = 16384, /* of an encoded slice on links with rates */
+    SCHEDULE_SLICES = 6, /* the most slices of a schedule with faults */
+    PAIR_AFTER = 4,      /* commits until a pair is cut */
+    PAIR_ROUNDS = 3,     /* commits after that, all together this much later than without: */
+    PAIR_MS = 1700,
+};
+
+/* In half of the schedules without hostile members links have rates, and in every fourth schedule
+ * some members accept no connections. */
+static void make_links(struct world *world) {
+    static const uint64_t KIB_S[] = {0, 500, 1000, 3000, 10000};
+    bool is_hostile = world->settings.members_min > 1;
+    world->slice_bytes = world_draw(world, 2) == 0 && !is_hostile ? SLICE_BYTES : 0;
+    bool has_nat = world_draw(world, 4) == 0;
+    for (uint32_t n = 0; n < TRACKERS + world->member_count; n++) {
+        struct node_link *link = &world->nodes[n].link;
+        link->up.rate = KIB_S[world_draw(world, ARRAY_COUNT(KIB_S))] * 1024;
+        link->down.rate = KIB_S[world_draw(world, ARRAY_COUNT(KIB_S))] * 1024;
+        link->is_dial_only = has_nat && n >= TRACKERS && world_draw(world, 4) == 0;
+    }
+}
+
+/* Up to a third of the members is hostile, in every third schedule; no round then opens without an
+ * honest quorum. */
+static void make_hostile(struct world *world) {
+    uint64_t most = world_draw(world, 3) == 0 ? (world->member_count - 1) / 3 : 0;
+    uint64_t count = most > 0 ? 1 + world_draw(world, most) : 0;
+    for (uint64_t i = 0; i < count; i++) {
+        struct node *node = &world->nodes[TRACKERS + world_draw(world, world->member_count)];
+        node->hostility = (enum hostility)(1 + world_draw(world, HOSTILITIES - 1));
+    }
+    world->settings.members_min = 1 + 2 * (uint32_t)count;
+}
+
+static void begin(struct world *world, uint64_t seed, enum mistake mistake) {
+    memset(world, 0, offsetof(struct world, truths));
+    world->key = random_key(seed, "schedule");
+    world->mistake = mistake;
+    world->heartbeat_ms = 100;
+    world->member_count = 3 + (uint32_t)world_draw(world, MEMBERS_MOST - 2);
+    world->slice_count = 1 + (uint32_t)world_draw(world, SCHEDULE_SLICES);
+    world->loss = (double)world_draw(world, 4) * 0.02;
+    world->delay = 5 + (int64_t)world_draw(world, 60);
+    struct timing_measured measured = {.step_ms = 10, .transfer_ms = 100, .round_trip_ms = 60};
+    world->settings = (struct tracker_settings){
+        .slice_count = world->slice_count,
+        .slice_elements = SLICE_ELEMENTS,
+        .parameter_count = (uint64_t)world->slice_count * SLICE_ELEMENTS,
+        .seat_samples = SEAT_SAMPLES,
+        .sample_tokens = 1,
+        .training = {SEAT_SAMPLES, 2},
+        .shrink_after_ms = 3000,
+        .rollback_after_ms = ROLLBACK_MS,
+        .timing = timing_derive(&measured, 1, &(struct timing_training){2 * SEAT_SAMPLES, 2})};
+    world->settings.commits_max =
+        world_draw(world, 8) == 0 ? 4 + (uint32_t)world_draw(world, 8) : 0;
+    world->actions = calloc(ACTIONS_MAX, sizeof(struct action));
+    for (uint32_t n = 0; n < NODES; n++) {
+        world->nodes[n].slow = 1;
+    }
+}
+
+static void start(struct world *world) {
+    store_begin(world);
+    world_start(world, 0);
+}
+
+/* Progress is owed while the present members suffice, the honest ones are a quorum of them, and
+ * most accept connections: two members that accept none cannot exchange anything. */
+static int owes_progress(const struct world *world) {
+    uint32_t there = 0;
+    uint32_t honest = 0;
+    uint32_t reachable = 0;
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        const struct node *node = &world->nodes[n];
+        bool is_there = !node->has_left && !node->is_lost;
+        there += is_there;
+        honest += is_there && node->hostility == HONEST;
+        reachable += is_there && !node->link.is_dial_only;
+    }
+    return there >= world->settings.members_min && honest >= entry_quorum(there) &&
+           reachable >= entry_quorum(there);
+}
+
+static int is_over(const struct world *world) {
+    uint32_t most = world->settings.commits_max;
+    return most > 0 && world->record.head.commits >= most;
+}
+
+static uint32_t still_there(const struct world *world) {
+    uint32_t node = 0;
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        node = world->nodes[n].machine != NULL ? n : node;
+    }
+    return node;
+}
+
+/* After the faults: rounds go on, then everybody comes to stand on the newest state, or at the
+ * run's end leaves. */
+static void settle(struct world *world) {
+    uint32_t wanted = world->commits + COMMITS_AFTER;
+    for (int64_t end = world->now + PROGRESS_MS; world->now < end && world->commits < wanted &&
+                                                 !is_over(world) && world->failure[0] == 0 &&
+                                                 owes_progress(world);) {
+        world_run_until(world, world->now + world->heartbeat_ms, wanted);
+    }
+    if (world->commits < wanted && !is_over(world) && owes_progress(world)) {
+        world_fail(world, "no progress: %u commits at %d ms", world->commits, (int)world->now);
+    }
+    for (int64_t end = world->now + CATCH_UP_MS;
+         world->now < end && world->failure[0] == 0 &&
+         (is_over(world) ? still_there(world) : oracle_behind(world)) > 0;) {
+        world_run_until(world, world->now + world->heartbeat_ms, UINT32_MAX);
+    }
+    if (is_over(world) && still_there(world) > 0) {
+        world_fail(world, "member %u stays after the run's end", still_there(world));
+    } else if (owes_progress(world) && oracle_behind(world) > 0) {
+        world_fail(world, "member %u is behind at the end", oracle_behind(world));
+    }
+}
+
+int world_run(struct world *world, uint64_t seed, enum mistake mistake) {
+    begin(world, seed, mistake);
+    make_hostile(world);
+    make_links(world);
+    start(world);
+    faults_plan(world);
+    world_run_until(world, FAULTS_MS, UINT32_MAX);
+    faults_heal(world);
+    settle(world);
+    return world_end(world);
+}
+
+/* How long one more commit takes, at most. */
+static int64_t commit_once(struct world *world) {
+    int64_t since = world->now;
+    world_run_until(world, since + PROGRESS_MS, world->commits + 1);
+    return world->now - since;
+}
+
+/* Whoever has trained is in the newest commit. */
+static int is_whole(const struct world *world) {
+    const struct entry *commit = &world->record.commit;
+    uint64_t left_out = 0;
+    for (uint32_t seat = 0; seat < commit->seat_count; seat++) {
+        left_out |= commit->members[seat].weight > 0 ? UINT64_C(1) << seat : 0;
+    }
+    for (uint32_t s = 0; s < commit->slice_count; s++) {
+        left_out &= ~commit->slices[s].contributors;
+    }
+    return left_out == 0 && commit->seat_count == world->member_count;
+}
+
+static void cut_pair(struct world *world) {
+    uint32_t one = TRACKERS + (uint32_t)world_draw(world, world->member_count);
+    uint32_t other = TRACKERS + (uint32_t)world_draw(world, world->member_count - 1);
+    other += other >= one;
+    world->cut_until[one][other] = INT64_MAX;
+    world->cut_until[other][one] = INT64_MAX;
+}
+
+int world_run_pair(struct world *world, uint64_t seed) {
+    begin(world, seed, MISTAKE_NONE);
+    world->is_calm = 1;
+    world->loss = 0;
+    world->settings.commits_max = 0;
+    world->settings.members_min = world->member_count;
+    start(world);
+    for (uint32_t n = 0; n < world->member_count; n++) {
+        world_start(world, TRACKERS + n);
+    }
+    int64_t usual = 0;
+    while (world->commits < PAIR_AFTER && world->failure[0] == 0) {
+        int64_t took = commit_once(world);
+        usual = took > usual ? took : usual;
+    }
+    world_run_until(world, world->now + (int64_t)world_draw(world, (uint64_t)usual), UINT32_MAX);
+    cut_pair(world);
+    int64_t since = world->now;
+    for (int i = 0; i < PAIR_ROUNDS; i++) {
+        (void)commit_once(world);
+    }
+    int64_t late = world->now - since - PAIR_ROUNDS * usual;
+    if (late > PAIR_MS) {
+        world_fail(world, "a cut pair costs %d ms", (int)late);
+    } else if (world->adoptions > 0) {
+        world_fail(world, "a member takes the state anew");
+    } else if (world->member_count > 3 && !is_whole(world)) {
+        world_fail(world, "round %u lacks somebody who is there", world->record.commit.round);
+    }
+    return world_end(world);
+}
