@@ -66,7 +66,7 @@ def nested(settings):
 
 def make_run(folder, parameters, settings=None, **more):
     """model/, the data files and run.yaml in `folder`; the number of parameters. Settings by name,
-    or as arguments with a__b for a.b."""
+    or as arguments with a__b for a.b; a setting that is None has its default."""
     config, count = llama(parameters)
     (folder / "model").mkdir(parents=True)
     (folder / "model" / "config.json").write_text(json.dumps(config))
@@ -75,9 +75,10 @@ def make_run(folder, parameters, settings=None, **more):
     for name, bytes_ in (("train.bytes", 1 << 23), ("valid.bytes", 1 << 14)):
         text = " ".join(chance.choices(words, k=bytes_ // 4)).encode()
         (folder / name).write_bytes(text[:bytes_])
+    chosen = SETTINGS | (settings or {}) \
+        | {key.replace("__", "."): value for key, value in more.items()}
     (folder / "run.yaml").write_text(nested(
-        SETTINGS | (settings or {})
-        | {key.replace("__", "."): value for key, value in more.items()}))
+        {key: value for key, value in chosen.items() if value is not None}))
     return count
 
 
@@ -140,10 +141,11 @@ class Process:
 
 
 class Member(Process):
-    def __init__(self, network, name, folder, join, settings):
+    def __init__(self, network, name, folder, join, settings, program=(SKEP,)):
+        """program: the words before `join`."""
         record = folder / "record"
         super().__init__(network, name, folder, [
-            SKEP, "join", join, "--name", name, "--listen", "",
+            *program, "join", join, "--name", name, "--listen", "",
             f"metrics={folder / 'metrics.jsonl'}", *settings])
         self.port = MEMBER_PORT - 1
         self.move()
@@ -175,10 +177,12 @@ class Swarm:
     """The tracker and the members of a network, by name; a context manager."""
 
     def __init__(self, network, folder, members, record=False,
-                 inner_steps=SETTINGS["swarm.inner_steps"]):
-        """inner_steps: the run's."""
+                 inner_steps=SETTINGS["swarm.inner_steps"], programs=None, settings=None):
+        """inner_steps: the run's. programs, settings: by name, the words before `join` and the
+        further settings of members that are not like the others."""
         self.network, self.folder = network, pathlib.Path(folder)
         self.record, self.inner_steps = record, inner_steps
+        self.programs, self.settings = programs or {}, settings or {}
         address = f"tcp://{network.address(TRACKER)}:{TRACKER_PORT}"
         self.tracker = Process(network, TRACKER, self.folder / TRACKER, [
             SKEP, "track", self.folder / "run.yaml", "--listen", address,
@@ -197,10 +201,12 @@ class Swarm:
                         # not all at once
                         f"snapshot.every={self.inner_steps * (5 + len(self.members))}",
                         f"data.train={self.folder / 'train.bytes'}",
-                        f"data.validation={self.folder / 'valid.bytes'}"]
+                        f"data.validation={self.folder / 'valid.bytes'}",
+                        *self.settings.get(name, [])]
             if self.record:
                 settings.append(f"swarm.record={folder / 'record'}")
-            self.members[name] = Member(self.network, name, folder, join, settings)
+            self.members[name] = Member(self.network, name, folder, join, settings,
+                                        self.programs.get(name, [SKEP]))
             self.members[name].start()
 
     def join_string(self):

@@ -1,0 +1,232 @@
+"""One run of a swarm on loopback with members that lie, and what came of it."""
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+import oracle
+from loopback import Loopback
+from small_swarm import MEMBER_PORT, SKEP, TRACKER, Swarm, make_run
+
+LIAR = os.environ.get("LIAR", str(
+    pathlib.Path(__file__).parents[2] / "build/tests/support/liar"))
+SETTLED_ROUND = 3  # a lie may cost rounds up to this one
+LOSS_COMMITS = 10  # the final loss is the mean over so many
+POLL_S = 0.05
+STATUS_S = 1.0  # between two looks at the deadlines
+START_S = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Lie:
+    """What the members of a run are started with."""
+    name: str
+    group: str  # sums, stalls, claims, values, slow: by what it is judged
+    is_of_program: bool = True  # liar --lie NAME; otherwise only the settings below differ
+    delay_rounds: int = 0  # from the member's first round to the first one that can hold the lie
+    limit: int = 0  # bytes a second of each honest member's uplink; 0: no limit
+    liar_limit: int = 0
+    step_ms: int = 0  # pause of each honest member before each step
+    liar_step_ms: int = 0
+
+    def baseline(self):
+        """Equal baselines need only one run."""
+        return self.limit, self.step_ms, self.is_recorded()
+
+    def is_recorded(self):
+        return self.group == "sums"
+
+    def program(self, is_liar):
+        step_ms = self.liar_step_ms if is_liar else self.step_ms
+        options = ["--lie", self.name] if is_liar and self.is_of_program else []
+        options += ["--step-ms", step_ms] if step_ms else []
+        return [LIAR, *options] if options else [SKEP]
+
+    def settings(self, is_liar):
+        limit = self.liar_limit if is_liar else self.limit
+        return [f"limits.up={limit}"] if limit else []
+
+
+UPLINK = 1 << 20
+LIES = [
+    Lie("sum", "sums"), Lie("sum-one", "sums"), Lie("contributors", "sums"),
+    Lie("toggle", "stalls"), Lie("withhold", "stalls"), Lie("drip", "stalls"),
+    Lie("trickle", "stalls"), Lie("hold", "stalls"), Lie("mute", "stalls"),
+    Lie("idle-owner", "stalls"), Lie("come-and-go", "stalls"),
+    Lie("up-max", "claims"), Lie("up-zero", "claims"), Lie("step-day", "claims"),
+    Lie("tokens-max", "claims"), Lie("stale-table", "claims"), Lie("stale-round", "claims"),
+    Lie("nan", "values"), Lie("huge", "values"), Lie("x1000", "values"), Lie("flip", "values"),
+    Lie("replay", "values", delay_rounds=1), Lie("copy", "values", delay_rounds=1),
+    Lie("zeros", "values"),
+    Lie("slow-up-20", "slow", False, limit=UPLINK, liar_limit=UPLINK // 20),
+    Lie("slow-up-5", "slow", False, limit=UPLINK, liar_limit=UPLINK // 5),
+    Lie("slow-compute-5", "slow", False, step_ms=40, liar_step_ms=200),
+]
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Figures of one run. Rounds are the ledger's."""
+    liars: list = dataclasses.field(default_factory=list)  # names
+    commits: int = 0
+    seconds: float = 0.0  # from the admission of all honest members
+    aborts: int = 0  # after SETTLED_ROUND
+    ended: list = dataclasses.field(default_factory=list)  # honest members, with their exit codes
+    named: dict = dataclasses.field(default_factory=dict)  # member: [round, reason]
+    first_round: int = 0  # with a liar in its roster; 0: none
+    took_effect: bool = False  # the test build has lied
+    losses: list = dataclasses.field(default_factory=list)  # honest members' mean, by commit
+    ledger_faults: list = dataclasses.field(default_factory=list)
+    rechecked: int = 0
+    wrong_rounds: list = dataclasses.field(default_factory=list)  # committed with a wrong sum
+    owned: float = 0.0  # most slices of one liar in a commit, as a multiple of the fair share
+    counted: float = 0.0  # part of all committed slices that hold a liar's contribution
+    deadlines_ms: dict = dataclasses.field(default_factory=dict)  # the longest of each
+
+    def commits_per_hour(self):
+        return self.commits / self.seconds * 3600 if self.seconds else 0.0
+
+    def final_loss(self, commits):
+        """The mean of the last losses, when so many rounds were committed."""
+        last = [loss for loss in self.losses[:commits][-LOSS_COMMITS:] if loss is not None]
+        return statistics.fmean(last) if last else None
+
+
+class LieRun:
+    def __init__(self, swarm, honest, parameters, lie):
+        self.swarm, self.honest, self.parameters, self.lie = swarm, honest, parameters, lie
+        self.outcome = Outcome()
+        self.next_recheck = 1
+        self.status_s = 0.0
+
+    def honest_members(self):
+        return [self.swarm.members[name] for name in self.honest]
+
+    def is_over(self, rounds):
+        self.outcome.commits = max(len(member.read()) for member in self.honest_members())
+        return self.outcome.commits >= rounds or \
+            not any(member.is_running() for member in self.honest_members())
+
+    def run(self, rounds, seconds):
+        """Until so many rounds are committed, or the time is over."""
+        self.swarm.wait_for(
+            lambda: all("a member of" in member.text() for member in self.honest_members()),
+            START_S, "admission of all honest members")
+        began = time.monotonic()
+        while not self.is_over(rounds) and time.monotonic() < began + seconds:
+            time.sleep(POLL_S)
+            self.look_at_deadlines()
+            self.recheck_settled()
+        self.outcome.seconds = time.monotonic() - began
+        self.outcome.ended = [f"{member.name}: {member.process.returncode}"
+                              for member in self.honest_members() if not member.is_running()]
+
+    def look_at_deadlines(self):
+        if time.monotonic() < self.status_s:
+            return
+        done = subprocess.run(
+            [SKEP, "status", self.swarm.join_string(), "--json"], text=True, check=False,
+            capture_output=True,
+            env={**os.environ, "XDG_CONFIG_HOME": str(self.swarm.folder / "status")})
+        self.status_s = time.monotonic() + STATUS_S
+        if done.returncode == 0:
+            for name, value in json.loads(done.stdout)["deadlines"].items():
+                if name.endswith("_ms"):
+                    longest = self.outcome.deadlines_ms
+                    longest[name] = max(value, longest.get(name, 0))
+
+    def recheck_settled(self):
+        """Compute the sums of rounds again whose records are written: the members have since
+        committed a later round."""
+        newest = min(member.last() for member in self.honest_members())
+        while self.lie.is_recorded() and self.next_recheck < newest - 1:
+            number = self.next_recheck
+            self.next_recheck += 1
+            if oracle.commit_of(self.swarm, number) is None:
+                continue  # aborted
+            wrong, rechecked = oracle.recheck_once(self.swarm, number, self.parameters)
+            self.outcome.rechecked += rechecked
+            if wrong:
+                self.outcome.wrong_rounds.append(number)
+            oracle.forget_records(self.swarm, number + 1)
+
+    # ---- afterwards ----
+
+    def conclude(self):
+        """Read what the members have left; the outcome."""
+        outcome = self.outcome
+        names = {oracle.identity_of(member): name for name, member in self.swarm.members.items()}
+        liars = {key for key, name in names.items() if name not in self.honest}
+        outcome.liars = [names[key] for key in liars]
+        lines = max((oracle.ledger_lines(member) for member in self.honest_members()), key=len)
+        for line in lines:
+            if line["kind"] == "abort":
+                outcome.aborts += line["round"] > SETTLED_ROUND
+            elif line["kind"] == "suspend":
+                outcome.named.setdefault(names[line["suspended"]],
+                                         [line["round"], line["reason"]])
+            elif line["kind"] == "open" and not outcome.first_round \
+                    and liars & {seat["id"] for seat in line["members"]}:
+                outcome.first_round = line["round"]
+        self.read_commits([line for line in lines if line["kind"] == "commit"], liars)
+        outcome.ledger_faults = oracle.ledgers(self.swarm)
+        outcome.losses = self.losses()
+        outcome.took_effect = all(
+            f"the lie {self.lie.name} takes effect" in member.text()
+            for name, member in self.swarm.members.items() if name not in self.honest)
+        return outcome
+
+    def read_commits(self, commits, liars):
+        slices = counted = 0
+        for line in commits:
+            seats = [seat for seat, member in enumerate(line["members"]) if member["id"] in liars]
+            fair = len(line["slices"]) / len(line["members"])
+            for seat in seats:
+                owned = sum(row["owner"] == seat for row in line["slices"])
+                self.outcome.owned = max(self.outcome.owned, owned / fair)
+            slices += len(line["slices"])
+            counted += sum(any(seat in row["contributors"] for seat in seats)
+                           for row in line["slices"])
+        self.outcome.counted = counted / slices if slices else 0.0
+
+    def losses(self):
+        numbers = sorted(set().union(*(member.rounds for member in self.honest_members())))
+        found = []
+        for number in numbers:
+            values = [member.rounds[number]["loss"] for member in self.honest_members()
+                      if member.rounds.get(number, {}).get("loss") is not None]
+            found.append(statistics.fmean(values) if values else None)
+        return found
+
+
+def public_address(network, name):
+    """The tracker sees 127.0.0.1, whatever address a member listens on."""
+    return ["--public", f"tcp://{network.address(name)}:{MEMBER_PORT}"]
+
+
+def run_lie(lie, chosen, with_liars):
+    """One run of `chosen` (members, liars, parameters, rounds, seconds): its Outcome."""
+    names = [f"m{number}" for number in range(chosen.members)]
+    honest, liars = names[:-chosen.liars], names[-chosen.liars:]
+    started = names if with_liars else honest
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="skep-liars-")))
+        parameters = make_run(folder, chosen.parameters, swarm__members_min=len(honest),
+                              swarm__patience=None, swarm__shrink_after=None)
+        network = stack.enter_context(Loopback([TRACKER, *started]))
+        swarm = Swarm(network, folder, started, record=lie.is_recorded(),
+                      programs={name: lie.program(name in liars) for name in started},
+                      settings={name: [*public_address(network, name),
+                                       *lie.settings(name in liars)] for name in started})
+        swarm.start()
+        run = LieRun(swarm, honest, parameters, lie)
+        run.run(chosen.rounds, chosen.seconds)
+        for process in swarm.processes():
+            process.kill()
+        return run.conclude()

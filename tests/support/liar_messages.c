@@ -1,0 +1,226 @@
+/* liar_messages: lies in the messages of the member's state machine, which this member then signs
+ * and sends; and slices that it sends slowly. Network thread. */
+#include "base/check.h"
+#include "base/clock.h"
+#include "runtime/swarm/protocol/member.h"
+#include "tests/support/liar.h"
+#include "transport/messages/messages.h"
+
+WRAPPED(member_init);
+WRAPPED(member_step);
+WRAPPED(messenger_send);
+WRAPPED(messenger_set_rate);
+
+enum {
+    DELAY_MS = 600,          /* six tenths of the shortest exchange deadline */
+    DELAYED_MAX = 1024,      /* actions that wait; more are dropped */
+    SLOW_BYTES_PER_S = 8192, /* to each member; two seconds for the smallest slice */
+    PRESENT_REPORTS = 20,    /* reports between changes of presence */
+};
+
+static uint32_t slice_count;
+static uint32_t summed_rounds[SWARM_SLICES_MAX]; /* the newest round in which it summed a slice */
+
+/* ---- which message is sent, and when ---- */
+
+static struct {
+    struct action actions[DELAYED_MAX]; /* a ring */
+    int64_t due_ms[DELAYED_MAX];
+    uint32_t first, count;
+} delayed;
+
+static void delay(const struct action *action) {
+    if (delayed.count < DELAYED_MAX) {
+        uint32_t last = (delayed.first + delayed.count++) % DELAYED_MAX;
+        delayed.actions[last] = *action;
+        delayed.due_ms[last] = clock_monotonic_ms() + DELAY_MS;
+    }
+}
+
+static void append_due(struct actions *actions) {
+    while (delayed.count > 0 && actions->count < actions->capacity &&
+           delayed.due_ms[delayed.first] <= clock_monotonic_ms()) {
+        actions->rows[actions->count++] = delayed.actions[delayed.first];
+        delayed.first = (delayed.first + 1) % DELAYED_MAX;
+        delayed.count--;
+    }
+}
+
+static bool is_sent_now(struct action *action) {
+    const struct lie *lie = lie_chosen();
+    if (action->kind != ACTION_SEND || lie->change_message == NULL) {
+        return true;
+    }
+    enum fate fate = lie->change_message(&action->message);
+    if (fate == FATE_DELAY) {
+        delay(action);
+    }
+    if (fate != FATE_SEND) {
+        lie_log_use();
+    }
+    return fate == FATE_SEND;
+}
+
+struct member *__wrap_member_init(void *memory, const struct member_initial_state *start) {
+    slice_count = start->slice_count;
+    return __real_member_init(memory, start);
+}
+
+void __wrap_member_step(struct member *member, const struct event *event, struct actions *actions) {
+    __real_member_step(member, event, actions);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < actions->count; i++) {
+        struct action *action = &actions->rows[i];
+        if (action->kind == ACTION_SUM) {
+            summed_rounds[action->slice] = action->round;
+        }
+        if (is_sent_now(action)) {
+            actions->rows[kept++] = *action;
+        }
+    }
+    actions->count = kept;
+    append_due(actions);
+}
+
+/* ---- contributions, results and declarations ---- */
+
+enum fate lie_withhold(struct message *message) {
+    return message->kind == MESSAGE_CONTRIBUTION ? FATE_DROP : FATE_SEND;
+}
+
+enum fate lie_drip(struct message *message) {
+    return message->kind == MESSAGE_CONTRIBUTION ? FATE_DELAY : FATE_SEND;
+}
+
+enum fate lie_hold(struct message *message) {
+    return message->kind == MESSAGE_RESULT ? FATE_DROP : FATE_SEND;
+}
+
+enum fate lie_mute(struct message *message) {
+    return message->kind == MESSAGE_DECLARE ? FATE_DROP : FATE_SEND;
+}
+
+enum fate lie_tokens_max(struct message *message) {
+    if (message->kind == MESSAGE_DECLARE) {
+        message->tokens = INT64_MAX; /* the wire's limit */
+        lie_log_use();
+    }
+    return FATE_SEND;
+}
+
+/* ---- reports ---- */
+
+static bool begin_report(const struct message *message) {
+    if (message->kind == MESSAGE_REPORT) {
+        lie_log_use();
+    }
+    return message->kind == MESSAGE_REPORT;
+}
+
+static bool has_summed(const struct message *message, uint32_t slice) {
+    ASSERT(slice < slice_count);
+    return message->round != 0 && summed_rounds[slice] == message->round;
+}
+
+/* Returns the rows of a report as a copy that may be changed. */
+static struct slice_report *own_rows(struct message *message) {
+    static struct slice_report rows[SWARM_SLICES_MAX];
+    if (message->reports != rows) {
+        memcpy(rows, message->reports, slice_count * sizeof *rows);
+        message->reports = rows;
+    }
+    return rows;
+}
+
+/* It hides all of its sums. */
+enum fate lie_idle_owner(struct message *message) {
+    if (message->kind == MESSAGE_RESULT && has_summed(message, message->slice)) {
+        return FATE_DROP;
+    }
+    if (begin_report(message)) {
+        struct slice_report *rows = own_rows(message);
+        for (uint32_t slice = 0; slice < slice_count; slice++) {
+            if (has_summed(message, slice)) {
+                rows[slice].has_result = 0;
+                rows[slice].contributors = 0;
+                rows[slice].hash = (struct hash){0};
+            }
+        }
+    }
+    return FATE_SEND;
+}
+
+/* The same; and every other report lacks one contribution to each of its slices. */
+enum fate lie_toggle(struct message *message) {
+    enum fate fate = lie_idle_owner(message);
+    if (message->kind == MESSAGE_REPORT && message->number % 2 == 0) {
+        struct slice_report *rows = own_rows(message);
+        for (uint32_t slice = 0; slice < slice_count; slice++) {
+            if (has_summed(message, slice)) {
+                rows[slice].received_seats &= rows[slice].received_seats - 1;
+            }
+        }
+    }
+    return fate;
+}
+
+/* The member is without a state for a while, then has the newest one, again and again. */
+enum fate lie_come_and_go(struct message *message) {
+    if (begin_report(message) && message->number / PRESENT_REPORTS % 2 == 1) {
+        message->root = (struct hash){0};
+    }
+    return FATE_SEND;
+}
+
+enum fate lie_up_max(struct message *message) {
+    if (begin_report(message)) {
+        message->measured.upload_kib_s = TIMING_UNKNOWN - 1;
+    }
+    return FATE_SEND;
+}
+
+enum fate lie_up_zero(struct message *message) {
+    if (begin_report(message)) {
+        message->measured.upload_kib_s = 0;
+    }
+    return FATE_SEND;
+}
+
+enum fate lie_step_day(struct message *message) {
+    if (begin_report(message)) {
+        message->measured.step_ms = 24 * 60 * 60 * 1000;
+    }
+    return FATE_SEND;
+}
+
+enum fate lie_stale_table(struct message *message) {
+    if (begin_report(message) && message->version > 0) {
+        message->version--;
+    }
+    return FATE_SEND;
+}
+
+enum fate lie_stale_round(struct message *message) {
+    if (begin_report(message) && message->round > 0) {
+        message->round--;
+    }
+    return FATE_SEND;
+}
+
+/* ---- slow sending ---- */
+
+void __wrap_messenger_set_rate(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                               uint64_t rate) {
+    __real_messenger_set_rate(messenger, curve,
+                              lie_chosen()->sends_slowly ? SLOW_BYTES_PER_S : rate);
+}
+
+enum send_result __wrap_messenger_send(struct messenger *messenger,
+                                       const uint8_t curve[static KEY_BYTES], enum channel channel,
+                                       const struct frame *frame, const void *payload) {
+    if (lie_chosen()->sends_slowly && channel == CHANNEL_BULK) {
+        __real_messenger_set_rate(messenger, curve, SLOW_BYTES_PER_S);
+        lie_log_use();
+    }
+    return __real_messenger_send(messenger, curve, channel, frame, payload);
+}

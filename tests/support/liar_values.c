@@ -1,0 +1,209 @@
+/* liar_values: lies in the encoded contribution and in the sums of own slices; and steps that take
+ * longer. Compute thread. */
+#include "base/clock.h"
+#include "base/hash.h"
+#include "runtime/inner_training/lockstep.h"
+#include "tests/support/liar.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+WRAPPED(replica_encode_contribution);
+WRAPPED(replica_sum);
+WRAPPED(lockstep_execute_within);
+
+static const double SUM_ERROR = 0.1; /* of a slice's norm */
+static const float HUGE_VALUE = 1e38F;
+static const float SCALE = 1000;
+enum { NAN_BYTES = 4 }; /* at the start of a slice, in every codec: a value or a scale */
+
+static void *allocate(size_t bytes) {
+    void *memory = calloc(1, bytes);
+    ASSERT(memory != NULL);
+    return memory;
+}
+
+/* ---- contributions ---- */
+
+bool __wrap_replica_encode_contribution(struct replica *replica, struct hash *hashes) {
+    bool is_finite = __real_replica_encode_contribution(replica, hashes);
+    const struct slices *slices = &replica->shape.slices;
+    if (!is_finite || lie_chosen()->change_contribution == NULL) {
+        return is_finite;
+    }
+    lie_chosen()->change_contribution(replica);
+    lie_log_use();
+    for (uint32_t slice = 0; slice < slices->count; slice++) {
+        hashes[slice] =
+            hash_of(replica_own_contribution(replica, slice), slices_range(slices, slice).bytes);
+    }
+    return true;
+}
+
+/* Decodes a slice, replaces each value, and encodes the slice again. */
+static void change_values(struct replica *replica, uint32_t slice, uint8_t *bytes,
+                          float (*change)(float value, int64_t index, double norm)) {
+    const struct slices *slices = &replica->shape.slices;
+    struct slice_range range = slices_range(slices, slice);
+    int64_t count = range.end - range.begin;
+    float *values = allocate((size_t)count * sizeof *values);
+    struct codec_encode_args args = {.codec = slices->codec, .count = count, .source = values};
+    double energy = 0;
+    codec_decode(replica->compute, slices->codec, count, bytes, values);
+    for (int64_t i = 0; i < count; i++) {
+        energy += (double)values[i] * (double)values[i];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = change(values[i], i, sqrt(energy / (double)count));
+    }
+    ASSERT(codec_encode(replica->compute, &args, bytes));
+    free(values);
+}
+
+static void change_contribution_values(struct replica *replica,
+                                       float (*change)(float value, int64_t index, double norm)) {
+    for (uint32_t slice = 0; slice < replica->shape.slices.count; slice++) {
+        change_values(replica, slice, replica_own_contribution(replica, slice), change);
+    }
+}
+
+static float multiply(float value, int64_t index, double norm) {
+    (void)index, (void)norm;
+    return value * SCALE;
+}
+
+static float negate(float value, int64_t index, double norm) {
+    (void)index, (void)norm;
+    return -value;
+}
+
+static float enlarge(float value, int64_t index, double norm) {
+    (void)index, (void)norm;
+    return value < 0 ? -HUGE_VALUE : HUGE_VALUE;
+}
+
+void lie_x1000(struct replica *replica) {
+    change_contribution_values(replica, multiply);
+}
+
+void lie_flip(struct replica *replica) {
+    change_contribution_values(replica, negate);
+}
+
+void lie_huge(struct replica *replica) {
+    change_contribution_values(replica, enlarge);
+}
+
+void lie_zeros(struct replica *replica) {
+    memset(replica->contribution, 0, replica->shape.slices.bytes);
+}
+
+void lie_nan(struct replica *replica) {
+    for (uint32_t slice = 0; slice < replica->shape.slices.count; slice++) {
+        memset(replica_own_contribution(replica, slice), 0xff, NAN_BYTES);
+    }
+}
+
+/* The bytes of its first round, in every round. */
+void lie_replay(struct replica *replica) {
+    static uint8_t *first;
+    uint64_t bytes = replica->shape.slices.bytes;
+    if (first == NULL) {
+        first = allocate(bytes);
+        memcpy(first, replica->contribution, bytes);
+    }
+    memcpy(replica->contribution, first, bytes);
+}
+
+/* Another member's contributions to the slices that this member has summed in earlier rounds. */
+static uint8_t *copied_bytes;  /* [slices.bytes] */
+static bool *has_copied_slice; /* [slices.count] */
+
+struct hash lie_copy_addends(struct replica *replica, uint32_t round, uint32_t slice,
+                             const struct addend *addends, uint32_t count, uint64_t own_weight) {
+    const struct slices *slices = &replica->shape.slices;
+    struct slice_range range = slices_range(slices, slice);
+    if (copied_bytes == NULL) {
+        copied_bytes = allocate(slices->bytes);
+        has_copied_slice = allocate(slices->count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (addends[i].bytes != replica_own_contribution(replica, slice)) {
+            memcpy(copied_bytes + range.offset, addends[i].bytes, range.bytes);
+            has_copied_slice[slice] = true;
+        }
+    }
+    return __real_replica_sum(replica, round, slice, addends, count, own_weight);
+}
+
+void lie_copy(struct replica *replica) {
+    const struct slices *slices = &replica->shape.slices;
+    for (uint32_t slice = 0; copied_bytes != NULL && slice < slices->count; slice++) {
+        struct slice_range range = slices_range(slices, slice);
+        if (has_copied_slice[slice]) {
+            memcpy(replica->contribution + range.offset, copied_bytes + range.offset, range.bytes);
+        }
+    }
+}
+
+/* ---- sums ---- */
+
+struct hash __wrap_replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
+                               const struct addend *addends, uint32_t count, uint64_t own_weight) {
+    __typeof__(replica_sum) *sum =
+        lie_chosen()->sum == NULL ? __real_replica_sum : lie_chosen()->sum;
+    return sum(replica, round, slice, addends, count, own_weight);
+}
+
+/* Moves every value by a tenth of the root mean square, up and down in turn: the whole change is a
+ * tenth of the slice's norm. */
+static float shift(float value, int64_t index, double norm) {
+    return value + (float)(SUM_ERROR * (index % 2 == 0 ? norm : -norm));
+}
+
+struct hash lie_sum(struct replica *replica, uint32_t round, uint32_t slice,
+                    const struct addend *addends, uint32_t count, uint64_t own_weight) {
+    (void)__real_replica_sum(replica, round, slice, addends, count, own_weight);
+    change_values(replica, slice, replica_result(replica, round, slice), shift);
+    lie_log_use();
+    return hash_of(replica_result(replica, round, slice),
+                   slices_range(&replica->shape.slices, slice).bytes);
+}
+
+/* Only the first sum of each round is wrong. */
+struct hash lie_sum_one(struct replica *replica, uint32_t round, uint32_t slice,
+                        const struct addend *addends, uint32_t count, uint64_t own_weight) {
+    static uint32_t newest_round;
+    __typeof__(replica_sum) *sum = round == newest_round ? __real_replica_sum : lie_sum;
+    newest_round = round;
+    return sum(replica, round, slice, addends, count, own_weight);
+}
+
+/* The sum holds the first contribution alone, and the report names all of them. */
+struct hash lie_contributors(struct replica *replica, uint32_t round, uint32_t slice,
+                             const struct addend *addends, uint32_t count, uint64_t own_weight) {
+    bool is_own = count > 0 && addends[0].bytes == replica_own_contribution(replica, slice);
+    lie_log_use();
+    return __real_replica_sum(replica, round, slice, addends, count < 1 ? count : 1,
+                              is_own ? own_weight : 0);
+}
+
+/* ---- steps ---- */
+
+static struct timespec pause_before_step;
+
+void slow_steps(int ms) {
+    pause_before_step = (struct timespec){ms / 1000, ms % 1000 * NS_PER_MS};
+}
+
+enum status __wrap_lockstep_execute_within(struct member_run *member,
+                                           const struct lockstep_command *command,
+                                           struct step_limits *limits, struct fault *fault) {
+    struct timespec left = pause_before_step;
+    while (command->kind == COMMAND_STEP && nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+    return __real_lockstep_execute_within(member, command, limits, fault);
+}
