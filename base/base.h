@@ -4,7 +4,8 @@
  * the headers of jansson and libfyaml. Each header has its own description, and all are public.
  *
  * public   bytes.h check.h clock.h device_memory.h dtype.h fault.h file.h hash.h hex.h json.h
- *          json_write.h limits.h log.h random.h region.h space.h statistics.h text.h yaml.h */
+ *          json_write.h limits.h log.h random.h region.h space.h statistics.h text.h
+ *          token_bucket.h yaml.h */
 #ifndef SKEP_BASE_BASE_H
 #define SKEP_BASE_BASE_H
 

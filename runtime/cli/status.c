@@ -1,11 +1,12 @@
 /* status: `skep status SWARM` prints the current state of a swarm, as its tracker reports it. */
 #include "base/json.h"
+#include "base/log.h"
 #include "runtime/cli/cli.h"
 #include "runtime/swarm/client/client.h"
 
 #include <stdio.h>
 
-enum { TIMEOUT_MS = 5000, SHOWN_DIGITS = 16 };
+enum { FIRST_TIMEOUT_MS = 2000, RETRY_TIMEOUT_MS = 5000, SHOWN_DIGITS = 16 };
 
 struct request {
     const char *identity; /* path of the file with the private key */
@@ -203,10 +204,19 @@ static enum status print_answer(const struct tracker_answer *answer, const char 
 
 static enum status query_tracker(struct tracker_client *client, const struct request *request,
                                  const char *subject, struct region *region, struct fault *fault) {
-    const struct tracker_query_args args = {.request = WIRE_STATUS_REQUEST,
-                                            .timeout_ms = TIMEOUT_MS};
+    const struct tracker_query_args first = {.request = WIRE_STATUS_REQUEST,
+                                             .timeout_ms = FIRST_TIMEOUT_MS};
+    const struct tracker_query_args retry = {.request = WIRE_STATUS_REQUEST,
+                                             .timeout_ms = RETRY_TIMEOUT_MS};
     struct tracker_answer answer;
-    TRY(tracker_query(client, &args, &answer, fault));
+    enum status status = tracker_query(client, &first, &answer, fault);
+    if (status == STATUS_FAILED) {
+        log_line(LOG_WARNING, "%s is busy or unreachable: retrying", subject);
+        status = tracker_query(client, &retry, &answer, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
     if (request->json) {
         printf("%.*s\n", (int)answer.count, (const char *)answer.bytes);
         return OK;

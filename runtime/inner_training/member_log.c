@@ -102,11 +102,11 @@ static void log_unreachable_tracker(struct member_run *member) {
     int64_t now_ns = clock_monotonic_ns();
     logged->connect_begun_ns = logged->connect_begun_ns == 0 ? now_ns : logged->connect_begun_ns;
     if (!logged->tracker_absence_logged && now_ns - logged->connect_begun_ns >= ABSENT_NS) {
-        log_line(
-            LOG_WARNING,
-            "%s: no answer within %d s; check that the tracker is running and that its port is "
-            "open; retrying until it answers",
-            member->swarm.manifest.tracker.address, (int)(ABSENT_NS / NS_PER_SECOND));
+        log_line(LOG_WARNING,
+                 "%s: busy or unreachable: no answer within %d s; check that the tracker is "
+                 "running, that "
+                 "its port is open, and that the join string is current; retrying until it answers",
+                 member->swarm.manifest.tracker.address, (int)(ABSENT_NS / NS_PER_SECOND));
         logged->tracker_absence_logged = true;
     }
 }

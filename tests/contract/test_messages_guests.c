@@ -184,7 +184,7 @@ static void check_that_a_forward_to_nobody_is_no_answer(void) {
     struct end *const both[] = {&a, &b};
     struct end *const alone[] = {&a};
     char address[MESSAGE_ADDRESS_BYTES];
-    int wanted = 5; /* two ends without a word, the question who is there, and two more */
+    int wanted = 5; /* ends without a word */
     open_forward(address);
     end_open(&a);
     end_names(&a, &b, address);
@@ -226,6 +226,39 @@ static void a_stranger_gives_way_when_its_turn_is_over(void **state) {
     assert_int_equal(heard_count(&a, MESSENGER_REJECTED, NULL), 0);
 }
 
+static bool has_ipv6(void) {
+    const struct sockaddr_in6 place = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool has = fd >= 0 && bind(fd, (const struct sockaddr *)&place, sizeof place) == 0;
+    close(fd);
+    return has;
+}
+
+static void a_network_with_more_strangers_gives_way_at_once(void **state) {
+    (void)state;
+    struct end *const all[] = {&a, &b, &c, &d};
+    char address[MESSAGE_ADDRESS_BYTES];
+    if (!has_ipv6()) {
+        skip();
+    }
+    b.options.listen = "tcp://*:*";
+    b.options.guests = (struct messenger_guests){.slots = {2}, .evict_after_ms = 3600 * 1000};
+    for (int i = 0; i < 4; i++) {
+        end_open(all[i]);
+    }
+    end_names(&a, &b, end_address(&b));
+    assert_true(ends_meet(&a, &b));
+    end_names(&c, &b, end_address(&b));
+    assert_true(hears(all, 4, &c, MESSENGER_OPENED, 1));
+    snprintf(address, sizeof address, "tcp://[::1]:%u", messenger_port(b.messenger));
+    end_names(&d, &b, address);
+    assert_true(hears(all, 4, &d, MESSENGER_OPENED, 1));
+    assert_true(hears(all, 4, &a, MESSENGER_CLOSED, 1)); /* it has been connected longest */
+    assert_true(hears(all, 4, &a, MESSENGER_FULL, 1));   /* and has no more right than the others */
+    assert_int_equal(heard_count(&c, MESSENGER_CLOSED, NULL), 0);
+    assert_int_equal(heard_count(&d, MESSENGER_CLOSED, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -235,6 +268,7 @@ int main(void) {
         TEST(who_is_a_stranger_no_more_makes_place_for_another),
         TEST(one_that_was_hung_up_on_comes_again),
         TEST(a_stranger_gives_way_when_its_turn_is_over),
+        TEST(a_network_with_more_strangers_gives_way_at_once),
         TEST(a_forward_to_nobody_is_no_answer),
         TEST(a_forward_that_resets_is_no_answer),
     };

@@ -79,13 +79,27 @@ class BadInput(WordsTest):
         self.say(2, ["nothing.skep", "No such file"], "join", "nothing.skep", *DATA)
         self.assertFalse((self.site.path / "state").exists())
 
-    def test_an_address_with_another_key_is_refused(self):
+    def test_an_address_with_another_key_is_retried_like_a_busy_one(self):
         self.swarm()
         listen = self.join_string.partition("#")[0]
         other = self.site.run("keys", "--identity", "other").stdout.strip()
+        result = self.site.run("status", f"{listen}#{other}")
+        self.assert_exit(result, 1)
+        self.assertIn(f"{listen} is busy or unreachable: retrying\n", result.stderr)
+        self.assertIn("that the join string is current", result.stderr)
+        member = self.member("anna")
+        member.command[2] = f"{listen}#{other}"
+        member.start()
+        self.wait_for(lambda: "retrying until it answers" in member.log(), "word of the tracker")
+        self.assertIn(f"{listen}: busy or unreachable", member.log())
+        self.assertTrue(member.is_running())
+        member.ask_to_stop()
+        self.wait_for_end(member)
+
+    def test_join_strings_are_checked(self):
+        self.swarm()
+        listen = self.join_string.partition("#")[0]
         for command in (["status"], ["ledger"], ["join", *DATA]):
-            self.say(2, [listen, "a different key", "get the current join string"],
-                     command[0], f"{listen}#{other}", *command[1:])
             self.say(2, ["join string", "112 characters", "skep track"],
                      command[0], self.join_string[:-1], *command[1:])
             self.say(2, ["join string", "no #KEY", "skep track"], command[0], listen, *command[1:])
@@ -138,8 +152,8 @@ class NobodyThere(WordsTest):
         by_file.command[2] = str(self.site.path / "heather.skep")
         for member in (by_key.start(), by_file.start()):
             self.wait_for(lambda: "no answer" in member.log(), "word of the tracker")
-            self.assertRegex(member.log(), rf"{listen}: no answer within 5 s; check that the "
-                                           "tracker is running .*; retrying until it answers")
+            self.assertRegex(member.log(), rf"{listen}: busy or unreachable: no answer within 5 s; "
+                                           "check that the tracker is running, .*; retrying until")
         time.sleep(1)
         for member in (by_key, by_file):
             asked = time.monotonic()

@@ -25,7 +25,8 @@ uint64_t messenger_memory_bytes(const struct messenger_options *options) {
     /* number of received frames: the current one and the ring */
     const uint64_t read = 1 + (uint64_t)read_ahead_max(options);
     return CONTEXT_BYTES + messenger_links_max(options) * (frames * frame + CONNECTION_BYTES) +
-           read * frame + (uint64_t)MESSENGER_PENDING_MAX * PENDING_BYTES + UNDETECTED_BYTES;
+           options->probes_max * CONNECTION_BYTES + read * frame +
+           (uint64_t)ACCEPT_PENDING_MAX * PENDING_BYTES + UNDETECTED_BYTES;
 }
 
 static void check_options(const struct messenger_options *options) {
@@ -54,7 +55,9 @@ static struct messenger *make_tables(const struct messenger_options *options,
 
 static enum status open_sockets(struct messenger *messenger, struct fault *fault) {
     /* A link has a socket and both ends of its monitor. A closed link keeps them for a while. */
-    const uint32_t sockets = 2 * 3 * messenger_links_max(&messenger->options) + 8;
+    const uint32_t dialed =
+        messenger_links_max(&messenger->options) + messenger->options.probes_max;
+    const uint32_t sockets = 2 * 3 * dialed + 8;
     const int limit = zmq_ctx_get(messenger->zmq_context, ZMQ_SOCKET_LIMIT);
     (void)zmq_ctx_set(messenger->zmq_context, ZMQ_MAX_SOCKETS,
                       limit > 0 && sockets > (uint32_t)limit ? limit : (int)sockets);

@@ -44,9 +44,11 @@ enum {
  * k are connected. The difference slots[k] - slots[k - 1] is therefore reserved for class k. */
 struct messenger_guests {
     uint32_t slots[MESSAGE_GUEST_CLASSES]; /* by class, each at most peers_max; 0: reject */
-    /* If all slots are taken, a new guest evicts the class 0 guest that has been connected longest,
-     * provided that it connected at least this many ms ago. 0: never evict. */
-    uint32_t evict_after_ms; /* age of a connection before it can be evicted */
+    /* If all slots are taken, a new guest evicts a class 0 guest: of the network (an IPv4 /24 or
+     * IPv6 /64) with the most of them, and there of the host with the most, the one that has been
+     * connected longest. It must have been connected for this many ms, unless that network or host
+     * has more guests than the new guest's, the new guest included. 0: never evict. */
+    uint32_t evict_after_ms;
     /* Returns the class of a key, for messenger_wait and messenger_next. NULL: always class 0. */
     uint32_t (*class_of)(const void *context, const uint8_t curve[static KEY_BYTES]);
     const void *context;
@@ -62,6 +64,7 @@ struct messenger_options {
     uint32_t peers_max;           /* 1 .. MESSAGE_PEERS_MAX, including guests */
     /* 0 .. MESSAGE_BULK_MAX to each peer; 0: send bulk frames on the control connection */
     uint32_t bulk_connections;      /* bulk connections to each peer; 0 .. MESSAGE_BULK_MAX */
+    uint32_t probes_max;            /* see connect_probe.h */
     uint32_t queued_frames;         /* high-water mark of a connection in each direction: 2 .. 64 */
     struct messenger_guests guests; /* all zero: reject every guest */
     uint64_t accepted_kinds[4]; /* the frame kinds to accept, as for frame_read; never kind 255 */
@@ -146,11 +149,10 @@ enum messenger_event_kind {
     MESSENGER_OPENED, /* the control connection with the peer is up */
     MESSENGER_CLOSED, /* the control connection was lost */
     /* MESSENGER_REJECTED and MESSENGER_FULL are returned once, until the peer connects or gets a
-     * different address. Dialing continues. Neither is returned if no process listens at the
-     * address, or if the process there disconnects before it has shown that it uses this
-     * protocol. */
-    MESSENGER_REJECTED, /* the peer rejects our key, or its key differs from the expected one */
-    MESSENGER_FULL,     /* the peer accepts our key, but has no free slot now */
+     * different address. Dialing continues. They are not authenticated: any process at the address
+     * can send them. A process that closes the connection causes neither. */
+    MESSENGER_REJECTED, /* the process at the address rejects our key */
+    MESSENGER_FULL,     /* the process at the address has no free slot for our key now */
 };
 
 struct messenger_event {

@@ -6,7 +6,10 @@
  * connects them. The kernel may reuse a descriptor while frames of the earlier connection are still
  * unread. Two rules keep the connections apart. All monitor events are handled before a hello, so
  * that a reused descriptor is known as a new connection. And of two hellos on one descriptor, the
- * one with the higher routing id is valid, because the ROUTER assigns ascending ids. */
+ * one with the higher routing id is valid, because the ROUTER assigns ascending ids.
+ *
+ * accept_policy decides which connections without a hello stay open. */
+#include "transport/messages/listener_filter.h"
 #include "transport/messages/messages_state.h"
 
 #include <sys/socket.h>
@@ -16,8 +19,10 @@ enum { DRAIN_READS = 4096 }; /* reads before a broken connection is dropped */
 
 void accept_init(struct messenger *messenger, struct region *region) {
     struct accept_table *table = &messenger->accept;
-    table->count = messenger_links_max(&messenger->options) + MESSENGER_PENDING_MAX;
+    table->count = messenger_links_max(&messenger->options) + messenger->options.peers_max +
+                   ACCEPT_PENDING_MAX; /* links, standby connections, pending connections */
     table->entries = region_alloc(region, table->count, sizeof *table->entries);
+    table->policy = region_alloc(region, 1, sizeof *table->policy);
     for (uint32_t i = 0; i < table->count; i++) {
         table->entries[i].fd = -1;
     }
@@ -94,15 +99,58 @@ void accept_count_read(struct messenger *messenger) {
     }
 }
 
+static uint32_t index_of(const struct accept_table *table, const struct accepted *accepted) {
+    return (uint32_t)(accepted - table->entries);
+}
+
+static void forget_pending(struct accept_table *table, struct accepted *accepted) {
+    accept_policy_remove(table->policy, index_of(table, accepted));
+    *accepted = (struct accepted){.fd = -1};
+}
+
+/* Close a connection that has sent no hello. ZeroMQ may have closed it already, and the kernel may
+ * have given its descriptor to a connection from another host, whose ACCEPTED event is unread. */
+static void close_pending(struct messenger *messenger, struct accepted *accepted) {
+    struct source host;
+    ASSERT(!accepted->has_hello && !accepted->is_draining);
+    if (source_of_socket(accepted->fd, &host) && source_is_same_host(&host, &accepted->host)) {
+        shut_down_socket(accepted->fd);
+    }
+    forget_pending(&messenger->accept, accepted);
+}
+
+static void update_filter(struct messenger *messenger) {
+    struct accept_table *table = &messenger->accept;
+    struct source hosts[ACCEPT_BLOCKED_MAX];
+    _Static_assert((int)ACCEPT_BLOCKED_MAX <= (int)LISTENER_FILTER_HOSTS_MAX,
+                   "the filter has room for every blocked host");
+    if (table->filter_version != table->policy->blocked_version) {
+        table->filter_version = table->policy->blocked_version;
+        listener_filter_set(messenger->listener.tcp_fd, hosts,
+                            accept_policy_list_blocked(table->policy, hosts));
+    }
+}
+
 static void add_connection(struct messenger *messenger, int fd) {
-    struct accepted *accepted = accepted_by_fd(messenger, -1);
+    struct accept_table *table = &messenger->accept;
+    struct source host;
+    if (!source_of_socket(fd, &host)) {
+        return; /* it has ended */
+    }
+    const int64_t now_ns = clock_monotonic_ns();
+    const bool is_blocked = !accept_policy_count(table->policy, &host, now_ns / NS_PER_MS);
+    struct accepted *accepted = is_blocked ? NULL : accepted_by_fd(messenger, -1);
     if (accepted == NULL) {
         shut_down_socket(fd);
         return;
     }
     const int64_t timeout_ms = 2 * MESSENGER_HANDSHAKE_MS + MESSENGER_GREETING_MS;
     *accepted =
-        (struct accepted){.fd = fd, .due_ns = clock_monotonic_ns() + timeout_ms * NS_PER_MS};
+        (struct accepted){.fd = fd, .host = host, .due_ns = now_ns + timeout_ms * NS_PER_MS};
+    const uint32_t evicted = accept_policy_add(table->policy, &host, index_of(table, accepted));
+    if (evicted != ACCEPT_NONE) {
+        close_pending(messenger, &table->entries[evicted]);
+    }
 }
 
 void accept_handle_events(struct messenger *messenger) {
@@ -110,12 +158,17 @@ void accept_handle_events(struct messenger *messenger) {
     while (socket_next_event(messenger->listener.monitor, &event)) {
         const int fd = (int)event.value;
         struct accepted *accepted = accepted_by_fd(messenger, fd);
-        if (event.kind == ZMQ_EVENT_ACCEPTED) {
+        if (event.kind == ZMQ_EVENT_LISTENING) {
+            messenger->listener.tcp_fd = fd;
+        } else if (event.kind == ZMQ_EVENT_ACCEPTED) {
             add_connection(messenger, fd);
-        } else if (event.kind == ZMQ_EVENT_DISCONNECTED && accepted != NULL) {
+        } else if (accepted != NULL && accepted->has_hello) {
             accepted_start_draining(messenger, accepted);
+        } else if (accepted != NULL) {
+            forget_pending(&messenger->accept, accepted);
         }
     }
+    update_filter(messenger);
 }
 
 /* Make the connection a link of the peer. It replaces the link's former connection. */
@@ -187,6 +240,7 @@ static struct accepted *origin_of_hello(struct messenger *messenger, int fd, uin
         end_accepted_link(messenger, accepted);
         accepted->is_draining = false;
     }
+    accept_policy_remove(messenger->accept.policy, index_of(&messenger->accept, accepted));
     accepted->has_hello = true;
     accepted->routing = routing;
     accepted->peer = NULL;
@@ -207,6 +261,10 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
         return;
     }
     peer_set_seen_ip(peer, message);
+    peer_set_host(peer, &accepted->host);
+    if (peer->is_registered || peer->guest_class > 0) {
+        accept_policy_expect(messenger->accept.policy, &accepted->host);
+    }
     const uint32_t link_index = hello->round;
     if (link_index == 0) {
         handle_control_hello(messenger, accepted, peer, hello->slice);
@@ -228,14 +286,15 @@ void accept_extend_deadlines(struct messenger *messenger, int64_t late_ns) {
 }
 
 void accept_handle_deadlines(struct messenger *messenger, int64_t now_ns) {
+    accept_policy_unblock(messenger->accept.policy, now_ns / NS_PER_MS);
+    update_filter(messenger);
     for (uint32_t i = 0; i < messenger->accept.count; i++) {
         struct accepted *accepted = &messenger->accept.entries[i];
         if (accepted->fd < 0 || accepted->is_draining || accepted->due_ns > now_ns) {
             continue;
         }
         if (!accepted->has_hello) {
-            accepted->due_ns = INT64_MAX;
-            shut_down_socket(accepted->fd);
+            close_pending(messenger, accepted);
         } else if (accepted->link == ACCEPTED_STANDBY && accepted->peer != NULL) {
             adopt_as_control_link(messenger, accepted, accepted->peer);
         }

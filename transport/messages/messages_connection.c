@@ -32,7 +32,6 @@ void peer_on_open(struct messenger *messenger, struct peer *peer, uint32_t bulk_
     peer->opened_ns = clock_monotonic_ns();
     peer_clear_pending_failures(peer);
     peer_clear_reported_failures(peer);
-    dial_reset_diagnosis(peer);
     messenger->has_events = true;
 }
 
@@ -88,6 +87,10 @@ void peer_set_seen_ip(struct peer *peer, zmq_msg_t *message) {
     const size_t letters = strnlen(ip, sizeof peer->seen_ip - 1);
     memset(peer->seen_ip, 0, sizeof peer->seen_ip);
     memcpy(peer->seen_ip, ip, letters);
+}
+
+void peer_set_host(struct peer *peer, const struct source *host) {
+    peer->host = *host;
 }
 
 /* Remove the next pending event of a peer, in the order in which the events happened. */

@@ -13,15 +13,13 @@ bool link_is_dialing(const struct link *link) {
     return link->state == LINK_DIALING || link->state == LINK_HANDSHAKEN;
 }
 
-bool link_dial(struct messenger *messenger, const struct peer *peer, struct link *link,
-               bool is_probe) {
+bool link_dial(struct messenger *messenger, const struct peer *peer, struct link *link) {
     ASSERT(link->state == LINK_NONE);
-    if (!socket_dial(messenger, is_probe ? NULL : peer_curve(messenger, peer), peer->address,
-                     &link->socket, &link->monitor)) {
+    if (!socket_dial(messenger, peer_curve(messenger, peer), peer->address, &link->socket,
+                     &link->monitor)) {
         return false;
     }
     link->state = LINK_DIALING;
-    link->is_probe = is_probe;
     link->due_ns = clock_monotonic_ns() + 2 * MESSENGER_HANDSHAKE_MS * NS_PER_MS;
     poll_set_outdated(messenger);
     return true;
@@ -32,13 +30,12 @@ void link_on_connected(struct link *link, int fd) {
 }
 
 void link_on_handshake(struct link *link) {
-    ASSERT(!link->is_probe);
     link->state = LINK_HANDSHAKEN;
     link->due_ns = clock_monotonic_ns() + MESSENGER_GREETING_MS * NS_PER_MS;
 }
 
 void link_on_welcome(struct link *link) {
-    ASSERT(link_is_dialing(link) && !link->is_probe);
+    ASSERT(link_is_dialing(link));
     link->state = LINK_DIALED;
     link->due_ns = INT64_MAX;
     link_reset_redial(link);

@@ -44,7 +44,6 @@ enum status messenger_peer(struct messenger *messenger, const uint8_t curve[stat
     close_dialed_links(messenger, peer);
     memcpy(peer->address, address, strlen(address));
     peer_clear_reported_failures(peer);
-    dial_reset_diagnosis(peer);
     link_reset_redial(&peer->links[0]);
     const bool waits = messenger->listener.socket != NULL && peer_dials_first(messenger, peer);
     link_schedule_dial(messenger, &peer->links[0],

@@ -87,7 +87,7 @@ static void count_invalid_frame(struct messenger *messenger, struct peer *peer,
 static void handle_internal_frame(struct messenger *messenger, const struct origin *origin,
                                   zmq_msg_t *message, const struct frame *frame) {
     struct link *link = origin->link;
-    const bool is_awaited = link != NULL && !link->is_probe && link_is_dialing(link);
+    const bool is_awaited = link != NULL && link_is_dialing(link);
     if (frame->epoch == MESSENGER_WELCOME && is_awaited) {
         peer_set_seen_ip(origin->peer, message);
         dial_on_welcome(messenger, origin->peer, link, frame->slice);
@@ -235,9 +235,7 @@ static bool read_dialed_link(struct messenger *messenger, uint32_t index,
         bool is_single = false;
         zmq_msg_t message;
         zmq_msg_init(&message);
-        dial_on_probe_result(messenger, polled.peer, polled.link);
-        if (!poll_link_is_current(messenger, index) || polled.link->is_probe) {
-            /* The link ended or was replaced, or its peer has not proven a key. */
+        if (!poll_link_is_current(messenger, index)) {
             poll_clear_link_input(messenger, index);
         } else if (!receive_message(polled.link->socket, &message, &is_single)) {
             poll_clear_link_input(messenger, index);

@@ -111,7 +111,8 @@ enum status socket_open_listener(struct messenger *messenger, struct fault *faul
         !set_option(socket, ZMQ_BACKLOG, LISTEN_BACKLOG) ||
         zmq_getsockopt(socket, ZMQ_FD, &listener->fd, &fd_bytes) != 0 ||
         (listener->monitor = open_monitor(messenger, socket,
-                                          ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED)) == NULL) {
+                                          ZMQ_EVENT_LISTENING | ZMQ_EVENT_ACCEPTED |
+                                              ZMQ_EVENT_DISCONNECTED)) == NULL) {
         listener->socket = socket;
         return fault_set(fault, STATUS_FAILED, address, NULL, "cannot create a socket: %s",
                          zmq_strerror(zmq_errno()));
@@ -124,30 +125,15 @@ enum status socket_open_listener(struct messenger *messenger, struct fault *faul
     return OK;
 }
 
-/* A STREAM delivers pairs of parts: a routing id and the received bytes. The bytes are empty when a
- * connection begins or ends. */
-bool socket_has_input(void *stream) {
-    bool is_id = true;
-    bool any = false;
-    zmq_msg_t part;
-    zmq_msg_init(&part);
-    while (!any && zmq_msg_recv(&part, stream, ZMQ_DONTWAIT) >= 0) {
-        any = !is_id && zmq_msg_size(&part) > 0;
-        is_id = !zmq_msg_more(&part);
-    }
-    zmq_msg_close(&part);
-    return any;
-}
-
-bool socket_dial(struct messenger *messenger, const uint8_t *curve, const char *address,
-                 void **socket, void **monitor) {
-    void *made = zmq_socket(messenger->zmq_context, curve == NULL ? ZMQ_STREAM : ZMQ_DEALER);
+bool socket_dial(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                 const char *address, void **socket, void **monitor) {
+    void *made = zmq_socket(messenger->zmq_context, ZMQ_DEALER);
     if (made == NULL) {
         return false;
     }
     void *watch = NULL;
     if (!set_basic_options(made, messenger) ||
-        (curve != NULL && zmq_setsockopt(made, ZMQ_CURVE_SERVERKEY, curve, KEY_BYTES) != 0) ||
+        zmq_setsockopt(made, ZMQ_CURVE_SERVERKEY, curve, KEY_BYTES) != 0 ||
         !set_option(made, ZMQ_RECONNECT_IVL, NEVER_MS) ||
         !set_option(made, ZMQ_CONNECT_TIMEOUT, MESSENGER_HANDSHAKE_MS) ||
         (watch = open_monitor(messenger, made, ZMQ_EVENT_ALL)) == NULL ||

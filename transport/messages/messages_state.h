@@ -11,6 +11,8 @@
  *   messages_link        one connection of a peer, dialed or accepted
  *   messages_dial        which links are dialed, and when
  *   messages_accept      connections to the listener
+ *   accept_policy        limits of connections without a finished handshake
+ *   listener_filter      hosts whose connection attempts the kernel drops
  *   messages_read        received frames
  *   messages_send        sent frames, and which queues are full
  *   messages_backlog     bytes that were queued but not sent by the kernel yet
@@ -23,6 +25,7 @@
 #define SKEP_TRANSPORT_MESSAGES_MESSAGES_STATE_H
 
 #include "base/clock.h"
+#include "transport/messages/accept_policy.h"
 #include "transport/messages/messages.h"
 
 #include <linux/tcp.h>
@@ -35,7 +38,6 @@ enum {
     MESSENGER_ZAP_FULL = 500, /* ZAP status if no slot is free. ZeroMQ hides 300 from the peer */
     MESSENGER_BANS_MAX = 256, /* maximum number of banned keys; a new ban replaces the oldest */
     MESSENGER_READ_AHEAD_MAX = 64, /* bulk frames read while looking for control frames */
-    MESSENGER_PENDING_MAX = 256,   /* accepted connections that have not sent a hello yet */
 };
 
 /* Times in ms. */
@@ -78,7 +80,6 @@ struct backlog {
 /* One connection of a peer. Link 0 is the control link, the others are for bulk. */
 struct link { /* one connection with a peer: control or bulk */
     enum link_state state;
-    bool is_probe;            /* DIALING without CURVE, to test whether a ZeroMQ socket listens */
     int fd;                   /* descriptor of a dialed link; -1: none */
     int accepted_index;       /* ACCEPTED: index in the accept table; else -1 */
     void *socket;             /* DEALER of a dialed link, else NULL */
@@ -108,12 +109,6 @@ enum dial_failure {
     DIAL_FULL = 2,     /* the peer has no free slot */
 };
 
-/* Evidence that the process at a peer's address has a different key; see messages_dial. */
-struct dial_diagnosis {
-    uint32_t failed_handshakes; /* number of consecutive handshakes that the peer closed */
-    bool is_answering;          /* a probe received bytes */
-};
-
 struct peer {
     enum peer_state state; /* written, with the fields below, by messages_connection.c */
     uint8_t failures_pending, failures_reported; /* bit sets of dial_failure */
@@ -121,6 +116,7 @@ struct peer {
     int64_t opened_ns;   /* when the peer connected */
     uint32_t bulk_count; /* bulk links of the current connection */
     char seen_ip[MESSAGE_ADDRESS_BYTES]; /* IP address that the peer connects from */
+    struct source host;                  /* the same, for a peer that dialed this process */
 
     bool is_registered;                  /* registered by messenger_peer; false: a guest */
     char address[MESSAGE_ADDRESS_BYTES]; /* address to dial; "": none */
@@ -128,16 +124,16 @@ struct peer {
     struct link *links;   /* [1 + options.bulk_connections] */
     uint32_t guest_class; /* class of a guest, when last classified */
 
-    struct dial_diagnosis diagnosis; /* evidence of failed dials; see messages_dial */
-    uint32_t strikes;                /* invalid frames so far; see messages_ban */
-    uint32_t next_bulk_link;         /* the bulk link that messages_send tries first */
-    bool is_bulk_awaited;            /* a send failed because no bulk link was up */
-    int64_t last_received_ns;        /* last time bytes arrived; see messages_tcp_stats */
+    uint32_t strikes;         /* invalid frames so far; see messages_ban */
+    uint32_t next_bulk_link;  /* the bulk link that messages_send tries first */
+    bool is_bulk_awaited;     /* a send failed because no bulk link was up */
+    int64_t last_received_ns; /* last time bytes arrived; see messages_tcp_stats */
 };
 
 /* A connection that the listener accepted. */
 struct accepted {             /* a connection that a peer has dialed */
     int fd;                   /* descriptor of the connection; -1: the entry is free */
+    struct source host;       /* where the connection comes from */
     bool has_hello;           /* the hello has arrived */
     bool is_draining;         /* broken, but the listener may still have its frames */
     uint32_t routing;         /* number that the ROUTER assigned; valid with a hello */
@@ -155,6 +151,8 @@ struct accept_table {
     uint32_t count;
     uint32_t draining_count; /* number of entries with is_draining */
     uint32_t reads_left;     /* reads of the listener before draining entries are dropped */
+    struct accept_policy *policy;
+    uint32_t filter_version; /* policy->blocked_version of the listener's filter */
 };
 
 struct ban {
@@ -216,6 +214,7 @@ struct blocked_sends {
 struct listener {
     void *socket, *monitor; /* NULL: the messenger does not listen */
     int fd;                 /* readable when the state of the listener changed */
+    int tcp_fd;             /* the listening TCP socket, which ZeroMQ owns */
     uint16_t port;          /* TCP port of the listener */
 };
 
@@ -264,11 +263,9 @@ struct socket_monitor_event {
 };
 MUST_CHECK enum status socket_open_listener(struct messenger *messenger, struct fault *fault);
 void socket_close_listener(struct messenger *messenger, int linger_ms);
-/* Open a DEALER that connects to the process with this key, or, if `curve` is NULL, a STREAM that
- * shows whether a ZeroMQ socket listens there. False when no socket is available. */
-MUST_CHECK bool socket_dial(struct messenger *messenger, const uint8_t *curve, const char *address,
-                            void **socket, void **monitor);
-bool socket_has_input(void *stream); /* whether a STREAM has received any byte */
+/* Open a DEALER that connects to the process with this key. False when no socket is available. */
+MUST_CHECK bool socket_dial(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                            const char *address, void **socket, void **monitor);
 /* socket and monitor may each be NULL */
 void socket_close(void *socket, void *monitor, int linger_ms);
 /* Read the next event of a monitor; false when there is none now. */
@@ -293,9 +290,9 @@ struct peer *peer_add_guest(struct messenger *messenger, const uint8_t curve[sta
 bool peer_has_slot(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 /* Whether there are any slots for guests with the class of this key. */
 bool peer_may_be_guest(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
-/* Disconnect the class 0 guest that has been connected longest, if that is at least evict_after_ms.
- * Its slot is free once the caller has received the event. False: there is no such guest. */
-bool evict_oldest_guest(struct messenger *messenger);
+/* Disconnect a class 0 guest, as struct messenger_guests describes. Its slot is free once the
+ * caller has received the event. False: no guest may be evicted. */
+bool evict_stranger(struct messenger *messenger, const struct source *newcomer);
 const uint8_t *peer_curve(const struct messenger *messenger, const struct peer *peer);
 /* Whether the peer dials when both processes could: the process with the lower key dials. */
 bool peer_dials_first(const struct messenger *messenger, const struct peer *peer);
@@ -311,6 +308,7 @@ void peer_on_dial_failure(struct messenger *messenger, struct peer *peer,
 void peer_clear_pending_failures(struct peer *peer);
 void peer_clear_reported_failures(struct peer *peer);
 void peer_set_seen_ip(struct peer *peer, zmq_msg_t *message);
+void peer_set_host(struct peer *peer, const struct source *host);
 bool peer_next_event(struct messenger *messenger, struct messenger_event *event);
 
 /* messages_ban */
@@ -326,8 +324,7 @@ void link_init(struct link *link);
 bool link_is_up(const struct link *link);
 bool link_is_dialing(const struct link *link); /* whether the state is DIALING or HANDSHAKEN */
 /* Start to connect a link. False when no socket is available. */
-MUST_CHECK bool link_dial(struct messenger *messenger, const struct peer *peer, struct link *link,
-                          bool is_probe);
+MUST_CHECK bool link_dial(struct messenger *messenger, const struct peer *peer, struct link *link);
 void link_on_connected(struct link *link, int fd);
 void link_on_handshake(struct link *link);
 void link_on_welcome(struct link *link);
@@ -347,11 +344,9 @@ void dial_handle_deadlines(struct messenger *messenger, int64_t now_ns);
  * unread. */
 void dial_extend_deadlines(struct messenger *messenger, int64_t late_ns);
 void dial_handle_events(struct messenger *messenger, struct peer *peer, struct link *link);
-void dial_on_probe_result(struct messenger *messenger, struct peer *peer, struct link *link);
 void dial_on_drained(struct messenger *messenger, struct peer *peer, struct link *link);
 void dial_on_welcome(struct messenger *messenger, struct peer *peer, struct link *link,
                      uint32_t bulk_wanted);
-void dial_reset_diagnosis(struct peer *peer);
 
 /* messages_accept */
 void accept_init(struct messenger *messenger, struct region *region);

@@ -111,20 +111,58 @@ void messenger_reclassify(struct messenger *messenger) {
     }
 }
 
-bool evict_oldest_guest(struct messenger *messenger) {
-    const int64_t min_stay_ns = messenger->options.guests.evict_after_ms * NS_PER_MS;
-    struct peer *oldest = NULL;
+/* Number of class 0 guests that are connected from one network, and from one host of it. */
+struct stranger_counts {
+    uint32_t network, host;
+};
+
+static bool is_connected_stranger(const struct peer *peer) {
+    return !peer->is_registered && peer_is_open(peer) && peer->guest_class == 0;
+}
+
+static struct stranger_counts count_strangers(const struct messenger *messenger,
+                                              const struct source *host) {
+    struct stranger_counts counts = {0};
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
-        struct peer *peer = &messenger->peers[i];
-        if (!peer->is_registered && peer_is_open(peer) && peer->guest_class == 0 &&
-            (oldest == NULL || peer->opened_ns < oldest->opened_ns)) {
-            oldest = peer;
+        const struct peer *peer = &messenger->peers[i];
+        if (is_connected_stranger(peer) && source_is_same_network(&peer->host, host)) {
+            counts.network++;
+            counts.host += source_is_same_host(&peer->host, host);
         }
     }
-    const bool may_evict = min_stay_ns > 0 && oldest != NULL &&
-                           clock_monotonic_ns() - oldest->opened_ns >= min_stay_ns;
+    return counts;
+}
+
+static bool has_more(struct stranger_counts a, struct stranger_counts b) {
+    return a.network > b.network || (a.network == b.network && a.host > b.host);
+}
+
+bool evict_stranger(struct messenger *messenger, const struct source *newcomer) {
+    const int64_t min_stay_ns = messenger->options.guests.evict_after_ms * NS_PER_MS;
+    struct peer *chosen = NULL;
+    struct stranger_counts of_chosen = {0};
+    for (uint32_t i = 0; min_stay_ns > 0 && i < messenger->options.peers_max; i++) {
+        struct peer *peer = &messenger->peers[i];
+        if (!is_connected_stranger(peer)) {
+            continue;
+        }
+        const struct stranger_counts counts = count_strangers(messenger, &peer->host);
+        if (chosen == NULL || has_more(counts, of_chosen) ||
+            (!has_more(of_chosen, counts) && peer->opened_ns < chosen->opened_ns)) {
+            chosen = peer;
+            of_chosen = counts;
+        }
+    }
+    if (chosen == NULL) {
+        return false;
+    }
+    struct stranger_counts with_newcomer = count_strangers(messenger, newcomer);
+    with_newcomer.network++;
+    with_newcomer.host++;
+    const bool may_evict = has_more(of_chosen, with_newcomer) ||
+                           clock_monotonic_ns() - chosen->opened_ns >= min_stay_ns;
     if (may_evict) {
-        peer_on_close(messenger, oldest);
+        peer_on_close(messenger, chosen);
     }
     return may_evict;
 }

@@ -50,7 +50,7 @@ static bool receive_request(void *zap, struct zap_request *request) {
     while (got) {
         const size_t bytes = zmq_msg_size(&part);
         const uint32_t at = request->count++;
-        if (at < ZAP_PART_COUNT && bytes <= ZAP_PART_MAX) {
+        if (at < ZAP_PART_COUNT && bytes < ZAP_PART_MAX) { /* a NUL follows each part */
             memcpy(request->parts[at], zmq_msg_data(&part), bytes);
             request->bytes[at] = bytes;
         }
@@ -81,8 +81,10 @@ static const char *choose_status(struct messenger *messenger, const struct zap_r
     if (is_banned(messenger, curve) || (!is_named && !peer_may_be_guest(messenger, curve))) {
         return ZAP_REJECT;
     }
-    const bool has_slot =
-        is_named || peer_has_slot(messenger, curve) || evict_oldest_guest(messenger);
+    struct source host;
+    const bool has_slot = is_named || peer_has_slot(messenger, curve) ||
+                          (source_of_text((const char *)request->parts[ZAP_ADDRESS], &host) &&
+                           evict_stranger(messenger, &host));
     return has_slot ? ZAP_ADMIT : ZAP_FULL;
 }
 

@@ -22,7 +22,6 @@ struct tracker_client {
     struct wire_chunks chunks;                /* chunks of the answer */
     char rejection[WIRE_REJECT_REASON_BYTES]; /* reason of a rejected query; "" for none */
     bool has_answer;                          /* the whole answer has arrived */
-    bool is_full;                             /* the tracker has no slot for this connection */
 };
 
 static void sign_proof(struct tracker_client *client, const struct key_pairs *identity) {
@@ -92,20 +91,13 @@ static void handle_frame(struct tracker_client *client, const struct tracker_que
     }
 }
 
-/* Handles the events that have arrived. */
+/* Handles the events that have arrived. A connection that is rejected or closed does not prove that
+ * another process listens at the address, so the messenger redials until the query times out. */
 static enum status handle_events(struct tracker_client *client,
                                  const struct tracker_query_args *args,
                                  struct tracker_answer *answer, struct fault *fault) {
     struct messenger_event event;
     while (!client->has_answer && messenger_next(client->messenger, &event)) {
-        if (event.kind == MESSENGER_REJECTED) {
-            return fault_set(
-                fault, STATUS_INPUT, client->tracker->address,
-                "get the current join string from the swarm's operator",
-                "the process at this address has a different key than the join string");
-        }
-        client->is_full =
-            event.kind == MESSENGER_FULL || (client->is_full && event.kind != MESSENGER_OPENED);
         if (event.kind == MESSENGER_FRAME) {
             handle_frame(client, args, &event, answer);
         }
@@ -117,12 +109,12 @@ static enum status handle_events(struct tracker_client *client,
 }
 
 static enum status set_no_answer_fault(const struct tracker_client *client,
-                                       const struct tracker_query_args *args, struct fault *fault) {
-    return fault_set(
-        fault, STATUS_FAILED, client->tracker->address,
-        client->is_full ? NULL : "check that the tracker is running and that its port is open",
-        "no answer within %d s%s", args->timeout_ms / 1000,
-        client->is_full ? ": all of the tracker's guest slots are in use" : "");
+                                       const struct tracker_query_args *args,
+                                       struct fault *fault) {
+    return fault_set(fault, STATUS_FAILED, client->tracker->address,
+                     "check that the tracker is running, that its port is open, and that the join "
+                     "string is current",
+                     "busy or unreachable: no answer within %d s", args->timeout_ms / 1000);
 }
 
 enum status tracker_query(struct tracker_client *client, const struct tracker_query_args *args,

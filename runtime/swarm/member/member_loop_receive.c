@@ -254,12 +254,8 @@ static void on_tracker_event(struct member_loop *loop, const struct messenger_ev
         admission_on_disconnect(&loop->admission);
         break;
     case MESSENGER_REJECTED:
-        log_line(LOG_WARNING,
-                 "swarm: a different tracker answers at %s: its key does not match the join string",
-                 address);
-        break;
     case MESSENGER_FULL:
-        log_line(LOG_WARNING, "swarm: the tracker at %s has no free slot; retrying", address);
+        log_line(LOG_WARNING, "swarm: the tracker at %s is busy or unreachable: retrying", address);
         break;
     }
 }

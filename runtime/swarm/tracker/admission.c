@@ -7,6 +7,7 @@
 #include "transport/identity/address.h"
 #include "transport/identity/numeric_address.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 enum {
@@ -131,9 +132,25 @@ void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *gues
     guest_reject(loop, guest, reason);
 }
 
+/* Whether the host of an address is the IP address that a guest connects from. */
+static bool is_seen_address(const char *ip, const char *address) {
+    union numeric_address advertised;
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (numeric_address_parse(address, &advertised) == 0) {
+        return false;
+    }
+    if (advertised.any.sa_family == AF_INET) {
+        return inet_pton(AF_INET, ip, &v4) == 1 &&
+               memcmp(&v4, &advertised.v4.sin_addr, sizeof v4) == 0;
+    }
+    return inet_pton(AF_INET6, ip, &v6) == 1 &&
+           memcmp(&v6, &advertised.v6.sin6_addr, sizeof v6) == 0;
+}
+
 /* Sets `address` to the address that other members connect to. If the guest advertised
- * "tcp://:PORT", the IP address that it connects from is inserted. An address that is not numeric
- * becomes "". */
+ * "tcp://:PORT", the IP address that it connects from is inserted. An address with another host
+ * becomes "", because it may belong to a third party. */
 static void complete_address(const struct tracker_guest *guest,
                              char address[static MESSAGE_ADDRESS_BYTES]) {
     static const char HOSTLESS[] = "tcp://:";
@@ -146,8 +163,7 @@ static void complete_address(const struct tracker_guest *guest,
         text_add(&text, "tcp://%s%s%s:%s", is_v6 ? "[" : "", guest->ip, is_v6 ? "]" : "",
                  advertised + sizeof HOSTLESS - 1);
     }
-    union numeric_address number;
-    if (text.truncated || (text.length > 0 && numeric_address_parse(address, &number) == 0)) {
+    if (text.truncated || (text.length > 0 && !is_seen_address(guest->ip, address))) {
         address[0] = '\0';
     }
 }
@@ -175,6 +191,19 @@ static void reject_replaced_start(struct tracker_loop *loop, struct tracker_gues
     (void)tracker_loop_send(loop, guest, WIRE_REPLACED, 0, NULL, 0);
 }
 
+static void log_admitted(const struct tracker_guest *guest, const struct admitted_member *member) {
+    const char *advertised = guest->introduction.address;
+    if (member->address[0] == '\0' && advertised[0] != '\0') {
+        log_line(LOG_WARNING,
+                 "%s is admitted, but no member will connect to it: it advertises %s and connects "
+                 "from %s",
+                 member->name, advertised, guest->ip);
+        return;
+    }
+    log_line(LOG_INFO, "%s is admitted%s%s", member->name,
+             member->address[0] != '\0' ? "; its advertised address is " : "", member->address);
+}
+
 static void admit_guest(struct tracker_loop *loop, const struct tracker_guest *guest) {
     const struct wire_introduction *introduction = &guest->introduction;
     char address[MESSAGE_ADDRESS_BYTES] = "";
@@ -192,8 +221,7 @@ static void admit_guest(struct tracker_loop *loop, const struct tracker_guest *g
         member_set_address(member, address);
     }
     if (is_new || has_moved) {
-        log_line(LOG_INFO, "%s is admitted%s%s", member->name,
-                 address[0] != '\0' ? "; its advertised address is " : "", address);
+        log_admitted(guest, member);
         member_table_mark_changed(loop->members);
         messenger_reclassify(loop->messenger);
     }

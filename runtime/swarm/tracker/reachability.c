@@ -4,7 +4,7 @@
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 
 struct member_probe make_idle_member_probe(void) {
-    return (struct member_probe){.connection.fd = -1};
+    return (struct member_probe){.started_ms = 0};
 }
 
 void member_probe_end(struct member_probe *probe) {
@@ -49,11 +49,12 @@ static bool is_probe_due(const struct tracker_loop *loop, const struct admitted_
 void reachability_run_due(struct tracker_loop *loop, int64_t now_ms) {
     for (uint32_t row = 0; row < loop->members->count; row++) {
         struct admitted_member *member = &loop->members->rows[row];
-        if (member->probe.connection.fd >= 0) {
+        if (member->probe.connection.socket != NULL) {
             continue_probe(loop, member, now_ms);
         } else if (is_probe_due(loop, member, now_ms)) {
             member->probe.started_ms = now_ms;
-            if (!connect_probe_start(member->address, &member->probe.connection)) {
+            if (!connect_probe_start(loop->messenger, member->keys.curve, member->address,
+                                     &member->probe.connection)) {
                 log_line(LOG_WARNING, "%s: cannot create a socket to probe %s", member->name,
                          member->address);
             }

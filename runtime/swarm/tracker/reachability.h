@@ -1,5 +1,7 @@
 /* reachability: tests whether other processes can connect to the address that a member advertises.
- * The tracker opens a plain TCP connection to it, one at a time for each member. */
+ * The tracker connects to it, one attempt at a time for each member, and the member proves its key.
+ * Only an address that the member connects from is tested, so that a member can direct neither the
+ * tracker nor other members to a third party. */
 #ifndef SKEP_SWARM_TRACKER_REACHABILITY_H
 #define SKEP_SWARM_TRACKER_REACHABILITY_H
 

@@ -63,6 +63,7 @@ static struct messenger_options make_messenger_options(struct tracker_loop *loop
                                      .listen = options->listen,
                                      .peers_max = peers,
                                      .bulk_connections = 0,
+                                     .probes_max = options->members_max,
                                      .queued_frames = options->queued_frames,
                                      .guests = {.slots = {[GUEST_STRANGER] = options->strangers_max,
                                                           [GUEST_LISTED] = GUESTS_MAX,

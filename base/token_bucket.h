@@ -1,0 +1,59 @@
+/* token_bucket: limits an amount per time, such as bytes a second, and allows short bursts.
+ *
+ *     rate ──► |======      | burst      an empty bucket fills within burst / rate
+ *                 └──► taken             more than is left cannot be taken
+ *
+ * The limit belongs to the caller, and may differ from one call to the next. A zero-initialised
+ * bucket is full. */
+#ifndef SKEP_BASE_TOKEN_BUCKET_H
+#define SKEP_BASE_TOKEN_BUCKET_H
+
+#include "base/check.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct token_limit {
+    double rate;  /* tokens added a second */
+    double burst; /* most tokens in the bucket */
+};
+
+struct token_bucket {
+    double used;       /* tokens missing from a full bucket */
+    int64_t filled_ms; /* when tokens were added last */
+};
+
+/* token_bucket_fill: add the tokens of the time since the last call. */
+static inline void token_bucket_fill(struct token_bucket *bucket, struct token_limit limit,
+                                     int64_t now_ms) {
+    ASSERT(limit.rate >= 0 && limit.burst > 0 && now_ms >= bucket->filled_ms);
+    bucket->used -= limit.rate * (double)(now_ms - bucket->filled_ms) / 1000;
+    bucket->used = bucket->used < 0 ? 0 : bucket->used;
+    bucket->filled_ms = now_ms;
+}
+
+/* token_bucket_take: take tokens if as many are left. False, and nothing is taken, otherwise.
+ * limits  now_ms never decreases; amount <= limit.burst, or the answer is always false */
+static inline bool token_bucket_take(struct token_bucket *bucket, struct token_limit limit,
+                                     double amount, int64_t now_ms) {
+    token_bucket_fill(bucket, limit, now_ms);
+    const bool is_enough = bucket->used + amount <= limit.burst;
+    bucket->used += is_enough ? amount : 0;
+    return is_enough;
+}
+
+/* token_bucket_spend: take tokens that were used already. The bucket may owe tokens afterwards. */
+static inline void token_bucket_spend(struct token_bucket *bucket, struct token_limit limit,
+                                      double amount, int64_t now_ms) {
+    token_bucket_fill(bucket, limit, now_ms);
+    bucket->used += amount;
+}
+
+/* token_bucket_has: whether at least one token is left. */
+static inline bool token_bucket_has(struct token_bucket *bucket, struct token_limit limit,
+                                    int64_t now_ms) {
+    token_bucket_fill(bucket, limit, now_ms);
+    return bucket->used + 1 <= limit.burst;
+}
+
+#endif

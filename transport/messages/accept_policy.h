@@ -1,0 +1,97 @@
+/* accept_policy: decides which connections without a finished handshake stay open. It uses no
+ * socket and no clock of its own.
+ *
+ * A connection is pending from the time when it is accepted until its hello has arrived, which
+ * proves a key. A pending connection costs an outsider nothing, so the number of them is limited.
+ * When a limit is reached, a new connection evicts a pending one:
+ *
+ *     hosts that have proven an expected key   ACCEPT_EXPECTED_MAX
+ *     all other hosts                          ACCEPT_OUTSIDERS_MAX, ACCEPT_NETWORK_MAX per network
+ *
+ * An expected key is one that the caller has registered, or of a guest above class 0. The two
+ * groups never evict each other's connections. In the group of the others, the evicted connection
+ * belongs to the host with the most of them, in the network that has reached its limit, or else in
+ * the network with the most of them; of that host's connections, it is the oldest. A host that
+ * floods a listener therefore evicts its own connections only, even if others share its network.
+ *
+ * A host that connects much more often than a swarm behind one address does is blocked for a
+ * time. */
+#ifndef SKEP_TRANSPORT_MESSAGES_ACCEPT_POLICY_H
+#define SKEP_TRANSPORT_MESSAGES_ACCEPT_POLICY_H
+
+#include "base/token_bucket.h"
+#include "transport/messages/source.h"
+
+enum {
+    ACCEPT_OUTSIDERS_MAX = 128,
+    ACCEPT_EXPECTED_MAX = 128,
+    ACCEPT_PENDING_MAX = ACCEPT_OUTSIDERS_MAX + ACCEPT_EXPECTED_MAX,
+    ACCEPT_PLACES = ACCEPT_PENDING_MAX + 1, /* with a new connection before one is evicted */
+    ACCEPT_NETWORK_MAX = 8,
+    /* Hosts that have proven an expected key: twice the largest swarm. The oldest is replaced. */
+    ACCEPT_HOSTS_MAX = 128,
+    ACCEPT_COUNTED_MAX = 256, /* hosts whose connections are counted; the oldest is replaced */
+    ACCEPT_BLOCKED_MAX = 32,  /* hosts that can be blocked at the same time */
+    ACCEPT_BLOCK_MS = 10000,
+};
+
+/* 64 members behind one address may open three connections each at the same time, and open them
+ * again after each other's hang-ups. */
+static const struct token_limit ACCEPT_HOST_LIMIT = {.rate = 32, .burst = 256};
+
+static const uint32_t ACCEPT_NONE = UINT32_MAX;
+
+struct accept_place {
+    bool is_used;
+    bool is_expected; /* the host has proven an expected key */
+    struct source host;
+    uint32_t connection;    /* the caller's number */
+    uint64_t order;         /* increases with each connection */
+    uint32_t network_count; /* pending connections of this network in the same group */
+    uint32_t host_count;    /* pending connections of this host */
+};
+
+struct counted_host {
+    struct source host;
+    struct token_bucket bucket;
+    int64_t blocked_until_ms; /* 0: not blocked */
+};
+
+/* Zero-initialise it before the first call. */
+struct accept_policy {
+    struct accept_place pending[ACCEPT_PLACES];
+    uint64_t next_order;
+    struct source expected_hosts[ACCEPT_HOSTS_MAX]; /* a ring */
+    uint64_t expected_count;                        /* number of hosts ever added */
+    struct counted_host counted[ACCEPT_COUNTED_MAX];
+    uint32_t counted_count;
+    uint32_t blocked_count;   /* number of hosts with blocked_until_ms > 0 */
+    uint32_t blocked_version; /* increases whenever a host is blocked or unblocked */
+};
+
+/* accept_policy_count: count a connection of a host. False: the host is blocked, and the caller
+ * closes the connection. It is then blocked until ACCEPT_BLOCK_MS have passed.
+ * limits  now_ms never decreases */
+MUST_CHECK bool accept_policy_count(struct accept_policy *policy, const struct source *host,
+                                    int64_t now_ms);
+
+/* accept_policy_unblock: unblock the hosts whose time is over. accept_policy_list_blocked: write
+ * the hosts that are blocked, and return their number. */
+void accept_policy_unblock(struct accept_policy *policy, int64_t now_ms);
+uint32_t accept_policy_list_blocked(const struct accept_policy *policy,
+                                    struct source hosts[static ACCEPT_BLOCKED_MAX]);
+
+/* accept_policy_add: add a pending connection. Returns the connection that the caller must close
+ * to stay within the limits, which is no longer pending; ACCEPT_NONE: none.
+ * limits  `connection` is not pending */
+MUST_CHECK uint32_t accept_policy_add(struct accept_policy *policy, const struct source *host,
+                                      uint32_t connection);
+
+/* accept_policy_remove: a connection is no longer pending. Does nothing if it was not. */
+void accept_policy_remove(struct accept_policy *policy, uint32_t connection);
+
+/* accept_policy_expect: a host has proven an expected key. Its later connections have the places
+ * of the expected hosts. */
+void accept_policy_expect(struct accept_policy *policy, const struct source *host);
+
+#endif
