@@ -34,15 +34,15 @@ ALWAYS_INLINE void run_for_dtype(element_step *step, const struct elementwise_jo
     }
 }
 
-ALWAYS_INLINE void add_lanes(const struct elementwise_job *job, enum dtype dtype, int64_t index,
-                             int64_t count) {
+ALWAYS_INLINE void add_step(const struct elementwise_job *job, enum dtype dtype, int64_t index,
+                            int64_t count) {
     lanes a = lanes_load(dtype, job->in[0], index, count);
     lanes b = lanes_load(dtype, job->in[1], index, count);
     lanes_store(dtype, job->out[0], index, count, a + b);
 }
 
 static void add_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
-    run_for_dtype(add_lanes, job, first, count);
+    run_for_dtype(add_step, job, first, count);
 }
 
 /* The logistic function and its complement, computed from exp(-|x|) as in
