@@ -29,30 +29,28 @@ class Lie:
     group: str  # sums, stalls, claims, values, slow: by what it is judged
     is_of_program: bool = True  # liar --lie NAME; otherwise only the settings below differ
     delay_rounds: int = 0  # from the member's first round to the first one that can hold the lie
-    limit: int = 0  # bytes a second of each honest member's uplink; 0: no limit
-    liar_limit: int = 0
+    slow_uplink: int = 1  # the part of the others' uplink that it has: 1 / slow_uplink
     step_ms: int = 0  # pause of each honest member before each step
-    liar_step_ms: int = 0
+    slow_steps: int = 1  # the multiple of this pause that it makes
 
     def baseline(self):
         """Equal baselines need only one run."""
-        return self.limit, self.step_ms, self.is_recorded()
+        return self.step_ms, self.is_recorded()
 
     def is_recorded(self):
         return self.group == "sums"
 
     def program(self, is_liar):
-        step_ms = self.liar_step_ms if is_liar else self.step_ms
         options = ["--lie", self.name] if is_liar and self.is_of_program else []
-        options += ["--step-ms", step_ms] if step_ms else []
+        if self.step_ms:
+            options += ["--step-ms", self.step_ms * (self.slow_steps if is_liar else 1)]
         return [LIAR, *options] if options else [SKEP]
 
-    def settings(self, is_liar):
-        limit = self.liar_limit if is_liar else self.limit
-        return [f"limits.up={limit}"] if limit else []
+    def settings(self, is_liar, uplink):
+        """uplink: bytes per second of the honest members; 0: no limit."""
+        return [f"limits.up={uplink // (self.slow_uplink if is_liar else 1)}"] if uplink else []
 
 
-UPLINK = 1 << 20
 LIES = [
     Lie("sum", "sums"), Lie("sum-one", "sums"), Lie("contributors", "sums"),
     Lie("toggle", "stalls"), Lie("withhold", "stalls"), Lie("drip", "stalls"),
@@ -63,9 +61,9 @@ LIES = [
     Lie("nan", "values"), Lie("huge", "values"), Lie("x1000", "values"), Lie("flip", "values"),
     Lie("replay", "values", delay_rounds=1), Lie("copy", "values", delay_rounds=1),
     Lie("zeros", "values"),
-    Lie("slow-up-20", "slow", False, limit=UPLINK, liar_limit=UPLINK // 20),
-    Lie("slow-up-5", "slow", False, limit=UPLINK, liar_limit=UPLINK // 5),
-    Lie("slow-compute-5", "slow", False, step_ms=40, liar_step_ms=200),
+    Lie("slow-up-20", "slow", False, slow_uplink=20),
+    Lie("slow-up-5", "slow", False, slow_uplink=5),
+    Lie("slow-compute-5", "slow", False, step_ms=40, slow_steps=5),
 ]
 
 
@@ -210,7 +208,7 @@ def public_address(network, name):
 
 
 def run_lie(lie, chosen, with_liars):
-    """One run of `chosen` (members, liars, parameters, rounds, seconds): its Outcome."""
+    """One run of `chosen` (members, liars, parameters, uplink, rounds, seconds): its Outcome."""
     names = [f"m{number}" for number in range(chosen.members)]
     honest, liars = names[:-chosen.liars], names[-chosen.liars:]
     started = names if with_liars else honest
@@ -223,7 +221,8 @@ def run_lie(lie, chosen, with_liars):
         swarm = Swarm(network, folder, started, record=lie.is_recorded(),
                       programs={name: lie.program(name in liars) for name in started},
                       settings={name: [*public_address(network, name),
-                                       *lie.settings(name in liars)] for name in started})
+                                       *lie.settings(name in liars, chosen.uplink)]
+                                for name in started})
         swarm.start()
         run = LieRun(swarm, honest, parameters, lie)
         run.run(chosen.rounds, chosen.seconds)
