@@ -1,5 +1,7 @@
 #include "base/file.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -251,6 +253,23 @@ enum status file_lock(const char *path, int *fd, char holder[static FILE_HOLDER_
 
 bool file_exists(const char *path) {
     return access(path, F_OK) == 0;
+}
+
+struct file_stamp file_stamp_of(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return (struct file_stamp){0};
+    }
+    return (struct file_stamp){.device = info.st_dev,
+                               .inode = info.st_ino,
+                               .size = (uint64_t)info.st_size,
+                               .changed_ns = (int64_t)info.st_mtim.tv_sec * NS_PER_SECOND +
+                                             info.st_mtim.tv_nsec};
+}
+
+bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b) {
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->changed_ns == b->changed_ns;
 }
 
 bool file_is_folder(const char *path) {

@@ -63,6 +63,14 @@ MUST_CHECK enum status file_make_folders(const char *path, struct fault *fault);
 MUST_CHECK enum status file_lock(const char *path, int *fd, char holder[static FILE_HOLDER_BYTES],
                                  struct fault *fault);
 bool file_exists(const char *path);
+/* file_stamp: identifies one version of a file: the stamp differs after every change.
+ * file_stamp_of: the stamp of the file at `path`; zero if there is none. */
+struct file_stamp {
+    uint64_t device, inode, size; /* of the file, as stat returns them */
+    int64_t changed_ns;           /* time of the last change of the file */
+};
+struct file_stamp file_stamp_of(const char *path);
+bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b);
 bool file_is_folder(const char *path);
 /* file_join: write folder + "/" + name to `out`, or only `name` when `name` is absolute.
  * limits  the result and its NUL fit in `capacity` bytes */

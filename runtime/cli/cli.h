@@ -19,7 +19,7 @@ enum {
     POSITIONALS_MAX = 2,     /* maximum number of arguments that are not options */
     OVERRIDES_MAX = 256,     /* maximum number of key=value arguments of a command */
     OVERRIDES_ADDED_MAX = 4, /* maximum number of key=value overrides that a command adds */
-    OPTIONS_MAX = 8,         /* maximum number of options of a command */
+    OPTIONS_MAX = 12,         /* maximum number of options of a command */
 };
 
 /* How the value of an option is read, and the type of its field in the command's request. */

@@ -17,6 +17,7 @@ static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollb
 
 struct request {
     const char *tracker_key;       /* NULL: the tracker's signatures are not verified */
+    const char *operator_key;      /* NULL: the operator's orders are not verified */
     const char *identity, *export; /* path of the private key; path of the export, or NULL */
     bool verify, json;             /* verify the signatures and hashes; print JSON */
 };
@@ -94,6 +95,7 @@ static void print_json(const struct request *request, const struct ledger_report
     struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_bool(json, "verified", request->verify);
     json_add_bool(json, "tracker_verified", request->verify && report->chain.has_tracker);
+    json_add_bool(json, "operator_verified", request->verify && report->chain.has_operator);
     json_add_u64(json, "entries", report->entry_count);
     for (size_t i = 0; i < ARRAY_COUNT(KINDS); i++) {
         json_add_u64(json, KINDS[i], report->kind_counts[i]);
@@ -115,17 +117,31 @@ static void print_verified(const struct ledger_report *report) {
     if (!report->chain.has_tracker) {
         printf("the tracker's signatures were not verified: pass its key with --tracker\n");
     }
+    if (!report->chain.has_operator && report->kind_counts[ENTRY_ROLLBACK] > 0) {
+        printf("the operator's orders were not verified: pass its key with --operator\n");
+    }
 }
 
-static enum status read_tracker_key(const char *text, struct ledger_chain *chain,
-                                    struct fault *fault) {
+static enum status read_public_key(const char *text, const char *option, const char *remedy,
+                                   struct public_keys *keys, struct fault *fault) {
+    const char *error = public_keys_read(text, keys);
+    return error == NULL ? OK : fault_set(fault, STATUS_USAGE, option, remedy, "the key %s", error);
+}
+
+/* Sets the keys that the options give. */
+static enum status read_keys(const struct request *request, struct ledger_chain *chain,
+                             struct fault *fault) {
     struct public_keys keys;
-    const char *error = public_keys_read(text, &keys);
-    if (error != NULL) {
-        return fault_set(fault, STATUS_USAGE, "--tracker",
-                         "pass the part of the join string that follows #", "the key %s", error);
+    if (request->tracker_key != NULL) {
+        TRY(read_public_key(request->tracker_key, "--tracker",
+                            "pass the part of the join string that follows #", &keys, fault));
+        ledger_set_tracker_key(chain, keys.sign);
     }
-    ledger_set_tracker_key(chain, keys.sign);
+    if (request->operator_key != NULL) {
+        TRY(read_public_key(request->operator_key, "--operator",
+                            "pass the value of `operator` in the manifest", &keys, fault));
+        ledger_set_operator_key(chain, keys.sign);
+    }
     return OK;
 }
 
@@ -159,9 +175,7 @@ static enum status run_ledger(struct invocation *invocation) {
     struct ledger_report *report = region_alloc(region, 1, sizeof *report);
     struct ledger_source *source = NULL;
     report->path = invocation->positionals[0];
-    if (request->tracker_key != NULL) {
-        TRY(read_tracker_key(request->tracker_key, &report->chain, fault));
-    }
+    TRY(read_keys(request, &report->chain, fault));
     TRY(open_source(request->identity, region, report, &source, fault));
     enum status status = read_source(request, region, source, report, fault);
     ledger_source_close(source);
@@ -175,15 +189,15 @@ static enum status run_ledger(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--verify", FLAG, verify)},     {OPTION("--tracker", TEXT, tracker_key)},
-    {OPTION("--identity", TEXT, identity)}, {OPTION("--export", TEXT, export)},
-    {OPTION("--json", FLAG, json)},
+    {OPTION("--verify", FLAG, verify)},         {OPTION("--tracker", TEXT, tracker_key)},
+    {OPTION("--operator", TEXT, operator_key)}, {OPTION("--identity", TEXT, identity)},
+    {OPTION("--export", TEXT, export)},         {OPTION("--json", FLAG, json)},
 };
 
 const struct command COMMAND_LEDGER = {
     .name = "ledger",
-    .usage = "FILE-or-SWARM [--verify] [--tracker KEY] [--export OUT.jsonl] [--identity FILE] "
-             "[--json]",
+    .usage = "FILE-or-SWARM [--verify] [--tracker KEY] [--operator KEY] [--export OUT.jsonl] "
+             "[--identity FILE] [--json]",
     .summary = "print, verify or export the ledger of a swarm",
     .positional_count = 1,
     REQUEST_OPTIONS,

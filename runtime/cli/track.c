@@ -1,9 +1,12 @@
 /* track: `skep track RUN.yaml` runs the tracker of a swarm: it writes the manifest, prints the join
- * string and serves members until it is stopped. */
+ * string and serves members until it is stopped. With `--rollback ROUND` it orders that tracker to
+ * return to the state after this round. */
+#include "base/hex.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/reports/reports.h"
+#include "runtime/swarm_setup/rollback_setup.h"
 #include "runtime/swarm_setup/tracker_setup.h"
 #include "transport/site/stop.h"
 
@@ -17,6 +20,7 @@
 struct request {
     struct tracker_setup_args args;
     struct tracker_setup setup;
+    int64_t rollback_round; /* round to return to; 0: run the tracker */
     bool json;
 };
 
@@ -82,6 +86,53 @@ static enum status serve_requests(const struct request *request,
     return status;
 }
 
+static void print_order_json(const struct rollback_plan *plan) {
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
+    json_add_u64(json, "round", plan->target.state.round);
+    json_add_hex(json, "root", plan->target.state.root.bytes, HASH_BYTES);
+    json_add_u64(json, "undone", plan->undone_commits);
+    json_begin_array(json, "keepers");
+    for (uint32_t i = 0; i < plan->target.keeper_count; i++) {
+        json_add_hex(json, NULL, plan->target.keepers[i].bytes, SWARM_IDENTITY_BYTES);
+    }
+    json_end(json);
+    json_add_text(json, "order", plan->order_path);
+    json_stdout_end(&out);
+}
+
+static void print_order(const struct rollback_plan *plan) {
+    enum { SHOWN_BYTES = 6 };
+    char root[HASH_HEX_BYTES];
+    const struct past_state *state = &plan->target.state;
+    printf("returns to  round %u, commit %u, root %.16s\n", state->round, state->commits,
+           hash_hex(&state->root, root));
+    printf("undoes      %u commit%s, up to round %u; their samples will be used again\n",
+           plan->undone_commits, plan->undone_commits == 1 ? "" : "s", plan->newest_round);
+    printf("stored by  ");
+    for (uint32_t i = 0; i < plan->target.keeper_count; i++) {
+        char id[2 * SHOWN_BYTES + 1];
+        struct text text = text_over(id, sizeof id);
+        hex_add(&text, plan->target.keepers[i].bytes, SHOWN_BYTES);
+        printf(" %s", id);
+    }
+    printf("\norder       %s, which the tracker reads at once or when it starts\n",
+           plan->order_path);
+}
+
+static enum status order_rollback(struct request *request, struct region *region,
+                                  struct fault *fault) {
+    struct rollback_plan *plan = region_alloc(region, 1, sizeof *plan);
+    TRY(rollback_setup_order(&request->args, (uint32_t)request->rollback_round, region,
+                             &request->setup, plan, fault));
+    if (request->json) {
+        print_order_json(plan);
+    } else {
+        print_order(plan);
+    }
+    return OK;
+}
+
 static enum status run_track(struct invocation *invocation) {
     struct request *request = invocation->request;
     struct tracker_setup_args *args = &request->args;
@@ -90,6 +141,9 @@ static enum status run_track(struct invocation *invocation) {
     args->run_path = invocation->positionals[0];
     args->overrides = invocation->overrides;
     args->override_count = invocation->override_count;
+    if (request->rollback_round > 0) {
+        return order_rollback(request, &invocation->region, fault);
+    }
     TRY(tracker_setup_prepare(args, &invocation->region, &request->setup, fault));
     struct tracker_loop_options options = tracker_setup_options(&request->setup);
     TRY(watch_signals(&options.stop_fd, fault));
@@ -111,14 +165,17 @@ static const struct option OPTIONS[] = {
     {OPTION("--roster", TEXT, args.allow_list_path)},
     {OPTION("--identity", TEXT, args.identity_path)},
     {OPTION("--ledger", TEXT, args.ledger_copy_path)},
+    {OPTION("--operator-key", TEXT, args.operator_key_path)},
+    {OPTION("--rollback", INTEGER, rollback_round), .minimum = 1, .maximum = UINT32_MAX},
     {OPTION("--json", FLAG, json)},
 };
 
 const struct command COMMAND_TRACK = {
     .name = "track",
     .usage = "RUN.yaml [--listen ADDR] [--public ADDR] [--state DIR] [--roster FILE] "
-             "[--identity FILE] [--ledger FILE] [--json] [key=value...]",
-    .summary = "run the tracker of a swarm until it is stopped; prints the join string",
+             "[--identity FILE] [--operator-key FILE] [--ledger FILE] [--rollback ROUND] [--json] "
+             "[key=value...]",
+    .summary = "run the tracker of a swarm, or order it to roll back; prints the join string",
     .positional_count = 1,
     .takes_overrides = true,
     REQUEST_OPTIONS,

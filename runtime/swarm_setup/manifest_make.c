@@ -46,13 +46,14 @@ enum status manifest_draft_read(const char *path, const char *const *overrides, 
 }
 
 enum status manifest_draft_sign(const struct manifest_draft *draft, const char *address,
-                                const struct key_pairs *keys, struct region *region,
+                                const struct manifest_keys *keys, struct region *region,
                                 struct manifest *manifest, const char **text, struct fault *fault) {
     const struct settings *settings = &draft->settings;
     struct manifest made = {.name = settings->swarm_name,
                             .protocol = SWARM_PROTOCOL_VERSION,
                             .created = (int64_t)clock_unix_s(),
-                            .tracker = {.keys = keys->public_keys},
+                            .tracker = {.keys = keys->tracker->public_keys},
+                            .operator_keys = *keys->operator_keys,
                             .run_text = draft->run_text,
                             .config_text = draft->config_text};
     size_t room = MANIFEST_BYTES_MAX + 1;
@@ -61,7 +62,7 @@ enum status manifest_draft_sign(const struct manifest_draft *draft, const char *
     memcpy(made.tracker.address, address, strlen(address) + 1);
     TRY(data_match_hash(settings, region, &made.files, &made.file_count, fault));
     TRY(genesis_root(settings, &draft->blueprint, draft->model_folder, &made.genesis_root, fault));
-    TRY(manifest_write(&made, keys, &file, &made.hash, fault));
+    TRY(manifest_write(&made, keys->tracker, &file, &made.hash, fault));
     *manifest = made;
     *text = file.bytes;
     return OK;

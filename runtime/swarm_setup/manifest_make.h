@@ -23,15 +23,20 @@ MUST_CHECK enum status manifest_draft_read(const char *path, const char *const *
                                            int override_count, struct region *region,
                                            struct manifest_draft *draft, struct fault *fault);
 
+/* The keys of a new swarm. */
+struct manifest_keys {
+    const struct key_pairs *tracker;         /* identity of the tracker, which signs */
+    const struct public_keys *operator_keys; /* keys that the operator signs orders with */
+};
+
 /* manifest_draft_sign: creates the manifest of a new swarm: reads all data files and computes the
  * genesis root.
  * address  the tracker's address; address_error accepts it
- * keys     the tracker's identity
  * memory   fields point into `region` and the draft; the file's text, NUL-terminated, is in
  *          `region`
  * errors   those of data_match_hash, genesis_root and manifest_write; outputs are then untouched */
 MUST_CHECK enum status manifest_draft_sign(const struct manifest_draft *draft, const char *address,
-                                           const struct key_pairs *keys, struct region *region,
+                                           const struct manifest_keys *keys, struct region *region,
                                            struct manifest *manifest, const char **text,
                                            struct fault *fault);
 

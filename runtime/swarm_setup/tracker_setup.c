@@ -5,6 +5,7 @@
 #include "runtime/swarm/tracker/allow_list.h"
 #include "runtime/swarm/tracker/tracker_import.h"
 #include "transport/identity/identity.h"
+#include "transport/identity/operator_key.h"
 #include "transport/messages/messages.h"
 #include "transport/site/stop.h"
 
@@ -134,11 +135,16 @@ static enum status set_paths(struct tracker_setup *setup, const struct tracker_s
     file_join(setup->state_folder, "tracker.db", setup->store_path, PATH_BYTES);
     file_join(setup->state_folder, "roster.yaml", setup->allow_list_path, PATH_BYTES);
     file_join(setup->state_folder, "identity", setup->identity_path, PATH_BYTES);
+    file_join(setup->state_folder, "operator.key", setup->operator_key_path, PATH_BYTES);
+    file_join(setup->state_folder, "rollback.json", setup->order_path, PATH_BYTES);
     if (args->allow_list_path != NULL) {
         TRY(make_absolute(args->allow_list_path, setup->allow_list_path, fault));
     }
     if (args->identity_path != NULL) {
         TRY(make_absolute(args->identity_path, setup->identity_path, fault));
+    }
+    if (args->operator_key_path != NULL) {
+        TRY(make_absolute(args->operator_key_path, setup->operator_key_path, fault));
     }
     return OK;
 }
@@ -170,11 +176,32 @@ static enum status read_earlier_manifest(struct tracker_setup *setup, struct reg
                          &setup->keys.public_keys, region, &setup->manifest, fault);
 }
 
+/* Creates the operator's key beside the tracker's identity, unless there is one. */
+static enum status read_or_create_operator_key(const struct tracker_setup *setup,
+                                               struct public_keys *public_keys,
+                                               struct fault *fault) {
+    struct operator_key key;
+    bool is_created = false;
+    TRY(operator_key_read_or_create(setup->operator_key_path, &key, &is_created, fault));
+    *public_keys = key.keys.public_keys;
+    keys_wipe(&key.keys);
+    if (is_created) {
+        log_line(LOG_INFO,
+                 "created the operator's key %s; it is needed only to order a rollback, so move it "
+                 "to a safe place",
+                 setup->operator_key_path);
+    }
+    return OK;
+}
+
 static enum status create_manifest(struct tracker_setup *setup, struct region *region,
                                    struct fault *fault) {
     const char *text = NULL;
-    TRY(manifest_draft_sign(&setup->draft, setup->join.address, &setup->keys, region,
-                            &setup->manifest, &text, fault));
+    struct public_keys operator_keys;
+    const struct manifest_keys keys = {.tracker = &setup->keys, .operator_keys = &operator_keys};
+    TRY(read_or_create_operator_key(setup, &operator_keys, fault));
+    TRY(manifest_draft_sign(&setup->draft, setup->join.address, &keys, region, &setup->manifest,
+                            &text, fault));
     if (stop_requested()) {
         return fault_set(fault, STATUS_STOPPED, "track", NULL, "stopped by request");
     }
@@ -232,6 +259,7 @@ static enum status check_store(const struct tracker_setup *setup, const char *co
     const struct tracker_import import = {.source_path = copy,
                                           .store_path = setup->store_path,
                                           .tracker_key = setup->keys.public_keys.sign,
+                                          .operator_key = setup->manifest.operator_keys.sign,
                                           .manifest = setup->manifest.hash};
     uint64_t count = 0;
     TRY(tracker_import(&import, &count, fault));
@@ -261,9 +289,28 @@ static enum status find_earlier_manifest(struct tracker_setup *setup,
     return args->ledger_copy_path == NULL ? OK : report_missing_manifest(setup, fault);
 }
 
+/* The operator's key of an existing swarm cannot change. It is read only if it is given. */
+static enum status check_operator_key(const struct tracker_setup *setup,
+                                      const struct tracker_setup_args *args, struct fault *fault) {
+    struct operator_key key;
+    if (args->operator_key_path == NULL) {
+        return OK;
+    }
+    TRY(operator_key_read(setup->operator_key_path, &key, fault));
+    const bool is_same = public_keys_equal(&key.keys.public_keys, &setup->manifest.operator_keys);
+    keys_wipe(&key.keys);
+    return is_same ? OK
+                   : fault_set(fault, STATUS_INPUT, setup->operator_key_path,
+                               "leave out --operator-key, or create a new swarm in a different "
+                               "--state folder",
+                               "is not the operator's key that the manifest of %s names",
+                               setup->manifest.name);
+}
+
 static enum status check_earlier_manifest(struct tracker_setup *setup,
                                           const struct tracker_setup_args *args,
                                           struct fault *fault) {
+    TRY(check_operator_key(setup, args, fault));
     TRY(manifest_draft_matches(&setup->draft, &setup->manifest, setup->manifest_path, &setup->join,
                                fault));
     return check_store(setup, args->ledger_copy_path, fault);
@@ -288,6 +335,24 @@ enum status tracker_setup_prepare(const struct tracker_setup_args *args, struct 
     return write_manifest_copy(setup, args->run_path, fault);
 }
 
+enum status tracker_setup_open(const struct tracker_setup_args *args, struct region *region,
+                               struct tracker_setup *setup, struct fault *fault) {
+    TRY(manifest_draft_read(args->run_path, args->overrides, args->override_count, region,
+                            &setup->draft, fault));
+    TRY(set_paths(setup, args, fault));
+    if (!file_exists(setup->manifest_path)) {
+        return fault_set(fault, STATUS_INPUT, setup->manifest_path,
+                         "start the tracker first, or pass its folder with --state",
+                         "is missing, so there is no swarm in this folder");
+    }
+    TRY(identity_load(setup->identity_path, &setup->keys, fault));
+    TRY(read_earlier_manifest(setup, region, fault));
+    setup->join = setup->manifest.tracker;
+    return args->public_address == NULL
+               ? OK
+               : add_scheme(args->public_address, "--public", setup->join.address, fault);
+}
+
 struct tracker_loop_options tracker_setup_options(const struct tracker_setup *setup) {
     const struct settings *settings = &setup->draft.settings;
     const struct swarm_terms *terms = &setup->draft.terms;
@@ -302,6 +367,8 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
         .listen = setup->listen_address,
         .store_path = setup->store_path,
         .allow_list_path = setup->allow_list_path,
+        .order_path = setup->order_path,
+        .operator_keys = setup->manifest.operator_keys,
         .manifest = (const uint8_t *)setup->manifest_text,
         .manifest_bytes = strlen(setup->manifest_text),
         .manifest_hash = setup->manifest.hash,

@@ -14,10 +14,11 @@ struct tracker_setup_args {
     const char *listen_address; /* "tcp://HOST:PORT" or "HOST:PORT"; port 0 or *: any free port */
     /* address that members connect to, in the form of listen_address */
     const char *public_address;
-    const char *state_folder;     /* NULL: STEM/ beside the run file */
-    const char *allow_list_path;  /* NULL: roster.yaml in the state folder */
-    const char *identity_path;    /* NULL: `identity` in the state folder */
-    const char *ledger_copy_path; /* to recreate a store that was lost; else NULL */
+    const char *state_folder;      /* NULL: STEM/ beside the run file */
+    const char *allow_list_path;   /* NULL: roster.yaml in the state folder */
+    const char *identity_path;     /* NULL: `identity` in the state folder */
+    const char *ledger_copy_path;  /* to recreate a store that was lost; else NULL */
+    const char *operator_key_path; /* NULL: operator.key in the state folder */
 };
 
 struct tracker_setup {
@@ -28,6 +29,8 @@ struct tracker_setup {
     bool is_new; /* the manifest was created by this process, not by an earlier start */
     char state_folder[PATH_BYTES], allow_list_path[PATH_BYTES];
     char store_path[PATH_BYTES], identity_path[PATH_BYTES];
+    char operator_key_path[PATH_BYTES];
+    char order_path[PATH_BYTES];    /* file with the operator's order to roll back */
     char manifest_path[PATH_BYTES]; /* in the state folder; a copy is beside the run file */
     char listen_address[MESSAGE_ADDRESS_BYTES];
     char *manifest_text; /* text of the manifest file */
@@ -38,12 +41,21 @@ struct tracker_setup {
  * which reads all data files once. An existing swarm always resumes from its store, never from an
  * empty ledger.
  * memory  the caller passes a zeroed *setup; the rest is in `region`
- * errors  those of manifest_draft_read, identity_load_or_create, manifest_draft_sign,
+ * errors  those of manifest_draft_read, identity_load_or_create, operator_key_read_or_create,
+ *         manifest_draft_sign,
  *         manifest_draft_matches; STATUS_USAGE for an invalid address; STATUS_INPUT when the store
  *         was lost; those of tracker_import */
 MUST_CHECK enum status tracker_setup_prepare(const struct tracker_setup_args *args,
                                              struct region *region, struct tracker_setup *setup,
                                              struct fault *fault);
+
+/* tracker_setup_open: reads the run file, and the manifest and identity of an existing swarm. It
+ * changes nothing.
+ * errors  those of manifest_draft_read, identity_load and manifest_read; STATUS_INPUT when the
+ *         folder has no swarm */
+MUST_CHECK enum status tracker_setup_open(const struct tracker_setup_args *args,
+                                          struct region *region, struct tracker_setup *setup,
+                                          struct fault *fault);
 
 /* tracker_setup_options: returns the options of tracker_loop_open, which point into *setup. The
  * caller sets stop_fd. */

@@ -155,6 +155,54 @@ class Track(RunTest):
                 self.assert_exit(result, 2)
                 self.assertFalse((self.state / "heather.skep").exists())
 
+    def rollback(self, *arguments):
+        return self.skep("track", self.there.path / "run.yaml", "--rollback", *arguments)
+
+    def test_the_operators_key_is_made_with_the_swarm_and_named_by_its_manifest(self):
+        self.assert_exit(self.rollback("8"), 2)  # there is no swarm yet
+        Tracker(self, self.there).stop()
+        key = self.state / "operator.key"
+        self.assertEqual(key.stat().st_mode & 0o7777, 0o600)
+        public = self.skep("keys", "--identity", key).stdout.strip()
+        self.assertIn(f"operator: {public}\n", (self.state / "heather.skep").read_text())
+        self.assertNotEqual(public, self.skep("keys", "--identity",
+                                              self.state / "identity").stdout.strip())
+        Tracker(self, self.there).stop()
+        key.rename(self.there.path / "safe.key")  # a tracker needs it no more
+        Tracker(self, self.there).stop()
+        self.assertFalse(key.exists())
+
+    def test_a_swarm_starts_with_the_operators_public_key(self):
+        own = self.there.path / "own.key"
+        public = self.there.path / "public.key"
+        public.write_text(self.skep("keys", "--identity", own).stdout)
+        Tracker(self, self.there, "--operator-key", public).stop()
+        self.assertFalse((self.state / "operator.key").exists())
+        self.assertIn(f"operator: {public.read_text().strip()}\n",
+                      (self.state / "heather.skep").read_text())
+        refused = self.skep("track", self.there.path / "run.yaml", "--listen",
+                            "tcp://127.0.0.1:0", "--operator-key", self.state / "identity")
+        self.assert_exit(refused, 2)
+        self.assertIn("operator's key", refused.stderr)
+        self.assertIn("cannot sign", self.rollback("8", "--operator-key", public).stderr)
+
+    def test_an_order_that_cannot_be_followed_is_not_written(self):
+        tracker = Tracker(self, self.there)
+        other = self.there.path / "other.key"
+        self.skep("keys", "--identity", other)
+        for running in (True, False):
+            for arguments, words in ((["8"], "more than 8 commits"),
+                                     (["8", "--operator-key", other], "not the operator's key"),
+                                     (["8", "--operator-key", "none"], "cannot open"),
+                                     (["0"], ""), (["x"], "")):
+                with self.subTest(arguments=arguments, running=running):
+                    result = self.rollback(*arguments)
+                    self.assert_exit(result, 2)
+                    self.assertIn(words, result.stderr)
+            if running:
+                tracker.stop()
+        self.assertFalse((self.state / "rollback.json").exists())
+
 
 if __name__ == "__main__":
     main()

@@ -177,6 +177,7 @@ static void print_manifest(void) {
                                 .files = files,
                                 .file_count = ARRAY_COUNT(files)};
     manifest.tracker.keys = keys.public_keys;
+    manifest.operator_keys = keys.public_keys;
     snprintf(manifest.tracker.address, sizeof manifest.tracker.address, "tcp://203.0.113.7:7700");
     if (manifest_write(&manifest, &keys, &text, &hash, &fault) != OK) {
         abort();

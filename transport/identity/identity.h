@@ -4,7 +4,7 @@
  * tracker sign and verify with them, and the commands `skep keys`, `skep track` and `skep join`
  * read and print them.
  *
- * public   address.h join_string.h keys.h numeric_address.h
+ * public   address.h join_string.h keys.h numeric_address.h operator_key.h
  *
  * An identity is stored in one file of one line and mode 0600. The file is created completely or
  * not at all, and is never overwritten. */

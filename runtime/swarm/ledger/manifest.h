@@ -11,6 +11,7 @@
  *     tracker:
  *       address: tcp://203.0.113.7:7700
  *       key: p...
+ *     operator: p...
  *     genesis: <root of the outer state that all members start from>
  *     files:
  *       - key: data.train
@@ -60,9 +61,10 @@ struct manifest {
     int64_t protocol;           /* SWARM_PROTOCOL_VERSION of the tracker that wrote the manifest. */
     int64_t created;            /* Time of creation, in Unix seconds. */
     struct join_string tracker; /* Address and public keys of the tracker. */
-    struct hash genesis_root;   /* Root of the initial state. */
-    const char *run_text;       /* Shared settings: a run file without paths. */
-    const char *config_text;    /* Text of config.json. */
+    struct public_keys operator_keys;  /* Keys that the operator signs orders with. */
+    struct hash genesis_root;          /* Root of the initial state. */
+    const char *run_text;              /* Shared settings: a run file without paths. */
+    const char *config_text;           /* Text of config.json. */
     const struct manifest_file *files; /* [file_count]: training files first, in reading order. */
     int file_count;                    /* number of files */
     struct hash hash; /* Hash of the whole file, set by manifest_read and manifest_write. */

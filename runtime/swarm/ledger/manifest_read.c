@@ -107,6 +107,14 @@ static enum status read_tracker(struct manifest_reader *reader, const struct yam
     return error == NULL ? OK : set_value_fault(reader, *key, error);
 }
 
+static enum status read_operator(struct manifest_reader *reader) {
+    const struct yaml_node *node;
+    const char *text;
+    TRY(read_text(reader, reader->document.root, "operator", &node, &text));
+    const char *error = public_keys_read(text, &reader->manifest->operator_keys);
+    return error == NULL ? OK : set_value_fault(reader, node, error);
+}
+
 static enum status read_file_kind(struct manifest_reader *reader, const struct yaml_node *item,
                                   enum manifest_file_kind *data) {
     const struct yaml_node *node;
@@ -180,9 +188,10 @@ static enum status read_files(struct manifest_reader *reader) {
 
 static enum status check_keys(struct manifest_reader *reader) {
     static const char *const NAMES[] = {
-        "format",         "name",         "protocol",    "created",      "tracker.address",
-        "tracker.key",    "genesis",      "files[].key", "files[].name", "files[].bytes",
-        "files[].format", "files[].root", "run",         "config",       "signature"};
+        "format",          "name",         "protocol",      "created",
+        "tracker.address", "tracker.key",  "operator",      "genesis",
+        "files[].key",     "files[].name", "files[].bytes", "files[].format",
+        "files[].root",    "run",          "config",        "signature"};
     int64_t format;
     TRY(check_version(reader, "format", MANIFEST_FORMAT_VERSION, &format));
     TRY(check_version(reader, "protocol", SWARM_PROTOCOL_VERSION, &reader->manifest->protocol));
@@ -239,6 +248,7 @@ enum status manifest_read(const char *text, size_t length, const char *subject,
     TRY(read_tracker(&reader, &key));
     TRY(check_tracker(&reader, key, expected));
     TRY(check_signature(&reader, text, length));
+    TRY(read_operator(&reader));
     TRY(read_swarm_fields(&reader));
     TRY(read_files(&reader));
     read.hash = hash_of(text, length);

@@ -94,6 +94,7 @@ static void add_manifest(struct text *text, const struct manifest *manifest) {
              (long long)manifest->created);
     text_add(text, "tracker:\n  address: %s\n  key: %s\n", manifest->tracker.address,
              public_keys_write(&manifest->tracker.keys, key));
+    text_add(text, "operator: %s\n", public_keys_write(&manifest->operator_keys, key));
     add_hash(text, "genesis: ", &manifest->genesis_root);
     add_files(text, manifest);
     add_block(text, "run", manifest->run_text);

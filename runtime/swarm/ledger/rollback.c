@@ -96,11 +96,14 @@ struct order_bytes {
 
 _Static_assert(sizeof(struct order_bytes) == (size_t)3 * HASH_BYTES, "no padding is signed");
 
-void rollback_order_sign(const struct key_pairs *operator_keys, const struct hash *swarm,
-                         const struct hash *root, struct rollback_order *order) {
-    const struct order_bytes bytes = {*swarm, *root, order->newest};
-    ASSERT(!hash_is_zero(&order->newest));
-    keys_sign(operator_keys, ORDER_CONTEXT, &bytes, sizeof bytes, order->signature.bytes);
+struct rollback_order rollback_order_sign(const struct key_pairs *operator_keys,
+                                          const struct hash *swarm, const struct hash *root,
+                                          const struct hash *newest) {
+    const struct order_bytes bytes = {*swarm, *root, *newest};
+    struct rollback_order order = {.newest = *newest};
+    ASSERT(!hash_is_zero(newest));
+    keys_sign(operator_keys, ORDER_CONTEXT, &bytes, sizeof bytes, order.signature.bytes);
+    return order;
 }
 
 bool rollback_order_is_signed(const uint8_t operator_key[static KEY_BYTES],

@@ -69,9 +69,10 @@ uint64_t state_keepers(const struct entry *entry);
 /* rollback_order_sign: sign the order to return to `root`, with the operator's keys.
  * rollback_order_is_signed: whether the operator signed this order.
  * swarm   hash of the manifest
- * order   `newest` is set; signing fills in the signature */
-void rollback_order_sign(const struct key_pairs *operator_keys, const struct hash *swarm,
-                         const struct hash *root, struct rollback_order *order);
+ * newest  hash of the entry of the newest state, which the rollback undoes */
+struct rollback_order rollback_order_sign(const struct key_pairs *operator_keys,
+                                          const struct hash *swarm, const struct hash *root,
+                                          const struct hash *newest);
 MUST_CHECK bool rollback_order_is_signed(const uint8_t operator_key[static KEY_BYTES],
                                          const struct hash *swarm, const struct hash *root,
                                          const struct rollback_order *order);

@@ -1,13 +1,11 @@
 #include "runtime/swarm/tracker/allow_list.h"
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 _Static_assert(3 * ALLOW_LIST_MAX + 2 <= YAML_NODES_MAX, "base/yaml.h can parse a full list");
 
@@ -146,26 +144,13 @@ void allow_list_erase(struct allow_list *list, uint32_t index) {
             (list->count - index) * sizeof list->rows[0]);
 }
 
-static struct file_stamp read_stamp(const char *path) {
-    struct stat info;
-    if (stat(path, &info) != 0) {
-        return (struct file_stamp){0};
-    }
-    return (struct file_stamp){.device = info.st_dev,
-                               .inode = info.st_ino,
-                               .size = (uint64_t)info.st_size,
-                               .changed_ns = (int64_t)info.st_mtim.tv_sec * NS_PER_SECOND +
-                                             info.st_mtim.tv_nsec};
-}
-
 bool allow_list_is_stale(const char *path, const struct allow_list *list) {
-    const struct file_stamp now = read_stamp(path);
-    return now.device != list->stamp.device || now.inode != list->stamp.inode ||
-           now.size != list->stamp.size || now.changed_ns != list->stamp.changed_ns;
+    const struct file_stamp stamp = file_stamp_of(path);
+    return !file_stamp_equal(&stamp, &list->stamp);
 }
 
 bool allow_list_is_missing(const char *path, const struct allow_list *list) {
-    return list->stamp.inode != 0 && read_stamp(path).inode == 0;
+    return list->stamp.inode != 0 && file_stamp_of(path).inode == 0;
 }
 
 /* Reads the stamp before the file, so that a file that changes during the reading will be read
@@ -173,7 +158,7 @@ bool allow_list_is_missing(const char *path, const struct allow_list *list) {
 enum status allow_list_read(const char *path, struct allow_list *list, struct fault *fault) {
     struct region region = {0};
     struct yaml_document document;
-    list->stamp = read_stamp(path);
+    list->stamp = file_stamp_of(path);
     if (list->stamp.inode == 0) {
         list->is_open = false;
         list->count = 0;

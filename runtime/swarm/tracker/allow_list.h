@@ -10,6 +10,7 @@
 #define SKEP_SWARM_TRACKER_ALLOW_LIST_H
 
 #include "base/fault.h"
+#include "base/file.h"
 #include "base/region.h"
 #include "base/yaml.h"
 #include "transport/identity/keys.h"
@@ -25,12 +26,6 @@ enum {
 struct allow_list_row {
     struct public_keys keys;      /* public keys of the member */
     char name[MEMBER_NAME_BYTES]; /* "" for none */
-};
-
-/* Identifies one version of a file: the stamp differs after every change. */
-struct file_stamp {
-    uint64_t device, inode, size; /* of the file, as stat returns them */
-    int64_t changed_ns;           /* time of the last change of the file */
 };
 
 /* Zero-initialise it before the first allow_list_read. */

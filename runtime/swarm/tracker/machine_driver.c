@@ -89,7 +89,9 @@ static void log_entry(const struct entry *entry) {
                  entry->round);
         break;
     default:
-        log_line(LOG_WARNING, "rolled back to root %.16s: no member has a newer state", root);
+        log_line(LOG_WARNING, "rolled back to root %.16s: %s", root,
+                 hash_is_zero(&entry->order.newest) ? "no member has a newer state"
+                                                    : "the operator ordered it");
     }
 }
 

@@ -11,9 +11,9 @@
  * The tracker has one thread. It handles all frames that have arrived before it checks a deadline,
  * so that members do not time out because the tracker's process did not run. All memory of the
  * tracker is allocated from the region before the first frame. Afterwards, only ZeroMQ, SQLite and
- * the reading of a changed allow-list allocate memory.
+ * the reading of a changed allow-list or order allocate memory.
  *
- * public   allow_list.h tracker_import.h */
+ * public   allow_list.h rollback_file.h tracker_import.h */
 #ifndef SKEP_SWARM_TRACKER_TRACKER_H
 #define SKEP_SWARM_TRACKER_TRACKER_H
 
@@ -29,14 +29,16 @@ struct tracker_loop; /* in the region */
 
 struct tracker_loop_options {
     const struct key_pairs *keys;
-    const char *name;                 /* name of the swarm */
-    const char *listen;               /* "tcp://ADDRESS:PORT"; port *: any free port */
-    const char *store_path;           /* SQLite file with ledger and promises */
-    const char *allow_list_path;      /* file that is read again when it changes; may be missing */
-    const uint8_t *manifest;          /* text of the manifest, sent unchanged */
-    size_t manifest_bytes;            /* size of the manifest, at most MANIFEST_BYTES_MAX */
-    struct hash manifest_hash;        /* hash of the manifest's text */
-    struct hash genesis_root;         /* root of the initial state */
+    const char *name;            /* name of the swarm */
+    const char *listen;          /* "tcp://ADDRESS:PORT"; port *: any free port */
+    const char *store_path;      /* SQLite file with ledger and promises */
+    const char *allow_list_path; /* file that is read again when it changes; may be missing */
+    const uint8_t *manifest;     /* text of the manifest, sent unchanged */
+    size_t manifest_bytes;       /* size of the manifest, at most MANIFEST_BYTES_MAX */
+    struct hash manifest_hash;   /* hash of the manifest's text */
+    struct hash genesis_root;    /* root of the initial state */
+    const char *order_path;      /* file with the operator's order to roll back; NULL: no orders */
+    struct public_keys operator_keys; /* keys that the operator signs orders with */
     struct tracker_settings settings; /* settings of the state machine */
     uint32_t members_max;             /* 1 .. SWARM_MEMBERS_MAX */
     uint32_t queued_frames;           /* see struct messenger_options */

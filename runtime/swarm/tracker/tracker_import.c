@@ -88,6 +88,7 @@ static enum status fill_store(const struct tracker_import *import, const char *p
     struct ledger_store store;
     struct highest_numbers *imported = region_alloc(region, 1, sizeof *imported);
     ledger_set_tracker_key(&imported->chain, import->tracker_key);
+    ledger_set_operator_key(&imported->chain, import->operator_key);
     TRY(ledger_store_open(path, region, &store, fault));
     enum status status = copy_entries(import, region, &store, imported, fault);
     if (status == OK) {

@@ -112,6 +112,7 @@ static struct tracker_loop *make_loop(const struct tracker_loop_options *options
         options->strangers_max > 0 ? options->strangers_max : STRANGERS_MAX;
     loop->shape = tracker_wire_shape(options);
     loop->timing = options->settings.timing;
+    loop->order_watch.path = options->order_path;
     loop->started_ms = tracker_now_ms();
     loop->received_ms = loop->started_ms;
     loop->started_unix_s = clock_unix_s();
@@ -220,11 +221,41 @@ static int next_wait_ms(const struct tracker_loop *loop) {
     return left_ms < 0 ? 0 : left_ms > max_ms ? max_ms : (int)left_ms;
 }
 
+/* Reads a new order of the operator, and passes it to the state machine if it is valid. */
+static void read_order(struct tracker_loop *loop) {
+    const struct tracker_loop_options *options = &loop->options;
+    struct rollback_file file;
+    struct fault fault;
+    char root[HASH_HEX_BYTES];
+    if (rollback_file_read(options->order_path, &file, &fault) != OK) {
+        log_line(LOG_WARNING, "%s: %s; the order is ignored", fault.subject, fault.reason);
+    } else if (!hash_equal(&file.swarm, &options->manifest_hash) ||
+               !rollback_order_is_signed(options->operator_keys.sign, &file.swarm, &file.root,
+                                         &file.order)) {
+        log_line(LOG_WARNING,
+                 "%s: the operator of this swarm did not sign the order; it is ignored",
+                 options->order_path);
+    } else if (!tracker_order_rollback(loop->driver->tracker, &file.root, &file.order)) {
+        log_line(LOG_INFO,
+                 "%s: the order was followed before, or names states that the ledger "
+                 "no longer has; it is ignored",
+                 options->order_path);
+    } else {
+        log_line(LOG_WARNING,
+                 "the operator ordered a rollback to root %.16s; it starts once a connected member "
+                 "has that state",
+                 hash_hex(&file.root, root));
+    }
+}
+
 static void run_due_work(struct tracker_loop *loop) {
     const int64_t now_ms = tracker_now_ms();
     if (allow_list_watch_poll(loop->watch, now_ms)) {
         messenger_reclassify(loop->messenger);
         admission_review_all(loop);
+    }
+    if (loop->options.order_path != NULL && rollback_watch_poll(&loop->order_watch, now_ms)) {
+        read_order(loop);
     }
     admission_disconnect_idle(loop, now_ms);
     reachability_run_due(loop, now_ms);

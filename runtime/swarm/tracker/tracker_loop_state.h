@@ -16,6 +16,7 @@
 #include "runtime/swarm/tracker/guest_table.h"
 #include "runtime/swarm/tracker/machine_driver.h"
 #include "runtime/swarm/tracker/member_table.h"
+#include "runtime/swarm/tracker/rollback_file.h"
 #include "runtime/swarm/tracker/tracker.h"
 #include "transport/messages/messages.h"
 
@@ -28,6 +29,7 @@ struct tracker_loop {
     struct document_table *documents;    /* encoded large messages */
     struct ledger_server *ledger_server; /* sends ledger entries on request */
     struct allow_list_watch *watch;      /* reads the allow-list again when it changes */
+    struct rollback_watch order_watch;   /* detects an order of the operator */
     struct wire_shape shape;             /* sizes that bound every message */
     struct wire_arrays arrays;           /* buffers of the message being decoded */
     uint8_t *scratch;                    /* [FRAME_PAYLOAD_MAX] */

@@ -20,6 +20,8 @@ static const char GOLDEN[] =
     "  address: tcp://203.0.113.7:7700\n"
     "  key: pghubrnnw2hskysk4wzbj2twpjxmstmctu6xwxq22g5g6prbhauf6knmxlqudpg"
     "k6czc4guu2ngqxrzwdzjg2c76clejpff4smrjm3ox2i3d5oak\n"
+    "operator: pf42mmpo3yn7tsmpcibszxvn2dt2a6jzr7dynoemzbdozcnpqwsruf2fko2fnxo7"
+    "y2ii5svryea742vsdyv2ubqxpfnx2q5ggsbjsp6vzgcxoi23\n"
     "genesis: 0000000000000000000000000000000000000000000000000000000000000007\n"
     "files:\n"
     "  - key: data.train\n"
@@ -41,10 +43,10 @@ static const char GOLDEN[] =
     "\n"
     "    \"hidden_size\": 8\n"
     "  }\n"
-    "signature: 25810e9359eccc27bbb45d61e6cefe21cde7a71c8ac1a661f7b3ca9b46dc655e"
-    "37f0a50c0444e52baacc3ba6a8e7eb1ab54296c13d82e86e775067e965579207\n";
+    "signature: 044d2af5ce31c30282ab5f9186dd0f51b0f05daa224f55da397a6ce8b343b206"
+    "d382e398bba1a56f51cbfc23f3e9d544e58a5ffd87f92e6b9970472210676d0c\n";
 static const char GOLDEN_HASH[] =
-    "ec0a801a82a4b4943851d9df3583d232054097e5447cd2f5182b72d50b135bfc";
+    "05e27fc0e2783e5ceabe52227fa994eb892014c7f3f2a22dde0274b042a6627a";
 static const char RUN_TEXT[] = "seed: 3\nswarm.name: \"heather\"\n";
 static const char CONFIG_TEXT[] = "{\n\t\"model_type\": \"llama\",\n\n  \"hidden_size\": 8\n}";
 
@@ -52,10 +54,10 @@ enum { UNTOUCHED = 77 };
 
 static char written[MANIFEST_BYTES_MAX + 1];
 static char config[MANIFEST_BYTES_MAX + 1];
-static struct key_pairs keys;
+static struct key_pairs keys, operator_keys;
 static struct manifest_file files[MANIFEST_FILES_MAX + 1];
 
-/* Secrets 0, 1, 2 .. 63. */
+/* Secrets 0, 1, 2 .. 63, and of the operator 64, 65 .. 127. */
 static int make_keys(void **state) {
     uint8_t secrets[2 * KEY_BYTES];
     (void)state;
@@ -63,6 +65,10 @@ static int make_keys(void **state) {
         secrets[i] = (uint8_t)i;
     }
     keys_from_secrets(secrets, &keys);
+    for (int i = 0; i < 2 * KEY_BYTES; i++) {
+        secrets[i] = (uint8_t)(2 * KEY_BYTES + i);
+    }
+    keys_from_secrets(secrets, &operator_keys);
     return 0;
 }
 
@@ -71,6 +77,7 @@ static struct manifest example(void) {
         .name = "heather",
         .created = 1795276800,
         .tracker = {.address = "tcp://203.0.113.7:7700", .keys = keys.public_keys},
+        .operator_keys = operator_keys.public_keys,
         .genesis_root = {.bytes = {[31] = 7}},
         .run_text = RUN_TEXT,
         .config_text = CONFIG_TEXT,
@@ -143,6 +150,8 @@ static void reading_gives_every_field(void **state) {
     assert_int_equal(manifest.created, 1795276800);
     assert_string_equal(manifest.tracker.address, "tcp://203.0.113.7:7700");
     assert_memory_equal(&manifest.tracker.keys, &keys.public_keys, sizeof keys.public_keys);
+    assert_memory_equal(&manifest.operator_keys, &operator_keys.public_keys,
+                        sizeof manifest.operator_keys);
     assert_int_equal(manifest.genesis_root.bytes[31], 7);
     assert_string_equal(manifest.run_text, RUN_TEXT);
     assert_string_equal(manifest.config_text, CONFIG_TEXT);
@@ -216,7 +225,7 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
          "the swarm's protocol has version 9; this skep supports up to 1"},
         {"created:", "creatd:", "it:4:1", "creatd is not a known key"},
         {"created: 1795276800\n", "", "it:1:1", "does not have the required key created"},
-        {"    bytes: 12\n", "", "it:15:5", "files[1] does not have the required key bytes"},
+        {"    bytes: 12\n", "", "it:16:5", "files[1] does not have the required key bytes"},
         {"created: 1", "name: x\ncreated: 1", "it:4:1", "name appears twice, first on line 2"},
         {"created: 1", "created: -1", "it:4:1",
          "created is \"-1795276800\", not a whole number from 0 to 9007199254740992"},
@@ -224,16 +233,18 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
          "name has a character other than letters, digits, '-', '_' and '.'"},
         {"tcp://203", "udp://203", "it:6:3", "tracker.address does not begin with tcp://"},
         {"  key: p", "  key: q", "it:7:3", "tracker.key is not a Skep key"},
-        {"00007\n", "0007\n", "it:8:1", "genesis is not a hash of 64 digits of 0-9 and a-f"},
-        {"bytes: 12", "bytes: 0", "it:17:5",
+        {"operator: p", "operator: q", "it:8:1", "operator is not a Skep key"},
+        {"operator: p", "operatr: p", "it:8:1", "operatr is not a known key"},
+        {"00007\n", "0007\n", "it:9:1", "genesis is not a hash of 64 digits of 0-9 and a-f"},
+        {"bytes: 12", "bytes: 0", "it:18:5",
          "files[1].bytes is \"0\", not a whole number from 1 to 9007199254740992"},
-        {"held-out", "held/out", "it:15:5", "files[1] has an invalid file name"},
-        {"held-out", "held\\u001bout", "it:15:5", "files[1] has an invalid file name"},
-        {"format: bytes", "format: Bytes", "it:15:5",
+        {"held-out", "held/out", "it:16:5", "files[1] has an invalid file name"},
+        {"held-out", "held\\u001bout", "it:16:5", "files[1] has an invalid file name"},
+        {"format: bytes", "format: Bytes", "it:16:5",
          "files[1] has a format with characters other than a-z 0-9 -"},
-        {"data.train", "data.test", "it:10:5",
+        {"data.train", "data.test", "it:11:5",
          "files[0].key must be data.train or data.validation"},
-        {"data.train", "data.validation", "it:10:5",
+        {"data.train", "data.validation", "it:11:5",
          "files[0] is out of order: list data.train files before data.validation files"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {

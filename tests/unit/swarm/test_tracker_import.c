@@ -57,6 +57,7 @@ static enum status import(struct fault *fault) {
     const struct tracker_import wish = {.source_path = copy,
                                         .store_path = store_path,
                                         .tracker_key = fixture.tracker.public_keys.sign,
+                                        .operator_key = fixture.tracker.public_keys.sign,
                                         .manifest = hash_of("manifest", 8)};
     uint64_t count = 0;
     int fd;

@@ -1,0 +1,188 @@
+#include "runtime/swarm_setup/rollback_setup.h"
+
+#include "runtime/swarm/client/ledger_source.h"
+#include "runtime/swarm/ledger/ledger.h"
+#include "runtime/swarm/tracker/allow_list.h"
+#include "runtime/swarm/tracker/rollback_file.h"
+#include "transport/identity/operator_key.h"
+
+#include <string.h>
+
+/* The chain of a tracker, and the stored states in it. */
+struct stored_chain {
+    struct ledger_chain chain;
+    uint32_t count;                                /* number of states in use */
+    struct stored_state states[STORED_STATES_MAX]; /* ascending */
+};
+
+/* ---- the ledger ---- */
+
+static void set_keepers(const struct entry *entry, struct stored_state *stored) {
+    const uint64_t keepers = state_keepers(entry);
+    stored->keeper_count = 0;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        if ((keepers >> seat & 1) != 0) {
+            stored->keepers[stored->keeper_count++] = entry->seats[seat].id;
+        }
+    }
+}
+
+/* Removes the states that the chain no longer has, or that their members have removed. */
+static void drop_unavailable(struct stored_chain *stored) {
+    const struct ledger_chain *chain = &stored->chain;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < stored->count; i++) {
+        const struct past_state *state = &stored->states[i].state;
+        if (state_history_find_entry(&chain->history, &state->entry) < chain->history.count &&
+            is_state_retained(state->commits, chain->commits)) {
+            stored->states[kept++] = stored->states[i];
+        }
+    }
+    stored->count = kept;
+}
+
+static const char *add_entry(const struct entry *entry, struct stored_chain *stored) {
+    const char *error = ledger_append(&stored->chain, entry);
+    if (error != NULL || entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT) {
+        return error;
+    }
+    drop_unavailable(stored);
+    if (entry->kind == ENTRY_COMMIT && is_stored_commit(entry->commits)) {
+        const struct state_history *history = &stored->chain.history;
+        ASSERT(stored->count < STORED_STATES_MAX);
+        struct stored_state *state = &stored->states[stored->count++];
+        state->state = history->states[history->count - 1];
+        set_keepers(entry, state);
+    }
+    return NULL;
+}
+
+static enum status read_entries(struct ledger_source *source, struct stored_chain *stored,
+                                struct fault *fault) {
+    bool has_entry = true;
+    TRY(ledger_source_next(source, &has_entry, fault));
+    while (has_entry) {
+        const char *error = add_entry(source->entry, stored);
+        if (error != NULL) {
+            return fault_set(fault, STATUS_INPUT, source->location,
+                             "restore the tracker's store from a copy", "the entry %s", error);
+        }
+        TRY(ledger_source_next(source, &has_entry, fault));
+    }
+    return OK;
+}
+
+/* Opens the tracker's store, or, while the tracker runs and has it open, asks the tracker. */
+static enum status open_ledger(const struct tracker_setup *setup, struct region *region,
+                               struct ledger_source **source, struct fault *fault) {
+    struct fault unanswered;
+    if (ledger_source_open(setup->store_path, region, source, fault) == OK) {
+        return OK;
+    }
+    return ledger_source_open_remote(&setup->keys, &setup->join, region, source, &unanswered) == OK
+               ? OK
+               : fault->status;
+}
+
+static enum status read_chain(const struct tracker_setup *setup, struct region *region,
+                              struct stored_chain *stored, struct fault *fault) {
+    struct ledger_source *source = NULL;
+    ledger_set_tracker_key(&stored->chain, setup->keys.public_keys.sign);
+    ledger_set_operator_key(&stored->chain, setup->manifest.operator_keys.sign);
+    TRY(open_ledger(setup, region, &source, fault));
+    enum status status = read_entries(source, stored, fault);
+    ledger_source_close(source);
+    return status;
+}
+
+/* ---- the order ---- */
+
+static enum status read_key(const struct tracker_setup *setup, struct operator_key *key,
+                            struct fault *fault) {
+    const char *path = setup->operator_key_path;
+    TRY(operator_key_read(path, key, fault));
+    if (!public_keys_equal(&key->keys.public_keys, &setup->manifest.operator_keys)) {
+        return fault_set(fault, STATUS_INPUT, path, "pass the operator's key with --operator-key",
+                         "is not the operator's key that the manifest of %s names",
+                         setup->manifest.name);
+    }
+    return key->has_secrets
+               ? OK
+               : fault_set(fault, STATUS_INPUT, path,
+                           "pass the identity file of the operator with --operator-key",
+                           "contains only the operator's public key, which cannot sign");
+}
+
+/* The current state is not listed: there is nothing to undo. */
+static uint32_t count_targets(const struct stored_chain *stored) {
+    const struct state_history *history = &stored->chain.history;
+    const struct past_state *current = &history->states[history->count - 1];
+    const uint32_t count = stored->count;
+    return count > 0 && hash_equal(&stored->states[count - 1].state.entry, &current->entry)
+               ? count - 1
+               : count;
+}
+
+static enum status set_round_fault(const struct stored_chain *stored, uint32_t round,
+                                   struct fault *fault) {
+    char remedy[sizeof fault->remedy];
+    struct text text = text_over(remedy, sizeof remedy);
+    const uint32_t count = count_targets(stored);
+    text_add(&text,
+             count == 0 ? "wait until the swarm has more than %d commits"
+                        : "name one of the rounds with a stored state:",
+             STORED_STATE_COMMITS);
+    for (uint32_t i = 0; i < count; i++) {
+        text_add(&text, "%s %u", i == 0 ? "" : ",", stored->states[i].state.round);
+    }
+    return fault_set(fault, STATUS_INPUT, "--rollback", remedy,
+                     "no earlier state of round %u is stored", round);
+}
+
+static enum status find_target(const struct stored_chain *stored, uint32_t round,
+                               struct rollback_plan *plan, struct fault *fault) {
+    const struct state_history *history = &stored->chain.history;
+    const uint32_t count = count_targets(stored);
+    uint32_t at = 0;
+    while (at < count && stored->states[at].state.round != round) {
+        at++;
+    }
+    if (at == count) {
+        return set_round_fault(stored, round, fault);
+    }
+    const struct past_state *newest = &history->states[history->count - 1];
+    plan->target = stored->states[at];
+    plan->newest_round = newest->round;
+    plan->undone_commits =
+        history->count - 1 - state_history_find_entry(history, &plan->target.state.entry);
+    return OK;
+}
+
+static enum status write_order(const struct tracker_setup *setup, const struct stored_chain *stored,
+                               const struct rollback_plan *plan, const struct operator_key *key,
+                               struct fault *fault) {
+    const struct state_history *history = &stored->chain.history;
+    struct rollback_file file = {.swarm = setup->manifest.hash, .root = plan->target.state.root};
+    file.order = rollback_order_sign(&key->keys, &file.swarm, &file.root,
+                                     &history->states[history->count - 1].entry);
+    return rollback_file_write(setup->order_path, &file, fault);
+}
+
+enum status rollback_setup_order(const struct tracker_setup_args *args, uint32_t round,
+                                 struct region *region, struct tracker_setup *setup,
+                                 struct rollback_plan *plan, struct fault *fault) {
+    struct stored_chain *stored = region_alloc(region, 1, sizeof *stored);
+    struct operator_key key;
+    TRY(tracker_setup_open(args, region, setup, fault));
+    TRY(read_key(setup, &key, fault));
+    enum status status = read_chain(setup, region, stored, fault);
+    if (status == OK) {
+        status = find_target(stored, round, plan, fault);
+    }
+    if (status == OK) {
+        memcpy(plan->order_path, setup->order_path, sizeof plan->order_path);
+        status = write_order(setup, stored, plan, &key, fault);
+    }
+    keys_wipe(&key.keys);
+    return status;
+}

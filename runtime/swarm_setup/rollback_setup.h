@@ -1,0 +1,35 @@
+/* rollback_setup: the operator's order to roll back a swarm, for `skep track --rollback`: it reads
+ * the tracker's ledger, finds the state of a round, signs the order and writes it to the tracker's
+ * state folder, where the tracker reads it. */
+#ifndef SKEP_SWARM_SETUP_ROLLBACK_SETUP_H
+#define SKEP_SWARM_SETUP_ROLLBACK_SETUP_H
+
+#include "runtime/swarm/ledger/rollback.h"
+#include "runtime/swarm_setup/tracker_setup.h"
+
+/* A stored state of the ledger, and the members that were drawn to store it. */
+struct stored_state {
+    struct past_state state;
+    uint32_t keeper_count;                         /* number of keepers in use */
+    struct identity keepers[STORED_STATE_KEEPERS]; /* members that store the state */
+};
+
+/* What an order will do. */
+struct rollback_plan {
+    struct stored_state target;  /* state to return to */
+    uint32_t undone_commits;     /* number of commits that the rollback undoes */
+    uint32_t newest_round;       /* round of the newest state */
+    char order_path[PATH_BYTES]; /* file with the order, which the tracker reads */
+};
+
+/* rollback_setup_order: signs the order to return to the state after `round` and writes it.
+ * args    args->operator_key_path is the operator's key; NULL: operator.key in the state folder
+ * memory  in `region`; the caller passes a zeroed *setup and wipes setup->keys
+ * errors  STATUS_INPUT when the folder has no swarm, when the key cannot sign for it, or when the
+ *         members do not store the state after that round: the fault lists the rounds that can be
+ *         named; those of tracker_setup_open, ledger_source_open and rollback_file_write */
+MUST_CHECK enum status rollback_setup_order(const struct tracker_setup_args *args, uint32_t round,
+                                            struct region *region, struct tracker_setup *setup,
+                                            struct rollback_plan *plan, struct fault *fault);
+
+#endif
