@@ -11,7 +11,7 @@ import time
 
 import oracle
 from loopback import Loopback
-from small_swarm import MEMBER_PORT, SKEP, TRACKER, Swarm, make_run
+from small_swarm import SKEP, Swarm, make_run
 
 LIAR = os.environ.get("LIAR", str(
     pathlib.Path(__file__).parents[2] / "build/tests/support/liar"))
@@ -202,11 +202,6 @@ class LieRun:
         return found
 
 
-def public_address(network, name):
-    """The tracker sees 127.0.0.1, whatever address a member listens on."""
-    return ["--public", f"tcp://{network.address(name)}:{MEMBER_PORT}"]
-
-
 def run_lie(lie, chosen, with_liars):
     """One run of `chosen` (members, liars, parameters, uplink, rounds, seconds): its Outcome."""
     names = [f"m{number}" for number in range(chosen.members)]
@@ -217,11 +212,10 @@ def run_lie(lie, chosen, with_liars):
             tempfile.TemporaryDirectory(prefix="skep-liars-")))
         parameters = make_run(folder, chosen.parameters, swarm__members_min=len(honest),
                               swarm__patience=None, swarm__shrink_after=None)
-        network = stack.enter_context(Loopback([TRACKER, *started]))
+        network = stack.enter_context(Loopback())
         swarm = Swarm(network, folder, started, record=lie.is_recorded(),
                       programs={name: lie.program(name in liars) for name in started},
-                      settings={name: [*public_address(network, name),
-                                       *lie.settings(name in liars, chosen.uplink)]
+                      settings={name: lie.settings(name in liars, chosen.uplink)
                                 for name in started})
         swarm.start()
         run = LieRun(swarm, honest, parameters, lie)

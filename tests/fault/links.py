@@ -119,6 +119,9 @@ class Network:
     def address(self, name):
         return self.nodes[name].address
 
+    def listen_address(self, name, port):
+        return f"tcp://{self.address(name)}:{port}"
+
     def inside(self, name):
         """Sockets made meanwhile are the node's."""
         return self.nodes[name].namespace.inside()

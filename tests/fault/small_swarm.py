@@ -159,7 +159,7 @@ class Member(Process):
         """It listens at another port from its next start on."""
         self.port += 1
         self.command[self.command.index("--listen") + 1] = \
-            f"tcp://{self.network.address(self.name)}:{self.port}"
+            self.network.listen_address(self.name, self.port)
 
     def read(self):
         """Take in what it has said since."""
