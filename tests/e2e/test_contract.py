@@ -5,7 +5,7 @@ import unittest
 from small_run import SANITIZED, RunTest, main, skep
 
 COMMANDS = ["inspect", "plan", "mesh", "comm", "pack", "train", "eval", "generate", "dump",
-            "keys", "ledger", "probe", "snapshot"]
+            "join", "keys", "ledger", "probe", "roster", "snapshot", "status", "track"]
 
 
 class Contract(RunTest):
