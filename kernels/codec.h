@@ -37,8 +37,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Messages and the ledger store these codec numbers, so they must never change. Number 4 is
- * reserved for a sparse codec. */
+/* The number of a codec is its position in the choices of the setting swarm.codec. */
 enum codec { CODEC_FP32 = 0, CODEC_BF16 = 1, CODEC_INT8 = 2, CODEC_INT4 = 3, CODEC_COUNT };
 
 enum { CODEC_INT8_BLOCK = 256, CODEC_INT4_BLOCK = 64 }; /* elements with the same scale */

@@ -89,7 +89,7 @@ extern const struct command COMMAND_COMM, COMMAND_DUMP, COMMAND_EVAL, COMMAND_GE
 
 /* command_run: reads the arguments, runs the command and prints its fault.
  * argv    argv[0] is the command's name
- * result  the exit code (cli.md, Habits) */
+ * result  the exit code (docs/PIPELINE.md, Errors) */
 int command_run(const struct command *command, int argc, char **argv);
 
 /* command_skip_argument: returns the index of the argument after argv[index]. If argv[index] is an

@@ -29,6 +29,7 @@ static const char *const KIND_NAMES[PARAM_KIND_COUNT] = {
     [PARAM_FINAL_NORM_BIAS] = "final_norm_bias",
     [PARAM_HEAD] = "head",
 };
+_Static_assert(PARAM_KIND_COUNT == 27, "KIND_NAMES needs a row for each kind of parameter");
 
 const char *param_kind_name(enum param_kind kind) {
     ASSERT(kind < PARAM_KIND_COUNT);

@@ -37,11 +37,11 @@ struct operation {
     op_workspace_function *workspace_bytes; /* NULL: the op needs no workspace */
     op_flops_function *flops;               /* NULL: the op has no matrix product */
     /* memory traffic in bytes; NULL: each operand counts once per access */
-    op_bytes_function *bytes; /* memory traffic; NULL: each operand counts once per access */
-    op_text_function *text;   /* NULL: listings print only the operands */
-    op_run_function *run;     /* NULL: a collective, or an op without work */
-    /* calls the CUDA kernel; NULL where `run` is, or without CUDA */
-    op_enqueue_function *enqueue;          /* calls the CUDA kernel; NULL without one */
+    op_bytes_function *bytes;
+    op_text_function *text; /* NULL: listings print only the operands */
+    op_run_function *run;   /* NULL: a collective, or an op without work */
+    /* calls the CUDA kernel; NULL: the op has none, or the build is without CUDA */
+    op_enqueue_function *enqueue;
     op_choose_algorithms_function *choose; /* NULL: the op has no matrix product */
 };
 
