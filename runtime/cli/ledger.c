@@ -13,7 +13,7 @@
 
 enum { SHOWN_DIGITS = 12 }; /* digits of a hash that are printed */
 
-static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback"};
+static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback", "suspend"};
 
 struct request {
     const char *tracker_key;       /* NULL: the tracker's signatures are not verified */

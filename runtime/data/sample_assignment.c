@@ -48,6 +48,14 @@ void assignment_clear_trained(struct sample_assignment *assignment) {
     assignment->tokens = 0;
 }
 
+uint64_t assignment_trained_samples(const struct sample_assignment *assignment) {
+    uint64_t samples = 0;
+    for (uint32_t i = 0; i < assignment->trained_count; i++) {
+        samples += assignment->trained[i].end - assignment->trained[i].begin;
+    }
+    return samples;
+}
+
 /* The first sample at or after `sample` that is not trained. */
 static uint64_t next_untrained_sample(const struct sample_assignment *assignment, uint64_t sample) {
     for (uint32_t i = 0; i < assignment->trained_count; i++) {

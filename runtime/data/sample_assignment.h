@@ -46,6 +46,10 @@ MUST_CHECK bool assignment_next_window(const struct sample_assignment *assignmen
                                        struct sample_order *order,
                                        struct assignment_position *position, int64_t *window);
 
+/* assignment_trained_samples: the number of trained samples, which are the first ones of the
+ * assigned ranges, in order. */
+uint64_t assignment_trained_samples(const struct sample_assignment *assignment);
+
 /* assignment_mark_trained: mark the assigned samples [from, to) as trained; they have `tokens`
  * valid labels. */
 void assignment_mark_trained(struct sample_assignment *assignment,

@@ -151,12 +151,13 @@ static enum status declare_contribution(struct member_run *member, const struct 
     struct fault unwritten;
     struct event event = {
         .kind = EVENT_TRAINED, .round = job->round, .hashes = member->inner.hashes};
-    TRY(encode_contribution(member, job->round, &event.tokens, fault));
+    TRY(encode_contribution(member, job->round, &event.trained.tokens, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
     if (round_record_write_contribution(&member->outer.record, job->round, &staging, &unwritten) !=
         OK) {
         member_log_disk(member, &unwritten);
     }
+    event.trained.samples = assignment_trained_samples(&member->inner.assignment);
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
     return OK;
 }

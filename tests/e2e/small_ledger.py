@@ -10,7 +10,8 @@ import struct
 P = 2**255 - 19
 ORDER = 2**252 + 27742317777372353535851937790883648493
 D = -121665 * pow(121666, P - 2, P) % P
-KINDS = ["genesis", "open", "commit", "abort", "rollback"]
+KINDS = ["genesis", "open", "commit", "abort", "rollback", "suspend"]
+REASONS = ["declaration", "contributions", "results", "disputes"]
 ZERO = bytes(32)
 
 
@@ -92,13 +93,16 @@ def body(line):
                       line["commits"], line.get("deadline_ms", 0))
     out += bytes.fromhex(line["prev"] + line["root"]) + bytes.fromhex(
         line.get("manifest", ZERO.hex()))
+    if kind == "suspend":
+        out += bytes.fromhex(line["suspended"]) + struct.pack(
+            "<II", 1 + REASONS.index(line["reason"]), line["until_round"])
     out += struct.pack("<Q", line["cursor"]["position"]) + ranges_bytes(line["cursor"]["returned"])
     out += struct.pack("<I", len(members))
     for member in members:
         out += bytes.fromhex(member["id"]) + struct.pack("<I", member["session"])
         out += ranges_bytes(member["ranges"])
     for member in members if kind == "commit" else []:
-        out += struct.pack("<QQ", member["tokens"], member["weight"])
+        out += struct.pack("<QQQ", member["tokens"], member["weight"], member["samples"])
     if kind == "rollback":
         order = line.get("order", {"newest": ZERO.hex(), "signature": 2 * ZERO.hex()})
         out += bytes.fromhex(order["newest"] + order["signature"])
@@ -162,7 +166,7 @@ class Ledger:
                    "weight": 30 * (len(self.signers) - (index == 0)),
                    "hash": blake(b"slice", bytes([index])).hex()} for index in range(3)]
         return self.append("commit", number, voters, slices=slices,
-                           members=self.members(first, tokens=40, weight=30))
+                           members=self.members(first, tokens=40, weight=30, samples=10))
 
     def text(self):
         return "".join(json.dumps(line) + "\n" for line in self.lines)

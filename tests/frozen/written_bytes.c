@@ -106,19 +106,23 @@ static void print_frames(void) {
     print("ways", WIRE_INTRODUCE, WIRE_KIND_END);
 }
 
-/* Genesis, opens, commits; then an abort and a rollback made of the last open. */
+/* Genesis, opens, commits; then an abort, a rollback and a suspension made of the last open. */
 static void print_entries(void) {
     static struct entry_fixture swarm;
     static struct entry_slice slices[9];
     static struct entry entry;
     entry_fixture_init(&swarm, 5, slices, ARRAY_COUNT(slices));
-    for (uint32_t index = 0; index < 8; index++) {
+    for (uint32_t index = 0; index < 9; index++) {
         entry_fixture_next(&swarm, index, &entry);
         if (index >= 6) {
-            entry.kind = index == 6 ? ENTRY_ABORT : ENTRY_ROLLBACK;
+            static const enum entry_kind KINDS[] = {ENTRY_ABORT, ENTRY_ROLLBACK, ENTRY_SUSPEND};
+            entry.kind = KINDS[index - 6];
             entry.deadline_ms = 0;
             entry.slice_count = 0;
             memset(entry.members, 0, sizeof entry.members);
+            if (entry.kind == ENTRY_SUSPEND) {
+                entry.suspension = (struct entry_suspension){entry.seats[1].id, 3, 100};
+            }
             entry.cursor.returned_count = 2;
             entry.cursor.returned[0] = (struct sample_range){3, 4};
             entry.cursor.returned[1] = (struct sample_range){5, 50};

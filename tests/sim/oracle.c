@@ -82,7 +82,7 @@ static void check_signatures(struct world *world, const struct entry *entry) {
     }
 }
 
-/* Every sample of a named member counts as used, once; -1 takes that back. */
+/* Every sample that a named member trained on counts as used, once; -1 takes that back. */
 static void use_samples(struct world *world, const struct entry *entry, int by) {
     uint64_t named = 0;
     for (uint32_t s = 0; s < entry->slice_count; s++) {
@@ -91,9 +91,11 @@ static void use_samples(struct world *world, const struct entry *entry, int by) 
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         const struct entry_seat *at = &entry->seats[seat];
         uint64_t samples = 0;
+        uint64_t trained = entry->members[seat].samples;
         for (uint32_t r = 0; (named >> seat & 1) != 0 && r < at->range_count; r++) {
             samples += at->ranges[r].end - at->ranges[r].begin;
-            for (uint64_t k = at->ranges[r].begin; k < at->ranges[r].end; k++) {
+            for (uint64_t k = at->ranges[r].begin; k < at->ranges[r].end && trained > 0;
+                 k++, trained--) {
                 uint8_t *used = &world->used[k % SAMPLES_MOST];
                 *used = (uint8_t)(*used + by);
                 if (*used > 1) {

@@ -47,6 +47,8 @@ struct parcel *parcel_copy(const struct world *world, const struct message *mess
         copy_table(parcel, message->table, count);
     }
     if (message->reports != NULL) {
+        memcpy(parcel->awaited_ms, message->links.awaited_ms, sizeof(parcel->awaited_ms));
+        parcel->message.links.awaited_ms = parcel->awaited_ms;
         parcel->message.reports =
             copy_array(parcel, message->reports, count * sizeof(struct slice_report));
     }

@@ -150,7 +150,7 @@ static void train(struct world *world, uint32_t index, const struct action *acti
         world_add(world, HAPPEN_EVENT, index, 1 + (int64_t)(tokens * sample_ms));
     done->event.kind = EVENT_TRAINED;
     done->event.round = action->round;
-    done->event.tokens = tokens;
+    done->event.trained = (struct training_amount){.tokens = tokens, .samples = tokens};
     done->hashes = malloc(world->slice_count * sizeof(struct hash));
     for (uint32_t s = 0; s < world->slice_count; s++) {
         done->hashes[s] = hash_of(&node->own.slices[s], sizeof(struct coded));

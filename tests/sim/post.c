@@ -52,7 +52,7 @@ static bool add_bytes(struct node *node, struct parcel *parcel) {
 /* What a hostile sender makes of a message, by whom it goes to. */
 static void forge(enum hostility hostility, uint32_t to, struct parcel *parcel) {
     if (parcel->message.kind == MESSAGE_DECLARE && hostility == HOSTILE_TOKENS) {
-        parcel->message.tokens = UINT64_MAX;
+        parcel->message.trained.tokens = UINT64_MAX;
     }
     if (parcel->message.kind != MESSAGE_CONTRIBUTION) {
         return;

@@ -157,7 +157,7 @@ void world_step(struct world *world, uint32_t index, const struct event *event,
         tracker_step(node->machine, event, world->now + node->clock_ahead, &actions);
         world->heartbeat_ms = tracker_timing(node->machine)->heartbeat_ms;
     } else {
-        member_step(node->machine, event, &actions);
+        member_step(node->machine, event, world->now, &actions);
     }
     for (uint32_t i = 0; i < actions.count && world->observe != NULL; i++) {
         world->observe(world, index, &actions.rows[i]);

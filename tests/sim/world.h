@@ -115,6 +115,7 @@ struct parcel {
     void *array; /* slices of the entry, or the message's reports or hashes */
     uint64_t *holders;
     struct slice_plan *plans;
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* of a REPORT */
     struct hash *declared;
     uint32_t sender_start; /* start of the sender's node when it sent the message */
     int64_t last_byte_us;  /* when the last byte can arrive, if the receiver's downlink is free */

@@ -66,8 +66,9 @@ struct member *__wrap_member_init(void *memory, const struct member_initial_stat
     return __real_member_init(memory, start);
 }
 
-void __wrap_member_step(struct member *member, const struct event *event, struct actions *actions) {
-    __real_member_step(member, event, actions);
+void __wrap_member_step(struct member *member, const struct event *event, int64_t now_ms,
+                        struct actions *actions) {
+    __real_member_step(member, event, now_ms, actions);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < actions->count; i++) {
         struct action *action = &actions->rows[i];
@@ -102,7 +103,7 @@ enum fate lie_mute(struct message *message) {
 
 enum fate lie_tokens_max(struct message *message) {
     if (message->kind == MESSAGE_DECLARE) {
-        message->tokens = INT64_MAX; /* the wire's limit */
+        message->trained.tokens = INT64_MAX; /* the wire's limit */
         lie_log_use();
     }
     return FATE_SEND;

@@ -53,6 +53,19 @@ enum entry_kind {
     /* Makes an older root current, because the operator ordered it or no member has the newest
      * state. */
     ENTRY_ROLLBACK,
+    ENTRY_SUSPEND, /* Between rounds: a member has no seat before a later round. */
+};
+
+/* The part of a round that a member missed although it was fast enough for it in earlier rounds. */
+enum suspension_reason {
+    SUSPENSION_NONE,
+    SUSPENSION_DECLARATION,   /* It declared nothing by the end of training. */
+    SUSPENSION_CONTRIBUTIONS, /* It did not send its contributions to the owners. */
+    SUSPENSION_RESULTS,       /* Nothing was received of the slices that it owned. */
+    /* More than a third of the other members did not receive a part of its work, or it reported
+     * the same of them. */
+    SUSPENSION_DISPUTES,
+    SUSPENSION_REASONS
 };
 
 /* An identity: the Ed25519 public key that a member signs with. */
@@ -98,6 +111,14 @@ struct entry_seat {
 struct entry_member { /* what the member in one seat contributed to a commit */
     uint64_t tokens;  /* Number of tokens that the member declared as trained. */
     uint64_t weight;  /* Weight of the member in each slice that it contributed to. */
+    uint64_t samples; /* Number of samples trained: the first ones of its ranges, in order. */
+};
+
+/* Why a member has no seat, and the first round in which it may have one again. */
+struct entry_suspension {
+    struct identity id;   /* the suspended member */
+    uint32_t reason;      /* enum suspension_reason */
+    uint32_t until_round; /* first round in which it may have a seat again */
 };
 
 struct entry_slice {
@@ -119,8 +140,9 @@ struct entry_signature {
  * hash       BLAKE2b of the canonical encoding of all other fields except `signatures`. Voters sign
  *            it for a commit, the tracker for the other kinds.
  * roster     every kind but genesis has its identities in `seats`: a commit and an abort repeat
- *            the seats of their OPEN, so that an entry can be read alone. Member s of a commit is
- *            seats[s].id with members[s]; the owner of a slice is seats[owner].id.
+ *            the seats of their OPEN, so that an entry can be read alone; a rollback and a
+ *            suspension repeat those of the entry before. Member s of a commit is seats[s].id
+ *            with members[s]; the owner of a slice is seats[owner].id.
  * memory     `slices` belongs to the caller; the first `slice_count` are used, by commits only. An
  *            entry that is copied by assignment shares the array.
  * unused     fields that a kind does not use are zero */
@@ -136,7 +158,8 @@ struct entry { /* one entry of the ledger */
     struct hash manifest;        /* GENESIS: hash of the manifest. */
     struct rollback_order order; /* ROLLBACK: the operator's order; zero if it has none. */
     uint32_t deadline_ms;        /* OPEN: time from its arrival until a member must declare. */
-    uint32_t seat_count;         /* Number of seats in the roster. */
+    struct entry_suspension suspension;             /* SUSPEND: the member and the reason */
+    uint32_t seat_count;                            /* Number of seats in the roster. */
     struct entry_seat seats[SWARM_MEMBERS_MAX];     /* Roster: the member in each seat. */
     struct entry_member members[SWARM_MEMBERS_MAX]; /* COMMIT: one element for each seat. */
     uint32_t slice_count;                           /* COMMIT: number of slices. */
@@ -160,9 +183,10 @@ void entry_copy(struct entry *to, const struct entry *from);
  * encodings for most integers. All integers are little-endian; a count comes before its items:
  *     version 4 (1), kind 4, incarnation 4, round 4, commits 4, deadline_ms 4,
  *     prev 32, root 32, manifest 32,
+ *     suspension (SUSPEND only): id 32, reason 4, until_round 4,
  *     cursor: position 8, count 4, {begin 8, end 8} ...
  *     seats:  count 4, {id 32, session 4, ranges: count 4, {begin 8, end 8} ...} ...
- *     members (as many as seats; commits only): {tokens 8, weight 8} ...
+ *     members (as many as seats; commits only): {tokens 8, weight 8, samples 8} ...
  *     order (rollbacks only): newest 32, signature 64
  *     slices: count 4, {begin 8, end 8, owner 4, epoch 4, contributors 8, weight 8, hash 32} ...
  * and in a record, but not covered by the hash: hash 32, signatures: count 4, {seat 4, signature
@@ -172,13 +196,15 @@ void entry_copy(struct entry *to, const struct entry *from);
 enum {
     ENTRY_RANGE_BYTES = 16, /* encoded size of a sample range */
     ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 8 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
+    ENTRY_MEMBER_BYTES = 24,                           /* encoded size of a member of a commit */
     ENTRY_SLICE_BYTES = 72,                            /* encoded size of a slice of a commit */
     ENTRY_SIGNATURE_BYTES = 4 + SWARM_SIGNATURE_BYTES, /* encoded size: seat and signature */
     /* Size of the longest record: a commit in which all arrays are full. */
-    ENTRY_RECORD_BYTES_MAX =
-        24 + 3 * HASH_BYTES + 12 + SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES + 4 +
-        SWARM_MEMBERS_MAX * (ENTRY_SEAT_BYTES + 16) + 4 + SWARM_SLICES_MAX * ENTRY_SLICE_BYTES +
-        HASH_BYTES + 4 + SWARM_MEMBERS_MAX * ENTRY_SIGNATURE_BYTES,
+    ENTRY_RECORD_BYTES_MAX = 24 + 3 * HASH_BYTES + 12 +
+                             SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES + 4 +
+                             SWARM_MEMBERS_MAX * (ENTRY_SEAT_BYTES + ENTRY_MEMBER_BYTES) + 4 +
+                             SWARM_SLICES_MAX * ENTRY_SLICE_BYTES + HASH_BYTES + 4 +
+                             SWARM_MEMBERS_MAX * ENTRY_SIGNATURE_BYTES,
 };
 
 /* entry_hash: the hash that identifies an entry and that is signed: BLAKE2b of "skep ledger entry"

@@ -24,6 +24,7 @@ static void pack_seats(struct packer *packer, struct entry *entry) {
     for (uint32_t i = 0; entry->kind == ENTRY_COMMIT && i < count; i++) {
         pack_u64(packer, &entry->members[i].tokens);
         pack_u64(packer, &entry->members[i].weight);
+        pack_u64(packer, &entry->members[i].samples);
     }
 }
 
@@ -51,7 +52,7 @@ void entry_pack_fields(struct packer *packer, struct entry *entry, uint32_t slic
     uint32_t kind = entry->kind;
     pack_u32(packer, &version);
     pack_u32(packer, &kind);
-    if (version != ENTRY_FORMAT_VERSION || kind > ENTRY_ROLLBACK) {
+    if (version != ENTRY_FORMAT_VERSION || kind > ENTRY_SUSPEND) {
         packer_fail(packer, "has an unknown version or kind");
         return;
     }
@@ -65,6 +66,11 @@ void entry_pack_fields(struct packer *packer, struct entry *entry, uint32_t slic
     pack_bytes(packer, entry->prev.bytes, HASH_BYTES);
     pack_bytes(packer, entry->root.bytes, HASH_BYTES);
     pack_bytes(packer, entry->manifest.bytes, HASH_BYTES);
+    if (entry->kind == ENTRY_SUSPEND) {
+        pack_bytes(packer, entry->suspension.id.bytes, SWARM_IDENTITY_BYTES);
+        pack_u32(packer, &entry->suspension.reason);
+        pack_u32(packer, &entry->suspension.until_round);
+    }
     pack_u64(packer, &entry->cursor.position);
     pack_ranges(packer, entry->cursor.returned, &entry->cursor.returned_count,
                 SWARM_RETURNED_RANGES_MAX);

@@ -85,6 +85,14 @@ static const char *entry_results_error(const struct entry *entry) {
         return entry->slice_count == 0 ? NULL : "has slices, but is not a commit";
     }
     for (uint32_t i = 0; i < entry->seat_count; i++) {
+        const struct entry_seat *seat = &entry->seats[i];
+        uint64_t assigned = 0;
+        for (uint32_t k = 0; k < seat->range_count; k++) {
+            assigned += seat->ranges[k].end - seat->ranges[k].begin;
+        }
+        if (entry->members[i].samples > assigned) {
+            return "has a member that trained on more samples than it was given";
+        }
         if (entry->members[i].tokens > NUMBER_MAX ||
             entry->members[i].weight > NUMBER_MAX / SWARM_MEMBERS_MAX) {
             return "has a weight or a number of tokens above the limit";
@@ -110,6 +118,19 @@ static const char *signatures_error(const struct entry *entry) {
         }
     }
     return NULL;
+}
+
+static const char *suspension_error(const struct entry *entry) {
+    const struct entry_suspension *suspension = &entry->suspension;
+    if (entry->kind != ENTRY_SUSPEND) {
+        return is_zero(suspension, sizeof *suspension)
+                   ? NULL
+                   : "suspends a member, but is of a different kind";
+    }
+    if (suspension->reason == SUSPENSION_NONE || suspension->reason >= SUSPENSION_REASONS) {
+        return "suspends a member for an unknown reason";
+    }
+    return suspension->until_round > entry->round ? NULL : "suspends a member until a past round";
 }
 
 static const char *unused_field_error(const struct entry *entry) {
@@ -138,7 +159,7 @@ static const char *unused_field_error(const struct entry *entry) {
 }
 
 static bool are_counts_valid(const struct entry *entry) {
-    bool fit = (uint32_t)entry->kind <= ENTRY_ROLLBACK && entry->seat_count <= SWARM_MEMBERS_MAX &&
+    bool fit = (uint32_t)entry->kind <= ENTRY_SUSPEND && entry->seat_count <= SWARM_MEMBERS_MAX &&
                entry->slice_count <= SWARM_SLICES_MAX &&
                entry->signature_count <= SWARM_MEMBERS_MAX &&
                entry->cursor.returned_count <= SWARM_RETURNED_RANGES_MAX;
@@ -150,7 +171,7 @@ static bool are_counts_valid(const struct entry *entry) {
 
 const char *entry_error(const struct entry *entry) {
     static const char *(*const CHECKS[])(const struct entry *) = {
-        unused_field_error, seats_error, entry_results_error, signatures_error};
+        unused_field_error, suspension_error, seats_error, entry_results_error, signatures_error};
     if (!are_counts_valid(entry)) {
         return "has a count above its limit";
     }

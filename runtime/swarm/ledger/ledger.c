@@ -50,13 +50,18 @@ static const char *round_error(const struct ledger_chain *chain, const struct en
         return !chain->is_round_open && entry->round == chain->last_ended_round
                    ? NULL
                    : "is a rollback, but does not follow the end of its round";
+    case ENTRY_SUSPEND:
+        return !chain->is_round_open && entry->round == chain->last_ended_round
+                   ? NULL
+                   : "suspends a member, but does not follow the end of its round";
     }
     return "has an unknown kind";
 }
 
 static const char *position_error(const struct ledger_chain *chain, const struct entry *entry) {
     bool ends = entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ABORT;
-    bool keeps_root = entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT;
+    bool keeps_root =
+        entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT || entry->kind == ENTRY_SUSPEND;
     if (chain->entry_count == 0) {
         return entry->kind == ENTRY_GENESIS ? NULL : "is the first entry, but not a genesis";
     }

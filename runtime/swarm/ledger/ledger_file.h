@@ -7,7 +7,8 @@
  *                        cursor {position, returned}
  *     a genesis          manifest
  *     an open            deadline_ms
- *     all but a genesis  members [{id, session, ranges}], in a commit with tokens and weight
+ *     a suspend          suspended (identity), reason, until_round
+ *     all but a genesis  members [{id, session, ranges}], in a commit with tokens, weight, samples
  *     a commit           slices [{index, begin, end, owner, epoch, contributors, weight, hash}]
  * A signature of a commit is {id, signature}; the tracker's is {signature}. */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_FILE_H
@@ -28,6 +29,9 @@ enum {
     LEDGER_LINE_MAX = 8 << 20,   /* size of the longest line of JSON */
     LEDGER_LOCATION_BYTES = 256, /* size of "FILE:LINE", with its NUL */
 };
+
+/* ledger_suspension_name: the name of an enum suspension_reason in a ledger line. */
+const char *ledger_suspension_name(uint32_t reason);
 
 /* ledger_line_write: write an entry as a line of JSON, without a line feed.
  * limits  entry_error(entry) is NULL; LEDGER_LINE_MAX bytes are enough for every entry */

@@ -7,7 +7,18 @@
 
 #include <string.h>
 
-static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback"};
+static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback", "suspend"};
+
+static const char *const REASONS[] = {[SUSPENSION_NONE] = "",
+                                      [SUSPENSION_DECLARATION] = "declaration",
+                                      [SUSPENSION_CONTRIBUTIONS] = "contributions",
+                                      [SUSPENSION_RESULTS] = "results",
+                                      [SUSPENSION_DISPUTES] = "disputes"};
+
+const char *ledger_suspension_name(uint32_t reason) {
+    ASSERT(reason < ARRAY_COUNT(REASONS));
+    return REASONS[reason];
+}
 
 /* A JSON field that is copied to or from a struct without further checks: its key, and its position
  * in the struct. */
@@ -38,6 +49,7 @@ enum { ENTRY_FIELDS_BEFORE_ROOT = 5, SLICE_FIELDS_BEFORE_CONTRIBUTORS = 4 };
 static const struct line_field MEMBER_FIELDS[] = {
     FIELD(entry_member, tokens, FIELD_U64),
     FIELD(entry_member, weight, FIELD_U64),
+    FIELD(entry_member, samples, FIELD_U64),
 };
 
 static void add_fields(struct json_writer *json, const struct line_field *fields,
@@ -134,6 +146,10 @@ void ledger_line_write(const struct entry *entry, struct text *text) {
         json_add_hex(&json, "manifest", &entry->manifest, sizeof entry->manifest);
     } else if (entry->kind == ENTRY_OPEN) {
         json_add_u64(&json, "deadline_ms", entry->deadline_ms);
+    } else if (entry->kind == ENTRY_SUSPEND) {
+        json_add_hex(&json, "suspended", &entry->suspension.id, sizeof entry->suspension.id);
+        json_add_text(&json, "reason", ledger_suspension_name(entry->suspension.reason));
+        json_add_u64(&json, "until_round", entry->suspension.until_round);
     }
     json_add_hex(&json, "root", &entry->root, sizeof entry->root);
     json_begin_object(&json, "cursor");
@@ -263,7 +279,7 @@ static enum status read_member(const struct json_node *node, struct entry *entry
     struct entry_seat *seat = &entry->seats[index];
     const bool is_commit = entry->kind == ENTRY_COMMIT;
     TRY(json_as_object(node, fault));
-    TRY(check_field_count(node, is_commit ? 5 : 3, fault));
+    TRY(check_field_count(node, is_commit ? 6 : 3, fault));
     TRY(read_hex(node, "id", &seat->id, sizeof seat->id, fault));
     if (is_commit) {
         TRY(read_fields(node, MEMBER_FIELDS, ARRAY_COUNT(MEMBER_FIELDS), &entry->members[index],
@@ -391,6 +407,21 @@ static enum status read_cursor(const struct json_node *root, struct data_cursor 
                        &cursor->returned_count, fault);
 }
 
+static enum status read_suspension(const struct json_node *root,
+                                   struct entry_suspension *suspension, struct fault *fault) {
+    const char *reason = "";
+    TRY(read_hex(root, "suspended", &suspension->id, sizeof suspension->id, fault));
+    TRY(read_u32(root, "until_round", &suspension->until_round, fault));
+    TRY(json_get_text(root, "reason", &reason, NULL, fault));
+    for (uint32_t i = SUSPENSION_NONE + 1; i < ARRAY_COUNT(REASONS); i++) {
+        if (strcmp(reason, REASONS[i]) == 0) {
+            suspension->reason = i;
+            return OK;
+        }
+    }
+    return json_fault_member(root, "reason", fault, "is not a known reason of a suspension");
+}
+
 /* Reads the order of a rollback, if it has one. */
 static enum status read_order(const struct json_node *root, struct entry *entry,
                               struct fault *fault) {
@@ -409,11 +440,9 @@ static enum status read_order(const struct json_node *root, struct entry *entry,
 /* Reads the fields that only this kind of entry has. The order has been read before. */
 static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
                                     struct entry *entry, struct fault *fault) {
-    static const size_t FIELD_COUNTS[] = {[ENTRY_GENESIS] = 10,
-                                          [ENTRY_OPEN] = 11,
-                                          [ENTRY_COMMIT] = 11,
-                                          [ENTRY_ABORT] = 10,
-                                          [ENTRY_ROLLBACK] = 10};
+    static const size_t FIELD_COUNTS[] = {
+        [ENTRY_GENESIS] = 10, [ENTRY_OPEN] = 11,     [ENTRY_COMMIT] = 11,
+        [ENTRY_ABORT] = 10,   [ENTRY_ROLLBACK] = 10, [ENTRY_SUSPEND] = 13};
     const bool is_ordered = has_order(entry);
     TRY(check_field_count(root, FIELD_COUNTS[entry->kind] + is_ordered, fault));
     if (entry->kind == ENTRY_GENESIS) {
@@ -421,6 +450,9 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
     }
     if (entry->kind == ENTRY_OPEN) {
         TRY(read_u32(root, "deadline_ms", &entry->deadline_ms, fault));
+    }
+    if (entry->kind == ENTRY_SUSPEND) {
+        TRY(read_suspension(root, &entry->suspension, fault));
     }
     TRY(read_members(root, entry, fault));
     return entry->kind == ENTRY_COMMIT ? read_slices(root, slice_max, entry, fault) : OK;

@@ -2,6 +2,8 @@
  * for the compute thread. */
 #include "runtime/swarm/member/member_loop_state.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
 /* A full queue drops the item; the peer requests it again. */
@@ -151,7 +153,7 @@ static void carry_out_action(struct member_loop *loop, const struct action *acti
 
 void member_loop_step(struct member_loop *loop, const struct event *event) {
     struct actions actions = {.rows = loop->action_rows, .capacity = ACTIONS_MAX};
-    member_step(loop->member, event, &actions);
+    member_step(loop->member, event, clock_monotonic_ns() / NS_PER_MS, &actions);
     for (uint32_t i = 0; i < actions.count; i++) {
         carry_out_action(loop, &actions.rows[i]);
     }

@@ -151,7 +151,9 @@ static void assert_job_state(const struct member *member) {
             (int)member->table.slices[job->slice].owner == member->round.seat));
 }
 
-void member_step(struct member *member, const struct event *event, struct actions *actions) {
+void member_step(struct member *member, const struct event *event, int64_t now_ms,
+                 struct actions *actions) {
+    member_requests_measure(member, now_ms);
     switch (event->kind) {
     case EVENT_TICK:
         member_session_tick(member, actions);
@@ -174,6 +176,7 @@ void member_step(struct member *member, const struct event *event, struct action
     }
     start_next_job(member, actions);
     member_send_requests(member, actions);
+    member_requests_mark_awaited(member);
     assert_round_state(member);
     assert_job_state(member);
 }

@@ -25,9 +25,11 @@ size_t member_memory_bytes(uint32_t slice_count);
 struct member *member_init(void *memory, const struct member_initial_state *start);
 
 /* member_step: handle one event and return the actions that it causes.
- * limits  pass EVENT_TICK every heartbeat, after all messages that have arrived
+ * limits  pass EVENT_TICK every heartbeat, after all messages that have arrived; now_ms is a
+ *         monotonic time and is only used to measure how long other members take
  * memory  actions point into the member */
-void member_step(struct member *member, const struct event *event, struct actions *actions);
+void member_step(struct member *member, const struct event *event, int64_t now_ms,
+                 struct actions *actions);
 
 /* member_set_measured: set the medians that this member measured, for its next report. */
 void member_set_measured(struct member *member, const struct timing_measured *measured);

@@ -2,6 +2,8 @@
  * member exchanges according to it. */
 #include "runtime/swarm/protocol/member_state.h"
 
+enum { DEFERRED_SUMS_MAX = 2 }; /* sums that wait for an optional contribution */
+
 static bool is_owner(const struct member *member, const struct slice_plan *plan) {
     return member->round.seat != NO_SEAT && (int)plan->owner == member->round.seat;
 }
@@ -9,7 +11,8 @@ static bool is_owner(const struct member *member, const struct slice_plan *plan)
 /* An owner always has its own contribution. */
 static uint64_t own_contribution_bit(const struct member *member, const struct slice_plan *plan) {
     bool has_own = is_owner(member, plan) && round_has_trained(&member->round);
-    return has_own ? plan->expected_seats & seat_bit((uint32_t)member->round.seat) : 0;
+    uint64_t seats = plan->expected_seats | plan->optional_seats;
+    return has_own ? seats & seat_bit((uint32_t)member->round.seat) : 0;
 }
 
 void member_clear_table(struct member *member) {
@@ -268,16 +271,31 @@ static void start_sum(struct member *member, uint32_t slice, struct actions *act
     action->entry = &member->round.open;
 }
 
+/* Optional contributions never delay the exchange: while this member waits for expected ones of
+ * other slices, it defers a few sums that still lack an optional one. More deferred sums would
+ * occupy the contribution slots of all seats. */
 void member_start_next_sum(struct member *member, struct actions *actions) {
     ASSERT(member->table.version > 0 && member->round.seat != NO_SEAT);
+    uint32_t first_deferred = 0;
+    uint32_t deferred = 0;
+    bool is_waiting = false; /* a slice lacks an expected contribution */
     for (uint32_t s = 0; s < member->slice_count; s++) {
         const struct slice_plan *plan = &member->table.slices[s];
         const struct slice_report *report = &member->results.reports[s];
-        if (is_owner(member, plan) && report->has_result == 0 &&
-            (plan->expected_seats & ~report->received_seats) == 0) {
+        if (!is_owner(member, plan) || report->has_result != 0) {
+            continue;
+        }
+        if ((plan->expected_seats & ~report->received_seats) != 0) {
+            is_waiting = true;
+        } else if ((plan->optional_seats & ~report->received_seats) == 0) {
             start_sum(member, s, actions);
             return;
+        } else {
+            first_deferred = deferred++ == 0 ? s : first_deferred;
         }
+    }
+    if (deferred > DEFERRED_SUMS_MAX || (deferred > 0 && !is_waiting)) {
+        start_sum(member, first_deferred, actions);
     }
 }
 

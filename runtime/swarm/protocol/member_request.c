@@ -109,6 +109,8 @@ void member_requests_clear(struct member *member) {
     requests->slowest_ticks = slowest > 0 ? slowest : requests->slowest_ticks;
     requests->idle_ticks = 0;
     memset(requests->peers, 0, sizeof requests->peers);
+    memset(requests->awaited_ms, 0, sizeof requests->awaited_ms);
+    requests->awaited_seats = 0;
     memset(requests->requested_from, 0, member->slice_count);
     memset(requests->attempts, 0, member->slice_count);
     member_requests_clear_holders(member);
@@ -150,6 +152,31 @@ static bool has_open_request(const struct member *member, uint32_t seat) {
         is_open |= peer->slots[slot] > 0 && is_contribution_awaited(member, seat, slot);
     }
     return is_open;
+}
+
+/* A member that paused, or whose clock jumped, counts the time as well: the peers' median of these
+ * times is what matters. */
+void member_requests_measure(struct member *member, int64_t now_ms) {
+    struct member_requests *requests = &member->requests;
+    int64_t passed_ms = now_ms - requests->measured_ms;
+    ASSERT(passed_ms >= 0);
+    SEATS_EACH(seat, requests->awaited_seats) {
+        int64_t total_ms = requests->awaited_ms[seat] + passed_ms;
+        requests->awaited_ms[seat] = total_ms < UINT32_MAX ? (uint32_t)total_ms : UINT32_MAX;
+    }
+    requests->measured_ms = now_ms;
+}
+
+void member_requests_mark_awaited(struct member *member) {
+    struct member_requests *requests = &member->requests;
+    requests->awaited_seats = 0;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
+            bool is_awaited = requests->peers[seat].slots[slot] > 0 &&
+                              is_contribution_awaited(member, seat, slot);
+            requests->awaited_seats |= is_awaited ? seat_bit(seat) : 0;
+        }
+    }
 }
 
 /* Treats all requests to a seat as lost, so that they are sent again. */
@@ -262,7 +289,8 @@ struct request_pass {           /* one pass over the slices that sends requests 
 static void request_contributions(struct member *member, struct request_pass *pass,
                                   uint32_t slice) {
     const struct slice_plan *plan = &member->table.slices[slice];
-    uint64_t missing = plan->expected_seats & ~member->results.reports[slice].received_seats;
+    uint64_t missing = (plan->expected_seats | plan->optional_seats) &
+                       ~member->results.reports[slice].received_seats;
     ASSERT(member->round.is_open && pass->roster == &member->round.open);
     SEATS_EACH(left, missing & pass->ready & ~pass->full) {
         uint32_t seat = (uint32_t)left;

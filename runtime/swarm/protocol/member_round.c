@@ -59,7 +59,7 @@ static void send_signed_declaration(struct member *member, struct actions *actio
     training->ticks_since_declared = 0;
     struct message message = {.kind = MESSAGE_DECLARE,
                               .round = training->round,
-                              .tokens = training->tokens,
+                              .trained = training->trained,
                               .hashes = training->hashes};
     member_send(member, NULL, message, actions);
 }
@@ -95,7 +95,7 @@ void member_handle_training(struct member *member, const struct event *event,
     ASSERT((uint32_t)round->seat < round->open.seat_count);
     training->round = event->round;
     training->seat = round->seat;
-    training->tokens = event->tokens;
+    training->trained = event->trained;
     training->redeclare_ticks = REDECLARE_TICKS;
     memcpy(training->hashes, event->hashes, member->slice_count * sizeof *training->hashes);
     send_signed_declaration(member, actions);

@@ -54,6 +54,14 @@ void member_send(const struct member *member, const struct identity *to, struct 
     action->message = message;
 }
 
+static struct message_links read_links(const struct member *member) {
+    const struct member_round *round = &member->round;
+    return (struct message_links){
+        .unreachable =
+            round->is_open ? member_unreachable_seats(&member->session, &round->open) : 0,
+        .awaited_ms = member->requests.awaited_ms};
+}
+
 void member_send_report(struct member *member, struct actions *actions) {
     struct member_session *session = &member->session;
     const struct member_round *round = &member->round;
@@ -67,7 +75,7 @@ void member_send_report(struct member *member, struct actions *actions) {
         .hash = member->outer.durable_root,
         .version = member->table.version,
         .poll = session->poll,
-        .unreachable = round->is_open ? member_unreachable_seats(session, &round->open) : 0,
+        .links = read_links(member),
         .measured = session->measured,
         .reports = member->results.reports};
     memcpy(message.stored, session->stored, sizeof message.stored);

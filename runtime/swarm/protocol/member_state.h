@@ -44,12 +44,12 @@ struct member_session {                    /* member_session.c */
 
 /* The newest contribution that the compute thread encoded, and its declaration. */
 struct member_training {
-    uint32_t round;                /* 0: none */
-    int seat;                      /* seat of this member in that round */
-    uint64_t tokens;               /* number of tokens trained on */
-    uint32_t ticks_since_declared; /* heartbeats since the last declaration */
-    uint32_t redeclare_ticks;      /* wait before the declaration is repeated; doubles each time */
-    struct hash *hashes;           /* [slice_count]: hashes of the encoded contribution */
+    uint32_t round;                 /* 0: none */
+    int seat;                       /* seat of this member in that round */
+    struct training_amount trained; /* work that the contribution is made of */
+    uint32_t ticks_since_declared;  /* heartbeats since the last declaration */
+    uint32_t redeclare_ticks;       /* wait before the declaration is repeated; doubles each time */
+    struct hash *hashes;            /* [slice_count]: hashes of the encoded contribution */
 };
 
 /* The open round. Its number is stored only in `open`, the newest OPEN entry. */
@@ -111,6 +111,10 @@ struct member_requests {                         /* member_request.c */
     struct member_peer peers[SWARM_MEMBERS_MAX]; /* by seat: requests to that member */
     /* Longest answer time of all peers in the last round that had requests. */
     uint32_t slowest_ticks;
+    /* By seat: how long a contribution requested from it was outstanding in this round. */
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX];
+    uint64_t awaited_seats;     /* seats with an outstanding contribution after the last event */
+    int64_t measured_ms;        /* time up to which awaited_ms is counted */
     uint32_t idle_ticks;        /* Time since any requested data arrived. */
     uint32_t ticks_since_table; /* time since the newest table arrived, without earlier waits */
     uint8_t *requested_from;    /* [slice_count]: 1 + seat asked for the result; 0: none */
@@ -258,10 +262,15 @@ void member_handle_abandoned_sum(struct member *member);
  * member_free_slot                      Free the slot for a seat's contribution to a slice.
  * member_clear_slice_requests           Withdraw all requests for this slice, and free its slots
  *                                       unless a SUM reads them.
- * member_mark_arrival                   Record that a seat sent data that was requested from it. */
+ * member_mark_arrival                   Record that a seat sent data that was requested from it.
+ * member_requests_measure               Count the time since the last event for the seats with an
+ *                                       outstanding contribution.
+ * member_requests_mark_awaited          Find these seats after an event. */
 void member_requests_bind(struct member_requests *requests, char **memory, size_t slice_count);
 void member_send_requests(struct member *member, struct actions *actions);
 void member_requests_tick(struct member *member);
+void member_requests_measure(struct member *member, int64_t now_ms);
+void member_requests_mark_awaited(struct member *member);
 void member_requests_withdraw_peer(struct member *member, const struct identity *id);
 void member_requests_withdraw_unreachable(struct member *member);
 void member_requests_set_holders(struct member *member, const uint64_t *holders);

@@ -64,11 +64,12 @@ struct swarm_timing timing_derive(const struct timing_measured *members, uint32_
  * is 0. */
 struct timing_measured timing_quantiles(const struct timing_measured *members, uint32_t count);
 
-/* The owner of a slice, its epoch, and the seats whose contributions the owner still waits for. */
+/* The owner of a slice, its epoch, and the seats that contribute to it. */
 struct slice_plan {
     uint32_t owner;          /* Seat of the owner. */
     uint32_t epoch;          /* Increases when the plan of the slice changes. */
-    uint64_t expected_seats; /* Bit set of seats. */
+    uint64_t expected_seats; /* Seats whose contributions the owner waits for. */
+    uint64_t optional_seats; /* Seats whose contributions it adds if they arrive in time. */
 };
 
 /* The tracker's assignment for the exchange of a round. */
@@ -100,10 +101,10 @@ enum message_kind {
      * repeats). */
     MESSAGE_HELLO, /* Request for a session. */
     /* From a member: session, number (increasing), round, root (current root; zero during a state
-     * fetch), hash (root of the state on disk), version, poll, reports, unreachable, measured,
+     * fetch), hash (root of the state on disk), version, poll, reports, links, measured,
      * stored. */
     MESSAGE_REPORT,  /* State and progress of a member. */
-    MESSAGE_DECLARE, /* From a member: session, round, tokens, hashes, signature. */
+    MESSAGE_DECLARE, /* From a member: session, round, trained, hashes, signature. */
     MESSAGE_VOTE,    /* From a member: session, round, number, root, hash, signature. */
     MESSAGE_LEAVE,   /* From a member that joins no further round: session. */
     MESSAGE_WELCOME, /* From the tracker: session, number (start id from the HELLO). */
@@ -132,22 +133,34 @@ enum message_kind {
     MESSAGE_KINDS         /* number of message kinds */
 };
 
+/* The work that a contribution is made of. */
+struct training_amount {
+    uint64_t tokens;  /* Number of tokens trained on. */
+    uint64_t samples; /* Number of samples trained on. */
+};
+
+/* What a member observes of its connections to other members in a round. */
+struct message_links {
+    uint64_t unreachable;       /* Seats of the round that the sender cannot connect to. */
+    const uint32_t *awaited_ms; /* [SWARM_MEMBERS_MAX]: time waited for contributions of a seat */
+};
+
 struct message {
     enum message_kind kind;
     struct identity from; /* Sender of the message. */
     uint32_t incarnation; /* Incarnation of the tracker that sent the message. */
     uint32_t session;     /* Session of the member at the tracker. */
     uint32_t round;
-    uint32_t slice;             /* Index of the slice. */
-    uint32_t epoch;             /* Epoch of the slice's plan. */
-    uint32_t version;           /* Version of the table. */
-    uint32_t poll;              /* Number of the poll. */
-    uint64_t number;            /* Start id, report number or proposal number, by kind. */
-    uint64_t tokens;            /* Number of tokens trained on. */
-    uint64_t contributors;      /* Seats whose contributions are in the result. */
-    uint64_t unreachable;       /* Seats of the round that the sender cannot connect to. */
-    bool is_rejected;           /* The bytes of a contribution are not a valid encoding. */
-    struct hash root;           /* Root of an outer state. */
+    uint32_t slice;                 /* Index of the slice. */
+    uint32_t epoch;                 /* Epoch of the slice's plan. */
+    uint32_t version;               /* Version of the table. */
+    uint32_t poll;                  /* Number of the poll. */
+    uint64_t number;                /* Start id, report number or proposal number, by kind. */
+    struct training_amount trained; /* Amount of training that a member declares. */
+    uint64_t contributors;          /* Seats whose contributions are in the result. */
+    struct message_links links;     /* The connections of the sender. */
+    bool is_rejected;               /* The bytes of a contribution are not a valid encoding. */
+    struct hash root;               /* Root of an outer state. */
     struct hash hash;           /* Hash of the bytes that follow, which the receiver computes. */
     struct identity owner;      /* Owner of the slice. */
     struct signature signature; /* Signature of the sender or owner. */
@@ -182,7 +195,7 @@ enum event_kind {
     EVENT_MESSAGE, /* A message has arrived. */
     /* Tracker: ACTION_WRITE has ended. write_outcome, hash and signature of its entry. */
     EVENT_WRITTEN, /* Tracker: a write of the record has ended. */
-    EVENT_TRAINED, /* Member: ACTION_TRAIN has ended. round, tokens, hashes [slice_count]. */
+    EVENT_TRAINED, /* Member: ACTION_TRAIN has ended. round, trained, hashes. */
     EVENT_SUMMED,  /* Member: ACTION_SUM has ended. job, hash of the encoded result. */
     /* Member: ACTION_ROOT has ended. job, root, hash and signature of the entry. */
     EVENT_ROOT_COMPUTED, /* Member: a root was computed. */
@@ -198,14 +211,14 @@ struct event {
     enum event_kind kind;
     enum write_outcome write_outcome; /* Success or failure of a write. */
     uint32_t round;
-    uint32_t job;                  /* Number of the job that has ended. */
-    uint64_t tokens;               /* Number of tokens trained on. */
-    struct hash root;              /* Root of the outer state. */
-    struct hash hash;              /* Hash of the result or entry. */
-    struct signature signature;    /* Signature of the entry. */
-    struct identity peer;          /* Member whose connection has closed. */
-    const struct message *message; /* The message that has arrived. */
-    const struct hash *hashes;     /* [slice_count]: hashes of the contribution */
+    uint32_t job;                   /* Number of the job that has ended. */
+    struct training_amount trained; /* Work that a contribution is made of. */
+    struct hash root;               /* Root of the outer state. */
+    struct hash hash;               /* Hash of the result or entry. */
+    struct signature signature;     /* Signature of the entry. */
+    struct identity peer;           /* Member whose connection has closed. */
+    const struct message *message;  /* The message that has arrived. */
+    const struct hash *hashes;      /* [slice_count]: hashes of the contribution */
 };
 
 /* The parts of a tracker record that have changed since the last write. */

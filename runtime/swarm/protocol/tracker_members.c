@@ -144,7 +144,7 @@ void tracker_mark_leaving(struct tracker_member *member) {
 void tracker_store_declaration(struct tracker_member *member, const struct message *message) {
     ASSERT(!member->has_declared && message->kind == MESSAGE_DECLARE);
     member->has_declared = true;
-    member->tokens = message->tokens;
+    member->trained = message->trained;
     member->declaration = message->signature;
 }
 
@@ -185,7 +185,7 @@ bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct me
     report->measured = message->measured;
     memcpy(report->stored, message->stored, sizeof report->stored);
     if (head->kind == ENTRY_OPEN && message->round == head->round) {
-        report->unreachable = unreachable_rows(tracker, message->unreachable);
+        report->unreachable = unreachable_rows(tracker, message->links.unreachable);
     }
     memcpy(report->slices, message->reports,
            tracker->settings.slice_count * sizeof *report->slices);

@@ -106,8 +106,8 @@ struct tracker_member {      /* tracker_members.c */
     bool is_silent;    /* The member sent no message for timing.silence_ms, or is disconnected. */
     bool is_leaving;   /* the member joins no further round */
     bool has_declared; /* The member has declared for the open round. */
-    uint64_t tokens;   /* Number of tokens that the member declared. */
-    uint32_t rounds_missed; /* Rounds opened without the member since it last had a seat. */
+    struct training_amount trained; /* Work that the member declared. */
+    uint32_t rounds_missed;         /* Rounds opened without the member since it last had a seat. */
     int64_t waited_ms; /* Total time that rounds waited for the member since it was last ready. */
     struct signature declaration;       /* signature of the declaration */
     struct tracker_report report;       /* newest report of the member */

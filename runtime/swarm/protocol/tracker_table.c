@@ -139,18 +139,21 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
     return weighted;
 }
 
-/* The weight of a seat's work: at most the samples that it was assigned. */
+/* The weight of a seat's work: at most the samples that it trained on, and these at most the
+ * samples that it was assigned. */
 static struct entry_member weight_of_seat(struct tracker *tracker, uint32_t seat) {
     const struct entry_seat *at = &tracker->record.head.seats[seat];
-    uint64_t tokens = tracker_member_in_seat(tracker, seat)->tokens;
+    const struct tracker_member *member = tracker_member_in_seat(tracker, seat);
+    uint64_t tokens = member->trained.tokens;
     uint64_t samples = 0;
     for (uint32_t r = 0; r < at->range_count; r++) {
         ASSERT(at->ranges[r].begin <= at->ranges[r].end);
         samples += at->ranges[r].end - at->ranges[r].begin;
     }
-    uint64_t assigned = samples * tracker->settings.sample_tokens;
+    samples = member->trained.samples < samples ? member->trained.samples : samples;
+    uint64_t trained = samples * tracker->settings.sample_tokens;
     tokens = tokens < INT64_MAX ? tokens : INT64_MAX; /* the maximum that an entry can store */
-    return (struct entry_member){tokens, tokens < assigned ? tokens : assigned};
+    return (struct entry_member){tokens, tokens < trained ? tokens : trained, samples};
 }
 
 /* Copies the declarations of live seats into the table. */

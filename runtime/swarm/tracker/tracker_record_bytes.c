@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum {
-    FORMAT_VERSION = 1,                             /* version of the encoding */
-    DECLARATION_BYTES = 16 + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
-    SLICE_PLAN_BYTES = 16,                          /* size per slice */
+    FORMAT_VERSION = 2,                             /* version of the encoding */
+    DECLARATION_BYTES = 24 + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
+    SLICE_PLAN_BYTES = 24,                          /* size per slice */
 };
 
 /* Writes `expected`, or reads a number that must be equal to `expected`. */
@@ -35,6 +35,7 @@ static void pack_declarations(struct packer *packer, struct round_table *table) 
         if ((table->declared_seats >> seat & 1) != 0) {
             pack_u64(packer, &table->members[seat].tokens);
             pack_u64(packer, &table->members[seat].weight);
+            pack_u64(packer, &table->members[seat].samples);
             pack_bytes(packer, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
         }
     }
@@ -47,6 +48,7 @@ static void pack_plans(struct packer *packer, struct round_table *table, uint32_
         pack_u32(packer, &plan->owner);
         pack_u32(packer, &plan->epoch);
         pack_u64(packer, &plan->expected_seats);
+        pack_u64(packer, &plan->optional_seats);
         if (plan->owner >= SWARM_MEMBERS_MAX) {
             packer_fail(packer, "has an owner that is not a seat");
         }

@@ -81,13 +81,14 @@ static const struct {
     {HAS_NUMBER, 8, offsetof(struct message, number)},
     {HAS_VERSION, 4, offsetof(struct message, version)},
     {HAS_POLL, 4, offsetof(struct message, poll)},
-    {HAS_TOKENS, 8, offsetof(struct message, tokens)},
+    {HAS_TOKENS, 8, offsetof(struct message, trained.tokens)},
+    {HAS_TOKENS, 8, offsetof(struct message, trained.samples)},
     {HAS_ROOT, HASH_BYTES, offsetof(struct message, root)},
     {HAS_HASH, HASH_BYTES, offsetof(struct message, hash)},
     {HAS_CONTRIBUTORS, 8, offsetof(struct message, contributors)},
     {HAS_OWNER, SWARM_IDENTITY_BYTES, offsetof(struct message, owner)},
     {HAS_SIGNATURE, SWARM_SIGNATURE_BYTES, offsetof(struct message, signature)},
-    {HAS_UNREACHABLE, 8, offsetof(struct message, unreachable)},
+    {HAS_UNREACHABLE, 8, offsetof(struct message, links.unreachable)},
     {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.step_ms)},
     {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.transfer_ms)},
     {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.round_trip_ms)},
@@ -161,6 +162,7 @@ struct message_parts { /* the arrays that a message points to */
     struct slice_report *reports;
     struct hash *hashes;
     uint64_t *holders;
+    uint32_t *awaited_ms;
 };
 
 static void pack_fields(struct packer *pack, struct message *message) {
@@ -192,6 +194,7 @@ static void pack_body(struct packer *pack, const struct wire_shape *shape, struc
         wire_pack_table(pack, shape, parts->table);
         break;
     case MESSAGE_REPORT:
+        wire_pack_awaited(pack, shape, parts->awaited_ms);
         wire_pack_reports(pack, shape, parts->reports);
         break;
     case MESSAGE_DECLARE:
@@ -235,12 +238,13 @@ size_t wire_write_message(const struct wire_shape *shape, const struct message *
     ASSERT(((KINDS[message->kind] & HAS_BULK) != 0) == (bulk_bytes > 0));
     ASSERT(message->kind != MESSAGE_TABLE || message->table->round == message->round);
     struct message *unconst = (struct message *)(uintptr_t)message;
-    const struct message_parts parts = {.entry = (struct entry *)(uintptr_t)message->entry,
-                                        .table = (struct round_table *)(uintptr_t)message->table,
-                                        .reports =
-                                            (struct slice_report *)(uintptr_t)message->reports,
-                                        .hashes = (struct hash *)(uintptr_t)message->hashes,
-                                        .holders = (uint64_t *)(uintptr_t)message->holders};
+    const struct message_parts parts = {
+        .entry = (struct entry *)(uintptr_t)message->entry,
+        .table = (struct round_table *)(uintptr_t)message->table,
+        .reports = (struct slice_report *)(uintptr_t)message->reports,
+        .hashes = (struct hash *)(uintptr_t)message->hashes,
+        .holders = (uint64_t *)(uintptr_t)message->holders,
+        .awaited_ms = (uint32_t *)(uintptr_t)message->links.awaited_ms};
     struct packer counting = packer_begin_count();
     pack_message(&counting, shape, unconst, &parts, 0);
     struct packer writing = packer_begin_write(payload, capacity);
@@ -275,8 +279,8 @@ static const char *read_header(const struct wire_shape *shape, const struct fram
 
 /* Checks for values that a correct sender never sends. */
 static const char *fields_error(const struct wire_shape *shape, const struct message *message) {
-    if (message->tokens > INT64_MAX) {
-        return "has a token count above the maximum";
+    if (message->trained.tokens > INT64_MAX || message->trained.samples > INT64_MAX) {
+        return "has a token or sample count above the maximum";
     }
     if (wire_has_unknown_seats(shape, message->contributors)) {
         return "has contributors beyond the swarm's seats";
@@ -302,6 +306,7 @@ static void set_pointers(struct message *message, struct wire_arrays *arrays) {
         break;
     case MESSAGE_REPORT:
         message->reports = arrays->reports;
+        message->links.awaited_ms = arrays->awaited_ms;
         break;
     case MESSAGE_DECLARE:
         message->hashes = arrays->hashes;
@@ -320,6 +325,7 @@ const char *wire_read_message(const struct wire_shape *shape, const struct frame
         .reports = arrays->reports,
         .hashes = arrays->hashes,
         .holders = arrays->holders,
+        .awaited_ms = arrays->awaited_ms,
     };
     const char *error = read_header(shape, frame, message);
     if (error != NULL) {

@@ -8,14 +8,16 @@
  * payload consists of the fields that the kind has, in this order:
  *
  *     length 4 (chunked kinds only: of the whole payload, with this field), incarnation 4,
- *     number 8, version 4, poll 4, tokens 8, root 32, hash 32, contributors 8, owner 32,
+ *     number 8, version 4, poll 4, tokens 8, samples 8, root 32, hash 32, contributors 8, owner 32,
  *     signature 64, unreachable 8, measured 4 x 4, then one of
  *     ENTRY    the entry's record (entry.h); of a commit: root 32 before it
  *     PROPOSE  the entry's canonical bytes, its root zero; holders 8 of each slice
- *     TABLE    version 4, declared 8, {tokens 8, weight 8, signature 64} of each declared seat,
- *              {owner 1, epoch 2, expected 8} of each slice,
+ *     TABLE    version 4, declared 8,
+ *              {tokens 8, weight 8, samples 8, signature 64} of each declared seat,
+ *              {owner 1, epoch 2, expected 8, optional 8} of each slice,
  *              {hash 32 of each slice} of each declared seat
- *     REPORT   runs {silent 2, rows 2, row ...} up to the last slice: `silent` rows of zeros, then
+ *     REPORT   count 1, awaited_ms 4 of each seat up to the last that is not 0;
+ *              runs {silent 2, rows 2, row ...} up to the last slice: `silent` rows of zeros, then
  *              `rows` other rows. A row: marks 1, then the fields that they announce
  *     DECLARE  hash 32 of each slice
  *     CONTRIBUTION, RESULT  the slice's encoded bytes
@@ -149,11 +151,12 @@ size_t wire_write_message(const struct wire_shape *shape, const struct message *
 
 /* The arrays to which a message of wire_read_message points, in the caller's memory. */
 struct wire_arrays {
-    struct entry entry;           /* entry.slices [slice_count] */
-    struct round_table table;     /* table of a TABLE message */
-    struct slice_report *reports; /* [slice_count] */
-    struct hash *hashes;          /* [slice_count] */
-    uint64_t *holders;            /* [slice_count] */
+    struct entry entry;                     /* entry.slices [slice_count] */
+    struct round_table table;               /* table of a TABLE message */
+    struct slice_report *reports;           /* [slice_count] */
+    struct hash *hashes;                    /* [slice_count] */
+    uint64_t *holders;                      /* [slice_count] */
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* of a REPORT, by seat */
 };
 
 /* wire_arrays_size, wire_arrays_bind: the size of the arrays; carve them from 64-byte aligned

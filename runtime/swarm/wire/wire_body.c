@@ -6,13 +6,13 @@
 
 enum {
     TABLE_HEAD_BYTES = 4 + 8, /* size of the table's version and declared seats */
-    TABLE_SEAT_BYTES = 8 + 8 + SWARM_SIGNATURE_BYTES, /* size of a seat of the table */
-    TABLE_SLICE_BYTES = 1 + 2 + 8,                    /* size of a slice of the table */
+    TABLE_SEAT_BYTES = 3 * 8 + SWARM_SIGNATURE_BYTES, /* size of a seat of the table */
+    TABLE_SLICE_BYTES = 1 + 2 + 2 * 8,                /* size of a slice of the table */
     RUN_BYTES = 2 + 2,                                /* size of the head of a run of equal rows */
     ROW_BYTES = 1 + 2 + 8 + 8 + 8 + HASH_BYTES,       /* maximum size of a row of a report */
 };
 
-_Static_assert(SWARM_SLICES_MAX *(ROW_BYTES + RUN_BYTES) + 256 <= FRAME_PAYLOAD_MAX,
+_Static_assert(SWARM_SLICES_MAX *(ROW_BYTES + RUN_BYTES) + 512 <= FRAME_PAYLOAD_MAX,
                "members send no chunks: the longest report must fit one frame");
 _Static_assert(SWARM_SLICES_MAX <= UINT16_MAX && SWARM_EPOCH_MAX <= UINT16_MAX,
                "both are encoded in two bytes");
@@ -80,8 +80,10 @@ static void pack_seats(struct packer *pack, struct round_table *table) {
         }
         pack_u64(pack, &member->tokens);
         pack_u64(pack, &member->weight);
+        pack_u64(pack, &member->samples);
         pack_bytes(pack, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
-        if (member->tokens > INT64_MAX || member->weight > INT64_MAX / SWARM_MEMBERS_MAX) {
+        if (member->tokens > INT64_MAX || member->samples > INT64_MAX ||
+            member->weight > INT64_MAX / SWARM_MEMBERS_MAX) {
             packer_fail(pack, "has a weight or token count above the maximum");
         }
     }
@@ -93,8 +95,9 @@ static void pack_plans(struct packer *pack, const struct wire_shape *shape,
         pack_uint(pack, &plans[i].owner, 1);
         pack_uint(pack, &plans[i].epoch, 2);
         pack_u64(pack, &plans[i].expected_seats);
+        pack_u64(pack, &plans[i].optional_seats);
         if (plans[i].owner >= shape->members_max ||
-            wire_has_unknown_seats(shape, plans[i].expected_seats)) {
+            wire_has_unknown_seats(shape, plans[i].expected_seats | plans[i].optional_seats)) {
             packer_fail(pack, "has a slice with seats beyond the swarm's");
         }
     }
@@ -239,6 +242,28 @@ static void find_equal_run(const struct slice_report *reports, uint32_t at, uint
     *rows = end - first;
 }
 
+void wire_pack_awaited(struct packer *pack, const struct wire_shape *shape,
+                       uint32_t awaited_ms[static SWARM_MEMBERS_MAX]) {
+    uint32_t count = pack->mode == PACKER_READ ? 0 : SWARM_MEMBERS_MAX;
+    while (count > 0 && awaited_ms[count - 1] == 0) {
+        count--;
+    }
+    pack_uint(pack, &count, 1);
+    if (count > shape->members_max) {
+        packer_fail(pack, "has a waiting time of a seat beyond the swarm's");
+        return;
+    }
+    for (uint32_t seat = 0; seat < count; seat++) {
+        pack_u32(pack, &awaited_ms[seat]);
+    }
+    if (pack->mode == PACKER_READ) {
+        memset(awaited_ms + count, 0, (SWARM_MEMBERS_MAX - count) * sizeof *awaited_ms);
+        if (count > 0 && awaited_ms[count - 1] == 0) {
+            packer_fail(pack, "ends its waiting times with a zero");
+        }
+    }
+}
+
 void wire_pack_reports(struct packer *pack, const struct wire_shape *shape,
                        struct slice_report *reports) {
     const uint32_t count = shape->slice_count;
@@ -272,10 +297,11 @@ size_t wire_body_bytes_max(const struct wire_shape *shape) {
     size_t members = shape->members_max;
     size_t entry = ENTRY_RECORD_BYTES_MAX + HASH_BYTES + slices * sizeof(uint64_t) -
                    (SWARM_SLICES_MAX - slices) * ENTRY_SLICE_BYTES -
-                   (SWARM_MEMBERS_MAX - members) * (ENTRY_SEAT_BYTES + 16 + ENTRY_SIGNATURE_BYTES);
+                   (SWARM_MEMBERS_MAX - members) *
+                       (ENTRY_SEAT_BYTES + ENTRY_MEMBER_BYTES + ENTRY_SIGNATURE_BYTES);
     size_t table = TABLE_HEAD_BYTES + slices * TABLE_SLICE_BYTES +
                    members * (TABLE_SEAT_BYTES + slices * HASH_BYTES);
-    size_t reports = slices * (ROW_BYTES + RUN_BYTES);
+    size_t reports = 1 + members * sizeof(uint32_t) + slices * (ROW_BYTES + RUN_BYTES);
     size_t longest = entry > table ? entry : table;
     return longest > reports ? longest : reports;
 }

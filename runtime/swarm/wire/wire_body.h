@@ -13,6 +13,8 @@ void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, str
                         uint64_t *holders);
 void wire_pack_table(struct packer *pack, const struct wire_shape *shape,
                      struct round_table *table);
+void wire_pack_awaited(struct packer *pack, const struct wire_shape *shape,
+                       uint32_t awaited_ms[static SWARM_MEMBERS_MAX]);
 void wire_pack_reports(struct packer *pack, const struct wire_shape *shape,
                        struct slice_report *reports);
 

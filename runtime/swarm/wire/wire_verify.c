@@ -12,6 +12,7 @@ struct declaration {
     uint32_t session; /* session of the member */
     uint32_t round;
     uint64_t tokens;           /* number of tokens trained on */
+    uint64_t samples;          /* number of samples trained on */
     const struct hash *hashes; /* [slice_count] */
 };
 
@@ -24,6 +25,7 @@ static struct hash declaration_hash(const struct wire_shape *shape,
     pack_u32(&pack, &declaration.session);
     pack_u32(&pack, &declaration.round);
     pack_u64(&pack, &declaration.tokens);
+    pack_u64(&pack, &declaration.samples);
     hash_add(&state, declaration.hashes, shape->slice_count * sizeof *declaration.hashes);
     return hash_end(&state);
 }
@@ -48,7 +50,8 @@ static struct hash result_hash(const struct wire_shape *shape, const struct mess
 static struct hash declared_hash(const struct wire_shape *shape, const struct message *message) {
     return declaration_hash(shape, (struct declaration){.session = message->session,
                                                         .round = message->round,
-                                                        .tokens = message->tokens,
+                                                        .tokens = message->trained.tokens,
+                                                        .samples = message->trained.samples,
                                                         .hashes = message->hashes});
 }
 
@@ -88,7 +91,8 @@ static bool is_table_verified(const struct wire_shape *shape, const struct entry
     for (uint32_t i = 0; i < shape->slice_count; i++) {
         const struct slice_plan *plan = &table->slices[i];
         if (plan->owner >= open->seat_count ||
-            (plan->expected_seats & ~table->declared_seats) != 0) {
+            ((plan->expected_seats | plan->optional_seats) & ~table->declared_seats) != 0 ||
+            (plan->expected_seats & plan->optional_seats) != 0) {
             return false;
         }
     }
@@ -100,6 +104,7 @@ static bool is_table_verified(const struct wire_shape *shape, const struct entry
                 (struct declaration){.session = open->seats[seat].session,
                                      .round = table->round,
                                      .tokens = table->members[seat].tokens,
+                                     .samples = table->members[seat].samples,
                                      .hashes = table->hashes + (size_t)seat * shape->slice_count});
             verified =
                 is_signed_by(&open->seats[seat].id, DECLARATION, &hash, &table->signatures[seat]);

@@ -37,7 +37,8 @@ static void fill_commit(struct entry_fixture *fixture, struct entry *entry) {
     entry->slice_count = fixture->slice_count;
     entry->slices = fixture->slices;
     for (uint32_t i = 0; i < seats; i++) {
-        entry->members[i] = (struct entry_member){.tokens = 1000 + i, .weight = WEIGHT};
+        entry->members[i] =
+            (struct entry_member){.tokens = 1000 + i, .weight = WEIGHT, .samples = 7};
     }
     for (uint32_t i = 0; i < entry->slice_count; i++) {
         entry->slices[i] = (struct entry_slice){

@@ -62,7 +62,7 @@ static void train(struct site *site, const struct member_job *work) {
     ASSERT(replica_encode_contribution(replica, site->replica.hashes));
     struct event event = {.kind = EVENT_TRAINED,
                           .round = work->round,
-                          .tokens = tokens,
+                          .trained = {tokens, tokens / SAMPLE_TOKENS},
                           .hashes = site->replica.hashes};
     mailbox_post_answer(member_loop_mailbox(site->loop), &event);
 }

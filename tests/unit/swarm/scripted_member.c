@@ -93,7 +93,7 @@ static int own_seat(const struct scripted_member *member) {
 static void declare(struct scripted_member *member) {
     struct message message = {.kind = MESSAGE_DECLARE,
                               .round = member->open.round,
-                              .tokens = 16,
+                              .trained = {16, 4},
                               .hashes = member->hashes};
     for (uint32_t s = 0; s < SCRIPTED_SLICES; s++) {
         const uint32_t words[] = {member->open.round, s, member->session};
@@ -103,6 +103,7 @@ static void declare(struct scripted_member *member) {
 }
 
 static void report(struct scripted_member *member) {
+    static const uint32_t AWAITED_MS[SWARM_MEMBERS_MAX];
     struct message message = {.kind = MESSAGE_REPORT,
                               .round = member->open.round,
                               .number = ++member->report_number,
@@ -110,6 +111,7 @@ static void report(struct scripted_member *member) {
                               .version = member->version,
                               .poll = member->poll,
                               .reports = member->reports,
+                              .links = {0, AWAITED_MS},
                               .measured = {STEP_MS, 1, 1, 1000}};
     say(member, &message);
 }

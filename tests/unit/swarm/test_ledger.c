@@ -66,6 +66,7 @@ static void the_longest_entry_has_room(void **state) {
             entry.seats[i].ranges[k] = (struct sample_range){INT64_MAX - 1, INT64_MAX};
         }
         entry.signatures[i].seat = i;
+        entry.members[i].samples = SWARM_SEAT_RANGES_MAX;
     }
     for (uint64_t i = 0; i < SWARM_RETURNED_RANGES_MAX; i++) {
         uint64_t begin = INT64_MAX / 2 + 2 * i;
@@ -199,6 +200,63 @@ static void a_chain_counts_its_commits(void **state) {
     }
 }
 
+/* Makes the entry after an ended round a suspension of its first member. */
+static void suspend_first_member(uint32_t chain_commits, uint32_t reason, uint32_t rounds) {
+    entry.kind = ENTRY_SUSPEND;
+    entry.deadline_ms = 0;
+    entry.slice_count = 0;
+    memset(entry.members, 0, sizeof entry.members);
+    entry.round = 1;
+    entry.commits = chain_commits;
+    entry.suspension = (struct entry_suspension){.id = entry.seats[0].id, .reason = reason};
+    entry.suspension.until_round = entry.round + rounds;
+    entry_fixture_sign(&fixture, &entry);
+}
+
+static void a_suspension_is_between_rounds_and_changes_nothing_else(void **state) {
+    (void)state;
+    static uint8_t record[SMALL_RECORD_MAX];
+    static char line[SMALL_LINE_MAX];
+    struct ledger_chain chain = {.has_tracker = true};
+    entry_fixture_init(&fixture, 3, slices, 2);
+    memcpy(chain.tracker_key, fixture.tracker.public_keys.sign, KEY_BYTES);
+    for (uint32_t index = 0; index < 3; index++) {
+        entry_fixture_next(&fixture, index, &entry);
+        if (index == 2) {
+            static struct entry commit;
+            commit = entry;
+            suspend_first_member(0, SUSPENSION_RESULTS, 8);
+            assert_non_null(strstr(ledger_append(&chain, &entry), "does not follow the end"));
+            entry = commit;
+        }
+        assert_null(ledger_append(&chain, &entry));
+    }
+    entry_fixture_next(&fixture, 3, &entry);
+    const struct hash root = chain.root;
+    suspend_first_member(1, SUSPENSION_RESULTS, 0);
+    assert_non_null(ledger_append(&chain, &entry)); /* it would end at once */
+    suspend_first_member(1, SUSPENSION_REASONS, 8);
+    assert_non_null(ledger_append(&chain, &entry));
+    entry.root.bytes[0] ^= 1;
+    suspend_first_member(1, SUSPENSION_RESULTS, 8);
+    assert_non_null(ledger_append(&chain, &entry)); /* the root stays */
+    entry.root.bytes[0] ^= 1;
+    suspend_first_member(1, SUSPENSION_RESULTS, 8);
+    entry.slices = NULL;
+    assert_null(
+        entry_read(record, entry_write(&entry, record, sizeof record), read_slices, 2, &read));
+    assert_same();
+    struct text text = text_over(line, sizeof line);
+    ledger_line_write(&entry, &text);
+    assert_non_null(strstr(line, "\"reason\": \"results\""));
+    assert_int_equal(read_line(line, text.length), OK);
+    assert_same();
+    assert_null(ledger_append(&chain, &entry));
+    assert_true(hash_equal(&chain.root, &root));
+    entry.suspension.until_round++;
+    assert_non_null(ledger_append(&chain, &entry)); /* the hash covers it */
+}
+
 static void a_majority_is_needed_whatever_the_roster(void **state) {
     (void)state;
     for (uint32_t members = 1; members <= SWARM_MEMBERS_MAX; members += members < 6 ? 1 : 29) {
@@ -226,6 +284,7 @@ int main(void) {
         cmocka_unit_test(mutated_lines_and_records_are_refused_or_entries),
         cmocka_unit_test(a_chain_takes_its_entries_in_order_only),
         cmocka_unit_test(a_chain_counts_its_commits),
+        cmocka_unit_test(a_suspension_is_between_rounds_and_changes_nothing_else),
         cmocka_unit_test(a_majority_is_needed_whatever_the_roster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@ enum { SLICES = 24, SEATS = 3, OWN = 8, ALL = (1 << SEATS) - 1, LONG = 100 };
 static uint32_t seats = SEATS; /* the fourth owns nothing */
 static struct scene {
     struct member *member;
+    int64_t now_ms;
     struct action rows[ACTIONS_MAX];
     struct actions actions;
     struct entry open, commit;
@@ -28,7 +29,7 @@ static struct scene {
 
 static void take(const struct event *event) {
     scene.actions.count = 0;
-    member_step(scene.member, event, &scene.actions);
+    member_step(scene.member, event, scene.now_ms, &scene.actions);
 }
 
 static void hear(struct message message) {
@@ -89,7 +90,7 @@ static uint64_t reported_cut(void) {
     uint64_t cut = 0;
     for (uint32_t i = 0; i < scene.actions.count; i++) {
         const struct message *message = &scene.rows[i].message;
-        cut |= message->kind == MESSAGE_REPORT ? message->unreachable : 0;
+        cut |= message->kind == MESSAGE_REPORT ? message->links.unreachable : 0;
     }
     return cut;
 }
@@ -111,7 +112,7 @@ static void begin(void) {
     for (uint32_t seat = 0; seat < seats; seat++) {
         scene.open.seats[seat].id = id_of(seat);
         scene.open.seats[seat].session = 7 + seat;
-        scene.table.members[seat] = (struct entry_member){8, 8};
+        scene.table.members[seat] = (struct entry_member){8, 8, 8};
         for (uint32_t s = 0; s < SLICES; s++) {
             scene.hashes[seat * SLICES + s] = hash_at(seat, s);
         }
@@ -124,7 +125,7 @@ static void begin(void) {
     scene.table.slices = scene.plans;
     scene.table.hashes = scene.hashes;
     hear((struct message){.kind = MESSAGE_ENTRY, .session = 7, .entry = &scene.open});
-    struct event trained = {.kind = EVENT_TRAINED, .round = 1, .tokens = 8};
+    struct event trained = {.kind = EVENT_TRAINED, .round = 1, .trained = {8, 8}};
     trained.hashes = scene.hashes;
     take(&trained);
 }

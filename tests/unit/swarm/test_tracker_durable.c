@@ -139,13 +139,13 @@ static void make_table(struct tracker_record *record) {
             table->hashes[seat * SLICES + s] = hash_of(words, sizeof words);
         }
         if (((uint64_t)DECLARED >> seat & 1) != 0) {
-            table->members[seat] = (struct entry_member){1000 + seat, 900 + seat};
+            table->members[seat] = (struct entry_member){1000 + seat, 900 + seat, 1 + seat};
             memset(&table->signatures[seat], (int)(seat + 1), sizeof table->signatures[seat]);
         }
     }
     for (uint32_t s = 0; s < SLICES; s++) {
-        table->slices[s] =
-            (struct slice_plan){.owner = s % 3, .epoch = 0, .expected_seats = DECLARED};
+        table->slices[s] = (struct slice_plan){
+            .owner = s % 3, .epoch = 0, .expected_seats = DECLARED & 1, .optional_seats = 2};
     }
 }
 

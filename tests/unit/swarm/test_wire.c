@@ -78,6 +78,8 @@ static void assert_same(void) {
         assert_same_table();
     } else if (message.reports != NULL) {
         assert_memory_equal(message.reports, fixture.reports, slices * sizeof *message.reports);
+        assert_memory_equal(message.links.awaited_ms, fixture.awaited_ms,
+                            sizeof fixture.awaited_ms);
     } else if (message.hashes != NULL) {
         assert_memory_equal(message.hashes, fixture.hashes, slices * sizeof *message.hashes);
     }
@@ -97,6 +99,7 @@ static void assert_same(void) {
     expected.reports = message.reports;
     expected.hashes = message.hashes;
     expected.holders = message.holders;
+    expected.links.awaited_ms = message.links.awaited_ms;
     assert_memory_equal(&message, &expected, sizeof message);
 }
 
@@ -228,14 +231,14 @@ static void a_report_has_the_bytes_that_are_drawn(void **state) {
     fixture.reports[4] =
         (struct slice_report){.has_result = 1, .received_seats = 4, .contributors = 5};
     size_t count = write_fixture();
-    assert_int_equal(count, FRAME_HEADER_BYTES + 8 + 4 + 4 + 32 + 32 + 8 + 16 + STORED_BYTES +
+    assert_int_equal(count, FRAME_HEADER_BYTES + 8 + 4 + 4 + 32 + 32 + 8 + 16 + STORED_BYTES + 1 +
                                 sizeof ROWS);
     assert_memory_equal(bytes + count - sizeof ROWS, ROWS, sizeof ROWS);
 }
 
 static void a_report_that_says_nothing_is_short(void **state) {
     (void)state;
-    size_t fields = 8 + 4 + 4 + 32 + 32 + 8 + 16 + STORED_BYTES;
+    size_t fields = 8 + 4 + 4 + 32 + 32 + 8 + 16 + STORED_BYTES + 1;
     use(8, 200);
     wire_fixture_make(&fixture, MESSAGE_REPORT, WIRE_EMPTY, 1);
     assert_int_equal(write_fixture(), FRAME_HEADER_BYTES + fields + 4);

@@ -148,11 +148,33 @@ static void numbers_that_no_sender_has_are_refused(void **state) {
 /* Rows of a report by hand, behind its fields. */
 static bool takes_rows(const uint8_t *rows, size_t row_bytes) {
     make(MESSAGE_REPORT, WIRE_EMPTY);
-    const size_t fields = FRAME_HEADER_BYTES + 8 + 4 + 4 + 32 + 32 + 8 + 16 + STORED_BYTES;
+    const size_t fields = FRAME_HEADER_BYTES + 8 + 4 + 4 + 32 + 32 + 8 + 16 + STORED_BYTES + 1;
     memcpy(bytes + fields, rows, row_bytes);
     count = fields + row_bytes;
     bytes[24] = (uint8_t)(count - FRAME_HEADER_BYTES);
     return taken();
+}
+
+/* The waiting times by hand, and eight rows of zeros. */
+static bool takes_waiting_times(uint8_t seats, uint8_t last) {
+    const size_t fields = FRAME_HEADER_BYTES + 8 + 4 + 4 + 32 + 32 + 8 + 16 + STORED_BYTES;
+    static const uint8_t ROWS[] = {8, 0, 0, 0};
+    make(MESSAGE_REPORT, WIRE_EMPTY);
+    memset(bytes + fields, 0, 1 + 4 * (size_t)seats);
+    bytes[fields] = seats;
+    bytes[fields + 4 * (size_t)seats] = seats > 0 ? last : 0;
+    count = fields + 1 + 4 * (size_t)seats + sizeof ROWS;
+    memcpy(bytes + count - sizeof ROWS, ROWS, sizeof ROWS);
+    bytes[24] = (uint8_t)(count - FRAME_HEADER_BYTES);
+    return taken();
+}
+
+static void waiting_times_have_one_spelling(void **state) {
+    (void)state;
+    assert_true(takes_waiting_times(0, 0));
+    assert_true(takes_waiting_times(MEMBERS, 1));
+    assert_false(takes_waiting_times(MEMBERS, 0)); /* the last one is not 0 */
+    assert_false(takes_waiting_times(MEMBERS + 1, 1));
 }
 
 static void rows_of_a_report_have_one_spelling(void **state) {
@@ -195,6 +217,7 @@ int main(void) {
         cmocka_unit_test(another_count_of_slices_is_refused),
         cmocka_unit_test(numbers_that_no_sender_has_are_refused),
         cmocka_unit_test(rows_of_a_report_have_one_spelling),
+        cmocka_unit_test(waiting_times_have_one_spelling),
     };
     return cmocka_run_group_tests(tests, use, NULL);
 }

@@ -78,7 +78,8 @@ static void a_declaration_is_its_members_whole(void **state) {
     make(MESSAGE_DECLARE, WIRE_SOME, 1);
     assert_covers(&message.session, sizeof message.session);
     assert_covers(&message.round, sizeof message.round);
-    assert_covers(&message.tokens, sizeof message.tokens);
+    assert_covers(&message.trained.tokens, sizeof message.trained.tokens);
+    assert_covers(&message.trained.samples, sizeof message.trained.samples);
     assert_covers(arrays.hashes, SLICES * sizeof *arrays.hashes);
     assert_covers(&message.from, sizeof message.from);
     assert_covers(&message.signature, sizeof message.signature);

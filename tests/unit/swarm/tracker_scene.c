@@ -66,7 +66,7 @@ void scene_report(uint32_t member, uint32_t round) {
                               .round = round,
                               .version = scene.table_version,
                               .poll = scene.poll,
-                              .unreachable = scene.unreachable[member],
+                              .links = {scene.unreachable[member], scene.awaited_ms[member]},
                               .measured = scene.measured[member],
                               .reports = scene.reports[member]};
     memcpy(message.stored, scene.stored[member], sizeof message.stored);
@@ -135,7 +135,7 @@ void scene_open_and_declare(void) {
     for (uint32_t m = 0; m < MEMBERS; m++) {
         scene_say(m, (struct message){.kind = MESSAGE_DECLARE,
                                       .round = scene.head.round,
-                                      .tokens = 8,
+                                      .trained = {8, 8},
                                       .hashes = hashes});
     }
     scene_beat(scene.head.round, 0);

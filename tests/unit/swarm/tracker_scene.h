@@ -28,7 +28,8 @@ extern struct scene {
     uint32_t sessions[MEMBERS];
     struct slice_report reports[MEMBERS][SLICES];
     struct timing_measured measured[MEMBERS];
-    struct hash stored[MEMBERS][STORED_STATES_MAX]; /* roots that members report as stored */
+    struct hash stored[MEMBERS][STORED_STATES_MAX];  /* roots that members report as stored */
+    uint32_t awaited_ms[MEMBERS][SWARM_MEMBERS_MAX]; /* what a member says of each seat */
     uint64_t unreachable[MEMBERS];
     uint32_t adopting; /* members whose state is on its way */
     int disk_is_full;

@@ -54,13 +54,18 @@ bool wire_fixture_is(uint32_t kind) {
 static void make_entry(struct wire_fixture *fixture, enum wire_fill fill) {
     struct entry *entry = &fixture->entry;
     struct entry_fixture swarm = fixture->swarm;
-    uint32_t kind = fill == WIRE_EMPTY ? ENTRY_GENESIS : (uint32_t)draw(fixture) % 5;
+    uint32_t kind = fill == WIRE_EMPTY ? ENTRY_GENESIS : (uint32_t)draw(fixture) % 6;
     kind = fill == WIRE_FULL || fixture->message.kind == MESSAGE_PROPOSE ? ENTRY_COMMIT : kind;
     entry_fixture_next(&swarm, kind == ENTRY_GENESIS ? 0 : kind == ENTRY_COMMIT ? 2 : 1, entry);
     if (kind == ENTRY_GENESIS) {
         memset(&entry->prev, 0, sizeof entry->prev);
     }
-    if (kind == ENTRY_ABORT || kind == ENTRY_ROLLBACK) {
+    if (kind == ENTRY_SUSPEND) {
+        entry->suspension.id = entry->seats[0].id;
+        entry->suspension.reason = 1 + (uint32_t)draw(fixture) % (SUSPENSION_REASONS - 1);
+        entry->suspension.until_round = entry->round + 8;
+    }
+    if (kind == ENTRY_ABORT || kind == ENTRY_ROLLBACK || kind == ENTRY_SUSPEND) {
         entry->kind = (enum entry_kind)kind;
         entry->deadline_ms = 0;
     }
@@ -94,14 +99,15 @@ static void declare(struct wire_fixture *fixture, uint32_t seat, enum wire_fill 
     struct message message = {.kind = MESSAGE_DECLARE,
                               .round = table->round,
                               .session = fixture->open.seats[seat].session,
-                              .tokens = number(fixture, fill) >> 1,
+                              .trained = {number(fixture, fill) >> 1, number(fixture, fill) >> 1},
                               .hashes = table->hashes + (size_t)seat * slices};
     for (uint32_t i = 0; i < slices; i++) {
         table->hashes[(size_t)seat * slices + i] = draw_hash(fixture);
     }
     wire_sign(&fixture->shape, &fixture->swarm.members[seat], &message);
-    table->members[seat] =
-        (struct entry_member){.tokens = message.tokens, .weight = number(fixture, fill) >> 7};
+    table->members[seat] = (struct entry_member){.tokens = message.trained.tokens,
+                                                 .weight = number(fixture, fill) >> 7,
+                                                 .samples = message.trained.samples};
     table->signatures[seat] = message.signature;
 }
 
@@ -122,6 +128,8 @@ static void make_table(struct wire_fixture *fixture, enum wire_fill fill) {
             (struct slice_plan){.owner = (uint32_t)draw(fixture) % fixture->shape.members_max,
                                 .epoch = (uint32_t)(number(fixture, fill) & SWARM_EPOCH_MAX),
                                 .expected_seats = table->declared_seats & number(fixture, fill)};
+        fixture->plans[i].optional_seats =
+            table->declared_seats & number(fixture, fill) & ~fixture->plans[i].expected_seats;
     }
     fixture->message.round = table->round;
     fixture->message.table = table;
@@ -144,7 +152,12 @@ static void make_reports(struct wire_fixture *fixture, enum wire_fill fill) {
     }
     draw_bytes(fixture, &fixture->message.measured, sizeof fixture->message.measured);
     draw_bytes(fixture, &fixture->message.stored, sizeof fixture->message.stored);
+    memset(fixture->awaited_ms, 0, sizeof fixture->awaited_ms);
+    for (uint32_t seat = 0; seat < fixture->shape.members_max; seat++) {
+        fixture->awaited_ms[seat] = is_there(fixture, fill) ? (uint32_t)draw(fixture) : 0;
+    }
     fixture->message.reports = fixture->reports;
+    fixture->message.links.awaited_ms = fixture->awaited_ms;
 }
 
 static void make_bulk(struct wire_fixture *fixture) {
@@ -170,7 +183,7 @@ static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
         numbered || kind == MESSAGE_WELCOME || kind == MESSAGE_PROPOSE ? value * 3 : 0;
     message->poll = kind == MESSAGE_REPORT || kind == MESSAGE_POLL ? (uint32_t)(value >> 9) : 0;
     message->version = kind == MESSAGE_REPORT ? (uint32_t)(value >> 11) : 0;
-    message->unreachable = kind == MESSAGE_REPORT ? value * 5 : 0;
+    message->links.unreachable = kind == MESSAGE_REPORT ? value * 5 : 0;
     if (numbered) {
         message->root = draw_hash(fixture);
     }
@@ -189,7 +202,8 @@ static void make_signed(struct wire_fixture *fixture, enum wire_fill fill) {
         for (uint32_t i = 0; i < fixture->shape.slice_count; i++) {
             fixture->hashes[i] = draw_hash(fixture);
         }
-        message->tokens = number(fixture, fill) >> 1;
+        message->trained.tokens = number(fixture, fill) >> 1;
+        message->trained.samples = number(fixture, fill) >> 1;
         message->hashes = fixture->hashes;
     } else if (message->kind == MESSAGE_RESULT) {
         message->contributors = seats(fixture, fill);
