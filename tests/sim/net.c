@@ -64,13 +64,15 @@ static void transmit(struct world *world, uint32_t from, uint32_t to, struct par
     int64_t delay_ms = draw_delay_ms(world);
     parcel->sender_start = sender->start;
     if (world->slice_bytes == 0) {
-        world_add(world, HAPPEN_PARCEL, to, delay_ms)->parcel = parcel;
+        int64_t wait_ms = is_bulk ? lie_wait_ms(world, from, parcel->message.kind) : 0;
+        world_add(world, HAPPEN_PARCEL, to, wait_ms + delay_ms)->parcel = parcel;
         return;
     }
     struct pipe *up = &sender->link.up;
     int64_t now_us = world->now * US_PER_MS;
-    int64_t sent_us = pipe_pass(up, now_us, parcel->bytes, is_bulk);
-    int64_t takes_us = up->rate > 0 ? (int64_t)(parcel->bytes * US_PER_S / up->rate) : 0;
+    uint64_t up_bytes = parcel->bytes * (is_bulk ? lie_slowness(world, from) : 1);
+    int64_t sent_us = pipe_pass(up, now_us, up_bytes, is_bulk);
+    int64_t takes_us = up->rate > 0 ? (int64_t)(up_bytes * US_PER_S / up->rate) : 0;
     parcel->last_byte_us = sent_us + delay_ms * US_PER_MS;
     measure_sent(sender, sent_us, parcel->bytes);
     int64_t begin_ms = (sent_us - takes_us - now_us) / US_PER_MS;
@@ -129,7 +131,8 @@ static enum send_result send_item(void *context, uint32_t peer, const struct out
                               .slice = item->slice,
                               .epoch = item->epoch,
                               .hash = item->hash};
-    if (world->nodes[uplink->node].link.up.bulk_free_us > world->now * US_PER_MS) {
+    if (world->nodes[uplink->node].link.up.bulk_free_us > world->now * US_PER_MS ||
+        lie_wait_ms(world, uplink->node, message.kind) > 0) {
         return SEND_WOULD_BLOCK;
     }
     if (!net_is_connected(world, uplink->node, peer)) {
@@ -142,6 +145,7 @@ static enum send_result send_item(void *context, uint32_t peer, const struct out
     }
     parcel->bytes = parcel_bytes(world, &parcel->message);
     *bytes = parcel->bytes;
+    lie_mark_sent(world, uplink->node, message.kind);
     transmit(world, uplink->node, peer, parcel, true);
     return SEND_OK;
 }
@@ -157,6 +161,8 @@ void net_flush(struct world *world, uint32_t node) {
     if ((contributions != OUTBOX_DONE || results != OUTBOX_DONE) && !link->is_flush_planned) {
         int64_t wait_us = link->up.bulk_free_us - world->now * US_PER_MS;
         int64_t wait_ms = wait_us > 0 ? (wait_us + US_PER_MS - 1) / US_PER_MS : 0;
+        int64_t lie_ms = lie_wait_ms(world, node, MESSAGE_CONTRIBUTION);
+        wait_ms = wait_ms > lie_ms ? wait_ms : lie_ms;
         link->is_flush_planned = true;
         world_add(world, HAPPEN_UPLINK, node, wait_ms);
     }
@@ -168,6 +174,7 @@ void net_queue(struct world *world, uint32_t from, uint32_t to, const struct mes
         struct parcel *parcel = parcel_copy(world, message);
         if (post_attach(world, from, to, parcel)) {
             transmit(world, from, to, parcel, true);
+            lie_mark_sent(world, from, message->kind);
         } else {
             parcel_free(parcel);
         }

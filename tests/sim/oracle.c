@@ -18,35 +18,46 @@ static uint32_t node_of(const struct entry *entry, uint32_t seat) {
     return entry->seats[seat].id.bytes[0];
 }
 
-/* The result of a slice, made again from what its named contributors made. */
+/* The sum of the weights of all contributors; -1: one of them made no contribution that may be
+ * added. */
+static double check_contributors(struct world *world, const struct entry *entry, uint32_t slice) {
+    double weight = 0;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        if ((entry->slices[slice].contributors >> seat & 1) == 0) {
+            continue;
+        }
+        const struct truth *truth = truth_of(world, entry->round, node_of(entry, seat));
+        if (truth == NULL || !plane_is_sound(&truth->slices[slice])) {
+            world_fail(world, "round %u names seat %u, which has no valid contribution",
+                       entry->round, seat);
+            return -1;
+        }
+        weight += (double)entry->members[seat].weight;
+    }
+    return weight;
+}
+
+/* Computes the result of a slice again, from what its contributors made. An owner that sums wrongly
+ * is excused: no machine checks a sum. It is the only lie that is. */
 static void check_sum(struct world *world, const struct entry *entry, uint32_t slice) {
     const struct entry_slice *line = &entry->slices[slice];
-    enum hostility owner = world->nodes[node_of(entry, line->owner)].hostility;
-    int is_cheated = owner == HOSTILE_SUM || owner == HOSTILE_NAN; /* adds its own without a look */
-    float total[SLICE_ELEMENTS] = {0};
-    float weight = 0;
-    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+    bool is_wrong_sum = world->nodes[node_of(entry, line->owner)].hostility == HOSTILE_SUM;
+    float mean[SLICE_ELEMENTS] = {0};
+    double weight = check_contributors(world, entry, slice);
+    for (uint32_t seat = 0; weight >= 0 && seat < entry->seat_count; seat++) {
         if ((line->contributors >> seat & 1) == 0) {
             continue;
         }
         const struct truth *truth = truth_of(world, entry->round, node_of(entry, seat));
-        if (truth == NULL || (!plane_is_sound(&truth->slices[slice]) && !is_cheated)) {
-            world_fail(world, "round %u names seat %u, which has nothing sound", entry->round,
-                       seat);
-            return;
-        }
-        float share = (float)entry->members[seat].weight;
-        weight += share;
+        const struct coded *coded = &truth->slices[slice];
+        float share = (float)entry->members[seat].weight / (weight > 0 ? (float)weight : 1);
         for (int i = 0; i < SLICE_ELEMENTS; i++) {
-            total[i] += share * ((float)truth->slices[slice].steps[i] * truth->slices[slice].scale);
+            mean[i] += share * ((float)coded->steps[i] * coded->scale);
         }
     }
-    for (int i = 0; i < SLICE_ELEMENTS; i++) {
-        total[i] = weight > 0 ? total[i] / weight : 0;
-    }
-    struct coded coded = plane_encode(total);
+    struct coded coded = plane_encode(mean);
     struct hash hash = hash_of(&coded, sizeof(coded));
-    if ((!hash_equal(&hash, &line->hash) && !is_cheated) || (float)line->weight != weight) {
+    if ((!hash_equal(&hash, &line->hash) && !is_wrong_sum) || (double)line->weight != weight) {
         world_fail(world, "round %u slice %u is not the sum of its contributors", entry->round,
                    slice);
     }

@@ -73,6 +73,36 @@ void parcel_free(struct parcel *parcel) {
     free(parcel);
 }
 
+bool parcel_pass_wire(const struct world *world, struct parcel *parcel) {
+    static uint8_t payload[WIRE_BYTES_MAX];
+    static _Alignas(64) uint8_t memory[WIRE_BYTES_MAX];
+    struct wire_shape shape = {.slice_count = world->slice_count, .members_max = SWARM_MEMBERS_MAX};
+    const struct message *message = &parcel->message;
+    bool has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
+    static struct wire_arrays arrays;
+    struct frame frame;
+    struct message read;
+    const uint8_t *bulk;
+    size_t bulk_bytes;
+    ASSERT(wire_arrays_size(&shape) <= sizeof(memory));
+    wire_arrays_bind(&shape, memory, &arrays);
+    size_t count = wire_write_message(&shape, message, has_bytes, &frame, payload, sizeof(payload));
+    if (wire_read_message(&shape, &frame, payload, count + has_bytes, &arrays, &read, &bulk,
+                          &bulk_bytes) != NULL) {
+        return false;
+    }
+    if (message->kind == MESSAGE_REPORT) {
+        memcpy(parcel->array, read.reports, world->slice_count * sizeof(struct slice_report));
+        memcpy(parcel->awaited_ms, read.links.awaited_ms, sizeof(parcel->awaited_ms));
+    }
+    read.from = message->from;
+    read.links.awaited_ms = message->links.awaited_ms;
+    read.reports = message->reports;
+    read.hashes = message->hashes;
+    parcel->message = read;
+    return true;
+}
+
 uint64_t parcel_bytes(const struct world *world, const struct message *message) {
     static uint8_t payload[WIRE_BYTES_MAX];
     struct wire_shape shape = {.slice_count = world->slice_count, .members_max = MEMBERS_MOST};

@@ -12,7 +12,6 @@ enum {
     LEAF_MS = 30,
     SAMPLE_MS = 25, /* the longest time of a sample */
     IDLE_ONE_IN = 12,
-    HUGE_SCALE = 1 << 30,
 };
 
 struct coded plane_encode(const float *values) {
@@ -110,14 +109,8 @@ static void encode(struct world *world, uint32_t index, const struct action *act
             uint32_t at = s * SLICE_ELEMENTS + i;
             node->own.residual[at] = values[at] - (float)coded->steps[i] * coded->scale;
         }
-        if (node->hostility == HOSTILE_NAN) {
-            coded->scale = NAN;
-        } else if (node->hostility == HOSTILE_HUGE) {
-            coded->scale = HUGE_SCALE;
-        } else if (node->hostility == HOSTILE_COPY) {
-            *coded = node->slots[0][s % CONTRIBUTION_SLOTS_PER_MEMBER];
-        }
     }
+    lie_contribution(world, index);
     if (world->mistake == MISTAKE_FEEDBACK) {
         memcpy(node->feedback, node->own.residual, sizeof(node->feedback));
     }
@@ -177,11 +170,21 @@ static void keep_result(struct world *world, uint32_t index, const struct messag
     measure_result(world, index);
 }
 
-/* Ascending seats, in fp32, one weight after the other; then encoded once. */
+static float total_weight(const struct action *action) {
+    uint64_t total = 0;
+    for (uint32_t seat = 0; seat < MEMBERS_MOST; seat++) {
+        bool is_in = (action->contributors >> seat & 1) != 0;
+        total += is_in ? action->table->members[seat].weight : 0;
+    }
+    return total > 0 ? (float)total : 1;
+}
+
+/* Adds the contributions in ascending order of seats in fp32, each times its share of the weight,
+ * and encodes the mean once. */
 static struct coded add_up(const struct world *world, const struct node *node,
                            const struct action *action) {
-    float total[SLICE_ELEMENTS] = {0};
-    float weight = 0;
+    float mean[SLICE_ELEMENTS] = {0};
+    float weight = total_weight(action);
     for (uint32_t turn = 0; turn < MEMBERS_MOST; turn++) {
         uint32_t seat = world->mistake == MISTAKE_SUM_ORDER ? MEMBERS_MOST - 1 - turn : turn;
         if ((action->contributors >> seat & 1) == 0) {
@@ -190,17 +193,15 @@ static struct coded add_up(const struct world *world, const struct node *node,
         const struct coded *coded = (int)seat == action->seat
                                         ? &node->own.slices[action->slice]
                                         : &node->slots[seat][action->slots[seat]];
-        float share = (float)action->table->members[seat].weight;
-        weight += share;
+        float share = (float)action->table->members[seat].weight / weight;
         for (int i = 0; i < SLICE_ELEMENTS; i++) {
-            total[i] += share * ((float)coded->steps[i] * coded->scale);
+            mean[i] += share * ((float)coded->steps[i] * coded->scale);
         }
     }
     for (int i = 0; i < SLICE_ELEMENTS; i++) {
-        total[i] = weight > 0 ? total[i] / weight : 0;
-        total[i] += node->hostility == HOSTILE_SUM ? 1.0f : 0.0f;
+        mean[i] += node->hostility == HOSTILE_SUM ? 1.0f : 0.0f;
     }
-    return plane_encode(total);
+    return plane_encode(mean);
 }
 
 static void sum(struct world *world, uint32_t index, const struct action *action) {

@@ -29,6 +29,17 @@ struct hash post_result_hash(const struct message *message) {
     return hash_end(&state);
 }
 
+struct signature post_sign_declaration(const struct world *world, const struct message *message) {
+    struct hash_state state;
+    hash_begin(&state);
+    hash_add(&state, &message->session, sizeof(message->session));
+    hash_add(&state, &message->round, sizeof(message->round));
+    hash_add(&state, &message->trained, sizeof(message->trained));
+    hash_add(&state, message->hashes, world->slice_count * sizeof(struct hash));
+    struct hash content = hash_end(&state);
+    return post_sign(&message->from, &content);
+}
+
 /* Adds the bytes that follow a message, and what was stored with them; false if the node does not
  * have them, or no longer. */
 static bool add_bytes(struct node *node, struct parcel *parcel) {
@@ -49,35 +60,32 @@ static bool add_bytes(struct node *node, struct parcel *parcel) {
     return true;
 }
 
-/* What a hostile sender makes of a message, by whom it goes to. */
-static void forge(enum hostility hostility, uint32_t to, struct parcel *parcel) {
-    if (parcel->message.kind == MESSAGE_DECLARE && hostility == HOSTILE_TOKENS) {
-        parcel->message.trained.tokens = UINT64_MAX;
-    }
-    if (parcel->message.kind != MESSAGE_CONTRIBUTION) {
-        return;
-    }
-    if (hostility == HOSTILE_REPLAY || (hostility == HOSTILE_UNLIKE && to % 2 == 0)) {
-        parcel->coded.steps[0] ^= 1;
-    }
-}
-
-int post_accept(struct parcel *parcel) {
+bool post_accept(const struct world *world, struct parcel *parcel) {
     struct message *message = &parcel->message;
-    if (message->kind != MESSAGE_CONTRIBUTION && message->kind != MESSAGE_RESULT) {
-        return 1;
-    }
-    struct hash hash = hash_of(&parcel->coded, sizeof(parcel->coded));
-    int is_whole = hash_equal(&hash, &message->hash);
-    message->hash = hash;
-    if (message->kind == MESSAGE_CONTRIBUTION) {
+    struct signature good;
+    struct hash hash;
+    switch (message->kind) {
+    case MESSAGE_DECLARE:
+        good = post_sign_declaration(world, message);
+        return memcmp(&good, &message->signature, sizeof(good)) == 0;
+    case MESSAGE_VOTE:
+        good = post_sign(&message->from, &message->hash);
+        return memcmp(&good, &message->signature, sizeof(good)) == 0;
+    case MESSAGE_CONTRIBUTION:
+        message->hash = hash_of(&parcel->coded, sizeof(parcel->coded));
         message->is_rejected = !plane_is_sound(&parcel->coded);
-        return 1;
+        return true;
+    case MESSAGE_RESULT:
+        hash = hash_of(&parcel->coded, sizeof(parcel->coded));
+        if (!hash_equal(&hash, &message->hash) || !plane_is_sound(&parcel->coded)) {
+            return false;
+        }
+        hash = post_result_hash(message);
+        good = post_sign(&message->owner, &hash);
+        return memcmp(&good, &message->signature, sizeof(good)) == 0;
+    default:
+        return true;
     }
-    struct hash content = post_result_hash(message);
-    struct signature good = post_sign(&message->owner, &content);
-    return is_whole && plane_is_sound(&parcel->coded) &&
-           memcmp(&good, &message->signature, sizeof(good)) == 0;
 }
 
 bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel) {
@@ -85,7 +93,10 @@ bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel 
     if (!add_bytes(&world->nodes[from], parcel)) {
         return false;
     }
-    forge(world->nodes[from].hostility, to, parcel);
+    if (parcel->message.kind == MESSAGE_CONTRIBUTION) {
+        lie_bytes(world, from, to, &parcel->coded);
+    }
+    lie_message(world, from, parcel);
     if (!world->is_calm && world_draw(world, DAMAGED_ONE_IN) == 0) {
         parcel->coded.steps[world_draw(world, SLICE_ELEMENTS)] ^= 4;
     }
@@ -96,9 +107,8 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct m
     bool is_bulk = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
     uint64_t copies = !world->is_steady && world_draw(world, 100) < 3 ? 2 : 1;
     for (uint64_t copy = 0; copy < copies; copy++) {
-        bool is_lost =
-            (double)world_draw(world, 1000) < world->loss * 1000 ||
-            (world->nodes[from].hostility == HOSTILE_MUTE && message->kind == MESSAGE_RESULT);
+        bool is_lost = (double)world_draw(world, 1000) < world->loss * 1000 ||
+                       lie_withholds(world, from, message);
         if (!net_is_connected(world, from, to) || is_lost) {
             continue;
         }
@@ -108,7 +118,10 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct m
         }
         struct parcel *parcel = parcel_copy(world, message);
         parcel->message.from.bytes[0] = (uint8_t)from;
-        forge(world->nodes[from].hostility, to, parcel);
+        if (message->kind == MESSAGE_DECLARE) {
+            parcel->message.signature = post_sign_declaration(world, &parcel->message);
+        }
+        lie_message(world, from, parcel);
         net_post(world, from, to, parcel);
     }
 }

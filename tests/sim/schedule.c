@@ -1,5 +1,5 @@
 /* schedule: the course of a schedule: its swarm, its faults, and what must hold at its end. */
-#include "tests/sim/world.h"
+#include "tests/sim/fields.h"
 
 #include "base/random.h"
 
@@ -9,6 +9,8 @@
 
 enum {
     SEAT_SAMPLES = 8,
+    SAMPLE_MS = 20,
+    PATIENCE = 2,        /* default of swarm.patience */
     PROGRESS_MS = 60000, /* so long after the faults the swarm must have gone on */
     COMMITS_AFTER = 3,
     CATCH_UP_MS = 15000, /* and so long after that everyone stands on a last commit's root */
@@ -35,6 +37,15 @@ static void make_links(struct world *world) {
     }
 }
 
+/* The lies of schedules with faults: those that cannot stop a round of honest members. */
+static const enum hostility LIES[] = {
+    HOSTILE_NAN,    HOSTILE_HUGE,  HOSTILE_SCALED,   HOSTILE_SIGN,      HOSTILE_REPLAY,
+    HOSTILE_COPY,   HOSTILE_ZEROS, HOSTILE_TOKENS,   HOSTILE_SUM,       HOSTILE_DAMAGE,
+    HOSTILE_UNLIKE, HOSTILE_MUTE,  HOSTILE_WITHHOLD, HOSTILE_DRIP,      HOSTILE_TRICKLE,
+    HOSTILE_IDLE,   HOSTILE_VOTE,  HOSTILE_LINKS,    HOSTILE_RATE_ZERO, HOSTILE_RATE_MAX,
+    HOSTILE_DAY,
+};
+
 /* Up to a third of the members is hostile, in every third schedule; no round then opens without an
  * honest quorum. */
 static void make_hostile(struct world *world) {
@@ -42,42 +53,68 @@ static void make_hostile(struct world *world) {
     uint64_t count = most > 0 ? 1 + world_draw(world, most) : 0;
     for (uint64_t i = 0; i < count; i++) {
         struct node *node = &world->nodes[TRACKERS + world_draw(world, world->member_count)];
-        node->hostility = (enum hostility)(1 + world_draw(world, HOSTILITIES - 1));
+        node->hostility = LIES[world_draw(world, ARRAY_COUNT(LIES))];
     }
+    world->false_field = &FIELDS[world_draw(world, FIELD_COUNT)];
+    world->false_change = (int)world_draw(world, FIELD_CHANGES);
     world->settings.members_min = 1 + 2 * (uint32_t)count;
 }
 
-static void begin(struct world *world, uint64_t seed, enum mistake mistake) {
+/* Clears the world and gives it its settings. */
+static void begin(struct world *world, uint64_t seed, const struct steady_swarm *swarm) {
+    struct timing_measured measured = {
+        .step_ms = swarm->sample_ms, .transfer_ms = 100, .round_trip_ms = 60};
     memset(world, 0, offsetof(struct world, truths));
     world->key = random_key(seed, "schedule");
-    world->mistake = mistake;
-    world->heartbeat_ms = 100;
-    world->member_count = 3 + (uint32_t)world_draw(world, MEMBERS_MOST - 2);
-    world->slice_count = 1 + (uint32_t)world_draw(world, SCHEDULE_SLICES);
-    world->loss = (double)world_draw(world, 4) * 0.02;
-    world->delay = 5 + (int64_t)world_draw(world, 60);
-    struct timing_measured measured = {.step_ms = 10, .transfer_ms = 100, .round_trip_ms = 60};
-    world->settings = (struct tracker_settings){
-        .slice_count = world->slice_count,
-        .slice_elements = SLICE_ELEMENTS,
-        .parameter_count = (uint64_t)world->slice_count * SLICE_ELEMENTS,
-        .seat_samples = SEAT_SAMPLES,
-        .sample_tokens = 1,
-        .training = {SEAT_SAMPLES, 2},
-        .shrink_after_ms = 3000,
-        .rollback_after_ms = ROLLBACK_MS,
-        .timing = timing_derive(&measured, 1, &(struct timing_training){2 * SEAT_SAMPLES, 2})};
-    world->settings.commits_max =
-        world_draw(world, 8) == 0 ? 4 + (uint32_t)world_draw(world, 8) : 0;
+    world->member_count = swarm->members;
+    world->slice_count = swarm->slices;
+    world->slice_bytes = swarm->slice_bytes;
+    world->sample_ms = swarm->sample_ms;
+    world->delay = swarm->delay_ms;
+    world->settings =
+        (struct tracker_settings){.slice_count = world->slice_count,
+                                  .slice_elements = SLICE_ELEMENTS,
+                                  .parameter_count = (uint64_t)world->slice_count * SLICE_ELEMENTS,
+                                  .seat_samples = swarm->samples,
+                                  .sample_tokens = 1,
+                                  .training = {swarm->samples, PATIENCE},
+                                  .shrink_after_ms = 3000,
+                                  .rollback_after_ms = ROLLBACK_MS};
+    world->settings.timing = timing_derive(&measured, 1, &world->settings.training);
+    world->timing = world->settings.timing;
     world->actions = calloc(ACTIONS_MAX, sizeof(struct action));
     for (uint32_t n = 0; n < NODES; n++) {
         world->nodes[n].slow = 1;
     }
+    store_begin(world);
 }
 
-static void start(struct world *world) {
-    store_begin(world);
-    world_start(world, 0);
+/* What the real tracker assumes until members have measured anything. */
+static const struct timing_measured ASSUMED = {
+    .step_ms = 2000, .transfer_ms = 10000, .round_trip_ms = 100};
+
+void world_begin_steady(struct world *world, uint64_t seed, const struct steady_swarm *swarm) {
+    begin(world, seed, swarm);
+    world->is_steady = true;
+    world->is_calm = true;
+    world->is_measuring = true;
+    world->settings.timing = timing_derive(&ASSUMED, 1, &world->settings.training);
+    world->timing = world->settings.timing;
+}
+
+/* A swarm of random size on a bad network. */
+static void begin_schedule(struct world *world, uint64_t seed, enum mistake mistake) {
+    struct steady_swarm swarm = {.samples = SEAT_SAMPLES, .sample_ms = SAMPLE_MS};
+    memset(world, 0, offsetof(struct world, truths));
+    world->key = random_key(seed, "swarm");
+    swarm.members = 3 + (uint32_t)world_draw(world, MEMBERS_MOST - 2);
+    swarm.slices = 1 + (uint32_t)world_draw(world, SCHEDULE_SLICES);
+    swarm.delay_ms = 5 + (int64_t)world_draw(world, 60);
+    begin(world, seed, &swarm);
+    world->mistake = mistake;
+    world->loss = (double)world_draw(world, 4) * 0.02;
+    world->settings.commits_max =
+        world_draw(world, 8) == 0 ? 4 + (uint32_t)world_draw(world, 8) : 0;
 }
 
 /* Progress is owed while the present members suffice, the honest ones are a quorum of them, and
@@ -117,7 +154,7 @@ static void settle(struct world *world) {
     for (int64_t end = world->now + PROGRESS_MS; world->now < end && world->commits < wanted &&
                                                  !is_over(world) && world->failure[0] == 0 &&
                                                  owes_progress(world);) {
-        world_run_until(world, world->now + world->heartbeat_ms, wanted);
+        world_run_until(world, world->now + world->timing.heartbeat_ms, wanted);
     }
     if (world->commits < wanted && !is_over(world) && owes_progress(world)) {
         world_fail(world, "no progress: %u commits at %d ms", world->commits, (int)world->now);
@@ -125,7 +162,7 @@ static void settle(struct world *world) {
     for (int64_t end = world->now + CATCH_UP_MS;
          world->now < end && world->failure[0] == 0 &&
          (is_over(world) ? still_there(world) : oracle_behind(world)) > 0;) {
-        world_run_until(world, world->now + world->heartbeat_ms, UINT32_MAX);
+        world_run_until(world, world->now + world->timing.heartbeat_ms, UINT32_MAX);
     }
     if (is_over(world) && still_there(world) > 0) {
         world_fail(world, "member %u stays after the run's end", still_there(world));
@@ -135,14 +172,16 @@ static void settle(struct world *world) {
 }
 
 int world_run(struct world *world, uint64_t seed, enum mistake mistake) {
-    begin(world, seed, mistake);
+    begin_schedule(world, seed, mistake);
     make_hostile(world);
     make_links(world);
-    start(world);
+    world_start(world, 0);
     faults_plan(world);
     world_run_until(world, FAULTS_MS, UINT32_MAX);
-    faults_heal(world);
-    settle(world);
+    if (world->failure[0] == 0) {
+        faults_heal(world);
+        settle(world);
+    }
     return world_end(world);
 }
 
@@ -175,12 +214,12 @@ static void cut_pair(struct world *world) {
 }
 
 int world_run_pair(struct world *world, uint64_t seed) {
-    begin(world, seed, MISTAKE_NONE);
+    begin_schedule(world, seed, MISTAKE_NONE);
     world->is_calm = 1;
     world->loss = 0;
     world->settings.commits_max = 0;
     world->settings.members_min = world->member_count;
-    start(world);
+    world_start(world, 0);
     for (uint32_t n = 0; n < world->member_count; n++) {
         world_start(world, TRACKERS + n);
     }

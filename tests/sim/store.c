@@ -72,7 +72,8 @@ static enum write_outcome ends(struct world *world, const struct happening *happ
         world->mistake != MISTAKE_FENCE) {
         return WRITE_FENCED;
     }
-    int is_full = node->disk_full_until > world->now || world_draw(world, 50) == 0;
+    int is_full =
+        node->disk_full_until > world->now || (!world->is_steady && world_draw(world, 50) == 0);
     return is_full || (!is_alive && world_draw(world, 2) == 0) ? WRITE_FAILED : WRITE_OK;
 }
 

@@ -2,8 +2,11 @@
  * use  test_sim                      500 schedules (SKEP_LONG=1: 10,000), a fifth as many cut
  *                                    pairs, then the planes' mistakes
  *      test_sim --seeds FIRST:COUNT  just these
- *      test_sim --catch NAME         until an oracle sees the mistake in this build's machines */
-#include "tests/sim/world.h"
+ *      test_sim --catch NAME         until an oracle sees the mistake in this build's machines
+ *      test_sim --rate CASE [MEMBERS FAULTY ROUNDS [FIRST:COUNT]]
+ *                                    a steady swarm with and without FAULTY members of this case
+ *                                    (see rate.h; "all", "fields") */
+#include "tests/sim/rate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,6 +81,62 @@ static int catch_mistake(struct world *world, enum mistake mistake, const char *
     return 1;
 }
 
+static void print_rate(const char *name, const struct rate_run *run, const struct rate_pair *pair) {
+    const struct rate_figures *faulty = &pair->faulty;
+    const struct rate_figures *clean = &pair->clean;
+    printf("%-34s %u of %u: commits/h %6.0f of %6.0f (%5.1f %%), aborts %2u, owned x%4.2f, "
+           "deadlines x%5.2f (train %u of %u, exchange %u of %u ms)\n",
+           name, run->faulty, run->members, rate_commits_per_hour(faulty),
+           rate_commits_per_hour(clean), 100 * pair->commits, faulty->aborts, faulty->owned,
+           pair->deadline, faulty->max.train_ms, clean->max.train_ms, faulty->max.exchange_ms,
+           clean->max.exchange_ms);
+}
+
+static int run_rate(struct world *world, const char *name, struct rate_run run, uint64_t count) {
+    struct rate_pair pair;
+    uint64_t end = run.seed + count;
+    for (; run.seed < end; run.seed++) {
+        if (!rate_run_clean(world, &run, &pair) || !rate_run_faulty(world, &run, &pair)) {
+            printf("%s, seed %" PRIu64 ": %s\n", name, run.seed, world->failure);
+            return 0;
+        }
+        print_rate(name, &run, &pair);
+    }
+    return 1;
+}
+
+static void read_range(const char *text, uint64_t *first, uint64_t *count) {
+    char *colon = NULL;
+    *first = strtoull(text, &colon, 10);
+    *count = *colon == ':' ? strtoull(colon + 1, NULL, 10) : 1;
+}
+
+static int run_rates(struct world *world, int count, char **arguments) {
+    struct rate_run run = {.members = 8, .faulty = 1, .rounds = 60};
+    uint64_t seeds = 1;
+    int is_good = 1;
+    if (count >= 4) {
+        run.members = (uint32_t)strtoul(arguments[1], NULL, 10);
+        run.faulty = (uint32_t)strtoul(arguments[2], NULL, 10);
+        run.rounds = (uint32_t)strtoul(arguments[3], NULL, 10);
+    }
+    if (count >= 5) {
+        read_range(arguments[4], &run.seed, &seeds);
+    }
+    if (rate_find_case(arguments[0], &run.fault)) {
+        return run_rate(world, arguments[0], run, seeds);
+    }
+    for (uint32_t i = 0; i < rate_case_count(); i++) {
+        char name[80];
+        (void)rate_find_case(rate_case_name(i, name, sizeof(name)), &run.fault);
+        bool is_field = run.fault.hostility == HOSTILE_FIELD;
+        if (is_field == (strcmp(arguments[0], "fields") == 0)) {
+            is_good &= run_rate(world, name, run, seeds);
+        }
+    }
+    return is_good;
+}
+
 static int run_all(struct world *world) {
     const char *is_long = getenv("SKEP_LONG");
     uint64_t seeds = is_long != NULL && strcmp(is_long, "0") > 0 ? SEEDS_LONG : SEEDS;
@@ -92,12 +151,14 @@ int main(int argc, char **argv) {
     struct world *world = calloc(1, sizeof(*world));
     int is_good = 0;
     if (argc == 3 && strcmp(argv[1], "--seeds") == 0) {
-        char *colon = NULL;
-        uint64_t first = strtoull(argv[2], &colon, 10);
-        uint64_t count = *colon == ':' ? strtoull(colon + 1, NULL, 10) : 1;
+        uint64_t first;
+        uint64_t count;
+        read_range(argv[2], &first, &count);
         is_good = run_schedules(world, first, count) & run_pairs(world, first, count);
     } else if (argc == 3 && strcmp(argv[1], "--catch") == 0) {
         is_good = catch_mistake(world, MISTAKE_NONE, argv[2]);
+    } else if (argc >= 3 && strcmp(argv[1], "--rate") == 0) {
+        is_good = run_rates(world, argc - 2, argv + 2);
     } else {
         is_good = run_all(world);
     }

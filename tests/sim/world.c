@@ -155,7 +155,7 @@ void world_step(struct world *world, uint32_t index, const struct event *event,
     struct actions actions = {world->actions, 0, ACTIONS_MAX};
     if (index < TRACKERS) {
         tracker_step(node->machine, event, world->now + node->clock_ahead, &actions);
-        world->heartbeat_ms = tracker_timing(node->machine)->heartbeat_ms;
+        world->timing = *tracker_timing(node->machine);
     } else {
         member_step(node->machine, event, world->now, &actions);
     }
@@ -225,7 +225,7 @@ static void tick(struct world *world, uint32_t index) {
         measure_ping(world, index);
         measure_report(world, index);
     }
-    world_add(world, HAPPEN_TICK, index, world->heartbeat_ms);
+    world_add(world, HAPPEN_TICK, index, world->timing.heartbeat_ms);
     world_step(world, index, &event, NULL);
 }
 
@@ -241,7 +241,9 @@ static void receive(struct world *world, struct happening *happening) {
     struct event event = {.kind = EVENT_MESSAGE, .message = &parcel->message};
     uint32_t *arriving = &node->link.arriving[parcel->message.from.bytes[0]];
     *arriving -= *arriving > 0 && node->start == happening->start;
-    if (is_truncated(world, parcel) || !post_accept(parcel)) {
+    bool is_false = world->nodes[parcel->message.from.bytes[0]].hostility == HOSTILE_FIELD;
+    if (is_truncated(world, parcel) || (is_false && !parcel_pass_wire(world, parcel)) ||
+        !post_accept(world, parcel)) {
         return;
     }
     if (happening->node >= TRACKERS) {
@@ -328,6 +330,7 @@ int world_end(struct world *world) {
     }
     for (uint32_t n = 0; n < NODES; n++) {
         net_stop(world, n);
+        free(world->nodes[n].field_memory);
         free(world->nodes[n].machine);
     }
     free(world->heap);

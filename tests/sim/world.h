@@ -8,6 +8,8 @@
  *     parcel     copies of messages, and the size of each on the wire
  *     net        links: rates, queues, delay, loss, nodes that cannot connect to each other
  *     measure    the times and rates that a member measures and reports
+ *     lies       what hostile members do to their messages, bytes and contributions
+ *     fields     every field of a member's messages, and false values for it
  *     plane      data: toy codec, training, sums, roots, adoption, error feedback
  *     store      the tracker's disk
  *     oracle     what must hold */
@@ -47,19 +49,39 @@ enum mistake {
     MISTAKE_COUNT
 };
 
-/* What a member does wrong on purpose, all the time. */
+/* The lie of a member, which it tells all the time (lies.c). */
 enum hostility {
     HONEST,
-    HOSTILE_NAN,    /* contributes what is not finite */
-    HOSTILE_HUGE,   /* contributes finite bytes far beyond any other's */
-    HOSTILE_REPLAY, /* sends an earlier round's bytes */
-    HOSTILE_COPY,   /* contributes what another contributed before */
-    HOSTILE_UNLIKE, /* sends unlike bytes to unlike owners */
-    HOSTILE_SUM,    /* sums wrongly what it owns */
-    HOSTILE_MUTE,   /* keeps the results that it makes to itself */
-    HOSTILE_VOTE,   /* votes for a root that is not the entry's */
-    HOSTILE_TOKENS, /* declares more tokens than anybody could train */
-    HOSTILE_LINKS,  /* says that nobody answers it */
+    /* Values. */
+    HOSTILE_NAN,    /* contributes values that are not finite */
+    HOSTILE_HUGE,   /* contributes finite values far beyond any other's */
+    HOSTILE_SCALED, /* contributes a thousand times its values */
+    HOSTILE_SIGN,   /* contributes its values with the opposite sign */
+    HOSTILE_REPLAY, /* contributes its values of an earlier round */
+    HOSTILE_COPY,   /* contributes the values of another member in an earlier round */
+    HOSTILE_ZEROS,  /* contributes zeros, with all tokens */
+    HOSTILE_TOKENS, /* declares more tokens than any member could train */
+    HOSTILE_SUM,    /* adds to what it sums */
+    /* Bytes. */
+    HOSTILE_DAMAGE,   /* sends contributions that differ from their declared hash */
+    HOSTILE_UNLIKE,   /* sends different contributions to different owners */
+    HOSTILE_WITHHOLD, /* sends no contributions */
+    HOSTILE_DRIP,     /* sends a contribution only after 0.6 of the exchange deadline */
+    HOSTILE_TRICKLE,  /* sends slices at a thousandth of its rate */
+    HOSTILE_MUTE,     /* sends no results */
+    HOSTILE_CLAIM,    /* claims to have all results, and sends none */
+    HOSTILE_IDLE,     /* never sums the slices that it owns */
+    HOSTILE_TOGGLE,   /* the same, while one bit of its reports changes all the time */
+    HOSTILE_WITHDRAW, /* withdraws in every second report what it reported before */
+    /* Claims. */
+    HOSTILE_VOTE,      /* votes for a root that is not the entry's */
+    HOSTILE_LINKS,     /* claims that no other member answers it */
+    HOSTILE_RATE_ZERO, /* claims an upload rate of 0 */
+    HOSTILE_RATE_MAX,  /* claims the highest upload rate that the message can carry */
+    HOSTILE_DAY,       /* claims that a step takes a day */
+    HOSTILE_STALE,     /* repeats the round, version and roots of its reports of the last round */
+    HOSTILE_RETURNING, /* claims to fetch the state in two of four rounds */
+    HOSTILE_FIELD,     /* gives one field of its messages a false value: world->false_field */
     HOSTILITIES
 };
 
@@ -172,6 +194,9 @@ struct node_link {
     uint32_t arriving[NODES]; /* number of slices that are arriving from each node */
 };
 
+struct field;
+struct field_memory;
+
 /* Times and rates that a member measures, as the real process does. */
 struct measures {
     struct recent_values steps;       /* ms, per step */
@@ -202,7 +227,11 @@ struct node {
     struct coded slots[MEMBERS_MOST][CONTRIBUTION_SLOTS_PER_MEMBER];
     struct node_link link;
     struct measures measures;
-    struct action adopting; /* job 0: nothing */
+    struct field_memory *field_memory; /* of a HOSTILE_FIELD member; NULL at first */
+    struct truth replayed;             /* of a HOSTILE_REPLAY member: its first contribution */
+    struct message last_report;        /* of a HOSTILE_STALE member, from the last round */
+    int64_t drip_at;                   /* A HOSTILE_DRIP member sends nothing before. */
+    struct action adopting;            /* job 0: nothing */
     struct hash adopt_root;
     uint32_t leaves; /* of it that have come */
     /* Durable: */
@@ -221,7 +250,7 @@ struct world {
     uint32_t member_count;
     uint32_t slice_count;
     int64_t now;
-    int64_t heartbeat_ms;
+    struct swarm_timing timing; /* of the tracker; every node ticks at its heartbeat */
     uint64_t order;
     struct tracker_settings settings;
     struct tracker_record record; /* durable */
@@ -231,7 +260,7 @@ struct world {
     int is_calm;                    /* no bytes are damaged, and nobody mishears */
     bool is_measuring;              /* Members report what they measure, not random values. */
     bool is_steady;                 /* Times of training and delays are constant. */
-    uint64_t sample_ms;   /* in a steady world: time of a sample, if the member is not slow */
+    uint32_t sample_ms;   /* in a steady world: time of a sample, if the member is not slow */
     uint64_t slice_bytes; /* size of an encoded slice on the wire; 0: links have no rates */
     double loss;
     int64_t delay;
@@ -250,6 +279,8 @@ struct world {
     uint32_t adoptions;
     uint32_t replays; /* commits heard that are not the newest */
     uint64_t happenings;
+    const struct field *false_field;      /* field of all HOSTILE_FIELD members */
+    int false_change;                     /* enum field_change */
     float feedback[NODES][ELEMENTS_MOST]; /* as the ledger has it advance */
     char failure[400];                    /* what an oracle found; empty: nothing */
     uint8_t used[SAMPLES_MOST];           /* samples of committed rounds that stand */
@@ -270,6 +301,18 @@ int world_run(struct world *world, uint64_t seed, enum mistake mistake);
 /* world_run_pair: two members who do not reach each other from some moment of a round on, and no
  * other fault: rounds go on at once, with everybody in them, and nobody takes the state anew. */
 int world_run_pair(struct world *world, uint64_t seed);
+
+/* world_begin_steady: begin a schedule without faults in which nothing varies. The caller sets the
+ * links, starts nodes, runs and ends it. */
+struct steady_swarm {
+    uint32_t members;
+    uint32_t slices;
+    uint64_t slice_bytes; /* 0: links have no rates */
+    int64_t delay_ms;     /* of a message, one way */
+    uint32_t samples;     /* of a seat and round */
+    uint32_t sample_ms;
+};
+void world_begin_steady(struct world *world, uint64_t seed, const struct steady_swarm *swarm);
 
 /* The clock and the nodes (world.c).
  * world_run_until  Handle all happenings up to a time or a number of commits.
@@ -294,15 +337,36 @@ void faults_heal(struct world *world);
 /* Messages (post.c).
  * post_send    Send the message of an action through the network.
  * post_attach  Add the bytes that follow a message, as the sender has them; false: it has none.
- * post_accept  The checks of a transport before a machine sees a message; 0: it is dropped. */
+ * post_accept  The checks of a transport before a machine sees a message; false: it is dropped. */
 void post_send(struct world *world, uint32_t from, const struct action *action);
 bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel);
-int post_accept(struct parcel *parcel);
+bool post_accept(const struct world *world, struct parcel *parcel);
 struct signature post_sign(const struct identity *id, const struct hash *hash);
+struct signature post_sign_declaration(const struct world *world, const struct message *message);
 struct hash post_result_hash(const struct message *message);
 
+/* Lies (lies.c). Honest members pass all of them unchanged.
+ * lie_name           The name of a lie, as --rate takes it.
+ * lie_withholds      Whether a member keeps a message to itself.
+ * lie_message        Change a message, and sign it again where its sender can.
+ * lie_bytes          Change the bytes of a contribution on their way to one owner.
+ * lie_contribution   Change the contribution of a round, before it is declared.
+ * lie_wait_ms        How long the member waits before it sends the next slice.
+ * lie_slowness       The factor by which its slices take longer on its uplink. */
+const char *lie_name(enum hostility hostility);
+bool lie_withholds(const struct world *world, uint32_t node, const struct message *message);
+void lie_message(struct world *world, uint32_t node, struct parcel *parcel);
+void lie_bytes(const struct world *world, uint32_t node, uint32_t to, struct coded *coded);
+void lie_contribution(struct world *world, uint32_t node);
+int64_t lie_wait_ms(const struct world *world, uint32_t node, enum message_kind kind);
+void lie_mark_sent(struct world *world, uint32_t node, enum message_kind kind);
+uint64_t lie_slowness(const struct world *world, uint32_t node);
+
 /* Copies of messages (parcel.c).
- * parcel_bytes  The size of a message on the wire, with the bytes that follow it. */
+ * parcel_bytes      The size of a message on the wire, with the bytes that follow it.
+ * parcel_pass_wire  Write and read the message: fields get the width of the wire. False if the
+ *                   reader rejects it. */
+bool parcel_pass_wire(const struct world *world, struct parcel *parcel);
 struct parcel *parcel_copy(const struct world *world, const struct message *message);
 void parcel_free(struct parcel *parcel);
 uint64_t parcel_bytes(const struct world *world, const struct message *message);

@@ -1,0 +1,251 @@
+/* lies: what hostile members do to their messages, to bytes on their way, and to contributions. */
+#include "tests/sim/fields.h"
+#include "tests/sim/world.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    DAY_MS = 24 * 3600 * 1000,
+    SCALE = 1000,
+    TRICKLE = 1000,
+    DRIP_PERCENT = 60, /* of the exchange deadline */
+};
+static const float HUGE_SCALE = 1e38f / 127;
+
+static const char *const NAMES[HOSTILITIES] = {
+    [HONEST] = "honest",
+    [HOSTILE_NAN] = "nan",
+    [HOSTILE_HUGE] = "huge",
+    [HOSTILE_SCALED] = "scaled",
+    [HOSTILE_SIGN] = "sign",
+    [HOSTILE_REPLAY] = "replay",
+    [HOSTILE_COPY] = "copy",
+    [HOSTILE_ZEROS] = "zeros",
+    [HOSTILE_TOKENS] = "tokens",
+    [HOSTILE_SUM] = "sum",
+    [HOSTILE_DAMAGE] = "damage",
+    [HOSTILE_UNLIKE] = "unlike",
+    [HOSTILE_WITHHOLD] = "withhold",
+    [HOSTILE_DRIP] = "drip",
+    [HOSTILE_TRICKLE] = "trickle",
+    [HOSTILE_MUTE] = "mute",
+    [HOSTILE_CLAIM] = "claim",
+    [HOSTILE_IDLE] = "idle",
+    [HOSTILE_TOGGLE] = "toggle",
+    [HOSTILE_WITHDRAW] = "withdraw",
+    [HOSTILE_VOTE] = "vote",
+    [HOSTILE_LINKS] = "links",
+    [HOSTILE_RATE_ZERO] = "rate-zero",
+    [HOSTILE_RATE_MAX] = "rate-max",
+    [HOSTILE_DAY] = "day",
+    [HOSTILE_STALE] = "stale",
+    [HOSTILE_RETURNING] = "returning",
+    [HOSTILE_FIELD] = "field",
+};
+
+const char *lie_name(enum hostility hostility) {
+    return NAMES[hostility];
+}
+
+/* ---- contributions ---- */
+
+/* The contribution of another member that this one still has in a slot. */
+static struct coded find_copy(const struct node *node, uint32_t slice) {
+    struct coded copy = node->own.slices[slice];
+    for (uint32_t seat = 0; seat < MEMBERS_MOST; seat++) {
+        const struct coded *slot = &node->slots[seat][slice % CONTRIBUTION_SLOTS_PER_MEMBER];
+        copy = slot->scale > 0 ? *slot : copy;
+    }
+    return copy;
+}
+
+static void change_slice(const struct node *node, uint32_t slice, struct coded *coded) {
+    switch (node->hostility) {
+    case HOSTILE_NAN:
+        coded->scale = NAN;
+        break;
+    case HOSTILE_HUGE:
+        coded->scale = HUGE_SCALE;
+        break;
+    case HOSTILE_SCALED:
+        coded->scale *= SCALE;
+        break;
+    case HOSTILE_SIGN:
+        for (int i = 0; i < SLICE_ELEMENTS; i++) {
+            coded->steps[i] = (int8_t)-coded->steps[i];
+        }
+        break;
+    case HOSTILE_REPLAY:
+        *coded = node->replayed.slices[slice];
+        break;
+    case HOSTILE_COPY:
+        *coded = find_copy(node, slice);
+        break;
+    case HOSTILE_ZEROS:
+        *coded = (struct coded){0};
+        break;
+    default:
+        break;
+    }
+}
+
+void lie_contribution(struct world *world, uint32_t index) {
+    struct node *node = &world->nodes[index];
+    if (node->replayed.round == 0) {
+        node->replayed = node->own;
+    }
+    for (uint32_t s = 0; s < world->slice_count; s++) {
+        change_slice(node, s, &node->own.slices[s]);
+    }
+}
+
+void lie_bytes(const struct world *world, uint32_t index, uint32_t to, struct coded *coded) {
+    enum hostility hostility = world->nodes[index].hostility;
+    coded->steps[0] ^= hostility == HOSTILE_DAMAGE || (hostility == HOSTILE_UNLIKE && to % 2 == 0);
+}
+
+/* ---- times ---- */
+
+bool lie_withholds(const struct world *world, uint32_t index, const struct message *message) {
+    enum hostility hostility = world->nodes[index].hostility;
+    bool is_silent_owner = hostility == HOSTILE_MUTE || hostility == HOSTILE_CLAIM ||
+                           hostility == HOSTILE_IDLE || hostility == HOSTILE_TOGGLE;
+    return (is_silent_owner && message->kind == MESSAGE_RESULT) ||
+           (hostility == HOSTILE_WITHHOLD && message->kind == MESSAGE_CONTRIBUTION);
+}
+
+int64_t lie_wait_ms(const struct world *world, uint32_t index, enum message_kind kind) {
+    const struct node *node = &world->nodes[index];
+    bool is_dripping = node->hostility == HOSTILE_DRIP && kind == MESSAGE_CONTRIBUTION;
+    return is_dripping && node->drip_at > world->now ? node->drip_at - world->now : 0;
+}
+
+void lie_mark_sent(struct world *world, uint32_t index, enum message_kind kind) {
+    int64_t wait_ms = (int64_t)world->timing.exchange_ms * DRIP_PERCENT / 100;
+    if (kind == MESSAGE_CONTRIBUTION) {
+        world->nodes[index].drip_at = world->now + wait_ms;
+    }
+}
+
+uint64_t lie_slowness(const struct world *world, uint32_t index) {
+    return world->nodes[index].hostility == HOSTILE_TRICKLE ? TRICKLE : 1;
+}
+
+/* ---- messages ---- */
+
+/* Whether the tracker's table makes this node the owner of a slice. */
+static bool is_owner(const struct world *world, uint32_t index, uint32_t slice) {
+    const struct round_table *table = &world->record.table;
+    uint32_t owner = table->slices[slice].owner;
+    return table->version > 0 && world->record.head.seats[owner].id.bytes[0] == index;
+}
+
+static void claim_result(const struct world *world, struct slice_report *row, uint32_t slice) {
+    const struct slice_plan *plan = &world->record.table.slices[slice];
+    row->has_result = 1;
+    row->epoch = plan->epoch;
+    row->contributors = plan->expected_seats;
+    row->hash = hash_of(row, offsetof(struct slice_report, hash));
+}
+
+static void hide_result(struct slice_report *row) {
+    row->has_result = 0;
+    row->contributors = 0;
+    memset(&row->hash, 0, sizeof(row->hash));
+}
+
+static void lie_about_slices(struct world *world, uint32_t index, struct slice_report *rows,
+                             uint64_t number) {
+    enum hostility hostility = world->nodes[index].hostility;
+    for (uint32_t s = 0; s < world->slice_count; s++) {
+        if (hostility == HOSTILE_CLAIM && world->record.table.version > 0) {
+            claim_result(world, &rows[s], s);
+        } else if (hostility == HOSTILE_WITHDRAW && number % 2 == 0) {
+            rows[s] = (struct slice_report){.epoch = rows[s].epoch};
+        } else if ((hostility == HOSTILE_IDLE || hostility == HOSTILE_TOGGLE) &&
+                   is_owner(world, index, s)) {
+            hide_result(&rows[s]);
+            rows[s].received_seats ^= hostility == HOSTILE_TOGGLE ? number % 2 : 0;
+        }
+    }
+}
+
+/* Gives a report the state of the last report of the round before. */
+static void repeat_report(struct node *node, struct message *report) {
+    struct message *last = &node->last_report;
+    if (report->round > last->round + 1 || last->round == 0) {
+        *last = *report;
+    }
+    report->round = last->round;
+    report->version = last->version;
+    report->root = last->root;
+    report->hash = last->hash;
+}
+
+static void lie_in_report(struct world *world, uint32_t index, struct parcel *parcel) {
+    struct message *report = &parcel->message;
+    struct node *node = &world->nodes[index];
+    lie_about_slices(world, index, parcel->array, report->number);
+    switch (node->hostility) {
+    case HOSTILE_RATE_ZERO:
+        report->measured.upload_kib_s = 0;
+        break;
+    case HOSTILE_RATE_MAX:
+        report->measured.upload_kib_s = UINT32_MAX - 1;
+        break;
+    case HOSTILE_DAY:
+        report->measured.step_ms = DAY_MS;
+        break;
+    case HOSTILE_STALE:
+        repeat_report(node, report);
+        break;
+    case HOSTILE_RETURNING:
+        if (world->record.head.round / 2 % 2 == 0) {
+            memset(&report->root, 0, sizeof(report->root));
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* A member can sign whatever it sends, except in the name of another. */
+static void sign_again(const struct world *world, uint32_t index, struct message *message) {
+    const struct identity id = {{(uint8_t)index}};
+    bool is_false_signature = world->false_field->offset == offsetof(struct message, signature);
+    if (is_false_signature) {
+        return;
+    }
+    if (message->kind == MESSAGE_DECLARE) {
+        message->signature = post_sign_declaration(world, message);
+    } else if (message->kind == MESSAGE_VOTE) {
+        message->signature = post_sign(&id, &message->hash);
+    } else if (message->kind == MESSAGE_RESULT && memcmp(&message->owner, &id, sizeof(id)) == 0) {
+        struct hash content = post_result_hash(message);
+        message->signature = post_sign(&id, &content);
+    }
+}
+
+static void lie_in_field(struct world *world, uint32_t index, struct parcel *parcel) {
+    struct node *node = &world->nodes[index];
+    if (node->field_memory == NULL) {
+        node->field_memory = calloc(1, sizeof(*node->field_memory));
+    }
+    field_change(world, world->false_field, (enum field_change)world->false_change, parcel,
+                 node->field_memory);
+    sign_again(world, index, &parcel->message);
+}
+
+void lie_message(struct world *world, uint32_t index, struct parcel *parcel) {
+    enum hostility hostility = world->nodes[index].hostility;
+    if (hostility == HOSTILE_FIELD) {
+        lie_in_field(world, index, parcel);
+    } else if (hostility != HONEST && parcel->message.kind == MESSAGE_REPORT) {
+        lie_in_report(world, index, parcel);
+    } else if (hostility == HOSTILE_TOKENS && parcel->message.kind == MESSAGE_DECLARE) {
+        parcel->message.trained.tokens = UINT64_MAX;
+        parcel->message.signature = post_sign_declaration(world, &parcel->message);
+    }
+}

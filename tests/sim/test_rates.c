@@ -1,0 +1,169 @@
+/* test_rates: what slow and lying members cost a swarm, compared with the same swarm without them;
+ * and that the table of fields has every field of a member's messages. */
+#include "tests/sim/rate.h"
+
+#include "runtime/swarm/wire/wire.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MEMBERS = 8, ROUNDS = 20, ROUNDS_LONG = 200, PAYLOAD_BYTES_MAX = 1 << 16, ROWS = 2 };
+
+/* The bars of each case. */
+static const double COMMITS_MIN = 0.9;
+static const double OWNED_MAX = 2;
+static const double DEADLINE_MAX = 2;
+
+static const struct {
+    const char *name;
+    uint32_t faulty;
+} CASES[] = {
+    {"scaled", 1}, {"sign", 1},   {"replay", 1},   {"copy", 1}, {"zeros", 1},
+    {"tokens", 1}, {"sum", 1},    {"withdraw", 1}, {"vote", 1}, {"rate-zero", 1},
+    {"scaled", 2}, {"tokens", 2}, {"withdraw", 2},
+};
+
+static bool is_long_run(void) {
+    const char *value = getenv("SKEP_LONG");
+    return value != NULL && strcmp(value, "0") > 0;
+}
+
+static bool check_case(struct world *world, const char *name, const struct rate_run *run,
+                       struct rate_pair *pair) {
+    if (!rate_run_faulty(world, run, pair)) {
+        printf("%s: %s\n", name, world->failure);
+        return false;
+    }
+    bool is_good = pair->commits >= COMMITS_MIN && pair->faulty.aborts == 0 &&
+                   pair->faulty.owned <= OWNED_MAX && pair->deadline <= DEADLINE_MAX;
+    printf("%s, %u of %u: commits %.1f %% of those without, %u aborts, owns %.2f of an equal "
+           "share, deadlines x %.2f%s\n",
+           name, run->faulty, run->members, 100 * pair->commits, pair->faulty.aborts,
+           pair->faulty.owned, pair->deadline, is_good ? "" : ": FAILED");
+    return is_good;
+}
+
+static bool check_cases(struct world *world, uint32_t faulty) {
+    struct rate_run run = {
+        .members = MEMBERS, .faulty = faulty, .rounds = is_long_run() ? ROUNDS_LONG : ROUNDS};
+    struct rate_pair pair;
+    bool is_good = rate_run_clean(world, &run, &pair);
+    for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
+        if (CASES[i].faulty == faulty) {
+            ASSERT(rate_find_case(CASES[i].name, &run.fault));
+            is_good &= check_case(world, CASES[i].name, &run, &pair);
+        }
+    }
+    return is_good;
+}
+
+/* ---- the table of fields ---- */
+
+struct sample {
+    struct message message;
+    struct slice_report reports[ROWS];
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX];
+    struct hash hashes[ROWS];
+    uint8_t bulk;
+};
+
+/* The encoding of a message, with its frame header. */
+static size_t write_sample(const struct sample *sample, uint8_t *bytes) {
+    struct wire_shape shape = {.slice_count = ROWS, .members_max = SWARM_MEMBERS_MAX};
+    enum message_kind kind = sample->message.kind;
+    bool has_bytes = kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT;
+    struct frame frame;
+    size_t count = wire_write_message(&shape, &sample->message, has_bytes, &frame,
+                                      bytes + FRAME_HEADER_BYTES, PAYLOAD_BYTES_MAX);
+    frame_write(&frame, bytes);
+    return FRAME_HEADER_BYTES + count;
+}
+
+static bool is_listed(enum message_kind kind, enum field_part part, size_t offset) {
+    for (uint32_t i = 0; i < FIELD_COUNT; i++) {
+        const struct field *field = &FIELDS[i];
+        if (field->kind == kind && field->part == part && offset >= field->offset &&
+            offset < field->offset + field->bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_within(size_t offset, size_t begin, size_t bytes) {
+    return offset >= begin && offset < begin + bytes;
+}
+
+/* Bytes that cannot be changed: pointers, and the half of an epoch that is never written. */
+static bool is_fixed(enum field_part part, size_t offset) {
+    if (part == PART_MESSAGE) {
+        return is_within(offset, offsetof(struct message, epoch) + 2, 2) ||
+               is_within(offset, offsetof(struct message, links.awaited_ms), sizeof(void *));
+    }
+    return part == PART_REPORT && is_within(offset, offsetof(struct slice_report, epoch) + 2, 2);
+}
+
+/* Whether the byte at `offset` of a part is in a field of the table, or is not sent. */
+static bool check_byte(struct sample *sample, enum field_part part, uint8_t *byte, size_t offset) {
+    static uint8_t before[PAYLOAD_BYTES_MAX], after[PAYLOAD_BYTES_MAX];
+    enum message_kind kind = sample->message.kind;
+    if (is_fixed(part, offset)) {
+        return true;
+    }
+    size_t count = write_sample(sample, before);
+    *byte ^= 1;
+    bool is_changed = write_sample(sample, after) != count || memcmp(before, after, count) != 0;
+    *byte ^= 1;
+    if (is_changed && !is_listed(kind, part, offset)) {
+        printf("kind %d: byte %zu of part %d is sent, but in no field of the table\n", (int)kind,
+               offset, (int)part);
+        return false;
+    }
+    return true;
+}
+
+static bool check_kind(enum message_kind kind) {
+    static const size_t POINTERS = offsetof(struct message, entry);
+    static struct sample sample;
+    bool is_good = true;
+    memset(&sample, 0, sizeof(sample));
+    sample.message.kind = kind;
+    sample.message.reports = sample.reports;
+    sample.message.hashes = sample.hashes;
+    sample.message.links.awaited_ms = sample.awaited_ms;
+    for (uint32_t row = 0; row < ROWS; row++) {
+        memset(&sample.reports[row], 2, sizeof(sample.reports[row]));
+        sample.reports[row].epoch = 2;
+    }
+    for (size_t i = offsetof(struct message, from); i < POINTERS; i++) {
+        is_good &= check_byte(&sample, PART_MESSAGE, (uint8_t *)&sample.message + i, i);
+    }
+    for (size_t i = 0; i < sizeof(struct slice_report); i++) {
+        is_good &= check_byte(&sample, PART_REPORT, (uint8_t *)&sample.reports[0] + i, i);
+    }
+    is_good &= check_byte(&sample, PART_AWAITED, (uint8_t *)sample.awaited_ms, 0);
+    for (size_t i = 0; i < sizeof(struct hash); i++) {
+        is_good &= check_byte(&sample, PART_HASH, (uint8_t *)&sample.hashes[0] + i, i);
+    }
+    return is_good;
+}
+
+static bool check_fields(void) {
+    bool is_good = true;
+    for (enum message_kind kind = 0; kind < MESSAGE_KINDS; kind++) {
+        bool is_sent = wire_may_send(WIRE_MEMBER, WIRE_TRACKER, (uint8_t)kind) ||
+                       wire_may_send(WIRE_MEMBER, WIRE_MEMBER, (uint8_t)kind);
+        is_good &= !is_sent || check_kind(kind);
+    }
+    return is_good;
+}
+
+int main(void) {
+    struct world *world = calloc(1, sizeof(*world));
+    bool is_good = check_fields();
+    is_good &= check_cases(world, 1);
+    is_good &= check_cases(world, 2);
+    free(world);
+    return is_good ? 0 : 1;
+}
