@@ -154,11 +154,14 @@ static void handle_report(struct tracker *tracker, uint32_t row, const struct me
     }
 }
 
+/* The signature of a declaration covers its samples, so the table repeats them unchanged: a
+ * declaration of more samples than the seat was assigned is ignored. */
 static void handle_declare(struct tracker *tracker, uint32_t row, const struct message *message) {
     int seat = tracker->seats.seat_of_row[row];
     struct tracker_member *member = &tracker->members[row];
     if (tracker->stage.kind != STAGE_TRAIN || seat == NO_SEAT || member->has_declared ||
         message->round != tracker->record.head.round ||
+        message->trained.samples > tracker_assigned_samples(tracker, (uint32_t)seat) ||
         (tracker->writer.parts & RECORD_DECLARED) != 0) {
         return;
     }

@@ -251,6 +251,8 @@ void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct 
  * tracker_fill_upload_rates
  *                         The upload rate of each of `seats`, for assigning slices; not zero for at
  *                         least one of them, zero for all others.
+ * tracker_assigned_samples
+ *                         The number of samples that the OPEN assigns to a seat.
  * tracker_write_table     Write the weights, owners and hashes of the declarations.
  * tracker_change_plan     Change one slice of the draft's table, which gets the next version.
  * tracker_clear_table     Clear the draft's table for the round that opens.
@@ -268,6 +270,7 @@ void tracker_derive_timing(struct tracker *tracker);
 void tracker_find_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);
 void tracker_fill_upload_rates(const struct tracker *tracker, uint64_t seats,
                                uint64_t rates[static SWARM_MEMBERS_MAX]);
+uint64_t tracker_assigned_samples(const struct tracker *tracker, uint32_t seat);
 void tracker_write_table(struct tracker *tracker, struct actions *actions);
 void tracker_change_plan(struct tracker *tracker, uint32_t slice, const struct slice_plan *plan);
 void tracker_clear_table(struct tracker *tracker, uint32_t round);

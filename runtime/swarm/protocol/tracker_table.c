@@ -139,21 +139,25 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
     return weighted;
 }
 
-/* The weight of a seat's work: at most the samples that it trained on, and these at most the
- * samples that it was assigned. */
-static struct entry_member weight_of_seat(struct tracker *tracker, uint32_t seat) {
+uint64_t tracker_assigned_samples(const struct tracker *tracker, uint32_t seat) {
     const struct entry_seat *at = &tracker->record.head.seats[seat];
-    const struct tracker_member *member = tracker_member_in_seat(tracker, seat);
-    uint64_t tokens = member->trained.tokens;
     uint64_t samples = 0;
     for (uint32_t r = 0; r < at->range_count; r++) {
         ASSERT(at->ranges[r].begin <= at->ranges[r].end);
         samples += at->ranges[r].end - at->ranges[r].begin;
     }
-    samples = member->trained.samples < samples ? member->trained.samples : samples;
-    uint64_t trained = samples * tracker->settings.sample_tokens;
+    return samples;
+}
+
+/* The weight of a seat's work: its tokens, but at most those of the samples that it trained on. */
+static struct entry_member weight_of_seat(struct tracker *tracker, uint32_t seat) {
+    const struct training_amount *trained = &tracker_member_in_seat(tracker, seat)->trained;
+    uint64_t tokens_max = trained->samples * tracker->settings.sample_tokens;
+    uint64_t tokens = trained->tokens;
     tokens = tokens < INT64_MAX ? tokens : INT64_MAX; /* the maximum that an entry can store */
-    return (struct entry_member){tokens, tokens < trained ? tokens : trained, samples};
+    ASSERT(trained->samples <= tracker_assigned_samples(tracker, seat));
+    return (struct entry_member){tokens, tokens < tokens_max ? tokens : tokens_max,
+                                 trained->samples};
 }
 
 /* Copies the declarations of live seats into the table. */

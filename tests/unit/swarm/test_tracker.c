@@ -227,6 +227,31 @@ static void the_run_ends_with_its_last_commit(void **state) {
     assert_int_equal(scene.head.kind, ENTRY_COMMIT);
 }
 
+static bool has_declared(uint32_t row) {
+    struct tracker_view view;
+    tracker_read_view(scene.tracker, &view);
+    return view.members[row].has_declared;
+}
+
+/* Others verify the declaration's signature over the samples in the table. */
+static void a_declaration_of_more_samples_than_assigned_is_ignored(void **state) {
+    (void)state;
+    const struct hash hashes[SLICES] = {0};
+    scene_begin(0, MEMBERS);
+    for (int i = 0; i < 50 && scene.head.kind != ENTRY_OPEN; i++) {
+        scene_beat(0, 0);
+    }
+    struct message message = {.kind = MESSAGE_DECLARE,
+                              .round = scene.head.round,
+                              .trained = {.tokens = INT64_MAX, .samples = 9},
+                              .hashes = hashes};
+    scene_say(0, message);
+    assert_false(has_declared(0));
+    message.trained.samples = 8; /* all that it was assigned */
+    scene_say(0, message);
+    assert_true(has_declared(0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_are_dealt_by_what_members_can_send),
@@ -236,6 +261,7 @@ int main(void) {
         cmocka_unit_test(what_one_alone_has_of_a_dead_owner_is_summed_again),
         cmocka_unit_test(deadlines_follow_what_members_measured),
         cmocka_unit_test(the_run_ends_with_its_last_commit),
+        cmocka_unit_test(a_declaration_of_more_samples_than_assigned_is_ignored),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scene_free();
