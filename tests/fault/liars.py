@@ -55,6 +55,7 @@ NOT_WITHSTOOD = {
     "idle-owner": "1 % of the commits per hour",
     "up-max": "owns 8 times its fair share",
     "step-day": "deadlines of hours",
+    "samples-max": "9 % of the commits per hour, like mute",
     "stale-round": "1 % of the commits per hour",
     "nan": "is not named",
     "huge": "ends all honest members",

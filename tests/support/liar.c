@@ -24,11 +24,15 @@ static const struct lie LIES[] = {
     {.name = "mute", .change_message = lie_mute},
     {.name = "idle-owner", .change_message = lie_idle_owner},
     {.name = "come-and-go", .change_message = lie_come_and_go},
+    {.name = "reject", .change_message = lie_reject},
+    {.name = "unreachable", .change_message = lie_unreachable},
     /* claims */
     {.name = "up-max", .change_message = lie_up_max},
     {.name = "up-zero", .change_message = lie_up_zero},
     {.name = "step-day", .change_message = lie_step_day},
     {.name = "tokens-max", .change_message = lie_tokens_max},
+    {.name = "samples-max", .change_message = lie_samples_max},
+    {.name = "awaited-max", .change_message = lie_awaited_max},
     {.name = "stale-table", .change_message = lie_stale_table},
     {.name = "stale-round", .change_message = lie_stale_round},
     /* values */

@@ -19,6 +19,7 @@ enum {
 };
 
 static uint32_t slice_count;
+static uint32_t seat_count;                      /* of the newest OPEN */
 static uint32_t summed_rounds[SWARM_SLICES_MAX]; /* the newest round in which it summed a slice */
 
 /* ---- which message is sent, and when ---- */
@@ -109,6 +110,14 @@ enum fate lie_tokens_max(struct message *message) {
     return FATE_SEND;
 }
 
+enum fate lie_samples_max(struct message *message) {
+    if (message->kind == MESSAGE_DECLARE) {
+        message->trained.samples = INT64_MAX; /* the wire's limit */
+        lie_log_use();
+    }
+    return FATE_SEND;
+}
+
 /* ---- reports ---- */
 
 static bool begin_report(const struct message *message) {
@@ -163,6 +172,34 @@ enum fate lie_toggle(struct message *message) {
         }
     }
     return fate;
+}
+
+/* It rejects every contribution to its slices. */
+enum fate lie_reject(struct message *message) {
+    if (begin_report(message)) {
+        struct slice_report *rows = own_rows(message);
+        for (uint32_t slice = 0; slice < slice_count; slice++) {
+            rows[slice].rejected_seats = rows[slice].received_seats;
+        }
+    }
+    return FATE_SEND;
+}
+
+/* It has waited for all others for the longest possible time. */
+enum fate lie_awaited_max(struct message *message) {
+    static uint32_t awaited_ms[SWARM_MEMBERS_MAX];
+    if (begin_report(message)) {
+        memset(awaited_ms, 0xff, seat_count * sizeof *awaited_ms);
+        message->links.awaited_ms = awaited_ms;
+    }
+    return FATE_SEND;
+}
+
+enum fate lie_unreachable(struct message *message) {
+    if (begin_report(message)) {
+        message->links.unreachable = UINT64_MAX;
+    }
+    return FATE_SEND;
 }
 
 /* The member is without a state for a while, then has the newest one, again and again. */
