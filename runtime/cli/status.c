@@ -15,7 +15,7 @@ struct request {
 
 /* One row of the table of members. */
 struct member_row {
-    const char *name, *address; /* of the member */
+    const char *name, *address; /* of the member; address NULL: not shown to strangers */
     double last_frame_s, round, slices, step_ms,
         upload_kib_s; /* last_frame_s: time since the last frame */
     bool is_silent, is_leaving, has_voted, has_declared, is_current;
@@ -86,7 +86,7 @@ static enum status read_member(const struct json_node *member, struct member_row
                                    {.key = "contributed", .flag = &row->has_contributed}};
     const struct field measured[] = {{.key = "step_ms", .number = &row->step_ms},
                                      {.key = "up_kib_s", .number = &row->upload_kib_s}};
-    *row = (struct member_row){.name = "", .address = ""};
+    *row = (struct member_row){.name = ""};
     TRY(read_fields(member, fields, ARRAY_COUNT(fields), fault));
     return read_part(member, "measured", measured, ARRAY_COUNT(measured), fault);
 }
@@ -140,11 +140,13 @@ static const char *member_state(const struct member_row *row) {
 
 static void print_member(const struct member_row *row, double slice_count) {
     const double share = slice_count > 0 ? 100 * row->slices / slice_count : 0;
-    const bool has_address = row->address[0] != '\0';
+    const bool has_address = row->address != NULL && row->address[0] != '\0';
     printf("%-20.20s  %-10s %6.0f  %7.1f s  %5.0f %%  %-6s  %8.0f  %10.0f  %s%s\n", row->name,
            member_state(row), row->round, row->last_frame_s, share,
            row->has_contributed ? "yes" : "-", row->step_ms, row->upload_kib_s,
-           has_address ? row->address : "outgoing only",
+           has_address            ? row->address
+           : row->address == NULL ? "(for members)"
+                                  : "outgoing only",
            has_address && !row->is_reachable ? " (unreachable)" : "");
 }
 

@@ -29,11 +29,12 @@ static bool is_not_stopped(void *context) {
 static enum status fetch_manifest(struct member_run *member, const struct join_string *tracker,
                                   struct tracker_answer *manifest, struct fault *fault) {
     struct region *region = &member->trainer.session.region;
+    const struct key_pairs *identity = &member->swarm.keys;
     struct tracker_query_args args = {.request = WIRE_MANIFEST_REQUEST,
                                       .timeout_ms = FIRST_TIMEOUT_MS,
                                       .should_continue = is_not_stopped,
                                       .context = member};
-    enum status status = tracker_query_once(tracker, &args, region, manifest, fault);
+    enum status status = tracker_query_once(identity, tracker, &args, region, manifest, fault);
     if (status == STATUS_FAILED) {
         log_line(LOG_WARNING, "%s: %s; %s; retrying until it answers", fault->subject,
                  fault->reason, fault->remedy);
@@ -41,7 +42,7 @@ static enum status fetch_manifest(struct member_run *member, const struct join_s
     while (status == STATUS_FAILED) {
         int longer = 2 * args.timeout_ms;
         args.timeout_ms = longer < LONGEST_TIMEOUT_MS ? longer : LONGEST_TIMEOUT_MS;
-        status = tracker_query_once(tracker, &args, region, manifest, fault);
+        status = tracker_query_once(identity, tracker, &args, region, manifest, fault);
     }
     return status;
 }

@@ -57,10 +57,12 @@ MUST_CHECK enum status tracker_query(struct tracker_client *client,
                                      const struct tracker_query_args *args,
                                      struct tracker_answer *answer, struct fault *fault);
 
-/* tracker_query_once: sends one query without an identity, on a new connection.
+/* tracker_query_once: sends one query on a new connection.
+ * identity  as for tracker_client_open
  * memory  answer->bytes is in `region` and followed by a NUL; the rest is released
  * errors  those of tracker_client_open and tracker_query; *answer is then untouched */
-MUST_CHECK enum status tracker_query_once(const struct join_string *tracker,
+MUST_CHECK enum status tracker_query_once(const struct key_pairs *identity,
+                                          const struct join_string *tracker,
                                           const struct tracker_query_args *args,
                                           struct region *region, struct tracker_answer *answer,
                                           struct fault *fault);

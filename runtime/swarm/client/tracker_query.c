@@ -109,8 +109,7 @@ static enum status handle_events(struct tracker_client *client,
 }
 
 static enum status set_no_answer_fault(const struct tracker_client *client,
-                                       const struct tracker_query_args *args,
-                                       struct fault *fault) {
+                                       const struct tracker_query_args *args, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, client->tracker->address,
                      "check that the tracker is running, that its port is open, and that the join "
                      "string is current",
@@ -119,11 +118,8 @@ static enum status set_no_answer_fault(const struct tracker_client *client,
 
 enum status tracker_query(struct tracker_client *client, const struct tracker_query_args *args,
                           struct tracker_answer *answer, struct fault *fault) {
-    /* The manifest is public, so that a query for it needs no proof of an identity. */
-    const bool has_proof = args->request != WIRE_MANIFEST_REQUEST;
-    const struct frame frame = {.kind = (uint8_t)args->request,
-                                .offset = args->first_entry,
-                                .length = has_proof ? client->proof_bytes : 0};
+    const struct frame frame = {
+        .kind = (uint8_t)args->request, .offset = args->first_entry, .length = client->proof_bytes};
     const int64_t until_ms = clock_monotonic_ms() + args->timeout_ms;
     int64_t sent_ms = 0;
     client->has_answer = false;
@@ -149,13 +145,13 @@ void tracker_client_close(struct tracker_client *client) {
     keys_wipe(&client->keys);
 }
 
-enum status tracker_query_once(const struct join_string *tracker,
+enum status tracker_query_once(const struct key_pairs *identity, const struct join_string *tracker,
                                const struct tracker_query_args *args, struct region *region,
                                struct tracker_answer *answer, struct fault *fault) {
     struct region scratch = {0};
     struct tracker_client *client = NULL;
     struct tracker_answer found;
-    enum status status = tracker_client_open(NULL, tracker, &scratch, &client, fault);
+    enum status status = tracker_client_open(identity, tracker, &scratch, &client, fault);
     if (status == OK) {
         status = tracker_query(client, args, &found, fault);
         if (status == OK) {
@@ -176,7 +172,7 @@ enum status manifest_fetch(const char *join_string, struct region *region,
     struct join_string tracker;
     struct tracker_answer answer;
     TRY(join_string_read(join_string, &tracker, fault));
-    TRY(tracker_query_once(&tracker, &args, region, &answer, fault));
+    TRY(tracker_query_once(NULL, &tracker, &args, region, &answer, fault));
     TRY(manifest_read((const char *)answer.bytes, answer.count, tracker.address, &tracker.keys,
                       region, manifest, fault));
     *address = region_copy_text(region, tracker.address);

@@ -14,6 +14,7 @@ enum {
     UNRESPONSIVE_SILENCES =
         6,                /* a member may be evicted when it was silent for silence_ms times this */
     KEY_PREFIX_BYTES = 6, /* shown in hex for a member without a name */
+    STRANGER_LOG_MS = 60 * 1000, /* time between two log lines about strangers */
 };
 
 uint32_t classify_guest(const void *context, const uint8_t curve[static KEY_BYTES]) {
@@ -110,6 +111,25 @@ void guest_reject(struct tracker_loop *loop, struct tracker_guest *guest, const 
                                                 strnlen(reason, WIRE_REJECT_REASON_BYTES - 1)));
 }
 
+/* Whether the next key gets a log line. Counts the keys that get none. */
+static bool is_stranger_log_due(struct stranger_log *log) {
+    const bool is_due = tracker_now_ms() >= log->next_ms;
+    log->next_ms = is_due ? tracker_now_ms() + STRANGER_LOG_MS : log->next_ms;
+    log->skipped += !is_due;
+    return is_due;
+}
+
+void admission_log_strangers(struct tracker_loop *loop, int64_t now_ms) {
+    struct stranger_log *log = &loop->stranger_log;
+    if (log->skipped > 0 && now_ms >= log->next_ms) {
+        log_line(LOG_INFO,
+                 "%u more connections with keys that are not on the allow-list tried to join or "
+                 "query within a minute",
+                 log->skipped);
+        *log = (struct stranger_log){.next_ms = now_ms + STRANGER_LOG_MS};
+    }
+}
+
 void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *guest,
                            const struct public_keys *keys, const char *name) {
     char reason[WIRE_REJECT_REASON_BYTES];
@@ -121,7 +141,7 @@ void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *gues
     text_add(&text,
              "its key is not on the allow-list; add it with `skep roster add %s%s%s --roster %s`",
              key, flag, name, path);
-    if (!guest->was_rejected) {
+    if (!guest->was_rejected && is_stranger_log_due(&loop->stranger_log)) {
         log_line(
             LOG_INFO,
             "%s (%s) tried to %s, but its key is not on the allow-list; to add it: skep roster "

@@ -43,11 +43,19 @@ void guest_reject(struct tracker_loop *loop, struct tracker_guest *guest, const 
 void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *guest,
                            const struct public_keys *keys, const char *name);
 
+/* stranger_log: limits the log lines about keys that are not on the allow-list. */
+struct stranger_log {
+    int64_t next_ms;  /* time of the next line */
+    uint32_t skipped; /* rejected connections since the last line, without a line of their own */
+};
+
 /* admission_review_all: applies a new allow-list to the members and to the guests that have
  * introduced themselves.
  * admission_disconnect_idle: disconnects guests that have neither joined nor sent a query for
- * options.idle_ms. */
+ * options.idle_ms.
+ * admission_log_strangers: once a minute, logs how many keys were rejected without a line. */
 void admission_review_all(struct tracker_loop *loop);
 void admission_disconnect_idle(struct tracker_loop *loop, int64_t now_ms);
+void admission_log_strangers(struct tracker_loop *loop, int64_t now_ms);
 
 #endif

@@ -1,11 +1,12 @@
 /* guest_table: the processes that are connected to the tracker, members included, found by the
  * channel key of their connection. Only guest_table.c changes a row, except for its stream
- * (tracker_documents.c) and its ledger request (ledger_server.c). */
+ * (tracker_documents.c), its ledger request (ledger_server.c) and its usage (serving.c). */
 #ifndef SKEP_SWARM_TRACKER_GUEST_TABLE_H
 #define SKEP_SWARM_TRACKER_GUEST_TABLE_H
 
 #include "base/region.h"
 #include "runtime/swarm/tracker/ledger_server.h"
+#include "runtime/swarm/tracker/serving.h"
 #include "runtime/swarm/tracker/tracker_documents.h"
 #include "runtime/swarm/wire/wire.h"
 
@@ -24,6 +25,7 @@ struct tracker_guest {
     struct wire_introduction introduction; /* the newest valid introduction */
     struct document_stream stream;         /* documents that are being sent to the guest */
     struct ledger_request ledger_request;  /* the guest's open request for ledger entries */
+    struct guest_usage usage;              /* queries and pings of the connection */
 };
 
 struct guest_table {

@@ -18,17 +18,50 @@ struct ledger_server *ledger_server_init(uint32_t slice_count, struct region *re
     return server;
 }
 
-void ledger_request_store(struct ledger_request *request, uint64_t first_index) {
+void ledger_request_store(struct ledger_request *request, uint64_t first_index,
+                          enum requester requester) {
     request->is_due = true;
     request->first_index = first_index;
+    request->requester = requester;
 }
 
 bool ledger_server_is_busy(const struct tracker_loop *loop) {
+    const int64_t now_ms = tracker_now_ms();
     bool is_busy = false;
     for (uint32_t i = 0; i < loop->guests->capacity; i++) {
-        is_busy |= loop->guests->rows[i].is_used && loop->guests->rows[i].ledger_request.is_due;
+        const struct tracker_guest *guest = &loop->guests->rows[i];
+        is_busy |= guest->is_used && guest->ledger_request.is_due &&
+                   guest->ledger_request.retry_ms <= now_ms;
     }
     return is_busy;
+}
+
+/* Returns the usage of the member with a guest's connection; NULL: the guest is no member. */
+static struct member_usage *find_usage(struct tracker_loop *loop,
+                                       const struct tracker_guest *guest) {
+    const int row = member_table_find_curve(loop->members, guest->curve);
+    return row == MEMBER_NONE ? NULL : &loop->members->rows[row].usage;
+}
+
+/* Whether the sender of a query may be sent entries now. */
+static bool may_send(struct tracker_loop *loop, const struct tracker_guest *guest) {
+    struct member_usage *usage = find_usage(loop, guest);
+    const int64_t now_ms = tracker_now_ms();
+    return usage != NULL
+               ? serving_has_entries(usage, loop->driver->durable.store.entry_count, now_ms)
+               : serving_has_bytes(&loop->serving, guest->ledger_request.requester, now_ms);
+}
+
+static void charge_answer(struct tracker_loop *loop, const struct tracker_guest *guest,
+                          uint64_t entries, size_t bytes) {
+    struct member_usage *usage = find_usage(loop, guest);
+    if (usage != NULL) {
+        serving_charge_entries(usage, loop->driver->durable.store.entry_count, entries,
+                               tracker_now_ms());
+    } else {
+        serving_charge_bytes(&loop->serving, guest->ledger_request.requester, bytes,
+                             tracker_now_ms());
+    }
 }
 
 /* Sends as many whole records as fit into a frame. An answer without records marks the end of the
@@ -39,7 +72,8 @@ static bool send_records(struct tracker_loop *loop, const struct tracker_guest *
     const uint64_t first = guest->ledger_request.first_index;
     struct fault fault;
     size_t count = 0;
-    for (uint64_t index = first; index < store->entry_count; index++) {
+    uint64_t index = first;
+    for (; index < store->entry_count; index++) {
         if (ledger_store_read(store, index, entry->slices, loop->shape.slice_count, entry,
                               &fault) != OK ||
             entry_record_bytes(entry) > FRAME_PAYLOAD_MAX - count) {
@@ -47,6 +81,7 @@ static bool send_records(struct tracker_loop *loop, const struct tracker_guest *
         }
         count += entry_write(entry, loop->scratch + count, FRAME_PAYLOAD_MAX - count);
     }
+    charge_answer(loop, guest, index - first, count);
     return tracker_loop_send(loop, guest, WIRE_LEDGER, first, loop->scratch, count);
 }
 
@@ -60,7 +95,7 @@ void ledger_server_run(struct tracker_loop *loop) {
         if (!guest->is_used || !request->is_due || begun_ms < request->retry_ms) {
             continue;
         }
-        const bool is_sent = send_records(loop, guest);
+        const bool is_sent = may_send(loop, guest) && send_records(loop, guest);
         const int64_t ended_ms = tracker_now_ms();
         request->is_due = !is_sent;
         request->retry_ms = is_sent ? 0 : ended_ms + SEND_RETRY_MS;

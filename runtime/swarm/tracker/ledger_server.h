@@ -6,15 +6,17 @@
 
 #include "base/region.h"
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/tracker/serving.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* The newest ledger query of one guest. */
-struct ledger_request {   /* a request for ledger entries */
-    bool is_due;          /* not answered yet */
-    uint64_t first_index; /* index of the first entry to send */
-    int64_t retry_ms;     /* when to retry after the send queue was full */
+struct ledger_request {       /* a request for ledger entries */
+    bool is_due;              /* not answered yet */
+    uint64_t first_index;     /* index of the first entry to send */
+    int64_t retry_ms;         /* when to retry after a full send queue, or above a limit */
+    enum requester requester; /* the query's sender */
 };
 
 struct ledger_server {
@@ -29,9 +31,10 @@ struct ledger_server *ledger_server_init(uint32_t slice_count, struct region *re
 struct tracker_loop;
 
 /* ledger_request_store: stores a query. It replaces an earlier query that was not answered yet. */
-void ledger_request_store(struct ledger_request *request, uint64_t first_index);
+void ledger_request_store(struct ledger_request *request, uint64_t first_index,
+                          enum requester requester);
 
-/* ledger_server_is_busy: whether a stored query has not been answered yet.
+/* ledger_server_is_busy: whether a stored query can be answered soon.
  * ledger_server_run: answers one stored query if its time has come. */
 bool ledger_server_is_busy(const struct tracker_loop *loop);
 void ledger_server_run(struct tracker_loop *loop);

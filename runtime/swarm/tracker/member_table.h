@@ -1,12 +1,13 @@
 /* member_table: the admitted members of a swarm, one row each, found by either of their keys. A row
  * holds what the address book announces and what the tracker has received from the member. Only
- * member_table.c changes a row, except for its probe (reachability.c). */
+ * member_table.c changes a row, except for its probe (reachability.c) and usage (serving.c). */
 #ifndef SKEP_SWARM_TRACKER_MEMBER_TABLE_H
 #define SKEP_SWARM_TRACKER_MEMBER_TABLE_H
 
 #include "base/check.h"
 #include "runtime/swarm/protocol/protocol.h"
 #include "runtime/swarm/tracker/reachability.h"
+#include "runtime/swarm/tracker/serving.h"
 #include "runtime/swarm/wire/wire.h"
 
 #include <stdbool.h>
@@ -25,6 +26,7 @@ struct admitted_member {
     uint32_t is_reachable;               /* 1: the tracker has connected to `address` */
     /* The fields below are not stored on disk. */
     struct member_probe probe;         /* checks whether `address` is reachable */
+    struct member_usage usage;         /* what the member has requested */
     struct timing_measured measured;   /* from the member's last REPORT */
     uint32_t report_round;             /* round of the member's last REPORT */
     int64_t last_received_ms;          /* time of the last message; initially the tracker's start */

@@ -13,6 +13,7 @@ static size_t document_capacity(const struct tracker_loop_options *options,
     case DOCUMENT_MANIFEST:
         return WIRE_LENGTH_BYTES + options->manifest_bytes;
     case DOCUMENT_STATUS:
+    case DOCUMENT_PUBLIC_STATUS:
         return WIRE_LENGTH_BYTES + WIRE_STATUS_BYTES_MAX;
     default:
         return wire_payload_bytes_max(&shape);
@@ -200,22 +201,40 @@ bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *gu
            SEND_OK;
 }
 
-void tracker_loop_send_manifest(struct tracker_loop *loop, struct tracker_guest *guest) {
-    const struct frame header = {.kind = WIRE_MANIFEST};
-    send_document(loop, guest, DOCUMENT_MANIFEST, &header);
+/* Sends a document that a guest has requested, and charges its bytes to the requesters of this
+ * kind. */
+static void serve_document(struct tracker_loop *loop, struct tracker_guest *guest,
+                           enum document document, enum requester requester) {
+    const struct frame header = {.kind =
+                                     document == DOCUMENT_MANIFEST ? WIRE_MANIFEST : WIRE_STATUS};
+    serving_charge_bytes(&loop->serving, requester, loop->documents->buffers[document].count,
+                         tracker_now_ms());
+    send_document(loop, guest, document, &header);
 }
 
-void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *guest) {
-    struct document_buffer *buffer = &loop->documents->buffers[DOCUMENT_STATUS];
-    const struct frame header = {.kind = WIRE_STATUS};
+void tracker_loop_send_manifest(struct tracker_loop *loop, struct tracker_guest *guest,
+                                enum requester requester) {
+    if (serving_has_bytes(&loop->serving, requester, tracker_now_ms())) {
+        serve_document(loop, guest, DOCUMENT_MANIFEST, requester);
+    }
+}
+
+void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *guest,
+                              enum requester requester) {
+    if (!serving_has_bytes(&loop->serving, requester, tracker_now_ms())) {
+        return;
+    }
+    const bool has_addresses = requester != REQUESTER_STRANGER;
+    const enum document document = has_addresses ? DOCUMENT_STATUS : DOCUMENT_PUBLIC_STATUS;
+    struct document_buffer *buffer = &loop->documents->buffers[document];
     struct text text =
         text_over((char *)buffer->bytes + WIRE_LENGTH_BYTES, buffer->capacity - WIRE_LENGTH_BYTES);
-    tracker_status_write(loop, &text);
+    tracker_status_write(loop, has_addresses, &text);
     ASSERT(!text.truncated);
     buffer->count = WIRE_LENGTH_BYTES + text.length;
     wire_write_length(buffer->bytes, buffer->count);
     buffer->generation++;
-    send_document(loop, guest, DOCUMENT_STATUS, &header);
+    serve_document(loop, guest, document, requester);
 }
 
 void tracker_loop_continue_documents(struct tracker_loop *loop) {

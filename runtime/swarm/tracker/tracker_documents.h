@@ -6,6 +6,7 @@
 #include "base/region.h"
 #include "base/text.h"
 #include "runtime/swarm/protocol/protocol.h"
+#include "runtime/swarm/tracker/serving.h"
 #include "runtime/swarm/wire/wire.h"
 
 #include <stdbool.h>
@@ -13,12 +14,13 @@
 #include <stdint.h>
 
 enum document {
-    DOCUMENT_ENTRY,    /* a ledger entry */
-    DOCUMENT_TABLE,    /* a round table */
-    DOCUMENT_PROPOSAL, /* a proposed commit */
-    DOCUMENT_MANIFEST, /* the swarm's manifest */
-    DOCUMENT_STATUS,   /* the status report as JSON */
-    DOCUMENT_COUNT     /* number of kinds of documents */
+    DOCUMENT_ENTRY,         /* a ledger entry */
+    DOCUMENT_TABLE,         /* a round table */
+    DOCUMENT_PROPOSAL,      /* a proposed commit */
+    DOCUMENT_MANIFEST,      /* the swarm's manifest */
+    DOCUMENT_STATUS,        /* the status report as JSON */
+    DOCUMENT_PUBLIC_STATUS, /* the status report for strangers */
+    DOCUMENT_COUNT          /* number of kinds of documents */
 };
 
 struct document_buffer {
@@ -64,9 +66,13 @@ bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *gu
                        enum wire_kind kind, uint64_t offset, const void *payload, size_t count);
 
 /* tracker_loop_send_manifest: starts sending the manifest to a guest.
- * tracker_loop_send_status: writes a new swarm status, and starts sending it to a guest. */
-void tracker_loop_send_manifest(struct tracker_loop *loop, struct tracker_guest *guest);
-void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *guest);
+ * tracker_loop_send_status: writes a new swarm status, and starts sending it to a guest. A stranger
+ * gets the status without the members' addresses. Both do nothing while requesters of this kind
+ * have received too many bytes. */
+void tracker_loop_send_manifest(struct tracker_loop *loop, struct tracker_guest *guest,
+                                enum requester requester);
+void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *guest,
+                              enum requester requester);
 
 /* tracker_loop_continue_documents: sends as much of all due documents as the connections' queues
  * have room for. */
@@ -78,8 +84,9 @@ struct tracker_loop;
 
 /* tracker_status_write: writes the document that `skep status` prints: format, name, manifest,
  * since, incarnation, round, stage, commits, root, head, entries, cursor, deadlines with their
- * derivation, members, and the processes that wait to be admitted.
+ * derivation, members, and the processes that wait to be admitted. The members' addresses are left
+ * out unless `has_addresses`.
  * limits  a status is at most WIRE_STATUS_BYTES_MAX bytes long */
-void tracker_status_write(const struct tracker_loop *loop, struct text *text);
+void tracker_status_write(const struct tracker_loop *loop, bool has_addresses, struct text *text);
 
 #endif

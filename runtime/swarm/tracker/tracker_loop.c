@@ -258,6 +258,7 @@ static void run_due_work(struct tracker_loop *loop) {
         read_order(loop);
     }
     admission_disconnect_idle(loop, now_ms);
+    admission_log_strangers(loop, now_ms);
     reachability_run_due(loop, now_ms);
     address_book_run_due(loop);
     if (now_ms >= loop->tick_ms) {

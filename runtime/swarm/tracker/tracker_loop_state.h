@@ -6,7 +6,8 @@
  *   tracker_receive      incoming frames             tracker_documents   outgoing frames
  *   admission            introductions               allow_list_watch    the operator's file
  *   reachability         probes of addresses         address_book    what is announced and stored
- *   ledger_server        answers from the ledger     tracker_status  the answer to `skep status` */
+ *   ledger_server        answers from the ledger     tracker_status  the answer to `skep status`
+ *   serving              limits of all answers */
 #ifndef SKEP_SWARM_TRACKER_TRACKER_LOOP_STATE_H
 #define SKEP_SWARM_TRACKER_TRACKER_LOOP_STATE_H
 
@@ -17,6 +18,7 @@
 #include "runtime/swarm/tracker/machine_driver.h"
 #include "runtime/swarm/tracker/member_table.h"
 #include "runtime/swarm/tracker/rollback_file.h"
+#include "runtime/swarm/tracker/serving.h"
 #include "runtime/swarm/tracker/tracker.h"
 #include "transport/messages/messages.h"
 
@@ -28,6 +30,8 @@ struct tracker_loop {
     struct guest_table *guests;          /* connected peers that are not members yet */
     struct document_table *documents;    /* encoded large messages */
     struct ledger_server *ledger_server; /* sends ledger entries on request */
+    struct serving serving;              /* bytes that strangers and clients have received */
+    struct stranger_log stranger_log;    /* limits log lines about strangers */
     struct allow_list_watch *watch;      /* reads the allow-list again when it changes */
     struct rollback_watch order_watch;   /* detects an order of the operator */
     struct wire_shape shape;             /* sizes that bound every message */

@@ -35,6 +35,10 @@ static void receive_message(struct tracker_loop *loop, struct tracker_guest *gue
         add_strike(loop, guest);
         return;
     }
+    if (message.kind == MESSAGE_HELLO &&
+        !serving_take_start(&member->usage, message.number, tracker_now_ms())) {
+        return;
+    }
     member_record_received(member, tracker_now_ms());
     if (message.kind == MESSAGE_REPORT) {
         member_record_report(member, &message);
@@ -43,32 +47,59 @@ static void receive_message(struct tracker_loop *loop, struct tracker_guest *gue
     machine_driver_step(loop, &received);
 }
 
-/* Whether a guest may query status and ledger: keys on the allow-list and the tracker's own
- * identity may. A client connects with a temporary key, and therefore sends a proof of its identity
- * with the query. */
-static bool may_query(struct tracker_loop *loop, struct tracker_guest *guest,
-                      const struct messenger_event *event) {
+/* The keys of a query's sender that it has proven. */
+struct query_sender {
+    enum requester requester;
+    bool has_proof;          /* the query contains a valid proof */
+    struct public_keys keys; /* with a proof: those of the identity */
+};
+
+static bool is_known_identity(const struct tracker_loop *loop, const struct public_keys *keys) {
+    struct identity id;
+    memcpy(id.bytes, keys->sign, KEY_BYTES);
+    return public_keys_equal(keys, &loop->options.keys->public_keys) ||
+           allow_list_find(&loop->watch->list, keys) != NULL ||
+           member_table_find_identity(loop->members, &id) != MEMBER_NONE;
+}
+
+/* Identifies the sender of a query. A client connects with a temporary key, and therefore sends a
+ * proof of its identity with the query. */
+static struct query_sender identify_sender(const struct tracker_loop *loop,
+                                           const struct tracker_guest *guest,
+                                           const struct messenger_event *event) {
     const struct public_keys *own = &loop->options.keys->public_keys;
-    const struct allow_list *list = &loop->watch->list;
-    const size_t count = event->frame.length;
+    struct query_sender sender = {.requester = REQUESTER_STRANGER};
     struct wire_proof proof;
-    if (list->is_open || (count == 0 && allow_list_has_channel_key(list, guest->curve))) {
+    if (member_table_find_curve(loop->members, guest->curve) != MEMBER_NONE) {
+        sender.requester = REQUESTER_MEMBER;
+    } else if (event->frame.length == 0) {
+        sender.requester = allow_list_has_channel_key(&loop->watch->list, guest->curve)
+                               ? REQUESTER_LISTED
+                               : REQUESTER_STRANGER;
+    } else if (wire_read_proof(event->payload, event->frame.length, &proof) != NULL ||
+               !wire_proof_is_signed(&proof, own, guest->curve)) {
+        sender.requester = REQUESTER_UNPROVEN;
+    } else {
+        sender.has_proof = true;
+        sender.keys = proof.keys;
+        sender.requester =
+            is_known_identity(loop, &proof.keys) ? REQUESTER_LISTED : REQUESTER_STRANGER;
+    }
+    return sender;
+}
+
+/* Whether the allow-list permits a query for status or ledger. Rejects the query if it does not. */
+static bool may_query(struct tracker_loop *loop, struct tracker_guest *guest,
+                      const struct query_sender *sender) {
+    if (sender->requester != REQUESTER_STRANGER || loop->watch->list.is_open) {
         return true;
     }
-    if (count == 0) {
+    if (sender->has_proof) {
+        guest_reject_stranger(loop, guest, &sender->keys, "");
+    } else {
         guest_reject(loop, guest,
                      "only a process whose key is on the allow-list may send this query");
-        return false;
     }
-    if (wire_read_proof(event->payload, count, &proof) != NULL ||
-        !wire_proof_is_signed(&proof, own, guest->curve)) {
-        add_strike(loop, guest);
-        return false;
-    }
-    if (public_keys_equal(&proof.keys, own) || allow_list_permits(list, &proof.keys)) {
-        return true;
-    }
-    guest_reject_stranger(loop, guest, &proof.keys, "");
     return false;
 }
 
@@ -82,30 +113,51 @@ static void send_pong(struct tracker_loop *loop, const struct tracker_guest *gue
     }
 }
 
+/* Answers a query for a document, or stores a query for the ledger. */
+static void handle_document_query(struct tracker_loop *loop, struct tracker_guest *guest,
+                                  const struct messenger_event *event) {
+    const int64_t now_ms = tracker_now_ms();
+    const struct query_sender sender = identify_sender(loop, guest, event);
+    guest_record_activity(guest, now_ms);
+    if (sender.requester == REQUESTER_UNPROVEN) {
+        add_strike(loop, guest);
+    } else if (event->frame.kind == WIRE_MANIFEST_REQUEST) {
+        tracker_loop_send_manifest(loop, guest, sender.requester);
+    } else if (!may_query(loop, guest, &sender)) {
+        return;
+    } else if (event->frame.kind == WIRE_STATUS_REQUEST) {
+        tracker_loop_send_status(loop, guest, sender.requester);
+    } else {
+        ledger_request_store(&guest->ledger_request, event->frame.offset, sender.requester);
+    }
+}
+
 static void handle_query(struct tracker_loop *loop, struct tracker_guest *guest,
                          const struct messenger_event *event) {
+    const int64_t now_ms = tracker_now_ms();
     switch (event->frame.kind) {
     case WIRE_INTRODUCE:
-        guest_on_introduction(loop, guest, event->payload, event->frame.length);
+        if (serving_take_query(&guest->usage, now_ms)) {
+            guest_on_introduction(loop, guest, event->payload, event->frame.length);
+        }
         break;
     case WIRE_MANIFEST_REQUEST:
-        guest_record_activity(guest, tracker_now_ms());
-        tracker_loop_send_manifest(loop, guest);
-        break;
     case WIRE_STATUS_REQUEST:
-        guest_record_activity(guest, tracker_now_ms());
-        if (may_query(loop, guest, event)) {
-            tracker_loop_send_status(loop, guest);
+        if (serving_take_query(&guest->usage, now_ms)) {
+            handle_document_query(loop, guest, event);
         }
         break;
     case WIRE_LEDGER_REQUEST:
-        guest_record_activity(guest, tracker_now_ms());
-        if (may_query(loop, guest, event)) {
-            ledger_request_store(&guest->ledger_request, event->frame.offset);
+        /* A member requests the next entries as soon as it has received some. */
+        if (member_table_find_curve(loop->members, guest->curve) != MEMBER_NONE ||
+            serving_take_query(&guest->usage, now_ms)) {
+            handle_document_query(loop, guest, event);
         }
         break;
     case WIRE_PING:
-        send_pong(loop, guest, event);
+        if (serving_take_ping(&guest->usage, now_ms)) {
+            send_pong(loop, guest, event);
+        }
         break;
     default:
         add_strike(loop, guest);

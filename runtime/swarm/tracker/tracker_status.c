@@ -109,14 +109,16 @@ static void add_measured_json(const struct timing_measured *measured, struct jso
 }
 
 static void add_member_json(const struct tracker_view *view, const struct admitted_member *member,
-                            struct json_writer *json) {
+                            bool has_address, struct json_writer *json) {
     const struct tracker_view_member none = {.is_silent = 1, .seat = -1};
     const struct tracker_view_member *member_view = find_member_view(view, member);
     member_view = member_view == NULL ? &none : member_view;
     json_begin_object(json, NULL);
     json_add_hex(json, "id", member->keys.sign, KEY_BYTES);
     json_add_text(json, "name", member->name);
-    json_add_text(json, "address", member->address);
+    if (has_address) {
+        json_add_text(json, "address", member->address);
+    }
     json_add_bool(json, "reached", member->is_reachable);
     json_add_u64(json, "session", member_view->session);
     json_add_bool(json, "silent", member_view->is_silent);
@@ -156,7 +158,7 @@ static void add_waiting_guests_json(const struct tracker_loop *loop, struct json
     json_end(json);
 }
 
-void tracker_status_write(const struct tracker_loop *loop, struct text *text) {
+void tracker_status_write(const struct tracker_loop *loop, bool has_addresses, struct text *text) {
     struct tracker_view view;
     struct json_writer json = json_writer_over(text);
     tracker_read_view(loop->driver->tracker, &view);
@@ -167,7 +169,7 @@ void tracker_status_write(const struct tracker_loop *loop, struct text *text) {
     add_deadlines_json(&view, &json);
     json_begin_array(&json, "members");
     for (uint32_t row = 0; row < loop->members->count; row++) {
-        add_member_json(&view, &loop->members->rows[row], &json);
+        add_member_json(&view, &loop->members->rows[row], has_addresses, &json);
     }
     json_end(&json);
     add_waiting_guests_json(loop, &json);

@@ -28,7 +28,9 @@
  *              (with a result). A pair of marks: 0 zero, 1 equal to the last given one, 2 given
  *
  * A payload longer than FRAME_PAYLOAD_MAX is sent in chunks, in order on one connection;
- * frame.offset is the position of each. Only the tracker sends chunks. */
+ * frame.offset is the position of each. Only the tracker sends chunks.
+ *
+ * public   serving_limits.h */
 #ifndef SKEP_SWARM_WIRE_WIRE_H
 #define SKEP_SWARM_WIRE_WIRE_H
 

@@ -28,6 +28,8 @@ struct stranger {
     struct region region;
     struct messenger *messenger;
     uint32_t opened, closed;
+    uint32_t answers;       /* manifests and statuses */
+    char status[64 * 1024]; /* the last status */
 };
 
 static struct scripted_member members[SCRIPTED];
@@ -186,6 +188,15 @@ static void look(struct stranger *stranger) {
     while (messenger_next(stranger->messenger, &event)) {
         stranger->opened += event.kind == MESSENGER_OPENED;
         stranger->closed += event.kind == MESSENGER_CLOSED;
+        if (event.kind != MESSENGER_FRAME) {
+            continue;
+        }
+        stranger->answers += event.frame.kind == WIRE_MANIFEST || event.frame.kind == WIRE_STATUS;
+        if (event.frame.kind == WIRE_STATUS) {
+            assert_in_range(event.frame.length, WIRE_LENGTH_BYTES, sizeof stranger->status - 1);
+            memcpy(stranger->status, event.payload + WIRE_LENGTH_BYTES,
+                   event.frame.length - WIRE_LENGTH_BYTES);
+        }
     }
 }
 
@@ -288,6 +299,10 @@ static uint32_t answers_to(struct stranger *asker, uint64_t asks) {
     return answers;
 }
 
+static bool have_tokens_returned(void) {
+    return clock_monotonic_ns() - waited_from_ns > 4 * NS_PER_SECOND;
+}
+
 /* Were each answered, there would be as many answers in every try. */
 static void asks_that_come_at_once_have_one_answer_the_last_one_s(void **state) {
     uint32_t answers = 4;
@@ -298,9 +313,69 @@ static void asks_that_come_at_once_have_one_answer_the_last_one_s(void **state) 
     open_stranger(&strangers[0]);
     run_until(0, first_stranger_is_there);
     for (int tries = 0; tries < 20 && answers == 4; tries++) {
+        waited_from_ns = clock_monotonic_ns();
+        if (tries > 0) { /* a stranger may ask once a second */
+            run_until(0, have_tokens_returned);
+        }
         answers = answers_to(&strangers[0], 4);
     }
     assert_true(answers >= 1 && answers < 4);
+}
+
+static void ask(struct stranger *stranger, enum wire_kind kind, const struct key_pairs *identity) {
+    uint8_t payload[WIRE_PROOF_BYTES];
+    struct frame frame = {.kind = (uint8_t)kind};
+    struct wire_proof proof;
+    if (identity != NULL) {
+        wire_sign_proof(identity, &tracker_keys.public_keys, stranger->keys.public_keys.curve,
+                        &proof);
+        frame.length = (uint32_t)wire_write_proof(&proof, payload);
+    }
+    (void)messenger_send(stranger->messenger, tracker_keys.public_keys.curve, CHANNEL_CONTROL,
+                         &frame, payload);
+}
+
+static bool asks_for_two_seconds(void) {
+    ask(&strangers[0], WIRE_MANIFEST_REQUEST, NULL);
+    return clock_monotonic_ns() - waited_from_ns > 2 * NS_PER_SECOND;
+}
+
+static void a_stranger_gets_four_manifests_and_then_one_a_second(void **state) {
+    (void)state;
+    idle_ms = 0;
+    open_tracker(4);
+    open_stranger(&strangers[0]);
+    run_until(0, first_stranger_is_there);
+    waited_from_ns = clock_monotonic_ns();
+    run_until(0, asks_for_two_seconds);
+    const double waited_s = (double)(clock_monotonic_ns() - waited_from_ns) / NS_PER_SECOND;
+    assert_in_range(strangers[0].answers, 4, 4 + (uint32_t)waited_s);
+}
+
+static bool has_status(void) {
+    return strangers[0].status[0] != '\0';
+}
+
+static void addresses_are_for_members_only(void **state) {
+    struct key_pairs keys;
+    (void)state;
+    write_roster("open: true\n");
+    idle_ms = 0;
+    open_tracker(4);
+    open_member(0);
+    open_member(1);
+    run_until(MEMBERS, both_have_committed);
+    open_stranger(&strangers[0]);
+    run_until(MEMBERS, first_stranger_is_there);
+    ask(&strangers[0], WIRE_STATUS_REQUEST, NULL);
+    run_until(MEMBERS, has_status);
+    assert_non_null(strstr(strangers[0].status, "\"members\": [{"));
+    assert_null(strstr(strangers[0].status, "\"address\""));
+    memset(strangers[0].status, 0, sizeof strangers[0].status);
+    scripted_keys(1, &keys); /* the identity of the first member */
+    ask(&strangers[0], WIRE_STATUS_REQUEST, &keys);
+    run_until(MEMBERS, has_status);
+    assert_non_null(strstr(strangers[0].status, "\"address\""));
 }
 
 static bool some_have_committed(void) {
@@ -361,6 +436,8 @@ int main(void) {
         TEST(a_roster_that_is_not_there_for_a_while_throws_nobody_out),
         TEST(a_member_that_hangs_keeps_no_joiner_out),
         TEST(asks_that_come_at_once_have_one_answer_the_last_one_s),
+        TEST(a_stranger_gets_four_manifests_and_then_one_a_second),
+        TEST(addresses_are_for_members_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,59 @@
+/* serving: decides which queries the tracker answers now, within serving_limits.h. A query that is
+ * not answered is dropped, because its sender repeats it. */
+#ifndef SKEP_SWARM_TRACKER_SERVING_H
+#define SKEP_SWARM_TRACKER_SERVING_H
+
+#include "base/token_bucket.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The sender of a query, by the key or identity that it has proven. */
+enum requester {
+    REQUESTER_UNPROVEN, /* its proof is invalid */
+    REQUESTER_STRANGER,
+    REQUESTER_LISTED, /* the tracker's identity, one on the allow-list, or a member's */
+    REQUESTER_MEMBER, /* the connection of a member */
+};
+
+/* Bytes that all requesters of a kind have received. */
+struct serving {
+    struct token_bucket strangers, listed;
+};
+
+/* What one connection has requested. */
+struct guest_usage {
+    struct token_bucket queries, pings;
+};
+
+/* What one member has requested, whatever its connection. */
+struct member_usage {
+    struct token_bucket starts, ledger_entries;
+    uint64_t start_number; /* number of the last HELLO */
+};
+
+/* serving_take_query, serving_take_ping: count one query, or one ping, of a connection. False: it
+ * is dropped. */
+MUST_CHECK bool serving_take_query(struct guest_usage *usage, int64_t now_ms);
+MUST_CHECK bool serving_take_ping(struct guest_usage *usage, int64_t now_ms);
+
+/* serving_take_start: count a HELLO of a member. A repeated HELLO of the same start costs nothing.
+ * False: it is dropped. */
+MUST_CHECK bool serving_take_start(struct member_usage *usage, uint64_t start_number,
+                                   int64_t now_ms);
+
+/* serving_has_bytes: whether a requester may be sent another answer. serving_charge_bytes: charge
+ * an answer of this length.
+ * limits  not REQUESTER_UNPROVEN */
+bool serving_has_bytes(struct serving *serving, enum requester requester, int64_t now_ms);
+void serving_charge_bytes(struct serving *serving, enum requester requester, size_t bytes,
+                          int64_t now_ms);
+
+/* serving_has_entries: whether a member may be sent more entries of a ledger of this length.
+ * serving_charge_entries: charge the entries of an answer. */
+bool serving_has_entries(struct member_usage *usage, uint64_t entry_count, int64_t now_ms);
+void serving_charge_entries(struct member_usage *usage, uint64_t entry_count, uint64_t sent,
+                            int64_t now_ms);
+
+#endif

@@ -1,0 +1,93 @@
+/* test_serving: what strangers, clients and members get of a tracker over a long time. */
+#include "runtime/swarm/tracker/serving.h"
+
+#include "runtime/swarm/wire/serving_limits.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { SECONDS = 600, STRANGERS = 96, MANIFEST_BYTES = 20000 };
+
+static void strangers_together_get_one_mbit_a_second(void **state) {
+    (void)state;
+    struct serving serving = {.strangers = {.used = 0}};
+    uint64_t bytes = 0, listed_bytes = 0;
+    for (int64_t ms = 0; ms < SECONDS * 1000; ms += 1000) {
+        for (int i = 0; i < STRANGERS; i++) {
+            if (serving_has_bytes(&serving, REQUESTER_STRANGER, ms)) {
+                serving_charge_bytes(&serving, REQUESTER_STRANGER, MANIFEST_BYTES, ms);
+                bytes += MANIFEST_BYTES;
+            }
+        }
+        if (serving_has_bytes(&serving, REQUESTER_LISTED, ms)) {
+            serving_charge_bytes(&serving, REQUESTER_LISTED, MANIFEST_BYTES, ms);
+            listed_bytes += MANIFEST_BYTES;
+        }
+    }
+    assert_in_range(bytes, 125000 * (SECONDS - 1), 125000 * SECONDS + 256000 + MANIFEST_BYTES);
+    assert_int_equal(listed_bytes, MANIFEST_BYTES * SECONDS); /* whatever strangers request */
+}
+
+static void a_long_answer_is_followed_by_a_pause(void **state) {
+    (void)state;
+    struct serving serving = {.strangers = {.used = 0}};
+    serving_charge_bytes(&serving, REQUESTER_STRANGER, 1 << 20, 0);
+    assert_false(serving_has_bytes(&serving, REQUESTER_STRANGER, 6000));
+    assert_true(serving_has_bytes(&serving, REQUESTER_STRANGER, 7000));
+}
+
+static void a_connection_asks_once_a_second(void **state) {
+    (void)state;
+    struct guest_usage usage = {.queries = {.used = 0}};
+    uint32_t queries = 0, pings = 0;
+    for (int64_t ms = 0; ms < 60000; ms++) {
+        queries += serving_take_query(&usage, ms);
+        pings += serving_take_ping(&usage, ms);
+    }
+    assert_in_range(queries, 4 + 59, 4 + 60);
+    assert_in_range(pings, 64 + 20 * 60 - 1, 64 + 20 * 60);
+}
+
+static void a_start_is_counted_once_and_starts_are_limited(void **state) {
+    (void)state;
+    struct member_usage usage = {.start_number = 0};
+    uint32_t sessions = 0;
+    for (int i = 0; i < 100; i++) { /* repeats until the tracker answers */
+        assert_true(serving_take_start(&usage, 7, 10 * i));
+    }
+    for (uint64_t number = 100; number < 10100; number++) { /* 100 new ones a second */
+        sessions += serving_take_start(&usage, number, 1000 + 10 * (int64_t)(number - 100));
+    }
+    assert_in_range(sessions, 3 + 99, 4 + 100);
+}
+
+static void a_member_gets_the_ledger_twice_a_day(void **state) {
+    (void)state;
+    const uint64_t entries = 30000;
+    struct member_usage usage = {.start_number = 0};
+    uint64_t sent = 0;
+    for (int64_t ms = 0; ms < 24 * 3600 * 1000; ms += 100) {
+        if (serving_has_entries(&usage, entries, ms)) {
+            serving_charge_entries(&usage, entries, 500, ms);
+            sent += 500;
+        }
+        assert_true(ms > 10000 || sent >= (uint64_t)(ms < 9000 ? ms / 100 : 0) * 500 ||
+                    sent >= 2 * entries);
+    }
+    assert_in_range(sent, 4 * entries, 4 * entries + 1024 + 500); /* the first two at once */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strangers_together_get_one_mbit_a_second),
+        cmocka_unit_test(a_long_answer_is_followed_by_a_pause),
+        cmocka_unit_test(a_connection_asks_once_a_second),
+        cmocka_unit_test(a_start_is_counted_once_and_starts_are_limited),
+        cmocka_unit_test(a_member_gets_the_ledger_twice_a_day),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
