@@ -63,8 +63,8 @@ static size_t write_leaf_hashes(const struct leaf_server *server, const struct o
     return HASH_BYTES + bytes;
 }
 
-/* The state may have changed since the request. An answer without content reports that to the
- * peer. */
+/* The state may have changed since the request, or the peer may have used up its budget. An answer
+ * without content reports that to the peer. */
 enum send_result leaf_server_send(void *context, uint32_t peer, const struct outbox_item *item,
                                   uint64_t *bytes) {
     const struct leaf_server *server = context;
@@ -72,6 +72,7 @@ enum send_result leaf_server_send(void *context, uint32_t peer, const struct out
     if (!is_available && will_have_state_soon(server, &item->hash)) {
         return SEND_WOULD_BLOCK;
     }
+    is_available = is_available && uplink_may_send(server->uplink, peer, SERVED_LEAVES);
     size_t count = 0;
     if (item->kind == WIRE_LEAF_HASHES) {
         count = write_leaf_hashes(server, item, is_available);
@@ -79,10 +80,14 @@ enum send_result leaf_server_send(void *context, uint32_t peer, const struct out
         count = replica_read_leaf(server->replica, item->index, server->payload);
     }
     *bytes = count;
-    return send_frame(server, peer,
-                      (struct frame){.kind = (uint8_t)item->kind,
-                                     .round = item->round,
-                                     .offset = item->index,
-                                     .length = (uint32_t)count},
-                      server->payload);
+    const enum send_result sent = send_frame(server, peer,
+                                             (struct frame){.kind = (uint8_t)item->kind,
+                                                            .round = item->round,
+                                                            .offset = item->index,
+                                                            .length = (uint32_t)count},
+                                             server->payload);
+    if (sent == SEND_OK) {
+        uplink_charge(server->uplink, peer, SERVED_LEAVES, count);
+    }
+    return sent;
 }

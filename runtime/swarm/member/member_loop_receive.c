@@ -35,6 +35,7 @@ static void on_entry(struct member_loop *loop, const struct entry *entry) {
         loop->open = *entry;
         loop->open.slices = NULL;
         uplink_measurements_on_open(&loop->measures, entry->round);
+        uplink_on_open(&loop->uplink, entry->round);
     } else if (entry->kind == ENTRY_COMMIT) {
         uint64_t contributors = 0;
         for (uint32_t s = 0; s < entry->slice_count; s++) {

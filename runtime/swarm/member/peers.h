@@ -9,6 +9,8 @@
 
 #include "runtime/swarm/member/admission.h"
 
+#include <string.h>
+
 enum { PEER_NONE = SWARM_MEMBERS_MAX }; /* no row of `links` */
 
 /* A member of the address book. Its index in the table is its number within this process. */
@@ -74,6 +76,12 @@ int64_t peers_timeout_ns(const struct peers *peers);
 
 static inline const uint8_t *peers_curve_key(const struct peers *peers, uint32_t peer) {
     return peers->links[peer].entry.keys.curve;
+}
+
+static inline struct identity peers_identity(const struct peers *peers, uint32_t peer) {
+    struct identity id;
+    memcpy(id.bytes, peers->links[peer].entry.keys.sign, KEY_BYTES);
+    return id;
 }
 
 static inline bool peers_is_open(const struct peers *peers, uint32_t peer) {

@@ -38,6 +38,27 @@ void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *me
     outbox_init(&uplink->requests, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_down);
     outbox_init(&uplink->leaves, carve(&rest, bytes), SWARM_MEMBERS_MAX,
                 leaf_rate_limit(options->limit_up));
+    const struct slices *slices = &options->replica->shape.slices;
+    serving_budget_init(&uplink->budget, &(struct serving_sizes){.round_bytes = slices->bytes,
+                                                                 .slice_bytes = slices->bytes_max,
+                                                                 .state_bytes = replica_state_bytes(
+                                                                     slices->parameter_count)});
+}
+
+/* ---- budgets ---- */
+
+static struct served_peer served_peer(const struct uplink *uplink, uint32_t peer) {
+    return (struct served_peer){.row = peer, .id = peers_identity(uplink->args.peers, peer)};
+}
+
+bool uplink_may_send(struct uplink *uplink, uint32_t peer, enum served_kind kind) {
+    const struct served_peer served = served_peer(uplink, peer);
+    return serving_budget_has(&uplink->budget, &served, kind, clock_monotonic_ms());
+}
+
+void uplink_charge(struct uplink *uplink, uint32_t peer, enum served_kind kind, uint64_t bytes) {
+    const struct served_peer served = served_peer(uplink, peer);
+    serving_budget_charge(&uplink->budget, &served, kind, bytes, clock_monotonic_ms());
 }
 
 /* ---- messages ---- */
@@ -82,16 +103,26 @@ static uint64_t slice_size(const struct uplink *uplink, uint32_t slice) {
     return slices_range(&uplink->args.options->replica->shape.slices, slice).bytes;
 }
 
+/* The request of a peer that has used up its budget is dropped. */
 static enum send_result send_slice(struct uplink *uplink, uint32_t peer,
                                    const struct outbox_item *item, uint64_t *bytes) {
+    const enum served_kind kind =
+        item->kind == MESSAGE_CONTRIBUTION ? SERVED_CONTRIBUTIONS : SERVED_RESULTS;
     struct message message = message_from_item(uplink, item);
-    const uint8_t *slice = slice_store_find_bytes(uplink->args.slices, item, &message);
+    const uint8_t *slice = uplink_may_send(uplink, peer, kind)
+                               ? slice_store_find_bytes(uplink->args.slices, item, &message)
+                               : NULL;
     if (slice == NULL) {
         return SEND_NO_PEER;
     }
     *bytes = slice_size(uplink, item->slice);
-    return send_message_with_slice(uplink, peers_curve_key(uplink->args.peers, peer), CHANNEL_BULK,
-                                   &message, (struct slice_data){slice, *bytes});
+    const enum send_result sent =
+        send_message_with_slice(uplink, peers_curve_key(uplink->args.peers, peer), CHANNEL_BULK,
+                                &message, (struct slice_data){slice, *bytes});
+    if (sent == SEND_OK) {
+        uplink_charge(uplink, peer, kind, *bytes);
+    }
+    return sent;
 }
 
 /* ---- the outboxes ---- */
@@ -121,6 +152,10 @@ void uplink_drop_peer(struct uplink *uplink, uint32_t peer) {
     outbox_clear(&uplink->results, peer);
     outbox_clear(&uplink->requests, peer);
     outbox_clear(&uplink->leaves, peer);
+}
+
+void uplink_on_open(struct uplink *uplink, uint32_t round) {
+    serving_budget_on_open(&uplink->budget, round);
 }
 
 void uplink_on_table(struct uplink *uplink, uint32_t round) {

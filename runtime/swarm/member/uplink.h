@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/member/peers.h"
+#include "runtime/swarm/member/serving_budget.h"
 #include "runtime/swarm/member/slice_store.h"
 #include "transport/messages/messages.h"
 
@@ -242,13 +243,14 @@ struct uplink_args {
 
 struct uplink {
     struct uplink_args args;
-    uint8_t *payload;            /* [payload_capacity] of the frame that is being written */
-    size_t payload_capacity;     /* size of `payload` in bytes */
-    struct outbox contributions; /* sent first, because owners need them for their sums */
-    struct outbox results;       /* queued results */
-    struct outbox requests;      /* rate limited by the bytes they request */
-    struct outbox leaves;        /* sent when no slice is queued */
-    bool are_results_deferred;   /* results wait until contributions are sent */
+    uint8_t *payload;             /* [payload_capacity] of the frame that is being written */
+    size_t payload_capacity;      /* size of `payload` in bytes */
+    struct outbox contributions;  /* sent first, because owners need them for their sums */
+    struct outbox results;        /* queued results */
+    struct outbox requests;       /* rate limited by the bytes they request */
+    struct outbox leaves;         /* sent when no slice is queued */
+    struct serving_budget budget; /* bytes that peers may still request */
+    bool are_results_deferred;    /* results wait until contributions are sent */
     uint64_t queued_result_bytes[SWARM_MEMBERS_MAX]; /* result bytes queued in the messenger */
     int64_t leaves_sent_ns;                          /* when leaves were last sent */
     struct uplink_pacing pacing;                     /* rate limits of the current exchange */
@@ -273,10 +275,17 @@ bool uplink_push_item(struct uplink *uplink, uint32_t peer, const struct outbox_
 /* uplink_drop_peer: drop the items that are queued for a peer. */
 void uplink_drop_peer(struct uplink *uplink, uint32_t peer);
 
-/* uplink_on_table: the TABLE of a round was received.
+/* uplink_on_open: a round has opened, for which peers have new budgets.
+ * uplink_on_table: the TABLE of a round was received.
  * uplink_is_paced: whether the rates of peers are limited now. */
+void uplink_on_open(struct uplink *uplink, uint32_t round);
 void uplink_on_table(struct uplink *uplink, uint32_t round);
 bool uplink_is_paced(const struct uplink *uplink);
+
+/* uplink_may_send: whether a peer has not used up its budget for bytes of this kind.
+ * uplink_charge: charge bytes that were sent to it. */
+bool uplink_may_send(struct uplink *uplink, uint32_t peer, enum served_kind kind);
+void uplink_charge(struct uplink *uplink, uint32_t peer, enum served_kind kind, uint64_t bytes);
 
 /* uplink_flush: send what can be sent. Returns when to call it again: now_ns, later, or INT64_MAX
  * when only an event of the messenger or a new item can help. */

@@ -41,6 +41,7 @@ enum {
     /* A peer: it needs each contribution and each result once a round, and again when a connection
      * was lost with the bytes that were in transit. */
     SERVE_SLICES_TIMES_A_ROUND = 2,
+    SERVE_LOST_SLICES = 16,  /* slices in addition, for swarms of few slices */
     SERVE_RESULT_ROUNDS = 8, /* the round's results, and those of seven missed rounds */
     /* A peer: it needs the state once a day, when it has missed too many rounds. The bytes in
      * addition let a member of a small swarm restart as often as it likes. */

@@ -1,0 +1,57 @@
+/* serving_budget: how many bytes this member sends to each peer on request, within
+ * serving_limits.h. A peer that needs more than its part of a swarm's rounds gets nothing until the
+ * next round, or, for leaves, until time has passed. The budgets belong to identities, so a peer
+ * that reconnects has used what it used before. */
+#ifndef SKEP_SWARM_MEMBER_SERVING_BUDGET_H
+#define SKEP_SWARM_MEMBER_SERVING_BUDGET_H
+
+#include "base/token_bucket.h"
+#include "runtime/swarm/ledger/entry.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum served_kind { SERVED_CONTRIBUTIONS, SERVED_RESULTS, SERVED_LEAVES };
+
+/* Sizes from which the budgets follow. */
+struct serving_sizes {
+    uint64_t round_bytes; /* encoded size of all slices */
+    uint64_t slice_bytes; /* encoded size of the longest slice */
+    uint64_t state_bytes; /* size of the outer state */
+};
+
+/* What one peer has received. */
+struct peer_usage {
+    struct identity id;
+    uint32_t round;              /* round of the last update */
+    uint64_t contribution_bytes; /* in this round */
+    uint64_t result_bytes;       /* falls by the budget of a round with each round */
+    struct token_bucket leaves;
+};
+
+struct serving_budget {
+    struct serving_sizes sizes;
+    uint32_t round; /* round of the newest OPEN */
+    struct peer_usage usages[SWARM_MEMBERS_MAX];
+};
+
+/* The peer that requests bytes: its row in struct peers, and the identity that has the row now. */
+struct served_peer {
+    uint32_t row;
+    struct identity id;
+};
+
+void serving_budget_init(struct serving_budget *budget, const struct serving_sizes *sizes);
+
+/* serving_budget_on_open: a round has opened. */
+void serving_budget_on_open(struct serving_budget *budget, uint32_t round);
+
+/* serving_budget_has: whether a peer may be sent more bytes of this kind. serving_budget_charge:
+ * charge bytes that were sent to it.
+ * limits  now_ms never decreases */
+MUST_CHECK bool serving_budget_has(struct serving_budget *budget, const struct served_peer *peer,
+                                   enum served_kind kind, int64_t now_ms);
+void serving_budget_charge(struct serving_budget *budget, const struct served_peer *peer,
+                           enum served_kind kind, uint64_t bytes, int64_t now_ms);
+
+#endif
