@@ -10,14 +10,15 @@ struct goal {
     int parent;                  /* index of the choice that created the goal; -1: none */
     int next;                    /* index of the next open goal; -1: none */
     uint64_t floor_offset;       /* offset of the item placed last: no later item may be lower */
-    int floor_rank; /* rank of that item: later items at the same offset have a higher rank */
+    /* rank of the item placed last: later items at the same offset have a higher rank */
+    int floor_rank;
 };
 
 /* A decision point: the candidates for the next item of a goal to place. */
 struct choice {
     int goal; /* index in branch->goals */
     int candidates_start, candidate_count,
-        tried_count;                        /* range in branch->items; candidates tried */
+        tried_count;                        /* range in branch->items; number of candidates tried */
     int placed;                             /* the item placed by this choice; -1: none */
     int goal_count, items_used, undo_count; /* sizes of the stacks before the placement */
 };
@@ -48,13 +49,13 @@ struct branch {
     struct item_offset *goal_items; /* [count] scratch: items of one goal */
     uint64_t *stacked_bytes; /* [sections.count] scratch: bytes stacked so far in each section */
     struct choice *choices;  /* stack of the decisions made so far */
-    int choice_count;        /* depth of that stack */
+    int choice_count;        /* number of choices on the stack */
     struct goal *goals;      /* stack of all goals, open or not */
-    int goal_count;          /* size of the stack `goals` */
+    int goal_count;          /* number of goals on the stack */
     int *items;              /* stack of the goals' items and the choices' candidates */
-    int items_used;          /* size of the stack `items` */
+    int items_used;          /* number of items on the stack */
     struct undo *undos;      /* stack of the changes to lowest_offset */
-    int undo_count;          /* size of the stack `undos` */
+    int undo_count;          /* number of changes on the stack */
 };
 
 static bool overlap_in_time(const struct sections *sections, int a, int b) {

@@ -4,7 +4,8 @@
 
 /* The shortest attempt has enough work for this many passes over all items. Successful attempts
  * usually succeed early, so most attempts are short and few are long. */
-enum { PASSES_MIN = 2, PASS_ITEMS_MIN = 200 }; /* passes of an attempt, items of a pass */
+/* minimum passes of an attempt; minimum items of a pass */
+enum { PASSES_MIN = 2, PASS_ITEMS_MIN = 200 };
 
 /* The target of an attempt lies between the lowest useful peak and the current peak: lower after
  * a success, higher after a failure. Every second round uses the lowest target. */

@@ -66,7 +66,7 @@ bool file_exists(const char *path);
 /* file_stamp: identifies one version of a file: the stamp differs after every change.
  * file_stamp_of: the stamp of the file at `path`; zero if there is none. */
 struct file_stamp {
-    uint64_t device, inode, size; /* of the file, as stat returns them */
+    uint64_t device, inode, size; /* numbers and size of the file, as stat returns them */
     int64_t changed_ns;           /* time of the last change of the file */
 };
 struct file_stamp file_stamp_of(const char *path);

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HASH_BYTES = 32, HASH_HEX_BYTES = 65 }; /* hex: 64 digits and a NUL */
+/* size of a hash in bytes; size of its hexadecimal text with the NUL */
+enum { HASH_BYTES = 32, HASH_HEX_BYTES = 65 };
 
 struct hash {
     uint8_t bytes[HASH_BYTES];

@@ -47,7 +47,7 @@ bool json_find(const struct json_node *object, const char *key, struct json_node
 bool json_has(const struct json_node *object, const char *key);
 
 /* json_require: find the required member `key` of `object`, whose value json_as_X reads.
- * errors  STATUS_INPUT naming the field when it is missing or null; *node untouched */
+ * errors  STATUS_INPUT naming the field when it is missing or null; *node is then unchanged */
 MUST_CHECK enum status json_require(const struct json_node *object, const char *key,
                                     struct json_node *node, struct fault *fault);
 
@@ -69,7 +69,8 @@ MUST_CHECK enum status json_get_object(const struct json_node *object, const cha
 MUST_CHECK enum status json_get_array(const struct json_node *object, const char *key,
                                       struct json_node *value, bool *present, struct fault *fault);
 
-/* json_as_X: read the value of `node` as type X. Errors are those of json_get_X; null is one too.
+/* json_as_X: read the value of `node` as type X. The errors are those of json_get_X; a null value
+ * is also an error.
  * */
 MUST_CHECK enum status json_as_i64(const struct json_node *node, int64_t *value,
                                    struct fault *fault);

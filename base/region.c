@@ -11,7 +11,7 @@ enum { BLOCK_BYTES = 1 << 16, ALIGN_BYTES = 64 }; /* minimum size and alignment 
 
 struct region_block {
     struct region_block *older; /* next older block of the region; NULL: none */
-    size_t used;                /* bytes of `bytes` that are allocated */
+    size_t used;                /* number of bytes of the array `bytes` that are in use */
     size_t capacity;            /* size of `bytes` */
     _Alignas(ALIGN_BYTES) unsigned char bytes[];
 };

@@ -14,7 +14,7 @@ struct region_block;
 /* An empty region is all zeros. */
 struct region {
     struct region_block *newest; /* the block allocated last; NULL: none */
-    size_t bytes_total;          /* allocated from the C library, including block headers */
+    size_t bytes_total;          /* bytes allocated from the C library, including block headers */
 };
 
 /* region_alloc: zeroed memory for `count` objects of `size` bytes, 64-byte aligned. When the system

@@ -23,7 +23,7 @@ struct token_bucket {
     int64_t filled_ms; /* when tokens were added last */
 };
 
-/* token_bucket_fill: add the tokens of the time since the last call. */
+/* token_bucket_fill: add the tokens that accrued since the last call. */
 static inline void token_bucket_fill(struct token_bucket *bucket, struct token_limit limit,
                                      int64_t now_ms) {
     ASSERT(limit.rate >= 0 && limit.burst > 0 && now_ms >= bucket->filled_ms);
@@ -32,8 +32,9 @@ static inline void token_bucket_fill(struct token_bucket *bucket, struct token_l
     bucket->filled_ms = now_ms;
 }
 
-/* token_bucket_take: take tokens if as many are left. False, and nothing is taken, otherwise.
- * limits  now_ms never decreases; amount <= limit.burst, or the answer is always false */
+/* token_bucket_take: take `amount` tokens if the bucket has that many and return true; otherwise
+ * take none and return false.
+ * limits  now_ms never decreases; amount <= limit.burst, or the function always returns false */
 static inline bool token_bucket_take(struct token_bucket *bucket, struct token_limit limit,
                                      double amount, int64_t now_ms) {
     token_bucket_fill(bucket, limit, now_ms);
@@ -42,7 +43,8 @@ static inline bool token_bucket_take(struct token_bucket *bucket, struct token_l
     return is_enough;
 }
 
-/* token_bucket_spend: take tokens that were used already. The bucket may owe tokens afterwards. */
+/* token_bucket_spend: subtract tokens that were used without token_bucket_take. The number of
+ * tokens in the bucket may become negative. */
 static inline void token_bucket_spend(struct token_bucket *bucket, struct token_limit limit,
                                       double amount, int64_t now_ms) {
     token_bucket_fill(bucket, limit, now_ms);

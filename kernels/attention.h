@@ -16,8 +16,8 @@ struct attention_args {
     int64_t rows, time;                      /* independent rows; tokens in each row */
     int64_t heads, kv_heads, head_dim;       /* query heads; key-value heads; elements of a head */
     int64_t q_stride, kv_stride, out_stride; /* elements from one token to the next */
-    int64_t window;                          /* keys that a query sees at most; 0: no bound */
-    float scale;                             /* factor of q . k before the softmax */
+    int64_t window;   /* maximum number of keys that a query sees; 0: no bound */
+    float scale;      /* factor of q . k before the softmax */
     enum dtype dtype; /* type of all tensors: f32 or bf16; sums and softmax use f32 */
 };
 

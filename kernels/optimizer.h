@@ -36,11 +36,11 @@ void clip_run(float clip_norm, struct step_scalars *scalars);
 enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC };
 
 struct adamw_args {
-    int64_t count;            /* number of elements */
-    int64_t decayed;          /* number of leading elements with weight decay: 0 to count */
-    double beta1, beta2;      /* fp64, because 1 - beta2 must be accurate */
-    float epsilon;            /* added to the root of the second moment */
-    float weight_decay;       /* weight decay of the first `decayed` elements */
+    int64_t count;       /* number of elements */
+    int64_t decayed;     /* number of leading elements with weight decay: 0 to count */
+    double beta1, beta2; /* decay rates of the moments; fp64, because 1 - beta2 must be accurate */
+    float epsilon;       /* added to the root of the second moment */
+    float weight_decay;  /* weight decay of the first `decayed` elements */
     enum dtype dtype_moments; /* f32 or bf16 */
     enum dtype dtype_params;  /* type of params if it is a separate copy: f32 or bf16 */
     enum rounding rounding;   /* rounding of bf16 moments */

@@ -36,8 +36,8 @@ struct outer_step_args {
     float momentum; /* swarm.outer_momentum; 0: plain SGD */
     /* read */
     const float *params;    /* [count]: p */
-    const float *moments;   /* [count]: v; zeros before the first round */
-    const float *gradients; /* [count]: g, as decoded from the committed bytes */
+    const float *moments;   /* [count]: momentum v; zeros before the first round */
+    const float *gradients; /* [count]: mean gradient g, as decoded from the committed bytes */
     /* written: p' and v' */
     float *next_params;  /* [count] */
     float *next_moments; /* [count] */

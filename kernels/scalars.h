@@ -11,7 +11,7 @@ enum { NORM_DIGITS = 24 }; /* digits of 32 bits in a norm_accumulator */
  * associative, so the sum has the same bits in any order and on any number of ranks. Finite fp32
  * squares summed over a granule lie in [2^-298, 2^263]. */
 struct norm_accumulator {
-    int64_t digits[NORM_DIGITS]; /* of a fixed-point sum in base 2^32 */
+    int64_t digits[NORM_DIGITS]; /* digits of a fixed-point sum in base 2^32 */
     int64_t nonfinite;           /* number of granules whose sum was not finite */
 };
 
@@ -28,7 +28,7 @@ struct step_scalars {
     uint32_t noise;       /* seed for the stochastic rounding of this step */
     /* Kernels write these fields. */
     double loss_sum;      /* sum over valid tokens, not yet scaled; each microbatch adds to it */
-    double gradient_norm; /* over all ranks, before clipping */
+    double gradient_norm; /* norm over all ranks, before clipping */
     float clip_factor;    /* min(1, clip_norm / gradient_norm) */
     int32_t skip; /* 1: a gradient is not finite, so the optimizer must not change anything */
     struct norm_accumulator norm; /* exact sum of squares of the gradients */

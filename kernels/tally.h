@@ -7,8 +7,9 @@
 
 /* The fields that tally_in sets; a bit mask. */
 enum tally_part {
-    TALLY_TOKENS = 1, /* set valid_tokens to the sum, loss_scale to its inverse (0 if it is 0) */
-    TALLY_LOSS = 2,   /* set loss_sum to the sum over all ranks */
+    /* set valid_tokens to the sum, loss_scale to its inverse (0 if the sum is 0) */
+    TALLY_TOKENS = 1,
+    TALLY_LOSS = 2, /* set loss_sum to the sum over all ranks */
     /* merge norm over the first `shard_size` ranks, which together hold every gradient once */
     TALLY_NORM = 4
 };

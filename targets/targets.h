@@ -63,11 +63,13 @@ struct target {
 
     /* Operations per second of all threads or SMs; an FMA counts as 2. */
     struct target_figure f32_flops;
-    struct target_figure bf16_flops;       /* products of bf16 with sums in f32, dense */
+    /* operations per second of dense bf16 products with f32 sums */
+    struct target_figure bf16_flops;
     struct target_figure memory_bandwidth; /* bytes per second of device memory */
-    struct target_figure
-        host_link_bandwidth; /* device <-> pinned, one direction, bytes per second */
-    struct target_figure peer_link_bandwidth; /* between two ranks of a site, one direction */
+    /* bytes per second between device and pinned memory, in one direction */
+    struct target_figure host_link_bandwidth;
+    /* bytes per second between two ranks of a site, in one direction */
+    struct target_figure peer_link_bandwidth;
     /* fraction of the flops that large matrix products reach, (0, 1] */
     struct target_figure matmul_efficiency;
     /* fraction of memory_bandwidth that elementwise kernels reach */
@@ -82,8 +84,8 @@ struct target {
 };
 
 /* target_with_declared: a copy of the target with one more declared use in a space (SPACE_DEVICE if
- * memory is unified). memory  the copy in `region`; `line` is copied, but its texts must outlive
- * the copy */
+ * memory is unified). memory  the copy in `region`; *line, the declared use, is copied, but its
+ * texts must outlive the copy */
 const struct target *target_with_declared(const struct target *target, enum space space,
                                           const struct target_declared_use *line,
                                           struct region *region);

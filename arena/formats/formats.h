@@ -23,7 +23,7 @@
 
 enum {
     PROBLEM_BYTES_MAX = 1 << 24,  /* limit of a file; published problems are smaller than 20 KiB */
-    PROBLEM_EXTENTS_MAX = 100000, /* the first layout of this many takes several seconds */
+    PROBLEM_EXTENTS_MAX = 100000, /* the first layout of this many extents takes several seconds */
     PROBLEM_ID_BYTES_MAX = 256,
 };
 
@@ -125,7 +125,7 @@ void report_tenants(const struct plan *plan, enum space space, int line_max, str
 /* A mark in the drawing: the first step of a named part of the program. */
 struct drawing_mark {
     const char *name; /* name of the part */
-    uint32_t step;    /* its first program step */
+    uint32_t step;    /* first program step of the part */
 };
 
 struct drawing {

@@ -30,7 +30,7 @@ struct cursor {
 struct field {
     const char *text;
     size_t length; /* bytes of `text` */
-    size_t column; /* position of its first byte in the line, from 1 */
+    size_t column; /* column of the field's first byte in the line, from 1 */
 };
 
 static enum status field_fault(const struct cursor *cursor, const struct field *field,
@@ -155,7 +155,7 @@ static enum status split_row(struct cursor *cursor, const struct problem *proble
         struct field field = {.text = "", .column = cursor->line_end - cursor->line_start + 1};
         if (is_last) {
             return field_fault(cursor, &field, "write one field for each column of the first line",
-                               "is a missing field: the row is too short", fault);
+                               "is missing: the row has too few fields", fault);
         }
         field = next_field(cursor, &is_last);
         row->fields[problem->columns[i]] = field;
@@ -163,7 +163,7 @@ static enum status split_row(struct cursor *cursor, const struct problem *proble
     if (!is_last) {
         struct field field = next_field(cursor, &is_last);
         return field_fault(cursor, &field, "write one field for each column of the first line",
-                           "is one field too many", fault);
+                           "is a surplus field: the row has too many", fault);
     }
     return OK;
 }
@@ -192,10 +192,10 @@ static enum status check_row(const struct cursor *cursor, const struct row *row,
     }
     if (fields[COLUMN_ID].length > PROBLEM_ID_BYTES_MAX) {
         return field_fault(cursor, &fields[COLUMN_ID], "use at most 256 bytes",
-                           "is longer than an id may be", fault);
+                           "is too long for an id", fault);
     }
     if (memchr(fields[COLUMN_ID].text, '\0', fields[COLUMN_ID].length) != NULL) {
-        return field_fault(cursor, &fields[COLUMN_ID], "remove it", "holds a NUL byte", fault);
+        return field_fault(cursor, &fields[COLUMN_ID], "remove it", "contains a NUL byte", fault);
     }
     return OK;
 }

@@ -7,7 +7,8 @@
 
 #include <stddef.h>
 
-enum { WRITER_BYTES = 4096, WRITER_PIECE_MAX = 2048 }; /* bytes of the buffer, of one call */
+/* size of the buffer; maximum size of one call's text */
+enum { WRITER_BYTES = 4096, WRITER_PIECE_MAX = 2048 };
 
 struct writer {
     int fd;

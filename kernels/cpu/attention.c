@@ -8,7 +8,8 @@
 #include <math.h>
 
 enum {
-    QUERY_TILE = 128,  /* rows; 64 rows would pack keys twice as often, more would not fit in L2 */
+    /* rows of a tile; with 64, keys would be packed twice as often; more would not fit in L2 */
+    QUERY_TILE = 128,
     STACKED_HEADS = 8, /* query heads of one group that use the same packed keys in an item */
     SCORES_STRIDE = ATTENTION_KEY_TILE, /* elements from one row of scores to the next */
 };
@@ -38,7 +39,7 @@ struct query_tile {
 
 struct forward_scratch {
     float *queries, *sums_of_values, *scores, *keys, *values;
-    float *maxima, *sums; /* of each query's scores so far */
+    float *maxima, *sums; /* maximum and sum of each query's scores so far */
 };
 
 static int64_t stacked_head_count(const struct attention_args *args) {

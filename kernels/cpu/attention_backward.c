@@ -27,11 +27,11 @@ struct backward_job {
     const struct attention_kernels *kernels;
     const char *q, *k, *v, *out, *dout; /* forward operands and output; gradient of out */
     const float *lse;                   /* log of each row's softmax sum */
-    const int32_t *positions;           /* of the tokens; NULL: each row is a single document */
-    char *dq, *dk, *dv;                 /* gradients of q, k and v */
-    float *delta;                       /* [rows, heads, time], in the workspace */
-    float *scratch;                     /* struct backward_scratch of all threads */
-    bool use_head_items;                /* true: head items; false: tile items */
+    const int32_t *positions; /* positions of the tokens; NULL: each row is a single document */
+    char *dq, *dk, *dv;       /* gradients of q, k and v */
+    float *delta;             /* delta of each query, [rows, heads, time], in the workspace */
+    float *scratch;           /* one struct backward_scratch for each thread */
+    bool use_head_items;      /* true: head items; false: tile items */
 };
 
 struct backward_scratch {
@@ -39,7 +39,7 @@ struct backward_scratch {
     float *keys, *dkeys, *dvalues;              /* [TILE, dim] */
     float *keys_transposed, *values_transposed; /* [dim, TILE] */
     float *scores, *score_gradients;            /* [TILE, TILE] */
-    float *dq_sums; /* in head items with bf16: dq of all heads of a group */
+    float *dq_sums; /* f32 sums of dq for all heads of a group; only in head items with bf16 */
 };
 
 struct query_range {

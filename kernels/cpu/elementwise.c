@@ -130,7 +130,7 @@ struct column_sum_work {
     const struct elementwise_kernels *kernels;
     const struct column_sum_args *args;
     const char *x;   /* input matrix */
-    float *partials; /* partial sums of each chunk of rows */
+    float *partials; /* partial sums, one row for each chunk of rows */
 };
 
 uint64_t column_sum_workspace_bytes(const struct column_sum_args *args, int threads) {

@@ -11,7 +11,7 @@ struct forward_work {
     const struct elementwise_kernels *kernels;
     const struct embedding_args *args;
     const int32_t *ids, *positions;     /* [tokens] token ids, and positions in their documents */
-    const void *table, *position_table; /* rows of token ids and of positions */
+    const void *table, *position_table; /* tables with a row for each token id and each position */
     void *out;                          /* [tokens, dim] output */
     int64_t tokens_per_item;
 };

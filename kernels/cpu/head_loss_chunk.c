@@ -4,7 +4,8 @@
 #include "base/bytes.h"
 #include "kernels/items.h"
 
-enum { CHUNK_TOKENS_STEP = 16, ROW_ALIGN_ELEMENTS = 16 }; /* steps of chunk and row lengths */
+/* chunks and rows are multiples of these lengths */
+enum { CHUNK_TOKENS_STEP = 16, ROW_ALIGN_ELEMENTS = 16 };
 
 int64_t head_loss_chunk_within(int64_t tokens, int64_t vocab, int64_t bytes) {
     int64_t row_bytes = round_up(vocab, ROW_ALIGN_ELEMENTS) * (int64_t)sizeof(float);

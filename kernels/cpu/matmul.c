@@ -24,8 +24,10 @@
 enum {
     A_BLOCK_BYTES = 4 << 20,   /* size of a block of packed A, which fills a part of the L3 cache */
     SUM_BLOCK_BYTES = 4 << 20, /* maximum size of a block of partial sums */
-    DEPTH_BYTES = 4096, /* bytes of one lane; a strip of 64 is 256 KiB, a quarter of an L2 cache */
-    DEPTH_ALIGN = 32,   /* makes the panels of the last block consist of whole words */
+    /* size of one lane; a strip of 64 lanes is 256 KiB, a quarter of an L2 cache */
+    DEPTH_BYTES = 4096,
+    /* depths are multiples of this, so that the panels of the last block are whole words */
+    DEPTH_ALIGN = 32,
     /* number of rows of a [depth, lanes] source that stay in the cache until they are read again */
     CHUNK_DEPTH = 64, /* rows of a source that stay in the cache */
     /* maximum number of panels of A that one packing item packs; they share cache lines of A */
@@ -47,14 +49,14 @@ struct matmul_job {
     const void *bias;  /* added to each row of C; NULL: none */
     char *c;           /* result of the product */
     struct block_sizes block_sizes;
-    char *a_packed, *strips; /* packed panels of A; packed strips of B of all threads */
+    char *a_packed, *strips; /* packed panels of A; packed strips of B, one for each thread */
     float *sums;             /* partial sums between blocks of depth; NULL: C holds them */
     /* the current block */
     int64_t row, rows, tiles;   /* current block of rows of C, and its number of tiles */
     int64_t column, columns;    /* current block of columns of C */
     int64_t depth_start, depth; /* current block of the depth */
-    /* the distribution of the current block to threads; the thread count changes it, but no
-     * result */
+    /* the distribution of the current block to threads; it depends on the thread count, but the
+     * results do not */
     int threads;        /* number of threads */
     int64_t pack_tiles; /* number of panels of A that one packing item packs */
     int64_t row_parts;  /* number of parts of the rows; one item is one strip x one part */

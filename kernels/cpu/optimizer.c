@@ -100,7 +100,8 @@ static void sum_squares_item(void *context, int64_t item, int thread) {
     int64_t granules = item_length(work->granules, ITEM_GRANULES, item);
     double sums[ITEM_GRANULES];
     work->kernels->granule_sums(work->gradients + first * GRANULE_ELEMENTS, granules, sums);
-    /* Accumulate on the stack: in the shared array, threads share cache lines. */
+    /* Accumulate on the stack: accumulators of different threads in the shared array can lie in one
+     * cache line. */
     struct norm_accumulator accumulator = {0};
     for (int64_t i = 0; i < granules; i++) {
         accumulator_add(&accumulator, sums[i]);
@@ -142,7 +143,7 @@ void clip_run(float clip_norm, struct step_scalars *scalars) {
 struct adamw_work {
     const struct adamw_job *decayed_job, *undecayed_job;
     const struct optimizer_kernels *kernels;
-    int64_t count, decayed; /* elements; how many of the first ones have weight decay */
+    int64_t count, decayed; /* number of elements; the first `decayed` of them have weight decay */
 };
 
 static void update_item(void *context, int64_t item, int thread) {

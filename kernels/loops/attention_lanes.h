@@ -167,7 +167,7 @@ ALWAYS_INLINE float row_maximum(const struct attention_strip *strip, int64_t row
     return lanes_reduce_max(maximum);
 }
 
-/* Replaces the scores of a row with their exponentials and returns the sum of these. */
+/* Replaces the scores of a row with their exponentials, and returns the sum of the exponentials. */
 ALWAYS_INLINE float exponentiate_row(const struct attention_strip *strip, int64_t row,
                                      float maximum) {
     float *scores = strip->scores + row * strip->stride;

@@ -25,7 +25,7 @@ struct codec_part {
 
 /* The loops of one codec. They process whole blocks; only the last block may be shorter. */
 struct codec_loops {
-    bool (*encode)(const struct codec_part *part); /* false: a value is not finite */
+    bool (*encode)(const struct codec_part *part); /* returns false if a value is not finite */
     void (*decode)(const uint8_t *bytes, int64_t count, float *values);
     void (*add)(const uint8_t *bytes, int64_t count, float weight, float *sums);
 };

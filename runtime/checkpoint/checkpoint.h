@@ -2,7 +2,7 @@
  * format, tensor_file.h writes one file from tensors whose parts are on several ranks, weights.h
  * loads and exports Hugging Face model folders, and snapshot.h saves and finds the state of a run.
  * All ranks of a site write one folder together, and either the whole folder appears or nothing
- * does. The room owns the formats of these files; it has no state between calls. runtime/session
+ * does. This module owns the formats of these files; it has no state between calls. runtime/session
  * loads with it, runtime/train and runtime/inner_training save with it.
  *
  * public   piece.h safetensors.h snapshot.h tensor_file.h weights.h */

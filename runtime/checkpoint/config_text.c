@@ -11,7 +11,7 @@ static const char *hugging_face_dtype_name(enum dtype dtype) {
                                 : "\"float32\"";
 }
 
-/* `key` begins with a quote. */
+/* Returns whether `key`, which begins with its opening quote, is the key of a dtype. */
 static bool is_dtype_key(const char *key) {
     return strncmp(key, "\"dtype\"", 7) == 0 || strncmp(key, "\"torch_dtype\"", 13) == 0;
 }

@@ -143,7 +143,7 @@ static enum status rename_fault(const char *to, struct fault *fault) {
                            errno);
 }
 
-/* For file systems that cannot exchange two names. */
+/* Replaces a folder in two steps, for file systems that cannot exchange two names. */
 static enum status replace_in_two_steps(const char *from, const char *to, const char *displaced,
                                         struct fault *fault) {
     TRY(folder_remove(displaced, fault));

@@ -59,7 +59,7 @@ static bool accept_byte(struct json_scan *scan, const char *bytes) {
 /* Length of the UTF-8 character at scan->at, or 0 when it is malformed. */
 static size_t utf8_length(const struct json_scan *scan) {
     /* Unicode 15, table 3-7: the range of the first byte, the range of the second byte, the number
-     * of bytes. The others are 80 to BF. */
+     * of bytes. All further bytes are in the range 80 to BF. */
     static const unsigned char ROWS[][5] = {
         {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
         {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
@@ -299,7 +299,7 @@ bool json_scan_skip(struct json_scan *scan) {
             continue;
         }
         if (depth == JSON_DEPTH_MAX) {
-            return reject_byte(scan, "lists or objects nested too deep");
+            return reject_byte(scan, "lists or objects are nested too deeply");
         }
         scan->at++;
         uint64_t bit = (uint64_t)1 << depth++;

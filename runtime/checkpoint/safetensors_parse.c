@@ -67,8 +67,8 @@ static enum status read_members(struct header_reader *reader, const char *owner,
     return scan->reason == NULL ? OK : syntax_fault(reader);
 }
 
-/* A table with space for one more row. A full table is copied to one of twice the size, so all
- * copies together take less than four times the final size. */
+/* Returns a table with space for one more row. A full table is copied to one of twice the size, so
+ * all copies together take less than four times the final size. */
 static void *grow_table(struct region *region, void *table, size_t count, size_t row_bytes) {
     bool full = count == 0 || (count >= TABLE_ROWS_MIN && (count & (count - 1)) == 0);
     if (!full) {

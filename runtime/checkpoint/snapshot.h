@@ -21,8 +21,8 @@
 #include "runtime/checkpoint/tensor_file.h"
 
 enum {
-    SNAPSHOT_FILES_MAX = 8,            /* weights, optimizer, config, outer state, reserve */
-    SNAPSHOT_VALUES_MAX = 32,          /* random keys, cursors, counters */
+    SNAPSHOT_FILES_MAX = 8,   /* weights, optimizer, config, outer state, and some spare entries */
+    SNAPSHOT_VALUES_MAX = 32, /* random keys, cursors, counters */
     SNAPSHOT_KEYS_BYTES_MAX = 1 << 18, /* the text of a run's keys */
     SNAPSHOT_JSON_BYTES_MAX = 1 << 21, /* the keys with JSON escapes, and all other fields */
     SNAPSHOT_NAME_BYTES = 64,          /* the name of a file or a value, including NUL */
@@ -116,7 +116,8 @@ struct snapshot_writer {
     struct snapshot_retained *retained; /* [SNAPSHOTS_MAX], oldest first; empty except on rank 0 */
     int retained_count;
     int64_t bytes; /* the largest size of one snapshot on disk */
-    char *incomplete_path, *complete_path, *replaced_path; /* [PATH_BYTES], of the current step */
+    /* [PATH_BYTES]: paths of the folder of the current step */
+    char *incomplete_path, *complete_path, *replaced_path;
 };
 
 /* snapshot_writer_init: lay out the files. Rank 0 also makes the folder, lists its snapshots, and
@@ -192,7 +193,7 @@ MUST_CHECK enum status snapshot_model_dtype(const struct snapshot *snapshot, enu
                                             struct fault *fault);
 
 /* snapshot_export: write a snapshot's weights as a Hugging Face model folder.
- * dtype   of the written files
+ * dtype   type of the weights in the written files
  * memory  the headers and a staging buffer
  * errors  those of weights_save_run */
 MUST_CHECK enum status snapshot_export(const struct snapshot *snapshot, const char *folder,

@@ -175,8 +175,9 @@ static enum status read_numbers(const struct json_node *root, struct snapshot *s
     int64_t format = 0;
     TRY(get_i64(root, "format", &format, fault));
     if (format != FORMAT_VERSION) {
-        return json_fault_member(root, "format", fault, "is %lld; this version reads %d",
-                                 (long long)format, FORMAT_VERSION);
+        return json_fault_member(root, "format", fault,
+                                 "is %lld; this version of Skep reads only %d", (long long)format,
+                                 FORMAT_VERSION);
     }
     TRY(get_i64(root, "step", &snapshot->step, fault));
     if (snapshot->step < 0) {

@@ -61,7 +61,7 @@ static enum status check_shape(struct weights_loading *loading, const struct saf
     add_shape(&wanted, param->shape, param->rank);
     return fault_set(loading->fault, STATUS_INPUT, file->path,
                      "config.json and the weights belong to different models",
-                     "tensor '%s' has the shape %s, config.json requires %s", entry->name,
+                     "tensor '%s' has the shape %s, but config.json requires %s", entry->name,
                      found.bytes, wanted.bytes);
 }
 

@@ -148,7 +148,8 @@ static enum status check_target(const struct weights_save *save, struct fault *f
     return status;
 }
 
-/* The export is written after the last step, when this error would come too late. */
+/* Checks before the first step that the folder can be created. The export is written only after the
+ * last step, when the fault would come too late. */
 static enum status check_parent(const struct weights_save *save, struct fault *fault) {
     char parent[PATH_BYTES];
     file_parent_folder(save->folder, parent, sizeof parent);

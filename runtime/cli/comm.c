@@ -10,9 +10,10 @@ static const char SIZES_DEFAULT[] = "4KiB,64KiB,1MiB,16MiB,64MiB";
 static const uint64_t SIZE_MAX_BYTES = 1ull << 30;
 
 struct request {
-    int64_t rank_count;         /* value of --ranks; 0: not given */
-    const char *size_list;      /* value of --sizes */
-    bool test, bandwidth, json; /* without --test and --bandwidth, both are done */
+    int64_t rank_count;    /* value of --ranks; 0: not given */
+    const char *size_list; /* value of --sizes */
+    /* checks results; measures speeds (neither given: does both); prints JSON */
+    bool test, bandwidth, json;
     uint64_t sizes[COMM_SIZES_MAX];
     int size_count;
     struct comm_report report;

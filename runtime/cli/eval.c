@@ -23,7 +23,8 @@ static enum status open_data(struct request *request, struct session *session,
     }
     if (paths->count == 0) {
         return fault_set(fault, STATUS_INPUT, settings->run_file,
-                         "add --data FILE, or data.validation to the run", "no data to evaluate");
+                         "add --data FILE, or set data.validation in the run file",
+                         "no data to evaluate");
     }
     return data_open_run(settings, paths, session->blueprint.vocab, &session->region,
                          &request->data, fault);

@@ -27,7 +27,7 @@ static void print_report(const struct plan *plan, const struct pack_outcome *out
     print_bytes("peak", peak_bytes);
     print_bytes("lower bound", outcome->lowest_bytes);
     printf("%-12s %18.3f %%  %s\n", "gap", 100 * (double)gap_bytes / (double)outcome->lowest_bytes,
-           gap_bytes == 0 ? "no layout is lower" : "");
+           gap_bytes == 0 ? "no layout has a lower peak" : "");
     printf("%-12s %20.3f  %s\n", "seconds", outcome->seconds, plan->heuristic[SPACE_DEVICE]);
 }
 
@@ -55,7 +55,7 @@ static enum status write_solution(const struct problem *problem, const struct pl
     TRY(file_open_write(path, &fd, fault));
     enum status status = problem_write(problem, plan->offsets, fd, path, fault);
     if (close(fd) != 0 && status == OK) {
-        return fault_set(fault, STATUS_FAILED, path, NULL, "cannot be written to the end");
+        return fault_set(fault, STATUS_FAILED, path, NULL, "cannot be written completely");
     }
     return status;
 }

@@ -10,7 +10,8 @@
 
 #include <stdio.h>
 
-enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 }; /* most lines for extents; report size */
+/* maximum number of lines for extents; maximum size of the report */
+enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 };
 
 struct request {
     struct site_report site; /* filled in if there are several ranks */

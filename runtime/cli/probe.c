@@ -264,9 +264,10 @@ static enum status run_probe(struct invocation *invocation) {
         return probe_gpus(target, invocation);
     }
     if (request->rank_count > 0) {
-        return fault_set(
-            &invocation->fault, STATUS_USAGE, "--ranks", "`skep comm` measures ranks on CPUs",
-            "measurements between ranks need a GPU target, and %.200s is a CPU", target->name);
+        return fault_set(&invocation->fault, STATUS_USAGE, "--ranks",
+                         "`skep comm` measures ranks on CPUs",
+                         "measurements between ranks need a GPU target, but %.200s is a CPU target",
+                         target->name);
     }
     return probe_cpu(request, target, region, &invocation->fault);
 }

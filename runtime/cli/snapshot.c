@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct request {
-    const char *out, *dtype; /* for export; NULL: the defaults */
+    const char *out, *dtype; /* folder and type of the export; NULL: the defaults */
     bool json;
 };
 

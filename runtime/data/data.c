@@ -160,8 +160,8 @@ static int64_t count_windows_before(const struct data_file *file, int64_t block,
                             (block - 1) * count_block_windows(file, 1, sequence);
 }
 
-/* Returns the index in all files of window `inside` of block `block`, or -1 if the block has fewer
- * windows. */
+/* Returns the index, over all files, of window number `inside` of block `block`, or -1 if the block
+ * has fewer windows. */
 static int64_t find_window_in_block(const struct token_data *data, int64_t block, int64_t inside) {
     const struct data_file *file = find_file_with_block(data, block);
     int64_t local = block - file->first_block;

@@ -1,5 +1,5 @@
-/* data: rows of training text from token files, in a deterministic order that can be resumed. The
- * room also has the samples of a swarm (sample_order.h), those assigned to a member
+/* data: rows of training text from token files, in a deterministic order that can be resumed. This
+ * module also has the samples of a swarm (sample_order.h), those assigned to a member
  * (sample_assignment.h), and checks of data files against a snapshot (fingerprint.h) and a swarm's
  * manifest (data_match.h).
  *
@@ -40,8 +40,10 @@ struct data_file {
     struct token_file tokens;
     /* Block b of the file begins at byte block_origin + b * block_bytes. */
     int64_t block_origin, block_bytes;
-    int64_t first_block, block_count;   /* range of the blocks of the file in all blocks */
-    int64_t first_window, window_count; /* range of the windows of the file in all windows */
+    /* range of the file's blocks in the numbering of all blocks */
+    int64_t first_block, block_count;
+    /* range of the file's windows in the numbering of all windows */
+    int64_t first_window, window_count;
 };
 
 struct token_data {

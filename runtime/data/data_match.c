@@ -16,13 +16,13 @@
 
 enum { STAGING_BYTES = LEAF_BYTES, SHORT_ROOT_DIGITS = 16 }; /* Bytes; hex digits. */
 
-static const uint64_t PROGRESS_BYTES_MIN = (uint64_t)1
-                                           << 30; /* Progress is not logged for less data. */
+/* Minimum amount of data for which progress is logged. */
+static const uint64_t PROGRESS_BYTES_MIN = (uint64_t)1 << 30;
 static const int64_t PROGRESS_INTERVAL_NS = 10 * NS_PER_SECOND;
 
 /* The list of local data files, and the progress of hashing them. */
 struct data_reading {
-    struct manifest_file *files; /* The root of a file is set after it was hashed. */
+    struct manifest_file *files; /* The root of a file is set once the file has been hashed. */
     const char **paths;          /* [count] */
     int count, train_count;      /* Number of files, and of training files among them. */
     struct region *region;
@@ -251,11 +251,10 @@ static enum status missing_data_fault(const struct manifest *manifest, struct fa
     char remedy[sizeof fault->remedy];
     snprintf(remedy, sizeof remedy,
              "copy them to the working directory or ~/.cache/skep/data, or set data.train=PATH");
-    return fault_set(
-        fault, STATUS_INPUT, "data.train", remedy,
-        "the swarm's data files are missing: %d file%s, of which the first is %.80s of %s",
-        count_train_files(manifest), count_train_files(manifest) == 1 ? "" : "s", first->name,
-        text_format_bytes(first->bytes, bytes));
+    return fault_set(fault, STATUS_INPUT, "data.train", remedy,
+                     "the swarm's data files are missing: %d file%s; the first is %.80s of %s",
+                     count_train_files(manifest), count_train_files(manifest) == 1 ? "" : "s",
+                     first->name, text_format_bytes(first->bytes, bytes));
 }
 
 static enum status file_count_fault(const struct manifest *manifest, enum manifest_file_kind data,

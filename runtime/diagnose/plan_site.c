@@ -93,7 +93,7 @@ static void warn_of_large_unit(struct site_report *report) {
         text_add(
             &note,
             "unit %s has %.1f %% of all parameters, more than the %.1f %% that %d shards save: "
-            "gathering it can take more than ZeRO 3 saves over ZeRO 2",
+            "gathering it can use more memory than ZeRO 3 saves compared with ZeRO 2",
             largest->name, 100 * share, 100 - 100.0 / shards, shards);
     }
 }

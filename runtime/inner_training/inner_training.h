@@ -103,7 +103,7 @@ struct last_logged {
     /* time of the first attempt to connect to the tracker */
     int64_t connect_begun_ns;
     int64_t fetch_begun_ns, fetch_logged_ns; /* times of the state fetch; 0: no fetch is active */
-    bool evaluates_at_end;    /* only then, because evaluations take too long between rounds */
+    bool evaluates_at_end; /* evaluates only at the end of the run, because evaluations take long */
     uint32_t evaluated_round; /* last round after which the member evaluated */
     /* last logged reason for which the tracker rejected the member */
     char reason[WIRE_REJECT_REASON_BYTES];
@@ -118,7 +118,7 @@ struct member_run {
     struct training_position position;
     struct last_logged logged;
     struct member_loop *loop;  /* NULL: not started */
-    bool is_leaving, has_left; /* leaving the swarm was requested; is complete */
+    bool is_leaving, has_left; /* a request to leave the swarm was sent; the member has left */
 };
 
 /* member_run_read: reads identity, manifest and settings. If the tracker does not answer, it is

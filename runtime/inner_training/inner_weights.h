@@ -18,13 +18,13 @@
 struct inner_span {
     int owner;            /* index of the shard that owns the elements */
     int64_t begin, count; /* elements [begin, begin + count) of the flat space */
-    const float *values;  /* their address on the owner; NULL on other ranks */
+    const float *values;  /* address of the elements on the owner; NULL on other ranks */
 };
 
 /* A tensor piece on this rank. Its first element is element `begin` of the flat space. */
 struct inner_piece {
     struct tensor_piece piece;
-    int64_t begin; /* index of its first element in the flat space */
+    int64_t begin; /* index of the piece's first element in the flat space */
 };
 
 struct inner_weights {

@@ -7,7 +7,8 @@
 
 #include <math.h>
 
-static const int64_t PLAIN_NS = 10 * NS_PER_SECOND; /* minimum time between plain lines (cli.md) */
+/* minimum time between progress lines outside a terminal */
+static const int64_t PLAIN_NS = 10 * NS_PER_SECOND;
 static const int64_t ABSENT_NS = 5000000000;
 
 /* ---- rounds ---- */

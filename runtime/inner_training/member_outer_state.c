@@ -134,7 +134,7 @@ static enum status load_first_weights(struct member_run *member, struct fault *f
     if (is_absent) {
         log_line(LOG_INFO,
                  "the swarm was started from the weights of a folder, and no folder was given "
-                 "(model=FOLDER): they come from other members");
+                 "(model=FOLDER), so other members send them");
         return OK;
     }
     return hash_equal(&replica->root, &member->swarm.manifest.genesis_root)

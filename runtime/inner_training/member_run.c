@@ -19,7 +19,8 @@ static bool is_rank0(const struct member_run *member) {
 
 /* ---- prepare ---- */
 
-/* Rank 0 has compared the data with the manifest, which then represents it to the other ranks. */
+/* Only rank 0 compares the data with the manifest. The ranks then compare the hash of the manifest
+ * instead of a hash of the data. */
 static enum status check_data(struct member_run *member, struct fault *fault) {
     return is_rank0(member)
                ? data_match_check(&member->trainer.session.settings, &member->swarm.manifest, fault)

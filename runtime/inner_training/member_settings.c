@@ -6,7 +6,7 @@
 #include "transport/site/stop.h"
 
 static const int FIRST_TIMEOUT_MS = 5000;
-static const int LONGEST_TIMEOUT_MS = 60000; /* longest time between two retries (cli.md) */
+static const int LONGEST_TIMEOUT_MS = 60000; /* longest time between two retries */
 
 static enum status read_identity(struct member_run *member, struct fault *fault) {
     char path[PATH_BYTES];

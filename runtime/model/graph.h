@@ -29,7 +29,7 @@ struct tensor {
     enum dtype dtype;
     int64_t rows, columns, stride; /* stride: elements from one row to the next */
     int base;       /* id of the tensor whose memory a view shares; TENSOR_NONE if not a view */
-    int64_t offset; /* in elements, from the beginning of the base (or of the parameter) */
+    int64_t offset; /* offset in elements from the beginning of the base (or of the parameter) */
     int param;      /* index in blueprint->params for parameters and their gradients, else -1 */
     int layer;      /* layer index, or PARAM_NO_LAYER outside the blocks */
 };

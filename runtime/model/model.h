@@ -1,8 +1,8 @@
 /* model: the structure of a model and the operations of one microbatch. A blueprint holds every
- * shape and no data; graph.h builds and rewrites graphs of operations on tensors. The room owns no
- * state: blueprints and graphs live in the caller's region. runtime/model/families makes both from
- * config.json, runtime/schedule turns graphs into instructions, and runtime/checkpoint reads the
- * weights that a blueprint names.
+ * shape and no data; graph.h builds and rewrites graphs of operations on tensors. This module owns
+ * no state: blueprints and graphs live in the caller's region. runtime/model/families makes both
+ * from config.json, runtime/schedule turns graphs into instructions, and runtime/checkpoint reads
+ * the weights that a blueprint names.
  *
  * public   graph.h op_list.h */
 #ifndef SKEP_MODEL_MODEL_H
@@ -71,11 +71,12 @@ enum rope_kind { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 };
 
 /* The rotary embedding, which rotates queries and keys by their position. */
 struct rope {
-    enum rope_kind kind;                      /* ROPE_NONE: the other fields are 0 */
-    double theta;                             /* base of the frequencies */
-    double factor;                            /* frequency divisor of kinds linear and llama3 */
-    double low_freq_factor, high_freq_factor; /* only for kind llama3 */
-    int64_t original_positions;               /* llama3: context length before scaling */
+    enum rope_kind kind; /* ROPE_NONE: the other fields are 0 */
+    double theta;        /* base of the frequencies */
+    double factor;       /* frequency divisor of kinds linear and llama3 */
+    /* llama3: divisors of original_positions that give its wavelength limits */
+    double low_freq_factor, high_freq_factor;
+    int64_t original_positions; /* llama3: context length before scaling */
 };
 
 /* The token ids with a special function; -1 when absent or not in the vocabulary. */

@@ -33,9 +33,9 @@ const char *rank_axis_name(enum rank_axis axis);
  * `stride` times its index along `axis` is added to the offset when the program is bound. All
  * ranks have the same plan. */
 struct operand {
-    int extent;                     /* EXTENT_NONE: absent */
-    enum access access;             /* whether the instruction reads, writes or updates it */
-    enum rank_axis axis;            /* ranks whose index selects the bytes */
+    int extent;          /* EXTENT_NONE: absent */
+    enum access access;  /* whether the instruction reads, writes or updates the operand */
+    enum rank_axis axis; /* ranks whose index selects the bytes */
     uint64_t offset, bytes, stride; /* begin = offset + rank index * stride */
 };
 

@@ -21,8 +21,9 @@
 #include "transport/collectives/collectives.h"
 
 struct program {
-    struct schedule schedule; /* refers to the blueprint, units and target that it was built from */
-    struct plan plan;         /* memory layout of the extents */
+    /* list of instructions; refers to the blueprint, units and target that it was built from */
+    struct schedule schedule;
+    struct plan plan; /* memory layout of the extents */
     /* identifies the plan: equal hashes mean equal layout and equal instructions */
     struct hash hash; /* hash of the layout and the instructions */
 };
@@ -82,7 +83,8 @@ struct bound_program {
     struct device *device;            /* device that executes the segments; NULL: the CPU */
     enum segment_kind segment;        /* the segment being executed */
     uint64_t high_water[SPACE_COUNT]; /* [space] highest end of all executed operands */
-    uint64_t lane_high_water[LANE_COUNT][SPACE_COUNT]; /* the same for each lane */
+    /* highest end of the operands that each lane has executed */
+    uint64_t lane_high_water[LANE_COUNT][SPACE_COUNT];
     struct trace *trace;         /* NULL: no tracing; changed only between segments */
     program_hook *hook;          /* called before each instruction; NULL: none */
     void *hook_context;          /* first argument of `hook` */

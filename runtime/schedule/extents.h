@@ -11,8 +11,10 @@ struct device_inputs {
 };
 
 enum {
-    SUM_STAGING_MAX = 64 << 20, /* bytes: larger parts would not use a link better */
-    SUM_STAGING_MIN = 64 * 4,   /* bytes per rank, as nccl_staging_bytes_min requires */
+    /* maximum staging in bytes: larger parts would not use a link better */
+    SUM_STAGING_MAX = 64 << 20,
+    /* minimum staging in bytes per rank, as nccl_staging_bytes_min requires */
+    SUM_STAGING_MIN = 64 * 4,
 };
 
 /* extents_add_sum_staging: add the staging for GPUs that sum in rank order, as

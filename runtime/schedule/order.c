@@ -176,7 +176,7 @@ struct verification {
     struct order_clocks clocks;
     uint32_t *signalled_by;      /* [event]: index + 1 of the instruction that signals it */
     uint32_t *lanes[LANE_COUNT]; /* indices of the segment's instructions, by lane */
-    uint32_t counts[LANE_COUNT]; /* number of these instructions */
+    uint32_t counts[LANE_COUNT]; /* number of the segment's instructions on each lane */
 };
 
 static enum status reject_wait(uint32_t index, uint32_t event, struct fault *fault) {

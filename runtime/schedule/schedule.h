@@ -44,11 +44,11 @@ _Static_assert((int)LANE_COUNT <= (int)LANES_MAX, "LANES_MAX is smaller than LAN
  * On a target with unified memory, these tensors are in SPACE_HOST and are still copied. */
 enum offload {
     /* Activations from the forward to the backward pass, in SPACE_PINNED (offload_apply). */
-    OFFLOAD_ACTIVATIONS = 1, /* to host memory, until the backward pass */
+    OFFLOAD_ACTIVATIONS = 1, /* activations go to host memory until the backward pass */
     /* Masters and moments, in SPACE_HOST. AdamW executes on the CPU: gradients are copied to host
      * memory, and the rounded params are copied to the device. Both copies go through
      * SPACE_PINNED. */
-    OFFLOAD_OPTIMIZER = 2, /* optimizer state and update on the CPU */
+    OFFLOAD_OPTIMIZER = 2, /* the CPU stores the optimizer state and updates it */
     /* This rank's shards of split params, in SPACE_PINNED, where the optimizer writes them. Each
      * gather begins with a copy. Requires OFFLOAD_OPTIMIZER. Params that are not split remain on
      * the device. */
@@ -110,11 +110,12 @@ struct unit_extents {
     /* Masters, which the optimizer updates, and which gathers read when `params` is EXTENT_NONE.
      * Equal to `params` where those are f32, whole and not offloaded. In a program that does not
      * train, split params are stored here in the compute dtype. */
-    int master;               /* extent of the master weights */
-    int gradients;            /* f32 gradients, summed over microbatches */
-    int moment1, moment2;     /* the optimizer's first and second moments */
-    int microbatch_gradients; /* f32, whole unit, of one microbatch, before the reduction */
-    int transfer_gradients;   /* the same gradients in the transfer dtype, if it is not f32 */
+    int master;           /* extent of the master weights */
+    int gradients;        /* f32 gradients, summed over microbatches */
+    int moment1, moment2; /* the optimizer's first and second moments */
+    /* f32 gradients of one microbatch for the whole unit, before the reduction */
+    int microbatch_gradients;
+    int transfer_gradients; /* microbatch gradients in the transfer dtype, if that is not f32 */
     /* Staging for an offloaded optimizer. host_params is equal to params when params are
      * offloaded. */
     int host_gradients, host_params; /* staging extents for an offloaded optimizer */

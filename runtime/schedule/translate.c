@@ -19,8 +19,8 @@ struct translation {
     struct spans spans;  /* ops between which units are gathered and reduced */
     int *gather_extents; /* [spans.gather_count]: extents of the listed gathers */
     int *params;         /* [unit_count]: extents of the params at the current op */
-    /* number of spans whose instructions are already listed */
-    int gathers_listed, reduces_listed, sums_listed; /* number of each listed so far */
+    /* number of gathers, reductions and sums listed so far */
+    int gathers_listed, reduces_listed, sums_listed;
 };
 
 static uint64_t tensor_bytes(const struct tensor *tensor) {

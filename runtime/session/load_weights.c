@@ -6,7 +6,8 @@
 #include "runtime/checkpoint/weights.h"
 #include "runtime/session/rank_parts.h"
 
-enum { INIT_PIECE_ELEMENTS = 1 << 14, INIT_SHARE_ELEMENTS = 1 << 11 }; /* at once; per thread */
+/* elements initialized at once; elements that one thread initializes */
+enum { INIT_PIECE_ELEMENTS = 1 << 14, INIT_SHARE_ELEMENTS = 1 << 11 };
 
 struct staging session_staging(const struct session *session) {
     int extent = session->program.schedule.host.staging;

@@ -119,7 +119,7 @@ static enum status report_difference(const struct session *session, const struct
     snprintf(subject, sizeof subject, "rank %d", found->rank);
     return fault_set(fault, STATUS_INPUT, subject,
                      "give every rank the same program, run file, overrides and data",
-                     "%s is %s, rank 0 has %s", found->what, all[found->rank], all[0]);
+                     "%s is %s, but rank 0 has %s", found->what, all[found->rank], all[0]);
 }
 
 static enum status compare_all(const struct session *session, const struct rank_report *all,

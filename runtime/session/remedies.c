@@ -385,7 +385,7 @@ enum status remedies_find(const struct session *session, enum purpose purpose,
 void remedies_write(const struct remedy *remedies, int count, struct text *text) {
     text_add(text, count == 0 ? "no change of microbatch, strategy, recompute, offload, moments or "
                                 "sequence makes it fit\n"
-                              : "would fit, each planned:\n");
+                              : "changes that would fit, each planned:\n");
     for (int i = 0; i < count; i++) {
         char peak[24];
         text_add(text, "  ");

@@ -44,11 +44,13 @@ struct session {
     char model_folder[PATH_BYTES]; /* folder of the model; "" for a bare config.json */
     /* text of config.json; NULL: the model's file is read */
     const char *config_text;
-    /* the manifest of a swarm sets them, so no remedy may change them */
+    /* the manifest of a swarm sets the shared settings, so no remedy may change them */
     bool shared_settings_fixed;
     const struct target *target; /* machine that the program is planned for */
-    struct fault misfit; /* status is not OK if limits.device leaves no space for an arena */
-    /* in tokens; set before session_read when a row contains several documents */
+    /* a fault with a status other than OK if limits.device leaves no space for an arena */
+    struct fault misfit;
+    /* length of the longest document in tokens; set before session_read when a row contains several
+     * documents */
     int64_t longest_document;
     /* ranks of the site, set before session_read; 0: one rank, without a launcher */
     int ranks;

@@ -28,7 +28,7 @@ static const struct setting_key KEYS[] = {
     {"target", SETTING_LOCAL, SETTING_PROFILE, FIELD(target), NULL, "", 0, 0, NULL,
      "profile to plan for: a name or a path; unset: this machine"},
     {"frozen", SETTING_SHARED, SETTING_TEXT, FIELD(frozen), NULL, "", 0, 0, NULL,
-     "parameters that do not train: Hugging Face names or prefixes of names"},
+     "parameters that are not trained: Hugging Face names or prefixes of names"},
     {"data.train", SETTING_SHARED, SETTING_PATHS, FIELD(train_files), NULL, "", 0, 0, NULL,
      "token files: a path, a pattern or a list"},
     {"data.validation", SETTING_SHARED, SETTING_PATHS, FIELD(validation_files), NULL, "", 0, 0,

@@ -13,7 +13,8 @@
 
 enum { NUMBER_BYTES = 64, JSON_ESCAPE_BYTES = 6 };
 
-static const double WHOLE_MAX = 0x1p53; /* Above it, several integers round to the same double. */
+/* Above this value, several integers round to the same double. */
+static const double WHOLE_MAX = 0x1p53;
 
 static enum status type_fault(const struct setting_value *setting, const char *expected,
                               struct fault *fault) {

@@ -39,7 +39,7 @@ struct settings {
     const char *frozen;            /* Names of parameters that are not trained; NULL: none. */
     struct path_list train_files, validation_files; /* Paths and patterns; a count of 0: unset. */
     const char *data_format;    /* Format of token files: u16, u32 or bytes; NULL: unset. */
-    int64_t document_end_token; /* DATA_NO_SEPARATOR: documents are not separated */
+    int64_t document_end_token; /* token that ends a document; DATA_NO_SEPARATOR: none */
     int64_t sequence_tokens, batch_tokens; /* 0: settings_check_model derives the value. */
     int64_t microbatch;                    /* Rows of one forward and backward pass. */
     double learning_rate, epsilon, weight_decay, clip_norm;
@@ -74,9 +74,10 @@ struct settings {
     double swarm_shrink_after_s; /* Time after which a round below quorum is reopened. */
     double swarm_patience;       /* Limit on training, as a multiple of the typical time. */
     int64_t ranks;               /* ranks of the site; 0: one rank, and `strategy` has no effect */
-    /* in rows with several documents; 0: each row is one document */
+    /* length of the longest document when rows have several; 0: each row is one document */
     int64_t longest_document_tokens;
-    enum recompute *layer_recompute; /* [layers], set by settings_check_model */
+    /* [layers] recomputation of each layer, set by settings_check_model */
+    enum recompute *layer_recompute;
 };
 
 /* settings_open: read the run file `path` (NULL: only defaults), apply each override in order, and

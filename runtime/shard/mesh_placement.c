@@ -13,7 +13,7 @@ struct numbering {
 
 struct search {
     const struct mesh_dim *dims;
-    int dim_count, ranks, per_node; /* dimensions; all ranks; ranks on a node */
+    int dim_count, ranks, per_node; /* number of dimensions, of all ranks, and of ranks on a node */
     const double *traffic_bytes;    /* bytes that a rank receives along each dimension */
     int stride[MESH_DIMS_MAX];      /* cells from one index of a dimension to the next */
     int rank_of[RANKS_MAX];         /* rank of each cell in the current numbering */

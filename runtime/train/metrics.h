@@ -1,4 +1,4 @@
-/* metrics: writes metrics as one JSON object per line (cli.md, metrics). metrics_open and
+/* metrics: writes metrics as one JSON object per line. metrics_open and
  * metrics_write_start must be called before the seal, because they allocate memory. The other
  * functions never allocate. */
 #ifndef SKEP_TRAIN_METRICS_H

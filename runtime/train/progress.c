@@ -13,7 +13,8 @@
 enum { LINE_BYTES = 512 };
 
 static const int64_t TERMINAL_NS = 100 * NS_PER_MS; /* minimum time between updates on a terminal */
-static const int64_t PLAIN_NS = 10 * NS_PER_SECOND; /* minimum time between plain lines (cli.md) */
+/* minimum time between progress lines outside a terminal */
+static const int64_t PLAIN_NS = 10 * NS_PER_SECOND;
 static const double SMOOTHING = 0.1;
 
 void progress_init(struct progress *progress, const struct session *session) {

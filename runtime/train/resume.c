@@ -71,10 +71,10 @@ static enum status log_new_length(const struct settings *settings, const struct 
     if (settings->steps < snapshot->step) {
         return fault_set(fault, STATUS_INPUT, snapshot->path,
                          "raise steps, or start a new run with --fresh",
-                         "steps is %lld now, the snapshot is of step %lld",
+                         "steps is now %lld, but the snapshot is of step %lld",
                          (long long)settings->steps, (long long)snapshot->step);
     }
-    log_line(LOG_INFO, "steps is %lld now, it was %.*s: %s", (long long)settings->steps,
+    log_line(LOG_INFO, "steps is now %lld; it was %.*s: %s", (long long)settings->steps,
              shown_length(old_steps), old_steps.text,
              settings->learning_rate_kind == RATE_CONSTANT
                  ? "the learning rate is constant and does not depend on it"

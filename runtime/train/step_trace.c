@@ -95,7 +95,8 @@ static void log_overlaps(const struct session *session, const struct step_trace 
         double hidden =
             of->collective_ns > 0 ? 100 * (double)of->hidden_ns / (double)of->collective_ns : 100;
         log_line(LOG_INFO,
-                 "trace: rank %d: compute %.1f ms, communication %.1f ms, %.0f %% of it hidden, "
+                 "trace: rank %d: compute %.1f ms, communication %.1f ms, %.0f %% of it overlapped "
+                 "by compute, "
                  "waiting %.1f ms",
                  rank, milliseconds(of->compute_ns), milliseconds(of->collective_ns), hidden,
                  milliseconds(of->waiting_ns));

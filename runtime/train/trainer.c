@@ -71,8 +71,8 @@ enum status trainer_describe(struct trainer *trainer, struct fault *fault) {
     if (text.length >= SNAPSHOT_KEYS_BYTES_MAX) {
         return fault_set(fault, STATUS_INPUT, session->settings.run_file,
                          "give the files of data.train as a glob pattern",
-                         "the settings take %zu bytes, a snapshot has space for %d", text.length,
-                         SNAPSHOT_KEYS_BYTES_MAX);
+                         "the settings take %zu bytes, but a snapshot has space for only %d",
+                         text.length, SNAPSHOT_KEYS_BYTES_MAX);
     }
     outputs->keys = text.bytes;
     return OK;

@@ -10,22 +10,25 @@
 #include <unistd.h>
 
 enum {
-    PROC_TEXT_BYTES = 4096, /* /proc/PID/cgroup or status */
-    /* the lines that are used of meminfo, cpuinfo and memory.stat are near the start */
+    PROC_TEXT_BYTES = 4096, /* size of the text of /proc/PID/cgroup or /proc/PID/status */
+    /* size of the text that is read from meminfo, cpuinfo and memory.stat, whose used lines are
+     * near the start */
     STAT_TEXT_BYTES = 2048,
-    SYSTEM_PATH_BYTES = 512,   /* size of a path in /proc or /sys */
-    CGROUP_LEVELS_MAX = 32,    /* depth; nested containers have fewer than ten */
+    SYSTEM_PATH_BYTES = 512, /* size of a path in /proc or /sys */
+    /* maximum depth of a cgroup; nested containers have fewer than ten levels */
+    CGROUP_LEVELS_MAX = 32,
     LARGEST_PROCESSES_MAX = 8, /* processes that a message lists */
     PROCESS_NAME_BYTES = 32,   /* size of a process name, including the NUL */
 };
 
 /* The files of one version of cgroups. */
 struct cgroup_files {
-    const char *controller;        /* as named in /proc/self/cgroup; "" for version 2 */
-    const char *mount_point;       /* folder of the cgroup file system, relative to the root */
-    const char *limit, *usage;     /* names of memory files */
+    const char *controller;    /* name of the controller in /proc/self/cgroup; "" for version 2 */
+    const char *mount_point;   /* folder of the cgroup file system, relative to the root */
+    const char *limit, *usage; /* names of memory files */
     const char *active, *inactive; /* lines of memory.stat with reclaimable page cache */
-    const char *quota, *period;    /* names of CPU files; version 2 has both in one */
+    /* names of the files with the CPU limit; in version 2, one file has both values */
+    const char *quota, *period;
 };
 
 static const struct cgroup_files CGROUPS[] = {

@@ -15,7 +15,7 @@
 typedef void pool_task(void *context, int64_t item, int thread);
 
 struct pool {
-    int thread_count; /* including the caller, which is thread 0 */
+    int thread_count; /* number of threads, including the caller, which is thread 0 */
     pthread_t threads[THREADS_MAX];
     pool_task *task;                        /* function that pool_run calls for each item */
     void *context;                          /* first argument of every call of `task` */

@@ -79,7 +79,7 @@ static const char *find_remedy(CUresult result) {
     case CUDA_ERROR_MISALIGNED_ADDRESS:
     case CUDA_ERROR_LAUNCH_FAILED:
         return "resume from the last snapshot; if it recurs, it is a bug or the device is failing: "
-               "-v tests each instruction alone before the first step";
+               "run with -v to test each instruction alone before the first step";
     case CUDA_ERROR_LAUNCH_TIMEOUT:
         return "the display watchdog ended a kernel: use a device without a display";
     default:

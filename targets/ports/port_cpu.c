@@ -156,7 +156,8 @@ static enum status map_block(const struct port *port, struct port_block *block,
                                "cannot map the arena (check ulimit -v)", failure);
     }
     if (block->mapped_bytes >= MAPPING_HUGE_BYTES && !block->shared) {
-        (void)madvise(block->address, block->mapped_bytes, MADV_HUGEPAGE); /* small pages do too */
+        /* ignores failure: small pages suffice */
+        (void)madvise(block->address, block->mapped_bytes, MADV_HUGEPAGE);
     }
     return OK;
 }

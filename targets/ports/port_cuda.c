@@ -17,7 +17,7 @@ static const char *device_subject(const struct port *port, char subject[static S
 
 /* ---- checks of the device against the profile ---- */
 
-/* Plans and kernels work on the profile's architecture and every later one. */
+/* Plans and kernels work on the profile's architecture and on all later ones. */
 static enum status check_capability(const struct port *port, struct fault *fault) {
     const struct target *target = port->target;
     const struct cuda_device *device = port->cuda;

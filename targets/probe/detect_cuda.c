@@ -32,7 +32,7 @@ static struct throughput throughput_of(const struct cuda_device *device) {
     return found;
 }
 
-/* Memory makes two transfers per clock cycle that the driver reports. */
+/* The memory makes two transfers in each cycle of the clock rate that the driver reports. */
 static double memory_bandwidth_of(const struct cuda_device *device) {
     double measured = 2e3 * device->memory_clock_khz * device->memory_bus_bits / 8;
     return measured >= 1e9 ? measured : 200e9;

@@ -10,12 +10,14 @@
 #include <string.h>
 
 enum {
-    FLOPS_TRY_COUNT = 200, /* short tries; the best one counts, because other programs run too */
-    MEMORY_TRY_COUNT = 12, /* each takes about 50 ms */
+    /* number of short tries; the best one counts, because other programs use the CPU too */
+    FLOPS_TRY_COUNT = 200,
+    MEMORY_TRY_COUNT = 12,       /* each takes about 50 ms */
     ARRAY_BYTES_MAX = 128 << 20, /* larger than the last-level cache of most machines */
     ARRAY_BYTES_MIN = 4 << 20,   /* size to try last when memory is short */
-    PIECES_PER_THREAD = 4,       /* so that one slow thread does not delay the others */
-    VECTOR_FLOATS = 4,           /* floats in one SIMD vector */
+    /* pieces of work per thread, so that one slow thread does not delay the others */
+    PIECES_PER_THREAD = 4,
+    VECTOR_FLOATS = 4, /* floats in one SIMD vector */
     /* later tries derive the number from the best rate so far */
     FIRST_ROUNDS = 4096, /* rounds of the first try, which takes about 20 us */
 };
@@ -185,7 +187,8 @@ static int isa_rank(const char *isa) {
             return i;
         }
     }
-    return -1; /* NEON, of another architecture, is comparable only with itself and scalar */
+    /* NEON belongs to another architecture: it is comparable only with itself and scalar */
+    return -1;
 }
 
 bool probe_isa_is_lower(const struct target *target, const struct probe_result *result) {

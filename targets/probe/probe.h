@@ -15,7 +15,7 @@ struct probe_result {
     int threads;             /* threads used for all figures except f32_flops_thread */
     double f32_flops_thread; /* operations per second of one thread, FMA from registers */
     double f32_flops;        /* all threads */
-    double bf16_flops;       /* products of bf16 with sums in f32, all threads */
+    double bf16_flops;       /* operations per second of bf16 products with f32 sums, all threads */
     double memory_bandwidth; /* bytes read and written per second by a = b + s c */
     double copy_bandwidth;   /* bytes copied per second */
 };

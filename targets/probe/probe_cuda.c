@@ -176,7 +176,7 @@ static int add_memory_use_lines(const struct target *target, const struct probe_
     }
     lines[1] = make_memory_use_line(target, "used by NCCL", PER_SITE, result->nccl.bytes);
     lines[2] =
-        make_memory_use_line(target, "by each further group", PER_GROUP, result->nccl.group_bytes);
+        make_memory_use_line(target, "used by further groups", PER_GROUP, result->nccl.group_bytes);
     return 3;
 }
 

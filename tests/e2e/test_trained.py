@@ -89,12 +89,12 @@ class Trained(RunTest):
         self.assert_exit(folder.train(), 0)
         result = folder.train("steps=12")
         self.assert_exit(result, 0)
-        self.assertIn("steps is 12 now, it was 6", result.stderr)
+        self.assertIn("steps is now 12; it was 6", result.stderr)
         self.assert_exit(whole.train(), 0)
         self.assertTrue(folder.state() == whole.state())
         result = folder.train("steps=9")
         self.assert_exit(result, 2)
-        self.assertIn("steps is 9 now, the snapshot is of step 12", result.stderr)
+        self.assertIn("steps is now 9, but the snapshot is of step 12", result.stderr)
 
     def test_a_longer_run_is_on_the_longer_schedule(self):
         folder = self.folder(steps=6, schedule__kind="cosine")

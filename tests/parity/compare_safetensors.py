@@ -35,7 +35,7 @@ EXCEPTIONS = {
     "more than 8 dimensions": "more dimensions or offsets",
     "number above 2^63-1": "a number above 2^63-1",
     "shape above 2^63": "its shape has more than 2^63",
-    "nested deeper than 32": "nested too deep",
+    "nested deeper than 32": "nested too deeply",
 }
 
 WIDTHS = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8,

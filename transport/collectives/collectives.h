@@ -22,11 +22,12 @@
 
 enum collective_kind {
     COLLECTIVE_ALL_GATHER,     /* copies each slot of `to` from its owner */
-    COLLECTIVE_REDUCE_SCATTER, /* sums a rank's slot of `from` over all ranks */
+    COLLECTIVE_REDUCE_SCATTER, /* each rank gets the sum of its slot of `from` over all ranks */
     COLLECTIVE_ALL_REDUCE,     /* sums every slot over all ranks, in f32 */
-    COLLECTIVE_ALL_TO_ALL,     /* slot i of `to` comes from rank i, which sends each rank a slot */
-    COLLECTIVE_BROADCAST,      /* copies the root's `to` to all ranks */
-    COLLECTIVE_BARRIER,        /* waits until all ranks of the group make this call */
+    /* each rank sends a slot to every rank; slot i of `to` comes from rank i */
+    COLLECTIVE_ALL_TO_ALL,
+    COLLECTIVE_BROADCAST, /* copies the root's `to` to all ranks */
+    COLLECTIVE_BARRIER,   /* waits until all ranks of the group make this call */
     COLLECTIVE_KIND_COUNT
 };
 
@@ -87,10 +88,10 @@ struct communicator {
 /* collective_run: make one call and wait for its end. After communicator_abort it returns at once
  * and the output is undefined.
  * limits  this rank is in the group; buffers are inside the registered space and overlap only as
- *         stated above (asserted) */
+ *         the comment on struct collective_call permits (asserted) */
 void collective_run(struct communicator *communicator, const struct collective_call *call);
 
-/* collective_received_bytes: bytes that this rank receives in a call, by the formulas above. */
+/* collective_received_bytes: bytes that this rank receives in a call, computed by formula. */
 uint64_t collective_received_bytes(const struct collective_group *group,
                                    const struct collective_call *call);
 

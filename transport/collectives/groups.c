@@ -59,7 +59,7 @@ enum status groups_exchange_on_site(void *site, const void *mine, size_t bytes, 
 
 enum status groups_set_join_fault(const struct group_setup *setup, int rank, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, setup->subject, NULL,
-                     "rank %d could not join; see the message of that rank", rank);
+                     "rank %d could not join; see that rank's message", rank);
 }
 
 enum status groups_agree(const struct group_setup *setup, enum status mine, struct fault *fault) {

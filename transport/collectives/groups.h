@@ -54,7 +54,7 @@ void groups_hash(const struct communicator *communicator, struct group_hashes *h
 
 /* groups_compare: check that all ranks in this rank's groups passed the same groups.
  * hashes   [world], at intervals of `stride_bytes`
- * subject  of the fault
+ * subject  subject of the fault
  * errors   STATUS_INPUT; the fault names both ranks */
 MUST_CHECK enum status groups_compare(const struct communicator *communicator,
                                       const struct group_hashes *hashes, size_t stride_bytes,

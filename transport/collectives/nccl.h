@@ -22,7 +22,7 @@
 enum {
     NCCL_OPEN_S = 60,     /* timeout of connecting the ranks of a group, and of enqueueing a call */
     NCCL_ABORT_MS = 500,  /* time for aborted calls to end */
-    NCCL_LEAVE_MS = 2000, /* timeout of all ranks closing in order */
+    NCCL_LEAVE_MS = 2000, /* timeout for all ranks to close in order */
 };
 
 /* The slots of all ranks for one sum, to be added in group order. */
@@ -31,8 +31,8 @@ struct nccl_sum {
     int size, index;       /* ranks in the group, and index of this rank */
     const void *own;       /* slot of this rank */
     const void *others;    /* slots of the other ranks, at intervals of `stride_bytes` */
-    uint64_t stride_bytes; /* distance of the slots in `others` */
-    float *to;             /* receives the sum; may be `own` if that is f32 */
+    uint64_t stride_bytes; /* distance in bytes between the slots in `others` */
+    float *to;             /* output: the sum; may be `own` if the slots are f32 */
     uint64_t elements;     /* number of elements of each slot */
     CUstream stream;
 };

@@ -41,9 +41,9 @@ static float *own_sum(const struct transfer *transfer) {
  * to the peer; the slot from the peer is received at to + slot * to_stride. */
 struct slot_exchange {
     const char *from;          /* address of the first slot to send */
-    uint64_t from_stride;      /* distance of the slots that are sent */
+    uint64_t from_stride;      /* distance in bytes between the slots that are sent */
     char *to;                  /* address of the first received slot */
-    uint64_t to_stride, bytes; /* distance of received slots, and slot size */
+    uint64_t to_stride, bytes; /* distance in bytes between received slots; slot size */
     bool skips_own;            /* `to` has no slot for this rank */
 };
 

@@ -30,9 +30,9 @@ struct nccl_config {
     size_t size; /* of this struct */
     unsigned magic, version;
     int blocking, cga_cluster_size, ctas_min, ctas_max; /* names of ncclConfig_t */
-    const char *net_name; /* network that NCCL must use; NULL: its choice */
-    int split_share;      /* ncclCommSplit shares resources; NCCL_UNSET */
-    int unset;            /* NCCL_UNSET: first field that later versions added */
+    const char *net_name; /* network that NCCL must use; NULL: NCCL chooses one */
+    int split_share;      /* whether ncclCommSplit shares resources; always NCCL_UNSET */
+    int unset;            /* first field that later versions added; always NCCL_UNSET */
 };
 enum { NCCL_CONFIG_MAGIC = (int)0xcafebeef, NCCL_CONFIG_VERSION = 21800 };
 

@@ -21,11 +21,12 @@ struct nccl {
     struct group_setup setup;
     struct nccl_shared_comm comms[COLLECTIVE_GROUPS_MAX];
     int comm_count;
-    int comm_index[COLLECTIVE_GROUPS_MAX]; /* [group]; -1: it has one rank, or lacks this one */
-    char *space_addresses[SPACE_COUNT];    /* this rank's memory of each space */
-    CUstream stream;                       /* stream for calls of collective_run */
-    int64_t operation_timeout_ms;          /* timeout of asynchronous NCCL operations */
-    bool has_failed;                       /* `failure` contains the first error */
+    /* [group] index in `comms`; -1: the group has one rank, or lacks this rank */
+    int comm_index[COLLECTIVE_GROUPS_MAX];
+    char *space_addresses[SPACE_COUNT]; /* this rank's memory of each space */
+    CUstream stream;                    /* stream for calls of collective_run */
+    int64_t operation_timeout_ms;       /* timeout of asynchronous NCCL operations */
+    bool has_failed;                    /* `failure` contains the first error */
     struct fault failure;
     _Atomic bool is_aborted; /* communicator_abort was called */
     _Atomic bool is_waiting; /* a thread is in nccl_wait and will abort running calls */

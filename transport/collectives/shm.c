@@ -20,7 +20,7 @@ static enum status map_ticket(const struct shm_ticket *ticket, int rank, int wri
                               void **address, struct fault *fault) {
     if (ticket->pid == 0) {
         return fault_set(fault, STATUS_FAILED, SUBJECT, NULL,
-                         "rank %d has no memory to share; see the message of that rank", rank);
+                         "rank %d has no memory to share; see that rank's message", rank);
     }
     return shm_ticket_map(ticket, rank, writable, address, fault);
 }

@@ -11,7 +11,7 @@
 struct shm_ticket {
     int32_t pid, fd;        /* process and descriptor of the memory file */
     uint64_t bytes;         /* usable bytes from the start of the file */
-    uint64_t device, inode; /* of the memory file, to identify it */
+    uint64_t device, inode; /* numbers that identify the memory file */
 };
 
 /* shm_ticket_make: a ticket for the first `bytes` of memory `fd` of this process.

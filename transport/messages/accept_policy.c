@@ -134,7 +134,8 @@ static bool is_evicted_before(const struct accept_place *a, const struct accept_
     return a->host_count != b->host_count ? a->host_count > b->host_count : a->order < b->order;
 }
 
-/* Choose the connection of the newcomer's group that is evicted: in its network only, or in all. */
+/* Choose which connection of the newcomer's group to evict, from its network only or from all
+ * networks. */
 static struct accept_place *choose_evicted(struct accept_policy *policy,
                                            const struct accept_place *newcomer, bool in_network) {
     struct accept_place *chosen = NULL;
@@ -146,7 +147,7 @@ static struct accept_place *choose_evicted(struct accept_policy *policy,
             chosen = pending;
         }
     }
-    ASSERT(chosen != NULL); /* the newcomer is one of them */
+    ASSERT(chosen != NULL); /* the newcomer itself is a candidate */
     return chosen;
 }
 
@@ -155,7 +156,7 @@ static struct accept_place *find_free_place(struct accept_policy *policy) {
     while (i < ACCEPT_PLACES && policy->pending[i].is_used) {
         i++;
     }
-    ASSERT(i < ACCEPT_PLACES); /* one was evicted when the last place was filled */
+    ASSERT(i < ACCEPT_PLACES); /* a connection was evicted when the last entry was filled */
     return &policy->pending[i];
 }
 
@@ -169,7 +170,7 @@ uint32_t accept_policy_add(struct accept_policy *policy, const struct source *ho
                                      .host = *host,
                                      .connection = connection,
                                      .order = policy->next_order++});
-    /* Members behind one address are limited by their group only. */
+    /* Members that share one address are limited only by the limit of their group. */
     const bool is_network_full = !is_expected && newcomer->network_count > ACCEPT_NETWORK_MAX;
     const uint32_t group_max = is_expected ? ACCEPT_EXPECTED_MAX : ACCEPT_OUTSIDERS_MAX;
     if (!is_network_full && count_group(policy, is_expected) <= group_max) {

@@ -8,11 +8,12 @@
  *     hosts that have proven an expected key   ACCEPT_EXPECTED_MAX
  *     all other hosts                          ACCEPT_OUTSIDERS_MAX, ACCEPT_NETWORK_MAX per network
  *
- * An expected key is one that the caller has registered, or of a guest above class 0. The two
- * groups never evict each other's connections. In the group of the others, the evicted connection
- * belongs to the host with the most of them, in the network that has reached its limit, or else in
- * the network with the most of them; of that host's connections, it is the oldest. A host that
- * floods a listener therefore evicts its own connections only, even if others share its network.
+ * An expected key is a key that the caller has registered, or the key of a guest above class 0. The
+ * two groups never evict each other's connections. In the group of the others, the evicted
+ * connection belongs to the host with the most of them, in the network that has reached its limit,
+ * or else in the network with the most of them; of that host's connections, it is the oldest. A
+ * host that floods a listener therefore evicts its own connections only, even if others share its
+ * network.
  *
  * A host that connects much more often than a swarm behind one address does is blocked for a
  * time. */
@@ -26,7 +27,8 @@ enum {
     ACCEPT_OUTSIDERS_MAX = 128,
     ACCEPT_EXPECTED_MAX = 128,
     ACCEPT_PENDING_MAX = ACCEPT_OUTSIDERS_MAX + ACCEPT_EXPECTED_MAX,
-    ACCEPT_PLACES = ACCEPT_PENDING_MAX + 1, /* with a new connection before one is evicted */
+    /* all pending connections, and a new one before an old one is evicted */
+    ACCEPT_PLACES = ACCEPT_PENDING_MAX + 1,
     ACCEPT_NETWORK_MAX = 8,
     /* Hosts that have proven an expected key: twice the largest swarm. The oldest is replaced. */
     ACCEPT_HOSTS_MAX = 128,
@@ -35,8 +37,8 @@ enum {
     ACCEPT_BLOCK_MS = 10000,
 };
 
-/* 64 members behind one address may open three connections each at the same time, and open them
- * again after each other's hang-ups. */
+/* 64 members that share one address may open three connections each at the same time, and reopen
+ * them after disconnections. */
 static const struct token_limit ACCEPT_HOST_LIMIT = {.rate = 32, .burst = 256};
 
 static const uint32_t ACCEPT_NONE = UINT32_MAX;
@@ -75,8 +77,8 @@ struct accept_policy {
 MUST_CHECK bool accept_policy_count(struct accept_policy *policy, const struct source *host,
                                     int64_t now_ms);
 
-/* accept_policy_unblock: unblock the hosts whose time is over. accept_policy_list_blocked: write
- * the hosts that are blocked, and return their number. */
+/* accept_policy_unblock: unblock the hosts whose blocking time has ended.
+ * accept_policy_list_blocked: write the hosts that are blocked, and return their number. */
 void accept_policy_unblock(struct accept_policy *policy, int64_t now_ms);
 uint32_t accept_policy_list_blocked(const struct accept_policy *policy,
                                     struct source hosts[static ACCEPT_BLOCKED_MAX]);
@@ -90,8 +92,8 @@ MUST_CHECK uint32_t accept_policy_add(struct accept_policy *policy, const struct
 /* accept_policy_remove: a connection is no longer pending. Does nothing if it was not. */
 void accept_policy_remove(struct accept_policy *policy, uint32_t connection);
 
-/* accept_policy_expect: a host has proven an expected key. Its later connections have the places
- * of the expected hosts. */
+/* accept_policy_expect: a host has proven an expected key. Its later connections count in the group
+ * of expected hosts. */
 void accept_policy_expect(struct accept_policy *policy, const struct source *host);
 
 #endif

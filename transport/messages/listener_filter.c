@@ -21,7 +21,8 @@ enum {
     INSTRUCTIONS_MAX = INSTRUCTIONS_FIXED + LISTENER_FILTER_HOSTS_MAX * INSTRUCTIONS_PER_HOST,
 };
 
-static const uint32_t ACCEPT = UINT32_MAX; /* number of bytes to keep */
+/* result that accepts a packet: the maximum number of its bytes to keep */
+static const uint32_t ACCEPT = UINT32_MAX;
 static const uint32_t DROP = 0;
 
 struct program {
@@ -50,7 +51,7 @@ static uint32_t word_of(const struct source *host, uint32_t index) {
     return ntohl(word);
 }
 
-/* Load a word, or a byte, of the IP header. */
+/* Load a word or a byte of the IP header. */
 static void add_load_ip(struct program *program, uint16_t size, uint32_t offset) {
     add(program,
         (struct sock_filter)BPF_STMT(BPF_LD | size | BPF_ABS, (uint32_t)SKF_NET_OFF + offset));

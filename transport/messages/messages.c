@@ -5,13 +5,15 @@
 #include <string.h>
 
 enum {
-    EXTRA_SEND_FRAMES = 3,         /* not in the queue: one being sent, plain and encrypted */
-    EXTRA_READ_FRAMES = 1,         /* not in the queue: one being received and decrypted */
+    /* frames outside the queue: one being sent, as plain text and encrypted */
+    EXTRA_SEND_FRAMES = 3,
+    EXTRA_READ_FRAMES = 1,         /* frames outside the queue: one being received and decrypted */
     FRAME_OVERHEAD_BYTES = 256,    /* headers of ZeroMQ, malloc and CURVE for each frame */
     CONNECTION_BYTES = 128 * 1024, /* memory of a connection in ZeroMQ, with its monitor */
     CONTEXT_BYTES = 1 << 20,       /* context, reaper, poller */
     PENDING_BYTES = 96 * 1024,     /* memory of a connection before its hello */
-    UNDETECTED_BYTES = 128 << 20 /* bytes that a peer can send in a tick at 10 Gbit/s, undetected */
+    /* bytes that a peer can send undetected in one tick at 10 Gbit/s */
+    UNDETECTED_BYTES = 128 << 20
 };
 
 uint32_t messenger_links_max(const struct messenger_options *options) {

@@ -43,11 +43,13 @@ enum {
  * key a class. A guest of class k is admitted while fewer than slots[k] guests of the classes up to
  * k are connected. The difference slots[k] - slots[k - 1] is therefore reserved for class k. */
 struct messenger_guests {
-    uint32_t slots[MESSAGE_GUEST_CLASSES]; /* by class, each at most peers_max; 0: reject */
-    /* If all slots are taken, a new guest evicts a class 0 guest: of the network (an IPv4 /24 or
-     * IPv6 /64) with the most of them, and there of the host with the most, the one that has been
-     * connected longest. It must have been connected for this many ms, unless that network or host
-     * has more guests than the new guest's, the new guest included. 0: never evict. */
+    /* [class] limit, at most peers_max; 0: reject its guests */
+    uint32_t slots[MESSAGE_GUEST_CLASSES];
+    /* If all slots are taken, a new guest evicts a class 0 guest. It is chosen from the network (an
+     * IPv4 /24 or IPv6 /64) that has the most class 0 guests, there from the host that has the
+     * most, and there it is the guest connected longest. The evicted guest must have been connected
+     * for this many ms, unless its network or host has more guests than those of the new guest, the
+     * new guest included. 0: never evict. */
     uint32_t evict_after_ms;
     /* Returns the class of a key, for messenger_wait and messenger_next. NULL: always class 0. */
     uint32_t (*class_of)(const void *context, const uint8_t curve[static KEY_BYTES]);
@@ -60,8 +62,8 @@ struct messenger; /* allocated in the caller's region */
 
 struct messenger_options {
     const struct key_pairs *keys; /* not copied */
-    const char *listen;           /* "tcp://ADDRESS:PORT", PORT * for any; NULL: none */
-    uint32_t peers_max;           /* 1 .. MESSAGE_PEERS_MAX, including guests */
+    const char *listen; /* address to listen on, "tcp://ADDRESS:PORT"; PORT * for any; NULL: none */
+    uint32_t peers_max; /* 1 .. MESSAGE_PEERS_MAX, including guests */
     /* 0 .. MESSAGE_BULK_MAX to each peer; 0: send bulk frames on the control connection */
     uint32_t bulk_connections;      /* bulk connections to each peer; 0 .. MESSAGE_BULK_MAX */
     uint32_t probes_max;            /* see connect_probe.h */
@@ -172,7 +174,8 @@ bool messenger_next(struct messenger *messenger, struct messenger_event *event);
 /* Counts since messenger_open. Bytes of frames include their headers, but not the overhead of
  * ZeroMQ and TCP. */
 struct messenger_counts {
-    uint64_t sent_bytes, received_bytes, sent_frames, received_frames; /* totals since the start */
+    /* totals since messenger_open */
+    uint64_t sent_bytes, received_bytes, sent_frames, received_frames;
     uint64_t verdicts[FRAME_VERDICT_COUNT]; /* received messages with each verdict */
     uint64_t rejected_keys;                 /* connections rejected because of their key */
     uint64_t banned_peers;                  /* number of bans after protocol violations */

@@ -1,4 +1,4 @@
-/* messages_link: the states of one connection of a peer. */
+/* messages_link: changes the state of one connection with a peer. */
 #include "transport/messages/messages_state.h"
 
 void link_init(struct link *link) {

@@ -32,9 +32,11 @@
 #include <zmq.h>
 
 enum {
-    MESSENGER_KIND = 255,     /* internal frames: epoch is the type, round the link index */
-    MESSENGER_HELLO = 1,      /* slice: number of bulk connections that the sender would open */
-    MESSENGER_WELCOME = 2,    /* `slice` holds the number of bulk connections wanted */
+    /* internal frames: the field `epoch` holds the type, `round` the link index */
+    MESSENGER_KIND = 255,
+    /* its `slice` field holds the number of bulk connections that the sender wants */
+    MESSENGER_HELLO = 1,
+    MESSENGER_WELCOME = 2,    /* its `slice` field holds the number of bulk connections to open */
     MESSENGER_ZAP_FULL = 500, /* ZAP status if no slot is free. ZeroMQ hides 300 from the peer */
     MESSENGER_BANS_MAX = 256, /* maximum number of banned keys; a new ban replaces the oldest */
     MESSENGER_READ_AHEAD_MAX = 64, /* bulk frames read while looking for control frames */
@@ -42,14 +44,15 @@ enum {
 
 /* Times in ms. */
 enum {
-    MESSENGER_HANDSHAKE_MS = 3000, /* timeout of the TCP connection, and again of CURVE */
+    MESSENGER_HANDSHAKE_MS = 3000, /* timeout of the TCP handshake; also of the CURVE handshake */
     MESSENGER_GREETING_MS = 6000,  /* timeout of hello and welcome; a peer may be busy */
     MESSENGER_STANDBY_MS = 1000,   /* delay until a second control connection replaces the first */
     MESSENGER_GRACE_MS = 600, /* wait for the peer to dial first: a few round trips of 150 ms */
-    MESSENGER_REDIAL_MIN_MS = 100,  /* delay between two dials, which doubles each time */
-    MESSENGER_REDIAL_MAX_MS = 1600, /* upper limit of that delay, plus up to a quarter of jitter */
-    MESSENGER_BAN_MS = 60000,       /* duration of a ban for invalid frames */
-    MESSENGER_TICK_MS = 100,        /* interval of checks that no socket event triggers */
+    MESSENGER_REDIAL_MIN_MS = 100, /* delay between two dials, which doubles each time */
+    /* upper limit of the redial delay, to which up to a quarter of jitter is added */
+    MESSENGER_REDIAL_MAX_MS = 1600,
+    MESSENGER_BAN_MS = 60000, /* duration of a ban for invalid frames */
+    MESSENGER_TICK_MS = 100,  /* interval of checks that no socket event triggers */
     /* a tick that is later than this shows that the process was stopped */
     MESSENGER_LATE_MS = 1000,    /* delay of a tick that shows a stop of the process */
     MESSENGER_SEND_RETRY_MS = 5, /* delay until sending to a full queue is retried */
@@ -89,7 +92,7 @@ struct link { /* one connection with a peer: control or bulk */
     bool is_full;             /* the link's queue was full; see messages_send */
     struct received received; /* see messages_read */
     struct backlog backlog;   /* unsent bytes of a bulk link */
-    uint64_t acked_bytes, received_tcp_bytes; /* counted so far by messages_tcp_stats */
+    uint64_t acked_bytes, received_tcp_bytes; /* bytes that messages_tcp_stats has counted so far */
 };
 
 /* Whether a peer is connected, and which events the caller has not received yet. The transitions
@@ -110,13 +113,13 @@ enum dial_failure {
 };
 
 struct peer {
-    enum peer_state state; /* written, with the fields below, by messages_connection.c */
+    enum peer_state state; /* state; only messages_connection.c changes it and the fields below */
     uint8_t failures_pending, failures_reported; /* bit sets of dial_failure */
     uint32_t epoch;      /* number of disconnections; marks frames of earlier connections */
     int64_t opened_ns;   /* when the peer connected */
     uint32_t bulk_count; /* bulk links of the current connection */
     char seen_ip[MESSAGE_ADDRESS_BYTES]; /* IP address that the peer connects from */
-    struct source host;                  /* the same, for a peer that dialed this process */
+    struct source host;                  /* host of a peer that dialed this process */
 
     bool is_registered;                  /* registered by messenger_peer; false: a guest */
     char address[MESSAGE_ADDRESS_BYTES]; /* address to dial; "": none */
@@ -142,7 +145,7 @@ struct accepted {             /* a connection that a peer has dialed */
     uint32_t bulk_wanted;     /* control connection: bulk links to open */
     int64_t due_ns;           /* no hello: when to disconnect; standby: when to use it */
     struct received received; /* see messages_read */
-    uint64_t acked_bytes;     /* counted so far by messages_tcp_stats */
+    uint64_t acked_bytes;     /* bytes that messages_tcp_stats has counted so far */
 };
 static const uint32_t ACCEPTED_STANDBY = UINT32_MAX; /* link index of a second control connection */
 
@@ -152,7 +155,7 @@ struct accept_table {
     uint32_t draining_count; /* number of entries with is_draining */
     uint32_t reads_left;     /* reads of the listener before draining entries are dropped */
     struct accept_policy *policy;
-    uint32_t filter_version; /* policy->blocked_version of the listener's filter */
+    uint32_t filter_version; /* policy->blocked_version when the listener's filter was last set */
 };
 
 struct ban {

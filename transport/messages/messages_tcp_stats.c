@@ -1,9 +1,9 @@
 /* messages_tcp_stats: reads what the kernel counts for each connection, at every tick. It serves
  * three purposes. (1) ZeroMQ 4.3 keeps all parts of a multipart message until the last one has
- * arrived, whatever the high-water mark and MAXMSGSIZE are. A connection whose received bytes
- * exceed the frames that were read from it by more than its queue may hold is therefore closed. (2)
- * The acknowledged bytes of all connections show the capacity of the uplink. (3) Bytes received on
- * bulk connections show that a peer is alive while a long frame is still incomplete. */
+ * arrived, whatever the high-water mark and MAXMSGSIZE are. A connection is therefore closed when
+ * its received bytes exceed the bytes of the frames read from it by more than its queue may hold.
+ * (2) The acknowledged bytes of all connections show the capacity of the uplink. (3) Bytes received
+ * on bulk connections show that a peer is alive while a long frame is still incomplete. */
 #include "transport/messages/messages_state.h"
 
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 enum {
     UNFRAMED_BYTES_MAX = 64 * 1024, /* greeting, handshake and hello take about 700 bytes */
     FRAME_OVERHEAD_BYTES = 64,      /* more than the 42 bytes that ZMTP and CURVE add to a frame */
-    EXTRA_FRAMES = 2,               /* not in the queue: one frame being received, one decoded */
+    EXTRA_FRAMES = 2,               /* frames outside the queue: one being received, one decoded */
 };
 
 bool tcp_stats_read(int fd, struct tcp_info *info) {

@@ -16,12 +16,13 @@
 
 enum {
     CHILD_VARIABLES = 9,    /* environment variables that the parent sets for a rank */
-    VARIABLE_BYTES = 48,    /* size of the longest, "SKEP_JOB=" and 19 digits */
+    VARIABLE_BYTES = 48,    /* size of the longest variable, "SKEP_JOB=" and 19 digits */
     FORWARD_MARK = 0x534b,  /* sigqueue value that marks a signal as forwarded */
     EXIT_LOST = 4,          /* exit code of a rank that ended because another rank was lost */
     RANKS_LISTED_MAX = 16,  /* ranks that a message lists */
     STOPPED_CHECK_MS = 500, /* interval between checks for stopped ranks */
-    STOPPED_CHECKS_MAX = SITE_SILENCE_MS / STOPPED_CHECK_MS, /* then the rank counts as lost */
+    /* checks that find a rank stopped before it counts as lost */
+    STOPPED_CHECKS_MAX = SITE_SILENCE_MS / STOPPED_CHECK_MS,
     STOPPED_GRACE_MS = 1000, /* enough time for the other ranks to detect the loss */
 };
 
@@ -98,7 +99,8 @@ static void write_child_variables(struct children *children, int rank) {
         {"SKEP_JOB", (long long)children->job_id},
         {rank == 0 ? "SKEP_LISTENER" : "SKEP_LAUNCHED", rank == 0 ? children->listener : 1},
     };
-    _Static_assert(ARRAY_COUNT(NUMBERS) == CHILD_VARIABLES - 1, "MASTER_ADDR follows the numbers");
+    _Static_assert(ARRAY_COUNT(NUMBERS) == CHILD_VARIABLES - 1,
+                   "MASTER_ADDR follows the numeric variables");
     for (int i = 0; i < CHILD_VARIABLES; i++) {
         struct text text = text_over(children->child_variables[i], VARIABLE_BYTES);
         if (i < CHILD_VARIABLES - 1) {
@@ -316,7 +318,8 @@ static uint64_t random_job_id(void) {
     return job >> 1;
 }
 
-/* Open a socket with a descriptor other than 0, which means none, and the standard streams. */
+/* Open a listening socket whose descriptor is above those of the standard streams; descriptor 0
+ * means none. */
 static enum status open_listener(struct children *children, struct fault *fault) {
     int fd = -1;
     TRY(socket_loopback(&fd, &children->port, fault));

@@ -12,7 +12,7 @@
 struct launcher {
     const char *source;                                  /* name of the launcher */
     const char *rank, *world, *local_rank, *local_world; /* names of variables; NULL: none */
-    const char *remedy;                                  /* used if a variable is missing */
+    const char *remedy; /* remedy of the fault if a variable is missing */
 };
 
 struct environment {
@@ -41,7 +41,7 @@ static const struct launcher OPENMPI = {
 static const struct launcher SLURM = {
     "Slurm",        "SLURM_PROCID",
     "SLURM_NTASKS", "SLURM_LOCALID",
-    NULL,           "srun sets all of these; start the ranks with srun or with --ranks"};
+    NULL,           "srun sets all of these variables; start the ranks with srun or with --ranks"};
 
 /* An empty variable counts as not set. */
 static const char *read_variable(const struct environment *environment, const char *name) {

@@ -1,7 +1,8 @@
-/* site: the ranks of one replica as processes. The module detects the rank of a process, starts the
- * ranks of a machine, connects them, exchanges small messages between them, and detects within five
- * seconds when one of them is lost. It also handles the signals that stop a run. Every command that
- * runs on several ranks opens one site; the collectives use it to open their communicators.
+/* site: the processes, called ranks, that train one model together. The module detects the rank of
+ * a process, starts the ranks of a machine, connects them, exchanges small messages between them,
+ * and detects within five seconds when one of them is lost. It also handles the signals that stop a
+ * run. Every command that runs on several ranks opens one site; the collectives use it to open
+ * their communicators.
  *
  * public   launch.h stop.h
  *
@@ -24,7 +25,7 @@ enum {
     SITE_HEARTBEAT_MS = 500,       /* interval between heartbeats */
     SITE_SILENCE_MS = 3000,        /* a rank that sends no heartbeat for this long is lost */
     SITE_JOIN_S = 60,              /* timeout for all ranks to connect */
-    SITE_LAST_MESSAGE_MS = 500,    /* time for the other ranks to read its last message */
+    SITE_LAST_MESSAGE_MS = 500,    /* time for the other ranks to read the last message of a rank */
     SITE_END_MS = 5000,            /* from a lost rank's last heartbeat to the end of the others */
 };
 

@@ -37,7 +37,7 @@ struct gathering {
     struct pollfd *polls;     /* the listener, pending connections, then two for each peer */
     int64_t drop_count;       /* number of dropped connections */
     int accept_errno;         /* errno if no more connections can be accepted */
-    char last_rejection[256]; /* reason; may explain a missing rank */
+    char last_rejection[256]; /* reason for the last rejection, which may explain a missing rank */
 };
 
 static struct site_join_answer make_answer(const struct site *site,
@@ -127,7 +127,7 @@ static bool is_mismatched(const struct site *site, const struct site_hello *hell
     const struct site_process *process = &hello->process;
     if (hello->version != SITE_VERSION) {
         text_add(reason,
-                 "it uses version %u of the protocol between ranks, rank 0 (process %lld on %s)"
+                 "it uses version %u of the protocol between ranks, but rank 0 (process %lld on %s)"
                  " uses version %d",
                  hello->version, (long long)site->process.pid, site->process.host_name,
                  SITE_VERSION);
@@ -139,7 +139,7 @@ static bool is_mismatched(const struct site *site, const struct site_hello *hell
                  site->process.host_name);
     } else if (hello->world != launch->world) {
         text_add(reason,
-                 "rank %d (process %lld on %s) expects %d ranks, rank 0 (process %lld on"
+                 "rank %d (process %lld on %s) expects %d ranks, but rank 0 (process %lld on"
                  " %s) expects %d",
                  hello->rank, (long long)process->pid, process->host_name, hello->world,
                  (long long)site->process.pid, site->process.host_name, launch->world);

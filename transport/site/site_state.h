@@ -1,4 +1,4 @@
-/* site_state: the state of a site, for the files of this room. */
+/* site_state: the state of a site, for the source files of transport/site. */
 #ifndef SKEP_TRANSPORT_SITE_SITE_STATE_H
 #define SKEP_TRANSPORT_SITE_SITE_STATE_H
 
@@ -17,7 +17,7 @@ struct site_peer {
     int exchange_fd, health_fd; /* -1: closed */
     struct site_process process;
     _Atomic bool has_left;    /* the rank left in order */
-    int64_t last_received_ns; /* value of awake_ns at that time */
+    int64_t last_received_ns; /* value of awake_ns when data was last received from the rank */
     size_t inbox_bytes;       /* number of bytes in `inbox` */
     uint8_t inbox[sizeof(struct site_health) + sizeof(struct site_verdict)];
 };
@@ -40,7 +40,7 @@ struct site_watch {
     pthread_mutex_t mutex;      /* guards the fields below */
     pthread_cond_t verdict_set; /* signalled when `has_verdict` becomes true */
     bool has_verdict;           /* a rank was lost and `on_lost` has returned */
-    struct fault verdict;       /* reason of the loss */
+    struct fault verdict;       /* fault that describes the loss of a rank */
 };
 
 struct site {

@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 enum {
-    WATCH_STACK_BYTES = 256 * 1024, /* the site_lost callback prints a message */
+    /* stack of the heartbeat thread, on which the site_lost callback prints a message */
+    WATCH_STACK_BYTES = 256 * 1024,
     /* A longer time between two updates means that this process was stopped or its machine
      * slept. */
     STOPPED_GAP_MS = 2 * SITE_HEARTBEAT_MS,

@@ -38,8 +38,8 @@ _Static_assert(sizeof(struct site_hello) == 112, "no padding");
 enum site_join_outcome {
     SITE_JOIN_ACCEPTED,  /* the first connection was accepted; the second may follow */
     SITE_JOIN_WELCOME,   /* all ranks are connected */
-    SITE_JOIN_REJECTED,  /* `text` has the reason */
-    SITE_JOIN_ABANDONED, /* ranks are missing; `text` lists them */
+    SITE_JOIN_REJECTED,  /* the process is not a rank of this run; `text` has the reason */
+    SITE_JOIN_ABANDONED, /* not all ranks connected; `text` lists the missing ones */
 };
 
 /* Rank 0's answer. */
@@ -48,7 +48,7 @@ struct site_join_answer {
     int32_t outcome;             /* an enum site_join_outcome */
     int32_t reserved;            /* 0 */
     struct site_process process; /* of rank 0 */
-    char text[640];              /* reason of a rejection, or list of missing ranks */
+    char text[640];              /* reason for a rejection, or list of missing ranks */
 };
 _Static_assert(sizeof(struct site_join_answer) == 16 + 72 + 640, "no padding");
 

@@ -38,8 +38,8 @@ DEVICE const cuda_attention_query *query_row(const cuda_attention_backward_param
     return p.queries + ((int64_t)row * p.shape.heads + head) * p.shape.time;
 }
 
-/* The number of tiles of queries from `token` on that see a key below `last`. The first query of a
- * tile sees the earliest keys, so it decides. */
+/* The number of tiles of queries from `token` on that see a key below `last`. Only the first query
+ * of each tile is checked, because it sees the earliest keys. */
 template <int QUERIES, int THREADS>
 DEVICE int count_tiles_seeing_keys(const cuda_attention_shape &shape, const int32_t *positions,
                                    int token, int last) {

@@ -91,7 +91,7 @@ struct cuda_attention_shape {
     int64_t q_stride, kv_stride, out_stride; /* elements from one token to the next */
     int32_t time;                            /* tokens in a row */
     int32_t heads, kv_heads, head_dim;       /* query heads; key-value heads; elements of a head */
-    int32_t window; /* keys that a query sees at most; INT32_MAX: no bound */
+    int32_t window; /* maximum number of keys that a query sees; INT32_MAX: no bound */
     /* 1: every row of every tensor is aligned to 16 bytes and head_dim % 8 == 0 */
     int32_t vector; /* 1: rows can be copied in chunks of 16 bytes */
     float scale;    /* factor of q . k before the softmax */
@@ -102,11 +102,12 @@ struct cuda_attention_shape {
  * then of the next one. */
 struct cuda_attention_forward_params {
     struct cuda_attention_shape shape;
-    const void *q, *k, *v;              /* queries, keys and values */
-    const int32_t *positions;           /* NULL: attention over a cache */
-    const struct step_scalars *scalars; /* attention over a cache: they hold its length */
-    void *out;                          /* attention output of each query */
-    float *lse;                         /* log of each row's softmax sum; NULL: not computed */
+    const void *q, *k, *v;    /* queries, keys and values */
+    const int32_t *positions; /* NULL: attention over a cache */
+    /* for attention over a cache: scalars that contain its length */
+    const struct step_scalars *scalars;
+    void *out;  /* attention output of each query */
+    float *lse; /* log of each row's softmax sum; NULL: not computed */
     /* outputs [key_parts, heads / stacked_heads, time * stacked_heads, head_dim] of the parts, not
      * divided by the sums; used if key_parts > 1 */
     float *part_outs; /* output of each part of the keys, not yet divided */

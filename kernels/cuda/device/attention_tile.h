@@ -59,7 +59,7 @@ struct token_rows {
 struct stacked_rows {
     bf16 *base;
     int64_t stride;
-    int stacked_heads, head_dim, first; /* first: stacked row that is the first of the tile */
+    int stacked_heads, head_dim, first; /* first: index of the tile's first stacked row */
 };
 
 DEVICE bf16 *row_address(const token_rows &rows, int row) {

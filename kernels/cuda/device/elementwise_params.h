@@ -29,7 +29,7 @@ struct cuda_cast_params {
 struct cuda_column_sum_params {
     const void *x;                 /* input matrix */
     float *partials;               /* [chunks, columns] */
-    int64_t rows, columns, stride; /* of x; stride: elements from row to row */
+    int64_t rows, columns, stride; /* size of x; stride: elements from one row to the next */
     int aligned;                   /* 1: x and all of its rows are aligned to 16 bytes */
 };
 

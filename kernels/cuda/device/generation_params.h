@@ -8,9 +8,10 @@ enum { CUDA_GENERATION_THREADS = 256 }; /* one element each */
 
 struct cuda_generation_params {
     const struct step_scalars *scalars;
-    const void *rows;              /* new rows of keys or values, or the rows to select from */
-    void *to;                      /* the cache, or one row */
-    int64_t tokens, width, stride; /* rows; elements of a row; elements from row to row */
+    const void *rows; /* new rows of keys or values, or the rows to select from */
+    void *to;         /* output: the cache, or one row */
+    /* number of rows; elements of a row; elements from one row to the next */
+    int64_t tokens, width, stride;
 };
 
 #endif

@@ -20,7 +20,7 @@ struct cuda_norm_forward_params {
     const void *x, *weight; /* input rows and weight vector */
     const void *bias;       /* NULL: this is rmsnorm, which has no bias and no mean */
     void *out;              /* normalized rows */
-    float *mean, *inverse;  /* of each row: mean; 1 / root mean square or standard deviation */
+    float *mean, *inverse;  /* mean of each row; 1 / its root mean square or standard deviation */
     int64_t rows, dim;      /* number of rows; elements of a row */
     float epsilon;          /* added under the root */
 };
@@ -28,7 +28,7 @@ struct cuda_norm_forward_params {
 struct cuda_norm_backward_params {
     const void *dout, *x, *weight; /* gradient of out; operands of the forward pass */
     const float *mean;             /* NULL: rmsnorm */
-    const float *inverse;          /* of each row: 1 / root mean square or standard deviation */
+    const float *inverse;          /* 1 / root mean square or standard deviation of each row */
     const void *dadd;              /* added to dx; NULL: nothing is added */
     void *dx;                      /* NULL: dx is not computed */
     /* partial sums [chunks, dim], where a chunk is the rows of one block; NULL: not computed */

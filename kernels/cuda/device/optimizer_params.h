@@ -9,7 +9,7 @@ enum {
     NORM_THREADS = 256, /* threads of a block */
     NORM_BLOCKS_MAX = 1024,
     NORM_GRANULES_PER_PASS = 32,  /* granules that a block sums at a time: 4 for each warp */
-    NORM_MERGE_THREADS = 1024,    /* threads of the only block */
+    NORM_MERGE_THREADS = 1024,    /* threads of the only block of the norm_merge kernel */
     ADAMW_THREADS = 256,          /* threads of a block */
     ADAMW_ELEMENTS_PER_THREAD = 4 /* neighbouring elements that a thread updates */
 };
@@ -46,10 +46,10 @@ struct tally_in_params {
 struct adamw_params {
     const struct step_scalars *scalars;
     const float *gradients;
-    float *master;                     /* f32 master weights */
-    void *m, *v, *params;              /* params may be NULL */
-    int64_t count, decayed;            /* elements; the first `decayed` of them have weight decay */
-    double beta1, beta2;               /* decay rates of the moments */
+    float *master;          /* f32 master weights */
+    void *m, *v, *params;   /* params may be NULL */
+    int64_t count, decayed; /* number of elements; the first `decayed` of them have weight decay */
+    double beta1, beta2;    /* decay rates of the moments */
     float epsilon, weight_decay;       /* as in struct adamw_args */
     int64_t position;                  /* index of element 0 in its whole tensor */
     uint32_t stream;                   /* number of the noise stream of this tensor */

@@ -38,7 +38,8 @@ struct cuda_attention_kernels {
     CUfunction forward[CUDA_ATTENTION_FORWARD_VARIANTS]; /* for many queries */
     CUfunction decode[CUDA_ATTENTION_DECODE_VARIANTS];   /* for few queries */
     CUfunction combine;                                  /* combines the parts of the keys */
-    CUfunction prepare[2]; /* by dtype: the values of each query that the backward pass needs */
+    /* by dtype: computes the values of each query that the backward pass needs */
+    CUfunction prepare[2];
     CUfunction query_gradient[CUDA_ATTENTION_QUERY_GRADIENT_VARIANTS];             /* bf16 */
     CUfunction key_gradient[CUDA_ATTENTION_KEY_GRADIENT_VARIANTS];                 /* dk and dv */
     CUfunction dk[CUDA_ATTENTION_PASS_VARIANTS], dv[CUDA_ATTENTION_PASS_VARIANTS]; /* one each */

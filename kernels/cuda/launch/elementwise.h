@@ -11,7 +11,7 @@ struct cuda_elementwise_kernels {
     CUfunction add[CUDA_DTYPE_COUNT];
     CUfunction swiglu_forward[CUDA_DTYPE_COUNT], swiglu_backward[CUDA_DTYPE_COUNT];
     CUfunction gelu_forward[CUDA_DTYPE_COUNT], gelu_backward[CUDA_DTYPE_COUNT];
-    CUfunction cast[3][3]; /* [from][to] over f32, bf16, f16; unused for equal types */
+    CUfunction cast[3][3]; /* [from][to] casts between f32, bf16 and f16; unused for equal types */
     CUfunction column_sum[CUDA_DTYPE_COUNT], column_sum_wide[CUDA_DTYPE_COUNT], column_sum_add;
     CUfunction rope[CUDA_DTYPE_COUNT], rope_wide[CUDA_DTYPE_COUNT];
 };

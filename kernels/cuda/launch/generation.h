@@ -8,7 +8,8 @@
 #include "kernels/generation.h"
 
 struct cuda_generation_kernels {
-    CUfunction append[CUDA_DTYPE_COUNT], select[CUDA_DTYPE_COUNT]; /* cache_append, select_last */
+    /* kernels of cache_append and select_last */
+    CUfunction append[CUDA_DTYPE_COUNT], select[CUDA_DTYPE_COUNT];
 };
 
 /* cuda_generation_kernels_init: load the kernels onto the current context; errors as

@@ -20,7 +20,7 @@ CUDA_FAMILY(head_loss, {"head_loss_rows", &kernels->rows, 0},
 struct product {
     struct matmul_args args;               /* sizes, strides and types */
     struct cuda_product_operands operands; /* addresses */
-    bool is_needed;                        /* false: the caller wants no such gradient */
+    bool is_needed;                        /* false: the caller does not need this gradient */
 };
 
 struct chunk {

@@ -8,7 +8,7 @@
 #include "kernels/head_loss.h"
 
 struct cuda_head_loss_kernels {
-    CUfunction rows, total; /* losses of the rows of logits; their sum */
+    CUfunction rows, total; /* kernels for the losses of the rows of logits, and for their sum */
 };
 
 /* cuda_head_loss_kernels_init: load the kernels onto the current context; errors as

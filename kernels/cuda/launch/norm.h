@@ -10,13 +10,13 @@
 /* A pair of variants: for rows of any length, and for short rows. */
 struct cuda_norm_pair {
     CUfunction any_length[CUDA_DTYPE_COUNT],
-        short_rows[CUDA_DTYPE_COUNT]; /* any row length; short rows */
+        short_rows[CUDA_DTYPE_COUNT]; /* kernels for rows of any length; kernels for short rows */
 };
 
 struct cuda_norm_kernels {
-    struct cuda_norm_pair forward, forward_wide;   /* wide: accesses of 16 bytes */
-    struct cuda_norm_pair backward, backward_wide; /* wide: accesses of 16 bytes */
-    CUfunction add;                                /* adds partial sums to the gradients */
+    struct cuda_norm_pair forward, forward_wide;   /* the _wide kernels make accesses of 16 bytes */
+    struct cuda_norm_pair backward, backward_wide; /* the _wide kernels make accesses of 16 bytes */
+    CUfunction add; /* kernel that adds partial sums to the gradients */
 };
 
 /* cuda_norm_kernels_init: load the kernels onto the current context; errors as cuda_load_family. */

@@ -9,7 +9,8 @@
 #include "kernels/tally.h"
 
 struct cuda_optimizer_kernels {
-    CUfunction norm_sums, norm_merge, clip, tally_out, tally_in, adamw; /* named like the kernels */
+    /* one entry for the kernel of the same name */
+    CUfunction norm_sums, norm_merge, clip, tally_out, tally_in, adamw;
 };
 
 /* cuda_optimizer_kernels_init: load the kernels onto the current context; errors as

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGNMENT_MAX = 256, PROPOSALS_MAX = 16 }; /* bytes; algorithms that cuBLASLt proposes */
+/* maximum alignment in bytes; maximum number of algorithms that cuBLASLt proposes */
+enum { ALIGNMENT_MAX = 256, PROPOSALS_MAX = 16 };
 
 /* The operands of a product, in the order of struct cuda_product.alignment. */
 enum { OPERAND_A, OPERAND_B, OPERAND_BIAS, OPERAND_C };

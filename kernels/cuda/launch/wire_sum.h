@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct cuda_wire_sum_kernels {
-    CUfunction f32, bf16; /* by type of the received values */
+    CUfunction f32, bf16; /* kernels, by type of the received values */
 };
 
 /* cuda_wire_sum_kernels_init: load the kernels onto the current context; errors as
@@ -28,11 +28,12 @@ MUST_CHECK enum status cuda_wire_sum_kernels_init(const struct cuda_driver *driv
  * errors    none; a failed launch is recorded in compute->failure accuracy  exact: the bits of the
  * same sum on a CPU, except for NaN */
 struct cuda_wire_sum_args {
-    enum dtype wire;              /* type of the received values: f32 or bf16 */
-    int size, index;              /* number of ranks; index of this rank */
-    int64_t others_stride, count; /* elements from one rank's values to the next; elements */
-    const void *own, *others;     /* values of this rank; values of the other ranks */
-    float *to;                    /* [count] result */
+    enum dtype wire; /* type of the received values: f32 or bf16 */
+    int size, index; /* number of ranks; index of this rank */
+    /* elements from one rank's values to the next; number of elements */
+    int64_t others_stride, count;
+    const void *own, *others; /* values of this rank; values of the other ranks */
+    float *to;                /* [count] result */
 };
 void cuda_wire_sum_run(const struct cuda_compute *compute, const struct cuda_wire_sum_args *args);
 

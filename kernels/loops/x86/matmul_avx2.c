@@ -8,7 +8,8 @@
 #define MATMUL_TILES SIX_TILES
 
 typedef __m256 tile_vector;
-enum { LANES = 8, TILE_ROWS = 6, TILE_VECTORS = 2 }; /* floats of a vector; size of a tile */
+/* floats of a vector; rows of a tile; vectors in a row of a tile */
+enum { LANES = 8, TILE_ROWS = 6, TILE_VECTORS = 2 };
 
 /* A mask with all bits set in the first `count` of 8 lanes; empty when count <= 0. */
 ALWAYS_INLINE __m256i lane_mask(int64_t count) {

@@ -11,14 +11,15 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* The distance in rows of a [depth, lanes] source between the row that is packed and the row that
- * is prefetched: kernels/cpu/matmul.c packs as many rows of the neighbouring panels before it
- * continues with this one. */
+ * is prefetched: kernels/cpu/matmul.c packs this number of rows of the neighbouring panels before
+ * it returns to the current panel. */
 enum { PREFETCH_ROWS = 64 }; /* rows of the source between packing and prefetching */
 
 #define MATMUL_TILES FOURTEEN_TILES
 
 typedef __m512 tile_vector;
-enum { LANES = 16, TILE_ROWS = 14, TILE_VECTORS = 2 }; /* floats of a vector; size of a tile */
+/* floats of a vector; rows of a tile; vectors in a row of a tile */
+enum { LANES = 16, TILE_ROWS = 14, TILE_VECTORS = 2 };
 
 /* A mask of the first `count` of 16 lanes; empty when count <= 0. */
 ALWAYS_INLINE __mmask16 lane_mask(int64_t count) {

@@ -76,7 +76,7 @@ static void print_placement(const struct mesh_report *report) {
     printf("\nwith %d ranks per node, each rank receives from other nodes:\n", report->per_node);
     printf("  %.6g %s with this table\n", current, unit);
     if (!(suggested < current)) {
-        printf("  no order of the dimensions needs fewer\n");
+        printf("  no order of the dimensions lowers this number\n");
         return;
     }
     printf("  %.6g %s with --table ", suggested, unit);

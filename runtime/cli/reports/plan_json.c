@@ -1,4 +1,4 @@
-/* plan_json: a plan as a JSON document (cli.md, plan --json), and as a drawing. */
+/* plan_json: writes a plan as a JSON document (skep plan --json) and as a drawing. */
 #include "runtime/cli/reports/reports.h"
 
 #include "arena/formats/formats.h"

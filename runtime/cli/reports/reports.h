@@ -58,8 +58,8 @@ struct mesh_report {
     struct mesh mesh;
     int per_node;                /* ranks per node; 0: no placement is printed */
     double bytes[MESH_DIMS_MAX]; /* bytes that a rank receives along each dimension */
-    bool has_bytes;              /* --bytes was given; if not, every entry of `bytes` is 1 */
-    struct mesh placed;          /* `mesh` with the suggested order of ranks */
+    bool has_bytes;     /* whether --bytes was given; if not, every entry of `bytes` is 1 */
+    struct mesh placed; /* `mesh` with the suggested order of ranks */
 };
 
 void mesh_report_text(const struct mesh_report *report);
@@ -69,7 +69,7 @@ void mesh_report_json(const struct mesh_report *report);
 
 struct comm_report {
     struct comm comm;
-    bool is_tested; /* the verdicts are valid */
+    bool is_tested; /* whether the verdicts are valid */
     struct comm_verdict verdicts[COMM_CHECK_COUNT][COMM_GROUP_COUNT];
     struct comm_rate rates[COMM_RATE_COUNT * COMM_SIZES_MAX];
     int rate_count; /* 0: not measured */

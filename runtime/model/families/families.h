@@ -1,7 +1,7 @@
 /* families: makes a blueprint from config.json, and the forward graph from a blueprint. Each family
  * is one file with the config.json fields that it reads, a function that fills the blueprint, and
  * its list of parameters. A field that no family reads and that is not known to be harmless is
- * rejected, because it may change the mathematics. The room owns no state. runtime/session and
+ * rejected, because it may change the mathematics. This module owns no state. runtime/session and
  * runtime/swarm_setup read models through it, and runtime/schedule builds graphs. */
 #ifndef SKEP_MODEL_FAMILIES_FAMILIES_H
 #define SKEP_MODEL_FAMILIES_FAMILIES_H

@@ -59,8 +59,8 @@ static void parse_names_the_place_of_a_fault(void **state) {
         {"id,lower,upper,size,\n", "p.csv:1:21", "'' is not a known column"},
         {"id,lower,lower,size\n", "p.csv:1:10", "'lower' occurs twice"},
         {"id,lower,upper,size\n", "p.csv:1:1", "the file ends after the header"},
-        {"id,lower,upper,size\na,0,1\n", "p.csv:2:6", "the row is too short"},
-        {"id,lower,upper,size\na,0,1,2,3\n", "p.csv:2:9", "'3' is one field too many"},
+        {"id,lower,upper,size\na,0,1\n", "p.csv:2:6", "the row has too few fields"},
+        {"id,lower,upper,size\na,0,1,2,3\n", "p.csv:2:9", "'3' is a surplus field"},
         {"id,lower,upper,size\na,-1,1,2\n", "p.csv:2:3", "'-1' is not a whole number"},
         {"id,lower,upper,size\na,0,1,2\nb,0,1.5,2\n", "p.csv:3:5", "'1.5' is not a whole number"},
         {"id,lower,upper,size\na,0,,2\n", "p.csv:2:5", "'' is not a whole number"},
@@ -116,7 +116,7 @@ static void parse_refuses_too_long_ids_and_nul_bytes(void **state) {
     struct problem problem;
     struct fault fault;
     assert_int_equal(parse(text, &region, &problem, &fault), STATUS_INPUT);
-    assert_non_null(strstr(fault.reason, "longer than an id may be"));
+    assert_non_null(strstr(fault.reason, "too long for an id"));
     static const char NUL[] = "id,lower,upper,size\na\0b,0,1,2\n";
     assert_int_equal(problem_parse(NUL, sizeof NUL - 1, "p.csv", &region, &problem, &fault),
                      STATUS_INPUT);

@@ -145,7 +145,7 @@ static void load_names_what_does_not_fit_the_model(void **state) {
     fixture->entry_count--;
     fixture->entries[1].shape[0] = 9;
     fixture_write_single(fixture);
-    fixture_assert_refused(fixture, "has the shape [9], config.json requires [8]");
+    fixture_assert_refused(fixture, "has the shape [9], but config.json requires [8]");
     fixture->entries[1].shape[0] = 8;
 
     fixture->entries[0].dtype = ST_I64;

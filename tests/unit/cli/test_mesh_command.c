@@ -116,7 +116,7 @@ static void the_text_has_ranks_and_groups(void **state) {
     assert_non_null(strstr(output, "mesh replicate=2,shard=3 of 6 ranks"));
     assert_non_null(strstr(output, "    2    5\n"));
     assert_non_null(strstr(output, "    3    4    5\n"));
-    assert_non_null(strstr(output, "no order of the dimensions needs fewer"));
+    assert_non_null(strstr(output, "no order of the dimensions lowers this number"));
 }
 
 static void bad_usage_is_exit_2(void **state) {

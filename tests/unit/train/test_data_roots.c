@@ -173,9 +173,8 @@ static void data_that_are_nowhere_are_asked_for_by_name(void **state) {
     struct settings member = run_of(none, none);
     assert_int_equal(data_match_check(&member, &manifest, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, "data.train");
-    assert_string_equal(fault.reason,
-                        "the swarm's data files are missing: 1 file, of which the first is "
-                        "long.txt of 1.00 MiB");
+    assert_string_equal(fault.reason, "the swarm's data files are missing: 1 file; the first is "
+                                      "long.txt of 1.00 MiB");
     const struct manifest_file *files = NULL;
     int count = 77;
     assert_int_equal(data_match_hash(&member, &region, &files, &count, &fault), STATUS_INPUT);

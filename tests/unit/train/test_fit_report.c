@@ -190,7 +190,7 @@ static void a_machine_that_is_too_small_is_told_what_would_fit(void **state) {
     assert_int_equal(fit_report_write(&session, &request, &text, &fault), STATUS_FIT);
     assert_int_equal(fault_exit_code(fault.status), 3);
     assert_non_null(strstr(buffer, "does not fit: the device arena needs "));
-    assert_non_null(strstr(buffer, "would fit, each planned:\n  batch.microbatch=3 "));
+    assert_non_null(strstr(buffer, "changes that would fit, each planned:\n  batch.microbatch=3 "));
     /* What all members share is no remedy of one. */
     assert_null(strstr(buffer, "precision.moments"));
     assert_null(strstr(buffer, "batch.sequence"));

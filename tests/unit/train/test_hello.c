@@ -98,12 +98,12 @@ static void a_key_that_differs_is_named_with_both_values(void **state) {
     static const struct {
         const char *override, *words[3];
     } CASES[] = {
-        {"optimizer.lr=0.125", {"optimizer.lr is 0.125, rank 0 has 0.0003"}},
-        {"seed=2", {"seed is 2, rank 0 has 1"}},
-        {"data.train=a,b", {"data.train is [\"a\", \"b\"], rank 0 has null"}},
-        {"strategy.zero=1", {"strategy.zero is 1, rank 0 has 3"}},
-        {"pause_at=7", {"pause_at is 7, rank 0 has 0"}},
-        {"batch.microbatch=2", {"batch.microbatch is 2, rank 0 has 1"}},
+        {"optimizer.lr=0.125", {"optimizer.lr is 0.125, but rank 0 has 0.0003"}},
+        {"seed=2", {"seed is 2, but rank 0 has 1"}},
+        {"data.train=a,b", {"data.train is [\"a\", \"b\"], but rank 0 has null"}},
+        {"strategy.zero=1", {"strategy.zero is 1, but rank 0 has 3"}},
+        {"pause_at=7", {"pause_at is 7, but rank 0 has 0"}},
+        {"batch.microbatch=2", {"batch.microbatch is 2, but rank 0 has 1"}},
     };
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         memset(&told, 0, sizeof told);
