@@ -245,7 +245,7 @@ void lie_message(struct world *world, uint32_t index, struct parcel *parcel) {
     } else if (hostility != HONEST && parcel->message.kind == MESSAGE_REPORT) {
         lie_in_report(world, index, parcel);
     } else if (hostility == HOSTILE_TOKENS && parcel->message.kind == MESSAGE_DECLARE) {
-        parcel->message.trained.tokens = UINT64_MAX;
+        parcel->message.trained.tokens = INT64_MAX;
         parcel->message.signature = post_sign_declaration(world, &parcel->message);
     }
 }

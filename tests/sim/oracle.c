@@ -171,7 +171,8 @@ static void check_chain(struct world *world, const struct entry *entry) {
     int is_open = entry->kind == ENTRY_OPEN;
     int follows_open = last->kind == ENTRY_OPEN;
     int is_next = is_open ? entry->round == last->round + 1 : entry->round == last->round;
-    int is_turn = entry->kind == ENTRY_ROLLBACK || is_open ? !follows_open : follows_open;
+    bool is_between = entry->kind == ENTRY_ROLLBACK || entry->kind == ENTRY_SUSPEND || is_open;
+    bool is_turn = is_between ? !follows_open : follows_open;
     if (!hash_equal(&entry->prev, &last->hash) || !is_next || !is_turn ||
         entry->commits != last->commits + (entry->kind == ENTRY_COMMIT)) {
         world_fail(world, "two histories: round %u follows round %u", entry->round, last->round);

@@ -105,7 +105,7 @@ bool parcel_pass_wire(const struct world *world, struct parcel *parcel) {
 
 uint64_t parcel_bytes(const struct world *world, const struct message *message) {
     static uint8_t payload[WIRE_BYTES_MAX];
-    struct wire_shape shape = {.slice_count = world->slice_count, .members_max = MEMBERS_MOST};
+    struct wire_shape shape = {.slice_count = world->slice_count, .members_max = SWARM_MEMBERS_MAX};
     bool has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
     uint64_t bulk = has_bytes ? world->slice_bytes : 0;
     struct frame frame;

@@ -7,13 +7,6 @@
 
 enum {
     FIRST_ROUNDS = 3, /* rounds in which deadlines still come from the settings */
-    SLICES = 32,
-    SLICE_BYTES = 65536,
-    UP_BYTES_S = 4 << 20,
-    DOWN_BYTES_S = 20 << 20,
-    DELAY_MS = 10,
-    SAMPLES = 16,
-    SAMPLE_MS = 50,
     HOUR_MS = 3600 * 1000,
     CLEAN_LIMIT_MS = 24 * HOUR_MS,
     /* A faulty run ends after the sum of this and a multiple of the clean run's time. */
@@ -40,14 +33,26 @@ static void watch_owners(const struct rate_run *run, const struct tracker_record
                          struct rate_figures *figures) {
     const struct round_table *table = &record->table;
     uint32_t owned[SWARM_MEMBERS_MAX] = {0};
-    double fair = (double)SLICES / (double)__builtin_popcountll(table->declared_seats);
-    for (uint32_t s = 0; s < SLICES; s++) {
+    double fair = (double)RATE_SLICES / (double)__builtin_popcountll(table->declared_seats);
+    for (uint32_t s = 0; s < RATE_SLICES; s++) {
         owned[table->slices[s].owner] += 1;
     }
     for (uint32_t seat = 0; seat < record->head.seat_count; seat++) {
         if (is_faulty(run, record->head.seats[seat].id.bytes[0])) {
             figures->owned = fmax(figures->owned, owned[seat] / fair);
         }
+    }
+}
+
+static void watch_suspensions(const struct rate_run *run, const struct entry *entry,
+                              struct rate_figures *figures) {
+    if (entry->kind != ENTRY_SUSPEND) {
+        return;
+    }
+    if (!is_faulty(run, entry->suspension.id.bytes[0])) {
+        figures->honest_named += 1;
+    } else if (figures->named_round == 0) {
+        figures->named_round = entry->round;
     }
 }
 
@@ -67,8 +72,11 @@ static void watch_writes(struct world *world, uint32_t node, const struct action
     if ((action->parts & RECORD_PLANS) != 0 && action->record->table.version > 0) {
         watch_owners(watch->run, action->record, watch->figures);
     }
-    watch->figures->aborts += action->entry != NULL && action->entry->kind == ENTRY_ABORT;
-    if (node == 0) {
+    if (action->entry != NULL) {
+        watch->figures->aborts += action->entry->kind == ENTRY_ABORT;
+        watch_suspensions(watch->run, action->entry, watch->figures);
+    }
+    if (node < TRACKERS) {
         watch_deadlines(tracker_timing(world->nodes[node].machine), &watch->figures->max);
     }
 }
@@ -81,11 +89,12 @@ static uint64_t draw_rate(struct world *world, uint64_t bytes_s) {
 static void make_swarm(struct world *world, const struct rate_run *run) {
     for (uint32_t n = 0; n < run->members; n++) {
         struct node *node = &world->nodes[TRACKERS + n];
-        node->link.up.rate = draw_rate(world, UP_BYTES_S);
-        node->link.down.rate = draw_rate(world, DOWN_BYTES_S);
+        node->link.up.rate = draw_rate(world, RATE_UP_BYTES_S);
+        node->link.down.rate = draw_rate(world, RATE_DOWN_BYTES_S);
         if (n < run->faulty) {
             node->hostility = run->fault.hostility;
             node->slow = run->fault.slowness;
+            node->link.is_dial_only = run->fault.is_dial_only;
             node->link.up.rate /= run->fault.uplink_divisor;
         }
     }
@@ -97,11 +106,11 @@ static bool run_swarm(struct world *world, const struct rate_run *run,
                       struct rate_figures *figures) {
     struct watch watch = {run, figures};
     struct steady_swarm swarm = {.members = run->members,
-                                 .slices = SLICES,
-                                 .slice_bytes = SLICE_BYTES,
-                                 .delay_ms = DELAY_MS,
-                                 .samples = SAMPLES,
-                                 .sample_ms = SAMPLE_MS};
+                                 .slices = RATE_SLICES,
+                                 .slice_bytes = RATE_SLICE_BYTES,
+                                 .delay_ms = RATE_DELAY_MS,
+                                 .samples = RATE_SAMPLES,
+                                 .sample_ms = RATE_SAMPLE_MS};
     *figures = (struct rate_figures){0};
     world_begin_steady(world, run->seed, &swarm);
     world->settings.members_min = run->members - run->faulty;
@@ -152,10 +161,40 @@ bool rate_run_faulty(struct world *world, const struct rate_run *run, struct rat
     return is_good;
 }
 
+void rate_print(const char *name, const struct rate_run *run, const struct rate_pair *pair) {
+    const struct rate_figures *faulty = &pair->faulty;
+    const struct rate_figures *clean = &pair->clean;
+    printf("%-34s %u of %u: commits/h %5.0f of %5.0f (%5.1f %%), aborts %2u, owned x%.2f, "
+           "deadlines x%.2f (train %u of %u, exchange %u of %u ms), named %u after round %u%s\n",
+           name, run->faulty, run->members, rate_commits_per_hour(faulty),
+           rate_commits_per_hour(clean), 100 * pair->commits, faulty->aborts, faulty->owned,
+           pair->deadline, faulty->max.train_ms, clean->max.train_ms, faulty->max.exchange_ms,
+           clean->max.exchange_ms, faulty->named_round > 0, faulty->named_round,
+           rate_check(pair) ? "" : " FAILED");
+    if (faulty->honest_named > 0) {
+        printf("    %u suspensions of honest members\n", faulty->honest_named);
+    }
+    fflush(stdout);
+}
+
+bool rate_check(const struct rate_pair *pair) {
+    const double min_commits = 0.9;
+    const double max_owned = 2;
+    const double max_deadline = 2;
+    return pair->commits >= min_commits && pair->faulty.aborts == 0 &&
+           pair->faulty.owned <= max_owned && pair->deadline <= max_deadline &&
+           pair->faulty.honest_named == 0;
+}
+
 static const struct {
     const char *name;
-    uint32_t uplink_divisor, slowness;
-} DEGRADED[] = {{"uplink/20", 20, 1}, {"uplink/5", 5, 1}, {"compute/5", 1, 5}};
+    struct fault_case fault;
+} DEGRADED[] = {
+    {"uplink/20", {.uplink_divisor = 20, .slowness = 1}},
+    {"uplink/5", {.uplink_divisor = 5, .slowness = 1}},
+    {"compute/5", {.uplink_divisor = 1, .slowness = 5}},
+    {"dial-only", {.uplink_divisor = 1, .slowness = 1, .is_dial_only = true}},
+};
 
 static const char *const KIND_NAMES[MESSAGE_KINDS] = {
     [MESSAGE_HELLO] = "HELLO",
@@ -173,9 +212,7 @@ static const char *const KIND_NAMES[MESSAGE_KINDS] = {
 static struct fault_case case_of(uint32_t index) {
     struct fault_case fault = HEALTHY;
     if (index < ARRAY_COUNT(DEGRADED)) {
-        fault.uplink_divisor = DEGRADED[index].uplink_divisor;
-        fault.slowness = DEGRADED[index].slowness;
-        return fault;
+        return DEGRADED[index].fault;
     }
     index -= (uint32_t)ARRAY_COUNT(DEGRADED);
     fault.hostility = (enum hostility)(index + 1 < HOSTILE_FIELD ? index + 1 : HOSTILE_FIELD);

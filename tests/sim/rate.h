@@ -6,6 +6,17 @@
 #include "tests/sim/fields.h"
 #include "tests/sim/world.h"
 
+/* The swarm: rates are up to a tenth lower, and samples up to 3 % shorter. */
+enum {
+    RATE_SLICES = 32,
+    RATE_SLICE_BYTES = 65536,
+    RATE_UP_BYTES_S = 4 << 20,
+    RATE_DOWN_BYTES_S = 20 << 20,
+    RATE_DELAY_MS = 10,
+    RATE_SAMPLES = 16, /* of a member and round */
+    RATE_SAMPLE_MS = 50,
+};
+
 /* What is wrong with the faulty members. */
 struct fault_case {
     enum hostility hostility;
@@ -13,6 +24,7 @@ struct fault_case {
     enum field_change change;
     uint32_t uplink_divisor; /* Their uplink has this fraction of the others' rate. */
     uint32_t slowness;       /* factor of their training time */
+    bool is_dial_only;       /* They accept no connections. */
 };
 
 struct rate_run {
@@ -30,6 +42,8 @@ struct rate_figures {
     int64_t ms;       /* time after them; all other figures are of this time */
     uint32_t commits;
     uint32_t aborts;
+    uint32_t honest_named;   /* suspensions of other members */
+    uint32_t named_round;    /* round after which a faulty member is suspended first; 0: never */
     double owned;            /* most slices of one faulty member, relative to an equal share */
     struct swarm_timing max; /* longest deadline of each kind */
 };
@@ -42,13 +56,18 @@ struct rate_pair {
 };
 
 /* rate_run_clean, rate_run_faulty: the two runs of a pair, in this order; cases with the same
- * members share the clean one. */
+ * members share the clean one. False: an oracle failed (world->failure). */
 bool rate_run_clean(struct world *world, const struct rate_run *run, struct rate_pair *pair);
 bool rate_run_faulty(struct world *world, const struct rate_run *run, struct rate_pair *pair);
 double rate_commits_per_hour(const struct rate_figures *figures);
 
 /* rate_find_case: the case of a name: "uplink/20", "compute/5", the name of a lie, or
  * KIND.FIELD=CHANGE; false: none. rate_case_count, rate_case_name: all of them. */
+/* rate_print: one line about a pair of runs.
+ * rate_check: whether it is within the bars that hold for every case. */
+void rate_print(const char *name, const struct rate_run *run, const struct rate_pair *pair);
+bool rate_check(const struct rate_pair *pair);
+
 bool rate_find_case(const char *name, struct fault_case *fault);
 uint32_t rate_case_count(void);
 const char *rate_case_name(uint32_t index, char *text, size_t capacity);

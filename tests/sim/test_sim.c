@@ -81,34 +81,36 @@ static int catch_mistake(struct world *world, enum mistake mistake, const char *
     return 1;
 }
 
-static void print_rate(const char *name, const struct rate_run *run, const struct rate_pair *pair) {
-    const struct rate_figures *faulty = &pair->faulty;
-    const struct rate_figures *clean = &pair->clean;
-    printf("%-34s %u of %u: commits/h %6.0f of %6.0f (%5.1f %%), aborts %2u, owned x%4.2f, "
-           "deadlines x%5.2f (train %u of %u, exchange %u of %u ms)\n",
-           name, run->faulty, run->members, rate_commits_per_hour(faulty),
-           rate_commits_per_hour(clean), 100 * pair->commits, faulty->aborts, faulty->owned,
-           pair->deadline, faulty->max.train_ms, clean->max.train_ms, faulty->max.exchange_ms,
-           clean->max.exchange_ms);
-}
-
-static int run_rate(struct world *world, const char *name, struct rate_run run, uint64_t count) {
-    struct rate_pair pair;
-    uint64_t end = run.seed + count;
-    for (; run.seed < end; run.seed++) {
-        if (!rate_run_clean(world, &run, &pair) || !rate_run_faulty(world, &run, &pair)) {
-            printf("%s, seed %" PRIu64 ": %s\n", name, run.seed, world->failure);
-            return 0;
-        }
-        print_rate(name, &run, &pair);
-    }
-    return 1;
-}
-
 static void read_range(const char *text, uint64_t *first, uint64_t *count) {
     char *colon = NULL;
     *first = strtoull(text, &colon, 10);
     *count = *colon == ':' ? strtoull(colon + 1, NULL, 10) : 1;
+}
+
+/* Whether --rate ARGUMENT includes a case: its own name, "fields" or "all" others. */
+static bool is_selected(const char *argument, const char *name, const struct fault_case *fault) {
+    bool is_field = fault->hostility == HOSTILE_FIELD;
+    return strcmp(argument, name) == 0 || strcmp(argument, is_field ? "fields" : "all") == 0;
+}
+
+/* Runs the selected cases, all after the same run without the faulty members. */
+static int run_cases(struct world *world, const char *argument, struct rate_run run) {
+    struct rate_pair pair;
+    bool is_good = rate_run_clean(world, &run, &pair);
+    uint32_t selected = 0;
+    for (uint32_t i = 0; i < rate_case_count() && is_good; i++) {
+        char name[80];
+        (void)rate_find_case(rate_case_name(i, name, sizeof(name)), &run.fault);
+        if (is_selected(argument, name, &run.fault)) {
+            is_good = rate_run_faulty(world, &run, &pair);
+            rate_print(name, &run, &pair);
+            selected++;
+        }
+    }
+    if (!is_good) {
+        printf("seed %" PRIu64 ": %s\n", run.seed, world->failure);
+    }
+    return is_good && selected > 0;
 }
 
 static int run_rates(struct world *world, int count, char **arguments) {
@@ -123,16 +125,8 @@ static int run_rates(struct world *world, int count, char **arguments) {
     if (count >= 5) {
         read_range(arguments[4], &run.seed, &seeds);
     }
-    if (rate_find_case(arguments[0], &run.fault)) {
-        return run_rate(world, arguments[0], run, seeds);
-    }
-    for (uint32_t i = 0; i < rate_case_count(); i++) {
-        char name[80];
-        (void)rate_find_case(rate_case_name(i, name, sizeof(name)), &run.fault);
-        bool is_field = run.fault.hostility == HOSTILE_FIELD;
-        if (is_field == (strcmp(arguments[0], "fields") == 0)) {
-            is_good &= run_rate(world, name, run, seeds);
-        }
+    for (uint64_t end = run.seed + seeds; run.seed < end; run.seed++) {
+        is_good &= run_cases(world, arguments[0], run);
     }
     return is_good;
 }

@@ -241,8 +241,8 @@ static void receive(struct world *world, struct happening *happening) {
     struct event event = {.kind = EVENT_MESSAGE, .message = &parcel->message};
     uint32_t *arriving = &node->link.arriving[parcel->message.from.bytes[0]];
     *arriving -= *arriving > 0 && node->start == happening->start;
-    bool is_false = world->nodes[parcel->message.from.bytes[0]].hostility == HOSTILE_FIELD;
-    if (is_truncated(world, parcel) || (is_false && !parcel_pass_wire(world, parcel)) ||
+    bool is_hostile = world->nodes[parcel->message.from.bytes[0]].hostility != HONEST;
+    if (is_truncated(world, parcel) || (is_hostile && !parcel_pass_wire(world, parcel)) ||
         !post_accept(world, parcel)) {
         return;
     }
