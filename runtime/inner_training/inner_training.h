@@ -18,6 +18,7 @@
 #include "runtime/session/compute_copies.h"
 #include "runtime/swarm/member/mailbox.h"
 #include "runtime/swarm/member/member_store.h"
+#include "runtime/swarm/member/state_store.h"
 #include "runtime/swarm_setup/member_session.h"
 #include "runtime/train/trainer.h"
 
@@ -62,6 +63,8 @@ struct outer_state {
     struct replica replica;    /* outer weights, momentum and error feedback */
     struct member_store store; /* results on disk */
     bool store_is_open;
+    struct state_store states;    /* states on disk that the swarm can return to */
+    bool state_is_due;            /* this member was drawn to store the current state */
     struct ledger_copy ledger;    /* ledger of the swarm on disk */
     struct round_record record;   /* files of recorded rounds */
     struct entry *entry;          /* scratch entry with space for its slices */

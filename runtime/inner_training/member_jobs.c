@@ -1,5 +1,6 @@
 /* member_jobs: executes the jobs that the network thread assigns to the compute thread of a
  * member. */
+#include "runtime/inner_training/lockstep.h"
 #include "runtime/inner_training/member_run_state.h"
 
 #include <math.h>
@@ -138,6 +139,7 @@ static enum status execute_apply_job(struct member_run *member, const struct mem
     member_log_disk(member, NULL);
     TRY(apply_results(member, job, &round, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
+    stored_states_on_commit(member, job->entry);
     struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = round.root};
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
     return finish_round(member, &round, fault);
@@ -148,6 +150,13 @@ static enum status execute_apply_job(struct member_run *member, const struct mem
 static enum status save_adopted_state(struct member_run *member, struct fault *fault) {
     TRY(ledger_copy_sync(&member->outer.ledger, fault));
     return outer_state_save(member, fault);
+}
+
+/* The moments follow from rounds that the rollback undoes, and may contain values that are not
+ * finite. */
+static enum status forget_undone_training(struct member_run *member, struct fault *fault) {
+    member->position.updates = 0;
+    return lockstep_execute_kind(member, COMMAND_RESET_MOMENTS, fault);
 }
 
 /* A state received from other members is saved immediately, because it cannot be reproduced from
@@ -163,6 +172,10 @@ static enum status execute_adopt_job(struct member_run *member, const struct mem
     position->commits = job->entry->commits;
     position->saved_round = 0;
     position->saved_commits = position->commits;
+    member->outer.state_is_due = false;
+    if (job->entry->kind == ENTRY_ROLLBACK) {
+        TRY(forget_undone_training(member, fault));
+    }
     TRY(inner_reset(member, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
     enum status saved = save_adopted_state(member, &rejected);
@@ -174,6 +187,7 @@ static enum status execute_adopt_job(struct member_run *member, const struct mem
         return OK;
     }
     member_log_disk(member, NULL);
+    stored_states_on_commit(member, job->entry);
     struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = replica->root};
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
     return OK;

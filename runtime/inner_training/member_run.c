@@ -70,6 +70,7 @@ static enum status open_store(struct member_run *member, struct fault *fault) {
     }
     TRY(member_store_open(settings->stem, slices, region, &outer->store, fault));
     outer->store_is_open = true;
+    TRY(state_store_open(settings->stem, slices->parameter_count, &outer->states, fault));
     file_join(settings->stem, "ledger.jsonl", path, sizeof path);
     TRY(ledger_copy_open(region_copy_text(region, path), slices->count, region, &outer->ledger,
                          fault));
@@ -115,6 +116,7 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
         .root = outer->replica.root, .stored_round = outer->stored_round, .stored = outer->reports};
     options.stored_result_context = &outer->store;
     options.read_stored_result = read_stored_result;
+    options.states = &outer->states;
     options.state_round = member->position.round;
     options.ledger_context = &outer->ledger;
     options.read_ledger_entry = ledger_copy_read;
@@ -181,6 +183,7 @@ static enum status check_identity(const struct member_run *member, struct fault 
 
 static enum status execute_jobs(struct member_run *member, struct fault *fault) {
     struct member_job job;
+    stored_states_publish(member);
     while (!member->has_left && !(member->is_leaving && has_waited(member))) {
         leave_if_requested(member);
         bool is_new = mailbox_wait_job(member_loop_mailbox(member->loop), JOB_WAIT_MS, &job);
@@ -188,6 +191,7 @@ static enum status execute_jobs(struct member_run *member, struct fault *fault) 
         TRY(check_identity(member, fault));
         if (is_new) {
             TRY(member_job_execute(member, &job, fault));
+            stored_states_write_due(member, job.kind);
         }
         TRY(lockstep_idle(member, fault));
     }

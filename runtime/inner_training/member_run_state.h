@@ -68,4 +68,17 @@ MUST_CHECK enum status member_evaluate(struct member_run *member, bool is_last,
 /* member_exchange_memory: calls trainer_exchange_memory on all ranks. */
 MUST_CHECK enum status member_exchange_memory(struct member_run *member, struct fault *fault);
 
+/* ---- stored_states.c ---- */
+
+/* stored_states_publish: reports the roots of the stored states to the network thread.
+ * stored_states_on_commit: called for each commit or rollback whose state this member now has.
+ * Notes whether the member was drawn to store that state, and removes states that the swarm can no
+ * longer return to.
+ * stored_states_write_due: called after each job, before the next one is waited for, because the
+ * network thread may change the state in between. Writes the state if that is due. A failure is
+ * logged; the write is repeated after the training that follows. All are called on rank 0. */
+void stored_states_publish(struct member_run *member);
+void stored_states_on_commit(struct member_run *member, const struct entry *entry);
+void stored_states_write_due(struct member_run *member, enum action_kind ended_job);
+
 #endif

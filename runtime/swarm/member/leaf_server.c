@@ -23,6 +23,10 @@ static bool will_have_state_soon(const struct leaf_server *server, const struct 
            hash_equal(root, &job->entry->root);
 }
 
+static bool is_stored(const struct leaf_server *server, const struct hash *root) {
+    return server->states != NULL && state_store_has(server->states, root);
+}
+
 static enum send_result send_frame(const struct leaf_server *server, uint32_t peer,
                                    struct frame frame, const void *payload) {
     return messenger_send(server->messenger, peers_curve_key(server->peers, peer), CHANNEL_BULK,
@@ -40,7 +44,8 @@ void leaf_server_on_request(const struct leaf_server *server, uint32_t peer,
                                .round = request->round,
                                .index = request->offset};
     memcpy(&item.hash, payload, HASH_BYTES);
-    bool is_available = has_state(server, &item.hash) || will_have_state_soon(server, &item.hash);
+    bool is_available = has_state(server, &item.hash) || will_have_state_soon(server, &item.hash) ||
+                        is_stored(server, &item.hash);
     if (!is_available || !uplink_push_item(server->uplink, peer, &item)) {
         struct frame rejection = {.kind = (uint8_t)item.kind,
                                   .round = request->round,
@@ -50,17 +55,36 @@ void leaf_server_on_request(const struct leaf_server *server, uint32_t peer,
     }
 }
 
-static size_t write_leaf_hashes(const struct leaf_server *server, const struct outbox_item *item,
-                                bool is_available) {
-    memcpy(server->payload, &item->hash, HASH_BYTES);
-    if (!is_available) {
-        return HASH_BYTES;
+/* Copies hashes of the current state, or of a stored one. Returns false if there is neither. */
+static bool copy_hashes(const struct leaf_server *server, const struct outbox_item *item,
+                        uint64_t count, struct hash *hashes) {
+    if (has_state(server, &item->hash)) {
+        memcpy(hashes, &server->replica->leaves[item->index], count * sizeof *hashes);
+        return true;
     }
+    return server->states != NULL &&
+           state_store_read_hashes(server->states, &item->hash, item->index, count, hashes);
+}
+
+static size_t write_leaf_hashes(const struct leaf_server *server, const struct outbox_item *item,
+                                bool may_send) {
     ASSERT(item->index < server->leaf_count);
     uint64_t left = server->leaf_count - item->index;
-    size_t bytes = (left < HASHES_PER_FRAME_MAX ? (size_t)left : HASHES_PER_FRAME_MAX) * HASH_BYTES;
-    memcpy(server->payload + HASH_BYTES, &server->replica->leaves[item->index], bytes);
-    return HASH_BYTES + bytes;
+    uint64_t count = left < HASHES_PER_FRAME_MAX ? left : HASHES_PER_FRAME_MAX;
+    memcpy(server->payload, &item->hash, HASH_BYTES);
+    const bool is_copied =
+        may_send && copy_hashes(server, item, count, (struct hash *)(server->payload + HASH_BYTES));
+    return HASH_BYTES + (is_copied ? (size_t)count * HASH_BYTES : 0);
+}
+
+/* Returns the length of the leaf, or 0 if this member does not have the state. */
+static size_t write_leaf(const struct leaf_server *server, const struct outbox_item *item) {
+    if (has_state(server, &item->hash)) {
+        return replica_read_leaf(server->replica, item->index, server->payload);
+    }
+    return server->states != NULL
+               ? state_store_read_leaf(server->states, &item->hash, item->index, server->payload)
+               : 0;
 }
 
 /* The state may have changed since the request, or the peer may have used up its budget. An answer
@@ -68,17 +92,14 @@ static size_t write_leaf_hashes(const struct leaf_server *server, const struct o
 enum send_result leaf_server_send(void *context, uint32_t peer, const struct outbox_item *item,
                                   uint64_t *bytes) {
     const struct leaf_server *server = context;
-    bool is_available = has_state(server, &item->hash);
-    if (!is_available && will_have_state_soon(server, &item->hash)) {
+    if (!has_state(server, &item->hash) && will_have_state_soon(server, &item->hash)) {
         return SEND_WOULD_BLOCK;
     }
-    is_available = is_available && uplink_may_send(server->uplink, peer, SERVED_LEAVES);
-    size_t count = 0;
-    if (item->kind == WIRE_LEAF_HASHES) {
-        count = write_leaf_hashes(server, item, is_available);
-    } else if (is_available) {
-        count = replica_read_leaf(server->replica, item->index, server->payload);
-    }
+    const bool may_send = uplink_may_send(server->uplink, peer, SERVED_LEAVES);
+    const bool is_hashes = item->kind == WIRE_LEAF_HASHES;
+    const size_t count = is_hashes  ? write_leaf_hashes(server, item, may_send)
+                         : may_send ? write_leaf(server, item)
+                                    : 0;
     *bytes = count;
     const enum send_result sent = send_frame(server, peer,
                                              (struct frame){.kind = (uint8_t)item->kind,

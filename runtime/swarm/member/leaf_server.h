@@ -1,4 +1,5 @@
-/* leaf_server: sends leaf hashes and leaves of this member's outer state to other members.
+/* leaf_server: sends leaf hashes and leaves of this member's outer state, and of the states that it
+ * stores, to other members.
  *
  *     LEAF_HASHES_REQUEST  root 32       LEAF_HASHES  root 32, then hashes from the offset on
  *     LEAF_REQUEST         root 32       LEAF         the bytes of the leaf at the offset
@@ -18,8 +19,9 @@ struct leaf_server { /* sends parts of the state to other members */
     const struct peers *peers;
     struct messenger *messenger;
     struct uplink *uplink;
-    uint64_t leaf_count; /* number of leaves in the state's hash tree */
-    uint8_t *payload;    /* [FRAME_PAYLOAD_MAX] */
+    const struct state_store *states; /* states on this member's disk; NULL: none */
+    uint64_t leaf_count;              /* number of leaves in the state's hash tree */
+    uint8_t *payload;                 /* [FRAME_PAYLOAD_MAX] */
 };
 
 /* leaf_server_on_request: queue the answer to a peer's request, or reject the request. */

@@ -118,6 +118,7 @@ void mailbox_collect_updates(struct mailbox *mailbox, struct mailbox_updates *up
     updates->event = mailbox->answer;
     updates->wants_to_leave = mailbox->wants_to_leave;
     updates->measured = mailbox->measured;
+    memcpy(updates->stored, mailbox->stored, sizeof updates->stored);
     mailbox->wants_to_leave = false;
     pthread_mutex_unlock(&mailbox->lock);
     const struct event *event = &updates->event;
@@ -208,7 +209,6 @@ void mailbox_post_answer(struct mailbox *mailbox, const struct event *event) {
         memcpy(mailbox->hashes, event->hashes, mailbox->slice_count * sizeof(struct hash));
         mailbox->answer.hashes = mailbox->hashes;
     }
-    mailbox->is_running = false;
     pthread_mutex_unlock(&mailbox->lock);
     mailbox_wake(mailbox);
 }
@@ -223,6 +223,12 @@ void mailbox_request_leave(struct mailbox *mailbox) {
 void mailbox_set_measured_times(struct mailbox *mailbox, const struct timing_measured *measured) {
     pthread_mutex_lock(&mailbox->lock);
     mailbox->measured = *measured;
+    pthread_mutex_unlock(&mailbox->lock);
+}
+
+void mailbox_set_stored_states(struct mailbox *mailbox, const struct hash *roots) {
+    pthread_mutex_lock(&mailbox->lock);
+    memcpy(mailbox->stored, roots, sizeof mailbox->stored);
     pthread_mutex_unlock(&mailbox->lock);
 }
 

@@ -40,9 +40,10 @@ struct mailbox {                    /* exchange of jobs and answers between the 
     struct event answer; /* event that ends the current job */
     struct hash *hashes; /* [slice_count]: the hashes of an EVENT_TRAINED answer */
 
-    bool wants_to_leave;             /* the operator has requested to leave the swarm */
-    struct timing_measured measured; /* times measured by the compute thread */
-    struct member_loop_view view;    /* newest published view of the network thread */
+    bool wants_to_leave;                   /* the operator has requested to leave the swarm */
+    struct timing_measured measured;       /* times measured by the compute thread */
+    struct hash stored[STORED_STATES_MAX]; /* roots of the stored states; unused: zero */
+    struct member_loop_view view;          /* newest published view of the network thread */
 };
 
 /* mailbox_memory_bytes: size of the arrays. mailbox_open: initialize an empty mailbox with its
@@ -79,6 +80,7 @@ struct mailbox_updates {                   /* posts of the compute thread, for t
     const struct member_job *answered_job; /* the job that `event` answers, or NULL */
     bool wants_to_leave;
     struct timing_measured measured;
+    struct hash stored[STORED_STATES_MAX]; /* roots of the stored states */
 };
 
 /* mailbox_collect_updates: read the updates. mailbox_release_answer: the network thread has handled
@@ -105,9 +107,11 @@ void mailbox_post_answer(struct mailbox *mailbox, const struct event *event);
  * needs it.
  * mailbox_set_measured_times: publish the medians that the compute thread measured, whenever they
  * change.
+ * mailbox_set_stored_states: publish the roots of the stored states [STORED_STATES_MAX].
  * mailbox_read_view: copy the newest view of the network thread. */
 void mailbox_request_leave(struct mailbox *mailbox);
 void mailbox_set_measured_times(struct mailbox *mailbox, const struct timing_measured *measured);
+void mailbox_set_stored_states(struct mailbox *mailbox, const struct hash *roots);
 void mailbox_read_view(struct mailbox *mailbox, struct member_loop_view *view);
 
 /* mailbox_wake: wake the network thread. mailbox_shut_down: end all waits, including all later

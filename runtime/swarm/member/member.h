@@ -11,7 +11,7 @@
  * The module also contains the member store, which manages the durable files in a member's state
  * folder.
  *
- * public   member.h mailbox.h member_store.h */
+ * public   member.h mailbox.h member_store.h state_store.h */
 #ifndef SKEP_SWARM_MEMBER_MEMBER_H
 #define SKEP_SWARM_MEMBER_MEMBER_H
 
@@ -21,6 +21,7 @@
 #include "runtime/swarm/replica/replica.h"
 #include "runtime/swarm/wire/wire.h"
 
+struct state_store; /* state_store.h */
 struct member_loop; /* stored in the caller's `tables` */
 
 /* The struct is copied. The objects that it points to must outlive the member loop. */
@@ -42,6 +43,7 @@ struct member_loop_options {
      * The network thread may call it at any time. NULL: no results are on disk. */
     bool (*read_stored_result)(void *context, uint32_t round, uint32_t slice,
                                const struct hash *hash, uint8_t *bytes);
+    const struct state_store *states; /* states on this member's disk; NULL: none */
     uint32_t state_round; /* round of the replica's state; a shorter ledger is rejected */
     void *ledger_context; /* first argument of the two ledger callbacks */
     /* read_ledger_entry: return the next entry of this member's copy of the ledger, NULL after the

@@ -124,7 +124,8 @@ static void init_transfers(struct member_loop *loop, char *memory) {
                                                     .messenger = loop->messenger,
                                                     .peers = &loop->peers,
                                                     .uplink = &loop->uplink,
-                                                    .mailbox = &loop->mailbox},
+                                                    .mailbox = &loop->mailbox,
+                                                    .states = loop->options.states},
                        carve(&memory, state_fetcher_memory_bytes(&replica->shape)));
     loop->leaf_server = (struct leaf_server){
         .replica = replica,
@@ -133,6 +134,7 @@ static void init_transfers(struct member_loop *loop, char *memory) {
         .peers = &loop->peers,
         .messenger = loop->messenger,
         .uplink = &loop->uplink,
+        .states = loop->options.states,
         .leaf_count = replica_leaf_count(replica->shape.slices.parameter_count),
         .payload = loop->uplink.payload};
 }

@@ -48,6 +48,7 @@ static void collect_answer(struct member_loop *loop, struct loop_times *loop_tim
     struct mailbox_updates updates;
     mailbox_collect_updates(&loop->mailbox, &updates);
     loop_times->step_ms = updates.measured.step_ms;
+    member_set_stored(loop->member, updates.stored);
     if (updates.wants_to_leave) {
         member_loop_step(loop, &(struct event){.kind = EVENT_LEAVE});
     }

@@ -36,6 +36,20 @@ static bool request_result(void *context, uint32_t source, const struct replay_r
     return uplink_push_item(fetcher->args.uplink, source, &item);
 }
 
+/* ---- own files ---- */
+
+static bool read_own_hashes(void *context, const struct hash *root, struct hash *hashes) {
+    const struct state_fetcher *fetcher = context;
+    return state_store_read_hashes(fetcher->args.states, root, 0, fetcher->fetch.leaf_count,
+                                   hashes);
+}
+
+static size_t read_own_leaf(void *context, const struct hash *root, uint64_t index,
+                            uint8_t *bytes) {
+    const struct state_fetcher *fetcher = context;
+    return state_store_read_leaf(fetcher->args.states, root, index, bytes);
+}
+
 enum send_result state_fetcher_send_request(void *context, uint32_t peer,
                                             const struct outbox_item *item, uint64_t *bytes) {
     struct state_fetcher *fetcher = context;
@@ -65,6 +79,11 @@ void state_fetcher_init(struct state_fetcher *fetcher, const struct state_fetche
     leaf_fetch_init(
         &fetcher->fetch, fetcher->entry.slices + replica->shape.slices.count, replica,
         (struct leaf_fetch_callbacks){fetcher, request_hashes, request_leaf, request_result});
+    if (args->states != NULL) {
+        leaf_fetch_set_file(&fetcher->fetch, &(struct leaf_file){.context = fetcher,
+                                                                 .read_hashes = read_own_hashes,
+                                                                 .read_leaf = read_own_leaf});
+    }
 }
 
 bool state_fetcher_is_active(const struct state_fetcher *fetcher) {

@@ -6,6 +6,7 @@
 #define SKEP_SWARM_MEMBER_STATE_FETCHER_H
 
 #include "runtime/swarm/member/mailbox.h"
+#include "runtime/swarm/member/state_store.h"
 #include "runtime/swarm/member/uplink.h"
 #include "runtime/swarm/replica/leaf_fetch.h"
 
@@ -15,6 +16,7 @@ struct state_fetcher_args {
     const struct peers *peers;
     struct uplink *uplink;
     struct mailbox *mailbox;
+    const struct state_store *states; /* states on this member's disk; NULL: none */
 };
 
 enum fetch_state {

@@ -16,6 +16,7 @@ enum {
     MISSING_BACKOFF_MS = 50,       /* backoff per fault of a source without the root */
     FAULTS_MAX = 8,                /* most faults of a source that lengthen its backoff */
     BAN_DURATION_MS = 3600000,     /* ban after data that does not match its hash */
+    OWN_LEAVES_MAX = 8,            /* leaves read from a file by one call */
     REPLAYED_LEAVES_MAX = 8,       /* leaves replayed by one call, which takes about 10 ms */
 };
 
@@ -49,6 +50,11 @@ void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *rep
 void leaf_fetch_set_timeout(struct leaf_fetch *fetch, int64_t timeout_ns) {
     fetch->timeout_ns = timeout_ns;
     fetch->replay.timeout_ns = timeout_ns;
+}
+
+void leaf_fetch_set_file(struct leaf_fetch *fetch, const struct leaf_file *file) {
+    ASSERT(!file->is_used);
+    fetch->file = *file;
 }
 
 static void begin_hash_stage(struct leaf_fetch *fetch) {
@@ -89,6 +95,8 @@ void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root) {
     memset(fetch->versions, 0, fetch->leaf_count * sizeof(*fetch->versions));
     drop_versions_below(fetch, 0);
     begin_hash_stage(fetch);
+    fetch->file.is_used = fetch->file.read_hashes != NULL;
+    fetch->file.next_leaf = 0;
 }
 
 void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uint64_t sources) {
@@ -99,6 +107,7 @@ void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uin
     fetch->target_version++;
     drop_versions_below(fetch, first_valid);
     begin_hash_stage(fetch);
+    fetch->file.is_used = false; /* the file has the state before the commit */
 }
 
 void leaf_fetch_end(struct leaf_fetch *fetch) {
@@ -223,6 +232,14 @@ static bool leaf_is_valid(const struct leaf_fetch *fetch, uint64_t index, const 
     return hash_equal(&hash, &fetch->replica->voted_leaves[index]);
 }
 
+static void accept_leaf(struct leaf_fetch *fetch, uint64_t index, const uint8_t *bytes) {
+    replica_write_leaf(fetch->replica, index, bytes);
+    replica_set_leaf_hash(fetch->replica, index, &fetch->replica->voted_leaves[index]);
+    fetch->missing_count -= fetch->versions[index] == 0;
+    fetch->outdated_count--;
+    fetch->versions[index] = fetch->target_version;
+}
+
 /* A valid leaf that arrives late is used too, although it was then requested from a different
  * source. */
 void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
@@ -241,11 +258,7 @@ void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t inde
         }
         return;
     }
-    replica_write_leaf(fetch->replica, index, bytes);
-    replica_set_leaf_hash(fetch->replica, index, &fetch->replica->voted_leaves[index]);
-    fetch->missing_count -= fetch->versions[index] == 0;
-    fetch->outdated_count--;
-    fetch->versions[index] = fetch->target_version;
+    accept_leaf(fetch, index, bytes);
     fetch->received_bytes += count;
     if (request->state == REQUEST_SENT) {
         fetch->sources[request->source].pending--;
@@ -396,14 +409,54 @@ static void step_replay(struct leaf_fetch *fetch, int64_t now_ns) {
     }
 }
 
+/* Reads the hashes from this member's file. Returns false if it has no file with this root. */
+static bool begin_own_leaves(struct leaf_fetch *fetch) {
+    struct hash *hashes = fetch->replica->voted_leaves;
+    if (!fetch->file.read_hashes(fetch->file.context, &fetch->root, hashes)) {
+        return false;
+    }
+    const struct hash root = merkle_root_from_leaves(fetch->bytes, hashes);
+    if (!hash_equal(&root, &fetch->root)) {
+        return false;
+    }
+    begin_leaf_stage(fetch);
+    return true;
+}
+
+/* Reads some leaves from this member's file. If one is damaged, the missing leaves are requested
+ * from other members. */
+static void step_own_leaves(struct leaf_fetch *fetch) {
+    uint8_t *bytes = (uint8_t *)replica_scratch(fetch->replica, 0);
+    for (uint32_t count = 0; count < OWN_LEAVES_MAX && fetch->missing_count > 0; count++) {
+        while (fetch->file.next_leaf < fetch->leaf_count &&
+               fetch->versions[fetch->file.next_leaf] > 0) {
+            fetch->file.next_leaf++;
+        }
+        ASSERT(fetch->file.next_leaf < fetch->leaf_count);
+        const size_t length =
+            fetch->file.read_leaf(fetch->file.context, &fetch->root, fetch->file.next_leaf, bytes);
+        if (!leaf_is_valid(fetch, fetch->file.next_leaf, bytes, length)) {
+            fetch->file.is_used = false;
+            return;
+        }
+        accept_leaf(fetch, fetch->file.next_leaf, bytes);
+    }
+}
+
 enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
     if (fetch->stage == LEAF_STAGE_HASHES || fetch->stage == LEAF_STAGE_LEAVES) {
         step_replay(fetch, now_ns);
     }
+    if (fetch->stage == LEAF_STAGE_HASHES && fetch->file.is_used) {
+        fetch->file.is_used = begin_own_leaves(fetch);
+    }
     if (fetch->stage == LEAF_STAGE_HASHES) {
         step_hashes(fetch, now_ns);
     }
-    if (fetch->stage == LEAF_STAGE_LEAVES && fetch->missing_count > 0) {
+    if (fetch->stage == LEAF_STAGE_LEAVES && fetch->file.is_used) {
+        step_own_leaves(fetch);
+    }
+    if (fetch->stage == LEAF_STAGE_LEAVES && fetch->missing_count > 0 && !fetch->file.is_used) {
         step_leaves(fetch, now_ns);
     }
     if (fetch->stage == LEAF_STAGE_LEAVES && fetch->outdated_count == 0) {
@@ -416,7 +469,7 @@ enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
 
 bool leaf_fetch_is_busy(const struct leaf_fetch *fetch) {
     bool is_active = fetch->stage == LEAF_STAGE_HASHES || fetch->stage == LEAF_STAGE_LEAVES;
-    return is_active && leaf_replay_ready_step(&fetch->replay) != NULL;
+    return is_active && (fetch->file.is_used || leaf_replay_ready_step(&fetch->replay) != NULL);
 }
 
 bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source,

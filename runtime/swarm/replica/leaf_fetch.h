@@ -154,6 +154,16 @@ struct leaf_fetch_callbacks {
     bool (*request_result)(void *context, uint32_t source, const struct replay_request *request);
 };
 
+/* A file of this member with a state. The functions read all hashes, or leaf `index`; they return
+ * false or a length of 0 if the file does not have the state with this root. */
+struct leaf_file {
+    void *context;
+    bool (*read_hashes)(void *context, const struct hash *root, struct hash *hashes);
+    size_t (*read_leaf)(void *context, const struct hash *root, uint64_t index, uint8_t *bytes);
+    bool is_used;       /* leaves are read from the file */
+    uint64_t next_leaf; /* leaves below this index are present */
+};
+
 struct leaf_fetch {
     struct replica *replica;
     struct leaf_fetch_callbacks callbacks;
@@ -177,6 +187,7 @@ struct leaf_fetch {
     uint64_t outdated_count; /* leaves that are not at target_version */
     uint64_t received_bytes; /* bytes of valid leaves and results */
     uint32_t next_source;    /* source that is tried first, in turn */
+    struct leaf_file file;   /* a file of this member, which may have the state to fetch */
     struct leaf_source sources[LEAF_SOURCES_MAX];    /* by seat or row: the other members */
     struct leaf_request requests[LEAF_REQUESTS_MAX]; /* requests for leaves */
 };
@@ -186,6 +197,11 @@ struct leaf_fetch {
 size_t leaf_fetch_memory_bytes(const struct replica_shape *shape);
 void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *replica,
                      struct leaf_fetch_callbacks callbacks);
+
+/* leaf_fetch_set_file: read the states to fetch from a file of this member if it has them, before
+ * leaves are requested from sources. Call it before leaf_fetch_begin.
+ * limits  file->is_used is false */
+void leaf_fetch_set_file(struct leaf_fetch *fetch, const struct leaf_file *file);
 
 /* leaf_fetch_set_timeout: set the timeout of a short answer, which is initially one second. */
 void leaf_fetch_set_timeout(struct leaf_fetch *fetch, int64_t timeout_ns);

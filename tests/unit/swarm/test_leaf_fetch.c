@@ -40,7 +40,27 @@ struct scene {
     int first, count;
     int leaves_of[SOURCES];
     int64_t now_ns;
+    const struct replica *file; /* what the member's own file has; NULL: there is none */
+    uint64_t damaged_leaf;      /* of the file */
 };
+
+static bool read_own_hashes(void *context, const struct hash *root, struct hash *hashes) {
+    const struct scene *scene = context;
+    (void)root;
+    if (scene->file != NULL) {
+        memcpy(hashes, scene->file->leaves, scene->fetch.leaf_count * sizeof *hashes);
+    }
+    return scene->file != NULL;
+}
+
+static size_t read_own_leaf(void *context, const struct hash *root, uint64_t index,
+                            uint8_t *bytes) {
+    const struct scene *scene = context;
+    (void)root;
+    size_t length = replica_read_leaf(scene->file, index, bytes);
+    bytes[7] ^= index == scene->damaged_leaf;
+    return length;
+}
 
 static bool note(struct scene *scene, struct asked asked) {
     assert_in_range(scene->count, 0, QUEUE - 1);
@@ -79,10 +99,14 @@ static struct scene *begin(const enum manner *manners) {
     fill(&scene->bad, 20);
     fill(&scene->own, 30);
     memcpy(scene->manners, manners, sizeof(scene->manners));
+    scene->damaged_leaf = UINT64_MAX;
     scene->now_ns = 1000 * MS;
     scene->tables = malloc(leaf_fetch_memory_bytes(&scene->own.replica.shape));
     leaf_fetch_init(&scene->fetch, scene->tables, &scene->own.replica,
                     (struct leaf_fetch_callbacks){scene, ask_names, ask_leaf, ask_result});
+    leaf_fetch_set_file(&scene->fetch, &(struct leaf_file){.context = scene,
+                                                           .read_hashes = read_own_hashes,
+                                                           .read_leaf = read_own_leaf});
     for (uint32_t i = 0; i < SOURCES; i++) {
         leaf_fetch_set_source(&scene->fetch, i, true);
     }
@@ -155,6 +179,46 @@ static void assert_is_good(const struct scene *scene) {
     assert_true(hash_equal(&scene->own.replica.root, &scene->good.replica.root));
     assert_memory_equal(scene->own.replica.leaves, scene->good.replica.leaves,
                         scene->fetch.leaf_count * sizeof(struct hash));
+}
+
+static void a_file_of_its_own_spares_every_request(void **state) {
+    (void)state;
+    const enum manner manners[SOURCES] = {GOOD, GOOD, GOOD, GOOD};
+    struct scene *scene = begin(manners);
+    scene->file = &scene->good.replica;
+    run(scene);
+    assert_is_good(scene);
+    assert_int_equal(scene->count, 0);
+    assert_int_equal(scene->fetch.received_bytes, 0);
+    end(scene);
+}
+
+static void the_rest_of_a_damaged_file_comes_from_others(void **state) {
+    (void)state;
+    const enum manner manners[SOURCES] = {GOOD, GOOD, GOOD, GOOD};
+    for (uint64_t damaged = 0; damaged < 6; damaged++) {
+        struct scene *scene = begin(manners);
+        scene->file = &scene->good.replica;
+        scene->damaged_leaf = damaged;
+        run(scene);
+        assert_is_good(scene);
+        int leaves = 0;
+        for (int i = 0; i < SOURCES; i++) {
+            leaves += scene->leaves_of[i];
+        }
+        assert_int_equal(leaves, 6 - damaged);
+        end(scene);
+    }
+}
+
+static void a_file_with_other_hashes_is_not_used(void **state) {
+    (void)state;
+    const enum manner manners[SOURCES] = {GOOD, GOOD, GOOD, GOOD};
+    struct scene *scene = begin(manners);
+    scene->file = &scene->bad.replica;
+    run(scene);
+    assert_is_good(scene);
+    end(scene);
 }
 
 static void fetch_brings_every_leaf_once_from_several_sources(void **state) {
@@ -270,6 +334,9 @@ static void fetch_begun_anew_keeps_what_both_states_have(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_of_its_own_spares_every_request),
+        cmocka_unit_test(the_rest_of_a_damaged_file_comes_from_others),
+        cmocka_unit_test(a_file_with_other_hashes_is_not_used),
         cmocka_unit_test(fetch_brings_every_leaf_once_from_several_sources),
         cmocka_unit_test(fetch_goes_round_those_who_are_of_no_use),
         cmocka_unit_test(fetch_believes_nobody_whose_bytes_are_not_the_name),
