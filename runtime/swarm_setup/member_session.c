@@ -84,10 +84,10 @@ static void add_swarm_memory(struct session *session, const struct swarm_terms *
 /* Size of the two entries of a round, OPEN and COMMIT, when every seat is taken and no samples are
  * returned. */
 static uint64_t round_ledger_bytes(const struct swarm_terms *terms) {
-    enum { FIXED_FIELDS_BYTES = 24 + 3 * HASH_BYTES + 12 + 4 + 4 + HASH_BYTES + 4 };
     uint64_t seats = terms->shape.members_max;
-    uint64_t open = FIXED_FIELDS_BYTES + seats * ENTRY_SEAT_BYTES + ENTRY_SIGNATURE_BYTES;
-    return open + FIXED_FIELDS_BYTES + seats * (ENTRY_SEAT_BYTES + 16 + ENTRY_SIGNATURE_BYTES) +
+    uint64_t open = ENTRY_FIXED_BYTES_MAX + seats * ENTRY_SEAT_BYTES + ENTRY_SIGNATURE_BYTES;
+    return open + ENTRY_FIXED_BYTES_MAX +
+           seats * (ENTRY_SEAT_BYTES + ENTRY_MEMBER_BYTES + ENTRY_SIGNATURE_BYTES) +
            (uint64_t)terms->shape.slices.count * ENTRY_SLICE_BYTES;
 }
 

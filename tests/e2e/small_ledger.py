@@ -82,36 +82,75 @@ def number_of(*parts):
     return int.from_bytes(hashlib.sha512(b"".join(parts)).digest(), "little") % ORDER
 
 
+def sized(value, fixed, fixed_max, wider):
+    """A MessagePack header with a size: the shortest of its forms."""
+    if value <= fixed_max:
+        return bytes([fixed | value])
+    code, form = next(pair for pair in wider if value < 1 << 8 * struct.calcsize(pair[1]))
+    return bytes([code]) + struct.pack(form, value)
+
+
+def message_pack(value):
+    """MessagePack as its specification writes it down; only types that entries have."""
+    if isinstance(value, int):
+        return sized(value, 0, 0x7f, [(0xcc, ">B"), (0xcd, ">H"), (0xce, ">I"), (0xcf, ">Q")])
+    if isinstance(value, bytes):
+        return sized(len(value), 0, -1, [(0xc4, ">B"), (0xc5, ">H"), (0xc6, ">I")]) + value
+    if isinstance(value, str):
+        return sized(len(value), 0xa0, 31, [(0xd9, ">B")]) + value.encode()
+    if isinstance(value, list):
+        return sized(len(value), 0x90, 15, [(0xdc, ">H")]) + b"".join(map(message_pack, value))
+    pairs = b"".join(message_pack(key) + message_pack(value[key]) for key in value)
+    return sized(len(value), 0x80, 15, [(0xde, ">H")]) + pairs
+
+
+def column(form, values):
+    """A bin of numbers, little-endian."""
+    return struct.pack(f"<{len(values)}{form}", *values)
+
+
 def ranges_bytes(ranges):
-    return struct.pack("<I", len(ranges)) + b"".join(struct.pack("<QQ", *pair) for pair in ranges)
+    return column("Q", [bound for pair in ranges for bound in pair])
+
+
+def hex_column(rows, key):
+    return b"".join(bytes.fromhex(row[key]) for row in rows)
 
 
 def body(line):
     """The canonical bytes of a line."""
     kind, members, slices = line["kind"], line.get("members", []), line.get("slices", [])
-    out = struct.pack("<6I", 1, KINDS.index(kind), line["incarnation"], line["round"],
-                      line["commits"], line.get("deadline_ms", 0))
-    out += bytes.fromhex(line["prev"] + line["root"]) + bytes.fromhex(
-        line.get("manifest", ZERO.hex()))
+    entry = {"protocol": 2, "kind": KINDS.index(kind), "incarnation": line["incarnation"],
+             "round": line["round"], "commits": line["commits"],
+             "deadline_ms": line.get("deadline_ms", 0), "prev": bytes.fromhex(line["prev"]),
+             "root": bytes.fromhex(line["root"]),
+             "manifest": bytes.fromhex(line.get("manifest", ZERO.hex())),
+             "position": line["cursor"]["position"],
+             "returned": ranges_bytes(line["cursor"]["returned"]),
+             "seat_count": len(members), "seats": hex_column(members, "id"),
+             "sessions": column("I", [member["session"] for member in members]),
+             "ranges": [ranges_bytes(member["ranges"]) for member in members]}
     if kind == "suspend":
-        out += bytes.fromhex(line["suspended"]) + struct.pack(
-            "<II", 1 + REASONS.index(line["reason"]), line["until_round"])
-    out += struct.pack("<Q", line["cursor"]["position"]) + ranges_bytes(line["cursor"]["returned"])
-    out += struct.pack("<I", len(members))
-    for member in members:
-        out += bytes.fromhex(member["id"]) + struct.pack("<I", member["session"])
-        out += ranges_bytes(member["ranges"])
-    for member in members if kind == "commit" else []:
-        out += struct.pack("<QQQ", member["tokens"], member["weight"], member["samples"])
+        entry |= {"suspended": bytes.fromhex(line["suspended"]),
+                  "reason": 1 + REASONS.index(line["reason"]), "until_round": line["until_round"]}
     if kind == "rollback":
         order = line.get("order", {"newest": ZERO.hex(), "signature": 2 * ZERO.hex()})
-        out += bytes.fromhex(order["newest"] + order["signature"])
-    out += struct.pack("<I", len(slices))
-    for piece in slices:
-        bits = sum(1 << seat for seat in piece["contributors"])
-        out += struct.pack("<QQIIQQ", piece["begin"], piece["end"], piece["owner"], piece["epoch"],
-                           bits, piece["weight"]) + bytes.fromhex(piece["hash"])
-    return out
+        entry |= {"order_newest": bytes.fromhex(order["newest"]),
+                  "order_signature": bytes.fromhex(order["signature"])}
+    if kind == "commit":
+        contributors = [sum(1 << seat for seat in piece["contributors"]) for piece in slices]
+        entry |= {"tokens": column("Q", [member["tokens"] for member in members]),
+                  "weights": column("Q", [member["weight"] for member in members]),
+                  "samples": column("Q", [member["samples"] for member in members]),
+                  "slice_count": len(slices),
+                  "begins": column("Q", [piece["begin"] for piece in slices]),
+                  "ends": column("Q", [piece["end"] for piece in slices]),
+                  "owners": column("B", [piece["owner"] for piece in slices]),
+                  "epochs": column("H", [piece["epoch"] for piece in slices]),
+                  "contributors": column("Q", contributors),
+                  "slice_weights": column("Q", [piece["weight"] for piece in slices]),
+                  "hashes": hex_column(slices, "hash")}
+    return message_pack(entry)
 
 
 def hash_of(line):
@@ -126,7 +165,7 @@ class Ledger:
         self.signers = [Signer(number) for number in range(member_count)]
         self.lines, self.position, self.commits = [], 0, 0
         self.root = blake(b"start").hex()
-        self.append("genesis", 0, manifest=blake(b"manifest").hex())
+        self.append("genesis", 0, protocol=2, manifest=blake(b"manifest").hex())
 
     def append(self, kind, round_number, voters=(), **fields):
         self.commits += kind == "commit"

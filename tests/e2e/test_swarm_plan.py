@@ -71,8 +71,8 @@ class SwarmPlan(RunTest):
         text = (self.site.path / self.manifest).read_text()
         path.write_text(text.replace("outer_lr: 0.7", "outer_lr: 0.8"))
         self.refused(path.name, words=["signature"])
-        path.write_text(text.replace("protocol: 1", "protocol: 2"))
-        self.refused(path.name, words=["version 2", "a newer version of skep"])
+        path.write_text(text.replace("protocol: 2", "protocol: 3"))
+        self.refused(path.name, words=["version 3", "a newer version of skep"])
 
     def test_a_manifest_tells_nothing_of_the_trackers_machine(self):
         text = (self.site.path / self.manifest).read_text()

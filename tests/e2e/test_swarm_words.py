@@ -68,8 +68,10 @@ class BadInput(WordsTest):
                                 ["other.skep", "signature does not match", fetch]),
                  "format.skep": (whole.replace(b"format: 1", b"format: 2", 1),
                                  ["format.skep", "format has version 2", "up to 1", newer]),
-                 "protocol.skep": (whole.replace(b"protocol: 1", b"protocol: 9", 1),
-                                   ["protocol.skep", "protocol has version 9", "up to 1", newer])}
+                 "protocol.skep": (whole.replace(b"protocol: 2", b"protocol: 9", 1),
+                                   ["protocol.skep", "protocol has version 9", "up to 2", newer]),
+                 "old.skep": (whole.replace(b"protocol: 2", b"protocol: 1", 1),
+                              ["old.skep", "protocol 1", "Skep 0.1.0"])}
         for name, (content, words) in cases.items():
             self.assertNotEqual(content, whole)
             self.write(name, content)

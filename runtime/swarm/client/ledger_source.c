@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "runtime/swarm/ledger/entry.h"
-#include "runtime/swarm/ledger/packer.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -58,20 +57,17 @@ enum status ledger_source_open_remote(const struct key_pairs *keys,
 
 /* Reads the next record of the last answer into source->entry. */
 static enum status read_record(struct ledger_source *source, struct fault *fault) {
-    struct entry_slice *slices = source->entry->slices;
-    struct packer packer = packer_begin_read(source->answer.bytes, source->answer.count);
-    memset(source->entry, 0, sizeof *source->entry);
-    source->entry->slices = slices;
-    entry_pack_fields(&packer, source->entry, SWARM_SLICES_MAX);
-    entry_pack_signatures(&packer, source->entry);
-    const char *error = packer.error != NULL ? packer.error : entry_error(source->entry);
+    size_t used;
+    const char *error =
+        entry_read_next(source->answer.bytes, source->answer.count, source->entry->slices,
+                        SWARM_SLICES_MAX, source->entry, &used);
     if (error != NULL) {
         return fault_set(fault, STATUS_INPUT, source->location,
                          "use a member's copy of the ledger: the tracker's ledger is invalid",
                          "the entry %s", error);
     }
-    source->answer.bytes += packer.offset;
-    source->answer.count -= packer.offset;
+    source->answer.bytes += used;
+    source->answer.count -= used;
     return OK;
 }
 

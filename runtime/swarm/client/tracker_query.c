@@ -14,10 +14,10 @@ enum {
 };
 
 struct tracker_client {
-    const struct join_string *tracker; /* address and keys of the tracker */
-    struct key_pairs keys;             /* temporary keys of this connection */
-    uint8_t proof[WIRE_PROOF_BYTES];   /* proof of the client's identity */
-    uint32_t proof_bytes;              /* size of the proof; 0: the client has no identity */
+    const struct join_string *tracker;   /* address and keys of the tracker */
+    struct key_pairs keys;               /* temporary keys of this connection */
+    uint8_t proof[WIRE_PROOF_BYTES_MAX]; /* proof of the client's identity */
+    uint32_t proof_bytes;                /* size of the proof; 0: the client has no identity */
     struct messenger *messenger;
     struct wire_chunks chunks;                /* chunks of the answer */
     char rejection[WIRE_REJECT_REASON_BYTES]; /* reason of a rejected query; "" for none */

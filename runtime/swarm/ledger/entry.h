@@ -14,7 +14,7 @@
 /* The limits of a swarm, each with the reason for its size. */
 enum {
     /* Increased when members of different versions cannot work together. */
-    SWARM_PROTOCOL_VERSION = 1, /* version of messages and ledger entries */
+    SWARM_PROTOCOL_VERSION = 2, /* version of messages and ledger entries */
     SWARM_MEMBERS_MAX = 64,     /* The seats of a roster are the bits of one 64-bit word. */
     SWARM_SLICES_MAX = 16384,   /* 16 GiB of encoded slices: 15 billion parameters in int8. */
     /* One new range of this round, and the ranges of three aborted rounds. */
@@ -177,38 +177,40 @@ static inline uint32_t entry_quorum(uint32_t seat_count) {
  * to. */
 void entry_copy(struct entry *to, const struct entry *from);
 
-/* entry_bytes: the canonical bytes of an entry, which are hashed, stored and sent.
- *
- * The layout is fixed, and not msgpack, because hashed bytes must be unique: msgpack has several
- * encodings for most integers. All integers are little-endian; a count comes before its items:
- *     version 4 (1), kind 4, incarnation 4, round 4, commits 4, deadline_ms 4,
- *     prev 32, root 32, manifest 32,
- *     suspension (SUSPEND only): id 32, reason 4, until_round 4,
- *     cursor: position 8, count 4, {begin 8, end 8} ...
- *     seats:  count 4, {id 32, session 4, ranges: count 4, {begin 8, end 8} ...} ...
- *     members (as many as seats; commits only): {tokens 8, weight 8, samples 8} ...
- *     order (rollbacks only): newest 32, signature 64
- *     slices: count 4, {begin 8, end 8, owner 4, epoch 4, contributors 8, weight 8, hash 32} ...
- * and in a record, but not covered by the hash: hash 32, signatures: count 4, {seat 4, signature
- * 64} ...
+/* entry_bytes: the record of an entry, which is stored and sent: one MessagePack map (packer.h), of
+ * which the map `entry` is hashed. Lists are bins; numbers in them are little-endian.
+ *     entry: protocol, kind, incarnation, round, commits, deadline_ms, prev, root, manifest,
+ *         position and returned {begin 8, end 8} of the cursor,
+ *         seat_count, seats {id 32}, sessions {4}, ranges: an array of {begin 8, end 8} ...,
+ *         of a rollback: order_newest and order_signature,
+ *         of a suspension: suspended, reason and until_round,
+ *         of a commit: tokens {8}, weights {8} and samples {8} of each seat, slice_count, and of
+ *         each slice begins {8}, ends {8}, owners {1}, epochs {2}, contributors {8},
+ *         slice_weights {8}, hashes {32}
+ *     hash, signature_count, signature_seats {1}, signatures {64}
  */
 
 enum {
     ENTRY_RANGE_BYTES = 16, /* encoded size of a sample range */
-    ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 8 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
-    ENTRY_MEMBER_BYTES = 24,                           /* encoded size of a member of a commit */
-    ENTRY_SLICE_BYTES = 72,                            /* encoded size of a slice of a commit */
-    ENTRY_SIGNATURE_BYTES = 4 + SWARM_SIGNATURE_BYTES, /* encoded size: seat and signature */
-    /* Size of the longest record: a commit in which all arrays are full. */
-    ENTRY_RECORD_BYTES_MAX = 24 + 3 * HASH_BYTES + 12 +
-                             SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES + 4 +
-                             SWARM_MEMBERS_MAX * (ENTRY_SEAT_BYTES + ENTRY_MEMBER_BYTES) + 4 +
-                             SWARM_SLICES_MAX * ENTRY_SLICE_BYTES + HASH_BYTES + 4 +
-                             SWARM_MEMBERS_MAX * ENTRY_SIGNATURE_BYTES,
+    /* A seat's ranges are a bin with a header of 2 bytes. */
+    ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 4 + 2 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
+    ENTRY_MEMBER_BYTES = 3 * 8, /* encoded size of a member of a commit */
+    ENTRY_SLICE_BYTES = 8 + 8 + 1 + 2 + 8 + 8 + HASH_BYTES, /* encoded size of a slice */
+    ENTRY_SIGNATURE_BYTES = 1 + SWARM_SIGNATURE_BYTES,      /* encoded size: seat and signature */
+    ENTRY_FIELDS_MAX = 40, /* Number of fields of a record, those of `entry` included. */
+    /* Most bytes of a record without the elements of its lists. */
+    ENTRY_FIXED_BYTES_MAX = ENTRY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 2 * PACKER_MAP_BYTES_MAX +
+                            5 * HASH_BYTES + SWARM_SIGNATURE_BYTES,
+    /* No record is longer: a commit in which all arrays are full. */
+    ENTRY_RECORD_BYTES_MAX =
+        ENTRY_FIXED_BYTES_MAX + SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES +
+        SWARM_MEMBERS_MAX * (ENTRY_SEAT_BYTES + ENTRY_MEMBER_BYTES + ENTRY_SIGNATURE_BYTES) +
+        SWARM_SLICES_MAX * ENTRY_SLICE_BYTES,
 };
 
 /* entry_hash: the hash that identifies an entry and that is signed: BLAKE2b of "skep ledger entry"
- * with its NUL and the canonical bytes. It does not depend on entry->hash and the signatures.
+ * with its NUL and the bytes of the map `entry`. It does not depend on entry->hash and the
+ * signatures.
  * limits  entry_error(entry) is NULL, or at least its counts are within their limits */
 struct hash entry_hash(const struct entry *entry);
 
@@ -220,18 +222,22 @@ size_t entry_record_bytes(const struct entry *entry);
 size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity);
 
 /* entry_read: decode a record that was read from disk or received from a peer.
- * memory  entry->slices is set to `slices`, which has `slice_max` elements; *entry and slices are
- *         undefined after an error
- * errors  the error (truncated, too long, a count above its limit, entry_error, a hash that does
- *         not match), else NULL. Signatures are not verified here. */
+ * entry_read_next: decode the first of several consecutive records, and set *used to its length.
+ * memory  entry->slices is set to `slices`, which has `slice_max` elements; *entry, slices and
+ *         *used are undefined after an error
+ * errors  the error (truncated, too long, not canonical, a count above its limit, entry_error, a
+ *         hash that does not match), else NULL. Signatures are not verified here. */
 MUST_CHECK const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
                                   uint32_t slice_max, struct entry *entry);
+MUST_CHECK const char *entry_read_next(const uint8_t *bytes, size_t count,
+                                       struct entry_slice *slices, uint32_t slice_max,
+                                       struct entry *entry, size_t *used);
 
-/* entry_pack_fields: count, write, read or hash the fields that the entry's hash covers.
- * entry_pack_signatures: the same for the hash and the signatures, which follow. To read, zero
- * *entry except for `slices`; reading checks only the layout. */
-void entry_pack_fields(struct packer *packer, struct entry *entry, uint32_t slice_max);
-void entry_pack_signatures(struct packer *packer, struct entry *entry);
+/* entry_pack_content: pass the map `entry` as a field of a message.
+ * entry_pack_record: pass the fields of a record. To read, zero *entry except for `slices`; reading
+ * checks only the layout. */
+void entry_pack_content(struct packer *packer, struct entry *entry, uint32_t slice_max);
+void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slice_max);
 
 /* entry_error: a text that describes the first error in the fields of an entry, or NULL. The rest
  * of the chain is not needed. Errors are: a field that the kind does not use, a cursor out of

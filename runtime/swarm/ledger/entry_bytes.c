@@ -2,134 +2,155 @@
 
 #include <string.h>
 
-enum { ENTRY_FORMAT_VERSION = 1 }; /* version of the encoding of an entry */
+_Static_assert(sizeof(struct sample_range) == ENTRY_RANGE_BYTES, "ranges are packed as they are");
 
-static void pack_ranges(struct packer *packer, struct sample_range *ranges, uint32_t *count,
-                        uint32_t max) {
-    uint32_t passed = pack_element_count(packer, count, max);
-    for (uint32_t i = 0; i < passed; i++) {
-        pack_u64(packer, &ranges[i].begin);
-        pack_u64(packer, &ranges[i].end);
+/* An entry with the most slices that its reader has room for. */
+struct packed_entry {
+    struct entry *entry;
+    uint32_t slice_max;
+};
+
+static void pack_ranges(struct packer *packer, const char *name, struct sample_range *ranges,
+                        uint32_t *count, uint32_t max) {
+    pack_bin_of_any_length(packer, name, count, max, ENTRY_RANGE_BYTES);
+    for (uint32_t i = 0; i < *count; i++) {
+        ranges[i].begin = pack_part_number(packer, ranges[i].begin, 8);
+        ranges[i].end = pack_part_number(packer, ranges[i].end, 8);
     }
 }
 
 static void pack_seats(struct packer *packer, struct entry *entry) {
-    uint32_t count = pack_element_count(packer, &entry->seat_count, SWARM_MEMBERS_MAX);
+    uint32_t count =
+        pack_element_count(packer, "seat_count", &entry->seat_count, SWARM_MEMBERS_MAX);
+    struct packer_rows seats = {entry->seats, sizeof *entry->seats, .count = count};
+    pack_bytes_column(packer, "seats", seats, offsetof(struct entry_seat, id),
+                      SWARM_IDENTITY_BYTES);
+    pack_u32_column(packer, "sessions", seats, offsetof(struct entry_seat, session), 4);
+    pack_array(packer, "ranges", count);
     for (uint32_t i = 0; i < count; i++) {
-        pack_bytes(packer, entry->seats[i].id.bytes, SWARM_IDENTITY_BYTES);
-        pack_u32(packer, &entry->seats[i].session);
-        pack_ranges(packer, entry->seats[i].ranges, &entry->seats[i].range_count,
+        pack_ranges(packer, NULL, entry->seats[i].ranges, &entry->seats[i].range_count,
                     SWARM_SEAT_RANGES_MAX);
-    }
-    for (uint32_t i = 0; entry->kind == ENTRY_COMMIT && i < count; i++) {
-        pack_u64(packer, &entry->members[i].tokens);
-        pack_u64(packer, &entry->members[i].weight);
-        pack_u64(packer, &entry->members[i].samples);
     }
 }
 
-static void pack_slices(struct packer *packer, struct entry *entry, uint32_t slice_max) {
-    uint32_t count = pack_element_count(packer, &entry->slice_count, slice_max);
-    for (uint32_t i = 0; i < count && packer->error == NULL; i++) {
-        struct entry_slice *slice = &entry->slices[i];
-        pack_u64(packer, &slice->begin);
-        pack_u64(packer, &slice->end);
-        pack_u32(packer, &slice->owner);
-        pack_u32(packer, &slice->epoch);
-        pack_u64(packer, &slice->contributors);
-        pack_u64(packer, &slice->weight);
-        pack_bytes(packer, slice->hash.bytes, HASH_BYTES);
-    }
+static void pack_results(struct packer *packer, struct entry *entry, uint32_t slice_max) {
+    struct packer_rows members = {entry->members, sizeof *entry->members,
+                                  .count = entry->seat_count};
+    pack_u64_column(packer, "tokens", members, offsetof(struct entry_member, tokens));
+    pack_u64_column(packer, "weights", members, offsetof(struct entry_member, weight));
+    pack_u64_column(packer, "samples", members, offsetof(struct entry_member, samples));
+    uint32_t count = pack_element_count(packer, "slice_count", &entry->slice_count, slice_max);
+    struct packer_rows slices = {entry->slices, sizeof *entry->slices, .count = count};
+    pack_u64_column(packer, "begins", slices, offsetof(struct entry_slice, begin));
+    pack_u64_column(packer, "ends", slices, offsetof(struct entry_slice, end));
+    pack_u32_column(packer, "owners", slices, offsetof(struct entry_slice, owner), 1);
+    pack_u32_column(packer, "epochs", slices, offsetof(struct entry_slice, epoch), 2);
+    pack_u64_column(packer, "contributors", slices, offsetof(struct entry_slice, contributors));
+    pack_u64_column(packer, "slice_weights", slices, offsetof(struct entry_slice, weight));
+    pack_bytes_column(packer, "hashes", slices, offsetof(struct entry_slice, hash), HASH_BYTES);
 }
 
 static void pack_order(struct packer *packer, struct rollback_order *order) {
-    pack_bytes(packer, order->newest.bytes, HASH_BYTES);
-    pack_bytes(packer, order->signature.bytes, SWARM_SIGNATURE_BYTES);
+    pack_bytes(packer, "order_newest", order->newest.bytes, HASH_BYTES);
+    pack_bytes(packer, "order_signature", order->signature.bytes, SWARM_SIGNATURE_BYTES);
 }
 
-void entry_pack_fields(struct packer *packer, struct entry *entry, uint32_t slice_max) {
-    uint32_t version = ENTRY_FORMAT_VERSION;
+static void pack_suspension(struct packer *packer, struct entry_suspension *suspension) {
+    pack_bytes(packer, "suspended", suspension->id.bytes, SWARM_IDENTITY_BYTES);
+    pack_u32(packer, "reason", &suspension->reason);
+    pack_u32(packer, "until_round", &suspension->until_round);
+}
+
+/* The fields that the hash covers. */
+static void pack_hashed_fields(struct packer *packer, void *object) {
+    const struct packed_entry *packed = object;
+    struct entry *entry = packed->entry;
+    uint32_t version = SWARM_PROTOCOL_VERSION;
     uint32_t kind = entry->kind;
-    pack_u32(packer, &version);
-    pack_u32(packer, &kind);
-    if (version != ENTRY_FORMAT_VERSION || kind > ENTRY_SUSPEND) {
+    pack_u32(packer, "protocol", &version);
+    pack_u32(packer, "kind", &kind);
+    if (version != SWARM_PROTOCOL_VERSION || kind > ENTRY_SUSPEND) {
         packer_fail(packer, "has an unknown version or kind");
         return;
     }
-    if (packer->mode == PACKER_READ) {
+    if (packer_is_reading(packer)) {
         entry->kind = kind;
     }
-    pack_u32(packer, &entry->incarnation);
-    pack_u32(packer, &entry->round);
-    pack_u32(packer, &entry->commits);
-    pack_u32(packer, &entry->deadline_ms);
-    pack_bytes(packer, entry->prev.bytes, HASH_BYTES);
-    pack_bytes(packer, entry->root.bytes, HASH_BYTES);
-    pack_bytes(packer, entry->manifest.bytes, HASH_BYTES);
-    if (entry->kind == ENTRY_SUSPEND) {
-        pack_bytes(packer, entry->suspension.id.bytes, SWARM_IDENTITY_BYTES);
-        pack_u32(packer, &entry->suspension.reason);
-        pack_u32(packer, &entry->suspension.until_round);
-    }
-    pack_u64(packer, &entry->cursor.position);
-    pack_ranges(packer, entry->cursor.returned, &entry->cursor.returned_count,
+    pack_u32(packer, "incarnation", &entry->incarnation);
+    pack_u32(packer, "round", &entry->round);
+    pack_u32(packer, "commits", &entry->commits);
+    pack_u32(packer, "deadline_ms", &entry->deadline_ms);
+    pack_bytes(packer, "prev", entry->prev.bytes, HASH_BYTES);
+    pack_bytes(packer, "root", entry->root.bytes, HASH_BYTES);
+    pack_bytes(packer, "manifest", entry->manifest.bytes, HASH_BYTES);
+    pack_u64(packer, "position", &entry->cursor.position);
+    pack_ranges(packer, "returned", entry->cursor.returned, &entry->cursor.returned_count,
                 SWARM_RETURNED_RANGES_MAX);
     pack_seats(packer, entry);
     if (entry->kind == ENTRY_ROLLBACK) {
         pack_order(packer, &entry->order);
+    } else if (entry->kind == ENTRY_SUSPEND) {
+        pack_suspension(packer, &entry->suspension);
+    } else if (entry->kind == ENTRY_COMMIT) {
+        pack_results(packer, entry, packed->slice_max);
     }
-    pack_slices(packer, entry, slice_max);
 }
 
-void entry_pack_signatures(struct packer *packer, struct entry *entry) {
-    pack_bytes(packer, entry->hash.bytes, HASH_BYTES);
-    uint32_t count = pack_element_count(packer, &entry->signature_count, SWARM_MEMBERS_MAX);
-    for (uint32_t i = 0; i < count; i++) {
-        pack_u32(packer, &entry->signatures[i].seat);
-        pack_bytes(packer, entry->signatures[i].signature.bytes, SWARM_SIGNATURE_BYTES);
-    }
+void entry_pack_content(struct packer *packer, struct entry *entry, uint32_t slice_max) {
+    struct packed_entry packed = {entry, slice_max};
+    pack_map(packer, "entry", (struct packed_object){pack_hashed_fields, &packed});
+}
+
+void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slice_max) {
+    entry_pack_content(packer, entry, slice_max);
+    pack_bytes(packer, "hash", entry->hash.bytes, HASH_BYTES);
+    uint32_t count =
+        pack_element_count(packer, "signature_count", &entry->signature_count, SWARM_MEMBERS_MAX);
+    struct packer_rows signatures = {entry->signatures, sizeof *entry->signatures, .count = count};
+    pack_u32_column(packer, "signature_seats", signatures, offsetof(struct entry_signature, seat),
+                    1);
+    pack_bytes_column(packer, "signatures", signatures, offsetof(struct entry_signature, signature),
+                      SWARM_SIGNATURE_BYTES);
+}
+
+static void pack_record(struct packer *packer, void *object) {
+    const struct packed_entry *packed = object;
+    entry_pack_record(packer, packed->entry, packed->slice_max);
 }
 
 /* The cast is safe: only a packer that reads writes into the entry. */
-static void pack_entry(struct packer *packer, const struct entry *entry, bool is_record) {
-    struct entry *packed = (struct entry *)(uintptr_t)entry;
-    entry_pack_fields(packer, packed, SWARM_SLICES_MAX);
-    if (is_record) {
-        entry_pack_signatures(packer, packed);
-    }
-    ASSERT(packer->error == NULL);
+static struct packed_entry cast_away_const(const struct entry *entry) {
+    return (struct packed_entry){(struct entry *)(uintptr_t)entry, SWARM_SLICES_MAX};
 }
 
 struct hash entry_hash(const struct entry *entry) {
     static const char DOMAIN[] = "skep ledger entry";
+    struct packed_entry packed = cast_away_const(entry);
     struct hash_state hashing;
-    struct packer packer = packer_begin_hash(&hashing);
     hash_begin(&hashing);
     hash_add(&hashing, DOMAIN, sizeof DOMAIN);
-    pack_entry(&packer, entry, false);
+    packer_hash((struct packed_object){pack_hashed_fields, &packed}, &hashing);
     return hash_end(&hashing);
 }
 
 size_t entry_record_bytes(const struct entry *entry) {
-    struct packer packer = packer_begin_count();
-    pack_entry(&packer, entry, true);
-    return packer.offset;
+    struct packed_entry packed = cast_away_const(entry);
+    return packer_count_bytes((struct packed_object){pack_record, &packed});
 }
 
 size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity) {
-    struct packer packer = packer_begin_write(bytes, capacity);
-    pack_entry(&packer, entry, true);
-    return packer.offset;
+    struct packed_entry packed = cast_away_const(entry);
+    return packer_write((struct packed_object){pack_record, &packed}, bytes, capacity);
 }
 
-const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
-                       uint32_t slice_max, struct entry *entry) {
-    struct packer packer = packer_begin_read(bytes, count);
+const char *entry_read_next(const uint8_t *bytes, size_t count, struct entry_slice *slices,
+                            uint32_t slice_max, struct entry *entry, size_t *used) {
+    struct packed_entry packed = {entry,
+                                  slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX};
     memset(entry, 0, sizeof *entry);
     entry->slices = slices;
-    entry_pack_fields(&packer, entry, slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX);
-    entry_pack_signatures(&packer, entry);
-    const char *error = packer_finish(&packer);
+    const char *error =
+        packer_read_next((struct packed_object){pack_record, &packed}, bytes, count, used);
     if (error == NULL) {
         error = entry_error(entry);
     }
@@ -138,6 +159,13 @@ const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *s
     }
     const struct hash hash = entry_hash(entry);
     return hash_equal(&hash, &entry->hash) ? NULL : "has a hash that does not match its content";
+}
+
+const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
+                       uint32_t slice_max, struct entry *entry) {
+    size_t used;
+    const char *error = entry_read_next(bytes, count, slices, slice_max, entry, &used);
+    return error == NULL && used != count ? "has bytes after its last field" : error;
 }
 
 void entry_copy(struct entry *to, const struct entry *from) {

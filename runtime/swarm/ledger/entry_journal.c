@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char FILE_MAGIC[] = "skep journal 1\n";
+static const char FILE_MAGIC[] = "skep journal 2\n";
+static const char PROTOCOL_1_MAGIC[sizeof FILE_MAGIC] = "skep journal 1\n";
 enum {
     MAGIC_BYTES = sizeof FILE_MAGIC, /* size of the mark at the beginning of the file */
     LENGTH_BYTES = 4,                /* size of the length before each record */
@@ -43,6 +44,9 @@ static enum status check_magic(struct entry_journal *journal, int64_t size, stru
     char found[MAGIC_BYTES] = {0};
     size_t some = size < MAGIC_BYTES ? (size_t)size : MAGIC_BYTES;
     TRY(file_read_at(journal->fd, journal->path, found, some, 0, fault));
+    if (memcmp(found, PROTOCOL_1_MAGIC, MAGIC_BYTES) == 0) {
+        return old_protocol_fault(fault, journal->path);
+    }
     if (memcmp(found, FILE_MAGIC, some) != 0) {
         return fault_set(fault, STATUS_INPUT, journal->path, "use a different state folder",
                          "is not a journal of this version of Skep");

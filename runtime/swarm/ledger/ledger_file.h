@@ -5,7 +5,7 @@
  * [begin, end]; `owner` and `contributors` of a slice are seats. The fields are:
  *     every entry        kind, round, commits, prev, hash, incarnation, root, signatures,
  *                        cursor {position, returned}
- *     a genesis          manifest
+ *     a genesis          protocol, manifest
  *     an open            deadline_ms
  *     a suspend          suspended (identity), reason, until_round
  *     all but a genesis  members [{id, session, ranges}], in a commit with tokens, weight, samples
@@ -32,6 +32,10 @@ enum {
 
 /* ledger_suspension_name: the name of an enum suspension_reason in a ledger line. */
 const char *ledger_suspension_name(uint32_t reason);
+
+/* old_protocol_fault: set the fault of a manifest, ledger or journal of protocol 1 at `place`. The
+ * fault names the last version of Skep that reads it. Returns STATUS_INPUT. */
+enum status old_protocol_fault(struct fault *fault, const char *place);
 
 /* ledger_line_write: write an entry as a line of JSON, without a line feed.
  * limits  entry_error(entry) is NULL; LEDGER_LINE_MAX bytes are enough for every entry */
@@ -82,7 +86,7 @@ void ledger_file_close(struct ledger_file *file);
 
 /* entry_journal: a durable file of ledger entries, stored one after the other.
  *
- *     | "skep journal 1\n" | length 4 | record | hash 32 | length 4 | record | hash 32 | ...
+ *     | "skep journal 2\n" | length 4 | record | hash 32 | length 4 | record | hash 32 | ...
  *
  * The hash covers length and record. The format of a record is in entry.h. An append that a crash
  * interrupted leaves an incomplete record, which the next append overwrites. Reading never changes

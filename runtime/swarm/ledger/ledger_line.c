@@ -143,6 +143,7 @@ void ledger_line_write(const struct entry *entry, struct text *text) {
     json_add_text(&json, "kind", KINDS[entry->kind]);
     add_fields(&json, ENTRY_FIELDS, ENTRY_FIELDS_BEFORE_ROOT, entry);
     if (entry->kind == ENTRY_GENESIS) {
+        json_add_u64(&json, "protocol", SWARM_PROTOCOL_VERSION);
         json_add_hex(&json, "manifest", &entry->manifest, sizeof entry->manifest);
     } else if (entry->kind == ENTRY_OPEN) {
         json_add_u64(&json, "deadline_ms", entry->deadline_ms);
@@ -422,6 +423,19 @@ static enum status read_suspension(const struct json_node *root,
     return json_fault_member(root, "reason", fault, "is not a known reason of a suspension");
 }
 
+/* A genesis of protocol 1 has no field `protocol`. */
+static enum status check_protocol(const struct json_node *genesis, struct fault *fault) {
+    struct json_node node;
+    uint64_t protocol = 0;
+    if (!json_find(genesis, "protocol", &node)) {
+        return old_protocol_fault(fault, genesis->source_name);
+    }
+    TRY(read_u64(genesis, "protocol", UINT32_MAX, &protocol, fault));
+    return protocol == SWARM_PROTOCOL_VERSION
+               ? OK
+               : json_fault(&node, fault, NULL, "is not a protocol of this version of Skep");
+}
+
 /* Reads the order of a rollback, if it has one. */
 static enum status read_order(const struct json_node *root, struct entry *entry,
                               struct fault *fault) {
@@ -441,8 +455,11 @@ static enum status read_order(const struct json_node *root, struct entry *entry,
 static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
                                     struct entry *entry, struct fault *fault) {
     static const size_t FIELD_COUNTS[] = {
-        [ENTRY_GENESIS] = 10, [ENTRY_OPEN] = 11,     [ENTRY_COMMIT] = 11,
+        [ENTRY_GENESIS] = 11, [ENTRY_OPEN] = 11,     [ENTRY_COMMIT] = 11,
         [ENTRY_ABORT] = 10,   [ENTRY_ROLLBACK] = 10, [ENTRY_SUSPEND] = 13};
+    if (entry->kind == ENTRY_GENESIS) {
+        TRY(check_protocol(root, fault));
+    }
     const bool is_ordered = has_order(entry);
     TRY(check_field_count(root, FIELD_COUNTS[entry->kind] + is_ordered, fault));
     if (entry->kind == ENTRY_GENESIS) {

@@ -8,10 +8,11 @@
 #include <string.h>
 
 /* Sets the application id of the SQLite file to "skep" in ASCII, and the version of the schema. */
-static const char MARK[] = "PRAGMA application_id = 0x736b6570; PRAGMA user_version = 1;";
+static const char MARK[] = "PRAGMA application_id = 0x736b6570; PRAGMA user_version = 2;";
 enum {
     APPLICATION_ID = 0x736b6570, /* SQLite application_id: "skep" */
-    SCHEMA_VERSION = 1,          /* version of the tables */
+    SCHEMA_VERSION = 2,          /* version of the tables and of the records in them */
+    PROTOCOL_1_SCHEMA = 1,       /* version of the tables of protocol 1 */
 };
 
 /* Executed before the journal mode is set: without the exclusive lock, the write-ahead log needs
@@ -96,6 +97,9 @@ static enum status check_application_id(const struct ledger_store *store, struct
     TRY(query_number(store, "PRAGMA user_version", &version, fault));
     TRY(query_number(store, "SELECT count(*) FROM sqlite_schema", &tables, fault));
     const bool is_new = tables == 0 && application == 0;
+    if (application == APPLICATION_ID && version == PROTOCOL_1_SCHEMA) {
+        return old_protocol_fault(fault, store->path);
+    }
     return is_new || (application == APPLICATION_ID && version == SCHEMA_VERSION)
                ? OK
                : fault_set(fault, STATUS_INPUT, store->path, "use a different file",

@@ -6,7 +6,7 @@
  *
  *     format: 1
  *     name: heather
- *     protocol: 1
+ *     protocol: 2
  *     created: 1795276800
  *     tracker:
  *       address: tcp://203.0.113.7:7700
@@ -93,8 +93,8 @@ MUST_CHECK enum status manifest_write(const struct manifest *manifest, const str
  *           only that the text is unchanged
  * memory    allocates in `region`; *manifest points into it
  * errors    STATUS_INPUT at "subject:line:column" or `subject`: above MANIFEST_BYTES_MAX, a
- *           newer format or protocol, a key that is unknown, given twice or missing, a value out of
- *           bounds, a tracker other than `expected`, a signature that is not the tracker's.
+ *           newer format, another protocol, a key that is unknown, given twice or missing, a value
+ *           out of bounds, a tracker other than `expected`, a signature that is not the tracker's.
  *           *manifest is then untouched */
 MUST_CHECK enum status manifest_read(const char *text, size_t length, const char *subject,
                                      const struct public_keys *expected, struct region *region,

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/hex.h"
 #include "base/yaml.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/ledger/manifest.h"
 
 #include <string.h>
@@ -195,6 +196,9 @@ static enum status check_keys(struct manifest_reader *reader) {
     int64_t format;
     TRY(check_version(reader, "format", MANIFEST_FORMAT_VERSION, &format));
     TRY(check_version(reader, "protocol", SWARM_PROTOCOL_VERSION, &reader->manifest->protocol));
+    if (reader->manifest->protocol < SWARM_PROTOCOL_VERSION) {
+        return old_protocol_fault(reader->fault, reader->document.source_name);
+    }
     return yaml_expect_known(&reader->document, NAMES, (int)ARRAY_COUNT(NAMES), reader->fault);
 }
 

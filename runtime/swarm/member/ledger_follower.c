@@ -228,15 +228,10 @@ static bool reject_early_end(struct ledger_follower *follower) {
 static bool read_record(struct ledger_follower *follower, const uint8_t *bytes, size_t count,
                         size_t *used) {
     struct entry *entry = &follower->entry;
-    struct entry_slice *slices = entry->slices;
-    struct packer packer = packer_begin_read(bytes, count);
-    memset(entry, 0, sizeof *entry);
-    entry->slices = slices;
-    entry_pack_fields(&packer, entry, follower->slice_count);
-    entry_pack_signatures(&packer, entry);
-    *used = packer.offset;
-    if (packer.error != NULL) {
-        reject_entry(follower, packer.error);
+    const char *error =
+        entry_read_next(bytes, count, entry->slices, follower->slice_count, entry, used);
+    if (error != NULL) {
+        reject_entry(follower, error);
         return false;
     }
     return follower->tracker_has_head ? append_entry(follower, entry)

@@ -41,7 +41,12 @@ static bool is_listed_result(const struct slice_report *report, const struct ent
 void results_keep_listed(struct member_results *results, const struct entry *entry) {
     ASSERT(results->round == entry->round);
     for (uint32_t s = 0; s < entry->slice_count; s++) {
-        results->reports[s].has_result = is_listed_result(&results->reports[s], &entry->slices[s]);
+        struct slice_report *report = &results->reports[s];
+        if (!is_listed_result(report, &entry->slices[s])) {
+            report->has_result = 0;
+            report->contributors = 0;
+            report->hash = (struct hash){{0}};
+        }
     }
 }
 

@@ -2,17 +2,38 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "runtime/swarm/ledger/packer.h"
 
 #include <string.h>
 #include <unistd.h>
 
 static const char MARK[16] = "skep results 1\n";
-enum { SLICE_ROW_BYTES = 4 + 4 + 8 + 8 + HASH_BYTES }; /* size of a slice's row in the header */
+
+/* The header of a file; its rows and a hash follow. All integers are little-endian, as those of
+ * every supported processor. */
+struct result_header {
+    char mark[sizeof MARK];
+    uint32_t round;
+    uint32_t slice_count;
+};
+
+struct result_row {
+    uint32_t epoch;
+    uint32_t owner;
+    uint64_t contributors;
+    uint64_t bytes;
+    struct hash hash;
+};
+
+_Static_assert(sizeof(struct result_header) == 24 && sizeof(struct result_row) == 24 + HASH_BYTES,
+               "both are written without padding");
+
+static int64_t row_offset(uint32_t slice) {
+    return (int64_t)(sizeof(struct result_header) + slice * sizeof(struct result_row));
+}
 
 void result_files_init(const struct slices *slices, struct region *region,
                        struct result_files *files) {
-    size_t bytes = sizeof MARK + 8 + (size_t)slices->count * SLICE_ROW_BYTES + HASH_BYTES;
+    size_t bytes = (size_t)row_offset(slices->count) + HASH_BYTES;
     *files = (struct result_files){
         .slices = *slices, .header = region_alloc(region, bytes, 1), .header_bytes = bytes};
 }
@@ -21,33 +42,21 @@ uint64_t result_files_bytes(const struct result_files *files) {
     return files->header_bytes + files->slices.bytes;
 }
 
-/* Reads or writes the row of one slice in the file's header. */
-static void pack_slice_row(struct packer *pack, struct entry_slice *slice_row, uint64_t *bytes) {
-    pack_u32(pack, &slice_row->epoch);
-    pack_u32(pack, &slice_row->owner);
-    pack_u64(pack, &slice_row->contributors);
-    pack_u64(pack, bytes);
-    pack_bytes(pack, slice_row->hash.bytes, HASH_BYTES);
-}
-
 /* ---- write ---- */
 
 static void write_header(const struct result_files *files, const struct entry *entry) {
-    struct packer pack = packer_begin_write(files->header, files->header_bytes);
-    char mark[sizeof MARK];
-    uint32_t round = entry->round;
-    uint32_t count = entry->slice_count;
-    memcpy(mark, MARK, sizeof MARK);
-    pack_bytes(&pack, mark, sizeof mark);
-    pack_u32(&pack, &round);
-    pack_u32(&pack, &count);
-    for (uint32_t s = 0; s < count; s++) {
-        struct entry_slice slice_row = entry->slices[s];
-        uint64_t bytes = slices_range(&files->slices, s).bytes;
-        pack_slice_row(&pack, &slice_row, &bytes);
+    struct result_header header = {.round = entry->round, .slice_count = entry->slice_count};
+    memcpy(header.mark, MARK, sizeof MARK);
+    memcpy(files->header, &header, sizeof header);
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        const struct entry_slice *slice = &entry->slices[s];
+        const struct result_row row = {slice->epoch, slice->owner, slice->contributors,
+                                       slices_range(&files->slices, s).bytes, slice->hash};
+        memcpy(files->header + row_offset(s), &row, sizeof row);
     }
-    struct hash hash = hash_of(files->header, pack.offset);
-    pack_bytes(&pack, hash.bytes, HASH_BYTES);
+    const size_t hashed_bytes = files->header_bytes - HASH_BYTES;
+    const struct hash hash = hash_of(files->header, hashed_bytes);
+    memcpy(files->header + hashed_bytes, hash.bytes, HASH_BYTES);
 }
 
 static enum status write_file(const struct result_files *files, const uint8_t *results,
@@ -81,33 +90,28 @@ enum status result_file_write(const struct result_files *files, const struct ent
 
 static const char *read_header(const struct result_files *files, uint32_t round,
                                struct slice_report *reports) {
-    struct packer pack = packer_begin_read(files->header, files->header_bytes);
-    char mark[sizeof MARK];
-    uint32_t found_round = 0;
-    uint32_t count = 0;
-    struct hash found;
-    struct hash hash = hash_of(files->header, files->header_bytes - HASH_BYTES);
-    pack_bytes(&pack, mark, sizeof mark);
-    pack_u32(&pack, &found_round);
-    pack_u32(&pack, &count);
-    if (memcmp(mark, MARK, sizeof MARK) != 0 || found_round != round ||
-        count != files->slices.count) {
+    const size_t hashed_bytes = files->header_bytes - HASH_BYTES;
+    const struct hash hash = hash_of(files->header, hashed_bytes);
+    struct result_header header;
+    memcpy(&header, files->header, sizeof header);
+    if (memcmp(header.mark, MARK, sizeof MARK) != 0 || header.round != round ||
+        header.slice_count != files->slices.count) {
         return "is not a results file of this round and swarm";
     }
-    for (uint32_t s = 0; s < count; s++) {
-        struct entry_slice slice_row = {0};
-        uint64_t bytes = 0;
-        pack_slice_row(&pack, &slice_row, &bytes);
-        if (bytes != slices_range(&files->slices, s).bytes) {
+    for (uint32_t s = 0; s < header.slice_count; s++) {
+        struct result_row row;
+        memcpy(&row, files->header + row_offset(s), sizeof row);
+        if (row.bytes != slices_range(&files->slices, s).bytes) {
             return "contains a slice whose length differs from this swarm's";
         }
-        reports[s] = (struct slice_report){.epoch = slice_row.epoch,
+        reports[s] = (struct slice_report){.epoch = row.epoch,
                                            .has_result = 1,
-                                           .contributors = slice_row.contributors,
-                                           .hash = slice_row.hash};
+                                           .contributors = row.contributors,
+                                           .hash = row.hash};
     }
-    pack_bytes(&pack, found.bytes, HASH_BYTES);
-    return hash_equal(&found, &hash) ? NULL : "is damaged: its header does not match its hash";
+    return memcmp(files->header + hashed_bytes, hash.bytes, HASH_BYTES) == 0
+               ? NULL
+               : "is damaged: its header does not match its hash";
 }
 
 static const char *check_results(const struct result_files *files, const uint8_t *results,
@@ -150,10 +154,9 @@ bool result_file_read_slice(const struct slices *slices, const char *path, uint3
                             uint32_t slice, const struct hash *hash, uint8_t *bytes) {
     ASSERT(slice < slices->count);
     struct fault fault;
-    uint8_t header[sizeof MARK + 8];
-    uint8_t slice_row[SLICE_ROW_BYTES];
-    int64_t header_end =
-        (int64_t)(sizeof header + (size_t)slices->count * SLICE_ROW_BYTES + HASH_BYTES);
+    struct result_header header;
+    struct result_row row;
+    int64_t header_end = row_offset(slices->count) + HASH_BYTES;
     struct slice_range range = slices_range(slices, slice);
     int fd;
     int64_t size;
@@ -161,11 +164,9 @@ bool result_file_read_slice(const struct slices *slices, const char *path, uint3
         return false;
     }
     bool is_read = size == header_end + (int64_t)slices->bytes &&
-                   file_read_at(fd, path, header, sizeof header, 0, &fault) == OK &&
-                   file_read_at(fd, path, slice_row, sizeof slice_row,
-                                (int64_t)(sizeof header + slice * SLICE_ROW_BYTES), &fault) == OK &&
-                   memcmp(header + sizeof MARK, &round, sizeof round) == 0 &&
-                   memcmp(slice_row + SLICE_ROW_BYTES - HASH_BYTES, hash->bytes, HASH_BYTES) == 0 &&
+                   file_read_at(fd, path, &header, sizeof header, 0, &fault) == OK &&
+                   file_read_at(fd, path, &row, sizeof row, row_offset(slice), &fault) == OK &&
+                   header.round == round && hash_equal(&row.hash, hash) &&
                    file_read_at(fd, path, bytes, range.bytes, header_end + (int64_t)range.offset,
                                 &fault) == OK;
     close(fd);

@@ -8,7 +8,7 @@
 /* The name of the promise that contains the member table. */
 static const char PROMISE_NAME[] = "announced";
 
-enum { FORMAT_VERSION = 1 }; /* version of the stored address book */
+enum { FORMAT_VERSION = 2 };
 
 void address_book_make_message(const struct member_table *table, const struct swarm_timing *timing,
                                struct wire_address_book *message) {
@@ -25,38 +25,44 @@ void address_book_make_message(const struct member_table *table, const struct sw
     }
 }
 
-static void pack_table(struct packer *packer, struct member_table *table) {
-    uint32_t form = FORMAT_VERSION;
-    pack_u32(packer, &form);
-    if (form != FORMAT_VERSION) {
+static void pack_table(struct packer *packer, void *object) {
+    struct member_table *table = object;
+    uint32_t format = FORMAT_VERSION;
+    pack_u32(packer, "format", &format);
+    if (format != FORMAT_VERSION) {
         packer_fail(packer, "has an unknown version");
     }
-    pack_u32(packer, &table->version);
-    uint32_t count = pack_element_count(packer, &table->count, SWARM_MEMBERS_MAX);
+    pack_u32(packer, "version", &table->version);
+    uint32_t count = pack_element_count(packer, "count", &table->count, SWARM_MEMBERS_MAX);
+    struct packer_rows rows = {table->rows, sizeof table->rows[0], .count = count};
+    pack_bytes_column(packer, "curve_keys", rows, offsetof(struct admitted_member, keys.curve),
+                      KEY_BYTES);
+    pack_bytes_column(packer, "sign_keys", rows, offsetof(struct admitted_member, keys.sign),
+                      KEY_BYTES);
+    pack_u32_column(packer, "is_reachable", rows, offsetof(struct admitted_member, is_reachable),
+                    1);
+    pack_array(packer, "names", count);
     for (uint32_t row = 0; row < count; row++) {
-        struct admitted_member *member = &table->rows[row];
-        pack_bytes(packer, member->keys.curve, KEY_BYTES);
-        pack_bytes(packer, member->keys.sign, KEY_BYTES);
-        pack_text(packer, member->name, sizeof member->name);
-        pack_text(packer, member->address, sizeof member->address);
-        pack_u32(packer, &member->is_reachable);
+        pack_text(packer, NULL, table->rows[row].name, sizeof table->rows[row].name);
+    }
+    pack_array(packer, "addresses", count);
+    for (uint32_t row = 0; row < count; row++) {
+        pack_text(packer, NULL, table->rows[row].address, sizeof table->rows[row].address);
     }
 }
 
 size_t address_book_write(const struct member_table *table, uint8_t *bytes) {
-    struct packer packer = packer_begin_write(bytes, ADDRESS_BOOK_BYTES_MAX);
-    pack_table(&packer, (struct member_table *)(uintptr_t)table); /* writing changes nothing */
-    return packer.offset;
+    /* The cast is safe: writing does not change the table. */
+    struct packed_object object = {pack_table, (struct member_table *)(uintptr_t)table};
+    return packer_write(object, bytes, ADDRESS_BOOK_BYTES_MAX);
 }
 
 const char *address_book_read(const uint8_t *bytes, size_t count, struct member_table *table) {
-    struct packer packer = packer_begin_read(bytes, count);
     memset(table, 0, sizeof *table);
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
         table->rows[row].probe = make_idle_member_probe();
     }
-    pack_table(&packer, table);
-    return packer_finish(&packer);
+    return packer_read((struct packed_object){pack_table, table}, bytes, count);
 }
 
 enum status address_book_restore(struct tracker_loop *loop, struct fault *fault) {

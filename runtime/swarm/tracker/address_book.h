@@ -7,9 +7,12 @@
 #include "runtime/swarm/tracker/member_table.h"
 
 enum {
-    /* The longest stored form: version, count, then keys, name and address of each member. */
-    ADDRESS_BOOK_BYTES_MAX = 12 + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + WIRE_MEMBER_NAME_BYTES +
-                                                       MESSAGE_ADDRESS_BYTES + 4),
+    ADDRESS_BOOK_FIELDS_MAX = 8,
+    /* No stored form is longer: a MessagePack map with the keys, names and addresses. */
+    ADDRESS_BOOK_BYTES_MAX =
+        PACKER_MAP_BYTES_MAX + ADDRESS_BOOK_FIELDS_MAX * PACKER_FIELD_BYTES_MAX +
+        SWARM_MEMBERS_MAX *
+            (2 * KEY_BYTES + 1 + 2 * 3 + WIRE_MEMBER_NAME_BYTES + MESSAGE_ADDRESS_BYTES),
 };
 
 /* address_book_make_message: fills in the address book message for all members. It contains the

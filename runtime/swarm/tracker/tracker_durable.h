@@ -16,14 +16,18 @@
 
 /* tracker_record_bytes: the stored form of the tracker's record. It has parts, so that a part is
  * written only when it changes. Head, commit and base are in the ledger already, and the
- * incarnation is counted by the store. All integers are little-endian:
- *     members  version 4, next_session 4, count 4, {id 32, session 4} ...
- *     table    version 4, round 4, table's version 4, and unless that is 0: declared 8,
- *              {tokens 8, weight 8, signature 64} of each declared seat, ascending,
- *              slices: count 4, {owner 4, epoch 4, expected 8} ...
+ * incarnation is counted by the store. The first two are MessagePack maps (packer.h):
+ *     members  format, next_session, member_count, members {32}, sessions {4}
+ *     table    format, round, version, and unless that is 0: declared, tokens {8}, weights {8},
+ *              samples {8} and signatures {64} of each declared seat, ascending, slice_count,
+ *              owners {1}, epochs {2}, expected {8}, optional {8}
  *     hashes   of one declared seat: 32 a slice; they never change after the table's version 1 */
 
-enum { RECORD_MEMBERS_MAX = 12 + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 4) };
+enum {
+    RECORD_FIELDS_MAX = 16, /* Number of fields of either map. */
+    RECORD_FIXED_BYTES_MAX = PACKER_MAP_BYTES_MAX + RECORD_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
+    RECORD_MEMBERS_MAX = RECORD_FIXED_BYTES_MAX + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 4),
+};
 
 /* record_table_bytes_max: size of the longest stored table with this number of slices. */
 size_t record_table_bytes_max(uint32_t slice_count);

@@ -5,103 +5,112 @@
 #include <string.h>
 
 enum {
-    FORMAT_VERSION = 2,                             /* version of the encoding */
+    FORMAT_VERSION = 2,
     DECLARATION_BYTES = 24 + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
-    SLICE_PLAN_BYTES = 24,                          /* size per slice */
+    SLICE_PLAN_BYTES = 1 + 2 + 8 + 8,               /* size per slice */
+};
+
+/* A record and the number of slices of its table. */
+struct packed_record {
+    struct tracker_record *record;
+    uint32_t slice_count;
 };
 
 /* Writes `expected`, or reads a number that must be equal to `expected`. */
-static void pack_expected(struct packer *packer, uint32_t expected, const char *error) {
+static void pack_expected(struct packer *packer, const char *name, uint32_t expected,
+                          const char *error) {
     uint32_t value = expected;
-    pack_u32(packer, &value);
+    pack_u32(packer, name, &value);
     if (value != expected) {
         packer_fail(packer, error);
     }
 }
 
-static void pack_members(struct packer *packer, struct tracker_record *record) {
-    pack_expected(packer, FORMAT_VERSION, "has an unknown version");
-    pack_u32(packer, &record->next_session);
-    uint32_t count = pack_element_count(packer, &record->member_count, SWARM_MEMBERS_MAX);
-    for (uint32_t row = 0; row < count; row++) {
-        pack_bytes(packer, record->members[row].id.bytes, SWARM_IDENTITY_BYTES);
-        pack_u32(packer, &record->members[row].session);
-    }
+static void pack_members(struct packer *packer, void *object) {
+    struct tracker_record *record = ((const struct packed_record *)object)->record;
+    pack_expected(packer, "format", FORMAT_VERSION, "has an unknown version");
+    pack_u32(packer, "next_session", &record->next_session);
+    uint32_t count =
+        pack_element_count(packer, "member_count", &record->member_count, SWARM_MEMBERS_MAX);
+    struct packer_rows ids = {&record->members[0].id, sizeof record->members[0], .count = count};
+    struct packer_rows sessions = {&record->members[0].session, sizeof record->members[0],
+                                   .count = count};
+    pack_bytes_column(packer, "members", ids, 0, SWARM_IDENTITY_BYTES);
+    pack_u32_column(packer, "sessions", sessions, 0, 4);
 }
 
 static void pack_declarations(struct packer *packer, struct round_table *table) {
-    pack_u64(packer, &table->declared_seats);
-    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        if ((table->declared_seats >> seat & 1) != 0) {
-            pack_u64(packer, &table->members[seat].tokens);
-            pack_u64(packer, &table->members[seat].weight);
-            pack_u64(packer, &table->members[seat].samples);
-            pack_bytes(packer, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
-        }
-    }
+    pack_u64(packer, "declared", &table->declared_seats);
+    struct packer_rows members = {table->members, sizeof table->members[0], SWARM_MEMBERS_MAX, true,
+                                  table->declared_seats};
+    struct packer_rows signatures = {table->signatures, sizeof table->signatures[0],
+                                     SWARM_MEMBERS_MAX, true, table->declared_seats};
+    pack_u64_column(packer, "tokens", members, offsetof(struct entry_member, tokens));
+    pack_u64_column(packer, "weights", members, offsetof(struct entry_member, weight));
+    pack_u64_column(packer, "samples", members, offsetof(struct entry_member, samples));
+    pack_bytes_column(packer, "signatures", signatures, 0, SWARM_SIGNATURE_BYTES);
 }
 
 static void pack_plans(struct packer *packer, struct round_table *table, uint32_t slice_count) {
-    pack_expected(packer, slice_count, "has a different number of slices");
+    pack_expected(packer, "slice_count", slice_count, "has a different number of slices");
+    struct packer_rows plans = {table->slices, sizeof table->slices[0], .count = slice_count};
+    pack_u32_column(packer, "owners", plans, offsetof(struct slice_plan, owner), 1);
+    pack_u32_column(packer, "epochs", plans, offsetof(struct slice_plan, epoch), 2);
+    pack_u64_column(packer, "expected", plans, offsetof(struct slice_plan, expected_seats));
+    pack_u64_column(packer, "optional", plans, offsetof(struct slice_plan, optional_seats));
     for (uint32_t s = 0; s < slice_count; s++) {
-        struct slice_plan *plan = &table->slices[s];
-        pack_u32(packer, &plan->owner);
-        pack_u32(packer, &plan->epoch);
-        pack_u64(packer, &plan->expected_seats);
-        pack_u64(packer, &plan->optional_seats);
-        if (plan->owner >= SWARM_MEMBERS_MAX) {
+        if (table->slices[s].owner >= SWARM_MEMBERS_MAX) {
             packer_fail(packer, "has an owner that is not a seat");
         }
     }
 }
 
-static void pack_table(struct packer *packer, struct tracker_record *record, uint32_t slice_count) {
-    struct round_table *table = &record->table;
-    pack_expected(packer, FORMAT_VERSION, "has an unknown version");
-    pack_u32(packer, &table->round);
-    pack_u32(packer, &table->version);
+static void pack_table(struct packer *packer, void *object) {
+    const struct packed_record *packed = object;
+    struct round_table *table = &packed->record->table;
+    pack_expected(packer, "format", FORMAT_VERSION, "has an unknown version");
+    pack_u32(packer, "round", &table->round);
+    pack_u32(packer, "version", &table->version);
     if (table->version > 0) {
         pack_declarations(packer, table);
-        pack_plans(packer, table, slice_count);
+        pack_plans(packer, table, packed->slice_count);
     }
 }
 
 size_t record_table_bytes_max(uint32_t slice_count) {
-    return 24 + (size_t)SWARM_MEMBERS_MAX * DECLARATION_BYTES +
+    return RECORD_FIXED_BYTES_MAX + (size_t)SWARM_MEMBERS_MAX * DECLARATION_BYTES +
            (size_t)slice_count * SLICE_PLAN_BYTES;
 }
 
-/* Casts away const. A writing packer does not change the record. */
-static struct tracker_record *cast_away_const(const struct tracker_record *record) {
-    return (struct tracker_record *)(uintptr_t)record;
+/* The cast is safe: writing does not change the record. */
+static struct packed_record cast_away_const(const struct tracker_record *record,
+                                            uint32_t slice_count) {
+    return (struct packed_record){(struct tracker_record *)(uintptr_t)record, slice_count};
 }
 
 size_t record_write_members(const struct tracker_record *record, uint8_t *bytes) {
-    struct packer packer = packer_begin_write(bytes, RECORD_MEMBERS_MAX);
-    pack_members(&packer, cast_away_const(record));
-    return packer.offset;
+    struct packed_record packed = cast_away_const(record, 0);
+    return packer_write((struct packed_object){pack_members, &packed}, bytes, RECORD_MEMBERS_MAX);
 }
 
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
                           uint8_t *bytes) {
-    struct packer packer = packer_begin_write(bytes, record_table_bytes_max(slice_count));
-    pack_table(&packer, cast_away_const(record), slice_count);
-    return packer.offset;
+    struct packed_record packed = cast_away_const(record, slice_count);
+    return packer_write((struct packed_object){pack_table, &packed}, bytes,
+                        record_table_bytes_max(slice_count));
 }
 
 const char *record_read_members(const uint8_t *bytes, size_t count, struct tracker_record *record) {
-    struct packer packer = packer_begin_read(bytes, count);
+    struct packed_record packed = {record, 0};
     memset(record->members, 0, sizeof record->members);
-    pack_members(&packer, record);
-    return packer_finish(&packer);
+    return packer_read((struct packed_object){pack_members, &packed}, bytes, count);
 }
 
 const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice_count,
                               struct tracker_record *record) {
-    struct packer packer = packer_begin_read(bytes, count);
+    struct packed_record packed = {record, slice_count};
     memset(record->table.members, 0, sizeof record->table.members);
     memset(record->table.signatures, 0, sizeof record->table.signatures);
     record->table.declared_seats = 0;
-    pack_table(&packer, record, slice_count);
-    return packer_finish(&packer);
+    return packer_read((struct packed_object){pack_table, &packed}, bytes, count);
 }

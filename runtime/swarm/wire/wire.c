@@ -71,29 +71,30 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [WIRE_REPLACED] = TO_MEMBER,
 };
 
-/* The fields of constant size, in the order of the layout. */
+/* The fields outside of bodies, in the order of the encoding. */
 static const struct {
+    const char *name;
     uint32_t kinds;
-    size_t bytes; /* 4 or 8: an integer */
+    size_t bytes; /* 4 or 8: an integer; otherwise a bin */
     size_t offset;
 } FIELDS[] = {
-    {HAS_INCARNATION, 4, offsetof(struct message, incarnation)},
-    {HAS_NUMBER, 8, offsetof(struct message, number)},
-    {HAS_VERSION, 4, offsetof(struct message, version)},
-    {HAS_POLL, 4, offsetof(struct message, poll)},
-    {HAS_TOKENS, 8, offsetof(struct message, trained.tokens)},
-    {HAS_TOKENS, 8, offsetof(struct message, trained.samples)},
-    {HAS_ROOT, HASH_BYTES, offsetof(struct message, root)},
-    {HAS_HASH, HASH_BYTES, offsetof(struct message, hash)},
-    {HAS_CONTRIBUTORS, 8, offsetof(struct message, contributors)},
-    {HAS_OWNER, SWARM_IDENTITY_BYTES, offsetof(struct message, owner)},
-    {HAS_SIGNATURE, SWARM_SIGNATURE_BYTES, offsetof(struct message, signature)},
-    {HAS_UNREACHABLE, 8, offsetof(struct message, links.unreachable)},
-    {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.step_ms)},
-    {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.transfer_ms)},
-    {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.round_trip_ms)},
-    {HAS_MEASUREMENTS, 4, offsetof(struct message, measured.upload_kib_s)},
-    {HAS_STORED, STORED_STATES_MAX *HASH_BYTES, offsetof(struct message, stored)},
+    {"incarnation", HAS_INCARNATION, 4, offsetof(struct message, incarnation)},
+    {"number", HAS_NUMBER, 8, offsetof(struct message, number)},
+    {"version", HAS_VERSION, 4, offsetof(struct message, version)},
+    {"poll", HAS_POLL, 4, offsetof(struct message, poll)},
+    {"tokens", HAS_TOKENS, 8, offsetof(struct message, trained.tokens)},
+    {"samples", HAS_TOKENS, 8, offsetof(struct message, trained.samples)},
+    {"root", HAS_ROOT, HASH_BYTES, offsetof(struct message, root)},
+    {"hash", HAS_HASH, HASH_BYTES, offsetof(struct message, hash)},
+    {"contributors", HAS_CONTRIBUTORS, 8, offsetof(struct message, contributors)},
+    {"owner", HAS_OWNER, SWARM_IDENTITY_BYTES, offsetof(struct message, owner)},
+    {"signature", HAS_SIGNATURE, SWARM_SIGNATURE_BYTES, offsetof(struct message, signature)},
+    {"unreachable", HAS_UNREACHABLE, 8, offsetof(struct message, links.unreachable)},
+    {"step_ms", HAS_MEASUREMENTS, 4, offsetof(struct message, measured.step_ms)},
+    {"transfer_ms", HAS_MEASUREMENTS, 4, offsetof(struct message, measured.transfer_ms)},
+    {"round_trip_ms", HAS_MEASUREMENTS, 4, offsetof(struct message, measured.round_trip_ms)},
+    {"upload_kib_s", HAS_MEASUREMENTS, 4, offsetof(struct message, measured.upload_kib_s)},
+    {"stored", HAS_STORED, STORED_STATES_MAX *HASH_BYTES, offsetof(struct message, stored)},
 };
 
 static uint32_t kind_properties(uint8_t kind) {
@@ -148,21 +149,25 @@ void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_
 }
 
 size_t wire_payload_bytes_max(const struct wire_shape *shape) {
-    size_t bytes = WIRE_LENGTH_BYTES + wire_body_bytes_max(shape);
+    size_t bytes = WIRE_LENGTH_BYTES + PACKER_MAP_BYTES_MAX + wire_body_bytes_max(shape);
     for (size_t i = 0; i < ARRAY_COUNT(FIELDS); i++) {
-        bytes += FIELDS[i].bytes;
+        bytes += PACKER_FIELD_BYTES_MAX + FIELDS[i].bytes;
     }
     return bytes;
 }
 
-/* The arrays of a message; only a packer that reads changes them. */
-struct message_parts { /* the arrays that a message points to */
+/* A message and its arrays, which only a packer that reads changes. */
+struct packed_message {
+    const struct wire_shape *shape;
+    struct message *message;
     struct entry *entry;
     struct round_table *table;
     struct slice_report *reports;
     struct hash *hashes;
     uint64_t *holders;
     uint32_t *awaited_ms;
+    const uint8_t *bulk;
+    size_t bulk_bytes;
 };
 
 static void pack_fields(struct packer *pack, struct message *message) {
@@ -172,49 +177,43 @@ static void pack_fields(struct packer *pack, struct message *message) {
             continue;
         }
         if (FIELDS[i].bytes == 4) {
-            pack_u32(pack, field);
+            pack_u32(pack, FIELDS[i].name, field);
         } else if (FIELDS[i].bytes == 8) {
-            pack_u64(pack, field);
+            pack_u64(pack, FIELDS[i].name, field);
         } else {
-            pack_bytes(pack, field, FIELDS[i].bytes);
+            pack_bytes(pack, FIELDS[i].name, field, FIELDS[i].bytes);
         }
     }
 }
 
-static void pack_body(struct packer *pack, const struct wire_shape *shape, struct message *message,
-                      const struct message_parts *parts) {
-    switch (message->kind) {
+static void pack_message(struct packer *pack, void *object) {
+    struct packed_message *packed = object;
+    const struct wire_shape *shape = packed->shape;
+    pack_fields(pack, packed->message);
+    switch (packed->message->kind) {
     case MESSAGE_ENTRY:
-        wire_pack_entry(pack, shape, parts->entry, &message->root);
+        wire_pack_entry(pack, shape, packed->entry, &packed->message->root);
         break;
     case MESSAGE_PROPOSE:
-        wire_pack_proposal(pack, shape, parts->entry, parts->holders);
+        wire_pack_proposal(pack, shape, packed->entry, packed->holders);
         break;
     case MESSAGE_TABLE:
-        wire_pack_table(pack, shape, parts->table);
+        wire_pack_table(pack, shape, packed->table);
         break;
     case MESSAGE_REPORT:
-        wire_pack_awaited(pack, shape, parts->awaited_ms);
-        wire_pack_reports(pack, shape, parts->reports);
+        wire_pack_awaited(pack, shape, packed->awaited_ms);
+        wire_pack_reports(pack, shape, packed->reports);
         break;
     case MESSAGE_DECLARE:
-        pack_bytes(pack, parts->hashes, shape->slice_count * sizeof *parts->hashes);
+        pack_bytes(pack, "hashes", packed->hashes, shape->slice_count * sizeof *packed->hashes);
+        break;
+    case MESSAGE_CONTRIBUTION:
+    case MESSAGE_RESULT:
+        pack_bulk(pack, "bytes", &packed->bulk, &packed->bulk_bytes);
         break;
     default:
         break;
     }
-}
-
-/* Returns the length field of a chunked payload, or `length` for other kinds and when writing. */
-static uint32_t pack_message(struct packer *pack, const struct wire_shape *shape,
-                             struct message *message, const struct message_parts *parts,
-                             uint32_t length) {
-    if (wire_is_chunked((uint8_t)message->kind)) {
-        pack_u32(pack, &length);
-    }
-    pack_fields(pack, message);
-    pack_body(pack, shape, message, parts);
-    return length;
 }
 
 static struct frame make_header(const struct message *message, size_t bytes) {
@@ -237,22 +236,25 @@ size_t wire_write_message(const struct wire_shape *shape, const struct message *
     ASSERT((KINDS[message->kind] & IS_MESSAGE) != 0);
     ASSERT(((KINDS[message->kind] & HAS_BULK) != 0) == (bulk_bytes > 0));
     ASSERT(message->kind != MESSAGE_TABLE || message->table->round == message->round);
-    struct message *unconst = (struct message *)(uintptr_t)message;
-    const struct message_parts parts = {
-        .entry = (struct entry *)(uintptr_t)message->entry,
-        .table = (struct round_table *)(uintptr_t)message->table,
-        .reports = (struct slice_report *)(uintptr_t)message->reports,
-        .hashes = (struct hash *)(uintptr_t)message->hashes,
-        .holders = (uint64_t *)(uintptr_t)message->holders,
-        .awaited_ms = (uint32_t *)(uintptr_t)message->links.awaited_ms};
-    struct packer counting = packer_begin_count();
-    pack_message(&counting, shape, unconst, &parts, 0);
-    struct packer writing = packer_begin_write(payload, capacity);
-    pack_message(&writing, shape, unconst, &parts, (uint32_t)counting.offset);
-    ASSERT(writing.error == NULL && writing.offset == counting.offset);
     ASSERT(bulk_bytes <= FRAME_PAYLOAD_MAX);
-    *frame = make_header(message, writing.offset + bulk_bytes);
-    return writing.offset;
+    struct packed_message packed = {.shape = shape,
+                                    .message = (struct message *)(uintptr_t)message,
+                                    .entry = (struct entry *)(uintptr_t)message->entry,
+                                    .table = (struct round_table *)(uintptr_t)message->table,
+                                    .reports = (struct slice_report *)(uintptr_t)message->reports,
+                                    .hashes = (struct hash *)(uintptr_t)message->hashes,
+                                    .holders = (uint64_t *)(uintptr_t)message->holders,
+                                    .awaited_ms = (uint32_t *)(uintptr_t)message->links.awaited_ms,
+                                    .bulk_bytes = bulk_bytes};
+    const size_t prefix = wire_is_chunked((uint8_t)message->kind) ? WIRE_LENGTH_BYTES : 0;
+    ASSERT(capacity >= prefix);
+    const size_t count = prefix + packer_write((struct packed_object){pack_message, &packed},
+                                               payload + prefix, capacity - prefix);
+    if (prefix > 0) {
+        wire_write_length(payload, count);
+    }
+    *frame = make_header(message, count + bulk_bytes);
+    return count;
 }
 
 static const char *read_header(const struct wire_shape *shape, const struct frame *frame,
@@ -319,33 +321,32 @@ static void set_pointers(struct message *message, struct wire_arrays *arrays) {
 const char *wire_read_message(const struct wire_shape *shape, const struct frame *frame,
                               const uint8_t *payload, size_t count, struct wire_arrays *arrays,
                               struct message *message, const uint8_t **bulk, size_t *bulk_bytes) {
-    const struct message_parts parts = {
-        .entry = &arrays->entry,
-        .table = &arrays->table,
-        .reports = arrays->reports,
-        .hashes = arrays->hashes,
-        .holders = arrays->holders,
-        .awaited_ms = arrays->awaited_ms,
-    };
+    struct packed_message packed = {.shape = shape,
+                                    .message = message,
+                                    .entry = &arrays->entry,
+                                    .table = &arrays->table,
+                                    .reports = arrays->reports,
+                                    .hashes = arrays->hashes,
+                                    .holders = arrays->holders,
+                                    .awaited_ms = arrays->awaited_ms};
     const char *error = read_header(shape, frame, message);
     if (error != NULL) {
         return error;
     }
-    bool has_bulk = (KINDS[message->kind] & HAS_BULK) != 0;
-    struct packer pack = packer_begin_read(payload, count);
-    uint32_t length = pack_message(&pack, shape, message, &parts, (uint32_t)count);
-    if (length != count) {
-        packer_fail(&pack, "has a length field that differs from its length");
+    const size_t prefix = wire_is_chunked(frame->kind) ? WIRE_LENGTH_BYTES : 0;
+    if (prefix > 0 && (count < prefix || wire_read_length(payload) != count)) {
+        return "has a length field that differs from its length";
     }
-    size_t rest = has_bulk ? packer_skip_rest(&pack) : 0;
-    if (has_bulk && rest == 0) {
-        packer_fail(&pack, "does not contain the bytes of its slice");
+    error = packer_read((struct packed_object){pack_message, &packed}, payload + prefix,
+                        count - prefix);
+    if (error != NULL) {
+        return error;
     }
-    if (packer_finish(&pack) != NULL) {
-        return pack.error;
+    if ((KINDS[message->kind] & HAS_BULK) != 0 && packed.bulk_bytes == 0) {
+        return "does not contain the bytes of its slice";
     }
     set_pointers(message, arrays);
-    *bulk = has_bulk ? payload + (count - rest) : NULL;
-    *bulk_bytes = rest;
+    *bulk = packed.bulk;
+    *bulk_bytes = packed.bulk_bytes;
     return fields_error(shape, message);
 }

@@ -2,31 +2,27 @@
  * payloads, which process may send each kind, and what is signed. The tracker, its clients and the
  * members call it; it owns no state.
  *
- * Payloads are fixed little-endian layouts, as those of ledger entries: reading them allocates
- * nothing, and each message has exactly one encoding. The frame header of a state machine's message
- * holds kind, epoch, round, slice, and the member's session in both directions; offset is 0. The
- * payload consists of the fields that the kind has, in this order:
+ * The payload of a control message is one MessagePack map (packer.h), and each message has exactly
+ * one encoding. The frame header of a state machine's message holds kind, epoch, round, slice, and
+ * the member's session in both directions; offset is 0. The map consists of the fields that the
+ * kind has, in this order; lists are bins, and numbers in them are little-endian:
  *
- *     length 4 (chunked kinds only: of the whole payload, with this field), incarnation 4,
- *     number 8, version 4, poll 4, tokens 8, samples 8, root 32, hash 32, contributors 8, owner 32,
- *     signature 64, unreachable 8, measured 4 x 4, then one of
- *     ENTRY    the entry's record (entry.h); of a commit: root 32 before it
- *     PROPOSE  the entry's canonical bytes, its root zero; holders 8 of each slice
- *     TABLE    version 4, declared 8,
- *              {tokens 8, weight 8, samples 8, signature 64} of each declared seat,
- *              {owner 1, epoch 2, expected 8, optional 8} of each slice,
- *              {hash 32 of each slice} of each declared seat
- *     REPORT   count 1, awaited_ms 4 of each seat up to the last that is not 0;
- *              runs {silent 2, rows 2, row ...} up to the last slice: `silent` rows of zeros, then
- *              `rows` other rows. A row: marks 1, then the fields that they announce
- *     DECLARE  hash 32 of each slice
- *     CONTRIBUTION, RESULT  the slice's encoded bytes
+ *     incarnation, number, version, poll, tokens, samples, root, hash, contributors, owner,
+ *     signature, unreachable, step_ms, transfer_ms, round_trip_ms, upload_kib_s, stored, then
+ *     those of the kind:
+ *     ENTRY    the entry's record (entry.h); of a commit: base, the root before it
+ *     PROPOSE  entry, its root zero; holders {8} of each slice
+ *     TABLE    version, declared; tokens {8}, weights {8}, samples {8} and signatures {64} of each
+ *              declared seat; owners {1} of each slice; epochs, expected and optional of each
+ *              slice as runs of {rows 2} and a number of 2, 8 and 8 bytes; hashes {32 of each
+ *              slice} of each declared seat
+ *     REPORT   awaited_ms of 64 seats as runs of {rows 2, number 4}; epochs, received, rejected,
+ *              has_result and contributors of each slice as runs of {rows 2} and a number of 2,
+ *              8, 8, 1 and 8 bytes; hashes {32} of each result
+ *     DECLARE  hashes {32} of each slice
+ *     CONTRIBUTION, RESULT  bytes: the encoded slice
  *
- *     marks    0      1 2     3 4        5 6            7
- *              result epoch   received   contributors   rejected
- *              then the given fields: epoch 2, received 8, contributors 8, rejected 8, hash 32
- *              (with a result). A pair of marks: 0 zero, 1 equal to the last given one, 2 given
- *
+ * The payload of a chunked kind begins with its length, 4 bytes, this field included.
  * A payload longer than FRAME_PAYLOAD_MAX is sent in chunks, in order on one connection;
  * frame.offset is the position of each. Only the tracker sends chunks.
  *
@@ -72,15 +68,20 @@ enum wire_kind {
 
 enum {
     WIRE_MEMBER_NAME_BYTES = 64, /* Longest name of a member with its NUL: letters, digits, - _ . */
-    WIRE_REJECT_REASON_BYTES = 512,    /* longest reason of a rejection, with its NUL */
-    WIRE_MANIFEST_BYTES_MAX = 1 << 20, /* maximum size of a manifest */
-    WIRE_STATUS_BYTES_MAX = 1 << 20,   /* maximum size of a status report */
-    WIRE_LENGTH_BYTES = 4,             /* Size of the length that precedes a chunked payload. */
-    /* The longest introduction and address book. */
-    WIRE_INTRODUCTION_BYTES_MAX = 12 + 2 * KEY_BYTES + WIRE_MEMBER_NAME_BYTES +
+    WIRE_REJECT_REASON_BYTES = 512,
+    WIRE_MANIFEST_BYTES_MAX = 1 << 20,
+    WIRE_STATUS_BYTES_MAX = 1 << 20,
+    WIRE_LENGTH_BYTES = 4,        /* Size of the length that precedes a chunked payload. */
+    WIRE_SERVICE_FIELDS_MAX = 16, /* Fields of an introduction, a proof or an address book. */
+    WIRE_SERVICE_BYTES_MAX =
+        2 * PACKER_MAP_BYTES_MAX + WIRE_SERVICE_FIELDS_MAX * PACKER_FIELD_BYTES_MAX,
+    /* No introduction, proof or address book is longer. */
+    WIRE_INTRODUCTION_BYTES_MAX = WIRE_SERVICE_BYTES_MAX + 2 * KEY_BYTES + WIRE_MEMBER_NAME_BYTES +
                                   MESSAGE_ADDRESS_BYTES + HASH_BYTES + SIGNATURE_BYTES,
-    WIRE_PROOF_BYTES = 2 * KEY_BYTES + SIGNATURE_BYTES, /* encoded size of a proof */
-    WIRE_ADDRESS_BOOK_BYTES_MAX = 28 + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + MESSAGE_ADDRESS_BYTES),
+    WIRE_PROOF_BYTES_MAX = WIRE_SERVICE_BYTES_MAX + 2 * KEY_BYTES + SIGNATURE_BYTES,
+    /* An address of an address book has a header of at most 3 bytes. */
+    WIRE_ADDRESS_BOOK_BYTES_MAX =
+        WIRE_SERVICE_BYTES_MAX + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + 3 + MESSAGE_ADDRESS_BYTES),
 };
 
 /* wire_may_send: whether `sender` may send this kind to `receiver`. A client of the tracker, which
@@ -134,9 +135,9 @@ size_t wire_payload_bytes_max(const struct wire_shape *shape);
 
 /* wire_sign: sign a DECLARE (session, round, tokens, hashes; context "skep declaration") or a
  * RESULT (round, slice, epoch, contributors, hash; context "skep result"; sets owner too), and
- * leave other kinds unchanged. The signature covers the hash of the swarm hash and those fields, in
- * that order. VOTE and ENTRY carry signatures of ledger_sign, whose hash includes the ledger's
- * history. */
+ * leave other kinds unchanged. The signature covers the hash of a MessagePack map of the swarm
+ * hash, as `swarm`, and those fields, in that order. VOTE and ENTRY carry signatures of
+ * ledger_sign, whose hash includes the ledger's history. */
 void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
                struct message *message);
 
@@ -195,10 +196,12 @@ MUST_CHECK bool wire_is_verified(const struct wire_shape *shape,
 /* wire_is_chunked: whether payloads of this kind begin with their length and may be sent in chunks:
  * ENTRY, TABLE, PROPOSE, MANIFEST and STATUS.
  * wire_write_length: write the length in front of a document; `count` includes the length field.
+ * wire_read_length: the length that a chunked payload begins with.
  * wire_chunk_header: the header of the chunk at `offset`, given the header of all `count` bytes;
  * its length is the number of bytes to send from `offset`. */
 bool wire_is_chunked(uint8_t kind);
 void wire_write_length(uint8_t payload[static WIRE_LENGTH_BYTES], size_t count);
+size_t wire_read_length(const uint8_t payload[static WIRE_LENGTH_BYTES]);
 struct frame wire_chunk_header(const struct frame *whole, size_t count, size_t offset);
 
 /* Reassembly of the chunked payloads of one connection. */
@@ -246,14 +249,14 @@ MUST_CHECK bool wire_proof_is_signed(const struct wire_proof *proof,
                                      const struct public_keys *tracker,
                                      const uint8_t channel[static KEY_BYTES]);
 
-/* Layouts of the other payloads. Readers return the text of the mistake and leave the output
+/* The maps of the other payloads. Readers return the text of the mistake and leave the output
  * unchanged, or NULL. Writers return the length.
- *     introduction  version 4, start 8, curve key 32, sign key 32, manifest 32, name, address,
- *                   signature 64
- *     proof         curve key 32, sign key 32, signature 64
- *     address book  version 4, timing 5 x 4, count 4, {curve key 32, sign key 32, address} ...
- * A name or address is its length in one byte and its characters.
- * limits  payload has room for WIRE_INTRODUCTION_BYTES_MAX, WIRE_PROOF_BYTES,
+ *     introduction  introduction: a map, whose bytes are signed, of protocol, start, curve, sign,
+ *                   manifest, name, address; signature
+ *     proof         curve, sign, signature
+ *     address book  version, heartbeat_ms, silence_ms, train_ms, exchange_ms, round_ms, count,
+ *                   curve_keys {32}, sign_keys {32}, addresses: an array of texts
+ * limits  payload has room for WIRE_INTRODUCTION_BYTES_MAX, WIRE_PROOF_BYTES_MAX,
  *         WIRE_ADDRESS_BOOK_BYTES_MAX; names and addresses are valid (join_string.h; an
  *         introduction's address may lack the host), an address book has no key twice, no deadline
  *         is 0 or above INT32_MAX */

@@ -1,14 +1,21 @@
 /* wire_chunks: split payloads that are longer than a frame, and reassemble them. */
-#include "runtime/swarm/ledger/packer.h"
 #include "runtime/swarm/wire/wire.h"
 
 #include <string.h>
 
 void wire_write_length(uint8_t payload[static WIRE_LENGTH_BYTES], size_t count) {
-    uint32_t length = (uint32_t)count;
-    struct packer pack = packer_begin_write(payload, WIRE_LENGTH_BYTES);
     ASSERT(count >= WIRE_LENGTH_BYTES && count <= UINT32_MAX);
-    pack_u32(&pack, &length);
+    for (size_t i = 0; i < WIRE_LENGTH_BYTES; i++) {
+        payload[i] = (uint8_t)(count >> (8 * i));
+    }
+}
+
+size_t wire_read_length(const uint8_t payload[static WIRE_LENGTH_BYTES]) {
+    size_t count = 0;
+    for (size_t i = 0; i < WIRE_LENGTH_BYTES; i++) {
+        count |= (size_t)payload[i] << (8 * i);
+    }
+    return count;
 }
 
 struct frame wire_chunk_header(const struct frame *whole, size_t count, size_t offset) {
@@ -28,14 +35,12 @@ static bool is_same_message(const struct frame *a, const struct frame *b) {
 
 static bool begin_payload(struct wire_chunks *chunks, const struct frame *frame,
                           const uint8_t *bytes) {
-    uint32_t length = 0;
-    struct packer pack = packer_begin_read(bytes, frame->length);
-    pack_u32(&pack, &length);
+    const size_t length = frame->length >= WIRE_LENGTH_BYTES ? wire_read_length(bytes) : 0;
     chunks->received_bytes = 0;
     chunks->payload_bytes = length;
     chunks->frame = *frame;
-    chunks->frame.length = length;
-    return pack.error == NULL && length >= WIRE_LENGTH_BYTES && length <= chunks->capacity;
+    chunks->frame.length = (uint32_t)length;
+    return length >= WIRE_LENGTH_BYTES && length <= chunks->capacity;
 }
 
 void wire_chunks_reset(struct wire_chunks *chunks) {

@@ -8,18 +8,25 @@
 #include <string.h>
 
 static void pack_keys(struct packer *pack, struct public_keys *keys) {
-    pack_bytes(pack, keys->curve, KEY_BYTES);
-    pack_bytes(pack, keys->sign, KEY_BYTES);
+    pack_bytes(pack, "curve", keys->curve, KEY_BYTES);
+    pack_bytes(pack, "sign", keys->sign, KEY_BYTES);
 }
 
-/* The signed fields, in the order of the layout. */
-static void pack_introduction(struct packer *pack, struct wire_introduction *introduction) {
-    pack_u32(pack, &introduction->version);
-    pack_u64(pack, &introduction->start_id);
+/* The signed fields. */
+static void pack_signed_fields(struct packer *pack, void *object) {
+    struct wire_introduction *introduction = object;
+    pack_u32(pack, "protocol", &introduction->version);
+    pack_u64(pack, "start", &introduction->start_id);
     pack_keys(pack, &introduction->keys);
-    pack_bytes(pack, introduction->manifest.bytes, HASH_BYTES);
-    pack_text(pack, introduction->name, sizeof introduction->name);
-    pack_text(pack, introduction->address, sizeof introduction->address);
+    pack_bytes(pack, "manifest", introduction->manifest.bytes, HASH_BYTES);
+    pack_text(pack, "name", introduction->name, sizeof introduction->name);
+    pack_text(pack, "address", introduction->address, sizeof introduction->address);
+}
+
+static void pack_introduction(struct packer *pack, void *object) {
+    struct wire_introduction *introduction = object;
+    pack_map(pack, "introduction", (struct packed_object){pack_signed_fields, introduction});
+    pack_bytes(pack, "signature", introduction->signature.bytes, SIGNATURE_BYTES);
 }
 
 static const char *name_error(const char *name) {
@@ -57,9 +64,9 @@ static const char *listen_address_error(const char *address) {
 
 static void introduction_hash(const struct wire_introduction *introduction, struct hash *hash) {
     struct hash_state state;
-    struct packer pack = packer_begin_hash(&state);
     hash_begin(&state);
-    pack_introduction(&pack, (struct wire_introduction *)(uintptr_t)introduction);
+    packer_hash((struct packed_object){pack_signed_fields, (void *)(uintptr_t)introduction},
+                &state);
     *hash = hash_end(&state);
 }
 
@@ -79,23 +86,17 @@ bool wire_introduction_is_signed(const struct wire_introduction *introduction) {
 }
 
 size_t wire_write_introduction(const struct wire_introduction *introduction, uint8_t *payload) {
-    struct wire_introduction *unconst = (struct wire_introduction *)(uintptr_t)introduction;
-    struct packer pack = packer_begin_write(payload, WIRE_INTRODUCTION_BYTES_MAX);
     ASSERT(name_error(introduction->name) == NULL);
     ASSERT(listen_address_error(introduction->address) == NULL);
-    pack_introduction(&pack, unconst);
-    pack_bytes(&pack, unconst->signature.bytes, SIGNATURE_BYTES);
-    ASSERT(pack.error == NULL);
-    return pack.offset;
+    return packer_write((struct packed_object){pack_introduction, (void *)(uintptr_t)introduction},
+                        payload, WIRE_INTRODUCTION_BYTES_MAX);
 }
 
 const char *wire_read_introduction(const uint8_t *payload, size_t count,
                                    struct wire_introduction *introduction) {
     struct wire_introduction read = {.version = 0};
-    struct packer pack = packer_begin_read(payload, count);
-    pack_introduction(&pack, &read);
-    pack_bytes(&pack, read.signature.bytes, SIGNATURE_BYTES);
-    const char *error = packer_finish(&pack);
+    const char *error =
+        packer_read((struct packed_object){pack_introduction, &read}, payload, count);
     if (error == NULL) {
         error = name_error(read.name);
     }
@@ -136,40 +137,42 @@ bool wire_proof_is_signed(const struct wire_proof *proof, const struct public_ke
                        proof->signature.bytes);
 }
 
-static void pack_proof(struct packer *pack, struct wire_proof *proof) {
+static void pack_proof(struct packer *pack, void *object) {
+    struct wire_proof *proof = object;
     pack_keys(pack, &proof->keys);
-    pack_bytes(pack, proof->signature.bytes, SIGNATURE_BYTES);
+    pack_bytes(pack, "signature", proof->signature.bytes, SIGNATURE_BYTES);
 }
 
 size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
-    struct packer pack = packer_begin_write(payload, WIRE_PROOF_BYTES);
-    pack_proof(&pack, (struct wire_proof *)(uintptr_t)proof);
-    ASSERT(pack.error == NULL);
-    return pack.offset;
+    return packer_write((struct packed_object){pack_proof, (void *)(uintptr_t)proof}, payload,
+                        WIRE_PROOF_BYTES_MAX);
 }
 
 const char *wire_read_proof(const uint8_t *payload, size_t count, struct wire_proof *proof) {
     struct wire_proof read = {.signature = {{0}}};
-    struct packer pack = packer_begin_read(payload, count);
-    pack_proof(&pack, &read);
-    const char *error = packer_finish(&pack);
+    const char *error = packer_read((struct packed_object){pack_proof, &read}, payload, count);
     if (error == NULL) {
         *proof = read;
     }
     return error;
 }
 
-static void pack_address_book(struct packer *pack, struct wire_address_book *book) {
-    pack_u32(pack, &book->version);
-    pack_u32(pack, &book->timing.heartbeat_ms);
-    pack_u32(pack, &book->timing.silence_ms);
-    pack_u32(pack, &book->timing.train_ms);
-    pack_u32(pack, &book->timing.exchange_ms);
-    pack_u32(pack, &book->timing.round_ms);
-    uint32_t count = pack_element_count(pack, &book->count, SWARM_MEMBERS_MAX);
+static void pack_address_book(struct packer *pack, void *object) {
+    struct wire_address_book *book = object;
+    pack_u32(pack, "version", &book->version);
+    pack_u32(pack, "heartbeat_ms", &book->timing.heartbeat_ms);
+    pack_u32(pack, "silence_ms", &book->timing.silence_ms);
+    pack_u32(pack, "train_ms", &book->timing.train_ms);
+    pack_u32(pack, "exchange_ms", &book->timing.exchange_ms);
+    pack_u32(pack, "round_ms", &book->timing.round_ms);
+    uint32_t count = pack_element_count(pack, "count", &book->count, SWARM_MEMBERS_MAX);
+    struct packer_rows rows = {book->members, sizeof *book->members, .count = count};
+    pack_bytes_column(pack, "curve_keys", rows, offsetof(struct wire_member, keys.curve),
+                      KEY_BYTES);
+    pack_bytes_column(pack, "sign_keys", rows, offsetof(struct wire_member, keys.sign), KEY_BYTES);
+    pack_array(pack, "addresses", count);
     for (uint32_t i = 0; i < count; i++) {
-        pack_keys(pack, &book->members[i].keys);
-        pack_text(pack, book->members[i].address, sizeof book->members[i].address);
+        pack_text(pack, NULL, book->members[i].address, sizeof book->members[i].address);
     }
 }
 
@@ -204,19 +207,16 @@ static const char *address_book_error(const struct wire_address_book *book) {
 }
 
 size_t wire_write_address_book(const struct wire_address_book *book, uint8_t *payload) {
-    struct packer pack = packer_begin_write(payload, WIRE_ADDRESS_BOOK_BYTES_MAX);
     ASSERT(address_book_error(book) == NULL);
-    pack_address_book(&pack, (struct wire_address_book *)(uintptr_t)book);
-    ASSERT(pack.error == NULL);
-    return pack.offset;
+    return packer_write((struct packed_object){pack_address_book, (void *)(uintptr_t)book}, payload,
+                        WIRE_ADDRESS_BOOK_BYTES_MAX);
 }
 
 const char *wire_read_address_book(const uint8_t *payload, size_t count,
                                    struct wire_address_book *book) {
     struct wire_address_book read = {.version = 0};
-    struct packer pack = packer_begin_read(payload, count);
-    pack_address_book(&pack, &read);
-    const char *error = packer_finish(&pack);
+    const char *error =
+        packer_read((struct packed_object){pack_address_book, &read}, payload, count);
     if (error == NULL) {
         error = address_book_error(&read);
     }

@@ -8,43 +8,61 @@
 static const char DECLARATION[] = "skep declaration";
 static const char RESULT[] = "skep result";
 
+/* The signed fields of a declaration. */
 struct declaration {
-    uint32_t session; /* session of the member */
+    struct hash swarm;
+    uint32_t session;
     uint32_t round;
     uint64_t tokens;           /* number of tokens trained on */
     uint64_t samples;          /* number of samples trained on */
     const struct hash *hashes; /* [slice_count] */
+    uint32_t slice_count;
 };
 
-static struct hash declaration_hash(const struct wire_shape *shape,
-                                    struct declaration declaration) {
+static void pack_declaration(struct packer *pack, void *object) {
+    struct declaration *declaration = object;
+    pack_bytes(pack, "swarm", declaration->swarm.bytes, HASH_BYTES);
+    pack_u32(pack, "session", &declaration->session);
+    pack_u32(pack, "round", &declaration->round);
+    pack_u64(pack, "tokens", &declaration->tokens);
+    pack_u64(pack, "samples", &declaration->samples);
+    pack_bytes(pack, "hashes", (void *)(uintptr_t)declaration->hashes,
+               declaration->slice_count * sizeof *declaration->hashes);
+}
+
+static struct hash hash_packed(struct packed_object object) {
     struct hash_state state;
-    struct packer pack = packer_begin_hash(&state);
     hash_begin(&state);
-    hash_add(&state, shape->swarm.bytes, HASH_BYTES);
-    pack_u32(&pack, &declaration.session);
-    pack_u32(&pack, &declaration.round);
-    pack_u64(&pack, &declaration.tokens);
-    pack_u64(&pack, &declaration.samples);
-    hash_add(&state, declaration.hashes, shape->slice_count * sizeof *declaration.hashes);
+    packer_hash(object, &state);
     return hash_end(&state);
 }
 
+static struct hash declaration_hash(const struct wire_shape *shape,
+                                    struct declaration declaration) {
+    declaration.swarm = shape->swarm;
+    declaration.slice_count = shape->slice_count;
+    return hash_packed((struct packed_object){pack_declaration, &declaration});
+}
+
+/* The signed fields of a result. */
+struct signed_result {
+    struct hash swarm;
+    struct message message;
+};
+
+static void pack_signed_result(struct packer *pack, void *object) {
+    struct signed_result *result = object;
+    pack_bytes(pack, "swarm", result->swarm.bytes, HASH_BYTES);
+    pack_u32(pack, "round", &result->message.round);
+    pack_u32(pack, "slice", &result->message.slice);
+    pack_u32(pack, "epoch", &result->message.epoch);
+    pack_u64(pack, "contributors", &result->message.contributors);
+    pack_bytes(pack, "hash", result->message.hash.bytes, HASH_BYTES);
+}
+
 static struct hash result_hash(const struct wire_shape *shape, const struct message *message) {
-    uint32_t round = message->round;
-    uint32_t slice = message->slice;
-    uint32_t epoch = message->epoch;
-    uint64_t contributors = message->contributors;
-    struct hash_state state;
-    struct packer pack = packer_begin_hash(&state);
-    hash_begin(&state);
-    hash_add(&state, shape->swarm.bytes, HASH_BYTES);
-    pack_u32(&pack, &round);
-    pack_u32(&pack, &slice);
-    pack_u32(&pack, &epoch);
-    pack_u64(&pack, &contributors);
-    hash_add(&state, message->hash.bytes, HASH_BYTES);
-    return hash_end(&state);
+    struct signed_result result = {shape->swarm, *message};
+    return hash_packed((struct packed_object){pack_signed_result, &result});
 }
 
 static struct hash declared_hash(const struct wire_shape *shape, const struct message *message) {

@@ -77,8 +77,9 @@ static void the_longest_entry_has_room(void **state) {
     entry.signature_count = SWARM_MEMBERS_MAX;
     entry.hash = entry_hash(&entry);
     assert_null(entry_error(&entry));
-    assert_int_equal(entry_write(&entry, record, ENTRY_RECORD_BYTES_MAX), ENTRY_RECORD_BYTES_MAX);
-    assert_null(entry_read(record, ENTRY_RECORD_BYTES_MAX, read_slices, SWARM_SLICES_MAX, &read));
+    size_t count = entry_write(&entry, record, ENTRY_RECORD_BYTES_MAX);
+    assert_true(count <= ENTRY_RECORD_BYTES_MAX && count > ENTRY_RECORD_BYTES_MAX - 2000);
+    assert_null(entry_read(record, count, read_slices, SWARM_SLICES_MAX, &read));
     assert_same();
     struct text text = text_over(line, LEDGER_LINE_MAX);
     ledger_line_write(&entry, &text);
@@ -276,6 +277,29 @@ static void a_majority_is_needed_whatever_the_roster(void **state) {
     }
 }
 
+static void a_line_of_protocol_1_is_rejected(void **state) {
+    (void)state;
+    static const char FIELD[] = "\"protocol\": 2, ";
+    static char line[SMALL_LINE_MAX];
+    struct fault fault;
+    entry_fixture_init(&fixture, 3, slices, 5);
+    entry_fixture_next(&fixture, 0, &entry);
+    struct text text = text_over(line, sizeof line);
+    ledger_line_write(&entry, &text);
+    char *field = strstr(line, FIELD);
+    assert_non_null(field);
+    memmove(field, field + strlen(FIELD), strlen(field + strlen(FIELD)) + 1);
+    assert_int_equal(ledger_line_read(line, strlen(line), "ledger:1", read_slices, SWARM_SLICES_MAX,
+                                      &read, &fault),
+                     STATUS_INPUT);
+    assert_string_equal(fault.subject, "ledger:1");
+    assert_non_null(strstr(fault.reason, "protocol 1, which Skep 0.1.0"));
+    text = text_over(line, sizeof line);
+    ledger_line_write(&entry, &text);
+    strstr(line, FIELD)[12] = '3';
+    assert_int_equal(read_line(line, strlen(line)), STATUS_INPUT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_and_lines_read_back),
@@ -286,6 +310,7 @@ int main(void) {
         cmocka_unit_test(a_chain_counts_its_commits),
         cmocka_unit_test(a_suspension_is_between_rounds_and_changes_nothing_else),
         cmocka_unit_test(a_majority_is_needed_whatever_the_roster),
+        cmocka_unit_test(a_line_of_protocol_1_is_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -305,6 +305,22 @@ static void what_is_no_ledger_is_refused_and_left_alone(void **state) {
     assert_int_equal(store.entry_count, 77);
 }
 
+static void a_store_of_protocol_1_is_rejected(void **state) {
+    (void)state;
+    enum { USER_VERSION = 60 }; /* Position of the schema version, big-endian, in a SQLite file. */
+    static char whole[FILE_MAX];
+    struct fault fault;
+    struct ledger_store store = open_store();
+    ledger_store_close(&store);
+    size_t size = read_whole(path, whole);
+    assert_memory_equal(whole + USER_VERSION, "\0\0\0\2", 4);
+    whole[USER_VERSION + 3] = 1;
+    write_whole(path, whole, size);
+    assert_int_equal(ledger_store_open(path, &region, &store, &fault), STATUS_INPUT);
+    assert_string_equal(fault.subject, path);
+    assert_non_null(strstr(fault.reason, "protocol 1, which Skep 0.1.0"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(entries_and_promises_are_there_when_opened_again,
@@ -318,6 +334,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_full_disk_keeps_what_was_there, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(what_is_no_ledger_is_refused_and_left_alone, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_store_of_protocol_1_is_rejected, make_folder,
                                         remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

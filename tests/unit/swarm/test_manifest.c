@@ -14,7 +14,7 @@
 static const char GOLDEN[] =
     "format: 1\n"
     "name: \"heather\"\n"
-    "protocol: 1\n"
+    "protocol: 2\n"
     "created: 1795276800\n"
     "tracker:\n"
     "  address: tcp://203.0.113.7:7700\n"
@@ -43,10 +43,10 @@ static const char GOLDEN[] =
     "\n"
     "    \"hidden_size\": 8\n"
     "  }\n"
-    "signature: 044d2af5ce31c30282ab5f9186dd0f51b0f05daa224f55da397a6ce8b343b206"
-    "d382e398bba1a56f51cbfc23f3e9d544e58a5ffd87f92e6b9970472210676d0c\n";
+    "signature: 29762af7c88b0ac0536b540896199a62bcf993529452d93464a2a755aaf9d7c6"
+    "89c1e261b19cd646bb6b3ecb6852c74c6304b0f61fcfc18ea8574404f3790006\n";
 static const char GOLDEN_HASH[] =
-    "05e27fc0e2783e5ceabe52227fa994eb892014c7f3f2a22dde0274b042a6627a";
+    "c65c99db0f3e34795ec8bd74b2119d4c21ba869323bd5b9f50f0cf33c877c506";
 static const char RUN_TEXT[] = "seed: 3\nswarm.name: \"heather\"\n";
 static const char CONFIG_TEXT[] = "{\n\t\"model_type\": \"llama\",\n\n  \"hidden_size\": 8\n}";
 
@@ -146,7 +146,7 @@ static void reading_gives_every_field(void **state) {
                                    &manifest, &fault),
                      OK);
     assert_string_equal(manifest.name, "heather");
-    assert_int_equal(manifest.protocol, 1);
+    assert_int_equal(manifest.protocol, 2);
     assert_int_equal(manifest.created, 1795276800);
     assert_string_equal(manifest.tracker.address, "tcp://203.0.113.7:7700");
     assert_memory_equal(&manifest.tracker.keys, &keys.public_keys, sizeof keys.public_keys);
@@ -221,8 +221,10 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
     } ROWS[] = {
         {"format: 1", "format: 2", "it",
          "the swarm's format has version 2; this skep supports up to 1"},
-        {"protocol: 1\n", "protocol: 9\nnews: x\n", "it",
-         "the swarm's protocol has version 9; this skep supports up to 1"},
+        {"protocol: 2\n", "protocol: 9\nnews: x\n", "it",
+         "the swarm's protocol has version 9; this skep supports up to 2"},
+        {"protocol: 2\n", "protocol: 1\n", "it",
+         "uses protocol 1, which Skep 0.1.0 was the last version to read"},
         {"created:", "creatd:", "it:4:1", "creatd is not a known key"},
         {"created: 1795276800\n", "", "it:1:1", "does not have the required key created"},
         {"    bytes: 12\n", "", "it:16:5", "files[1] does not have the required key bytes"},

@@ -59,11 +59,14 @@ static const char *path_of(const char *name) {
     return path;
 }
 
+static enum status try_open(struct member_store *store, struct fault *fault) {
+    return member_store_open(folder, &member.replica.shape.slices, &region, store, fault);
+}
+
 static struct member_store open_store(void) {
     struct member_store store;
     struct fault fault;
-    assert_int_equal(
-        member_store_open(folder, &member.replica.shape.slices, &region, &store, &fault), OK);
+    assert_int_equal(try_open(&store, &fault), OK);
     return store;
 }
 
@@ -206,9 +209,7 @@ static void a_folder_is_used_by_one_process(void **state) {
     char holder[32];
     struct text text = text_over(holder, sizeof holder);
     text_add(&text, "process %d", (int)getpid());
-    assert_int_equal(
-        member_store_open(folder, &member.replica.shape.slices, &region, &second, &fault),
-        STATUS_INPUT);
+    assert_int_equal(try_open(&second, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.reason, holder));
     assert_int_equal(second.newest, 77);
     member_store_close(&store);
@@ -238,8 +239,7 @@ static void write_all(const char *name, const uint8_t *bytes, size_t count) {
 static enum status claim(const char *name, const struct entry *first, struct fault *fault) {
     struct member_store store;
     struct hash manifest = hash_of(name, strlen(name));
-    assert_int_equal(
-        member_store_open(folder, &member.replica.shape.slices, &region, &store, fault), OK);
+    assert_int_equal(try_open(&store, fault), OK);
     enum status status = member_store_claim_folder(&store, &manifest, first, fault);
     member_store_close(&store);
     return status;
@@ -265,8 +265,7 @@ static void stored_rounds_need_a_recorded_swarm(void **state) {
     struct fault fault;
     make_results(1);
     make_commit(1);
-    assert_int_equal(
-        member_store_open(folder, &member.replica.shape.slices, &region, &store, &fault), OK);
+    assert_int_equal(try_open(&store, &fault), OK);
     assert_int_equal(member_store_add_commit(&store, &entry, &fault), OK);
     member_store_close(&store);
     static struct entry first = {.kind = ENTRY_GENESIS};
@@ -337,14 +336,19 @@ static void a_changed_entry_is_not_read(void **state) {
 static void a_file_that_is_not_a_journal_is_not_changed(void **state) {
     (void)state;
     static uint8_t found[FILE_MAX];
+    static const char *const FILES[][2] = {
+        {"the diary of a bee", "is not a journal of this version of Skep"},
+        {"skep journal 1\n", "uses protocol 1, which Skep 0.1.0 was the last version to read"}};
     struct member_store store;
     struct fault fault;
-    write_all("journal", (const uint8_t *)"the diary of a bee", 18);
-    assert_int_equal(
-        member_store_open(folder, &member.replica.shape.slices, &region, &store, &fault),
-        STATUS_INPUT);
-    assert_int_equal(read_all("journal", found), 18);
-    assert_memory_equal(found, "the diary of a bee", 18);
+    for (size_t i = 0; i < ARRAY_COUNT(FILES); i++) {
+        const size_t size = strlen(FILES[i][0]) + 1;
+        write_all("journal", (const uint8_t *)FILES[i][0], size);
+        assert_int_equal(try_open(&store, &fault), STATUS_INPUT);
+        assert_string_equal(fault.reason, FILES[i][1]);
+        assert_int_equal(read_all("journal", found), size);
+        assert_memory_equal(found, FILES[i][0], size);
+    }
 }
 
 static void truncated_or_changed_results_are_rejected(void **state) {
@@ -409,7 +413,7 @@ static void a_full_disk_loses_nothing(void **state) {
 static void live_in_child(uint32_t round, int out) {
     struct member_store store;
     struct fault fault;
-    if (member_store_open(folder, &member.replica.shape.slices, &region, &store, &fault) != OK) {
+    if (try_open(&store, &fault) != OK) {
         _exit(1);
     }
     for (;; round++) {

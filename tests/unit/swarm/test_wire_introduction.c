@@ -104,19 +104,20 @@ static void a_proof_holds_for_one_tracker_and_one_channel(void **state) {
     const struct public_keys *channel = &fixture.swarm.members[2].public_keys;
     const struct public_keys *other = &fixture.swarm.members[3].public_keys;
     wire_sign_proof(asker, tracker, channel->curve, &proof);
-    assert_int_equal(wire_write_proof(&proof, payload), WIRE_PROOF_BYTES);
-    assert_non_null(wire_read_proof(payload, WIRE_PROOF_BYTES - 1, &read));
-    assert_non_null(wire_read_proof(payload, WIRE_PROOF_BYTES + 1, &read));
-    assert_null(wire_read_proof(payload, WIRE_PROOF_BYTES, &read));
+    const size_t count = wire_write_proof(&proof, payload);
+    assert_true(count <= WIRE_PROOF_BYTES_MAX);
+    assert_non_null(wire_read_proof(payload, count - 1, &read));
+    assert_non_null(wire_read_proof(payload, count + 1, &read));
+    assert_null(wire_read_proof(payload, count, &read));
     assert_memory_equal(&read, &proof, sizeof proof);
     assert_memory_equal(&read.keys, &asker->public_keys, sizeof read.keys);
     assert_true(wire_proof_is_signed(&read, tracker, channel->curve));
     assert_false(wire_proof_is_signed(&read, tracker, other->curve));
     assert_false(wire_proof_is_signed(&read, other, channel->curve));
-    for (size_t bit = 0; bit < 8 * WIRE_PROOF_BYTES; bit++) {
+    for (size_t bit = 0; bit < 8 * count; bit++) {
         payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        assert_null(wire_read_proof(payload, WIRE_PROOF_BYTES, &read));
-        assert_false(wire_proof_is_signed(&read, tracker, channel->curve));
+        assert_false(wire_read_proof(payload, count, &read) == NULL &&
+                     wire_proof_is_signed(&read, tracker, channel->curve));
         payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
 }
@@ -162,33 +163,41 @@ static void names_and_addresses_that_are_none_are_refused(void **state) {
 
 static void a_roster_with_a_key_twice_or_no_deadline_is_refused(void **state) {
     (void)state;
-    const size_t keys = 2 * KEY_BYTES + 1;
+    static const char *const KEYS[] = {"curve_keys", "sign_keys"};
+    static const char *const DEADLINES[] = {"heartbeat_ms", "silence_ms", "train_ms", "exchange_ms",
+                                            "round_ms"};
     wire_fixture_init(&fixture, 3, 1);
     wire_fixture_hosts(&fixture, WIRE_SOME, 7);
-    for (uint32_t i = 0; i < 3; i++) {
-        memset(fixture.roster.members[i].address, 0, MESSAGE_ADDRESS_BYTES);
-    }
+    fixture.roster.timing = (struct swarm_timing){0x10000, 0x10001, 0x10002, 0x10003, 0x10004};
     size_t count = wire_write_address_book(&fixture.roster, payload);
     assert_true(takes_roster(count));
-    for (size_t half = 0; half < 2; half++) {
-        uint8_t *third = payload + count - keys + half * KEY_BYTES;
+    for (size_t i = 0; i < ARRAY_COUNT(KEYS); i++) {
+        uint8_t *first = payload + wire_fixture_find(payload, count, KEYS[i]) + 2;
+        uint8_t *third = first + 2 * KEY_BYTES;
         uint8_t kept[KEY_BYTES];
         memcpy(kept, third, KEY_BYTES);
-        memcpy(third, third - 2 * keys, KEY_BYTES);
+        memcpy(third, first, KEY_BYTES);
         assert_false(takes_roster(count));
         memcpy(third, kept, KEY_BYTES);
     }
-    for (size_t deadline = 0; deadline < 5; deadline++) {
-        uint8_t kept[4];
-        memcpy(kept, payload + 4 + 4 * deadline, 4);
-        memset(payload + 4 + 4 * deadline, 0, 4);
+    for (size_t i = 0; i < ARRAY_COUNT(DEADLINES); i++) {
+        uint8_t *deadline = payload + wire_fixture_find(payload, count, DEADLINES[i]);
+        assert_int_equal(deadline[0], 0xce); /* uint 32 */
+        deadline[1] = 0x80;
         assert_false(takes_roster(count));
-        memset(payload + 4 + 4 * deadline, 0xff, 4);
-        assert_false(takes_roster(count));
-        memcpy(payload + 4 + 4 * deadline, kept, 4);
+        deadline[1] = 0;
     }
     assert_true(takes_roster(count));
-    payload[24] = SWARM_MEMBERS_MAX + 1; /* the count */
+    for (size_t i = 0; i < ARRAY_COUNT(DEADLINES); i++) {
+        /* 0 in place of the number, whose other bytes are removed */
+        size_t at = wire_fixture_find(payload, count, DEADLINES[i]);
+        uint8_t shorter[WIRE_ADDRESS_BOOK_BYTES_MAX];
+        memcpy(shorter, payload, at);
+        shorter[at] = 0;
+        memcpy(shorter + at + 1, payload + at + 5, count - at - 5);
+        assert_non_null(wire_read_address_book(shorter, count - 4, &roster));
+    }
+    payload[wire_fixture_find(payload, count, "count")] = SWARM_MEMBERS_MAX + 1;
     assert_false(takes_roster(count));
 }
 

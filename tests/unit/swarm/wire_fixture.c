@@ -264,6 +264,17 @@ void wire_fixture_hosts(struct wire_fixture *fixture, enum wire_fill fill, uint6
     }
 }
 
+size_t wire_fixture_find(const uint8_t *bytes, size_t count, const char *name) {
+    const size_t length = strlen(name);
+    for (size_t at = 0; at + 1 + length < count; at++) {
+        if (bytes[at] == (0xa0 | length) && memcmp(bytes + at + 1, name, length) == 0) {
+            return at + 1 + length;
+        }
+    }
+    ASSERT(!"the field exists");
+    return 0;
+}
+
 size_t wire_fixture_write(const struct wire_fixture *fixture, const struct message *message,
                           const uint8_t *bulk, size_t bulk_bytes, uint8_t *bytes, size_t capacity) {
     struct frame frame;

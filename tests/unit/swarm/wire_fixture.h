@@ -54,4 +54,8 @@ void wire_fixture_hosts(struct wire_fixture *fixture, enum wire_fill fill, uint6
 size_t wire_fixture_write(const struct wire_fixture *fixture, const struct message *message,
                           const uint8_t *bulk, size_t bulk_bytes, uint8_t *bytes, size_t capacity);
 
+/* wire_fixture_find: the position of the value of the first field with this name in MessagePack
+ * bytes. */
+size_t wire_fixture_find(const uint8_t *bytes, size_t count, const char *name);
+
 #endif
