@@ -45,7 +45,8 @@ struct branch {
     int *neighbours;         /* for each item, the items whose lives overlap with its life */
     uint64_t *lowest_offset; /* [count] lowest possible offset; final once the item is placed */
     bool *is_placed;         /* [count] true once the item has an offset */
-    uint64_t *conflicts;     /* [count] how often each item was among those that did not fit */
+    /* [count] number of times that each item was among the items that did not fit */
+    uint64_t *conflicts;
     struct item_offset *goal_items; /* [count] scratch: items of one goal */
     uint64_t *stacked_bytes; /* [sections.count] scratch: bytes stacked so far in each section */
     struct choice *choices;  /* stack of the decisions made so far */

@@ -11,7 +11,7 @@
  * depend on the speed of the machine. Only `skep pack` sets a deadline. */
 struct effort {
     uint64_t work;       /* number of placed items inspected so far */
-    uint64_t work_max;   /* stop when `work` reaches this */
+    uint64_t work_max;   /* limit: the search stops when `work` reaches it */
     int64_t deadline_ns; /* stop at this time of clock_monotonic_ns; 0: no deadline */
 };
 
@@ -23,14 +23,14 @@ enum fit { FIT_FIRST /* lowest gap */, FIT_BEST /* smallest gap */, FIT_COUNT };
 /* The order in which items are placed: by a first key, with ties broken by a second. Sizes and
  * lifetimes sort descending, births ascending. */
 enum sort_key {
-    SORT_AREA,      /* by bytes x steps alive */
-    SORT_SIZE,      /* by bytes, then steps alive */
-    SORT_LIFETIME,  /* by steps alive, then bytes */
-    SORT_BIRTH,     /* by first step, then steps alive: nested lives form a stack */
-    SORT_SQUARE,    /* by bytes x bytes x steps alive */
-    SORT_LONG,      /* by bytes x steps alive x steps alive */
-    SORT_DEATH,     /* by last step, latest first, then steps alive */
-    SORT_LIFE_PEAK, /* by the most bytes alive at any step of the item's life, then area */
+    SORT_AREA,      /* sorts by bytes x steps alive */
+    SORT_SIZE,      /* sorts by bytes, then steps alive */
+    SORT_LIFETIME,  /* sorts by steps alive, then bytes */
+    SORT_BIRTH,     /* sorts by first step, then steps alive: nested lives form a stack */
+    SORT_SQUARE,    /* sorts by bytes x bytes x steps alive */
+    SORT_LONG,      /* sorts by bytes x steps alive x steps alive */
+    SORT_DEATH,     /* sorts by last step, latest first, then steps alive */
+    SORT_LIFE_PEAK, /* sorts by the most bytes alive at a step of the item's life, then area */
     SORT_COUNT      /* number of sort keys */
 };
 
@@ -41,7 +41,7 @@ struct layout {
     const char *heuristic; /* name of the heuristic, a static string */
 };
 
-/* A placed item. greedy_place keeps these sorted by offset. */
+/* A placed item. greedy_place keeps its placed items sorted by offset. */
 struct placed_item {
     uint64_t offset, end; /* bytes [offset, end) */
     uint32_t first, last; /* life in program steps, half-open: [first, last) */

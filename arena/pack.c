@@ -9,10 +9,10 @@ struct pack {
     struct cluster all_items;  /* all items of the problem */
     struct cluster_list parts; /* parts that share no program step */
     struct search *searches;   /* [parts.count] search of each part */
-    uint64_t capacity_bytes;   /* UINT64_MAX: no limit */
-    uint64_t target_bytes;     /* stop when the peak is at most this */
-    bool is_exact;             /* bounds proved for one part also hold for the whole problem */
-    struct effort effort;      /* work done, and its limits */
+    uint64_t capacity_bytes;   /* limit on the peak; UINT64_MAX: no limit */
+    uint64_t target_bytes;     /* the search stops when the peak is at most this */
+    bool is_exact;        /* whether bounds proved for one part also hold for the whole problem */
+    struct effort effort; /* work done, and its limits */
 };
 
 static int find_highest_part(const struct pack *pack) {

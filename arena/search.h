@@ -14,7 +14,7 @@ struct search {
     double
         /* target of the next attempt, from 0 (lowest useful peak) to 1 (current peak) */
         target_fraction;
-    int attempt_count;     /* attempts made so far */
+    int attempt_count;     /* number of attempts made so far */
     struct branch *branch; /* NULL until first use, and always NULL if there are too many items */
     struct walk *walk;     /* NULL until first use, and always NULL if `branch` is used */
     uint64_t *life_peak_bytes; /* per item: the most bytes alive during its life */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FILE_HOLDER_BYTES = 32 }; /* bytes of a process id as text */
+enum { FILE_HOLDER_BYTES = 32 }; /* size of a process id as text, with its NUL */
 
 /* file_open_read: open a regular file for reading; *bytes is its size. */
 MUST_CHECK enum status file_open_read(const char *path, int *fd, int64_t *bytes,

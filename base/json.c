@@ -10,14 +10,14 @@
 
 enum {
     FIELD_PATH_BYTES = 256, /* size of a path such as "a.b[2]" */
-    SHOWN_TEXT_MAX = 60,    /* bytes of a string value that a message shows */
+    SHOWN_TEXT_MAX = 60,    /* maximum bytes of a string value that a message shows */
     SUBJECT_BYTES = sizeof((struct fault *)0)->subject
 };
 
 /* The state of check_limits, which counts brackets and commas of the raw text. */
 struct limits_scan {
     size_t depth;       /* current nesting depth */
-    size_t value_count; /* upper bound of the values so far */
+    size_t value_count; /* upper bound of the number of values scanned so far */
     bool is_in_string;  /* the scan is inside a string */
     bool is_escaped;    /* the preceding character is an unescaped backslash */
 };

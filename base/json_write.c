@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 64,      /* bytes of a string that one call escapes */
+    PIECE_BYTES = 64,      /* maximum bytes of a string that one call escapes */
     TOKEN_BYTES_MAX = 400, /* a number, or an escaped piece with 6 bytes for each input byte */
     SEPARATOR_BYTES_MAX = 64,
     INDENT_MAX = 48

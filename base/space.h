@@ -3,7 +3,7 @@
 #define SKEP_BASE_SPACE_H
 
 enum space {
-    SPACE_DEVICE, /* memory that kernels use: the GPU's, or host memory on a CPU target */
+    SPACE_DEVICE, /* memory that kernels use: GPU memory, or host memory on a CPU target */
     SPACE_PINNED, /* host memory that the device can read and write directly */
     SPACE_HOST,   /* other host memory */
     SPACE_COUNT

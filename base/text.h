@@ -14,7 +14,7 @@
 struct text {
     char *bytes;
     size_t capacity; /* includes the NUL */
-    size_t length;   /* bytes before the NUL */
+    size_t length;   /* number of bytes before the NUL */
     bool truncated;  /* bytes that did not fit were dropped */
 };
 

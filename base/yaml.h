@@ -24,7 +24,8 @@ struct yaml_node {
     const char *key;  /* the last part of `path`; "" for list items and the root */
     const char *text; /* a scalar's characters, without quotes; "" for maps and lists */
     enum yaml_kind kind;
-    bool is_plain;    /* a scalar without quotes; if it is empty too, the key has no value */
+    /* the node is a scalar without quotes; if `text` is also empty, the key has no value */
+    bool is_plain;
     int line, column; /* position of the key, or of a list item's value, from 1 */
     int child_count;
     const struct yaml_node *parent;  /* NULL for the root */

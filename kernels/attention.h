@@ -13,8 +13,9 @@
  * contiguous inside a token: q [rows, time, heads, head_dim], k and v [rows, time, kv_heads,
  * head_dim]. */
 struct attention_args {
-    int64_t rows, time;                      /* independent rows; tokens in each row */
-    int64_t heads, kv_heads, head_dim;       /* query heads; key-value heads; elements of a head */
+    int64_t rows, time; /* independent rows; tokens in each row */
+    /* number of query heads; of key-value heads; elements of a head */
+    int64_t heads, kv_heads, head_dim;
     int64_t q_stride, kv_stride, out_stride; /* elements from one token to the next */
     int64_t window;   /* maximum number of keys that a query sees; 0: no bound */
     float scale;      /* factor of q . k before the softmax */

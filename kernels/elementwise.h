@@ -69,11 +69,11 @@ void column_sum_run(const struct compute *compute, const struct column_sum_args 
                     const void *x, float *sums, void *workspace);
 
 struct rope_args {
-    int64_t tokens, heads, head_dim; /* tokens; heads of a token; elements of a head */
-    int64_t rotary_dim;              /* even, at most head_dim */
-    int64_t in_stride, out_stride;   /* elements from one token to the next */
-    bool inverse;                    /* true: rotate backwards, for the backward pass */
-    enum dtype dtype;                /* type of in and out: f32 or bf16 */
+    int64_t tokens, heads, head_dim; /* number of tokens; heads of a token; elements of a head */
+    int64_t rotary_dim; /* number of rotated elements of a head: even, at most head_dim */
+    int64_t in_stride, out_stride; /* elements from one token to the next */
+    bool inverse;                  /* true: rotate backwards, for the backward pass */
+    enum dtype dtype;              /* type of in and out: f32 or bf16 */
 };
 
 /* rope_run: rotary position embedding. Rotate the first rotary_dim elements of each head by its

@@ -8,7 +8,7 @@
 #include "kernels/scalars.h"
 
 struct generation_args {
-    int64_t tokens;   /* new rows, of which the first scalars->token_count are valid */
+    int64_t tokens;   /* number of new rows, of which the first scalars->token_count are valid */
     int64_t width;    /* number of elements in a row */
     int64_t stride;   /* elements from one new row to the next */
     int64_t context;  /* capacity of the cache in rows */

@@ -9,7 +9,7 @@
 
 struct head_loss_args {
     int64_t tokens, dim, vocab; /* hidden is [tokens, dim]; weight is [vocab, dim] */
-    int64_t chunk;    /* tokens whose logits exist at the same time; head_loss_chunk() chooses it */
+    int64_t chunk; /* number of tokens whose logits exist at the same time; see head_loss_chunk() */
     enum dtype dtype; /* type of hidden, weight and dhidden; logits and losses are f32 */
     /* true: compute gradients, and at most one of dhidden and dweight may be NULL; false: compute
      * losses only, and both must be NULL */

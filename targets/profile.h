@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* profile_read: fill *target from `length` bytes of YAML. limits  those of yaml_open; at most
- * PROFILE_DECLARED_MAX declared uses for each space
+/* profile_read: fill *target from `length` bytes of YAML.
+ * limits  those of yaml_open
  * memory  strings and tables live in `region`
  * errors  STATUS_INPUT at "subject:line:column" for a missing or unknown key, a value out of its
  * range, or declared uses above the capacity; *target is then unchanged */

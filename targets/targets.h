@@ -46,7 +46,7 @@ struct target_space {
     uint64_t capacity_bytes;
     const char *capacity_source; /* how capacity_bytes was found; "" without such a space */
     const struct target_declared_use *declared; /* [declared_use_count] declared uses */
-    int declared_use_count;                     /* number of entries in `declared_uses` */
+    int declared_use_count;                     /* number of entries in `declared` */
 };
 
 /* A target is immutable after it was opened, and valid as long as the region that holds it. */

@@ -38,7 +38,7 @@ enum column {
 };
 
 struct problem {
-    int extent_count;       /* rows of the file */
+    int extent_count;       /* number of rows of the file, without the header */
     struct extent *extents; /* all in SPACE_DEVICE; the name is the id; align is 1 by default */
     int column_count;
     enum column columns[COLUMN_COUNT]; /* column kinds in file order */
@@ -70,7 +70,7 @@ MUST_CHECK enum status problem_write(const struct problem *problem, const uint64
 /* The memory that the extents of one role occupy in one space. */
 struct role_total {
     uint64_t peak_bytes; /* bytes alive at the peak step of the space */
-    uint64_t max_bytes;  /* most bytes alive at any one step */
+    uint64_t max_bytes;  /* most bytes of the role alive at any one step */
     uint32_t max_step;   /* first step with max_bytes alive */
     int extent_count;
 };

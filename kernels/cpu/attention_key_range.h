@@ -18,7 +18,7 @@ struct attention_key_range {
 struct attention_strip_key_range {
     int64_t low, high; /* columns that at least one row sees */
     int32_t first[ATTENTION_STRIP], last[ATTENTION_STRIP];
-    bool is_row_complete[ATTENTION_STRIP]; /* [row] the row sees no key outside this tile */
+    bool is_row_complete[ATTENTION_STRIP]; /* [row] whether the row sees no key outside this tile */
 };
 
 static inline int64_t attention_min(int64_t a, int64_t b) {

@@ -51,10 +51,11 @@ struct matmul_job {
     struct block_sizes block_sizes;
     char *a_packed, *strips; /* packed panels of A; packed strips of B, one for each thread */
     float *sums;             /* partial sums between blocks of depth; NULL: C holds them */
-    /* the current block */
-    int64_t row, rows, tiles;   /* current block of rows of C, and its number of tiles */
-    int64_t column, columns;    /* current block of columns of C */
-    int64_t depth_start, depth; /* current block of the depth */
+    /* first row, number of rows and number of tiles of the current block */
+    int64_t row, rows, tiles;
+    int64_t column, columns; /* first column and number of columns of the current block */
+    /* first step and number of steps of the current block of the depth */
+    int64_t depth_start, depth;
     /* the distribution of the current block to threads; it depends on the thread count, but the
      * results do not */
     int threads;        /* number of threads */

@@ -48,8 +48,9 @@ struct attention_strip {
     int64_t rows, columns; /* columns % ATTENTION_LANES == 0 */
     int64_t stride;        /* elements from one row of scores, or of their gradients, to the next */
     const int32_t *first, *last; /* [rows] columns [first, last) are visible to the row */
-    const bool *is_row_complete; /* [rows] the row sees no other columns; for score_gradients */
-    float scale;                 /* factor of the scores before the softmax */
+    /* [rows] whether the row sees no other columns; for score_gradients */
+    const bool *is_row_complete;
+    float scale; /* factor of the scores before the softmax */
     /* in: unscaled q . k, defined where visible; out: probabilities, 0 elsewhere */
     float *scores; /* [rows, stride]; replaced by probabilities */
 };

@@ -55,7 +55,7 @@ struct matmul_kernel {
 
 /* One kernel for each type of input. */
 struct matmul_kernels {
-    struct matmul_kernel f32, bf16; /* by type of A and B */
+    struct matmul_kernel f32, bf16; /* variants, by type of A and B */
 };
 
 /* matmul_write_row: finish row `row` of a tile in plain C: add bias and sum to `values` [columns],

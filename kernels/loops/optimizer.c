@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { SUM_LANES = 8 }; /* partial sums of a granule */
+enum { SUM_LANES = 8 }; /* number of partial sums of a granule */
 
 /* Lane l sums elements l, l + 8, ... in order; then pairs of lanes are added whose distance is 4,
  * then 2, then 1. A square of a float is exact in fp64, so a fused multiply-add gives the same

@@ -25,7 +25,7 @@ static enum status fill_files(const struct joint_write *joint, const struct stag
 }
 
 static void remove_folder(const struct joint_write *joint) {
-    struct fault ignored; /* the caller reports the fault of the write */
+    struct fault ignored; /* ignored, because the caller reports the fault of the write */
     enum status status = folder_remove(joint->folder, &ignored);
     (void)status;
 }

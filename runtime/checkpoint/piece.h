@@ -27,7 +27,7 @@ struct tensor_piece {
     int64_t shape[TENSOR_RANK_MAX]; /* shape of the whole tensor */
     void *memory;                   /* address of element `first` */
     const struct device_memory
-        *device_memory;   /* the memory that `memory` points to; NULL: host memory */
+        *device_memory;   /* access to the memory at `memory`; NULL: host memory */
     int64_t first, count; /* first element and number of elements; count 0: all elements */
 };
 

@@ -60,8 +60,8 @@ struct snapshot {
     uint64_t seed;     /* random seed of the run */
     double saved_at;   /* time of the save in Unix seconds */
     struct hash plan_hash;
-    const char *keys;         /* the run's effective keys */
-    const char *model_folder; /* contains the tokenizer's files; "" for none */
+    const char *keys;         /* text of the run's settings */
+    const char *model_folder; /* folder that contains the tokenizer's files; "" for none */
     struct snapshot_value values[SNAPSHOT_VALUES_MAX];
     int value_count;
     struct snapshot_file files[SNAPSHOT_FILES_MAX];
@@ -72,13 +72,13 @@ struct snapshot {
 struct snapshot_group {
     const char *file;      /* "weights.safetensors" */
     const char *prefix;    /* "", "exp_avg.", "exp_avg_sq." */
-    struct tensor_set set; /* pieces in their tensor's type */
+    struct tensor_set set; /* tensors, and pieces of the same type */
 };
 
 /* The arguments that are the same for every save of a run. All ranks pass the same ones, except for
  * `ranks` and the groups' pieces. Kept by reference. */
 struct snapshot_args {
-    const char *folder; /* created when it is missing */
+    const char *folder; /* folder of the snapshots, created if it is missing */
     int keep;           /* snapshots to keep, 1 to SNAPSHOTS_MAX - 1: older ones are removed */
     /* Groups of one file are adjacent. The pieces are the ranges that this rank writes. Over all
      * ranks they cover every element once, so only one rank has a piece of state that several ranks
@@ -89,7 +89,7 @@ struct snapshot_args {
     const char *config_text; /* config.json, so that an export needs only the snapshot */
     size_t config_length;
     const char *model_folder; /* recorded; "" for none */
-    const char *keys;         /* text of the run's effective keys */
+    const char *keys;         /* text of the run's settings */
     struct hash plan_hash;
 };
 

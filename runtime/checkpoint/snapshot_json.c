@@ -9,9 +9,9 @@
 enum {
     FORMAT_VERSION = 1,
     JSON_ESCAPE_MAX = 6, /* an escaped byte takes at most 6 bytes, such as \u0000 */
-    FIXED_BYTES = 1024,  /* brackets, field names and numbers */
-    LINE_BYTES_MAX =
-        192 + JSON_ESCAPE_MAX * SNAPSHOT_NAME_BYTES, /* the line of one file or value */
+    FIXED_BYTES = 1024,  /* space for brackets, field names and numbers */
+    /* maximum size of the line of one file or value */
+    LINE_BYTES_MAX = 192 + JSON_ESCAPE_MAX * SNAPSHOT_NAME_BYTES,
 };
 
 static const char SEAL_OPENING[] = ",\n  \"blake2b\": \"";

@@ -9,8 +9,9 @@
 #include "runtime/model/model.h"
 
 enum {
-    WEIGHT_FILES_MAX = 1024,           /* published models have fewer than 300 */
-    WEIGHT_INDEX_BYTES_MAX = 64 << 20, /* an index of 92,000 names is 8 MB long */
+    WEIGHT_FILES_MAX = 1024, /* maximum number of files; published models have fewer than 300 */
+    /* maximum size of an index; one of 92,000 names is 8 MB long */
+    WEIGHT_INDEX_BYTES_MAX = 64 << 20,
 };
 
 /* The limit of one file in save_pretrained of transformers 4. */
@@ -39,9 +40,10 @@ struct weights_load_args {
 MUST_CHECK enum status weights_load(const struct weights_load_args *args, struct fault *fault);
 
 struct weights_save_args {
-    const char *folder;       /* replaced as a whole when it contains an earlier export */
-    const char *model_folder; /* tokenizer files are copied from here; "" for none */
-    const char *config_text;  /* config.json; the export has `dtype` as its dtype field */
+    const char *folder; /* folder to write; replaced as a whole if it contains an earlier export */
+    const char *model_folder; /* folder from which tokenizer files are copied; "" for none */
+    /* text of config.json, in which the export sets the dtype field to `dtype` */
+    const char *config_text;
     size_t config_length;
     /* Tied tensors are listed once; `dtype` replaces the tensors' own types. The pieces are the
      * ranges that this rank writes; over all ranks they cover every element once, and a rank may

@@ -19,7 +19,7 @@ enum {
     POSITIONALS_MAX = 2,     /* maximum number of arguments that are not options */
     OVERRIDES_MAX = 256,     /* maximum number of key=value arguments of a command */
     OVERRIDES_ADDED_MAX = 4, /* maximum number of key=value overrides that a command adds */
-    OPTIONS_MAX = 12,         /* maximum number of options of a command */
+    OPTIONS_MAX = 12,        /* maximum number of options of a command */
 };
 
 /* How the value of an option is read, and the type of its field in the command's request. */
@@ -37,7 +37,8 @@ struct option {
     enum option_kind kind;
     size_t field_offset; /* offset of the field in the request */
     /* For integers and numbers: the value when the option is not given, and the limits. */
-    double initial, minimum, maximum; /* value when not given; limits (maximum 0: none) */
+    /* value if the option is not given; limits (maximum 0: no limit) */
+    double initial, minimum, maximum;
 };
 
 /* OPTION: the first fields of a row. {OPTION("--steps", INTEGER, steps), .minimum = 1} sets the

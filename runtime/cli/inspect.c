@@ -5,7 +5,7 @@
 #include "runtime/cli/reports/reports.h"
 #include "runtime/model/families/families.h"
 
-enum { SEQUENCE_MAX = 4096 /* longest sequence for which FLOPs are reported */ };
+enum { SEQUENCE_MAX = 4096 /* maximum sequence length for which FLOPs are reported */ };
 
 struct request {
     int64_t shards; /* number of shards to report; 0: not requested */

@@ -19,7 +19,7 @@ struct request {
     const char *tracker_key;       /* NULL: the tracker's signatures are not verified */
     const char *operator_key;      /* NULL: the operator's orders are not verified */
     const char *identity, *export; /* path of the private key; path of the export, or NULL */
-    bool verify, json;             /* verify the signatures and hashes; print JSON */
+    bool verify, json; /* whether to verify signatures and hashes; whether to print JSON */
 };
 
 struct ledger_report {

@@ -50,7 +50,7 @@ static enum status open_file(struct token_data *data, const char *path, const ch
                              struct fault *fault) {
     struct data_file *file = &data->files[data->file_count];
     TRY(token_file_open(path, format, &file->tokens, fault));
-    data->file_count++; /* so that data_close closes the file after an error */
+    data->file_count++; /* counted now, so that data_close closes the file after an error */
     assign_window_indices(file, data->sequence);
     if (file->window_count == 0) {
         return fault_set(

@@ -10,7 +10,7 @@ enum comm_group {
     COMM_ALL, /* All ranks, in ascending order. */
     /* Adjacent ranks, like a shard group. Group size: the smallest divisor of the world size. */
     COMM_NEIGHBOURS,
-    COMM_STRIDED,  /* One rank of each COMM_NEIGHBOURS group, like replicas. */
+    COMM_STRIDED,  /* One rank of each COMM_NEIGHBOURS group, like a replica group. */
     COMM_REVERSED, /* All ranks, in descending order. */
     COMM_GROUP_COUNT
 };

@@ -173,8 +173,8 @@ enum status inner_train(struct member_run *member, const struct member_job *job,
     bool continues = true;
     member->position.encoded_round = 0;
     if (!assignment_set_ranges(&member->inner.assignment, job->ranges, job->range_count)) {
-        TRY(inner_reset(member,
-                        fault)); /* other members now train samples that this member has trained */
+        /* other members were assigned samples that this member has trained */
+        TRY(inner_reset(member, fault));
     }
     while (continues && step_should_continue(&period.limits) && has_time_left(&period)) {
         TRY(train_step(&period, member, &position, &continues, fault));

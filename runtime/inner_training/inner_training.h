@@ -22,14 +22,14 @@
 #include "runtime/swarm_setup/member_session.h"
 #include "runtime/train/trainer.h"
 
-enum { STEP_TIMES_MAX = 15 /* recent steps whose median time is used */ };
+enum { STEP_TIMES_MAX = 15 /* number of recent steps whose median time is used */ };
 
 /* The command line. */
 struct member_run_args {
     const char *swarm;                          /* NAME.skep or a join string */
     const char *identity;                       /* path of the identity file */
     const char *listen, *public_address, *name; /* NULL: the defaults */
-    const char *const *overrides;               /* [override_count]: settings such as "key=value" */
+    const char *const *overrides; /* [override_count]: texts of the form "key=value" */
     int override_count;
 };
 

@@ -12,7 +12,8 @@
 
 enum {
     ENTRY_TEXT_BYTES = 96 << 10, /* upper bound of an entry's JSON text without its slices */
-    SLICE_TEXT_BYTES = 512,      /* JSON text of one slice when every seat contributed */
+    /* upper bound of a slice's JSON text, reached when every seat contributed */
+    SLICE_TEXT_BYTES = 512,
     FILE_MODE = 0644,
 };
 

@@ -22,7 +22,8 @@ struct ledger_copy {
     int error;               /* errno of the last failed write */
     /* reads the entries that were in the file at the start; NULL: all are read */
     struct ledger_file *past;
-    bool has_first;    /* past->entry is the first entry, which was not returned yet */
+    /* past->entry is the first entry, which ledger_copy_read has not returned yet */
+    bool has_first;
     char *line;        /* [line_bytes]: text of the entry that is being written */
     size_t line_bytes; /* capacity of `line` */
 };

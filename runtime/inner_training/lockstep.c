@@ -5,7 +5,7 @@
 #include "runtime/inner_training/member_run_state.h"
 #include "transport/site/stop.h"
 
-enum { PIECE_BYTES = 4096 }; /* size of the part of one rank in an exchange */
+enum { PIECE_BYTES = 4096 }; /* size of the data of one rank in an exchange */
 
 static const int64_t IDLE_NS = 200000000;
 

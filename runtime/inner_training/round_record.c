@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 
-enum { VECTORS_MAX = 2 }; /* vectors in one file */
+enum { VECTORS_MAX = 2 }; /* maximum number of vectors in one file */
 
 struct named_vector {
     const char *name; /* name of the tensor in the file */

@@ -23,12 +23,13 @@ struct cuda_program {
     bool has_products;             /* `products` was initialized */
     struct cuda_failure failure;   /* first CUDA error, if any */
     bool ranks_failed;             /* the communicator failed and reports the reason */
-    struct cuda_compute compute;   /* its stream is the stream of the lane being enqueued */
-    CUstream streams[LANE_COUNT];  /* [lane] */
+    /* arguments of kernel launches; `compute.stream` is the stream of the current lane */
+    struct cuda_compute compute;
+    CUstream streams[LANE_COUNT]; /* [lane] */
     /* [event_count + 1], indexed by the schedule's event numbers */
     CUevent *events; /* [event_count + 1], by the schedule's event numbers */
     CUevent fork_event,
-        join_events[LANE_COUNT];       /* record the start of a segment, and the end of each lane */
+        join_events[LANE_COUNT]; /* events at the start of a segment and at the end of each lane */
     CUgraphExec graphs[SEGMENT_COUNT]; /* NULL for an empty segment */
     struct host_call *host_calls;      /* [instruction_count] */
 };

@@ -44,7 +44,8 @@ MUST_CHECK enum status program_compile(const struct blueprint *blueprint,
  * errors  STATUS_FIT with target, space, required and available bytes */
 MUST_CHECK enum status program_fits(const struct program *program, struct fault *fault);
 
-enum { CALL_OPERANDS = OPERANDS_MAX + 1 }; /* operands of a call: the op's, and the workspace */
+/* operands of a call: the operands of the op, and the workspace */
+enum { CALL_OPERANDS = OPERANDS_MAX + 1 };
 
 /* The position of one rank in its site: its index along each axis, and the size of each axis. */
 struct rank_indices {
@@ -169,7 +170,7 @@ struct param_part {
     enum dtype dtype;     /* type of the stored elements */
     void *address;        /* NULL if count is 0 */
     const struct device_memory
-        *device_memory; /* the memory of `address`; NULL: the CPU can access it */
+        *device_memory; /* access to the memory at `address`; NULL: the CPU can dereference it */
 };
 struct param_part program_param_part(const struct bound_program *bound, int index,
                                      enum param_view view);

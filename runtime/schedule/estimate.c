@@ -27,7 +27,7 @@ static double memory_speed(const struct schedule *schedule, const struct target 
 
 struct cost {
     double seconds, flops, bytes; /* of one instruction */
-    enum bound_by bound;          /* resource that limits the instruction */
+    enum bound_by bound;          /* the resource that determines the duration of the instruction */
 };
 
 /* The time to receive the bytes of the other ranks of the group. On a target without links between
@@ -79,7 +79,7 @@ static struct cost instruction_cost(const struct schedule *schedule, const struc
 /* ---- the simulation ---- */
 
 struct interval {
-    double begin, end; /* in seconds from the segment's start */
+    double begin, end; /* start and end of the interval, in seconds from the segment's start */
 };
 
 /* The execution interval of each instruction of a segment, per lane, in listed order. */

@@ -21,7 +21,7 @@ struct segment_estimate {
     double seconds_bound[BOUND_COUNT]; /* time during which each resource is the bottleneck */
     /* number of floating-point operations; a multiply-add counts as 2 */
     double flops; /* floating-point operations */
-    double bytes; /* bytes moved to and from device memory */
+    double bytes; /* number of bytes read from and written to device memory */
 };
 
 /* estimate_segment: an instruction begins when its lane is free and everything it waits for is

@@ -79,8 +79,9 @@ struct schedule_options {
     const enum recompute *recompute; /* [layers] */
     unsigned offload;                /* bits of enum offload; 0 in programs that do not train */
     float clip_norm, beta1, beta2, epsilon, weight_decay;
-    uint64_t staging_bytes;   /* size of the host buffer through which files are read and written */
-    struct sharding sharding; /* sharding over the ranks of a site; all zero for one rank */
+    uint64_t staging_bytes; /* size of the host buffer through which files are read and written */
+    /* sharding over the ranks of a site; all fields are zero for one rank */
+    struct sharding sharding;
     /* units for the world of `sharding`; NULL: one unit per block */
     const struct unit_table *units;
     const struct resident_extent *resident; /* [resident_count] */

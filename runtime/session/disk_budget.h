@@ -8,14 +8,14 @@ struct disk_budget {
     /* size of one snapshot: masters and two moments; for a member also outer momentum and error
      * feedback */
     uint64_t snapshot_bytes;
-    uint64_t snapshot_count; /* snapshot.keep, plus one that is being written */
+    uint64_t snapshot_count; /* number of snapshots: snapshot.keep, and one that is being written */
     uint64_t export_bytes;   /* size of the exported model folder in the compute dtype */
     uint64_t results_bytes;  /* for a member: results of the rounds since the newest snapshot */
     uint64_t ledger_bytes;   /* for a member: ledger entries of every round of the run */
     uint64_t peak_bytes;     /* total on the file system of the snapshots */
     uint64_t capacity_bytes; /* free bytes of that file system, or limits.disk when less */
     bool capacity_known;     /* false when planning for another machine, whose disk is unknown */
-    bool export_apart;       /* the export has its own file system and is not part of peak_bytes */
+    bool export_apart; /* the export has a separate file system and does not count in peak_bytes */
     /* free bytes of the file system of the export, or limits.disk when less */
     uint64_t export_capacity_bytes;
 };

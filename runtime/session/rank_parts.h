@@ -11,7 +11,7 @@
 
 enum part_kind {
     PART_STORED, /* all elements that this rank stores */
-    PART_SAVED   /* the shard that this rank saves; all ranks together save every element once */
+    PART_SAVED   /* the elements that this rank saves; all ranks together save every element once */
 };
 
 /* rank_parts_has: whether the program has this view of parameter `index`; a frozen parameter has no

@@ -131,7 +131,7 @@ static enum status load_rows(struct session *session, struct step_rows *rows, in
     return OK;
 }
 
-enum { ROWS_PER_STOP_TEST = 1 << 16 }; /* rows that are counted in a few milliseconds */
+enum { ROWS_PER_STOP_TEST = 1 << 16 }; /* number of rows that are counted in a few milliseconds */
 
 /* Counts the valid labels of this rank's rows. The rows are read once more later, because the loss
  * of the first microbatch is already divided by the number of labels. `rows` is passed by value, so

@@ -17,8 +17,9 @@ struct what_if_outcome {
     uint64_t peak_bytes[SPACE_COUNT]; /* peak of each arena */
     /* For a program that trains: the estimate of a step, the bytes that a rank receives in a step,
      * and how many of them are tallies. */
-    struct segment_estimate step;         /* time estimate of one step */
-    uint64_t received_bytes, tally_bytes; /* received by one rank in a step; part that is tallies */
+    struct segment_estimate step; /* time estimate of one step */
+    /* bytes that one rank receives in a step; tallies among them */
+    uint64_t received_bytes, tally_bytes;
 };
 
 /* what_if_outcome_of: returns the outcome of a compiled session. */

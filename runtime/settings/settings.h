@@ -58,8 +58,9 @@ struct settings {
     unsigned offload_kinds;                             /* bits of enum offload */
     /* One kind of recomputation, or a comma-separated list with one kind for each layer. */
     const char *recompute;
-    int64_t context_tokens;          /* Capacity of the key-value cache; 0: sequence_tokens. */
-    int64_t eval_every, eval_tokens; /* Steps between evaluations; maximum tokens of one. */
+    int64_t context_tokens; /* Capacity of the key-value cache; 0: sequence_tokens. */
+    /* Steps between evaluations; maximum tokens of an evaluation. */
+    int64_t eval_every, eval_tokens;
     int64_t snapshot_every, snapshot_keep; /* Steps between snapshots; snapshots to keep. */
     const char *snapshot_folder, *export_folder, *metrics_path;
     const char *trace_path, *trace_steps;                    /* trace_path NULL: no trace */

@@ -4,7 +4,9 @@
 
 #include "runtime/model/model.h"
 
-enum { PATTERNS_MAX = 4096 /* limit of one key; more than any model has modules */ };
+enum {
+    PATTERNS_MAX = 4096 /* maximum number of patterns of one key; more than any model has modules */
+};
 
 /* A pattern matches its own name and all names that continue it after a dot: "model.layers.0"
  * does not match model.layers.01. A pattern that ends in * matches any name with that prefix. */

@@ -40,9 +40,9 @@ struct unit {
 };
 
 struct unit_table {
-    const struct unit *units; /* sorted by first parameter in blueprint order */
+    const struct unit *units; /* units, sorted by their first parameter in blueprint order */
     int unit_count;
-    const struct unit_param *params; /* sorted by unit, then offset */
+    const struct unit_param *params; /* parameters, sorted by unit, then offset */
     int param_count;
     const int *position_of_param; /* [blueprint->param_count] index in `params` */
 };
@@ -158,7 +158,8 @@ struct sharding {
 struct strategy_keys {
     int zero;
     bool keep_gathered;
-    const char *overrides, *subject; /* text of per-unit settings; location of its key */
+    /* text of the settings of individual units; location of its key, for faults */
+    const char *overrides, *subject;
 };
 MUST_CHECK enum status strategy_read(const struct strategy_keys *keys,
                                      const struct unit_table *units, struct region *region,

@@ -26,9 +26,9 @@ struct reduce_span {
 };
 
 struct spans {
-    struct gather_span *gathers; /* [gather_count] sorted by first op */
+    struct gather_span *gathers; /* [gather_count] gathers, sorted by first op */
     int gather_count;
-    struct reduce_span *reduces; /* [reduce_count] sorted by last op */
+    struct reduce_span *reduces; /* [reduce_count] reductions, sorted by last op */
     int reduce_count;
 };
 

@@ -7,7 +7,7 @@
 #include "runtime/session/step.h"
 
 struct metrics {
-    int fd;                /* -1: no metrics are written; always -1 on ranks other than rank 0 */
+    int fd; /* descriptor of the metrics file; -1: no metrics are written, as on ranks above 0 */
     const char *path;      /* path of the metrics file */
     struct region *region; /* region of the session */
     char *line;            /* [line_bytes]: buffer for the text of one line */
@@ -38,7 +38,7 @@ struct rank_memory metrics_own_memory(const struct session *session);
 struct metrics_round {
     uint32_t round, members, contributors; /* round; number of members and of contributors */
     int64_t step;                          /* number of inner steps of the run up to this round */
-    uint64_t sent_bytes, received_bytes;   /* bytes since the last line of this kind */
+    uint64_t sent_bytes, received_bytes;   /* bytes since the last line about a round */
     uint32_t exchange_ms;                  /* duration of the exchange of the round */
     struct hash root;                      /* root of the outer state after the round */
     double loss; /* mean loss of this member's steps; written as null if not finite */

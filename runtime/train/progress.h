@@ -19,7 +19,7 @@ void progress_init(struct progress *progress, const struct session *session);
 /* Progress of a run: `step` is the number of completed steps, `until` the step after which this
  * process ends, and `steps` the number of steps of the run. */
 struct progress_at {
-    int64_t step, until, steps; /* completed; last of this process; total of the run */
+    int64_t step, until, steps; /* completed steps; last step of this process; steps of the run */
 };
 
 /* progress_show_step: shows the result of a step that took `seconds`, and the estimated time until

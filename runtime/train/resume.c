@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 enum { SAME_SECOND_MAX = 100 }; /* maximum number of runs that are renamed within one second */
-enum { SHOWN_BYTES = 200 };     /* bytes of a value that a message shows */
+enum { SHOWN_BYTES = 200 };     /* maximum bytes of a value that a message shows */
 
 enum status resume_lock(const struct settings *settings, int *fd, struct fault *fault) {
     char path[2 * PATH_BYTES];

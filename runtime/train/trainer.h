@@ -11,8 +11,9 @@
 #include "runtime/train/progress.h"
 
 enum {
-    SNAPSHOT_GROUPS_MAX = 5, /* weights and two moments; for a member also momentum and feedback */
-    SKIPPED_IN_ROW_MAX = 20  /* number of consecutive skipped steps after which a run fails */
+    /* groups of weights and of two moments; for a member also of momentum and feedback */
+    SNAPSHOT_GROUPS_MAX = 5,
+    SKIPPED_IN_ROW_MAX = 20 /* number of consecutive skipped steps after which a run fails */
 };
 
 /* The files that a run writes: its snapshots, and the model folder at its end. Their layout is

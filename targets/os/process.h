@@ -10,7 +10,7 @@
 struct process_memory {
     uint64_t anonymous_bytes; /* arenas, heap, stacks */
     uint64_t shared_bytes;    /* shared memory that is mapped */
-    uint64_t file_bytes;      /* code and mapped files; the kernel may drop these */
+    uint64_t file_bytes;      /* code and mapped files, whose pages the kernel may drop */
 };
 
 /* process_memory_read: resident bytes by kind. Never allocates, so it may be called after the seal.

@@ -15,9 +15,9 @@ enum { CUDA_DEVICE_NAME_BYTES = 96, CUDA_BUS_BYTES = 24 };
 struct cuda_device {
     struct cuda_driver driver;
     int driver_version; /* 13000: CUDA 13.0 */
-    int visible_count;  /* devices visible to this process */
+    int visible_count;  /* number of devices visible to this process */
     int ordinal;        /* index among the visible devices */
-    CUdevice device;    /* handle of the driver API */
+    CUdevice device;    /* handle of the device in the driver API */
     CUcontext context;  /* the device's primary context */
     char name[CUDA_DEVICE_NAME_BYTES];
     char bus[CUDA_BUS_BYTES];         /* PCI bus id, such as "0000:17:00.0" */
@@ -30,7 +30,7 @@ struct cuda_device {
     bool can_map;                          /* the device supports virtual memory management */
     bool can_export;                       /* mapped memory can be exported as a file descriptor */
     bool has_rdma;                         /* network adapters can access mapped memory */
-    int acquire_count; /* calls of cuda_device_acquire without a release so far */
+    int acquire_count; /* number of calls of cuda_device_acquire that were not released yet */
 };
 
 /* cuda_device_acquire: the device of this process. The first call opens it; every call makes its

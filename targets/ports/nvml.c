@@ -11,7 +11,7 @@ enum {
     SENSOR_GPU = 0,            /* NVML_TEMPERATURE_GPU */
     ECC_UNCORRECTED = 1,       /* NVML_MEMORY_ERROR_TYPE_UNCORRECTED */
     ECC_SINCE_DRIVER_LOAD = 0, /* NVML_VOLATILE_ECC */
-    PROCESSES_MAX = 64,        /* processes read from one device */
+    PROCESSES_MAX = 64,        /* maximum number of processes read from one device */
 };
 
 static const struct {
@@ -119,7 +119,8 @@ static unsigned read_process_list(list_processes *list, void *device,
     return count < PROCESSES_MAX ? count : PROCESSES_MAX;
 }
 
-/* A process that uses compute and graphics is in both lists. */
+/* Adds the processes of a list that are not known yet: a process with compute and graphics is in
+ * both lists. */
 static int add_processes(list_processes *list, void *device, struct nvml_process *found, int held) {
     struct nvml_process listed[PROCESSES_MAX];
     unsigned count = read_process_list(list, device, listed);

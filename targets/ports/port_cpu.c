@@ -14,8 +14,9 @@ enum {
     POPULATE_STEP_BYTES = 256 << 20, /* free memory is checked before each step */
 };
 
+/* since Linux 5.14; older headers of the C library lack this constant */
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older C library headers lack it */
+#define MADV_POPULATE_WRITE 23
 #endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */

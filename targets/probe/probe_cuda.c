@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    COPY_TRIES = 8,              /* copies to time; the fastest one counts */
+    COPY_TRIES = 8,              /* number of copies to time; the fastest one counts */
     ARRAY_BYTES_MAX = 256 << 20, /* larger than the last-level cache */
     ARRAY_BYTES_MIN = 1 << 20,   /* size to try last when memory is short */
 };

@@ -80,7 +80,8 @@ struct communicator {
     int rank, world; /* rank of this process, and number of ranks */
     struct collective_group groups[COLLECTIVE_GROUPS_MAX];
     int group_count;
-    uint64_t space_bytes[SPACE_COUNT];              /* registered size; 0: not usable in calls */
+    /* registered size of each space; 0: calls cannot use the space */
+    uint64_t space_bytes[SPACE_COUNT];
     uint64_t received_bytes[COLLECTIVE_KIND_COUNT]; /* since opening */
     uint64_t call_counts[COLLECTIVE_KIND_COUNT];    /* calls since opening */
 };

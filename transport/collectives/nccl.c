@@ -7,9 +7,10 @@
 /* The message that each rank sends when it opens the communicator. A group's first rank sends its
  * id. */
 struct nccl_hello {
-    int32_t outcome;                           /* enum status of the sending rank so far */
-    struct group_hashes groups;                /* hashes of the ranks of each group */
-    struct nccl_id ids[COLLECTIVE_GROUPS_MAX]; /* [group] valid from its first rank */
+    int32_t outcome;            /* enum status: the outcome of the sending rank so far */
+    struct group_hashes groups; /* hashes of the ranks of each group */
+    /* [group] id; set only in the hello of the group's first rank */
+    struct nccl_id ids[COLLECTIVE_GROUPS_MAX];
 };
 
 static bool has_same_ranks(const struct collective_group *a, const struct collective_group *b) {

@@ -23,7 +23,7 @@ struct nccl {
     int comm_count;
     /* [group] index in `comms`; -1: the group has one rank, or lacks this rank */
     int comm_index[COLLECTIVE_GROUPS_MAX];
-    char *space_addresses[SPACE_COUNT]; /* this rank's memory of each space */
+    char *space_addresses[SPACE_COUNT]; /* address of this rank's memory of each space */
     CUstream stream;                    /* stream for calls of collective_run */
     int64_t operation_timeout_ms;       /* timeout of asynchronous NCCL operations */
     bool has_failed;                    /* `failure` contains the first error */

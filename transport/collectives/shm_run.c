@@ -1,4 +1,5 @@
-/* shm_run: the calls of an shm communicator. A step returns false if the calls were aborted.
+/* shm_run: the calls of an shm communicator. Each function that does one step of a call returns
+ * false if the calls were aborted.
  *
  * Each rank visits its peers in group order, starting after itself, so that ranks at equal speed do
  * not read the memory of the same peer at the same time. */

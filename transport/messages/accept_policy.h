@@ -48,7 +48,7 @@ struct accept_place {
     bool is_expected; /* the host has proven an expected key */
     struct source host;
     uint32_t connection;    /* the caller's number */
-    uint64_t order;         /* increases with each connection */
+    uint64_t order;         /* number that increases with each connection, to find the oldest */
     uint32_t network_count; /* pending connections of this network in the same group */
     uint32_t host_count;    /* pending connections of this host */
 };

@@ -63,13 +63,14 @@ struct messenger; /* allocated in the caller's region */
 struct messenger_options {
     const struct key_pairs *keys; /* not copied */
     const char *listen; /* address to listen on, "tcp://ADDRESS:PORT"; PORT * for any; NULL: none */
-    uint32_t peers_max; /* 1 .. MESSAGE_PEERS_MAX, including guests */
+    uint32_t peers_max; /* maximum number of peers, including guests: 1 .. MESSAGE_PEERS_MAX */
     /* 0 .. MESSAGE_BULK_MAX to each peer; 0: send bulk frames on the control connection */
     uint32_t bulk_connections;      /* bulk connections to each peer; 0 .. MESSAGE_BULK_MAX */
     uint32_t probes_max;            /* see connect_probe.h */
     uint32_t queued_frames;         /* high-water mark of a connection in each direction: 2 .. 64 */
     struct messenger_guests guests; /* all zero: reject every guest */
-    uint64_t accepted_kinds[4]; /* the frame kinds to accept, as for frame_read; never kind 255 */
+    /* bits of the frame kinds to accept, as for frame_read; never kind 255 */
+    uint64_t accepted_kinds[4];
 };
 
 /* messenger_memory_bytes: an upper bound for the memory that ZeroMQ uses with these options, to

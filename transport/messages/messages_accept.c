@@ -19,8 +19,9 @@ enum { DRAIN_READS = 4096 }; /* reads before a broken connection is dropped */
 
 void accept_init(struct messenger *messenger, struct region *region) {
     struct accept_table *table = &messenger->accept;
+    /* one entry for each link, standby connection and pending connection */
     table->count = messenger_links_max(&messenger->options) + messenger->options.peers_max +
-                   ACCEPT_PENDING_MAX; /* links, standby connections, pending connections */
+                   ACCEPT_PENDING_MAX;
     table->entries = region_alloc(region, table->count, sizeof *table->entries);
     table->policy = region_alloc(region, 1, sizeof *table->policy);
     for (uint32_t i = 0; i < table->count; i++) {

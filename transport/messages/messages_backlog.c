@@ -12,14 +12,15 @@
 #include <sys/socket.h>
 
 enum {
-    BACKLOG_MS = 50,               /* unsent data in ms at the link's rate; covers thread delays */
-    BACKLOG_MIN_BYTES = 32 * 1024, /* least limit of unsent bytes, also for unknown rates */
-    BACKLOG_IDLE_MS = 1000,        /* idle time after which the backlog counts as 0 */
-    RATE_CHANGE_FRACTION = 32,     /* a rate that differs by less than 1/32 is ignored */
-    ZMTP_SHORT_LENGTH_MAX = 255,   /* longest message whose length takes one byte */
-    ZMTP_SHORT_HEADER_BYTES = 2,   /* ZMTP header of a short message */
-    ZMTP_LONG_HEADER_BYTES = 9,    /* ZMTP header of a long message */
-    CURVE_OVERHEAD_BYTES = 33,     /* bytes that CURVE adds to a message */
+    BACKLOG_MS = 50, /* limit of unsent data, as ms at the link's rate; covers thread delays */
+    /* lower bound of the limit of unsent bytes, also used for unknown rates */
+    BACKLOG_MIN_BYTES = 32 * 1024,
+    BACKLOG_IDLE_MS = 1000,      /* idle time after which the backlog counts as 0 */
+    RATE_CHANGE_FRACTION = 32,   /* a rate that differs by less than 1/32 is ignored */
+    ZMTP_SHORT_LENGTH_MAX = 255, /* longest message whose length takes one byte */
+    ZMTP_SHORT_HEADER_BYTES = 2, /* ZMTP header of a short message */
+    ZMTP_LONG_HEADER_BYTES = 9,  /* ZMTP header of a long message */
+    CURVE_OVERHEAD_BYTES = 33,   /* bytes that CURVE adds to a message */
 };
 
 static int link_fd(const struct messenger *messenger, const struct link *link) {

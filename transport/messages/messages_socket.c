@@ -9,12 +9,14 @@
 #include <string.h>
 
 enum {
-    KEEPALIVE_IDLE_S = 15,    /* detects a lost network; swarm heartbeats detect it much earlier */
+    /* idle time before TCP keepalive probes; swarm heartbeats detect a lost network much earlier */
+    KEEPALIVE_IDLE_S = 15,
     KEEPALIVE_INTERVAL_S = 5, /* time between two TCP keepalive probes */
     KEEPALIVE_COUNT = 3,      /* unanswered TCP keepalive probes before the connection is closed */
-    UNACKED_TIMEOUT_MS = 60000, /* a long timeout, because a stopped peer may resume */
-    LISTEN_BACKLOG = 256,       /* connections that the kernel queues before they are accepted */
-    CURVE_OVERHEAD_BYTES = 33,  /* bytes that CURVE adds: "\x07MESSAGE", nonce, flags, MAC */
+    /* timeout of unacknowledged data; long, because a stopped peer may resume */
+    UNACKED_TIMEOUT_MS = 60000,
+    LISTEN_BACKLOG = 256,      /* connections that the kernel queues before they are accepted */
+    CURVE_OVERHEAD_BYTES = 33, /* bytes that CURVE adds: "\x07MESSAGE", nonce, flags, MAC */
     /* Reconnecting is left to messages_dial. ZeroMQ would reconnect with the old queue after a lost
      * connection, and would stop dialing after a rejected key. */
     NEVER_MS = 3600 * 1000, /* an interval that does not end in practice */

@@ -89,7 +89,7 @@ struct link { /* one connection with a peer: control or bulk */
     void *monitor;            /* monitor of `socket`, else NULL */
     uint32_t redial_ms;       /* delay before the next dial */
     int64_t due_ns;           /* NONE: when to dial; DIALING, HANDSHAKEN: when to time out */
-    bool is_full;             /* the link's queue was full; see messages_send */
+    bool is_full;             /* whether the link's queue was full; see messages_send */
     struct received received; /* see messages_read */
     struct backlog backlog;   /* unsent bytes of a bulk link */
     uint64_t acked_bytes, received_tcp_bytes; /* bytes that messages_tcp_stats has counted so far */
@@ -134,15 +134,15 @@ struct peer {
 };
 
 /* A connection that the listener accepted. */
-struct accepted {             /* a connection that a peer has dialed */
-    int fd;                   /* descriptor of the connection; -1: the entry is free */
-    struct source host;       /* where the connection comes from */
-    bool has_hello;           /* the hello has arrived */
-    bool is_draining;         /* broken, but the listener may still have its frames */
-    uint32_t routing;         /* number that the ROUTER assigned; valid with a hello */
-    struct peer *peer;        /* NULL: no hello yet, or this process disconnected */
-    uint32_t link;            /* index of the peer's link, or ACCEPTED_STANDBY */
-    uint32_t bulk_wanted;     /* control connection: bulk links to open */
+struct accepted {       /* a connection that a peer has dialed */
+    int fd;             /* descriptor of the connection; -1: the entry is free */
+    struct source host; /* where the connection comes from */
+    bool has_hello;     /* the hello has arrived */
+    bool is_draining;   /* the connection is broken, but the listener may still have its frames */
+    uint32_t routing;   /* number that the ROUTER assigned; valid with a hello */
+    struct peer *peer; /* peer at the other end; NULL: no hello yet, or this process disconnected */
+    uint32_t link;     /* index of the peer's link, or ACCEPTED_STANDBY */
+    uint32_t bulk_wanted;     /* for a control connection: number of bulk links to open */
     int64_t due_ns;           /* no hello: when to disconnect; standby: when to use it */
     struct received received; /* see messages_read */
     uint64_t acked_bytes;     /* bytes that messages_tcp_stats has counted so far */
@@ -180,7 +180,7 @@ struct reader {
     struct read_ahead *ring;               /* [capacity] */
     uint32_t capacity, first_index, count; /* size, first frame and number of frames of `ring` */
     uint32_t next_control, next_bulk;      /* index of the polled link to read first */
-    bool was_from_ring;                    /* the last bulk frame came from the ring */
+    bool was_from_ring;                    /* whether the last bulk frame came from the ring */
     bool has_current;                      /* `current` contains a frame */
     zmq_msg_t current; /* frame of the last event, which the caller may still use */
 };

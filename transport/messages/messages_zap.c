@@ -50,7 +50,7 @@ static bool receive_request(void *zap, struct zap_request *request) {
     while (got) {
         const size_t bytes = zmq_msg_size(&part);
         const uint32_t at = request->count++;
-        if (at < ZAP_PART_COUNT && bytes < ZAP_PART_MAX) { /* a NUL follows each part */
+        if (at < ZAP_PART_COUNT && bytes < ZAP_PART_MAX) { /* each stored part ends with a NUL */
             memcpy(request->parts[at], zmq_msg_data(&part), bytes);
             request->bytes[at] = bytes;
         }

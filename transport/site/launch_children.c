@@ -23,7 +23,7 @@ enum {
     STOPPED_CHECK_MS = 500, /* interval between checks for stopped ranks */
     /* checks that find a rank stopped before it counts as lost */
     STOPPED_CHECKS_MAX = SITE_SILENCE_MS / STOPPED_CHECK_MS,
-    STOPPED_GRACE_MS = 1000, /* enough time for the other ranks to detect the loss */
+    STOPPED_GRACE_MS = 1000, /* time that lets the other ranks detect the loss */
 };
 
 extern char **environ;
@@ -41,7 +41,7 @@ struct children {
     int started_count, ended_count; /* number of ranks started and ended so far */
     pid_t parent;                   /* process id of the parent */
     char **arguments;               /* argument list of this process, for the ranks */
-    char **environment;             /* the variables for the child, then those of this process */
+    char **environment; /* the variables for the child, then the variables of this process */
     char (*child_variables)[VARIABLE_BYTES];
     int listener, port;        /* socket of rank 0, and its TCP port */
     uint64_t job_id;           /* random id of the run, the same for all ranks */

@@ -33,8 +33,9 @@ struct gathering {
     int listener;     /* listening socket of rank 0 */
     uint64_t *nonces; /* [peers], nonce of the process connected as that rank */
     struct pending_connection pending[PENDING_MAX];
-    int pending_count;        /* number of connections in `pending` */
-    struct pollfd *polls;     /* the listener, pending connections, then two for each peer */
+    int pending_count; /* number of connections in `pending` */
+    /* poll entries: the listener, pending connections, then two for each peer */
+    struct pollfd *polls;
     int64_t drop_count;       /* number of dropped connections */
     int accept_errno;         /* errno if no more connections can be accepted */
     char last_rejection[256]; /* reason for the last rejection, which may explain a missing rank */

@@ -34,7 +34,7 @@ struct site_watch {
     void *context;
     _Atomic int departure;      /* an enum rank_departure, set by the owner */
     struct fault failure_sent;  /* written before `departure` is set to DEPARTURE_FAIL */
-    int64_t last_tick_ns;       /* the real clock at the last update of awake_ns */
+    int64_t last_tick_ns;       /* monotonic clock at the last update of awake_ns */
     int64_t awake_ns;           /* time during which this process was running */
     int64_t next_heartbeat_ns;  /* when to send the next heartbeat, on the real clock */
     pthread_mutex_t mutex;      /* guards the fields below */

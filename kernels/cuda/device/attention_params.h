@@ -90,7 +90,8 @@ enum {
 struct cuda_attention_shape {
     int64_t q_stride, kv_stride, out_stride; /* elements from one token to the next */
     int32_t time;                            /* tokens in a row */
-    int32_t heads, kv_heads, head_dim;       /* query heads; key-value heads; elements of a head */
+    /* number of query heads; of key-value heads; elements of a head */
+    int32_t heads, kv_heads, head_dim;
     int32_t window; /* maximum number of keys that a query sees; INT32_MAX: no bound */
     /* 1: every row of every tensor is aligned to 16 bytes and head_dim % 8 == 0 */
     int32_t vector; /* 1: rows can be copied in chunks of 16 bytes */

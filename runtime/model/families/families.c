@@ -10,7 +10,7 @@
 static const char SUPPORTED[] = "llama, mistral, qwen2, qwen3, gpt2";
 static const float INIT_STD_DEFAULT = 0.02f;
 
-enum { SHOWN_TEXT_MAX = 60 }; /* bytes of a given text that a message quotes */
+enum { SHOWN_TEXT_MAX = 60 }; /* maximum bytes of a text from the file that a message quotes */
 
 static const struct family_rules *const FAMILIES[FAMILY_COUNT] = {
     [FAMILY_LLAMA] = &FAMILY_LLAMA_RULES,

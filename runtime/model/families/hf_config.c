@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-enum { SHOWN_TEXT_MAX = 60 }; /* bytes of a given text that a message quotes */
+enum { SHOWN_TEXT_MAX = 60 }; /* maximum bytes of a text from the file that a message quotes */
 
 static void *field_destination(struct hf_config *config, const struct hf_field *field) {
     return (char *)config + field->offset;

@@ -9,7 +9,7 @@ static const double THETA_DEFAULT = 10000.0; /* default of every class in transf
 static const double THETA_MAX = 1e18;
 static const double FACTOR_MAX = 1e6;
 
-enum { SHOWN_TEXT_MAX = 60 }; /* bytes of a given text that a message quotes */
+enum { SHOWN_TEXT_MAX = 60 }; /* maximum bytes of a text from the file that a message quotes */
 
 struct rope_type {
     const char *name;

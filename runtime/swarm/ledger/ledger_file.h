@@ -98,7 +98,7 @@ struct entry_journal {
     int64_t valid_bytes;        /* Bytes of the magic and all complete records. */
     bool has_incomplete_record; /* An incomplete record follows the valid bytes. */
     uint32_t slice_max;
-    uint8_t *record;         /* [record_max]: buffer of a record */
+    uint8_t *record;         /* [record_bytes_max]: buffer of a record */
     size_t record_bytes_max; /* maximum size of a record in bytes */
 };
 
