@@ -95,7 +95,7 @@ static void write_tooltip(const struct extent *extent, uint64_t offset, struct w
                (unsigned long long)offset);
 }
 
-/* Draw one extent as a rectangle: with a border if it is large enough, and with its name,
+/* Draw one extent as a rectangle. A large rectangle has a border; it shows the extent's name,
  * truncated to fit, if there is space. */
 static void write_extent(const struct panel *panel, const struct extent *extent, uint64_t offset,
                          struct writer *writer) {

@@ -154,8 +154,8 @@ static enum status replace_in_two_steps(const char *from, const char *to, const 
         return OK;
     }
     enum status status = rename_fault(to, fault);
-    int restored =
-        rename(displaced, to); /* if this fails too, readers find the old folder as `displaced` */
+    /* ignored: if this fails too, readers find the old folder at `displaced` */
+    int restored = rename(displaced, to);
     (void)restored;
     return status;
 }

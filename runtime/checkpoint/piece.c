@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Values that one step of a conversion handles: their floats fit in the stack and the L1 cache. */
-enum { BLOCK_ELEMENTS = 1024 }; /* elements converted at once */
+enum { BLOCK_ELEMENTS = 1024 }; /* number of elements converted at a time */
 
 struct tensor_piece piece_of_spec(const struct tensor_spec *spec, void *memory) {
     struct tensor_piece piece = {
@@ -123,7 +123,7 @@ static enum status convert_elements(const struct conversion *conversion, int64_t
         if (bad < block) {
             return fault_set(fault, conversion->error, conversion->path,
                              "the weights are damaged or have diverged",
-                             "tensor '%s': element %lld is %g, not finite in %s",
+                             "tensor '%s': element %lld is %g, which is not finite in %s",
                              conversion->piece->name, (long long)(first + done + bad),
                              (double)values[bad], dtype_name(to));
         }

@@ -71,13 +71,14 @@ static enum status read_length(int fd, const char *path, int64_t file_bytes, siz
     length = le64toh(length);
     if (length > SAFETENSORS_HEADER_MAX) {
         return fault_set(fault, STATUS_INPUT, path, REMEDY,
-                         "byte 0: a header of %llu bytes, more than the limit of %d",
+                         "byte 0: the header is %llu bytes long; the limit is %d",
                          (unsigned long long)length, SAFETENSORS_HEADER_MAX);
     }
     if ((int64_t)length > file_bytes - LENGTH_BYTES) {
-        return fault_set(fault, STATUS_INPUT, path, REMEDY,
-                         "byte 0: a header of %llu bytes in a file of %lld",
-                         (unsigned long long)length, (long long)file_bytes);
+        return fault_set(
+            fault, STATUS_INPUT, path, REMEDY,
+            "byte 0: the header is %llu bytes long and does not fit in the file of %lld",
+            (unsigned long long)length, (long long)file_bytes);
     }
     *header_bytes = (size_t)length;
     return OK;

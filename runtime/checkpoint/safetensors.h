@@ -61,7 +61,7 @@ struct safetensors_entry {
 };
 
 struct safetensors_pair {
-    const char *key, *value; /* metadata of the file */
+    const char *key, *value; /* key and value of one entry of the file's metadata */
 };
 
 /* The contents of the JSON header of a file. */

@@ -8,8 +8,8 @@
 #define SNAPSHOT_CONFIG_NAME  "config.json"
 #define SNAPSHOT_WEIGHTS_NAME "weights.safetensors"
 
-/* snapshot_parse_name: the kind and step of a folder that snapshot_path named; false for any other
- * name. */
+/* snapshot_parse_name: determine the kind and step of a folder from the name that snapshot_path
+ * gave it; false for any other name. */
 bool snapshot_parse_name(const char *name, enum snapshot_path_kind *kind, int64_t *step);
 
 /* snapshot_hash_file: compute the size and the hash of the file folder/name.

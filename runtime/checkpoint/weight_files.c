@@ -30,7 +30,7 @@ static bool is_plain_name(const char *name) {
 
 static int find_file(const struct file_finder *finder, const char *path) {
     for (int i = finder->files->count - 1; i >= 0;
-         i--) { /* starts with the last: an index groups tensors by file */
+         i--) { /* backwards, because an index lists the tensors of one file together */
         if (strcmp(finder->files->tables[i].path, path) == 0) {
             return i;
         }

@@ -200,7 +200,7 @@ static enum status read_file(struct weights_loading *loading, int file) {
 static enum status compare_tied_values(struct weights_loading *loading,
                                        const struct piece_span spans[2],
                                        const struct tensor_piece *piece, int64_t *different) {
-    enum { BLOCK_ELEMENTS = 1024 }; /* elements compared at once */
+    enum { BLOCK_ELEMENTS = 1024 }; /* number of elements compared at a time */
     char stored[BLOCK_ELEMENTS * sizeof(float)];
     float values[2][BLOCK_ELEMENTS];
     int64_t end = piece->first + piece_range_elements(piece);

@@ -14,7 +14,7 @@
 enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 };
 
 struct request {
-    struct site_report site; /* filled in if there are several ranks */
+    struct site_report site; /* report on the ranks; filled in only if there are several */
     int64_t rank_count;
     const char *svg;    /* path of the drawing; NULL: not requested */
     bool json, program; /* print JSON; print the instructions */

@@ -173,14 +173,14 @@ static enum status set_below_profile_fault(const struct probed *probed, const ch
     for (int i = 0; i < probed->count; i++) {
         const struct probe_line *line = &probed->lines[i];
         if (line->verdict == PROBE_LOWER) {
-            text_add(&text, "%s %s %s of %s", separator, line->name,
+            text_add(&text, "%s %s %s instead of %s", separator, line->name,
                      format_value(line->unit, line->measured_value, found),
                      format_value(line->unit, line->profile_value, promised));
             separator = ",";
         }
     }
     if (isa != NULL) {
-        text_add(&text, "%s instruction set %s of %s", separator, isa, probed->target->isa);
+        text_add(&text, "%s instruction set %s instead of %s", separator, isa, probed->target->isa);
     }
     text_add(&text, "%s%s", probed->memory_users[0] != '\0' ? "; largest users of memory: " : "",
              probed->memory_users);

@@ -31,7 +31,7 @@ static enum status start_ranks(const struct ranks_request *request, struct invoc
     }
     arguments[next] = NULL;
     if (request->saves_snapshots) {
-        /* Otherwise a signal could end one rank while others wait for it. */
+        /* Without this, a signal could end one rank while others wait for it. */
         block_stop_signals();
     }
     ranks->is_parent = true;
@@ -69,7 +69,8 @@ static void exit_after_rank_loss(void *context, const struct fault *fault) {
 
 static enum status join_site(struct ranks *ranks, struct fault *fault) {
     struct session *session = ranks->session;
-    (void)prctl(PR_SET_NAME, "skep"); /* otherwise, a process started by --ranks is named "exe" */
+    /* names the process, because one started by --ranks is named "exe" */
+    (void)prctl(PR_SET_NAME, "skep");
     if (ranks->launch.rank > 0) {
         snprintf(ranks->log_prefix, sizeof ranks->log_prefix, "rank %d: ", ranks->launch.rank);
         log_set_prefix(ranks->log_prefix);

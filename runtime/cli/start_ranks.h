@@ -18,7 +18,7 @@ struct ranks {
     struct session *session; /* NULL: ranks_begin was not called */
     struct launch_info launch;
     bool is_parent;      /* this process only started the ranks, and all have ended */
-    int exit_code;       /* exit code of the parent */
+    int exit_code;       /* exit code of the process that started the ranks */
     char log_prefix[32]; /* "rank 3: " */
 };
 

@@ -53,10 +53,9 @@ static enum status open_file(struct token_data *data, const char *path, const ch
     data->file_count++; /* counted now, so that data_close closes the file after an error */
     assign_window_indices(file, data->sequence);
     if (file->window_count == 0) {
-        return fault_set(
-            fault, STATUS_INPUT, path, "use more text, or reduce batch.sequence",
-            "has %lld tokens; a row of %lld tokens needs one token more than its length",
-            (long long)file->tokens.token_count, (long long)data->sequence);
+        return fault_set(fault, STATUS_INPUT, path, "use more text, or reduce batch.sequence",
+                         "has %lld tokens; a row of %lld tokens needs one more, for its last label",
+                         (long long)file->tokens.token_count, (long long)data->sequence);
     }
     file->first_block = data->block_count;
     file->first_window = data->window_count;

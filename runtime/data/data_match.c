@@ -24,7 +24,7 @@ static const int64_t PROGRESS_INTERVAL_NS = 10 * NS_PER_SECOND;
 struct data_reading {
     struct manifest_file *files; /* The root of a file is set once the file has been hashed. */
     const char **paths;          /* [count] */
-    int count, train_count;      /* Number of files, and of training files among them. */
+    int count, train_count;      /* Number of files; number of training files among them. */
     struct region *region;
     struct fault *fault;
     char *staging;        /* [STAGING_BYTES] */

@@ -22,7 +22,7 @@ struct dump {
     struct fault *fault;
     int64_t first_row, row_count; /* First row and number of rows of the batch on this rank. */
     int64_t valid_labels;         /* Number of labels in these rows that count for the loss. */
-    float *losses;                /* [steps + 1] loss before each step and after the last */
+    float *losses; /* [steps + 1] loss before each step, and loss after the last step */
     struct tensor_spec *tensors;
     struct tensor_piece *pieces; /* Tensor parts that this rank writes. */
     int tensor_count, piece_count;

@@ -13,11 +13,11 @@ enum { PROBE_MEMORY_USERS = 3 }; /* Maximum number of processes in probed.memory
 struct probed {
     const struct target *target;
     const struct probe_line *lines;
-    int count, lower;              /* Number of `lines`, and number of them with PROBE_LOWER. */
-    char machine[256];             /* "NVIDIA H200, compute capability 9.0, ..." */
-    char memory_users[256];        /* Processes with the most device memory; "" if unknown. */
-    char products[384];            /* Libraries and rates of matrix products; "" if not measured. */
-    struct probe_gpu gpu;          /* Measurements of the GPU; zeros for a CPU. */
+    int count, lower;       /* Number of `lines`; number of lines with the verdict PROBE_LOWER. */
+    char machine[256];      /* "NVIDIA H200, compute capability 9.0, ..." */
+    char memory_users[256]; /* Processes with the most device memory; "" if unknown. */
+    char products[384];     /* Libraries and rates of matrix products; "" if not measured. */
+    struct probe_gpu gpu;   /* Measurements of the GPU; zeros for a CPU. */
     const struct target *measured; /* Profile that the command writes. */
 };
 

@@ -66,7 +66,7 @@ struct outer_state {
     struct state_store states;    /* states on disk that the swarm can return to */
     bool state_is_due;            /* this member was drawn to store the current state */
     struct ledger_copy ledger;    /* ledger of the swarm on disk */
-    struct round_record record;   /* files of recorded rounds */
+    struct round_record record;   /* writer of the files of recorded rounds */
     struct entry *entry;          /* scratch entry with space for its slices */
     struct slice_report *reports; /* [slices]: reports of results that an earlier start stored */
     uint32_t stored_round;        /* round of `reports`; 0: none */
@@ -77,8 +77,9 @@ struct outer_state {
 
 /* The state of the inner training, which a member does between two commits. */
 struct inner_state {
-    struct compute_copies copies;        /* used by a member of one rank */
-    struct inner_weights weights;        /* used by a member of several ranks */
+    struct compute_copies copies; /* compute copies; used by a member of one rank */
+    /* weights to gather and scatter; used by a member of several ranks */
+    struct inner_weights weights;
     struct sample_order order;           /* shuffled order of the samples of the run */
     struct sample_assignment assignment; /* samples assigned to this member in the round */
     int64_t *windows;                    /* [rows of a step]: data windows of the next step */

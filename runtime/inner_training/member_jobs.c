@@ -93,8 +93,8 @@ static enum status apply_results(struct member_run *member, const struct member_
     return inner_finish_reset(member, fault);
 }
 
-/* Logs, evaluates and saves after the network thread has received the answer, so that the swarm
- * need not wait for this work. */
+/* Logs, evaluates and saves a round after the network thread has been answered, so that the swarm
+ * need not wait. */
 static enum status finish_round(struct member_run *member, const struct applied_round *round,
                                 struct fault *fault) {
     const struct settings *settings = &member->trainer.session.settings;

@@ -46,8 +46,8 @@ static bool find_cache_folder(char *out, size_t capacity) {
     return false;
 }
 
-/* Read the commit hash in refs/main. It must be hexadecimal, so that a path built from it cannot
- * point outside the model's folder. */
+/* Read the commit hash in the file refs/main. It must be hexadecimal, so that a path built from it
+ * cannot point outside the model's folder. */
 static enum status read_revision(const char *model, char *revision, struct fault *fault) {
     char path[PATH_BYTES + 16];
     size_t length;

@@ -82,7 +82,7 @@ struct rope {
 /* The token ids with a special function; -1 when absent or not in the vocabulary. */
 struct special_tokens {
     int32_t eos, bos; /* token ids of the end and beginning of a text; -1: none */
-    int32_t padding;  /* embedding gradients skip the row of this token */
+    int32_t padding;  /* padding token, whose row of the embedding gets no gradient; -1: none */
 };
 
 /* The structure of a model.
@@ -96,8 +96,8 @@ struct blueprint {
     enum dtype checkpoint_dtype; /* config.json's torch_dtype or dtype; f32 without them */
     int64_t vocab, hidden, ffn, layers, heads, kv_heads, head_dim, max_positions;
     double norm_epsilon;
-    bool tied;                       /* the head uses the embedding's weights */
-    bool qk_norm;                    /* q and k of each head are normalised */
+    bool tied;                       /* whether the head uses the embedding's weights */
+    bool qk_norm;                    /* whether q and k of each head are normalised */
     bool qkv_bias, o_bias, mlp_bias; /* which projections have a bias */
     struct rope rope;
     int64_t *layer_window; /* [layers] attention window in tokens; 0 means full attention */
@@ -136,13 +136,13 @@ void blueprint_rope_frequencies(const struct blueprint *blueprint, float *freque
 
 /* Numbers of scalar parameters. Each is counted once; a tied head is counted as the embedding. */
 struct param_counts {
-    int64_t total;                     /* number in the whole model */
-    int64_t by_kind[PARAM_KIND_COUNT]; /* number of each kind */
-    int64_t one_layer;                 /* number in one layer; all layers are alike */
-    int64_t outside_layers;            /* number in embeddings, final norm and head */
+    int64_t total;                     /* number of scalar parameters in the whole model */
+    int64_t by_kind[PARAM_KIND_COUNT]; /* number of scalar parameters of each kind */
+    int64_t one_layer;      /* number of scalar parameters in one layer; all layers are alike */
+    int64_t outside_layers; /* number of scalar parameters in embeddings, final norm and head */
     /* Number in the matrices that multiply every token: those of the blocks, and the head, even if
      * tied. Embeddings that are only looked up are not counted. */
-    int64_t matrix_params; /* number in matrices that multiply every token */
+    int64_t matrix_params; /* number of scalar parameters in matrices that multiply every token */
 };
 
 struct param_counts counts_params(const struct blueprint *blueprint);
@@ -157,7 +157,7 @@ struct token_flops {
     double attention; /* products with the keys and values that a token sees */
     /* Attention as if every query saw all T keys. Most published MFU figures count this (PaLM,
      * appendix B; 12 * layers * width * T in training). */
-    double attention_unmasked; /* the same as if every token saw the whole sequence */
+    double attention_unmasked; /* the value of `attention` if every token saw the whole sequence */
     double forward;            /* matrix_products + attention */
     /* 3 * forward: the backward pass computes two products for each product of the forward pass.
      * Recomputation is not counted. */

@@ -21,11 +21,11 @@ struct lane_thread {
     struct lanes *lanes; /* the lanes that this thread belongs to */
     enum lane lane;      /* lane that this thread executes */
     pthread_t thread;
-    /* number of runs posted to this thread; used by the caller only */
+    /* number of runs posted to this thread; only the caller uses it */
     uint32_t posted_runs;                  /* number of runs that the caller posted */
     _Alignas(64) _Atomic uint32_t posted;  /* number of runs posted to this thread */
     _Atomic uint32_t finished;             /* number of runs that this thread has finished */
-    _Atomic(_Atomic uint32_t *) sleeps_on; /* the word that must change to wake this lane */
+    _Atomic(_Atomic uint32_t *) sleeps_on; /* address of the word whose change wakes this lane */
 };
 
 struct lanes {
@@ -36,7 +36,7 @@ struct lanes {
     uint32_t run_number;  /* number of the current run */
     /* [event]: number of the last run in which the event was signalled; never cleared */
     _Atomic uint32_t *events; /* [event_count + 1] newest run that signalled each event */
-    _Atomic int stopping;     /* nonzero: the threads must end */
+    _Atomic int stopping;     /* whether the threads must end */
     struct lane_thread threads[LANE_COUNT]; /* threads[LANE_COMPUTE] is the caller's thread */
 };
 

@@ -15,7 +15,7 @@ enum trace_kind {
 };
 
 struct trace_record {
-    int64_t begin_ns, end_ns; /* from clock_monotonic_ns, one clock for all ranks on a machine */
+    int64_t begin_ns, end_ns; /* times of clock_monotonic_ns, which all ranks on a machine share */
     uint32_t instruction;     /* index of the instruction; for a join, the last of the segment */
     uint32_t event;           /* event of a TRACE_WAIT */
     enum trace_kind kind;     /* execution, wait or join */

@@ -19,7 +19,7 @@ struct segment_estimate {
     double hidden_seconds;     /* part of collective_seconds when the compute lane is busy */
     /* sums over instructions, by the resource that limits each */
     double seconds_bound[BOUND_COUNT]; /* time during which each resource is the bottleneck */
-    /* number of floating-point operations; a multiply-add counts as 2 */
+    /* floating-point operations of the segment; a multiply-add counts as 2 */
     double flops; /* floating-point operations */
     double bytes; /* number of bytes read from and written to device memory */
 };

@@ -106,7 +106,7 @@ void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
     if (schedule->host.device_staging != EXTENT_NONE) {
         make_life_permanent(schedule, schedule->host.device_staging);
     }
-    /* a program that only generates uses no labels */
+    /* a program that only generates text uses no labels */
     if (schedule->extents[schedule->host.labels].last == 0) {
         make_life_permanent(schedule, schedule->host.labels);
     }

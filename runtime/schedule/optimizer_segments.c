@@ -14,7 +14,8 @@ void build_begin_segment(struct schedule *schedule, const struct device_inputs *
         }
     }
     ranks_tally_receive(schedule, SEGMENT_BEGIN, TALLY_TOKENS);
-    if (schedule->tallies != EXTENT_NONE) { /* the CPU has counted only the tokens of this rank */
+    /* sum over all ranks: the CPU has counted only the tokens of this rank */
+    if (schedule->tallies != EXTENT_NONE) {
         list_copy(schedule, SEGMENT_BEGIN, inputs->scalars, schedule->host.scalars);
     }
     list_segment_end(schedule, SEGMENT_BEGIN);

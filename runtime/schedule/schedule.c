@@ -57,7 +57,7 @@ bool schedule_trains_unit(const struct schedule *schedule, int unit) {
 }
 
 bool schedule_offloads_unit(const struct schedule *schedule, int unit, enum offload what) {
-    ASSERT(what != 0 && (what & (what - 1)) == 0); /* exactly one kind is given */
+    ASSERT(what != 0 && (what & (what - 1)) == 0); /* `what` is exactly one kind */
     return schedule_trains_unit(schedule, unit) && (schedule->options.offload & what) != 0;
 }
 

@@ -13,10 +13,11 @@ struct disk_budget {
     uint64_t results_bytes;  /* for a member: results of the rounds since the newest snapshot */
     uint64_t ledger_bytes;   /* for a member: ledger entries of every round of the run */
     uint64_t peak_bytes;     /* total on the file system of the snapshots */
-    uint64_t capacity_bytes; /* free bytes of that file system, or limits.disk when less */
-    bool capacity_known;     /* false when planning for another machine, whose disk is unknown */
+    /* free bytes of the file system of the snapshots, or limits.disk if less */
+    uint64_t capacity_bytes;
+    bool capacity_known; /* false if the plan is for another machine, whose disk is unknown */
     bool export_apart; /* the export has a separate file system and does not count in peak_bytes */
-    /* free bytes of the file system of the export, or limits.disk when less */
+    /* free bytes of the file system of the export, or limits.disk if less */
     uint64_t export_capacity_bytes;
 };
 

@@ -6,7 +6,7 @@
 #include "runtime/checkpoint/weights.h"
 #include "runtime/session/rank_parts.h"
 
-/* elements initialized at once; elements that one thread initializes */
+/* elements initialized at a time; elements that one thread initializes at a time */
 enum { INIT_PIECE_ELEMENTS = 1 << 14, INIT_SHARE_ELEMENTS = 1 << 11 };
 
 struct staging session_staging(const struct session *session) {

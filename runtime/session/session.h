@@ -21,9 +21,9 @@
 /* The purpose of a program. A program that supports fewer operations needs a smaller arena. */
 enum purpose {
     PURPOSE_TRAIN,    /* all operations: steps, evaluation, sampling, snapshots */
-    PURPOSE_EVALUATE, /* loss of a given text */
+    PURPOSE_EVALUATE, /* only the loss of a given text */
     PURPOSE_GENERATE, /* sampling */
-    PURPOSE_LOGITS,   /* all logits of one batch */
+    PURPOSE_LOGITS,   /* only the logits of all tokens of one batch */
     PURPOSE_COMPARE   /* all logits, gradients and optimizer steps of one batch */
 };
 

@@ -94,7 +94,7 @@ MUST_CHECK enum status step_on_windows(struct session *session, const struct ste
 double evaluate_batch(struct session *session, int64_t own_valid, int64_t *valid);
 
 struct evaluation_result {
-    double loss;    /* mean loss over the valid labels */
+    double loss;    /* mean of the losses over the valid labels */
     int64_t tokens; /* number of valid labels */
 };
 

@@ -79,7 +79,7 @@ int64_t unit_shard_elements(const struct unit *unit, int64_t shards);
 
 /* The elements [begin, end) of a unit's flat buffer. */
 struct unit_range {
-    int64_t begin, end; /* first element, and one past the last */
+    int64_t begin, end; /* first element, and one past the last element */
 };
 
 /* unit_shard: return the element range of shard number `shard` of `shards` equal shards.
@@ -112,7 +112,7 @@ int unit_list_parts(const struct unit_table *table, int unit, struct unit_range 
 enum { ZERO_STAGE_COUNT = 4 };
 
 struct zero_row {
-    bool params, gradients, optimizer; /* true: split over the ranks of the shard group */
+    bool params, gradients, optimizer; /* whether the ranks of the shard group split these values */
 };
 
 /* zero_row: return which parts of a unit a ZeRO stage splits.

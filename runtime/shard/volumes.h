@@ -10,8 +10,10 @@
 struct step_volumes {
     uint64_t gather_forward, gather_backward; /* all-gathers of split params in every microbatch */
     uint64_t reduce;                          /* reduce-scatters of gradients in the shard group */
-    uint64_t reduce_whole; /* the all-gather half of all-reduces (ZeRO 0), always f32 */
-    uint64_t replicate; /* all-reduces between shard groups; f32 except for bf16 reduce-scatters */
+    /* the all-gather half of the all-reduces of gradients (ZeRO 0), always f32 */
+    uint64_t reduce_whole;
+    /* gradients between shard groups: reduce-scatters in the transfer dtype, all-gathers in f32 */
+    uint64_t replicate;
     uint64_t gather_params; /* ZeRO 1, 2: all-gather of params after the optimizer */
 };
 

@@ -16,7 +16,7 @@ struct training {
     struct fingerprint fingerprint; /* fingerprint of the training data */
     struct hash data_hash;          /* hash of all data, which the ranks compare */
     struct step_trace trace;
-    bool fresh;         /* true: the files of an earlier run are renamed before this run starts */
+    bool fresh;         /* whether to rename the files of an earlier run before this run starts */
     int lock_fd;        /* 0: not locked */
     int64_t step;       /* number of completed steps of the run */
     int64_t first_step; /* number of steps completed before this start of the process */

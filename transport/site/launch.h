@@ -9,7 +9,8 @@
 #include <stdbool.h>
 
 enum {
-    LAUNCH_PARENT = -1,     /* rank of the parent process, which starts the ranks */
+    /* value of launch_info.rank in the parent process, which starts the ranks */
+    LAUNCH_PARENT = -1,
     LAUNCH_GRACE_MS = 4000, /* time for ranks to end after a failure; a loss is detected in 3 s */
     LAUNCH_PORT_FIRST = 20000, /* derived ports are below the range that the kernel assigns */
     LAUNCH_PORT_COUNT = 12000,

@@ -27,8 +27,9 @@ enum rank_departure { DEPARTURE_NONE, DEPARTURE_LEAVE, DEPARTURE_FAIL };
 
 struct site_watch {
     pthread_t thread;
-    bool is_running; /* the thread exists; used only by the thread that owns the site */
-    int wake_fd;     /* eventfd with which the owner wakes the thread to end it */
+    /* whether the heartbeat thread runs; used only by the thread that owns the site */
+    bool is_running;
+    int wake_fd; /* eventfd with which the owner wakes the thread to end it */
     struct pollfd *polls;
     site_lost *on_lost;
     void *context;

@@ -97,7 +97,7 @@ void snapshot_print_export_json(const struct snapshot *snapshot, const char *out
 
 /* ---- skep join ---- */
 
-enum { FIT_REPORT_BYTES = 32 * 1024 }; /* an upper bound for the text */
+enum { FIT_REPORT_BYTES = 32 * 1024 }; /* maximum size of the text of a report */
 
 /* fit_report_text: appends the report of a member's needs to `text`. */
 void fit_report_text(const struct fit_report *report, struct text *text);

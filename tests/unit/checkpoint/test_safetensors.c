@@ -168,9 +168,9 @@ static void open_refuses_bad_lengths(void **state) {
     } CASES[] = {
         {"", 0, "the header's length alone takes 8"},
         {"\2\0\0\0\0\0\0", 7, "the header's length alone takes 8"},
-        {"\3\0\0\0\0\0\0\0{}", 10, "a header of 3 bytes in a file of 10"},
-        {"\1\341\365\5\0\0\0\0{}", 10, "the limit of 100000000"},
-        {"\377\377\377\377\377\377\377\377{}", 10, "the limit of 100000000"},
+        {"\3\0\0\0\0\0\0\0{}", 10, "the header is 3 bytes long and does not fit in the file of 10"},
+        {"\1\341\365\5\0\0\0\0{}", 10, "the limit is 100000000"},
+        {"\377\377\377\377\377\377\377\377{}", 10, "the limit is 100000000"},
     };
     char path[64];
     temporary_path(path);
