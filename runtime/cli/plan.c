@@ -93,6 +93,7 @@ static void print_disk(const struct disk_budget *disk) {
     if (disk->results_bytes > 0) {
         printf(", results %s, ledger %s", text_format_bytes(disk->results_bytes, first),
                text_format_bytes(disk->ledger_bytes, second));
+        printf(", states %s", text_format_bytes(disk->states_bytes, first));
     }
     if (!disk->export_apart) {
         printf(", export %s, %s available\n", text_format_bytes(disk->export_bytes, first),

@@ -60,10 +60,12 @@ struct disk_budget disk_budget_of(const struct session *session) {
         .export_bytes =
             elements * (uint64_t)dtype_bytes((enum dtype)settings->params_dtype) + FIXED_BYTES,
         .results_bytes = session->disk.results_bytes,
-        .ledger_bytes = session->disk.ledger_bytes};
+        .ledger_bytes = session->disk.ledger_bytes,
+        .states_bytes = session->disk.states_bytes};
     find_capacity(settings, &disk);
     disk.peak_bytes = disk.snapshot_bytes * disk.snapshot_count + disk.results_bytes +
-                      disk.ledger_bytes + (disk.export_apart ? 0 : disk.export_bytes);
+                      disk.ledger_bytes + disk.states_bytes +
+                      (disk.export_apart ? 0 : disk.export_bytes);
     return disk;
 }
 

@@ -12,6 +12,7 @@ struct disk_budget {
     uint64_t export_bytes;   /* size of the exported model folder in the compute dtype */
     uint64_t results_bytes;  /* for a member: results of the rounds since the newest snapshot */
     uint64_t ledger_bytes;   /* for a member: ledger entries of every round of the run */
+    uint64_t states_bytes;   /* for a member: states that the swarm can return to */
     uint64_t peak_bytes;     /* total on the file system of the snapshots */
     /* free bytes of the file system of the snapshots, or limits.disk if less */
     uint64_t capacity_bytes;

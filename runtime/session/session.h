@@ -35,6 +35,7 @@ struct disk_addition {
     uint64_t snapshot_bytes; /* additional bytes in every snapshot */
     uint64_t results_bytes;  /* encoded results of the rounds since the newest snapshot */
     uint64_t ledger_bytes;   /* ledger entries of all rounds of the run */
+    uint64_t states_bytes;   /* states that the swarm can return to */
 };
 
 struct session {

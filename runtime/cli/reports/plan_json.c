@@ -43,6 +43,7 @@ static void add_disk(struct json_writer *json, const struct disk_budget *disk) {
     if (disk->results_bytes > 0) {
         add_named_bytes(json, "results", disk->results_bytes);
         add_named_bytes(json, "ledger", disk->ledger_bytes);
+        add_named_bytes(json, "states", disk->states_bytes);
     }
     end_disk(json, disk->peak_bytes);
     if (disk->export_apart) {

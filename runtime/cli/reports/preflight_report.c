@@ -97,7 +97,8 @@ static void add_disk(const struct disk_budget *disk, struct text *text) {
     add_bytes(text, "disk     snapshots ", disk->snapshot_bytes * disk->snapshot_count,
               ", results ");
     add_bytes(text, "", disk->results_bytes, ", ledger ");
-    add_bytes(text, "", disk->ledger_bytes, ", export ");
+    add_bytes(text, "", disk->ledger_bytes, ", states ");
+    add_bytes(text, "", disk->states_bytes, ", export ");
     add_bytes(text, "", disk->export_bytes, "");
     if (disk->capacity_known) {
         add_bytes(text, ": ", disk->peak_bytes, " of ");

@@ -89,6 +89,13 @@ static void figures_are_those_of_the_formulas(void **state) {
     /* weights, momentum, feedback and two moments in fp32, and 1 MiB beside them */
     assert_int_equal(report->disk.snapshot_bytes, 20 * count + (1 << 20));
     assert_int_equal(report->disk.results_bytes, (9 + REPLAY_ROUNDS_MAX) * encoded);
+    /* four states of params and momentum in fp32, each with its header and the hash of each leaf */
+    uint64_t leaves = (8 * (uint64_t)count + LEAF_BYTES - 1) / LEAF_BYTES;
+    assert_int_equal(report->disk.states_bytes, 4 * (8 * count + 64 + 32 * leaves));
+    assert_int_equal(report->disk.peak_bytes,
+                     report->disk.snapshot_bytes * report->disk.snapshot_count +
+                         report->disk.results_bytes + report->disk.ledger_bytes +
+                         report->disk.states_bytes + report->disk.export_bytes);
     assert_int_equal(report->space_count, 1);
     assert_int_equal(report->spaces[0].planned_bytes,
                      session.program.plan.peak_bytes[SPACE_DEVICE] +
