@@ -323,7 +323,7 @@ static void asks_that_come_at_once_have_one_answer_the_last_one_s(void **state) 
 }
 
 static void ask(struct stranger *stranger, enum wire_kind kind, const struct key_pairs *identity) {
-    uint8_t payload[WIRE_PROOF_BYTES];
+    uint8_t payload[WIRE_PROOF_BYTES_MAX];
     struct frame frame = {.kind = (uint8_t)kind};
     struct wire_proof proof;
     if (identity != NULL) {
