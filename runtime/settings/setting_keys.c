@@ -137,7 +137,7 @@ static const struct setting_key KEYS[] = {
      4096, NULL, "maximum number of members"},
     {"swarm.members_min", SETTING_SHARED, SETTING_INTEGER, FIELD(swarm_members_min), "1", "", 1,
      4096, NULL, "minimum number of ready members to open a round"},
-    {"swarm.patience", SETTING_SHARED, SETTING_REAL, FIELD(swarm_patience), "2", "", 1, 1e6, NULL,
+    {"swarm.patience", SETTING_SHARED, SETTING_REAL, FIELD(swarm_patience), "1.1", "", 1, 1e6, NULL,
      "limit on a round's training, as a multiple of its typical time; slower members "
      "stop early"},
     {"swarm.quorum", SETTING_SHARED, SETTING_REAL, FIELD(swarm_quorum), "0.5", "", 0.5, 1, NULL,

@@ -17,7 +17,7 @@ static const char DEFAULT_LISTEN[] = "tcp://*:7700";
 enum {
     QUEUED_FRAMES = 16,          /* frames that each queue of a connection can hold */
     ASSUMED_STEP_MS = 2000,      /* step time until members have measured theirs */
-    ASSUMED_TRANSFER_MS = 10000, /* transfer time of an exchange until it is measured */
+    ASSUMED_TRANSFER_MS = 60000, /* transfer time of an exchange until it is measured */
     ASSUMED_ROUND_TRIP_MS = 100, /* round-trip time until it is measured */
     /* How long the tracker waits for a member with the newest state: long enough to restart a
      * machine. */
@@ -356,9 +356,6 @@ enum status tracker_setup_open(const struct tracker_setup_args *args, struct reg
 struct tracker_loop_options tracker_setup_options(const struct tracker_setup *setup) {
     const struct settings *settings = &setup->draft.settings;
     const struct swarm_terms *terms = &setup->draft.terms;
-    const struct timing_measured assumed = {.step_ms = ASSUMED_STEP_MS,
-                                            .transfer_ms = ASSUMED_TRANSFER_MS,
-                                            .round_trip_ms = ASSUMED_ROUND_TRIP_MS};
     const struct timing_training training = {.steps = (uint32_t)settings->swarm_inner_steps,
                                              .patience = settings->swarm_patience};
     return (struct tracker_loop_options){
@@ -383,7 +380,11 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
                      .rollback_after_ms = ROLLBACK_AFTER_MS,
                      .commits_max = terms->commits_max,
                      .training = training,
-                     .timing = timing_derive(&assumed, 1, &training)},
+                     .times = {.train_ms = training.steps * ASSUMED_STEP_MS,
+                               .contribution_ms = ASSUMED_TRANSFER_MS,
+                               .result_ms = ASSUMED_TRANSFER_MS,
+                               .apply_ms = ASSUMED_TRANSFER_MS,
+                               .round_trip_ms = ASSUMED_ROUND_TRIP_MS}},
         .members_max = terms->shape.members_max,
         .queued_frames = QUEUED_FRAMES,
         .stop_fd = -1,

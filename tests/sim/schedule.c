@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double PATIENCE_DEFAULT = 1.1; /* of swarm.patience */
+
 enum {
     SEAT_SAMPLES = 8,
     SAMPLE_MS = 20,
-    PATIENCE = 2,        /* default of swarm.patience */
+    PATIENCE = 2,
     PROGRESS_MS = 60000, /* so long after the faults the swarm must have gone on */
     COMMITS_AFTER = 3,
     CATCH_UP_MS = 15000, /* and so long after that everyone stands on a last commit's root */
@@ -62,8 +64,6 @@ static void make_hostile(struct world *world) {
 
 /* Clears the world and gives it its settings. */
 static void begin(struct world *world, uint64_t seed, const struct steady_swarm *swarm) {
-    struct timing_measured measured = {
-        .step_ms = swarm->sample_ms, .transfer_ms = 100, .round_trip_ms = 60};
     memset(world, 0, offsetof(struct world, truths));
     world->key = random_key(seed, "schedule");
     world->member_count = swarm->members;
@@ -80,8 +80,13 @@ static void begin(struct world *world, uint64_t seed, const struct steady_swarm 
                                   .training = {swarm->samples, PATIENCE},
                                   .shrink_after_ms = 3000,
                                   .rollback_after_ms = ROLLBACK_MS};
-    world->settings.timing = timing_derive(&measured, 1, &world->settings.training);
-    world->timing = world->settings.timing;
+    world->settings.times =
+        (struct timing_times){.train_ms = swarm->sample_ms * (uint32_t)swarm->samples,
+                              .contribution_ms = 100,
+                              .result_ms = 100,
+                              .apply_ms = 100,
+                              .round_trip_ms = 60};
+    world->timing = timing_derive(&world->settings.times, PATIENCE);
     world->actions = calloc(ACTIONS_MAX, sizeof(struct action));
     for (uint32_t n = 0; n < NODES; n++) {
         world->nodes[n].slow = 1;
@@ -90,16 +95,21 @@ static void begin(struct world *world, uint64_t seed, const struct steady_swarm 
 }
 
 /* What the real tracker assumes until members have measured anything. */
-static const struct timing_measured ASSUMED = {
-    .step_ms = 2000, .transfer_ms = 10000, .round_trip_ms = 100};
+enum { ASSUMED_STEP_MS = 2000, ASSUMED_TRANSFER_MS = 60000, ASSUMED_ROUND_TRIP_MS = 100 };
 
 void world_begin_steady(struct world *world, uint64_t seed, const struct steady_swarm *swarm) {
     begin(world, seed, swarm);
     world->is_steady = true;
     world->is_calm = true;
     world->is_measuring = true;
-    world->settings.timing = timing_derive(&ASSUMED, 1, &world->settings.training);
-    world->timing = world->settings.timing;
+    world->settings.times =
+        (struct timing_times){.train_ms = ASSUMED_STEP_MS * (uint32_t)swarm->samples,
+                              .contribution_ms = ASSUMED_TRANSFER_MS,
+                              .result_ms = ASSUMED_TRANSFER_MS,
+                              .apply_ms = ASSUMED_TRANSFER_MS,
+                              .round_trip_ms = ASSUMED_ROUND_TRIP_MS};
+    world->timing = timing_derive(&world->settings.times, PATIENCE_DEFAULT);
+    world->settings.training.patience = PATIENCE_DEFAULT;
 }
 
 /* A swarm of random size on a bad network. */

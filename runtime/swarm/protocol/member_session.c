@@ -67,17 +67,16 @@ void member_send_report(struct member *member, struct actions *actions) {
     const struct member_round *round = &member->round;
     ASSERT(session->report_number < UINT64_MAX);
     ASSERT(member->table.version == 0 || round->is_open);
-    struct message message = {
-        .kind = MESSAGE_REPORT,
-        .number = ++session->report_number,
-        .round = round_number(round),
-        .root = member->outer.root,
-        .hash = member->outer.durable_root,
-        .version = member->table.version,
-        .poll = session->poll,
-        .links = read_links(member),
-        .measured = session->measured,
-        .reports = member->results.reports};
+    struct message message = {.kind = MESSAGE_REPORT,
+                              .number = ++session->report_number,
+                              .round = round_number(round),
+                              .root = member->outer.root,
+                              .hash = member->outer.durable_root,
+                              .version = member->table.version,
+                              .poll = session->poll,
+                              .links = read_links(member),
+                              .measured = session->measured,
+                              .reports = member->results.reports};
     memcpy(message.stored, session->stored, sizeof message.stored);
     member_send(member, NULL, message, actions);
 }

@@ -1,54 +1,46 @@
-/* timing: the deadlines of a swarm from the members' measurements. */
+/* timing: the deadlines of a swarm from the times that its members take. */
 #include "runtime/swarm/protocol/protocol.h"
 
 #include "base/check.h"
-#include "base/statistics.h"
 
 #include <math.h>
-#include <stddef.h>
 
 enum {
-    HOUR_MS = 3600 * 1000,        /* one hour in milliseconds */
-    MEDIAN_MAX_MS = 24 * HOUR_MS, /* longer medians are cut to this, so that no product overflows */
+    HOUR_MS = 3600 * 1000,
+    TIME_MAX_MS = 24 * HOUR_MS, /* a longer time is not plausible; no product below overflows */
+    EXCHANGES_PER_ROUND = 10,   /* exchange and apply deadlines until a round is aborted */
 };
-
-/* The ceil(0.9 * count)-th smallest value of the field at `offset`. */
-static uint32_t quantile(const struct timing_measured *members, uint32_t count, size_t offset) {
-    int64_t values[SWARM_MEMBERS_MAX];
-    for (uint32_t i = 0; i < count; i++) {
-        values[i] = *(const uint32_t *)((const char *)&members[i] + offset);
-    }
-    int64_t value = sorted_value_i64(values, (int)count, (int)((9 * count + 9) / 10 - 1));
-    return value < MEDIAN_MAX_MS ? (uint32_t)value : MEDIAN_MAX_MS;
-}
 
 static uint32_t clamp_ms(uint64_t value, uint32_t floor_ms, uint32_t ceiling_ms) {
     return value < floor_ms ? floor_ms : value > ceiling_ms ? ceiling_ms : (uint32_t)value;
 }
 
-struct timing_measured timing_quantiles(const struct timing_measured *members, uint32_t count) {
-    ASSERT(count > 0 && count <= SWARM_MEMBERS_MAX);
-    return (struct timing_measured){
-        .step_ms = quantile(members, count, offsetof(struct timing_measured, step_ms)),
-        .transfer_ms = quantile(members, count, offsetof(struct timing_measured, transfer_ms)),
-        .round_trip_ms = quantile(members, count, offsetof(struct timing_measured, round_trip_ms)),
-    };
+/* The close of a part of the round that usually takes time_ms. */
+static uint64_t close_ms(uint32_t time_ms, double patience, uint32_t slack_ms) {
+    uint32_t usual_ms = time_ms < TIME_MAX_MS ? time_ms : TIME_MAX_MS;
+    return (uint64_t)fmin(patience * usual_ms, TIME_MAX_MS) + slack_ms;
 }
 
-struct swarm_timing timing_derive(const struct timing_measured *members, uint32_t count,
-                                  const struct timing_training *training) {
-    ASSERT(training->patience > 0 && training->patience <= 1e6);
-    const struct timing_measured slow = timing_quantiles(members, count);
-    const uint64_t step = slow.step_ms;
-    const uint64_t transfer = slow.transfer_ms;
-    const uint64_t trip = slow.round_trip_ms;
-    const double train = training->patience * (double)step * training->steps;
-    struct swarm_timing timing;
+uint32_t timing_slack_ms(const struct swarm_timing *timing, uint32_t round_trip_ms) {
+    return timing->heartbeat_ms + 2 * clamp_ms(round_trip_ms, 0, HOUR_MS);
+}
+
+struct swarm_timing timing_derive(const struct timing_times *times, double patience) {
+    ASSERT(patience >= 1 && patience <= 1e6);
+    const uint64_t trip = clamp_ms(times->round_trip_ms, 0, HOUR_MS);
+    struct swarm_timing timing = {0};
     timing.heartbeat_ms = clamp_ms(trip, 100, 2000);
     timing.silence_ms = clamp_ms(4 * trip + 4 * (uint64_t)timing.heartbeat_ms, 500, 10000);
-    timing.train_ms = clamp_ms((uint64_t)fmin(train, 6 * HOUR_MS), 500, 6 * HOUR_MS);
-    timing.exchange_ms = clamp_ms(3 * transfer + 4 * trip, 1000, HOUR_MS);
-    timing.round_ms = timing.train_ms + 10 * timing.exchange_ms;
+    const uint32_t slack_ms = timing_slack_ms(&timing, times->round_trip_ms);
+    timing.train_ms = clamp_ms(close_ms(times->train_ms, patience, slack_ms), 500, 6 * HOUR_MS);
+    timing.contribution_ms =
+        clamp_ms(close_ms(times->contribution_ms, patience, slack_ms), 1000, HOUR_MS);
+    timing.exchange_ms =
+        clamp_ms(close_ms(times->result_ms, patience, slack_ms), timing.contribution_ms, HOUR_MS);
+    timing.apply_ms =
+        clamp_ms(close_ms(times->apply_ms, patience, slack_ms), 2 * timing.heartbeat_ms, HOUR_MS);
+    timing.round_ms =
+        timing.train_ms + EXCHANGES_PER_ROUND * (timing.exchange_ms + timing.apply_ms);
     ASSERT(timing.heartbeat_ms < timing.silence_ms && timing.train_ms < timing.round_ms);
     return timing;
 }

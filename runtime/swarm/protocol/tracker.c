@@ -8,7 +8,7 @@ size_t tracker_memory_bytes(const struct tracker_settings *settings) {
            2 * carve_padded_bytes(slices * sizeof(struct entry_slice)) +
            2 * carve_padded_bytes(slices * sizeof(struct slice_plan)) +
            carve_padded_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
-           carve_padded_bytes(slices * sizeof(uint64_t)) +
+           2 * carve_padded_bytes(slices * sizeof(uint64_t)) +
            SWARM_MEMBERS_MAX * carve_padded_bytes(slices * sizeof(struct slice_report));
 }
 
@@ -22,8 +22,7 @@ struct tracker *tracker_init(void *memory, const struct tracker_settings *settin
     char *arrays = (char *)memory + carve_padded_bytes(sizeof *tracker);
     proposal_init(&tracker->proposal, carve(&arrays, slices * sizeof(struct entry_slice)),
                   record->incarnation);
-    exchange_init(&tracker->exchange, carve(&arrays, slices * sizeof(uint64_t)),
-                  record->incarnation);
+    exchange_init(&tracker->exchange, &arrays, settings->slice_count, record->incarnation, now_ms);
     tracker_load_record(tracker, &arrays, record);
     tracker_init_members(tracker, &arrays, now_ms);
     tracker_derive_timing(tracker);
@@ -35,15 +34,17 @@ const struct swarm_timing *tracker_timing(const struct tracker *tracker) {
     return &tracker->deadlines.timing;
 }
 
-uint32_t tracker_measurements(const struct tracker *tracker, const struct timing_measured **rows) {
-    ASSERT(tracker->deadlines.measured_count <= SWARM_MEMBERS_MAX);
-    *rows = tracker->deadlines.measured;
-    return tracker->deadlines.measured_count;
+const struct timing_times *tracker_times(const struct tracker *tracker) {
+    return &tracker->deadlines.times;
 }
 
 /* Enters the stage that the appended entry begins. */
 static void enter_stage_of_head(struct tracker *tracker, int64_t now_ms) {
     if (tracker->record.head.kind != ENTRY_OPEN) {
+        if (tracker->record.head.kind == ENTRY_COMMIT) {
+            tracker_count_deliveries(tracker);
+            tracker_observe_exchange(tracker);
+        }
         tracker_enter_stage(tracker, STAGE_READY, now_ms);
         return;
     }
@@ -79,6 +80,9 @@ static void handle_written(struct tracker *tracker, const struct event *event, i
         enter_stage_of_head(tracker, now_ms);
     } else {
         tracker_clear_stale_holders(tracker);
+        if (tracker->record.table.version == 1) {
+            tracker_begin_exchange(tracker, now_ms);
+        }
         tracker_enter_stage(tracker, STAGE_EXCHANGE, now_ms);
     }
     send_missing_messages(tracker, now_ms, actions);
@@ -87,9 +91,6 @@ static void handle_written(struct tracker *tracker, const struct event *event, i
 static void handle_tick(struct tracker *tracker, int64_t now_ms) {
     tracker_tick_members(tracker, now_ms);
     writer_clear_backoff(&tracker->writer);
-    if (tracker->deadlines.measured_count == 0) {
-        tracker_derive_timing(tracker);
-    }
 }
 
 static void handle_closed(struct tracker *tracker, const struct identity *id) {
@@ -127,6 +128,7 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
     int64_t gap_ms =
         stage_skip_gap(&tracker->stage, tracker->deadlines.timing.heartbeat_ms, now_ms);
     tracker_shift_member_times(tracker, gap_ms);
+    exchange_shift_times(&tracker->exchange, gap_ms);
     if (event->kind == EVENT_TICK) {
         handle_tick(tracker, now_ms);
         tracker_send_goodbyes(tracker, now_ms, actions);

@@ -29,7 +29,7 @@ struct tracker_settings {
     uint32_t rollback_after_ms;      /* time until the tracker rolls back to an older state */
     uint32_t commits_max;            /* Number of commits after which the run ends; 0: no limit. */
     struct timing_training training; /* Training that a deadline allows for. */
-    struct swarm_timing timing; /* Deadlines that apply until members have measured their speed. */
+    struct timing_times times;       /* Times assumed until they were observed. */
 };
 
 /* tracker_memory_bytes: size of the memory of a tracker. The caller aligns it to 64 bytes. */
@@ -65,10 +65,9 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
                   struct actions *actions);
 
 /* tracker_timing: the current deadlines. The tracker and all members tick at their heartbeat.
- * tracker_measurements: the members' medians that the deadlines were derived from at the last OPEN;
- * returns their number, 0 when the deadlines are those of the settings. */
+ * tracker_times: the observed times from which they were derived. */
 const struct swarm_timing *tracker_timing(const struct tracker *tracker);
-uint32_t tracker_measurements(const struct tracker *tracker, const struct timing_measured **rows);
+const struct timing_times *tracker_times(const struct tracker *tracker);
 
 /* A copy of the tracker's state for status reports. */
 enum { VIEW_DERIVATION_BYTES = 512 }; /* size of tracker_view.derivation */

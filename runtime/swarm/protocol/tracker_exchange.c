@@ -2,15 +2,78 @@
  * proposal once no result is missing. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
-void exchange_init(struct tracker_exchange *exchange, uint64_t *holders, uint32_t incarnation) {
+/* After a restart, all owners of an open exchange have the whole time again. */
+void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
+                   uint32_t incarnation, int64_t now_ms) {
     ASSERT(!exchange->is_poll_open);
-    exchange->holders = holders;
+    exchange->holders = carve(memory, slice_count * sizeof *exchange->holders);
+    exchange->planned = carve(memory, slice_count * sizeof *exchange->planned);
+    exchange->table_ms = now_ms;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        exchange->assigned_ms[seat] = now_ms;
+    }
     /* Poll numbers start above those of every earlier incarnation. */
     exchange->poll = incarnation << 16;
 }
 
 void exchange_stop_poll(struct tracker_exchange *exchange) {
     exchange->is_poll_open = false;
+}
+
+void exchange_shift_times(struct tracker_exchange *exchange, int64_t gap_ms) {
+    ASSERT(gap_ms >= 0);
+    exchange->table_ms += gap_ms;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        exchange->assigned_ms[seat] += gap_ms;
+    }
+}
+
+void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms) {
+    struct tracker_exchange *exchange = &tracker->exchange;
+    const struct round_table *table = &tracker->record.table;
+    ASSERT(table->version == 1);
+    exchange->table_ms = now_ms;
+    exchange->expected_seats = 0;
+    exchange->late_seats = 0;
+    exchange->failed_owners = 0;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        exchange->assigned_ms[seat] = now_ms;
+        exchange->result_ms[seat] = 0;
+        exchange->missed_by[seat] = 0;
+    }
+    for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
+        const struct slice_plan *plan = &table->slices[s];
+        exchange->planned[s] = plan->expected_seats | plan->optional_seats;
+        exchange->expected_seats |= plan->expected_seats & ~seat_bit(plan->owner);
+    }
+}
+
+/* Counts what the newest commit has of the contributions that the first table planned. A restarted
+ * tracker does not know the first table, and a member that is silent is not judged by its speed. */
+void tracker_count_deliveries(struct tracker *tracker) {
+    struct tracker_exchange *exchange = &tracker->exchange;
+    const struct entry *commit = &tracker->record.commit;
+    uint64_t receivers[SWARM_MEMBERS_MAX] = {0};
+    uint64_t missing[SWARM_MEMBERS_MAX] = {0};
+    struct tracker_links links;
+    tracker_find_links(tracker, tracker_live_seats(tracker), &links);
+    memset(exchange->deliveries, 0, sizeof exchange->deliveries);
+    for (uint32_t s = 0; s < commit->slice_count; s++) {
+        const struct entry_slice *slice = &commit->slices[s];
+        SEATS_EACH(seat, exchange->planned[s] & tracker_live_seats(tracker) &
+                             ~seat_bit(slice->owner) & ~links.unreachable[slice->owner]) {
+            bool is_delivered = seats_contain(slice->contributors, seat);
+            exchange->deliveries[seat].planned += 1;
+            exchange->deliveries[seat].delivered += is_delivered;
+            receivers[seat] |= seat_bit(slice->owner);
+            missing[seat] |= is_delivered ? 0 : seat_bit(slice->owner);
+        }
+        exchange->planned[s] = 0;
+    }
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        exchange->deliveries[seat].is_late =
+            3 * seats_count(missing[seat]) > seats_count(receivers[seat]);
+    }
 }
 
 const struct slice_report *tracker_find_slice_report(const struct tracker *tracker, uint32_t seat,
@@ -45,20 +108,30 @@ void tracker_clear_holder(struct tracker *tracker, uint32_t seat) {
     }
 }
 
+/* The first report in which an owner has all its results ends the time that it took. */
 void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_ms) {
-    struct tracker_report *report = &tracker->members[row].report;
+    struct tracker_exchange *exchange = &tracker->exchange;
     int seat = tracker->seats.seat_of_row[row];
-    uint64_t reported = 0;
+    uint32_t owned = 0;
+    uint32_t missing = 0;
     if (seat == NO_SEAT || tracker->stage.kind < STAGE_EXCHANGE) {
         return;
     }
     ASSERT(tracker->record.table.round == tracker->record.head.round);
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
-        tracker->exchange.holders[s] &= ~seat_bit((uint32_t)seat);
-        tracker->exchange.holders[s] |= holder_bit(tracker, (uint32_t)seat, s);
-        reported += seats_count(report->slices[s].received_seats) + report->slices[s].has_result;
+        uint64_t held = holder_bit(tracker, (uint32_t)seat, s);
+        bool is_owner = tracker->record.table.slices[s].owner == (uint32_t)seat;
+        exchange->holders[s] &= ~seat_bit((uint32_t)seat);
+        exchange->holders[s] |= held;
+        owned += is_owner;
+        missing += is_owner && held == 0;
     }
-    tracker_update_progress(report, reported, now_ms);
+    if (owned > 0 && missing == 0 && exchange->result_ms[seat] == 0) {
+        int64_t passed_ms = now_ms - exchange->table_ms;
+        exchange->result_ms[seat] = passed_ms < 1            ? 1
+                                    : passed_ms < UINT32_MAX ? (uint32_t)passed_ms
+                                                             : UINT32_MAX;
+    }
 }
 
 void tracker_clear_stale_holders(struct tracker *tracker) {
@@ -96,6 +169,9 @@ struct recovery {               /* state of one pass that assigns missing result
     uint64_t replaced_owners;   /* Checked owners whose slices get a different owner. */
     struct tracker_links links; /* seats that cannot connect to each other */
     uint64_t blocked[SWARM_MEMBERS_MAX]; /* Seats that each owner waits for without progress. */
+    uint64_t owners;                     /* live owners of slices */
+    uint64_t unfinished_owners;          /* of these, owners that lack a result */
+    uint64_t lone_owners;                /* of these, owners whose results only they have */
     bool has_loads;                      /* `loads` and `rates` are set */
     uint32_t loads[SWARM_MEMBERS_MAX];   /* Number of slices without a result of each owner. */
     uint64_t rates[SWARM_MEMBERS_MAX];   /* upload rate of each seat */
@@ -109,27 +185,77 @@ static uint64_t received_contribution_seats(const struct tracker *tracker, uint3
     return report != NULL && report->epoch == epoch ? report->received_seats : 0;
 }
 
-/* Checks the progress of a live owner in its lowest slice without a sum. Nothing changes until
- * it has made no progress for longer than the exchange deadline. Then the owner no longer waits for
- * any seat that did not send that slice. If it has no contribution, or all of them, its slices get
- * other owners. */
-static void check_owner_progress(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
-                                 int64_t now_ms) {
+/* Counts the contributions that an owner has received of each seat, over all its slices. Returns
+ * the seats that sent less than half as many as the fastest one. */
+static uint64_t find_slow_contributors(const struct tracker *tracker, uint32_t owner) {
+    uint32_t received[SWARM_MEMBERS_MAX] = {0};
+    uint32_t most = 0;
+    uint64_t slow = 0;
+    for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
+        bool is_owned = tracker->record.table.slices[s].owner == owner;
+        uint64_t seats = is_owned ? received_contribution_seats(tracker, owner, s) : 0;
+        SEATS_EACH(seat, seats & ~seat_bit(owner)) {
+            received[seat] += 1;
+            most = received[seat] > most ? received[seat] : most;
+        }
+    }
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        slow |= 2 * received[seat] < most ? seat_bit(seat) : 0;
+    }
+    return slow;
+}
+
+/* Records that an owner no longer waits for these seats. A seat that more than a third of the other
+ * owners stopped waiting for is late: no owner waits for it any longer. */
+static void mark_missed(struct tracker_exchange *exchange, const struct recovery *recovery,
+                        uint64_t seats, uint32_t owner) {
+    SEATS_EACH(seat, seats) {
+        uint64_t others = recovery->owners & ~seat_bit(seat);
+        exchange->missed_by[seat] |= seat_bit(owner);
+        if (3 * seats_count(exchange->missed_by[seat] & others) > seats_count(others)) {
+            exchange->late_seats |= seat_bit(seat);
+        }
+    }
+}
+
+/* Checks a live owner at its closes, by its lowest slice without a sum. It stops waiting for the
+ * seats that delay it, if most of the contributions have arrived. An owner that has all
+ * contributions and no result, or that received next to nothing, is replaced, unless most owners
+ * are as slow. */
+static void check_owner(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
+                        int64_t now_ms) {
+    struct tracker_exchange *exchange = &tracker->exchange;
     const struct slice_plan *plan = &tracker->record.table.slices[slice];
-    ASSERT(seats_contain(recovery->live, plan->owner) &&
-           !seats_contain(recovery->checked_owners, plan->owner));
-    int64_t since_ms = tracker_member_in_seat(tracker, plan->owner)->report.progress_ms;
-    since_ms = since_ms > tracker->stage.stage_began_ms ? since_ms : tracker->stage.stage_began_ms;
-    recovery->checked_owners |= seat_bit(plan->owner);
-    if (now_ms - since_ms < tracker->deadlines.timing.exchange_ms) {
+    const struct swarm_timing *timing = &tracker->deadlines.timing;
+    uint32_t owner = plan->owner;
+    ASSERT(seats_contain(recovery->live, owner) && !seats_contain(recovery->checked_owners, owner));
+    recovery->checked_owners |= seat_bit(owner);
+    int64_t passed_ms = now_ms - exchange->assigned_ms[owner];
+    bool is_general = 2 * seats_count(recovery->unfinished_owners) > seats_count(recovery->owners);
+    uint64_t received = received_contribution_seats(tracker, owner, slice);
+    uint64_t missing = plan->expected_seats & recovery->live & ~received;
+    if (missing == 0) {
+        if (passed_ms >= (is_general ? 2 : 1) * (int64_t)timing->exchange_ms) {
+            exchange->failed_owners |= seat_bit(owner);
+            recovery->replaced_owners |= seat_bit(owner);
+        }
         return;
     }
-    uint64_t received = received_contribution_seats(tracker, plan->owner, slice);
-    uint64_t missing = plan->expected_seats & recovery->live & ~received;
-    if (received == 0 || missing == 0) {
-        recovery->replaced_owners |= seat_bit(plan->owner);
-    } else {
-        recovery->blocked[plan->owner] = missing;
+    if (passed_ms < timing->contribution_ms) {
+        return;
+    }
+    uint64_t slow = missing & find_slow_contributors(tracker, owner);
+    slow = slow == 0 && passed_ms >= 2 * (int64_t)timing->contribution_ms ? missing : slow;
+    uint64_t expected = plan->expected_seats & recovery->live;
+    if (slow == 0) {
+        return;
+    }
+    if (2 * seats_count(expected & ~slow) >= seats_count(expected)) {
+        recovery->blocked[owner] = slow;
+        mark_missed(exchange, recovery, slow, owner);
+    } else if (!is_general) {
+        exchange->failed_owners |= seat_bit(owner);
+        recovery->replaced_owners |= seat_bit(owner);
     }
 }
 
@@ -151,7 +277,10 @@ static uint32_t choose_owner(const struct tracker *tracker, struct recovery *rec
         count_owner_loads(tracker, recovery);
     }
     uint32_t best = current;
-    SEATS_EACH(seat, recovery->links.owner_candidates & ~seat_bit(current)) {
+    uint64_t candidates = recovery->links.owner_candidates & ~tracker->exchange.failed_owners;
+    candidates = tracker_owner_candidates(
+        tracker, candidates != 0 ? candidates : recovery->links.owner_candidates);
+    SEATS_EACH(seat, candidates & ~seat_bit(current)) {
         uint64_t cost = recovery->rates[best] * (recovery->loads[seat] + UINT64_C(1));
         uint64_t best_cost = recovery->rates[seat] * (recovery->loads[best] + UINT64_C(1));
         best = best == current || cost < best_cost ? (uint32_t)seat : best;
@@ -171,7 +300,7 @@ static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *
     struct slice_plan plan = table->slices[slice];
     bool is_owner_live = seats_contain(recovery->live, plan.owner);
     if (is_owner_live && !seats_contain(recovery->checked_owners, plan.owner)) {
-        check_owner_progress(tracker, recovery, slice, now_ms);
+        check_owner(tracker, recovery, slice, now_ms);
     }
     uint64_t replaceable =
         recovery->replaced_owners | (recovery->live & ~recovery->links.well_connected);
@@ -180,13 +309,15 @@ static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *
     if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum the round is aborted */
         plan.owner = choose_owner(tracker, recovery, plan.owner);
         plan.epoch += 1;
-        plan.expected_seats =
-            tracker_weighted_seats(table, table->declared_seats & recovery->live) &
-            ~recovery->links.unreachable[plan.owner];
+        tracker_plan_seats(tracker, table, slice,
+                           recovery->live & ~recovery->links.unreachable[plan.owner] &
+                               ~tracker->exchange.late_seats,
+                           &plan);
     } else if (is_owner_live) {
         uint64_t received = received_contribution_seats(tracker, plan.owner, slice);
-        uint64_t lost = recovery->blocked[plan.owner] | recovery->links.unreachable[plan.owner];
-        plan.expected_seats &= received | (recovery->live & ~lost);
+        uint64_t lost = recovery->blocked[plan.owner] | recovery->links.unreachable[plan.owner] |
+                        tracker->exchange.late_seats;
+        plan_drop_seats(&plan, ~(received | (recovery->live & ~lost)));
     }
     ASSERT((plan.expected_seats & ~table->declared_seats) == 0);
     ASSERT(plan.epoch >= table->slices[slice].epoch && plan.epoch <= SWARM_EPOCH_MAX);
@@ -219,21 +350,30 @@ static void send_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms
     }
 }
 
-/* Whether no live seat has made progress towards its vote for too long. */
-static bool is_vote_stalled(struct tracker *tracker, uint64_t live, int64_t now_ms) {
-    ASSERT(tracker->stage.kind >= STAGE_EXCHANGE);
-    int64_t since_ms = tracker->stage.stage_began_ms;
-    SEATS_EACH(seat, live) {
-        int64_t progress_ms = tracker_member_in_seat(tracker, (uint32_t)seat)->report.progress_ms;
-        since_ms = progress_ms > since_ms ? progress_ms : since_ms;
-    }
-    return tracker->stage.kind == STAGE_VOTE &&
-           now_ms - since_ms >= tracker->deadlines.timing.exchange_ms;
-}
-
 /* At most one live seat has the result, so the others may be unable to get it. */
 static bool has_single_holder(uint64_t holders, uint64_t live) {
     return seats_count(holders) <= 1 && holders != live;
+}
+
+/* Finds the owners, those that lack a result, and those whose result no other seat has. */
+static void find_owners(const struct tracker *tracker, struct recovery *recovery) {
+    for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
+        uint64_t owner = seat_bit(tracker->record.table.slices[s].owner) & recovery->live;
+        uint64_t holders = find_holders(tracker, recovery->live, s);
+        recovery->owners |= owner;
+        recovery->unfinished_owners |= holders == 0 ? owner : 0;
+        recovery->lone_owners |= has_single_holder(holders, recovery->live) ? owner : 0;
+    }
+}
+
+/* Whether the other seats had enough time to fetch the results and to vote; twice that if most
+ * results are still at their owners only. */
+static bool is_vote_late(const struct tracker *tracker, const struct recovery *recovery,
+                         int64_t now_ms) {
+    const struct swarm_timing *timing = &tracker->deadlines.timing;
+    bool is_general = 2 * seats_count(recovery->lone_owners) > seats_count(recovery->owners);
+    int64_t close_ms = (is_general ? 2 : 1) * ((int64_t)timing->exchange_ms + timing->apply_ms);
+    return tracker->stage.kind == STAGE_VOTE && now_ms - tracker->stage.stage_began_ms >= close_ms;
 }
 
 /* The outcome of computing new plans for all slices without a result. */
@@ -247,10 +387,11 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
                                                int64_t now_ms) {
     const struct slice_plan *plans = tracker->record.table.slices;
     struct recovery_outcome outcome = {0};
-    bool is_stalled = is_vote_stalled(tracker, recovery->live, now_ms);
+    find_owners(tracker, recovery);
+    bool is_late = is_vote_late(tracker, recovery, now_ms);
     for (uint32_t s = 0; recovery->live != 0 && s < tracker->settings.slice_count; s++) {
         uint64_t holders = find_holders(tracker, recovery->live, s);
-        if (holders != 0 && !(is_stalled && has_single_holder(holders, recovery->live))) {
+        if (holders != 0 && !(is_late && has_single_holder(holders, recovery->live))) {
             continue;
         }
         if (holders == seat_bit(plans[s].owner)) {
@@ -259,6 +400,7 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
                  * different owner. */
                 holders;
             recovery->replaced_owners |= holders;
+            tracker->exchange.failed_owners |= holders;
         }
         outcome.missing++;
         outcome.needs_answers |= !seats_contain(recovery->live, plans[s].owner);
@@ -270,6 +412,7 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
             tracker_draft_plans(tracker);
         }
         outcome.is_changed = true;
+        tracker->exchange.assigned_ms[plan.owner] = now_ms;
         tracker_change_plan(tracker, s, &plan);
     }
     ASSERT(outcome.missing <= tracker->settings.slice_count);

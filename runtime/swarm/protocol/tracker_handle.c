@@ -145,8 +145,15 @@ void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
 static void handle_report(struct tracker *tracker, uint32_t row, const struct message *message,
                           int64_t now_ms, struct actions *actions) {
     ASSERT(!tracker->members[row].is_silent);
+    const struct tracker_report *report = &tracker->members[row].report;
+    const struct hash *current = &tracker->record.commit.root;
+    bool was_current = hash_equal(&report->root, current);
     if (!tracker_store_report(tracker, row, message)) {
         return;
+    }
+    if (!was_current && hash_equal(&report->root, current) && tracker->stage.kind == STAGE_READY &&
+        tracker->record.head.kind == ENTRY_COMMIT && tracker->seats.seat_of_row[row] != NO_SEAT) {
+        tracker_observe_apply(tracker, row, now_ms);
     }
     tracker_update_holders(tracker, row, now_ms);
     if (tracker->writer.parts == 0) {
@@ -156,7 +163,8 @@ static void handle_report(struct tracker *tracker, uint32_t row, const struct me
 
 /* The signature of a declaration covers its samples, so the table repeats them unchanged: a
  * declaration of more samples than the seat was assigned is ignored. */
-static void handle_declare(struct tracker *tracker, uint32_t row, const struct message *message) {
+static void handle_declare(struct tracker *tracker, uint32_t row, const struct message *message,
+                           int64_t now_ms) {
     int seat = tracker->seats.seat_of_row[row];
     struct tracker_member *member = &tracker->members[row];
     if (tracker->stage.kind != STAGE_TRAIN || seat == NO_SEAT || member->has_declared ||
@@ -168,6 +176,7 @@ static void handle_declare(struct tracker *tracker, uint32_t row, const struct m
     ASSERT(tracker->record.head.kind == ENTRY_OPEN && !member->vote.has_arrived);
     tracker_store_declared_hashes(tracker, (uint32_t)seat, message->hashes);
     tracker_store_declaration(member, message);
+    tracker_observe_training(tracker, row, now_ms);
 }
 
 /* Answers a report that was sent with an old session. The answer names the start that owns the
@@ -249,7 +258,7 @@ void tracker_handle_message(struct tracker *tracker, const struct message *messa
         handle_report(tracker, row, message, now_ms, actions);
         break;
     case MESSAGE_DECLARE:
-        handle_declare(tracker, row, message);
+        handle_declare(tracker, row, message, now_ms);
         break;
     case MESSAGE_VOTE:
         tracker_handle_vote(tracker, row, message);

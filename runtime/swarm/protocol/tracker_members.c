@@ -1,12 +1,8 @@
 /* tracker_members: the registered members: their sessions, seats, reports and declarations. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
-enum {
-    /* A joiner that missed this many rounds cannot catch up while rounds continue. */
-    ROUNDS_MISSED_MAX = 2, /* missed rounds after which rounds wait for a joiner */
-    JOINER_WAIT_EXCHANGES =
-        4, /* Maximum total delay of rounds for one member, in exchange deadlines. */
-};
+/* A joiner that missed this many rounds cannot catch up while rounds continue. */
+enum { ROUNDS_MISSED_MAX = 2 };
 
 uint32_t tracker_find_row(const struct tracker *tracker, const struct identity *id) {
     ASSERT(tracker->record.member_count <= SWARM_MEMBERS_MAX);
@@ -87,8 +83,10 @@ void tracker_register_start(struct tracker *tracker, uint32_t row, const struct 
         .start_id = hello->number,
         .last_message_ms = now_ms,
         .is_silent = true, /* The member counts as silent until its session is durable. */
-        .waited_ms = is_known ? member->waited_ms : 0,
         .report = {.durable_root = hello->root, .slices = member->report.slices}};
+    if (!is_known) {
+        tracker_clear_speed(tracker, row);
+    }
     if (tracker->seats.seat_of_row[row] != NO_SEAT) {
         tracker_clear_holder(tracker, (uint32_t)tracker->seats.seat_of_row[row]);
     }
@@ -121,7 +119,6 @@ void tracker_shift_member_times(struct tracker *tracker, int64_t gap_ms) {
     ASSERT(gap_ms >= 0 && tracker->record.member_count <= SWARM_MEMBERS_MAX);
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
         tracker->members[row].last_message_ms += gap_ms;
-        tracker->members[row].report.progress_ms += gap_ms;
     }
 }
 
@@ -152,6 +149,8 @@ void tracker_clear_declarations(struct tracker *tracker) {
     ASSERT(tracker->record.head.kind == ENTRY_OPEN);
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
         tracker->members[row].has_declared = false;
+        memset(tracker->members[row].report.awaited_ms, 0,
+               sizeof tracker->members[row].report.awaited_ms);
     }
 }
 
@@ -186,17 +185,11 @@ bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct me
     memcpy(report->stored, message->stored, sizeof report->stored);
     if (head->kind == ENTRY_OPEN && message->round == head->round) {
         report->unreachable = unreachable_rows(tracker, message->links.unreachable);
+        memcpy(report->awaited_ms, message->links.awaited_ms, sizeof report->awaited_ms);
     }
     memcpy(report->slices, message->reports,
            tracker->settings.slice_count * sizeof *report->slices);
     return true;
-}
-
-void tracker_update_progress(struct tracker_report *report, uint64_t reported, int64_t now_ms) {
-    if (reported != report->report_count) {
-        report->report_count = reported;
-        report->progress_ms = now_ms;
-    }
 }
 
 bool tracker_has_state(const struct tracker_member *member) {
@@ -211,25 +204,12 @@ bool tracker_is_ready(const struct tracker *tracker, uint32_t row) {
 }
 
 /* Whether a live member missed rounds because they are committed faster than it can fetch the
- * state. The next round waits for it, within a budget, so that the exchange does not slow its
+ * state. The next round waits for it, within the budget, so that the exchange does not slow its
  * fetch. */
 bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
-    ASSERT(member->waited_ms >= 0);
     return !tracker_is_ready(tracker, row) && !member->is_silent && !member->is_leaving &&
-           member->rounds_missed >= ROUNDS_MISSED_MAX &&
-           member->waited_ms <
-               JOINER_WAIT_EXCHANGES * (int64_t)tracker->deadlines.timing.exchange_ms;
-}
-
-/* All waits for a member share one budget, so that a member that joins and leaves again and again
- * does not delay every round. */
-void tracker_add_wait_times(struct tracker *tracker, int64_t now_ms) {
-    int64_t passed_ms = stage_count_wait(&tracker->stage, now_ms);
-    ASSERT(passed_ms >= 0 && tracker->record.head.kind != ENTRY_OPEN);
-    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
-        tracker->members[row].waited_ms += tracker_is_slow_joiner(tracker, row) ? passed_ms : 0;
-    }
+           member->rounds_missed >= ROUNDS_MISSED_MAX;
 }
 
 void tracker_count_missed_rounds(struct tracker *tracker) {
@@ -239,7 +219,6 @@ void tracker_count_missed_rounds(struct tracker *tracker) {
         member->rounds_missed += 1;
         if (tracker_is_ready(tracker, row)) {
             member->rounds_missed = 0;
-            member->waited_ms = 0;
         }
     }
 }

@@ -2,10 +2,7 @@
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/protocol/tracker_state.h"
 
-enum {
-    RESULTS_TRAIN_DIVISOR =
-        4 /* A quarter of the training deadline, which is about half of the median training time. */
-};
+enum { WAIT_EXCHANGES = 4 }; /* most that late members may delay rounds at once, in exchanges */
 
 /* Counts the seats of the last round whose members are not leaving. */
 static uint32_t count_staying_members(const struct tracker *tracker) {
@@ -30,16 +27,9 @@ static bool is_fetching_results(const struct tracker *tracker, uint32_t row) {
            hash_equal(&member->report.root, &tracker->record.base_root);
 }
 
-/* How long a round waits for a joiner that fetches results. With few members the exchange can be
- * short while the results take long, so part of the training time is added. */
-static int64_t results_timeout_ms(const struct swarm_timing *timing) {
-    int64_t part_ms = timing->train_ms / RESULTS_TRAIN_DIVISOR;
-    return part_ms > timing->exchange_ms ? part_ms : timing->exchange_ms;
-}
-
 /* After an ABORT a seat gets its ranges again, because its member still has its work on these
  * ranges. */
-static void reassign_ranges(const struct entry *head, struct entry_seat *seat,
+static bool reassign_ranges(const struct entry *head, struct entry_seat *seat,
                             struct data_cursor *cursor) {
     ASSERT(head->kind != ENTRY_OPEN && seat->range_count == 0);
     for (uint32_t old = 0; head->kind == ENTRY_ABORT && old < head->seat_count; old++) {
@@ -54,28 +44,41 @@ static void reassign_ranges(const struct entry *head, struct entry_seat *seat,
             }
         }
     }
+    return seat->range_count > 0;
 }
 
-static void assign_seats(const struct tracker *tracker, struct entry *entry) {
+/* Assigns new samples; returned ranges may be short, so that several are needed. */
+static void assign_new_samples(struct data_cursor *cursor, uint64_t samples,
+                               struct entry_seat *seat) {
+    ASSERT(samples > 0);
+    while (samples > 0 && seat->range_count < SWARM_SEAT_RANGES_MAX) {
+        const struct sample_range range = cursor_hand_out(cursor, samples);
+        seat->ranges[seat->range_count++] = range;
+        samples -= range.end - range.begin;
+    }
+    ASSERT(seat->range_count > 0 && seat->range_count <= SWARM_SEAT_RANGES_MAX);
+}
+
+/* The ranges of an aborted round are taken from the cursor before any other are assigned. */
+static void assign_seats(struct tracker *tracker, struct entry *entry) {
     const struct tracker_record *record = &tracker->record;
+    uint32_t rows[SWARM_MEMBERS_MAX];
     ASSERT(entry->kind == ENTRY_OPEN && entry->round == record->head.round + 1);
     entry->seat_count = 0;
     memset(entry->seats, 0, sizeof entry->seats);
     for (uint32_t row = 0; row < record->member_count; row++) {
         if (tracker_is_ready(tracker, row)) {
+            rows[entry->seat_count] = row;
             struct entry_seat *seat = &entry->seats[entry->seat_count++];
             seat->id = record->members[row].id;
             seat->session = record->members[row].session;
-            reassign_ranges(&record->head, seat, &entry->cursor);
+            tracker_mark_resumed(tracker, row,
+                                 reassign_ranges(&record->head, seat, &entry->cursor));
         }
     }
     for (uint32_t i = 0; i < entry->seat_count; i++) {
-        struct entry_seat *seat = &entry->seats[i];
-        if (seat->range_count < SWARM_SEAT_RANGES_MAX) {
-            seat->ranges[seat->range_count++] =
-                cursor_hand_out(&entry->cursor, tracker->settings.seat_samples);
-        }
-        ASSERT(seat->range_count > 0 && seat->range_count <= SWARM_SEAT_RANGES_MAX);
+        assign_new_samples(&entry->cursor, tracker_samples_of_row(tracker, rows[i]),
+                           &entry->seats[i]);
     }
 }
 
@@ -121,12 +124,25 @@ static struct readiness count_members_by_readiness(const struct tracker *tracker
     return count;
 }
 
+/* Whether the next round waits for members that are not ready. Those that apply the commit have the
+ * usual time for it. Beyond that, all waits share one budget, so that late members, however many
+ * and however often, delay the swarm by a bounded part of its time. */
+static bool waits_for_members(struct tracker *tracker, const struct readiness *count,
+                              int64_t now_ms) {
+    struct tracker_stage *stage = &tracker->stage;
+    const struct swarm_timing *timing = &tracker->deadlines.timing;
+    bool is_usual = count->applying > 0 && now_ms - stage->stage_began_ms < timing->apply_ms;
+    bool has_late = count->applying + count->fetching + count->slow_joiners > 0;
+    stage_fill_budget(stage, has_late && !is_usual && count->ready > 0,
+                      WAIT_EXCHANGES * (int64_t)timing->exchange_ms, now_ms);
+    return is_usual || (has_late && stage_may_wait(stage));
+}
+
 static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct swarm_timing *timing = &tracker->deadlines.timing;
     int64_t waited_ms = now_ms - tracker->stage.stage_began_ms;
     uint32_t staying = count_staying_members(tracker);
-    tracker_add_wait_times(tracker, now_ms);
     const struct readiness count = count_members_by_readiness(tracker);
     /* The timeout does not run while no member is connected: the member with the state may be the
      * last to reconnect. */
@@ -135,10 +151,8 @@ static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct 
     }
     bool is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
     bool has_quorum = staying == 0 || count.ready >= entry_quorum(staying);
-    bool is_settled = waited_ms >= timing->heartbeat_ms &&
-                      (count.applying == 0 || waited_ms >= timing->exchange_ms) &&
-                      count.slow_joiners == 0 &&
-                      (count.fetching == 0 || waited_ms >= results_timeout_ms(timing));
+    bool is_settled =
+        waited_ms >= timing->heartbeat_ms && !waits_for_members(tracker, &count, now_ms);
     if (tracker_is_run_complete(tracker)) {
         return;
     }
@@ -183,8 +197,10 @@ static void advance_train_stage(struct tracker *tracker, int64_t now_ms, struct 
     }
     ASSERT((declared & ~live) == 0 && tracker->stage.kind == STAGE_TRAIN);
     int64_t waited_ms = now_ms - tracker->stage.round_began_ms;
-    bool is_late = waited_ms >= (int64_t)timing->train_ms + timing->silence_ms;
-    if ((declared == live || is_late) && seats_count(declared) >= entry_quorum(seat_count)) {
+    bool is_late = waited_ms >= (int64_t)tracker->record.head.deadline_ms + timing->silence_ms;
+    uint64_t awaited = tracker_awaited_seats(tracker, live);
+    if (((awaited & ~declared) == 0 || is_late) &&
+        seats_count(declared) >= entry_quorum(seat_count)) {
         tracker_write_table(tracker, actions);
     }
 }

@@ -1,7 +1,10 @@
 /* tracker_stage: the stage of the round and the times that deadlines are counted from. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
-enum { GAP_HEARTBEATS = 3 }; /* a longer gap between events means that the process was stopped */
+enum {
+    GAP_HEARTBEATS = 3, /* a longer time without events is a pause of the tracker */
+    WAIT_PERCENT = 3,   /* of all time: what late members may delay rounds by */
+};                      /* a longer gap between events means that the process was stopped */
 
 /* Stages that may follow each stage, as bits. */
 static const uint8_t NEXT_STAGES[] = {[STAGE_READY] = 1 << STAGE_READY | 1 << STAGE_TRAIN,
@@ -17,7 +20,8 @@ void stage_init(struct tracker_stage *stage, const struct tracker_record *record
                                     .round_began_ms = now_ms,
                                     .last_quorum_ms = now_ms,
                                     .last_current_ms = now_ms,
-                                    .joiner_wait_counted_ms = now_ms};
+                                    .budget_percent_ms = INT64_MAX / 2,
+                                    .budget_counted_ms = now_ms};
     if (record->head.kind == ENTRY_OPEN) {
         bool has_table = record->table.round == record->head.round && record->table.version > 0;
         stage->kind = has_table ? STAGE_EXCHANGE : STAGE_TRAIN;
@@ -34,7 +38,7 @@ int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_
         return 0;
     }
     stage->stage_began_ms += gap_ms;
-    stage->joiner_wait_counted_ms += gap_ms;
+    stage->budget_counted_ms += gap_ms;
     stage->round_began_ms += gap_ms;
     stage->last_quorum_ms += gap_ms;
     stage->last_current_ms += gap_ms;
@@ -47,12 +51,13 @@ void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, 
     ASSERT((tracker->record.head.kind == ENTRY_OPEN) == (kind != STAGE_READY));
     stage->kind = kind;
     stage->stage_began_ms = now_ms;
-    stage->joiner_wait_counted_ms = now_ms;
     if (kind == STAGE_TRAIN) {
         stage->round_began_ms = now_ms;
         stage->last_quorum_ms = now_ms;
     } else if (kind == STAGE_READY) {
         stage->last_current_ms = now_ms;
+        stage->budget_percent_ms += (now_ms - stage->budget_counted_ms) * WAIT_PERCENT;
+        stage->budget_counted_ms = now_ms;
     }
     exchange_stop_poll(&tracker->exchange);
 }
@@ -67,9 +72,18 @@ void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms) {
     stage->last_current_ms = now_ms;
 }
 
-int64_t stage_count_wait(struct tracker_stage *stage, int64_t now_ms) {
-    ASSERT(stage->kind == STAGE_READY);
-    int64_t passed_ms = now_ms - stage->joiner_wait_counted_ms;
-    stage->joiner_wait_counted_ms = now_ms;
-    return passed_ms;
+void stage_fill_budget(struct tracker_stage *stage, bool is_waiting, int64_t capacity_ms,
+                       int64_t now_ms) {
+    int64_t passed_ms = now_ms - stage->budget_counted_ms;
+    int64_t budget = stage->budget_percent_ms;
+    ASSERT(stage->kind == STAGE_READY && passed_ms >= 0 && capacity_ms > 0);
+    budget = budget < 100 * capacity_ms ? budget : 100 * capacity_ms;
+    budget += passed_ms * WAIT_PERCENT - (is_waiting ? 100 * passed_ms : 0);
+    budget = budget < 100 * capacity_ms ? budget : 100 * capacity_ms;
+    stage->budget_percent_ms = budget > 0 ? budget : 0;
+    stage->budget_counted_ms = now_ms;
+}
+
+bool stage_may_wait(const struct tracker_stage *stage) {
+    return stage->budget_percent_ms > 0;
 }

@@ -16,20 +16,58 @@ enum tracker_stage_kind {
     STAGE_VOTE,     /* PROPOSE was sent, and votes arrive. */
 };
 
-struct tracker_stage {              /* tracker_stage.c */
-    enum tracker_stage_kind kind;   /* current stage of the round */
-    int64_t last_event_ms;          /* time of the last event */
-    int64_t stage_began_ms;         /* Time at which the stage began. */
-    int64_t round_began_ms;         /* when the round was opened */
-    int64_t last_quorum_ms;         /* when a quorum was last connected */
-    int64_t last_current_ms;        /* when a member was last known to have the current state */
-    int64_t joiner_wait_counted_ms; /* the members' waited_ms are counted up to this time */
+struct tracker_stage {            /* tracker_stage.c */
+    enum tracker_stage_kind kind; /* current stage of the round */
+    int64_t last_event_ms;        /* time of the last event */
+    int64_t stage_began_ms;       /* Time at which the stage began. */
+    int64_t round_began_ms;       /* when the round was opened */
+    int64_t last_quorum_ms;       /* when a quorum was last connected */
+    int64_t last_current_ms;      /* when a member was last known to have the current state */
+    int64_t budget_percent_ms;    /* time that rounds may still wait for late members, times 100 */
+    int64_t budget_counted_ms;    /* the budget is counted up to this time */
 };
 
-struct tracker_deadlines {                              /* tracker_table.c */
-    struct swarm_timing timing;                         /* the current deadlines */
-    uint32_t measured_count;                            /* number of rows of `measured` in use */
-    struct timing_measured measured[SWARM_MEMBERS_MAX]; /* `timing` was derived from these */
+struct tracker_deadlines {      /* tracker_speed.c */
+    struct swarm_timing timing; /* current deadlines */
+    struct timing_times times;  /* observed times from which `timing` was derived */
+};
+
+enum {
+    SPEED_ROUNDS = 5,        /* number of rounds that a recent time is the median of */
+    SPEED_RATE_MS = 1 << 20, /* an upload rate is in contributions per so many milliseconds */
+    SHARE_FULL = 1024,       /* share of a member that contributes to all slices */
+    OWNER_RETRY_ROUNDS = 8,  /* rounds after which a slow owner may own slices again */
+};
+
+enum speed_kind {
+    SPEED_TRAIN,        /* time to train on a full share of samples */
+    SPEED_CONTRIBUTION, /* time for which owners waited for contributions to all slices */
+    SPEED_RESULT,       /* time until an owner had all its results */
+    SPEED_APPLY,        /* time to apply a commit */
+    SPEED_RATE,         /* upload rate, seen by the receivers */
+    SPEED_KINDS         /* number of kinds */
+};
+
+struct speed_history {             /* values of the last rounds */
+    uint32_t count;                /* number of values ever added */
+    uint32_t values[SPEED_ROUNDS]; /* a ring of the newest values */
+};
+
+/* The observed speed of the member in a row; kept when the member restarts. */
+struct tracker_speed { /* tracker_speed.c */
+    struct speed_history times[SPEED_KINDS];
+    uint32_t share;                 /* of a slow member: share of the slices, of SHARE_FULL */
+    uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
+    uint32_t slow_rounds;           /* exchanges since the member became slow */
+    uint32_t retry_rounds;          /* after so many, owners wait for it again */
+    bool is_slow;                   /* owners do not wait for the member's contributions */
+    bool is_resumed;                /* its samples are those of an aborted round */
+};
+
+struct seat_delivery {  /* what owners received of a seat's contributions, without its own slices */
+    uint32_t planned;   /* number of slices that other members own and that it contributes to */
+    uint32_t delivered; /* number of these whose result has its contribution */
+    bool is_late;       /* more than a third of the owners miss a contribution */
 };
 
 /* The next record while it is written. Large arrays are not copied: `next` and the record share the
@@ -56,10 +94,20 @@ struct tracker_vote {           /* tracker_proposal.c */
     struct signature signature; /* the member's signature of the hash */
 };
 
-struct tracker_exchange { /* tracker_exchange.c */
-    uint64_t *holders;    /* [slice_count]: seats that have a result of the current epoch */
-    uint32_t poll;        /* number of the newest poll */
-    bool is_poll_open;    /* recovery waits for the answers of all live seats to `poll` */
+struct tracker_exchange {    /* tracker_exchange.c */
+    uint64_t *holders;       /* [slice_count]: seats that have a result of the current epoch */
+    uint64_t *planned;       /* [slice_count]: seats that the first table lets contribute */
+    uint64_t expected_seats; /* seats that owners wait for, by the first table */
+    int64_t table_ms;        /* when the first table was durable */
+    /* By seat: when the owner got its newest slices or stopped waiting for a seat. */
+    int64_t assigned_ms[SWARM_MEMBERS_MAX];
+    uint32_t result_ms[SWARM_MEMBERS_MAX]; /* by owner: time until it had all results; 0: not yet */
+    uint64_t missed_by[SWARM_MEMBERS_MAX]; /* by seat: owners that stopped waiting for it */
+    uint64_t late_seats;    /* seats that more than a third of the owners stopped waiting for */
+    uint64_t failed_owners; /* owners that were replaced because their results did not come */
+    struct seat_delivery deliveries[SWARM_MEMBERS_MAX]; /* by seat, of the newest commit */
+    uint32_t poll;                                      /* number of the newest poll */
+    bool is_poll_open; /* recovery waits for the answers of all live seats to `poll` */
 };
 
 struct tracker_rollback {                            /* tracker_rollback.c */
@@ -90,13 +138,12 @@ struct tracker_report {       /* tracker_members.c */
     uint32_t round;           /* Round that `slices` describes. */
     uint32_t version;         /* Version of the table that the member has. */
     uint64_t unreachable;     /* Rows that the member could not connect to in its last round. */
-    uint64_t report_count;    /* Results and contributions reported in the open round. */
-    int64_t progress_ms;      /* when `report_count` last changed */
     struct hash root;         /* Current root of the member; zero during a state fetch. */
     struct hash durable_root; /* Root of the state on the member's disk. */
     struct timing_measured measured;       /* The member's medians. */
     struct hash stored[STORED_STATES_MAX]; /* Roots of the states that the member stores. */
     struct slice_report *slices;           /* [slice_count]: progress of the member in each slice */
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: time waited for its contributions */
 };
 
 /* A registered member; row r is record.members[r]. */
@@ -108,10 +155,9 @@ struct tracker_member {      /* tracker_members.c */
     bool has_declared; /* The member has declared for the open round. */
     struct training_amount trained; /* Work that the member declared. */
     uint32_t rounds_missed;         /* Rounds opened without the member since it last had a seat. */
-    int64_t waited_ms; /* Total time that rounds waited for the member since it was last ready. */
-    struct signature declaration;       /* signature of the declaration */
-    struct tracker_report report;       /* newest report of the member */
-    struct tracker_vote vote;           /* the member's vote for the proposal */
+    struct signature declaration;   /* signature of the declaration */
+    struct tracker_report report;   /* newest report of the member */
+    struct tracker_vote vote;       /* the member's vote for the proposal */
     struct tracker_last_sent last_sent; /* last message sent to the member */
 };
 
@@ -126,6 +172,7 @@ struct tracker {
     struct tracker_rollback rollback;   /* states that a rollback can return to */
     struct tracker_seats seats;         /* seats of the newest entry's roster */
     struct tracker_member members[SWARM_MEMBERS_MAX]; /* by row */
+    struct tracker_speed speeds[SWARM_MEMBERS_MAX];   /* by row */
 };
 
 /* The stage and its times (tracker_stage.c).
@@ -133,14 +180,18 @@ struct tracker {
  *                           gap, or 0 if it is short.
  * stage_mark_quorum         Record that a quorum is connected.
  * stage_mark_current_state  Record that a member with the current state is connected.
- * stage_count_wait          Returns the time since the last call.
+ * stage_fill_budget         Add the time since the last call to the budget for waits, and take
+ *                           the same time off it if rounds were waiting.
+ * stage_may_wait            Whether the budget allows rounds to wait for late members.
  * tracker_enter_stage       Begin a stage; TRAIN also begins a round. */
 void stage_init(struct tracker_stage *stage, const struct tracker_record *record, int64_t now_ms);
 int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms);
 void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, int64_t now_ms);
 void stage_mark_quorum(struct tracker_stage *stage, int64_t now_ms);
 void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms);
-int64_t stage_count_wait(struct tracker_stage *stage, int64_t now_ms);
+void stage_fill_budget(struct tracker_stage *stage, bool is_waiting, int64_t capacity_ms,
+                       int64_t now_ms);
+bool stage_may_wait(const struct tracker_stage *stage);
 
 /* The record and its writes (tracker_record.c).
  * tracker_load_record  Copy the durable record into arrays carved from *memory.
@@ -176,8 +227,6 @@ bool writer_can_write(const struct tracker_writer *writer);
  *                              written.
  * tracker_confirm_member       The session is durable: admit the member.
  * tracker_reject_start         The session could not be written.
- * tracker_add_wait_times       Add the time since the last call to the members that rounds wait
- *                              for.
  * tracker_count_missed_rounds  Count a missed round for members without a seat.
  * tracker_has_state            Whether the member has reported a state and is not fetching one.
  * tracker_is_ready             Whether the member may have a seat in the next round. */
@@ -197,10 +246,8 @@ void tracker_suspect_member(struct tracker_member *member);
 void tracker_mark_received(struct tracker_member *member, int64_t now_ms);
 void tracker_mark_leaving(struct tracker_member *member);
 void tracker_store_declaration(struct tracker_member *member, const struct message *message);
-void tracker_update_progress(struct tracker_report *report, uint64_t known, int64_t now_ms);
 void tracker_clear_declarations(struct tracker *tracker);
 bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct message *message);
-void tracker_add_wait_times(struct tracker *tracker, int64_t now_ms);
 void tracker_count_missed_rounds(struct tracker *tracker);
 bool tracker_has_state(const struct tracker_member *member);
 bool tracker_is_ready(const struct tracker *tracker, uint32_t row);
@@ -245,7 +292,33 @@ void tracker_follow_order(struct tracker *tracker, struct actions *actions);
 bool tracker_member_stores(const struct tracker_member *member, const struct hash *root);
 void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry);
 
-/* Deadlines and the table (tracker_table.c).
+/* Speeds, shares and deadlines (tracker_speed.c).
+ * tracker_derive_timing      Derive the deadlines from the usual times.
+ * tracker_clear_speed        Forget the speed of a row, which gets another member.
+ * tracker_mark_resumed       Record whether the row's samples are those of an aborted round.
+ * tracker_observe_training   A declaration has arrived.
+ * tracker_observe_exchange   A commit is durable: observe deliveries, decide on shares.
+ * tracker_observe_apply      A member of the last round has applied the commit.
+ * tracker_samples_of_row     Number of samples that the row is given in the next round.
+ * tracker_awaited_seats      Those of `seats` that can train on their samples within the deadline.
+ * tracker_is_fast_enough     Whether owners wait for the row's contributions.
+ * tracker_may_own            Whether the row may own slices.
+ * tracker_upload_rate        The upload rate of a row, seen by the receivers; 0: not known.
+ * tracker_is_optional        Whether a slow row contributes to this slice in the open round. */
+void tracker_derive_timing(struct tracker *tracker);
+void tracker_clear_speed(struct tracker *tracker, uint32_t row);
+void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed);
+void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms);
+void tracker_observe_exchange(struct tracker *tracker);
+void tracker_observe_apply(struct tracker *tracker, uint32_t row, int64_t now_ms);
+uint64_t tracker_samples_of_row(const struct tracker *tracker, uint32_t row);
+uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats);
+bool tracker_is_fast_enough(const struct tracker *tracker, uint32_t row);
+bool tracker_may_own(const struct tracker *tracker, uint32_t row);
+uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row);
+bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t slice);
+
+/* The table (tracker_table.c).
  * tracker_find_links      Find for each of `seats` the others that it cannot connect to; either
  *                         may report it.
  * tracker_fill_upload_rates
@@ -253,6 +326,11 @@ void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct 
  *                         least one of them, zero for all others.
  * tracker_assigned_samples
  *                         The number of samples that the OPEN assigns to a seat.
+ * tracker_owner_candidates Those of `seats` that may own slices; not empty.
+ * tracker_plan_seats      Fill in the seats that contribute to a slice: those of `seats` that have
+ *                         a weight.
+ * plan_drop_seats         Let these seats contribute no longer, unless the owner has their
+ *                         contributions already.
  * tracker_write_table     Write the weights, owners and hashes of the declarations.
  * tracker_change_plan     Change one slice of the draft's table, which gets the next version.
  * tracker_clear_table     Clear the draft's table for the round that opens.
@@ -271,17 +349,27 @@ void tracker_find_links(const struct tracker *tracker, uint64_t seats, struct tr
 void tracker_fill_upload_rates(const struct tracker *tracker, uint64_t seats,
                                uint64_t rates[static SWARM_MEMBERS_MAX]);
 uint64_t tracker_assigned_samples(const struct tracker *tracker, uint32_t seat);
+uint64_t tracker_owner_candidates(const struct tracker *tracker, uint64_t seats);
+void tracker_plan_seats(const struct tracker *tracker, const struct round_table *table,
+                        uint32_t slice, uint64_t seats, struct slice_plan *plan);
+void plan_drop_seats(struct slice_plan *plan, uint64_t seats);
 void tracker_write_table(struct tracker *tracker, struct actions *actions);
 void tracker_change_plan(struct tracker *tracker, uint32_t slice, const struct slice_plan *plan);
 void tracker_clear_table(struct tracker *tracker, uint32_t round);
 uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats);
 
 /* The exchange (tracker_exchange.c).
+ * tracker_begin_exchange       The first table of the round is durable.
  * tracker_advance_exchange     Recover missing results, then propose.
+ * tracker_count_deliveries     Count what the newest commit has of each seat.
  * tracker_update_holders       Update the holders of results from the report of a row.
  * tracker_clear_stale_holders  Clear the holders of slices that have a new epoch.
  * tracker_find_slice_report    A seat's report of a slice in the open round, or NULL. */
-void exchange_init(struct tracker_exchange *exchange, uint64_t *holders, uint32_t incarnation);
+void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
+                   uint32_t incarnation, int64_t now_ms);
+void exchange_shift_times(struct tracker_exchange *exchange, int64_t gap_ms);
+void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms);
+void tracker_count_deliveries(struct tracker *tracker);
 void exchange_stop_poll(struct tracker_exchange *exchange);
 void tracker_clear_holder(struct tracker *tracker, uint32_t seat);
 void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions);

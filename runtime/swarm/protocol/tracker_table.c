@@ -1,45 +1,14 @@
-/* tracker_table: deadlines from the members' measurements, and the table of a round: weights,
- * owners and hashes. */
-#include "runtime/swarm/protocol/tracker_state.h"
-
+/* tracker_table: the table of a round: weights, owners, contributors and hashes. */
 #include "base/statistics.h"
-
-/* Derives the deadlines from members that have trained and exchanged. The speed of the other
- * members is not known yet. */
-void tracker_derive_timing(struct tracker *tracker) {
-    struct tracker_deadlines *deadlines = &tracker->deadlines;
-    uint32_t count = 0;
-    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
-        const struct timing_measured *measured = &tracker->members[row].report.measured;
-        if (!tracker->members[row].is_silent && measured->step_ms > 0 &&
-            measured->transfer_ms > 0) {
-            deadlines->measured[count++] = *measured;
-        }
-    }
-    ASSERT(count <= tracker->record.member_count);
-    deadlines->measured_count = count;
-    deadlines->timing = count > 0
-                            ? timing_derive(deadlines->measured, count, &tracker->settings.training)
-                            : tracker->settings.timing;
-    ASSERT(deadlines->timing.heartbeat_ms > 0 &&
-           deadlines->timing.round_ms >= deadlines->timing.train_ms);
-}
-
-static const struct timing_measured *measured_of_seat(const struct tracker *tracker,
-                                                      uint32_t seat) {
-    static const struct timing_measured unknown = {.upload_kib_s = TIMING_UNKNOWN};
-    ASSERT(seat < SWARM_MEMBERS_MAX);
-    int row = tracker->seats.row_of_seat[seat];
-    return row != NO_SEAT ? &tracker->members[row].report.measured : &unknown;
-}
+#include "runtime/swarm/protocol/tracker_state.h"
 
 /* The lower median of the known upload rates; 1 if no rate is known. */
 static uint64_t median_upload_rate(const struct tracker *tracker, uint64_t seats) {
     int64_t rates[SWARM_MEMBERS_MAX];
     int count = 0;
     SEATS_EACH(seat, seats) {
-        uint32_t rate = measured_of_seat(tracker, (uint32_t)seat)->upload_kib_s;
-        if (rate != TIMING_UNKNOWN && rate != 0) {
+        uint32_t rate = tracker_upload_rate(tracker, (uint32_t)tracker->seats.row_of_seat[seat]);
+        if (rate != 0) {
             rates[count++] = rate;
         }
     }
@@ -55,17 +24,31 @@ static bool is_similar_rate(uint64_t up, uint64_t median) {
 void tracker_fill_upload_rates(const struct tracker *tracker, uint64_t seats,
                                uint64_t rates[static SWARM_MEMBERS_MAX]) {
     uint64_t median = median_upload_rate(tracker, seats);
-    uint64_t total = 0;
     ASSERT(seats != 0 && median > 0);
-    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        uint32_t up =
-            seats_contain(seats, seat) ? measured_of_seat(tracker, seat)->upload_kib_s : 0;
-        rates[seat] = up == TIMING_UNKNOWN || is_similar_rate(up, median) ? median : up;
-        total += rates[seat];
+    memset(rates, 0, SWARM_MEMBERS_MAX * sizeof rates[0]);
+    SEATS_EACH(seat, seats) {
+        uint32_t up = tracker_upload_rate(tracker, (uint32_t)tracker->seats.row_of_seat[seat]);
+        rates[seat] = up == 0 || is_similar_rate(up, median) ? median : up;
     }
-    for (uint32_t seat = 0; total == 0 && seat < SWARM_MEMBERS_MAX; seat++) {
-        rates[seat] = seats_contain(seats, seat); /* if no seat may own slices, all may */
+}
+
+/* Whether the member accepts connections, as it reports. */
+static bool is_reachable(const struct tracker *tracker, uint32_t seat) {
+    int row = tracker->seats.row_of_seat[seat];
+    return row != NO_SEAT && tracker->members[row].report.measured.upload_kib_s != 0;
+}
+
+uint64_t tracker_owner_candidates(const struct tracker *tracker, uint64_t seats) {
+    uint64_t reachable = 0;
+    uint64_t fast = 0;
+    ASSERT(seats != 0);
+    SEATS_EACH(seat, seats) {
+        int row = tracker->seats.row_of_seat[seat];
+        reachable |= is_reachable(tracker, (uint32_t)seat) ? seat_bit(seat) : 0;
+        fast |= row != NO_SEAT && tracker_may_own(tracker, (uint32_t)row) ? seat_bit(seat) : 0;
     }
+    seats = reachable != 0 ? reachable : seats; /* if no seat may own slices, all may */
+    return (seats & fast) != 0 ? seats & fast : seats;
 }
 
 /* Returns the seats that, according to the report of `seat`, do not answer it. */
@@ -103,15 +86,35 @@ void tracker_find_links(const struct tracker *tracker, uint64_t seats,
                                   : links->well_connected;
 }
 
+/* Takes slices from owners of more than `most` and gives them to the others, one by one. */
+static void limit_counts(uint64_t owners, uint32_t most,
+                         uint32_t counts[static SWARM_MEMBERS_MAX]) {
+    uint32_t surplus = 0;
+    ASSERT(most > 0);
+    SEATS_EACH(seat, owners) {
+        surplus += counts[seat] > most ? counts[seat] - most : 0;
+        counts[seat] = counts[seat] > most ? most : counts[seat];
+    }
+    while (surplus > 0) {
+        SEATS_EACH(seat, surplus > 0 ? owners : 0) {
+            uint32_t more = surplus > 0 && counts[seat] < most;
+            counts[seat] += more;
+            surplus -= more;
+        }
+    }
+}
+
 /* Computes the number of slices of each seat: its share by rate, rounded down, plus one for the
- * seats with the largest remainders, lower seats first. */
+ * seats with the largest remainders, lower seats first; at most `most`. */
 static void divide_slices(uint32_t slice_count, const uint64_t rates[static SWARM_MEMBERS_MAX],
-                          uint32_t counts[static SWARM_MEMBERS_MAX]) {
+                          uint32_t most, uint32_t counts[static SWARM_MEMBERS_MAX]) {
     uint64_t remainders[SWARM_MEMBERS_MAX];
     uint64_t total = 0;
+    uint64_t owners = 0;
     uint32_t left = slice_count;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         total += rates[seat];
+        owners |= rates[seat] > 0 ? seat_bit(seat) : 0;
     }
     ASSERT(total > 0);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
@@ -128,6 +131,14 @@ static void divide_slices(uint32_t slice_count, const uint64_t rates[static SWAR
         counts[largest] += 1;
         remainders[largest] = 0;
     }
+    limit_counts(owners, most, counts);
+}
+
+/* Twice the fair share; more only if the owners are too few. */
+static uint32_t owned_slices_max(uint32_t slice_count, uint64_t owners, uint64_t seats) {
+    uint32_t fair = (2 * slice_count + seats_count(seats) - 1) / seats_count(seats);
+    uint32_t needed = (slice_count + seats_count(owners) - 1) / seats_count(owners);
+    return fair > needed ? fair : needed;
 }
 
 uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats) {
@@ -175,23 +186,51 @@ static void fill_declarations(struct tracker *tracker, struct round_table *table
     }
 }
 
+/* Waits for no slow seat, unless more than half of the seats are slow: then the network has
+ * changed, or no speed is known yet. An owner always has its own contribution. */
+void tracker_plan_seats(const struct tracker *tracker, const struct round_table *table,
+                        uint32_t slice, uint64_t seats, struct slice_plan *plan) {
+    uint64_t weighted = tracker_weighted_seats(table, seats & table->declared_seats);
+    uint64_t fast = 0;
+    uint64_t optional = 0;
+    SEATS_EACH(seat, weighted) {
+        int row = tracker->seats.row_of_seat[seat];
+        bool is_fast = row != NO_SEAT && tracker_is_fast_enough(tracker, (uint32_t)row);
+        bool is_optional = row != NO_SEAT && tracker_is_optional(tracker, (uint32_t)row, slice);
+        fast |= is_fast ? seat_bit(seat) : 0;
+        optional |= is_optional ? seat_bit(seat) : 0;
+    }
+    fast = 2 * seats_count(fast) < seats_count(weighted) ? weighted : fast;
+    fast |= weighted & seat_bit(plan->owner);
+    plan->expected_seats = fast;
+    plan->optional_seats = optional & ~fast;
+}
+
+void plan_drop_seats(struct slice_plan *plan, uint64_t seats) {
+    plan->expected_seats &= ~seats;
+    plan->optional_seats &= ~seats;
+}
+
 static void fill_plans(const struct tracker *tracker, struct round_table *table) {
     uint64_t rates[SWARM_MEMBERS_MAX];
     uint32_t counts[SWARM_MEMBERS_MAX];
     struct tracker_links links;
+    uint32_t slice_count = tracker->settings.slice_count;
     tracker_find_links(tracker, table->declared_seats, &links);
-    tracker_fill_upload_rates(tracker, links.owner_candidates, rates);
-    divide_slices(tracker->settings.slice_count, rates, counts);
-    uint64_t expected = tracker_weighted_seats(table, table->declared_seats);
+    uint64_t owners = tracker_owner_candidates(tracker, links.owner_candidates);
+    tracker_fill_upload_rates(tracker, owners, rates);
+    divide_slices(slice_count, rates, owned_slices_max(slice_count, owners, table->declared_seats),
+                  counts);
     uint32_t owner = 0;
-    for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
+    for (uint32_t s = 0; s < slice_count; s++) {
         while (counts[owner] == 0) {
             owner++;
         }
         counts[owner] -= 1;
         ASSERT(seats_contain(table->declared_seats, owner));
-        table->slices[s] = (struct slice_plan){
-            .owner = owner, .expected_seats = expected & ~links.unreachable[owner]};
+        table->slices[s] = (struct slice_plan){.owner = owner};
+        tracker_plan_seats(tracker, table, s, table->declared_seats & ~links.unreachable[owner],
+                           &table->slices[s]);
     }
 }
 

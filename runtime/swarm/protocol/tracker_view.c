@@ -3,29 +3,21 @@
 #include "base/text.h"
 #include "runtime/swarm/protocol/tracker_state.h"
 
-/* Describes each deadline and the measurement that it follows from (limits: protocol.h). */
+/* Describes each deadline and the time that it follows from (limits: protocol.h). */
 static void describe_deadlines(const struct tracker *tracker, const struct swarm_timing *timing,
                                struct text *text) {
-    const struct timing_measured *rows = NULL;
-    uint32_t count = tracker_measurements(tracker, &rows);
-    if (count == 0) {
-        text_add(text,
-                 "heartbeat %u ms, silence %u ms, train %u ms, exchange %u ms, round %u ms: from "
-                 "the settings, until members have measured their speed",
-                 timing->heartbeat_ms, timing->silence_ms, timing->train_ms, timing->exchange_ms,
-                 timing->round_ms);
-        return;
-    }
-    const struct timing_training *training = &tracker->settings.training;
-    const struct timing_measured slow = timing_quantiles(rows, count);
+    const struct timing_times *times = tracker_times(tracker);
     text_add(text,
-             "heartbeat %u ms (1 x round trip), silence %u ms (4 x round trip + 4 x heartbeat), "
-             "train %u ms (%g x step x %u), exchange %u ms (3 x transfer + 4 x round trip), round "
-             "%u ms (train + 10 x exchange): nine tenths of %u members have round trip <= %u ms, "
-             "step <= %u ms, transfer <= %u ms",
-             timing->heartbeat_ms, timing->silence_ms, timing->train_ms, training->patience,
-             training->steps, timing->exchange_ms, timing->round_ms, count, slow.round_trip_ms,
-             slow.step_ms, slow.transfer_ms);
+             "heartbeat %u ms (1 x round trip of %u ms), silence %u ms (4 x round trip + 4 x "
+             "heartbeat), train %u ms (%g x %u ms), contributions %u ms (%g x %u ms), exchange %u "
+             "ms (%g x %u ms), apply %u ms (%g x %u ms), round %u ms: each from the usual time of "
+             "the members, and a slack of %u ms",
+             timing->heartbeat_ms, times->round_trip_ms, timing->silence_ms, timing->train_ms,
+             tracker->settings.training.patience, times->train_ms, timing->contribution_ms,
+             tracker->settings.training.patience, times->contribution_ms, timing->exchange_ms,
+             tracker->settings.training.patience, times->result_ms, timing->apply_ms,
+             tracker->settings.training.patience, times->apply_ms, timing->round_ms,
+             timing_slack_ms(timing, times->round_trip_ms));
 }
 
 const char *tracker_stage_name(const struct tracker *tracker) {
@@ -102,12 +94,7 @@ static void fill_round_fields(const struct tracker *tracker, struct tracker_view
     view->present = 0;
     for (uint32_t row = 0; row < view->member_count; row++) {
         const struct tracker_view_member *member = &view->members[row];
-        int64_t progress_ms = tracker->members[row].report.progress_ms;
         view->present += !member->is_silent && !member->is_leaving && member->is_current;
-        view->last_progress_ms =
-            has_table(tracker) && member->seat != NO_SEAT && progress_ms > view->last_progress_ms
-                ? progress_ms
-                : view->last_progress_ms;
     }
     ASSERT(view->present <= view->member_count);
     view->needed =

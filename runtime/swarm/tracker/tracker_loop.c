@@ -111,7 +111,7 @@ static struct tracker_loop *make_loop(const struct tracker_loop_options *options
     loop->options.strangers_max =
         options->strangers_max > 0 ? options->strangers_max : STRANGERS_MAX;
     loop->shape = tracker_wire_shape(options);
-    loop->timing = options->settings.timing;
+    loop->timing = timing_derive(&options->settings.times, options->settings.training.patience);
     loop->order_watch.path = options->order_path;
     loop->started_ms = tracker_now_ms();
     loop->received_ms = loop->started_ms;

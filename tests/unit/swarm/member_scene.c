@@ -260,11 +260,8 @@ int scene_begin(void **state) {
                                   .sample_tokens = SAMPLE_TOKENS,
                                   .members_min = 2,
                                   .shrink_after_ms = 2000,
-                                  .timing = {.heartbeat_ms = 20,
-                                             .silence_ms = 1000,
-                                             .train_ms = 3000,
-                                             .exchange_ms = 800,
-                                             .round_ms = 20000}};
+                                  .training = {1, 2},
+                                  .times = {1500, 400, 400, 100, 20}};
     scene->tracker.shape = (struct wire_shape){.slice_count = replica->shape.slices.count,
                                                .members_max = FIXTURE_MEMBERS_MAX,
                                                .swarm = MANIFEST};

@@ -23,7 +23,7 @@ static void members_reach_the_roots_of_the_ledger_round_after_round(void **state
     mailbox_read_view(member_loop_mailbox(scene->sites[0].loop), &view);
     assert_true(view.is_admitted && view.is_tracker_connected);
     assert_int_equal(view.members, SCENE_SITES);
-    assert_int_equal(view.timing.heartbeat_ms, 20);
+    assert_int_equal(view.timing.heartbeat_ms, 100);
     assert_true(view.round >= 3);
     scene_stop(scene);
     struct scene_found found = scene_check(scene);

@@ -34,7 +34,7 @@ static int begin(void **state) {
 
 static void an_address_is_announced_once_it_was_reached(void **state) {
     (void)state;
-    const struct swarm_timing timing = {1, 2, 3, 4, 5};
+    const struct swarm_timing timing = {1, 2, 3, 4, 5, 6, 7};
     address_book_make_message(&known, &timing, &roster);
     assert_int_equal(roster.version, 41);
     assert_int_equal(roster.count, 3);

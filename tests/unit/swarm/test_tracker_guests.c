@@ -68,7 +68,6 @@ static void pause_tracker(void) {
 
 static void open_tracker(uint32_t members_max) {
     struct fault fault;
-    const struct timing_measured quick = {1, 1, 1, 1};
     const struct tracker_loop_options options = {
         .keys = &tracker_keys,
         .name = "scripted",
@@ -87,7 +86,7 @@ static void open_tracker(uint32_t members_max) {
                      .members_min = MEMBERS,
                      .shrink_after_ms = 1000,
                      .training = {1, 2},
-                     .timing = timing_derive(&quick, 1, &(struct timing_training){1, 2})},
+                     .times = {1, 1, 1, 1, 1}},
         .members_max = members_max,
         .queued_frames = 8,
         .strangers_max = 1,

@@ -63,7 +63,6 @@ static int track(char **words) {
     struct tracker_loop *loop = NULL;
     const char *home = words[0];
     struct doom doom = {.place = words[2], .count = words[3][0] - '0'};
-    const struct timing_measured quick = {1, 1, 1, 1};
     log_init(0);
     strcpy(folder, home);
     strcpy(address, words[1]);
@@ -90,7 +89,7 @@ static int track(char **words) {
                      .members_min = MEMBERS,
                      .shrink_after_ms = 3000,
                      .training = {1, 2},
-                     .timing = timing_derive(&quick, 1, &(struct timing_training){1, 2})},
+                     .times = {1, 1, 1, 1, 1}},
         .members_max = 4,
         .queued_frames = 8,
         .stop_fd = STDIN_FILENO,

@@ -238,7 +238,7 @@ static void *run(void *argument) {
         while (messenger_next(tracker->messenger, &event)) {
             hear(tracker, &event);
         }
-        if (now_ms() - tick_ms >= tracker->settings.timing.heartbeat_ms) {
+        if (now_ms() - tick_ms >= tracker->roster.timing.heartbeat_ms) {
             tick_ms = now_ms();
             step(tracker, &(struct event){.kind = EVENT_TICK});
         }
@@ -272,7 +272,8 @@ void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {
     pthread_mutex_init(&tracker->lock, NULL);
     tracker->entries = zeros(TINY_ENTRIES_MAX, sizeof(struct entry));
     make_record(tracker, root);
-    tracker->roster.timing = tracker->settings.timing;
+    tracker->roster.timing =
+        timing_derive(&tracker->settings.times, tracker->settings.training.patience);
     tracker->actions.capacity = ACTIONS_MAX;
     tracker->actions.rows = zeros(ACTIONS_MAX, sizeof(struct action));
     size_t longest = wire_payload_bytes_max(&tracker->shape);

@@ -28,6 +28,7 @@ static void do_action(const struct action *action) {
         return;
     }
     const struct message *message = &action->message;
+    scene.proposal = message->kind == MESSAGE_PROPOSE ? message->number : scene.proposal;
     scene.poll = message->kind == MESSAGE_POLL ? message->poll : scene.poll;
     if (message->kind == MESSAGE_TABLE) {
         scene.table_version = message->table->version;
@@ -101,13 +102,13 @@ void scene_begin(uint32_t commits_max, uint32_t members_min) {
     struct tracker_settings settings = {.slice_count = SLICES,
                                         .slice_elements = 100,
                                         .parameter_count = 100 * SLICES - 50,
-                                        .seat_samples = 8,
+                                        .seat_samples = TRAINED_SAMPLES,
                                         .sample_tokens = 1,
                                         .members_min = members_min,
                                         .commits_max = commits_max,
                                         .rollback_after_ms = ROLLBACK_MS,
                                         .training = {30, 2},
-                                        .timing = {100, 1000, 1000, 5000, 60000}};
+                                        .times = {450, 2450, 2450, 450, 0}};
     scene.tracker = aligned_alloc(64, tracker_memory_bytes(&settings));
     scene.tracker = tracker_init(scene.tracker, &settings, &scene.record, 0);
     for (uint32_t m = 0; m < MEMBERS; m++) {

@@ -5,7 +5,13 @@
 
 #include "runtime/swarm/protocol/tracker.h"
 
-enum { SLICES = 16, MEMBERS = 5, SEATS_ALL = (1 << MEMBERS) - 1, ROLLBACK_MS = 20000 };
+enum {
+    SLICES = 16,
+    MEMBERS = 5,
+    SEATS_ALL = (1 << MEMBERS) - 1,
+    ROLLBACK_MS = 20000,
+    TRAINED_SAMPLES = 8
+};
 
 /* A tracker with its disk, and what it said last to whom. */
 extern struct scene {
@@ -24,6 +30,7 @@ extern struct scene {
     struct slice_plan plans_first[SLICES]; /* in the first table of a round */
     uint32_t table_version;
     uint32_t poll;
+    uint64_t proposal; /* number of the last */
     uint64_t goodbyes; /* by member */
     uint32_t sessions[MEMBERS];
     struct slice_report reports[MEMBERS][SLICES];

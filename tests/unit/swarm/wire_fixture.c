@@ -245,7 +245,7 @@ void wire_fixture_hosts(struct wire_fixture *fixture, enum wire_fill fill, uint6
     *introduction = (struct wire_introduction){.keys = self->public_keys, .version = 1};
     introduction->manifest = fixture->shape.swarm;
     *roster = (struct wire_address_book){.version = (uint32_t)draw(fixture)};
-    roster->timing = (struct swarm_timing){100, 500, 500, INT32_MAX, 10500};
+    roster->timing = (struct swarm_timing){100, 500, 500, INT32_MAX, 10500, 0, 0};
     if (is_there(fixture, fill)) {
         memset(introduction->name, 'n', WIRE_MEMBER_NAME_BYTES - 1);
     }
