@@ -168,7 +168,11 @@ static void a_roster_with_a_key_twice_or_no_deadline_is_refused(void **state) {
                                             "round_ms"};
     wire_fixture_init(&fixture, 3, 1);
     wire_fixture_hosts(&fixture, WIRE_SOME, 7);
-    fixture.roster.timing = (struct swarm_timing){0x10000, 0x10001, 0x10002, 0x10003, 0x10004};
+    fixture.roster.timing = (struct swarm_timing){.heartbeat_ms = 0x10000,
+                                                  .silence_ms = 0x10001,
+                                                  .train_ms = 0x10002,
+                                                  .exchange_ms = 0x10003,
+                                                  .round_ms = 0x10004};
     size_t count = wire_write_address_book(&fixture.roster, payload);
     assert_true(takes_roster(count));
     for (size_t i = 0; i < ARRAY_COUNT(KEYS); i++) {
