@@ -13,8 +13,8 @@ processors. Prints a row for each lie and the bars that it misses; exit 1 when t
 
 The lie `none` is one more honest member: a figure of what the measurement can tell.
 
-bars of every lie: committed rounds per hour at least 90 % of those without the lie (95 % for slow
-members); no honest member is named or ends; all ledgers verify.
+bars of every lie: committed rounds per hour, after round 3, at least 90 % of those without the lie
+(95 % for slow members); no honest member is named or ends; all ledgers verify.
     sums    no committed round has a wrong sum; the member is named in its first round
     stalls  no round after the third is aborted
     claims  the member owns at most twice its fair share of slices; no deadline is longer than twice
@@ -109,7 +109,7 @@ class Row:
     def ratio(self):
         """The median of the pairs' ratios."""
         ratios = [lying.commits_per_hour() / clean.commits_per_hour()
-                  for lying, clean in zip(self.lying, self.clean) if clean.commits]
+                  for lying, clean in zip(self.lying, self.clean) if clean.commits_per_hour()]
         return statistics.median(ratios) if ratios else None
 
     def losses(self):
@@ -151,10 +151,10 @@ class Row:
     def missed_by_all(self):
         ratio, least = self.ratio(), RATE_MIN.get(self.lie.group, RATE_MIN_OTHERS)
         if ratio is not None and ratio < least:
-            yield f"{ratio:.0%} of the committed rounds"
+            yield f"{ratio:.0%} of the commits per hour"
         fewest = min(run.commits for run in self.lying)
         if fewest < self.commits_min:
-            yield f"{fewest} commits in {max(run.seconds for run in self.lying):.0f} s"
+            yield f"{fewest} commits"
         for name in self.honest_named():
             yield f"honest {name} is named"
         for fault in sorted({fault for run in self.lying for fault in run.ended}):
@@ -202,9 +202,9 @@ def text_of(value, form):
 
 
 def print_header():
-    print(f"{'lie':14} {'commits/h':>9} {'without':>9} {'ratio':>6} {'aborts':>6} {'ended':>5} "
-          f"{'named after':>11} {'honest':>6} {'loss':>7} {'without':>7} {'wrong':>7} "
-          f"{'owned':>5} {'counted':>7}  missed bars")
+    print(f"{'lie':14} {'start s':>7} {'commits/h':>9} {'without':>9} {'ratio':>6} {'aborts':>6} "
+          f"{'ended':>5} {'named after':>11} {'honest':>6} {'loss':>7} {'without':>7} "
+          f"{'wrong':>7} {'owned':>5} {'counted':>7}  missed bars")
 
 
 def print_row(row):
@@ -213,8 +213,10 @@ def print_row(row):
     rechecked = sum(run.rechecked for run in row.lying)
     wrong = sum(len(run.wrong_rounds) for run in row.lying)
     named = "/".join(text_of(rounds, "d") for rounds in row.named())
-    print(f"{row.lie.name:14} {text_of(rate, '9.0f'):>9} {text_of(clean_rate, '9.0f'):>9} "
-          f"{text_of(row.ratio(), '6.0%'):>6} {sum(run.aborts for run in row.lying):6} "
+    start = statistics.median(run.start_seconds for run in row.lying)
+    print(f"{row.lie.name:14} {start:7.1f} {text_of(rate, '9.0f'):>9} "
+          f"{text_of(clean_rate, '9.0f'):>9} {text_of(row.ratio(), '6.0%'):>6} "
+          f"{sum(run.aborts for run in row.lying):6} "
           f"{sum(len(run.ended) for run in row.lying):5} {named:>11} "
           f"{len(row.honest_named()):6} {text_of(loss, '7.4f'):>7} "
           f"{text_of(clean_loss, '7.4f'):>7} "

@@ -15,7 +15,8 @@ from small_swarm import SKEP, Swarm, make_run
 
 LIAR = os.environ.get("LIAR", str(
     pathlib.Path(__file__).parents[2] / "build/tests/support/liar"))
-SETTLED_ROUND = 3  # a lie may cost rounds up to this one
+SETTLED_ROUND = 3  # a lie may cost rounds up to this one; speed is measured after it
+SETTLED_S = 120  # until it is committed
 LOSS_COMMITS = 10  # the final loss is the mean over so many
 POLL_S = 0.05
 STATUS_S = 1.0  # between two looks at the deadlines
@@ -75,7 +76,9 @@ class Outcome:
     """Figures of one run. Rounds are the ledger's."""
     liars: list = dataclasses.field(default_factory=list)  # names
     commits: int = 0
-    seconds: float = 0.0  # from the admission of all honest members
+    start_seconds: float = 0.0  # from the admission of all honest members to SETTLED_ROUND
+    settled_commits: int = 0  # after it
+    seconds: float = 0.0  # from then on
     aborts: int = 0  # after SETTLED_ROUND
     ended: list = dataclasses.field(default_factory=list)  # honest members, with their exit codes
     named: dict = dataclasses.field(default_factory=dict)  # member: [round, reason]
@@ -90,7 +93,7 @@ class Outcome:
     deadlines_ms: dict = dataclasses.field(default_factory=dict)  # the longest of each
 
     def commits_per_hour(self):
-        return self.commits / self.seconds * 3600 if self.seconds else 0.0
+        return self.settled_commits / self.seconds * 3600 if self.seconds else 0.0
 
     def final_loss(self, commits):
         """The mean of the last losses, when so many rounds were committed."""
@@ -108,24 +111,39 @@ class LieRun:
     def honest_members(self):
         return [self.swarm.members[name] for name in self.honest]
 
-    def is_over(self, rounds):
+    def poll(self):
+        """Look at everything once; whether an honest member is running."""
+        time.sleep(POLL_S)
+        self.look_at_deadlines()
+        self.recheck_settled()
         self.outcome.commits = max(len(member.read()) for member in self.honest_members())
-        return self.outcome.commits >= rounds or \
-            not any(member.is_running() for member in self.honest_members())
+        return any(member.is_running() for member in self.honest_members())
+
+    def poll_until(self, condition, seconds):
+        """How long it took; the condition may still be false at the end."""
+        began = time.monotonic()
+        while self.poll() and not condition() and time.monotonic() < began + seconds:
+            pass
+        return time.monotonic() - began
+
+    def newest_round(self):
+        return max(member.last() for member in self.honest_members())
 
     def run(self, rounds, seconds):
-        """Until so many rounds are committed, or the time is over."""
+        """Until SETTLED_ROUND is committed, and then until so many rounds are committed or the time
+        is over."""
+        outcome = self.outcome
         self.swarm.wait_for(
             lambda: all("a member of" in member.text() for member in self.honest_members()),
             START_S, "admission of all honest members")
-        began = time.monotonic()
-        while not self.is_over(rounds) and time.monotonic() < began + seconds:
-            time.sleep(POLL_S)
-            self.look_at_deadlines()
-            self.recheck_settled()
-        self.outcome.seconds = time.monotonic() - began
-        self.outcome.ended = [f"{member.name}: {member.process.returncode}"
-                              for member in self.honest_members() if not member.is_running()]
+        outcome.start_seconds = self.poll_until(lambda: self.newest_round() >= SETTLED_ROUND,
+                                                SETTLED_S)
+        if self.newest_round() >= SETTLED_ROUND:
+            begun = outcome.commits
+            outcome.seconds = self.poll_until(lambda: outcome.commits >= rounds, seconds)
+            outcome.settled_commits = outcome.commits - begun
+        outcome.ended = [f"{member.name}: {member.process.returncode}"
+                         for member in self.honest_members() if not member.is_running()]
 
     def look_at_deadlines(self):
         if time.monotonic() < self.status_s:

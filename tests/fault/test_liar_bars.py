@@ -11,7 +11,8 @@ COMMITS = 40
 
 def outcome(**more):
     """A run that meets every bar; the member is named in its first round."""
-    good = Outcome(liars=["m7"], commits=COMMITS, seconds=40.0, first_round=2, took_effect=True,
+    good = Outcome(liars=["m7"], commits=COMMITS, settled_commits=COMMITS,
+                   seconds=40.0, first_round=2, took_effect=True,
                    named={"m7": [2, "reason"]}, losses=[2.0] * COMMITS, rechecked=30, owned=2.0,
                    deadlines_ms={"train_ms": 500, "exchange_ms": 1000})
     return dataclasses.replace(good, **more)
@@ -33,9 +34,9 @@ class Bars(unittest.TestCase):
 
     def test_every_lie_may_cost_a_tenth_of_the_commits_and_a_slow_member_a_twentieth(self):
         self.assertEqual(missed("hold", seconds=44.0), [])
-        self.check("hold", "89% of the committed rounds", seconds=45.0)
+        self.check("hold", "89% of the commits per hour", seconds=45.0)
         self.assertEqual(missed("slow-up-20", seconds=42.0), [])
-        self.check("slow-up-20", "94% of the committed rounds", seconds=42.5)
+        self.check("slow-up-20", "94% of the commits per hour", seconds=42.5)
 
     def test_the_median_of_the_pairs_counts(self):
         clean = outcome(liars=[], named={})
