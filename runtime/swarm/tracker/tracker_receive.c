@@ -135,6 +135,7 @@ static void handle_document_query(struct tracker_loop *loop, struct tracker_gues
 static void handle_query(struct tracker_loop *loop, struct tracker_guest *guest,
                          const struct messenger_event *event) {
     const int64_t now_ms = tracker_now_ms();
+    const bool is_member = member_table_find_curve(loop->members, guest->curve) != MEMBER_NONE;
     switch (event->frame.kind) {
     case WIRE_INTRODUCE:
         if (serving_take_query(&guest->usage, now_ms)) {
@@ -149,13 +150,12 @@ static void handle_query(struct tracker_loop *loop, struct tracker_guest *guest,
         break;
     case WIRE_LEDGER_REQUEST:
         /* A member requests the next entries as soon as it has received some. */
-        if (member_table_find_curve(loop->members, guest->curve) != MEMBER_NONE ||
-            serving_take_query(&guest->usage, now_ms)) {
+        if (is_member || serving_take_query(&guest->usage, now_ms)) {
             handle_document_query(loop, guest, event);
         }
         break;
     case WIRE_PING:
-        if (serving_take_ping(&guest->usage, now_ms)) {
+        if (is_member || serving_take_ping(&guest->usage, now_ms)) {
             send_pong(loop, guest, event);
         }
         break;

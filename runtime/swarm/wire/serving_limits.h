@@ -28,7 +28,7 @@ static const struct token_limit SERVE_LISTED_BYTES = {.rate = 1e6, .burst = 8e6}
  * unanswered query each second. */
 static const struct token_limit SERVE_QUERIES = {.rate = 1, .burst = 4};
 
-/* A connection: a member pings at each heartbeat, at most ten times a second. */
+/* A connection of a stranger or client: a joiner measures the round trip with seven pings. */
 static const struct token_limit SERVE_PINGS = {.rate = 20, .burst = 64};
 
 /* An identity: each start of a member causes a session, which the tracker syncs to its disk. */
