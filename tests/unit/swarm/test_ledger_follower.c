@@ -211,6 +211,57 @@ static void a_ledger_that_ends_before_the_state_is_rejected(void **state) {
     assert_string_equal(scene.reason.text, "");
 }
 
+/* A ROLLBACK after the second commit, signed by the tracker, with the state of the first commit. */
+static struct entry *make_rollback(void) {
+    static struct entry rollback;
+    struct entry_fixture fixture;
+    struct entry_slice slices[SLICES];
+    entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
+    for (uint32_t i = 0; i < 5; i++) {
+        entry_fixture_next(&fixture, i, &scene.entry);
+        rollback = i == 2 ? scene.entry : rollback; /* the first commit */
+    }
+    rollback.kind = ENTRY_ROLLBACK;
+    rollback.round = scene.entry.round;
+    rollback.commits = scene.entry.commits;
+    rollback.prev = scene.entry.hash;
+    rollback.slice_count = 0;
+    memset(rollback.members, 0, sizeof rollback.members);
+    memset(rollback.signatures, 0, sizeof rollback.signatures);
+    return &rollback;
+}
+
+static bool delivers(struct entry *rollback) {
+    struct fault fault;
+    begin();
+    assert_int_equal(restore(5, &fault), OK);
+    answer(4, 5);
+    assert_true(ledger_follower_is_synced(&scene.follower));
+    entry_fixture_sign(&scene.fixture, rollback);
+    struct message message = {.kind = MESSAGE_ENTRY, .entry = rollback};
+    return ledger_follower_may_deliver(&scene.follower, &message);
+}
+
+/* The state machine of the member never gets such an entry, although the tracker signed it. */
+static void a_rollback_to_a_root_outside_the_chain_is_rejected(void **state) {
+    (void)state;
+    struct entry *rollback = make_rollback();
+    rollback->root = hash_of("no state", 8);
+    assert_false(delivers(rollback));
+    assert_true(scene.follower.is_rejected);
+    assert_non_null(strstr(scene.reason.text, "not in the history"));
+    rollback = make_rollback();
+    rollback->cursor.position += 5;
+    assert_false(delivers(rollback));
+    assert_non_null(strstr(scene.reason.text, "cursor"));
+    rollback = make_rollback();
+    rollback->order.newest = rollback->prev;
+    assert_false(delivers(rollback));
+    assert_non_null(strstr(scene.reason.text, "operator did not sign"));
+    assert_true(delivers(make_rollback()));
+    assert_false(scene.follower.is_rejected);
+}
+
 static void a_changed_entry_of_the_copy_is_reported(void **state) {
     (void)state;
     struct fault fault;
@@ -235,6 +286,7 @@ int main(void) {
         cmocka_unit_test(a_ledger_that_ends_before_the_state_is_rejected),
         cmocka_unit_test(a_changed_entry_of_the_copy_is_reported),
         cmocka_unit_test(an_entry_that_is_missing_from_the_ledger_is_rejected),
+        cmocka_unit_test(a_rollback_to_a_root_outside_the_chain_is_rejected),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(member);
