@@ -238,7 +238,7 @@ static void lie_in_field(struct world *world, uint32_t index, struct parcel *par
     sign_again(world, index, &parcel->message);
 }
 
-void lie_message(struct world *world, uint32_t index, struct parcel *parcel) {
+bool lie_message(struct world *world, uint32_t index, struct parcel *parcel) {
     enum hostility hostility = world->nodes[index].hostility;
     if (hostility == HOSTILE_FIELD) {
         lie_in_field(world, index, parcel);
@@ -248,4 +248,5 @@ void lie_message(struct world *world, uint32_t index, struct parcel *parcel) {
         parcel->message.trained.tokens = INT64_MAX;
         parcel->message.signature = post_sign_declaration(world, &parcel->message);
     }
+    return hostility == HONEST || parcel_pass_wire(world, parcel);
 }

@@ -73,6 +73,16 @@ void parcel_free(struct parcel *parcel) {
     free(parcel);
 }
 
+/* Whether the values are those that a reader accepts. A writer asserts the same. */
+static bool has_valid_values(const struct world *world, const struct message *message) {
+    bool is_valid = message->trained.tokens <= INT64_MAX && message->trained.samples <= INT64_MAX;
+    for (uint32_t s = 0; message->reports != NULL && s < world->slice_count; s++) {
+        const struct slice_report *row = &message->reports[s];
+        is_valid &= row->has_result == 1 || (row->has_result == 0 && row->contributors == 0);
+    }
+    return is_valid;
+}
+
 bool parcel_pass_wire(const struct world *world, struct parcel *parcel) {
     static uint8_t payload[WIRE_BYTES_MAX];
     static _Alignas(64) uint8_t memory[WIRE_BYTES_MAX];
@@ -85,6 +95,9 @@ bool parcel_pass_wire(const struct world *world, struct parcel *parcel) {
     const uint8_t *bulk;
     size_t bulk_bytes;
     ASSERT(wire_arrays_size(&shape) <= sizeof(memory));
+    if (!has_valid_values(world, message)) {
+        return false;
+    }
     wire_arrays_bind(&shape, memory, &arrays);
     size_t count = wire_write_message(&shape, message, has_bytes, &frame, payload, sizeof(payload));
     if (wire_read_message(&shape, &frame, payload, count + has_bytes, &arrays, &read, &bulk,

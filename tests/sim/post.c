@@ -96,7 +96,9 @@ bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel 
     if (parcel->message.kind == MESSAGE_CONTRIBUTION) {
         lie_bytes(world, from, to, &parcel->coded);
     }
-    lie_message(world, from, parcel);
+    if (!lie_message(world, from, parcel)) {
+        return false;
+    }
     if (!world->is_calm && world_draw(world, DAMAGED_ONE_IN) == 0) {
         parcel->coded.steps[world_draw(world, SLICE_ELEMENTS)] ^= 4;
     }
@@ -121,8 +123,11 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct m
         if (message->kind == MESSAGE_DECLARE) {
             parcel->message.signature = post_sign_declaration(world, &parcel->message);
         }
-        lie_message(world, from, parcel);
-        net_post(world, from, to, parcel);
+        if (lie_message(world, from, parcel)) {
+            net_post(world, from, to, parcel);
+        } else {
+            parcel_free(parcel);
+        }
     }
 }
 

@@ -56,12 +56,11 @@ static void watch_suspensions(const struct rate_run *run, const struct entry *en
     }
 }
 
-static void watch_deadlines(const struct swarm_timing *timing, struct swarm_timing *max) {
-    max->heartbeat_ms = max_u32(max->heartbeat_ms, timing->heartbeat_ms);
-    max->silence_ms = max_u32(max->silence_ms, timing->silence_ms);
-    max->train_ms = max_u32(max->train_ms, timing->train_ms);
-    max->exchange_ms = max_u32(max->exchange_ms, timing->exchange_ms);
-    max->round_ms = max_u32(max->round_ms, timing->round_ms);
+static void watch_deadlines(const struct swarm_timing *timing, union deadlines *max) {
+    const union deadlines now = {.timing = *timing};
+    for (int i = 0; i < DEADLINE_COUNT; i++) {
+        max->values[i] = max_u32(max->values[i], now.values[i]);
+    }
 }
 
 static void watch_writes(struct world *world, uint32_t node, const struct action *action) {
@@ -130,10 +129,6 @@ static bool run_swarm(struct world *world, const struct rate_run *run,
     return world_end(world);
 }
 
-static double ratio_of(uint32_t faulty, uint32_t clean) {
-    return (double)faulty / (double)clean;
-}
-
 double rate_commits_per_hour(const struct rate_figures *figures) {
     return figures->ms > 0 ? (double)figures->commits * HOUR_MS / (double)figures->ms : 0;
 }
@@ -150,14 +145,12 @@ bool rate_run_faulty(struct world *world, const struct rate_run *run, struct rat
     struct rate_run faulty = *run;
     faulty.limit_ms = FIRST_LIMIT_MS + LIMIT_FACTOR * pair->clean.ms;
     bool is_good = run_swarm(world, &faulty, &pair->faulty);
-    const struct swarm_timing *a = &pair->faulty.max;
-    const struct swarm_timing *b = &pair->clean.max;
     pair->commits = rate_commits_per_hour(&pair->faulty) / rate_commits_per_hour(&pair->clean);
-    pair->deadline =
-        fmax(ratio_of(a->train_ms, b->train_ms), ratio_of(a->exchange_ms, b->exchange_ms));
-    pair->deadline = fmax(pair->deadline, ratio_of(a->heartbeat_ms, b->heartbeat_ms));
-    pair->deadline = fmax(pair->deadline, ratio_of(a->silence_ms, b->silence_ms));
-    pair->deadline = fmax(pair->deadline, ratio_of(a->round_ms, b->round_ms));
+    pair->deadline = 0;
+    for (int i = 0; i < DEADLINE_COUNT; i++) {
+        double ratio = (double)pair->faulty.max.values[i] / (double)pair->clean.max.values[i];
+        pair->deadline = fmax(pair->deadline, ratio);
+    }
     return is_good;
 }
 
@@ -168,9 +161,9 @@ void rate_print(const char *name, const struct rate_run *run, const struct rate_
            "deadlines x%.2f (train %u of %u, exchange %u of %u ms), named %u after round %u%s\n",
            name, run->faulty, run->members, rate_commits_per_hour(faulty),
            rate_commits_per_hour(clean), 100 * pair->commits, faulty->aborts, faulty->owned,
-           pair->deadline, faulty->max.train_ms, clean->max.train_ms, faulty->max.exchange_ms,
-           clean->max.exchange_ms, faulty->named_round > 0, faulty->named_round,
-           rate_check(pair) ? "" : " FAILED");
+           pair->deadline, faulty->max.timing.train_ms, clean->max.timing.train_ms,
+           faulty->max.timing.exchange_ms, clean->max.timing.exchange_ms, faulty->named_round > 0,
+           faulty->named_round, rate_check(pair) ? "" : " FAILED");
     if (faulty->honest_named > 0) {
         printf("    %u suspensions of honest members\n", faulty->honest_named);
     }

@@ -37,15 +37,22 @@ struct rate_run {
     int64_t limit_ms;
 };
 
+/* The deadlines of a swarm, also as an array. */
+enum { DEADLINE_COUNT = sizeof(struct swarm_timing) / sizeof(uint32_t) };
+union deadlines {
+    struct swarm_timing timing;
+    uint32_t values[DEADLINE_COUNT];
+};
+
 struct rate_figures {
     int64_t first_ms; /* time of the first rounds, whose deadlines come from the settings */
     int64_t ms;       /* time after them; all other figures are of this time */
     uint32_t commits;
     uint32_t aborts;
-    uint32_t honest_named;   /* suspensions of other members */
-    uint32_t named_round;    /* round after which a faulty member is suspended first; 0: never */
-    double owned;            /* most slices of one faulty member, relative to an equal share */
-    struct swarm_timing max; /* longest deadline of each kind */
+    uint32_t honest_named; /* suspensions of other members */
+    uint32_t named_round;  /* round after which a faulty member is suspended first; 0: never */
+    double owned;          /* most slices of one faulty member, relative to an equal share */
+    union deadlines max;   /* longest deadline of each kind */
 };
 
 /* A run with faulty members and the same one without them. */
@@ -61,13 +68,13 @@ bool rate_run_clean(struct world *world, const struct rate_run *run, struct rate
 bool rate_run_faulty(struct world *world, const struct rate_run *run, struct rate_pair *pair);
 double rate_commits_per_hour(const struct rate_figures *figures);
 
-/* rate_find_case: the case of a name: "uplink/20", "compute/5", the name of a lie, or
- * KIND.FIELD=CHANGE; false: none. rate_case_count, rate_case_name: all of them. */
 /* rate_print: one line about a pair of runs.
  * rate_check: whether it is within the bars that hold for every case. */
 void rate_print(const char *name, const struct rate_run *run, const struct rate_pair *pair);
 bool rate_check(const struct rate_pair *pair);
 
+/* rate_find_case: the case of a name: "uplink/20", "compute/5", the name of a lie, or
+ * KIND.FIELD=CHANGE; false: none. rate_case_count, rate_case_name: all of them. */
 bool rate_find_case(const char *name, struct fault_case *fault);
 uint32_t rate_case_count(void);
 const char *rate_case_name(uint32_t index, char *text, size_t capacity);

@@ -39,13 +39,13 @@ static void make_links(struct world *world) {
     }
 }
 
-/* The lies of schedules with faults: those that cannot stop a round of honest members. */
+/* Lies that do not keep honest members from committing rounds. One hostile schedule in four has any
+ * lies, and must only be safe. */
 static const enum hostility LIES[] = {
-    HOSTILE_NAN,    HOSTILE_HUGE,  HOSTILE_SCALED,   HOSTILE_SIGN,      HOSTILE_REPLAY,
-    HOSTILE_COPY,   HOSTILE_ZEROS, HOSTILE_TOKENS,   HOSTILE_SUM,       HOSTILE_DAMAGE,
-    HOSTILE_UNLIKE, HOSTILE_MUTE,  HOSTILE_WITHHOLD, HOSTILE_DRIP,      HOSTILE_TRICKLE,
-    HOSTILE_IDLE,   HOSTILE_VOTE,  HOSTILE_LINKS,    HOSTILE_RATE_ZERO, HOSTILE_RATE_MAX,
-    HOSTILE_DAY,
+    HOSTILE_SIGN,      HOSTILE_REPLAY,   HOSTILE_COPY,   HOSTILE_ZEROS, HOSTILE_TOKENS,
+    HOSTILE_SUM,       HOSTILE_DAMAGE,   HOSTILE_UNLIKE, HOSTILE_MUTE,  HOSTILE_WITHHOLD,
+    HOSTILE_DRIP,      HOSTILE_TRICKLE,  HOSTILE_IDLE,   HOSTILE_VOTE,  HOSTILE_LINKS,
+    HOSTILE_RATE_ZERO, HOSTILE_RATE_MAX, HOSTILE_DAY,
 };
 
 /* Up to a third of the members is hostile, in every third schedule; no round then opens without an
@@ -53,9 +53,12 @@ static const enum hostility LIES[] = {
 static void make_hostile(struct world *world) {
     uint64_t most = world_draw(world, 3) == 0 ? (world->member_count - 1) / 3 : 0;
     uint64_t count = most > 0 ? 1 + world_draw(world, most) : 0;
+    world->may_stall = count > 0 && world_draw(world, 4) == 0;
     for (uint64_t i = 0; i < count; i++) {
         struct node *node = &world->nodes[TRACKERS + world_draw(world, world->member_count)];
-        node->hostility = LIES[world_draw(world, ARRAY_COUNT(LIES))];
+        node->hostility = world->may_stall
+                              ? (enum hostility)(1 + world_draw(world, HOSTILITIES - 1))
+                              : LIES[world_draw(world, ARRAY_COUNT(LIES))];
     }
     world->false_field = &FIELDS[world_draw(world, FIELD_COUNT)];
     world->false_change = (int)world_draw(world, FIELD_CHANGES);
@@ -140,8 +143,8 @@ static int owes_progress(const struct world *world) {
         honest += is_there && node->hostility == HONEST;
         reachable += is_there && !node->link.is_dial_only;
     }
-    return there >= world->settings.members_min && honest >= entry_quorum(there) &&
-           reachable >= entry_quorum(there);
+    return !world->may_stall && there >= world->settings.members_min &&
+           honest >= entry_quorum(there) && reachable >= entry_quorum(there);
 }
 
 static int is_over(const struct world *world) {

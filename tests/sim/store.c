@@ -84,6 +84,9 @@ static void keep(struct world *world, struct happening *happening, const struct 
     int has_state = written->head.kind == ENTRY_COMMIT || written->head.kind == ENTRY_ROLLBACK;
     if (happening->is_appending) {
         oracle_append(world, &written->head);
+    } else if (!hash_equal(&written->head.hash, &world->record.head.hash)) {
+        world_fail(world, "round %u is taken back by a write without an entry",
+                   world->record.head.round);
     }
     if (happening->is_appending && has_state) {
         entry_copy(&written->commit, &written->head);

@@ -241,9 +241,7 @@ static void receive(struct world *world, struct happening *happening) {
     struct event event = {.kind = EVENT_MESSAGE, .message = &parcel->message};
     uint32_t *arriving = &node->link.arriving[parcel->message.from.bytes[0]];
     *arriving -= *arriving > 0 && node->start == happening->start;
-    bool is_hostile = world->nodes[parcel->message.from.bytes[0]].hostility != HONEST;
-    if (is_truncated(world, parcel) || (is_hostile && !parcel_pass_wire(world, parcel)) ||
-        !post_accept(world, parcel)) {
+    if (is_truncated(world, parcel) || !post_accept(world, parcel)) {
         return;
     }
     if (happening->node >= TRACKERS) {

@@ -279,6 +279,7 @@ struct world {
     uint32_t adoptions;
     uint32_t replays; /* commits heard that are not the newest */
     uint64_t happenings;
+    bool may_stall;                       /* Hostile members may keep rounds from ending. */
     const struct field *false_field;      /* field of all HOSTILE_FIELD members */
     int false_change;                     /* enum field_change */
     float feedback[NODES][ELEMENTS_MOST]; /* as the ledger has it advance */
@@ -348,14 +349,15 @@ struct hash post_result_hash(const struct message *message);
 /* Lies (lies.c). Honest members pass all of them unchanged.
  * lie_name           The name of a lie, as --rate takes it.
  * lie_withholds      Whether a member keeps a message to itself.
- * lie_message        Change a message, and sign it again where its sender can.
+ * lie_message        Change a message, and sign it again where its sender can. False: the reader of
+ *                    the wire rejects it.
  * lie_bytes          Change the bytes of a contribution on their way to one owner.
  * lie_contribution   Change the contribution of a round, before it is declared.
  * lie_wait_ms        How long the member waits before it sends the next slice.
  * lie_slowness       The factor by which its slices take longer on its uplink. */
 const char *lie_name(enum hostility hostility);
 bool lie_withholds(const struct world *world, uint32_t node, const struct message *message);
-void lie_message(struct world *world, uint32_t node, struct parcel *parcel);
+bool lie_message(struct world *world, uint32_t node, struct parcel *parcel);
 void lie_bytes(const struct world *world, uint32_t node, uint32_t to, struct coded *coded);
 void lie_contribution(struct world *world, uint32_t node);
 int64_t lie_wait_ms(const struct world *world, uint32_t node, enum message_kind kind);
