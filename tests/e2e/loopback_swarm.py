@@ -163,12 +163,17 @@ class SwarmTest(RunTest):
         return history
 
     def assert_no_sample_twice(self, history):
-        """What members named in any slice of a commit were given, no other commit has."""
+        """What members named in any slice of a commit have trained, no other commit has."""
         used = []
         for commit in (entry for entry in history if entry["kind"] == "commit"):
             named = {seat for part in commit["slices"] for seat in part["contributors"]}
-            used += [(begin, end, commit["round"]) for seat in named
-                     for begin, end in commit["members"][seat]["ranges"]]
+            for seat in named:
+                left = commit["members"][seat]["samples"]  # the first ones of the ranges
+                for begin, end in commit["members"][seat]["ranges"]:
+                    count = min(left, end - begin)
+                    used += [(begin, begin + count, commit["round"])] if count > 0 else []
+                    left -= count
+                self.assertEqual(left, 0, f"round {commit['round']}, seat {seat}")
         used.sort()
         for (_, end, one), (begin, _, other) in zip(used, used[1:]):
             self.assertLessEqual(end, begin, f"rounds {one} and {other} share samples")
