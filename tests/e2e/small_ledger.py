@@ -11,7 +11,7 @@ P = 2**255 - 19
 ORDER = 2**252 + 27742317777372353535851937790883648493
 D = -121665 * pow(121666, P - 2, P) % P
 KINDS = ["genesis", "open", "commit", "abort", "rollback", "suspend"]
-REASONS = ["declaration", "contributions", "results", "disputes"]
+REASONS = ["declaration", "contributions", "results"]
 ZERO = bytes(32)
 
 

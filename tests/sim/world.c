@@ -111,7 +111,8 @@ static void start_tracker(struct world *world, struct node *node) {
     tracker_init(node->machine, &world->settings, &world->record, world->now + node->clock_ahead);
     for (uint32_t i = 0; i < world->ledger_count; i++) {
         enum entry_kind kind = world->ledger[i].kind;
-        if (kind == ENTRY_GENESIS || kind == ENTRY_COMMIT || kind == ENTRY_ROLLBACK) {
+        if (kind == ENTRY_GENESIS || kind == ENTRY_COMMIT || kind == ENTRY_ROLLBACK ||
+            kind == ENTRY_SUSPEND) {
             tracker_replay_entry(node->machine, &world->ledger[i]);
         }
     }

@@ -62,9 +62,6 @@ enum suspension_reason {
     SUSPENSION_DECLARATION,   /* It declared nothing by the end of training. */
     SUSPENSION_CONTRIBUTIONS, /* It did not send its contributions to the owners. */
     SUSPENSION_RESULTS,       /* Nothing was received of the slices that it owned. */
-    /* More than a third of the other members did not receive a part of its work, or it reported
-     * the same of them. */
-    SUSPENSION_DISPUTES,
     SUSPENSION_REASONS
 };
 

@@ -12,8 +12,7 @@ static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollb
 static const char *const REASONS[] = {[SUSPENSION_NONE] = "",
                                       [SUSPENSION_DECLARATION] = "declaration",
                                       [SUSPENSION_CONTRIBUTIONS] = "contributions",
-                                      [SUSPENSION_RESULTS] = "results",
-                                      [SUSPENSION_DISPUTES] = "disputes"};
+                                      [SUSPENSION_RESULTS] = "results"};
 
 const char *ledger_suspension_name(uint32_t reason) {
     ASSERT(reason < ARRAY_COUNT(REASONS));

@@ -45,6 +45,11 @@ static void enter_stage_of_head(struct tracker *tracker, int64_t now_ms) {
             tracker_count_deliveries(tracker);
             tracker_observe_exchange(tracker);
         }
+        if (tracker->record.head.kind == ENTRY_COMMIT || tracker->record.head.kind == ENTRY_ABORT) {
+            tracker_judge_round(tracker);
+        } else if (tracker->record.head.kind == ENTRY_SUSPEND) {
+            tracker_add_suspension(tracker, &tracker->record.head);
+        }
         tracker_enter_stage(tracker, STAGE_READY, now_ms);
         return;
     }

@@ -44,9 +44,9 @@ size_t tracker_memory_bytes(const struct tracker_settings *settings);
 struct tracker *tracker_init(void *memory, const struct tracker_settings *settings,
                              const struct tracker_record *record, int64_t now_ms);
 
-/* tracker_replay_entry: record one GENESIS, COMMIT or ROLLBACK of the ledger, so that the
- * tracker can roll back to its state. The caller passes at least the last TRACKER_REPLAY_ENTRIES
- * in order, after tracker_init. */
+/* tracker_replay_entry: record one GENESIS, COMMIT, ROLLBACK or SUSPEND of the ledger, so that the
+ * tracker can roll back to its state and knows which members are suspended. The caller passes at
+ * least the last TRACKER_REPLAY_ENTRIES in order, after tracker_init. */
 void tracker_replay_entry(struct tracker *tracker, const struct entry *entry);
 
 /* tracker_order_rollback: return to the state with this root, as the operator has ordered. This is

@@ -28,6 +28,10 @@ void exchange_shift_times(struct tracker_exchange *exchange, int64_t gap_ms) {
     }
 }
 
+void exchange_set_undeclared(struct tracker_exchange *exchange, uint64_t seats) {
+    exchange->undeclared_seats = seats;
+}
+
 void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms) {
     struct tracker_exchange *exchange = &tracker->exchange;
     const struct round_table *table = &tracker->record.table;

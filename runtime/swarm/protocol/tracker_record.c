@@ -70,6 +70,7 @@ struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind)
     entry->signature_count = 0;
     entry->slice_count = 0;
     entry->deadline_ms = 0;
+    entry->suspension = (struct entry_suspension){0};
     entry->order = (struct rollback_order){0};
     return entry;
 }

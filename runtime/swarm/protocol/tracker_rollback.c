@@ -16,7 +16,11 @@ void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct 
 
 void tracker_replay_entry(struct tracker *tracker, const struct entry *entry) {
     ASSERT(entry->commits <= tracker->record.head.commits);
-    tracker_add_rollback_state(&tracker->rollback, entry);
+    if (entry->kind == ENTRY_SUSPEND) {
+        tracker_add_suspension(tracker, entry);
+    } else {
+        tracker_add_rollback_state(&tracker->rollback, entry);
+    }
 }
 
 bool tracker_member_stores(const struct tracker_member *member, const struct hash *root) {

@@ -4,12 +4,17 @@
 
 enum { WAIT_EXCHANGES = 4 }; /* most that late members may delay rounds at once, in exchanges */
 
-/* Counts the seats of the last round whose members are not leaving. */
+static bool may_sit(const struct tracker *tracker, uint32_t row) {
+    return tracker_is_ready(tracker, row) && !tracker_is_suspended(tracker, row);
+}
+
+/* Counts the seats of the last round whose members stay for the next one. */
 static uint32_t count_staying_members(const struct tracker *tracker) {
     uint32_t staying = 0;
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
         int row = tracker->seats.row_of_seat[seat];
-        staying += row == NO_SEAT || !tracker->members[row].is_leaving;
+        staying += row == NO_SEAT || !(tracker->members[row].is_leaving ||
+                                       tracker_is_suspended(tracker, (uint32_t)row));
     }
     ASSERT(staying <= tracker->record.head.seat_count);
     return staying;
@@ -67,7 +72,7 @@ static void assign_seats(struct tracker *tracker, struct entry *entry) {
     entry->seat_count = 0;
     memset(entry->seats, 0, sizeof entry->seats);
     for (uint32_t row = 0; row < record->member_count; row++) {
-        if (tracker_is_ready(tracker, row)) {
+        if (may_sit(tracker, row)) {
             rows[entry->seat_count] = row;
             struct entry_seat *seat = &entry->seats[entry->seat_count++];
             seat->id = record->members[row].id;
@@ -101,7 +106,8 @@ bool tracker_is_run_complete(const struct tracker *tracker) {
 
 /* Number of members in each condition between two rounds. */
 struct readiness {         /* numbers of members, by condition between two rounds */
-    uint32_t ready;        /* may have a seat in the next round */
+    uint32_t ready;        /* have the current state */
+    uint32_t seats;        /* may have a seat in the next round */
     uint32_t applying;     /* Not ready, because they apply the last commit. */
     uint32_t fetching;     /* Not ready, because they fetch the results of the last commit. */
     uint32_t slow_joiners; /* not ready, and take too long to join */
@@ -115,6 +121,7 @@ static struct readiness count_members_by_readiness(const struct tracker *tracker
         bool is_ready = tracker_is_ready(tracker, row);
         bool is_late = !member->is_silent && !member->is_leaving && !is_ready;
         count.ready += is_ready;
+        count.seats += may_sit(tracker, row);
         count.applying += is_late && is_applying_commit(tracker, row);
         count.fetching += is_late && is_fetching_results(tracker, row);
         count.slow_joiners += tracker_is_slow_joiner(tracker, row);
@@ -150,7 +157,7 @@ static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct 
         stage_mark_current_state(&tracker->stage, now_ms);
     }
     bool is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
-    bool has_quorum = staying == 0 || count.ready >= entry_quorum(staying);
+    bool has_quorum = staying == 0 || count.seats >= entry_quorum(staying);
     bool is_settled =
         waited_ms >= timing->heartbeat_ms && !waits_for_members(tracker, &count, now_ms);
     if (tracker_is_run_complete(tracker)) {
@@ -158,7 +165,10 @@ static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct 
     }
     if (count.ready == 0) {
         tracker_roll_back(tracker, now_ms, actions);
-    } else if (count.ready >= settings->members_min && is_settled && (has_quorum || is_shrunk)) {
+    } else if (tracker_suspend_next(tracker, actions)) {
+        return;
+    } else if (count.seats > 0 && count.seats >= settings->members_min && is_settled &&
+               (has_quorum || is_shrunk)) {
         tracker_count_missed_rounds(tracker);
         open_round(tracker, actions);
     }
@@ -201,6 +211,7 @@ static void advance_train_stage(struct tracker *tracker, int64_t now_ms, struct 
     uint64_t awaited = tracker_awaited_seats(tracker, live);
     if (((awaited & ~declared) == 0 || is_late) &&
         seats_count(declared) >= entry_quorum(seat_count)) {
+        exchange_set_undeclared(&tracker->exchange, awaited & ~declared);
         tracker_write_table(tracker, actions);
     }
 }

@@ -227,6 +227,10 @@ static void slow_down(struct tracker_speed *speed, uint32_t before, uint64_t sha
     speed->times[SPEED_CONTRIBUTION].count = 0;
 }
 
+void tracker_mark_slow(struct tracker *tracker, uint32_t row) {
+    slow_down(&tracker->speeds[row], SHARE_FULL, 1);
+}
+
 /* Decides what the seat is given in the next exchange. The share of a slow seat doubles while it
  * delivers in time. Owners wait for it again when it has delivered a full share in time, and after
  * some rounds in any case: a short exchange may end before an optional contribution arrives even

@@ -103,8 +103,9 @@ struct tracker_exchange {    /* tracker_exchange.c */
     int64_t assigned_ms[SWARM_MEMBERS_MAX];
     uint32_t result_ms[SWARM_MEMBERS_MAX]; /* by owner: time until it had all results; 0: not yet */
     uint64_t missed_by[SWARM_MEMBERS_MAX]; /* by seat: owners that stopped waiting for it */
-    uint64_t late_seats;    /* seats that more than a third of the owners stopped waiting for */
-    uint64_t failed_owners; /* owners that were replaced because their results did not come */
+    uint64_t undeclared_seats; /* seats that had time for training, and did not declare */
+    uint64_t late_seats;       /* seats that more than a third of the owners stopped waiting for */
+    uint64_t failed_owners;    /* owners that were replaced because their results did not come */
     struct seat_delivery deliveries[SWARM_MEMBERS_MAX]; /* by seat, of the newest commit */
     uint32_t poll;                                      /* number of the newest poll */
     bool is_poll_open; /* recovery waits for the answers of all live seats to `poll` */
@@ -161,6 +162,15 @@ struct tracker_member {      /* tracker_members.c */
     struct tracker_last_sent last_sent; /* last message sent to the member */
 };
 
+/* The misses of the member in a row; kept when the member restarts. */
+struct tracker_strikes { /* tracker_strikes.c */
+    uint32_t misses;     /* last rounds in which others waited for it; bit set: it missed a part */
+    uint32_t clean_rounds;      /* rounds since the last miss */
+    uint32_t term;              /* rounds of its last suspension */
+    uint32_t until_round;       /* it has no seat before this round */
+    enum suspension_reason due; /* reason for which it is suspended next; none: it is not */
+};
+
 struct tracker {
     struct tracker_settings settings;   /* settings of the swarm */
     struct tracker_stage stage;         /* stage of the round, and its times */
@@ -171,8 +181,9 @@ struct tracker {
     struct tracker_exchange exchange;   /* holders of results, and the poll */
     struct tracker_rollback rollback;   /* states that a rollback can return to */
     struct tracker_seats seats;         /* seats of the newest entry's roster */
-    struct tracker_member members[SWARM_MEMBERS_MAX]; /* by row */
-    struct tracker_speed speeds[SWARM_MEMBERS_MAX];   /* by row */
+    struct tracker_member members[SWARM_MEMBERS_MAX];  /* by row */
+    struct tracker_speed speeds[SWARM_MEMBERS_MAX];    /* by row */
+    struct tracker_strikes strikes[SWARM_MEMBERS_MAX]; /* by row */
 };
 
 /* The stage and its times (tracker_stage.c).
@@ -295,6 +306,7 @@ void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct 
 /* Speeds, shares and deadlines (tracker_speed.c).
  * tracker_derive_timing      Derive the deadlines from the usual times.
  * tracker_clear_speed        Forget the speed of a row, which gets another member.
+ * tracker_mark_slow          Let owners wait for the row only after it has delivered in time.
  * tracker_mark_resumed       Record whether the row's samples are those of an aborted round.
  * tracker_observe_training   A declaration has arrived.
  * tracker_observe_exchange   A commit is durable: observe deliveries, decide on shares.
@@ -307,6 +319,7 @@ void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct 
  * tracker_is_optional        Whether a slow row contributes to this slice in the open round. */
 void tracker_derive_timing(struct tracker *tracker);
 void tracker_clear_speed(struct tracker *tracker, uint32_t row);
+void tracker_mark_slow(struct tracker *tracker, uint32_t row);
 void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed);
 void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms);
 void tracker_observe_exchange(struct tracker *tracker);
@@ -317,6 +330,18 @@ bool tracker_is_fast_enough(const struct tracker *tracker, uint32_t row);
 bool tracker_may_own(const struct tracker *tracker, uint32_t row);
 uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row);
 bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t slice);
+
+/* Strikes and suspensions (tracker_strikes.c).
+ * tracker_is_suspended    Whether the row has no seat in the next round.
+ * tracker_clear_strikes   Forget the strikes of a row, which gets another member.
+ * tracker_judge_round     A round has ended: record the seats that missed a part of it.
+ * tracker_suspend_next    Write the suspension of a member, if one is due.
+ * tracker_add_suspension  The suspension is durable. */
+bool tracker_is_suspended(const struct tracker *tracker, uint32_t row);
+void tracker_clear_strikes(struct tracker *tracker, uint32_t row);
+void tracker_judge_round(struct tracker *tracker);
+bool tracker_suspend_next(struct tracker *tracker, struct actions *actions);
+void tracker_add_suspension(struct tracker *tracker, const struct entry *entry);
 
 /* The table (tracker_table.c).
  * tracker_find_links      Find for each of `seats` the others that it cannot connect to; either
@@ -368,6 +393,7 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
 void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
                    uint32_t incarnation, int64_t now_ms);
 void exchange_shift_times(struct tracker_exchange *exchange, int64_t gap_ms);
+void exchange_set_undeclared(struct tracker_exchange *exchange, uint64_t seats);
 void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms);
 void tracker_count_deliveries(struct tracker *tracker);
 void exchange_stop_poll(struct tracker_exchange *exchange);

@@ -4,6 +4,8 @@
 #include "runtime/swarm/protocol/tracker.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 
+#include <string.h>
+
 enum {
     WRITE_RETRY_MS = 1000,               /* delay after a failed write */
     FAILURE_LOG_INTERVAL_MS = 60 * 1000, /* between two log lines about failed writes */
@@ -74,6 +76,10 @@ static enum crash_point_id find_crash_point(const struct action *action) {
 static void log_entry(const struct entry *entry) {
     char root[HASH_HEX_BYTES];
     hash_hex(&entry->root, root);
+    struct hash key;
+    char id[HASH_HEX_BYTES];
+    memcpy(key.bytes, entry->suspension.id.bytes, sizeof key.bytes);
+    hash_hex(&key, id);
     switch (entry->kind) {
     case ENTRY_OPEN:
         log_line(LOG_INFO, "round %u opened: %u members, %u ms to train", entry->round,
@@ -87,6 +93,12 @@ static void log_entry(const struct entry *entry) {
         log_line(LOG_WARNING,
                  "round %u aborted without a result; its samples will be used in later rounds",
                  entry->round);
+        break;
+    case ENTRY_SUSPEND:
+        log_line(
+            LOG_WARNING,
+            "member %.12s is suspended until round %u: it missed its %s in two of three rounds", id,
+            entry->suspension.until_round, ledger_suspension_name(entry->suspension.reason));
         break;
     default:
         log_line(LOG_WARNING, "rolled back to root %.16s: %s", root,

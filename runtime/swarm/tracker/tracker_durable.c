@@ -126,7 +126,7 @@ enum status tracker_durable_replay(struct tracker_durable *durable, struct track
     uint32_t count = 0;
     for (uint64_t number = store->entry_count; number > 0 && count < TRACKER_REPLAY_ENTRIES;) {
         TRY(ledger_store_read(store, --number, entry->slices, durable->slice_count, entry, fault));
-        if (has_new_root(entry)) {
+        if (has_new_root(entry) || entry->kind == ENTRY_SUSPEND) {
             numbers[count++] = number;
         }
     }

@@ -21,6 +21,7 @@ static struct {
     uint32_t withholding;          /* members whose contributions nobody receives */
     uint32_t silent_owners;        /* members that never have a result */
     uint64_t samples[MEMBERS];     /* given in the last round */
+    int exchange_beats;            /* heartbeats of the last exchange */
     uint64_t earlier_proposal;     /* number of the last one before the round */
 } play;
 
@@ -125,6 +126,26 @@ static int play_round(void) {
     int beats = exchange();
     assert_int_equal(scene.head.kind, ENTRY_COMMIT);
     return beats;
+}
+
+/* One more round, in which the last member may have no seat. Returns the number of seats. */
+static uint32_t play_judged_round(void) {
+    uint32_t round = scene.head.round;
+    for (int i = 0; i < 400 && (scene.head.kind != ENTRY_OPEN || scene.head.round == round); i++) {
+        scene_beat(round, 0);
+    }
+    uint32_t seats = scene.head.seat_count;
+    scene.table_version = 0;
+    memset(scene.reports, 0, sizeof(scene.reports));
+    play.earlier_proposal = scene.proposal;
+    for (uint32_t seat = 0; seat < seats; seat++) {
+        assert_int_equal(scene.head.seats[seat].id.bytes[0], seat + 1);
+        declare(seat, samples_of(seat));
+    }
+    scene_beat(scene.head.round, 0);
+    play.exchange_beats = exchange();
+    assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+    return seats;
 }
 
 static uint32_t owned(uint32_t member) {
@@ -245,7 +266,7 @@ static void a_slow_uplink_is_asked_for_what_it_can_send(void **state) {
     assert_true(owned(SLOW) > 0);
 }
 
-/* It withholds all, then owners wait for it only after longer and longer times. */
+/* It withholds all. When owners wait for it again, it misses its second round. */
 static void a_member_that_sends_nothing_is_dropped_from_all_slices_at_the_close(void **state) {
     (void)state;
     scene_begin(0, MEMBERS);
@@ -258,7 +279,8 @@ static void a_member_that_sends_nothing_is_dropped_from_all_slices_at_the_close(
     int usual = 0;
     int waits = 0;
     for (int i = 0; i < 40; i++) {
-        int beats = play_round();
+        play_judged_round();
+        int beats = play.exchange_beats;
         for (uint32_t s = 0; s < SLICES; s++) {
             uint64_t others = scene.head.slices[s].contributors & ~(UINT64_C(1) << SLOW);
             assert_int_equal(others, SEATS_ALL & ~(1 << SLOW));
@@ -267,8 +289,10 @@ static void a_member_that_sends_nothing_is_dropped_from_all_slices_at_the_close(
         waits += beats > close / 2;
         usual += beats <= 3;
     }
-    assert_in_range(waits, 1, 4); /* at first, and after 8, 16 ... rounds */
+    assert_in_range(waits, 2, 4); /* at first, and when owners wait for it again */
     assert_int_equal(usual, 40 - waits);
+    assert_int_equal(scene.suspension.suspension.id.bytes[0], SLOW + 1);
+    assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_CONTRIBUTIONS);
 }
 
 /* It says that it received all and has no result; its report changes all the time. */
@@ -333,6 +357,64 @@ static void no_owner_has_more_than_twice_the_fair_share(void **state) {
     assert_in_range(owned(SLOW), 1, (2 * SLICES + MEMBERS - 1) / MEMBERS);
 }
 
+/* The last member owns slices and never has a result. It keeps its connection, and its seat comes
+ * back; the next suspension is twice as long. */
+static void an_owner_that_fails_twice_is_suspended_and_named(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS - 1);
+    play_evenly();
+    for (int i = 0; i < 4; i++) {
+        play_judged_round();
+    }
+    play.silent_owners = 1 << SLOW;
+    assert_int_equal(play_judged_round(), MEMBERS);
+    assert_int_equal(scene.suspension.kind, 0);
+    assert_int_equal(play_judged_round(), MEMBERS);
+    uint32_t last = scene.head.round;
+    play.silent_owners = 0;
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(play_judged_round(), MEMBERS - 1);
+        assert_int_equal(scene.suspension.kind, ENTRY_SUSPEND);
+        assert_int_equal(scene.suspension.suspension.id.bytes[0], SLOW + 1);
+        assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_RESULTS);
+        assert_int_equal(scene.suspension.suspension.until_round, last + 9);
+    }
+    assert_int_equal(play_judged_round(), MEMBERS);
+    assert_int_equal(slices_with(SLOW, false), 0); /* nobody waits for it at first */
+}
+
+static void a_member_that_fails_once_in_four_rounds_is_not_suspended(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS - 1);
+    play_evenly();
+    for (int i = 0; i < 4; i++) {
+        play_judged_round();
+    }
+    for (int i = 0; i < 12; i++) {
+        play.silent_owners = i % 4 == 0 ? 1 << SLOW : 0;
+        assert_int_equal(play_judged_round(), MEMBERS);
+        assert_int_equal(scene.suspension.kind, 0);
+    }
+}
+
+/* After a restart of the tracker. */
+static void a_suspension_is_known_from_the_ledger(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS - 1);
+    play_evenly();
+    play_judged_round();
+    static struct entry entry;
+    entry = scene.head;
+    entry.kind = ENTRY_SUSPEND;
+    entry.suspension.id.bytes[0] = SLOW + 1;
+    entry.suspension.reason = SUSPENSION_RESULTS;
+    entry.suspension.until_round = entry.round + 3;
+    tracker_replay_entry(scene.tracker, &entry);
+    assert_int_equal(play_judged_round(), MEMBERS - 1);
+    assert_int_equal(play_judged_round(), MEMBERS - 1);
+    assert_int_equal(play_judged_round(), MEMBERS);
+}
+
 /* They are given out again, once. */
 static void samples_that_were_not_trained_on_return(void **state) {
     (void)state;
@@ -369,6 +451,9 @@ int main(void) {
         cmocka_unit_test(a_delay_of_most_replaces_nobody_at_first),
         cmocka_unit_test(no_owner_has_more_than_twice_the_fair_share),
         cmocka_unit_test(samples_that_were_not_trained_on_return),
+        cmocka_unit_test(an_owner_that_fails_twice_is_suspended_and_named),
+        cmocka_unit_test(a_member_that_fails_once_in_four_rounds_is_not_suspended),
+        cmocka_unit_test(a_suspension_is_known_from_the_ledger),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scene_free();

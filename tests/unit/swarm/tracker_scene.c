@@ -21,7 +21,9 @@ static void do_action(const struct action *action) {
     if (action->kind == ACTION_WRITE) {
         struct event written = {.kind = EVENT_WRITTEN};
         written.hash.bytes[0] = ++scene.entries;
-        if (action->entry != NULL) {
+        if (action->entry != NULL && action->entry->kind == ENTRY_SUSPEND) {
+            scene.suspension = *action->entry;
+        } else if (action->entry != NULL) {
             scene.head = *action->entry;
         }
         scene_take(&written);

@@ -24,8 +24,9 @@ extern struct scene {
     struct actions actions;
     int64_t now_ms;
     uint64_t number;
-    uint8_t entries; /* appended so far */
-    struct entry head;
+    uint8_t entries;                       /* appended so far */
+    struct entry head;                     /* the newest that is no suspension */
+    struct entry suspension;               /* the newest one */
     struct slice_plan table[SLICES];       /* as it was said */
     struct slice_plan plans_first[SLICES]; /* in the first table of a round */
     uint32_t table_version;

@@ -1,0 +1,110 @@
+/* tracker_strikes: members that miss a part of a round although they are fast enough for it, and
+ * the rounds for which they then have no seat. */
+#include "runtime/swarm/protocol/tracker_state.h"
+
+enum {
+    STRIKE_ROUNDS = 3,      /* rounds that are remembered: those in which others waited for it */
+    STRIKES_MAX = 2,        /* misses in these rounds that suspend the member */
+    STRIKE_SEATS_MIN = 4,   /* with fewer seats the word of one member would be too much */
+    TERM_MIN = 8,           /* rounds of the first suspension */
+    TERM_MAX = 512,         /* rounds of the longest one */
+    CLEAN_ROUNDS = 64,      /* rounds without a miss that halve the next term */
+    SUSPENDED_PART_MIN = 3, /* at most one of so many members is suspended */
+};
+
+bool tracker_is_suspended(const struct tracker *tracker, uint32_t row) {
+    ASSERT(row < SWARM_MEMBERS_MAX);
+    return tracker->strikes[row].until_round > tracker->record.head.round + 1;
+}
+
+void tracker_clear_strikes(struct tracker *tracker, uint32_t row) {
+    tracker->strikes[row] = (struct tracker_strikes){0};
+}
+
+/* The part of the ended round that a seat missed. */
+static enum suspension_reason find_missed_part(const struct tracker *tracker, uint32_t seat) {
+    const struct tracker_exchange *exchange = &tracker->exchange;
+    const struct seat_delivery *delivery = &exchange->deliveries[seat];
+    bool is_commit = tracker->record.head.kind == ENTRY_COMMIT;
+    if (seats_contain(exchange->failed_owners, seat)) {
+        return SUSPENSION_RESULTS;
+    }
+    if (seats_contain(exchange->undeclared_seats, seat)) {
+        return SUSPENSION_DECLARATION;
+    }
+    bool is_missing = !is_commit || 2 * delivery->delivered < delivery->planned;
+    return seats_contain(exchange->late_seats, seat) && is_missing ? SUSPENSION_CONTRIBUTIONS
+                                                                   : SUSPENSION_NONE;
+}
+
+static void record_round(struct tracker_strikes *strikes, enum suspension_reason missed) {
+    strikes->misses =
+        (strikes->misses << 1 | (missed != SUSPENSION_NONE)) & ((1U << STRIKE_ROUNDS) - 1);
+    strikes->clean_rounds = missed == SUSPENSION_NONE ? strikes->clean_rounds + 1 : 0;
+    if (strikes->clean_rounds >= CLEAN_ROUNDS) {
+        strikes->clean_rounds = 0;
+        strikes->term /= 2;
+    }
+    if (missed != SUSPENSION_NONE && seats_count(strikes->misses) >= STRIKES_MAX) {
+        strikes->due = missed;
+        strikes->misses = 0;
+    }
+}
+
+/* A member that is disconnected, or that the owners did not wait for, is not judged. */
+void tracker_judge_round(struct tracker *tracker) {
+    struct tracker_exchange *exchange = &tracker->exchange;
+    const struct tracker_record *record = &tracker->record;
+    ASSERT(record->head.kind == ENTRY_COMMIT || record->head.kind == ENTRY_ABORT);
+    bool has_table = record->table.round == record->head.round && record->table.version > 0;
+    if (!has_table || record->head.seat_count < STRIKE_SEATS_MIN) {
+        return;
+    }
+    SEATS_EACH(seat, tracker_live_seats(tracker) &
+                         (exchange->expected_seats | exchange->undeclared_seats)) {
+        record_round(&tracker->strikes[tracker->seats.row_of_seat[seat]],
+                     find_missed_part(tracker, (uint32_t)seat));
+    }
+}
+
+/* Returns the row to suspend next, or ROW_NONE. A third of the members at most is suspended at a
+ * time: if more are due, the network is at fault. */
+static uint32_t find_due_row(struct tracker *tracker) {
+    uint32_t due = ROW_NONE;
+    uint32_t suspended = 0;
+    uint32_t connected = 0;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        connected += !tracker->members[row].is_silent;
+        suspended += !tracker->members[row].is_silent && tracker_is_suspended(tracker, row);
+        due = tracker->strikes[row].due != SUSPENSION_NONE ? row : due;
+    }
+    return SUSPENDED_PART_MIN * (suspended + 1) <= connected ? due : ROW_NONE;
+}
+
+bool tracker_suspend_next(struct tracker *tracker, struct actions *actions) {
+    ASSERT(tracker->stage.kind == STAGE_READY);
+    uint32_t row = tracker->record.head.kind == ENTRY_GENESIS ? ROW_NONE : find_due_row(tracker);
+    if (row == ROW_NONE) {
+        return false;
+    }
+    uint32_t term = tracker->strikes[row].term;
+    term = 2 * term < TERM_MIN ? TERM_MIN : 2 * term < TERM_MAX ? 2 * term : TERM_MAX;
+    struct entry *entry = tracker_draft_entry(tracker, ENTRY_SUSPEND);
+    entry->suspension = (struct entry_suspension){.id = tracker->record.members[row].id,
+                                                  .reason = tracker->strikes[row].due,
+                                                  .until_round = entry->round + 1 + term};
+    tracker_write_draft(tracker, RECORD_HEAD, actions);
+    return true;
+}
+
+void tracker_add_suspension(struct tracker *tracker, const struct entry *entry) {
+    ASSERT(entry->kind == ENTRY_SUSPEND);
+    uint32_t row = tracker_find_row(tracker, &entry->suspension.id);
+    if (row == ROW_NONE) {
+        return; /* another member has the row by now */
+    }
+    uint32_t term = entry->suspension.until_round - entry->round - 1;
+    tracker->strikes[row] =
+        (struct tracker_strikes){.until_round = entry->suspension.until_round, .term = term};
+    tracker_mark_slow(tracker, row); /* when it returns, no owner waits for it at first */
+}
