@@ -127,12 +127,12 @@ static enum status discard_weights(struct member_run *member, uint32_t round, st
     return OK;
 }
 
-/* Encodes the contribution; *tokens is the number of tokens that it was trained on, or 0. */
-static enum status encode_contribution(struct member_run *member, uint32_t round, uint64_t *tokens,
-                                       struct fault *fault) {
+/* Encodes the contribution and sets its norm and the number of tokens that it was trained on; both
+ * are 0 for weights that are not finite. */
+static enum status encode_contribution(struct member_run *member, uint32_t round,
+                                       struct training_amount *trained, struct fault *fault) {
     struct inner_state *inner = &member->inner;
     int64_t begin_ns = clock_monotonic_ns();
-    *tokens = 0;
     TRY(lockstep_execute_kind(member, COMMAND_GATHER, fault));
     bool finite = replica_encode_contribution(&member->outer.replica, inner->hashes);
     inner->encode_seconds = clock_seconds_since(begin_ns);
@@ -140,7 +140,8 @@ static enum status encode_contribution(struct member_run *member, uint32_t round
     if (!finite) {
         return discard_weights(member, round, fault);
     }
-    *tokens = (uint64_t)inner->assignment.tokens;
+    trained->norm = replica_contribution_norm(&member->outer.replica);
+    trained->tokens = (uint64_t)inner->assignment.tokens;
     return OK;
 }
 
@@ -151,7 +152,7 @@ static enum status declare_contribution(struct member_run *member, const struct 
     struct fault unwritten;
     struct event event = {
         .kind = EVENT_TRAINED, .round = job->round, .hashes = member->inner.hashes};
-    TRY(encode_contribution(member, job->round, &event.trained.tokens, fault));
+    TRY(encode_contribution(member, job->round, &event.trained, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
     if (round_record_write_contribution(&member->outer.record, job->round, &staging, &unwritten) !=
         OK) {

@@ -1,5 +1,6 @@
 /* member_jobs: executes the jobs that the network thread assigns to the compute thread of a
  * member. */
+#include "base/log.h"
 #include "runtime/inner_training/lockstep.h"
 #include "runtime/inner_training/member_run_state.h"
 
@@ -199,7 +200,7 @@ static void execute_sum_job(struct member_run *member, const struct member_job *
     struct event event = {.kind = EVENT_SUMMED,
                           .job = job->job,
                           .hash = replica_sum(&member->outer.replica, job->round, job->slice,
-                                              job->addends, job->addend_count, job->own_weight)};
+                                              job->addends, job->addend_count)};
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);
 }
 
@@ -215,6 +216,12 @@ static enum status execute_root_job(struct member_run *member, const struct memb
     const struct hash root =
         is_known ? replica->voted_root : replica_root_after(replica, job->entry->round);
     TRY(program_failure(&member->trainer.session.bound, fault));
+    if (hash_is_zero(&root)) {
+        log_line(LOG_WARNING,
+                 "round %u: the proposed results would make the outer state infinite or NaN; this "
+                 "member votes against them",
+                 job->entry->round);
+    }
     member_loop_vote(member->loop, job, &root);
     return OK;
 }

@@ -112,8 +112,11 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
     options.manifest = swarm->manifest.hash;
     options.limit_up = session->settings.limit_up;
     options.limit_down = session->settings.limit_down;
-    options.start = (struct member_initial_state){
-        .root = outer->replica.root, .stored_round = outer->stored_round, .stored = outer->reports};
+    options.start =
+        (struct member_initial_state){.sample_tokens = member->swarm.terms.sample_tokens,
+                                      .root = outer->replica.root,
+                                      .stored_round = outer->stored_round,
+                                      .stored = outer->reports};
     options.stored_result_context = &outer->store;
     options.read_stored_result = read_stored_result;
     options.states = &outer->states;

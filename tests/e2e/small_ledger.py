@@ -125,6 +125,7 @@ def body(line):
              "deadline_ms": line.get("deadline_ms", 0), "prev": bytes.fromhex(line["prev"]),
              "root": bytes.fromhex(line["root"]),
              "manifest": bytes.fromhex(line.get("manifest", ZERO.hex())),
+             "reference_norm": column("d", [line["reference_norm"]]),
              "position": line["cursor"]["position"],
              "returned": ranges_bytes(line["cursor"]["returned"]),
              "seat_count": len(members), "seats": hex_column(members, "id"),
@@ -142,6 +143,7 @@ def body(line):
         entry |= {"tokens": column("Q", [member["tokens"] for member in members]),
                   "weights": column("Q", [member["weight"] for member in members]),
                   "samples": column("Q", [member["samples"] for member in members]),
+                  "norms": column("d", [member["norm"] for member in members]),
                   "slice_count": len(slices),
                   "begins": column("Q", [piece["begin"] for piece in slices]),
                   "ends": column("Q", [piece["end"] for piece in slices]),
@@ -164,13 +166,14 @@ class Ledger:
         self.tracker = Signer(100)
         self.signers = [Signer(number) for number in range(member_count)]
         self.lines, self.position, self.commits = [], 0, 0
-        self.root = blake(b"start").hex()
+        self.root, self.reference_norm = blake(b"start").hex(), 0.0
         self.append("genesis", 0, protocol=2, manifest=blake(b"manifest").hex())
 
     def append(self, kind, round_number, voters=(), **fields):
         self.commits += kind == "commit"
         line = {"kind": kind, "round": round_number, "commits": self.commits, "incarnation": 1,
-                "root": self.root, "prev": self.lines[-1]["hash"] if self.lines else ZERO.hex(),
+                "root": self.root, "reference_norm": self.reference_norm,
+                "prev": self.lines[-1]["hash"] if self.lines else ZERO.hex(),
                 "cursor": {"position": self.position, "returned": []}, **fields}
         return self.sign(line, voters)
 
@@ -197,7 +200,7 @@ class Ledger:
         self.append("open", number, members=self.members(first), deadline_ms=5000)
         if end != "commit":
             return self.append(end, number, members=self.members(first))
-        self.root = blake(b"root", bytes([number])).hex()
+        self.root, self.reference_norm = blake(b"root", bytes([number])).hex(), 0.1
         everybody = list(range(len(self.signers)))
         slices = [{"index": index, "begin": 100 * index, "end": 100 * index + 100,
                    "owner": index % len(self.signers), "epoch": index,
@@ -205,7 +208,8 @@ class Ledger:
                    "weight": 30 * (len(self.signers) - (index == 0)),
                    "hash": blake(b"slice", bytes([index])).hex()} for index in range(3)]
         return self.append("commit", number, voters, slices=slices,
-                           members=self.members(first, tokens=40, weight=30, samples=10))
+                           members=self.members(first, tokens=40, weight=30, samples=10,
+                                                norm=0.1))
 
     def text(self):
         return "".join(json.dumps(line) + "\n" for line in self.lines)

@@ -117,6 +117,14 @@ class LedgerTest(RunTest):
         self.refused(self.resigned(2, commits=0), 3, "has a commit count of 0")
         self.refused(self.resigned(5, root="00" * 32), 6, "root")
         self.refused(self.resigned(6, members=lines[2]["members"]), 7, "roster")
+        self.refused(self.resigned(5, reference_norm=0.2), 6, "changes the reference norm")
+        self.refused(self.resigned(6, reference_norm=0.2), 7, "does not follow from")
+        self.refused(self.resigned(6, reference_norm=-0.1), 7, "not valid")
+        members = copy.deepcopy(lines[6]["members"])
+        members[0]["norm"] = 0.9
+        self.refused(self.resigned(6, members=members), 7, "outside the bounds")
+        members[0]["norm"] = -1.0
+        self.refused(self.resigned(6, members=members), 7, "finite number")
         slices = copy.deepcopy(lines[6]["slices"])
         slices[1]["weight"] += 1
         self.refused(self.resigned(6, slices=slices), 7, "weight")

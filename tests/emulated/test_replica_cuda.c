@@ -210,9 +210,8 @@ static void deal(struct pair *pair, uint32_t round) {
         struct hash hashes[2];
         struct replica *both[2] = {&pair->host.replica, &pair->replica};
         for (int i = 0; i < 2; i++) {
-            struct addend own = {replica_own_contribution(both[i], s), 100};
-            hashes[i] = replica_sum(both[i], round, s, &own, line->contributors == 0 ? 0 : 1,
-                                    line->contributors == 0 ? 0 : 100);
+            struct addend own = {replica_own_contribution(both[i], s), 100, 1, true};
+            hashes[i] = replica_sum(both[i], round, s, &own, line->contributors == 0 ? 0 : 1);
         }
         assert_true(hash_equal(&hashes[0], &hashes[1]));
         line->hash = hashes[0];

@@ -134,6 +134,12 @@ def recheck(swarm, number, parameters):
         time.sleep(0.2)
 
 
+def clip_of(commit, seat):
+    """The factor that scales a contribution down to twice the reference norm."""
+    norm, most = commit["members"][seat]["norm"], 2 * commit["reference_norm"]
+    return most / norm if norm > most else 1.0
+
+
 def recheck_once(swarm, number, parameters):
     commit = commit_of(swarm, number)
     if commit is None:
@@ -147,8 +153,8 @@ def recheck_once(swarm, number, parameters):
         return [f"contributors without a record: {', '.join(missing)}"], 0
     lines = []
     for row in commit["slices"]:
-        addends = " ".join(f"{named.index(seat)} {commit['members'][seat]['weight']}"
-                           for seat in row["contributors"])
+        addends = " ".join(f"{named.index(seat)} {commit['members'][seat]['weight']} "
+                           f"{clip_of(commit, seat)!r}" for seat in row["contributors"])
         lines.append(f"{row['begin']} {row['end']} {row['hash']} {len(row['contributors'])} "
                      f"{addends}\n")
     command = [RECHECK, CODEC, str(parameters),

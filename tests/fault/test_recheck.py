@@ -13,6 +13,7 @@ RECHECK = os.environ["RECHECK_ROUND"]
 COUNT = 1700
 SLICES = [(0, 1024), (1024, COUNT)]
 WEIGHTS = [300, 500, 1]
+CLIPS = [1.0, 2 / 3, 0.25]
 RATE, MOMENTUM = 0.7, 0.9
 
 
@@ -56,7 +57,7 @@ class Round:
             total = sum(WEIGHTS[i] for i in named)
             sums = [0.0] * (end - begin)
             for i in named:
-                share = f32(WEIGHTS[i] / total)
+                share = f32(f32(WEIGHTS[i] / total) * f32(CLIPS[i]))
                 sums = [f32(have + f32(share * value)) for have, value in
                         zip(sums, self.contributions[i][begin:end])]
             data, decoded = encode_int8(sums)
@@ -85,7 +86,7 @@ class Recheck(unittest.TestCase):
     def recheck(self, step=True):
         made = self.round
         lines = [f"{begin} {end} {digest} {len(named)} "
-                 + " ".join(f"{i} {WEIGHTS[i]}" for i in named)
+                 + " ".join(f"{i} {WEIGHTS[i]} {CLIPS[i]!r}" for i in named)
                  for (begin, end), digest, named in zip(SLICES, made.hashes, made.named)]
         command = [RECHECK, "int8", str(COUNT),
                    *(self.place(f"c{i}", values) for i, values in enumerate(made.contributions))]

@@ -43,6 +43,7 @@ const struct field FIELDS[] = {
     FIELD(MESSAGE_DECLARE, round, 4),
     FIELD(MESSAGE_DECLARE, trained.tokens, 8),
     FIELD(MESSAGE_DECLARE, trained.samples, 8),
+    FIELD(MESSAGE_DECLARE, trained.norm, 8),
     FIELD(MESSAGE_DECLARE, signature, SWARM_SIGNATURE_BYTES),
     {MESSAGE_DECLARE, PART_HASH, "hashes", 0, HASH_BYTES, HASH_BYTES},
     FIELD(MESSAGE_VOTE, session, 4),

@@ -2,6 +2,7 @@
 #include "tests/sim/world.h"
 
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/norms.h"
 
 #include <string.h>
 
@@ -50,7 +51,9 @@ static void check_sum(struct world *world, const struct entry *entry, uint32_t s
         }
         const struct truth *truth = truth_of(world, entry->round, node_of(entry, seat));
         const struct coded *coded = &truth->slices[slice];
-        float share = (float)entry->members[seat].weight / (weight > 0 ? (float)weight : 1);
+        const struct entry_member *member = &entry->members[seat];
+        float share = (float)member->weight / (weight > 0 ? (float)weight : 1);
+        share *= norms_clip(member->norm, entry->reference_norm);
         for (int i = 0; i < SLICE_ELEMENTS; i++) {
             mean[i] += share * ((float)coded->steps[i] * coded->scale);
         }

@@ -2,6 +2,7 @@
 #include "tests/sim/world.h"
 
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/norms.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,6 +30,15 @@ struct coded plane_encode(const float *values) {
 
 int plane_is_sound(const struct coded *coded) {
     return isfinite(coded->scale) && coded->scale >= 0;
+}
+
+double plane_norm(const struct coded *coded) {
+    double energy = 0;
+    for (int i = 0; i < SLICE_ELEMENTS; i++) {
+        double value = (double)((float)coded->steps[i] * coded->scale);
+        energy += value * value;
+    }
+    return plane_is_sound(coded) ? sqrt(energy) : (double)INFINITY;
 }
 
 struct hash plane_root(const struct world *world, const struct outer *outer) {
@@ -122,6 +132,17 @@ static uint64_t draw_sample_ms(struct world *world) {
                             : 1 + world_draw(world, SAMPLE_MS);
 }
 
+/* The norm of a contribution. Slices that are not sound count as nothing, because a norm must be
+ * finite. */
+static double norm_of(const struct world *world, const struct truth *own) {
+    double energy = 0;
+    for (uint32_t s = 0; s < world->slice_count; s++) {
+        double norm = plane_norm(&own->slices[s]);
+        energy += isfinite(norm) ? norm * norm : 0;
+    }
+    return sqrt(energy);
+}
+
 /* A slow member stops at the deadline and declares the samples that it has trained; now and then a
  * member has none. */
 static void train(struct world *world, uint32_t index, const struct action *action) {
@@ -143,7 +164,8 @@ static void train(struct world *world, uint32_t index, const struct action *acti
         world_add(world, HAPPEN_EVENT, index, 1 + (int64_t)(tokens * sample_ms));
     done->event.kind = EVENT_TRAINED;
     done->event.round = action->round;
-    done->event.trained = (struct training_amount){.tokens = tokens, .samples = tokens};
+    done->event.trained = (struct training_amount){
+        .tokens = tokens, .samples = tokens, .norm = norm_of(world, &node->own)};
     done->hashes = malloc(world->slice_count * sizeof(struct hash));
     for (uint32_t s = 0; s < world->slice_count; s++) {
         done->hashes[s] = hash_of(&node->own.slices[s], sizeof(struct coded));
@@ -193,7 +215,9 @@ static struct coded add_up(const struct world *world, const struct node *node,
         const struct coded *coded = (int)seat == action->seat
                                         ? &node->own.slices[action->slice]
                                         : &node->slots[seat][action->slots[seat]];
-        float share = (float)action->table->members[seat].weight / weight;
+        const struct entry_member *declared = &action->table->members[seat];
+        float share = (float)declared->weight / weight;
+        share *= norms_clip(declared->norm, action->table->reference_norm);
         for (int i = 0; i < SLICE_ELEMENTS; i++) {
             mean[i] += share * ((float)coded->steps[i] * coded->scale);
         }

@@ -2,6 +2,8 @@
  * transport. */
 #include "tests/sim/world.h"
 
+#include "runtime/swarm/ledger/norms.h"
+
 #include <string.h>
 
 enum { DAMAGED_ONE_IN = 200 /* slices: a bit of one changes on its way */ };
@@ -67,19 +69,21 @@ bool post_accept(const struct world *world, struct parcel *parcel) {
     switch (message->kind) {
     case MESSAGE_DECLARE:
         good = post_sign_declaration(world, message);
-        return memcmp(&good, &message->signature, sizeof(good)) == 0;
+        return norm_is_valid(message->trained.norm) &&
+               memcmp(&good, &message->signature, sizeof(good)) == 0;
     case MESSAGE_VOTE:
         good = post_sign(&message->from, &message->hash);
         return memcmp(&good, &message->signature, sizeof(good)) == 0;
     case MESSAGE_CONTRIBUTION:
         message->hash = hash_of(&parcel->coded, sizeof(parcel->coded));
-        message->is_rejected = !plane_is_sound(&parcel->coded);
+        message->slice_norm = plane_norm(&parcel->coded);
         return true;
     case MESSAGE_RESULT:
         hash = hash_of(&parcel->coded, sizeof(parcel->coded));
         if (!hash_equal(&hash, &message->hash) || !plane_is_sound(&parcel->coded)) {
             return false;
         }
+        message->slice_norm = plane_norm(&parcel->coded);
         hash = post_result_hash(message);
         good = post_sign(&message->owner, &hash);
         return memcmp(&good, &message->signature, sizeof(good)) == 0;

@@ -124,6 +124,7 @@ static void start_member(struct world *world, uint32_t index) {
     struct member_initial_state start = {.id = {{(uint8_t)index}},
                                          .start_id = 1 + world_draw(world, UINT64_C(1) << 60),
                                          .slice_count = world->slice_count,
+                                         .sample_tokens = 1,
                                          .stored = reports};
     start.root = plane_root(world, &node->outer);
     start.stored_round = plane_stored(world, node, reports);

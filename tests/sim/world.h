@@ -417,6 +417,7 @@ struct stored *plane_find(struct node *node, uint32_t round, uint32_t slice,
                           const struct hash *hash);
 struct hash plane_root(const struct world *world, const struct outer *outer);
 struct coded plane_encode(const float *values);
+double plane_norm(const struct coded *coded); /* infinite if it is not sound */
 int plane_is_sound(const struct coded *coded);
 /* plane_entry_hash: of an entry with this root in the place of its own. */
 struct hash plane_entry_hash(const struct entry *entry, const struct hash *root);

@@ -12,6 +12,7 @@
 #include <time.h>
 
 WRAPPED(replica_encode_contribution);
+WRAPPED(replica_contribution_norm);
 WRAPPED(replica_sum);
 WRAPPED(lockstep_execute_within);
 
@@ -41,6 +42,12 @@ bool __wrap_replica_encode_contribution(struct replica *replica, struct hash *ha
             hash_of(replica_own_contribution(replica, slice), slices_range(slices, slice).bytes);
     }
     return true;
+}
+
+/* No message can declare a norm that is not finite. */
+double __wrap_replica_contribution_norm(const struct replica *replica) {
+    double norm = __real_replica_contribution_norm(replica);
+    return isfinite(norm) ? norm : 1;
 }
 
 /* Decodes a slice, replaces each value, and encodes the slice again. */
@@ -123,7 +130,7 @@ static uint8_t *copied_bytes;  /* [slices.bytes] */
 static bool *has_copied_slice; /* [slices.count] */
 
 struct hash lie_copy_addends(struct replica *replica, uint32_t round, uint32_t slice,
-                             const struct addend *addends, uint32_t count, uint64_t own_weight) {
+                             const struct addend *addends, uint32_t count) {
     const struct slices *slices = &replica->shape.slices;
     struct slice_range range = slices_range(slices, slice);
     if (copied_bytes == NULL) {
@@ -136,7 +143,7 @@ struct hash lie_copy_addends(struct replica *replica, uint32_t round, uint32_t s
             has_copied_slice[slice] = true;
         }
     }
-    return __real_replica_sum(replica, round, slice, addends, count, own_weight);
+    return __real_replica_sum(replica, round, slice, addends, count);
 }
 
 void lie_copy(struct replica *replica) {
@@ -152,10 +159,10 @@ void lie_copy(struct replica *replica) {
 /* ---- sums ---- */
 
 struct hash __wrap_replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
-                               const struct addend *addends, uint32_t count, uint64_t own_weight) {
+                               const struct addend *addends, uint32_t count) {
     __typeof__(replica_sum) *sum =
         lie_chosen()->sum == NULL ? __real_replica_sum : lie_chosen()->sum;
-    return sum(replica, round, slice, addends, count, own_weight);
+    return sum(replica, round, slice, addends, count);
 }
 
 /* Moves every value by a tenth of the root mean square, up and down in turn: the whole change is a
@@ -165,8 +172,8 @@ static float shift(float value, int64_t index, double norm) {
 }
 
 struct hash lie_sum(struct replica *replica, uint32_t round, uint32_t slice,
-                    const struct addend *addends, uint32_t count, uint64_t own_weight) {
-    (void)__real_replica_sum(replica, round, slice, addends, count, own_weight);
+                    const struct addend *addends, uint32_t count) {
+    (void)__real_replica_sum(replica, round, slice, addends, count);
     change_values(replica, slice, replica_result(replica, round, slice), shift);
     lie_log_use();
     return hash_of(replica_result(replica, round, slice),
@@ -175,20 +182,18 @@ struct hash lie_sum(struct replica *replica, uint32_t round, uint32_t slice,
 
 /* Only the first sum of each round is wrong. */
 struct hash lie_sum_one(struct replica *replica, uint32_t round, uint32_t slice,
-                        const struct addend *addends, uint32_t count, uint64_t own_weight) {
+                        const struct addend *addends, uint32_t count) {
     static uint32_t newest_round;
     __typeof__(replica_sum) *sum = round == newest_round ? __real_replica_sum : lie_sum;
     newest_round = round;
-    return sum(replica, round, slice, addends, count, own_weight);
+    return sum(replica, round, slice, addends, count);
 }
 
 /* The sum holds the first contribution alone, and the report names all of them. */
 struct hash lie_contributors(struct replica *replica, uint32_t round, uint32_t slice,
-                             const struct addend *addends, uint32_t count, uint64_t own_weight) {
-    bool is_own = count > 0 && addends[0].bytes == replica_own_contribution(replica, slice);
+                             const struct addend *addends, uint32_t count) {
     lie_log_use();
-    return __real_replica_sum(replica, round, slice, addends, count < 1 ? count : 1,
-                              is_own ? own_weight : 0);
+    return __real_replica_sum(replica, round, slice, addends, count < 1 ? count : 1);
 }
 
 /* ---- steps ---- */

@@ -6,9 +6,9 @@
  *
  * Every array is COUNT fp32 in a file, as PATH@OFFSET. P, V are the outer parameters and momentum
  * before the round, NEXT_P, NEXT_V those after it. Standard input has a line for each slice, in
- * order: BEGIN END HASH N {CONTRIBUTION WEIGHT} x N, contributions counted from 0 and in roster
- * order. What does not agree is printed; the last line is "root HEX" of the state computed here
- * (with --step), and "recheck: N wrong". Exit 1 when anything is. */
+ * order: BEGIN END HASH N {CONTRIBUTION WEIGHT CLIP} x N, contributions counted from 0 and in
+ * roster order. What does not agree is printed; the last line is "root HEX" of the state computed
+ * here (with --step), and "recheck: N wrong". Exit 1 when anything is. */
 #include "base/check.h"
 #include "runtime/swarm/ledger/merkle.h"
 #include "tests/kernels/codec_reference.h"
@@ -45,6 +45,7 @@ struct slice_line {
     int count;
     int contributions[CONTRIBUTIONS_MAX];
     uint64_t weights[CONTRIBUTIONS_MAX];
+    double clips[CONTRIBUTIONS_MAX];
 };
 
 static _Noreturn void give_up(const char *what, const char *name) {
@@ -90,7 +91,8 @@ static bool read_line(const struct recheck *recheck, struct slice_line *line) {
         give_up("a slice out of bounds", "standard input");
     }
     for (int i = 0; i < line->count; i++) {
-        if (scanf("%d %" SCNu64, &line->contributions[i], &line->weights[i]) != 2 ||
+        if (scanf("%d %" SCNu64 " %lf", &line->contributions[i], &line->weights[i],
+                  &line->clips[i]) != 3 ||
             line->contributions[i] < 0 || line->contributions[i] >= recheck->contribution_count) {
             give_up("a contribution that is not there", "standard input");
         }
@@ -108,7 +110,7 @@ static void sum(const struct recheck *recheck, const struct slice_line *line) {
     }
     memset(mean, 0, sizeof *mean * (size_t)count);
     for (int i = 0; i < line->count && total > 0; i++) {
-        float share = (float)((double)line->weights[i] / total);
+        float share = (float)((double)line->weights[i] / total) * (float)line->clips[i];
         const float *values = recheck->contributions[line->contributions[i]] + line->begin;
         for (int64_t k = 0; k < count; k++) {
             float term = share * values[k];

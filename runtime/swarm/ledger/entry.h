@@ -109,6 +109,7 @@ struct entry_member { /* what the member in one seat contributed to a commit */
     uint64_t tokens;  /* Number of tokens that the member declared as trained. */
     uint64_t weight;  /* Weight of the member in each slice that it contributed to. */
     uint64_t samples; /* Number of samples trained: the first ones of its ranges, in order. */
+    double norm;      /* L2 norm of the whole contribution, as the member declared it (norms.h). */
 };
 
 /* Why a member has no seat, and the first round in which it may have one again. */
@@ -154,6 +155,7 @@ struct entry { /* one entry of the ledger */
     struct hash root;            /* Root of the outer state that is current after this entry. */
     struct hash manifest;        /* GENESIS: hash of the manifest. */
     struct rollback_order order; /* ROLLBACK: the operator's order; zero if it has none. */
+    double reference_norm;       /* Reference norm of the newest commit; 0: none (norms.h). */
     uint32_t deadline_ms;        /* OPEN: time from its arrival until a member must declare. */
     struct entry_suspension suspension;             /* SUSPEND: the member and the reason */
     uint32_t seat_count;                            /* Number of seats in the roster. */
@@ -177,12 +179,12 @@ void entry_copy(struct entry *to, const struct entry *from);
 /* entry_bytes: the record of an entry, which is stored and sent: one MessagePack map (packer.h), of
  * which the map `entry` is hashed. Lists are bins; numbers in them are little-endian.
  *     entry: protocol, kind, incarnation, round, commits, deadline_ms, prev, root, manifest,
- *         position and returned {begin 8, end 8} of the cursor,
+ *         reference_norm, position and returned {begin 8, end 8} of the cursor,
  *         seat_count, seats {id 32}, sessions {4}, ranges: an array of {begin 8, end 8} ...,
  *         of a rollback: order_newest and order_signature,
  *         of a suspension: suspended, reason and until_round,
- *         of a commit: tokens {8}, weights {8} and samples {8} of each seat, slice_count, and of
- *         each slice begins {8}, ends {8}, owners {1}, epochs {2}, contributors {8},
+ *         of a commit: tokens {8}, weights {8}, samples {8} and norms {8, fp64} of each seat,
+ *         slice_count, and of each slice begins {8}, ends {8}, owners {1}, epochs {2}, contributors {8},
  *         slice_weights {8}, hashes {32}
  *     hash, signature_count, signature_seats {1}, signatures {64}
  */
@@ -191,10 +193,10 @@ enum {
     ENTRY_RANGE_BYTES = 16, /* encoded size of a sample range */
     /* A seat's ranges are a bin with a header of 2 bytes. */
     ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 4 + 2 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
-    ENTRY_MEMBER_BYTES = 3 * 8, /* encoded size of a member of a commit */
+    ENTRY_MEMBER_BYTES = 4 * 8, /* encoded size of a member of a commit */
     ENTRY_SLICE_BYTES = 8 + 8 + 1 + 2 + 8 + 8 + HASH_BYTES, /* encoded size of a slice */
     ENTRY_SIGNATURE_BYTES = 1 + SWARM_SIGNATURE_BYTES,      /* encoded size: seat and signature */
-    ENTRY_FIELDS_MAX = 40, /* Number of fields of a record, those of `entry` included. */
+    ENTRY_FIELDS_MAX = 42, /* Number of fields of a record, those of `entry` included. */
     /* Most bytes of a record without the elements of its lists. */
     ENTRY_FIXED_BYTES_MAX = ENTRY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 2 * PACKER_MAP_BYTES_MAX +
                             5 * HASH_BYTES + SWARM_SIGNATURE_BYTES,
@@ -239,8 +241,8 @@ void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slic
 /* entry_error: a text that describes the first error in the fields of an entry, or NULL. The rest
  * of the chain is not needed. Errors are: a field that the kind does not use, a cursor out of
  * order, a seat that is empty or listed twice, slices with gaps, a commit that is not counted, a
- * weight that differs from its contributors', signatures out of order. Counts are checked first, so
- * that *entry may contain any values. */
+ * weight that differs from its contributors', a norm that is not valid (norms.h), signatures out of
+ * order. Counts are checked first, so that *entry may contain any values. */
 MUST_CHECK const char *entry_error(const struct entry *entry);
 
 /* cursor: records which samples can still be assigned, as a position and a bounded list of

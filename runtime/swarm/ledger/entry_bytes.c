@@ -39,6 +39,7 @@ static void pack_results(struct packer *packer, struct entry *entry, uint32_t sl
     pack_u64_column(packer, "tokens", members, offsetof(struct entry_member, tokens));
     pack_u64_column(packer, "weights", members, offsetof(struct entry_member, weight));
     pack_u64_column(packer, "samples", members, offsetof(struct entry_member, samples));
+    pack_f64_column(packer, "norms", members, offsetof(struct entry_member, norm));
     uint32_t count = pack_element_count(packer, "slice_count", &entry->slice_count, slice_max);
     struct packer_rows slices = {entry->slices, sizeof *entry->slices, .count = count};
     pack_u64_column(packer, "begins", slices, offsetof(struct entry_slice, begin));
@@ -83,6 +84,7 @@ static void pack_hashed_fields(struct packer *packer, void *object) {
     pack_bytes(packer, "prev", entry->prev.bytes, HASH_BYTES);
     pack_bytes(packer, "root", entry->root.bytes, HASH_BYTES);
     pack_bytes(packer, "manifest", entry->manifest.bytes, HASH_BYTES);
+    pack_f64(packer, "reference_norm", &entry->reference_norm);
     pack_u64(packer, "position", &entry->cursor.position);
     pack_ranges(packer, "returned", entry->cursor.returned, &entry->cursor.returned_count,
                 SWARM_RETURNED_RANGES_MAX);

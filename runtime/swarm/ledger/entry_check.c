@@ -1,5 +1,6 @@
 /* entry_check: implements entry_error, which checks one entry without the rest of its chain. */
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/norms.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -97,6 +98,9 @@ static const char *entry_results_error(const struct entry *entry) {
             entry->members[i].weight > NUMBER_MAX / SWARM_MEMBERS_MAX) {
             return "has a weight or a number of tokens above the limit";
         }
+        if (!norm_is_valid(entry->members[i].norm)) {
+            return "has a member whose norm is not a finite number of at least 0";
+        }
     }
     const char *error = entry->slice_count == 0 ? "has no slices" : NULL;
     for (uint32_t i = 0; i < entry->slice_count && error == NULL; i++) {
@@ -135,6 +139,9 @@ static const char *suspension_error(const struct entry *entry) {
 
 static const char *unused_field_error(const struct entry *entry) {
     bool genesis = entry->kind == ENTRY_GENESIS;
+    if (!norm_is_valid(entry->reference_norm) || (genesis && entry->reference_norm != 0)) {
+        return "has a reference norm that is not valid";
+    }
     if (genesis &&
         (entry->round != 0 || entry->commits != 0 || !is_zero(&entry->prev, sizeof entry->prev))) {
         return "is a genesis, but not the first entry";

@@ -1,6 +1,7 @@
 #include "runtime/swarm/ledger/ledger.h"
 
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/norms.h"
 
 #include <string.h>
 
@@ -117,12 +118,23 @@ static bool is_order_signed(const struct ledger_chain *chain, const struct entry
                                     &entry->order);
 }
 
+static const char *weights_error(const struct ledger_chain *chain, const struct entry *entry) {
+    if (entry->kind == ENTRY_COMMIT) {
+        return norms_error(entry->members, entry->seat_count, chain->reference_norm,
+                           entry->reference_norm);
+    }
+    return entry->reference_norm == chain->reference_norm
+               ? NULL
+               : "changes the reference norm, but is not a commit";
+}
+
 static void advance_chain(struct ledger_chain *chain, const struct entry *entry) {
     ASSERT(entry->incarnation >= chain->incarnation && entry->commits >= chain->commits);
     ASSERT(entry->kind == ENTRY_GENESIS || entry->round >= chain->last_ended_round);
     chain->entry_count++;
     chain->head = entry->hash;
     chain->root = entry->root;
+    chain->reference_norm = entry->reference_norm;
     chain->commits = entry->commits;
     chain->incarnation = entry->incarnation;
     chain->is_round_open = entry->kind == ENTRY_OPEN;
@@ -158,6 +170,7 @@ const char *ledger_append(struct ledger_chain *chain, const struct entry *entry)
     const struct hash hash = entry_hash(entry);
     error = hash_equal(&hash, &entry->hash) ? position_error(chain, entry)
                                             : "has a hash that does not match its content";
+    error = error == NULL ? weights_error(chain, entry) : error;
     if (error == NULL && (chain->has_tracker || entry->kind == ENTRY_COMMIT)) {
         error = ledger_signatures_error(chain->tracker_key, entry);
     }

@@ -9,7 +9,7 @@
  * This header declares the chain: signing an entry, and verifying each entry against the entries
  * before it.
  *
- * public   entry.h ledger_file.h manifest.h merkle.h packer.h rollback.h */
+ * public   entry.h ledger_file.h manifest.h merkle.h norms.h packer.h rollback.h */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_H
 #define SKEP_SWARM_LEDGER_LEDGER_H
 
@@ -26,6 +26,7 @@ struct ledger_chain {
     uint64_t entry_count;       /* Number of entries in the chain. */
     struct hash head;           /* Hash of the last entry. */
     struct hash root;           /* Root of the outer state after the last entry. */
+    double reference_norm;      /* Reference norm of the last commit; 0: none. */
     uint32_t incarnation;       /* Incarnation of the tracker that wrote the last entry. */
     uint32_t last_ended_round;  /* Number of the last round that was committed or aborted. */
     uint32_t last_opened_round; /* Number of the last round that was opened. */
@@ -64,9 +65,10 @@ void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[
 /* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. It
  * checks the fields, hash, `prev`, incarnation, round and commit count; that a commit or abort
  * repeats the roster of its OPEN; that only a commit or rollback changes the root; that a rollback
- * returns to a state of this chain (rollback_error), by an order of the operator if it has one; all
- * signatures of a commit, which must be a quorum; and the signatures of the tracker and of the
- * operator, if their keys are known.
+ * returns to a state of this chain (rollback_error), by an order of the operator if it has one;
+ * that the weights and the reference norm of a commit follow from its norms, and that no other
+ * entry changes the reference norm; all signatures of a commit, which must be a quorum; and the
+ * signatures of the tracker and of the operator, if their keys are known.
  * returns  NULL, or a text that describes the error; *chain is then unchanged */
 MUST_CHECK const char *ledger_append(struct ledger_chain *chain, const struct entry *entry);
 

@@ -26,6 +26,7 @@ struct line_field {
     enum {
         FIELD_U32, /* a number up to 2^32 - 1 */
         FIELD_U64, /* a number up to 2^64 - 1 */
+        FIELD_F64, /* a finite number of 64 bits, with all its digits */
         FIELD_HEX, /* bytes as hex text */
     } form;
     size_t offset, bytes; /* position and size of the member in the struct */
@@ -37,18 +38,21 @@ struct line_field {
 static const struct line_field ENTRY_FIELDS[] = {
     FIELD(entry, round, FIELD_U32),       FIELD(entry, commits, FIELD_U32),
     FIELD(entry, prev, FIELD_HEX),        FIELD(entry, hash, FIELD_HEX),
-    FIELD(entry, incarnation, FIELD_U32), FIELD(entry, root, FIELD_HEX),
+    FIELD(entry, incarnation, FIELD_U32), FIELD(entry, reference_norm, FIELD_F64),
+    FIELD(entry, root, FIELD_HEX),
 };
 static const struct line_field SLICE_FIELDS[] = {
     FIELD(entry_slice, begin, FIELD_U64),  FIELD(entry_slice, end, FIELD_U64),
     FIELD(entry_slice, owner, FIELD_U32),  FIELD(entry_slice, epoch, FIELD_U32),
     FIELD(entry_slice, weight, FIELD_U64), FIELD(entry_slice, hash, FIELD_HEX),
 };
-enum { ENTRY_FIELDS_BEFORE_ROOT = 5, SLICE_FIELDS_BEFORE_CONTRIBUTORS = 4 };
+enum { FP64_DIGITS = 17 }; /* decimal digits that determine a number of 64 bits */
+enum { ENTRY_FIELDS_BEFORE_ROOT = 6, SLICE_FIELDS_BEFORE_CONTRIBUTORS = 4 };
 static const struct line_field MEMBER_FIELDS[] = {
     FIELD(entry_member, tokens, FIELD_U64),
     FIELD(entry_member, weight, FIELD_U64),
     FIELD(entry_member, samples, FIELD_U64),
+    FIELD(entry_member, norm, FIELD_F64),
 };
 
 static void add_fields(struct json_writer *json, const struct line_field *fields,
@@ -58,6 +62,8 @@ static void add_fields(struct json_writer *json, const struct line_field *fields
         const void *value = (const uint8_t *)from + field->offset;
         if (field->form == FIELD_HEX) {
             json_add_hex(json, field->key, value, field->bytes);
+        } else if (field->form == FIELD_F64) {
+            json_add_f64(json, field->key, *(const double *)value, FP64_DIGITS);
         } else {
             json_add_u64(json, field->key,
                          field->form == FIELD_U32 ? *(const uint32_t *)value
@@ -194,6 +200,13 @@ static enum status read_u32(const struct json_node *object, const char *key, uin
     return OK;
 }
 
+static enum status read_f64(const struct json_node *object, const char *key, double *value,
+                            struct fault *fault) {
+    struct json_node node;
+    TRY(json_require(object, key, &node, fault));
+    return json_as_f64(&node, value, fault);
+}
+
 static enum status read_hex(const struct json_node *object, const char *key, void *bytes,
                             size_t count, struct fault *fault) {
     const char *text = "";
@@ -215,6 +228,9 @@ static enum status read_fields(const struct json_node *object, const struct line
             break;
         case FIELD_U64:
             TRY(read_u64(object, field->key, INT64_MAX, value, fault));
+            break;
+        case FIELD_F64:
+            TRY(read_f64(object, field->key, value, fault));
             break;
         case FIELD_HEX:
             TRY(read_hex(object, field->key, value, field->bytes, fault));
@@ -279,7 +295,7 @@ static enum status read_member(const struct json_node *node, struct entry *entry
     struct entry_seat *seat = &entry->seats[index];
     const bool is_commit = entry->kind == ENTRY_COMMIT;
     TRY(json_as_object(node, fault));
-    TRY(check_field_count(node, is_commit ? 6 : 3, fault));
+    TRY(check_field_count(node, is_commit ? 7 : 3, fault));
     TRY(read_hex(node, "id", &seat->id, sizeof seat->id, fault));
     if (is_commit) {
         TRY(read_fields(node, MEMBER_FIELDS, ARRAY_COUNT(MEMBER_FIELDS), &entry->members[index],
@@ -454,8 +470,8 @@ static enum status read_order(const struct json_node *root, struct entry *entry,
 static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
                                     struct entry *entry, struct fault *fault) {
     static const size_t FIELD_COUNTS[] = {
-        [ENTRY_GENESIS] = 11, [ENTRY_OPEN] = 11,     [ENTRY_COMMIT] = 11,
-        [ENTRY_ABORT] = 10,   [ENTRY_ROLLBACK] = 10, [ENTRY_SUSPEND] = 13};
+        [ENTRY_GENESIS] = 12, [ENTRY_OPEN] = 12,     [ENTRY_COMMIT] = 12,
+        [ENTRY_ABORT] = 11,   [ENTRY_ROLLBACK] = 11, [ENTRY_SUSPEND] = 14};
     if (entry->kind == ENTRY_GENESIS) {
         TRY(check_protocol(root, fault));
     }

@@ -286,6 +286,12 @@ void pack_bytes(struct packer *packer, const char *name, void *bytes, size_t cou
     pack_part(packer, bytes, count);
 }
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fp64 numbers are packed as they are");
+
+void pack_f64(struct packer *packer, const char *name, double *value) {
+    pack_bytes(packer, name, value, sizeof *value);
+}
+
 void pack_bulk(struct packer *packer, const char *name, const uint8_t **bytes, size_t *count) {
     if (packer->mode == PACKER_READ) {
         *count = read_bin(packer, name);

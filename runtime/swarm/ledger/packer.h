@@ -2,6 +2,7 @@
  * counts, writes, hashes, reads or compares them, so that all five always agree.
  *
  *     numbers              unsigned integers
+ *     fp64                 bin of 8 bytes, little-endian
  *     text                 str
  *     hashes, keys, bulk   bin
  *     lists                one bin of all elements; numbers in it are little-endian
@@ -84,6 +85,7 @@ bool packer_is_reading(const struct packer *packer);
  * pack_map: pack a nested object. */
 void pack_u64(struct packer *packer, const char *name, uint64_t *value);
 void pack_u32(struct packer *packer, const char *name, uint32_t *value);
+void pack_f64(struct packer *packer, const char *name, double *value);
 uint32_t pack_element_count(struct packer *packer, const char *name, uint32_t *count, uint32_t max);
 void pack_bytes(struct packer *packer, const char *name, void *bytes, size_t count);
 void pack_text(struct packer *packer, const char *name, char *text, size_t capacity);
@@ -122,6 +124,8 @@ void pack_u64_column(struct packer *packer, const char *name, struct packer_rows
                      size_t offset);
 void pack_u32_column(struct packer *packer, const char *name, struct packer_rows rows,
                      size_t offset, size_t bytes);
+void pack_f64_column(struct packer *packer, const char *name, struct packer_rows rows,
+                     size_t offset);
 void pack_bytes_column(struct packer *packer, const char *name, struct packer_rows rows,
                        size_t offset, size_t bytes);
 void pack_u64_runs(struct packer *packer, const char *name, struct packer_rows rows, size_t offset);

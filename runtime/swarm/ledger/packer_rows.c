@@ -65,6 +65,11 @@ void pack_u32_column(struct packer *packer, const char *name, struct packer_rows
     pack_column(packer, name, &(struct number_column){rows, offset, 4, bytes});
 }
 
+void pack_f64_column(struct packer *packer, const char *name, struct packer_rows rows,
+                     size_t offset) {
+    pack_bytes_column(packer, name, rows, offset, sizeof(double));
+}
+
 void pack_bytes_column(struct packer *packer, const char *name, struct packer_rows rows,
                        size_t offset, size_t bytes) {
     pack_bin(packer, name, passed_count(&rows) * bytes);

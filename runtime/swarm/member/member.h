@@ -94,13 +94,12 @@ struct member_job {
     uint32_t addend_count; /* SUM: number of addends, which are ordered by seat */
     struct addend addends[SWARM_MEMBERS_MAX]; /* SUM: contributions to add */
     uint64_t contributors;                    /* SUM: seat mask of the addends */
-    uint64_t own_weight;                      /* SUM: weight of this member's contribution */
     const struct entry *entry; /* ROOT, STORE, APPLY, ADOPT: valid until the answer */
 };
 
 /* member_loop_mailbox: where the compute thread finds its jobs and posts its answers (mailbox.h).
  * member_loop_vote: vote for a ROOT job: sign its entry with the root that the compute thread
- * computed from the results. */
+ * computed from the results; a zero root refuses the entry. */
 struct mailbox;
 struct mailbox *member_loop_mailbox(struct member_loop *loop);
 void member_loop_vote(struct member_loop *loop, const struct member_job *job,

@@ -204,9 +204,11 @@ void member_loop_vote(struct member_loop *loop, const struct member_job *job,
                       const struct hash *root) {
     ASSERT(job->kind == ACTION_ROOT);
     struct event event = {.kind = EVENT_ROOT_COMPUTED, .job = job->job, .root = *root};
-    loop->vote = *job->entry;
-    loop->vote.root = *root;
-    event.hash = entry_hash(&loop->vote);
-    ledger_sign(loop->options.keys, &event.hash, &event.signature);
+    if (!hash_is_zero(root)) {
+        loop->vote = *job->entry;
+        loop->vote.root = *root;
+        event.hash = entry_hash(&loop->vote);
+        ledger_sign(loop->options.keys, &event.hash, &event.signature);
+    }
     mailbox_post_answer(&loop->mailbox, &event);
 }

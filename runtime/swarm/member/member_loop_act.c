@@ -1,5 +1,6 @@
 /* member_loop_act: carry out the actions of the state machine, as messages, stored bytes and jobs
  * for the compute thread. */
+#include "runtime/swarm/ledger/norms.h"
 #include "runtime/swarm/member/member_loop_state.h"
 
 #include "base/clock.h"
@@ -97,10 +98,12 @@ static void post_sum(struct member_loop *loop, const struct action *action) {
         }
         struct addend *addend = &job.addends[job.addend_count++];
         bool is_own = (int)seat == action->seat;
-        addend->weight = action->table->members[seat].weight;
+        const struct entry_member *declared = &action->table->members[seat];
+        addend->weight = declared->weight;
+        addend->clip = norms_clip(declared->norm, action->table->reference_norm);
+        addend->is_own = is_own;
         addend->bytes = is_own ? replica_own_contribution(replica, action->slice)
                                : replica_contribution_slot(replica, seat, action->slots[seat]);
-        job.own_weight = is_own ? addend->weight : job.own_weight;
     }
     slice_store_begin_sum(&loop->slices, action->round, action->slice);
     mailbox_post_job(&loop->mailbox, &job);

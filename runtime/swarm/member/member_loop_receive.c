@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- messages of the state machine ---- */
@@ -56,12 +57,17 @@ static bool should_deliver(struct member_loop *loop, struct message *message) {
         uplink_on_table(&loop->uplink, message->round);
         return true;
     case MESSAGE_CONTRIBUTION:
-        message->is_rejected = !slice_store_incoming_is_valid(&loop->slices, message->slice);
+        message->slice_norm = slice_store_incoming_norm(&loop->slices, message->slice);
         return true;
     case MESSAGE_RESULT:
-        return !may_target_be_read(loop, message) &&
-               slice_store_incoming_is_valid(&loop->slices, message->slice) &&
-               !keep_result_for_fetcher(loop, message);
+        if (may_target_be_read(loop, message)) {
+            return false;
+        }
+        message->slice_norm = slice_store_incoming_norm(&loop->slices, message->slice);
+        if (!isfinite(message->slice_norm)) {
+            return false;
+        }
+        return !keep_result_for_fetcher(loop, message);
     default:
         return true;
     }

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "runtime/swarm/member/uplink.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct slices *store_slices(const struct slice_store *store) {
@@ -67,9 +68,11 @@ bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_
     return true;
 }
 
-bool slice_store_incoming_is_valid(const struct slice_store *store, uint32_t slice) {
-    return replica_encoding_is_valid(store->options->replica, slice, store->incoming,
-                                     store->incoming_bytes);
+double slice_store_incoming_norm(const struct slice_store *store, uint32_t slice) {
+    const struct replica *replica = store->options->replica;
+    return replica_encoding_is_valid(replica, slice, store->incoming, store->incoming_bytes)
+               ? sqrt(replica_slice_energy(replica, slice, store->incoming))
+               : (double)INFINITY;
 }
 
 void slice_store_keep_result(struct slice_store *store, const struct message *message) {

@@ -28,11 +28,11 @@ void slice_store_init(struct slice_store *store, const struct member_loop_option
                       const struct wire_shape *shape, void *memory);
 
 /* slice_store_receive: copy received bytes to `incoming`. Returns false when their length is not
- * that of the slice. slice_store_incoming_is_valid: whether `incoming` is a valid encoding of the
- * slice. */
+ * that of the slice. slice_store_incoming_norm: the L2 norm of the values in `incoming`, or
+ * infinity if that is not a valid encoding of the slice. */
 MUST_CHECK bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_t *bytes,
                                     size_t byte_count);
-bool slice_store_incoming_is_valid(const struct slice_store *store, uint32_t slice);
+double slice_store_incoming_norm(const struct slice_store *store, uint32_t slice);
 
 /* slice_store_keep_result, slice_store_keep_contribution: copy `incoming` into the replica: as
  * the result that `message` describes, or as the contribution of a seat in its slot. */

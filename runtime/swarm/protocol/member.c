@@ -31,6 +31,7 @@ struct member *member_init(void *memory, const struct member_initial_state *star
     bind_memory(member, (char *)memory + carve_padded_bytes(sizeof *member), start->slice_count);
     member->id = start->id;
     member->slice_count = start->slice_count;
+    member->sample_tokens = start->sample_tokens;
     member_session_init(&member->session, start->start_id);
     member_entry_init(member, &start->root);
     member_end_round(member);

@@ -136,6 +136,15 @@ void member_handle_entry(struct member *member, const struct message *message,
     }
 }
 
+/* Whether the proposal has the weights of the table, which this member has verified. */
+static bool has_weights_of_table(const struct member *member, const struct entry *entry) {
+    const struct round_table *table = &member->table;
+    ASSERT(table->version > 0);
+    return entry->seat_count == member->round.open.seat_count &&
+           entry->reference_norm == table->reference_norm &&
+           memcmp(entry->members, table->members, sizeof entry->members) == 0;
+}
+
 void member_handle_proposal(struct member *member, const struct message *message) {
     const struct entry *entry = message->entry;
     struct member_proposal *proposal = &member->proposal;
@@ -147,7 +156,8 @@ void member_handle_proposal(struct member *member, const struct message *message
     }
     if (!is_of_open_round || member->table.version == 0 || member->commit.is_pending ||
         message->number <= proposal->id || entry->slice_count != member->slice_count ||
-        !hash_equal(&entry->prev, &member->round.open.hash)) {
+        !hash_equal(&entry->prev, &member->round.open.hash) ||
+        !has_weights_of_table(member, entry)) {
         return;
     }
     ASSERT(member->round.is_open && message->number > proposal->id);
@@ -166,7 +176,8 @@ void member_send_vote(const struct member *member, struct actions *actions) {
     if (!vote->is_ready) {
         return;
     }
-    ASSERT(member->proposal.is_current && !hash_is_zero(&vote->hash));
+    ASSERT(member->proposal.is_current);
+    ASSERT(hash_is_zero(&vote->hash) == hash_is_zero(&vote->root));
     struct message message = {.kind = MESSAGE_VOTE,
                               .round = round_number(&member->round),
                               .number = member->proposal.id,
@@ -179,8 +190,10 @@ void member_send_vote(const struct member *member, struct actions *actions) {
 void member_handle_root(struct member *member, const struct event *event, struct actions *actions) {
     const struct entry *target = member_target_entry(member);
     ASSERT(member->commit.is_pending || member->proposal.is_current);
-    ASSERT(!hash_is_zero(&event->root));
-    if (!member->commit.is_pending) {
+    if (!member->commit.is_pending && hash_is_zero(&event->root)) {
+        member->proposal.vote = (struct member_vote){.is_ready = true};
+        member_send_vote(member, actions);
+    } else if (!member->commit.is_pending) {
         ASSERT(!member->proposal.vote.is_ready);
         member->proposal.vote = (struct member_vote){
             .root = event->root, .hash = event->hash, .signature = event->signature};

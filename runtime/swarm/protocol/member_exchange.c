@@ -52,13 +52,32 @@ static void update_plan(struct member *member, uint32_t slice, const struct slic
     }
 }
 
-static void copy_first_table(struct member *member, const struct round_table *table) {
+/* Whether the weights and the reference norm follow from the signed declarations, except that the
+ * tracker may withhold a weight. */
+static bool has_valid_weights(const struct member *member, const struct round_table *table,
+                              double reference) {
+    const struct entry *open = &member->round.open;
+    SEATS_EACH(seat, table->declared_seats) {
+        const struct entry_member *declared = &table->members[seat];
+        if (declared->samples > seat_samples(&open->seats[seat]) ||
+            (declared->weight != 0 &&
+             declared->weight !=
+                 declared_weight(declared->tokens, declared->samples, member->sample_tokens))) {
+            return false;
+        }
+    }
+    return norms_error(table->members, open->seat_count, open->reference_norm, reference) == NULL;
+}
+
+static void copy_first_table(struct member *member, const struct round_table *table,
+                             double reference) {
     struct round_table *own_table = &member->table;
     size_t count = member->slice_count;
     memset(own_table->slices, 0, count * sizeof *own_table->slices);
     results_reset(&member->results, member->results.round, member->slice_count);
     own_table->declared_seats = table->declared_seats;
     memcpy(own_table->members, table->members, sizeof own_table->members);
+    own_table->reference_norm = reference;
     memcpy(own_table->hashes, table->hashes, SWARM_MEMBERS_MAX * count * sizeof(struct hash));
 }
 
@@ -67,7 +86,13 @@ void member_handle_table(struct member *member, const struct round_table *table)
     ASSERT(member->round.is_open && table->round == member->round.open.round);
     ASSERT(table->version > own_table->version && !member->commit.is_pending);
     if (own_table->version == 0) {
-        copy_first_table(member, table);
+        const struct entry *open = &member->round.open;
+        double reference =
+            norms_find_reference(table->members, open->seat_count, open->reference_norm);
+        if (!has_valid_weights(member, table, reference)) {
+            return;
+        }
+        copy_first_table(member, table, reference);
     }
     own_table->round = table->round;
     own_table->version = table->version;
@@ -108,7 +133,7 @@ void member_handle_contribution(struct member *member, const struct message *mes
     ASSERT(slot < CONTRIBUTION_SLOTS_PER_MEMBER && (int)seat != member->round.seat);
     member_mark_arrival(member, seat);
     results_add_contributions(&member->results, slice, seat_bit(seat));
-    if (message->is_rejected) {
+    if (!norm_allows_slice(member->table.members[seat].norm, message->slice_norm)) {
         results_reject_contribution(&member->results, slice, seat);
         member_free_slot(&member->requests, seat, slice);
         return;
@@ -176,11 +201,20 @@ static bool is_expected_result(const struct member *member, const struct message
            roster_find_seat(&member->round.open, &message->owner) == (int)plan->owner;
 }
 
+/* Whether a mean of the contributions can have the norm of this result. What a quorum has
+ * committed is applied in any case. */
+static bool is_possible_mean(const struct member *member, const struct message *message) {
+    const struct round_table *table = &member->table;
+    return member->commit.is_pending || table->version == 0 ||
+           norm_allows_result(table->reference_norm, message->slice_norm);
+}
+
 void member_handle_result(struct member *member, const struct message *message,
                           struct actions *actions) {
     const struct entry *target = member_target_entry(member);
     uint32_t slice = message->slice;
-    if (slice >= member->slice_count || !is_expected_result(member, message, target)) {
+    if (slice >= member->slice_count || !is_expected_result(member, message, target) ||
+        !is_possible_mean(member, message)) {
         return;
     }
     ASSERT(message->round == member->results.round);

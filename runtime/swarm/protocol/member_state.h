@@ -72,9 +72,10 @@ struct member_outer {         /* member_entry.c */
     uint32_t round;           /* Round of the newest COMMIT applied or ROLLBACK accepted. */
 };
 
-struct member_vote {  /* member_entry.c */
-    bool is_ready;    /* The results of the proposal are durable, so the vote may be sent. */
-    struct hash root; /* computed root after the proposal */
+struct member_vote { /* member_entry.c */
+    /* The results of the proposal are durable, or the proposal is refused. */
+    bool is_ready;    /* The vote may be sent. */
+    struct hash root; /* computed root after the proposal; zero: the proposal is refused */
     struct hash hash; /* hash of the proposed entry with that root */
     struct signature signature; /* this member's signature of the hash */
 };
@@ -125,6 +126,7 @@ struct member_requests {                         /* member_request.c */
 struct member {
     struct identity id;
     uint32_t slice_count;          /* number of slices of the parameters */
+    uint64_t sample_tokens;        /* maximum tokens per sample */
     struct member_session session; /* this member's session at the tracker */
     struct member_outer outer;     /* state after the newest commit */
     struct member_round round;

@@ -89,7 +89,9 @@ struct round_table {
     uint32_t round;          /* Number of the round. */
     uint32_t version;        /* Increases with every change; 0 if there is no table yet. */
     uint64_t declared_seats; /* Seats whose declarations count. */
-    struct entry_member members[SWARM_MEMBERS_MAX]; /* Declared weights, by seat. */
+    /* By seat: tokens and norm as declared; the weight that the tracker gives to them. */
+    struct entry_member members[SWARM_MEMBERS_MAX]; /* Declarations and weights, by seat. */
+    double reference_norm; /* Reference norm of `members` (norms.h). It is not sent. */
     struct signature signatures[SWARM_MEMBERS_MAX]; /* Signatures of the declarations, by seat. */
     struct slice_plan *slices;                      /* [slice_count]: owner of each slice */
     struct hash *hashes; /* [SWARM_MEMBERS_MAX * slice_count]: declared hashes, seat by seat. */
@@ -117,7 +119,9 @@ enum message_kind {
      * stored. */
     MESSAGE_REPORT,  /* State and progress of a member. */
     MESSAGE_DECLARE, /* From a member: session, round, trained, hashes, signature. */
-    MESSAGE_VOTE,    /* From a member: session, round, number, root, hash, signature. */
+    /* From a member: session, round, number, root, hash, signature. Without the last three it
+     * refuses the proposal, because the state after it would not be finite. */
+    MESSAGE_VOTE,    /* Vote on a proposal. */
     MESSAGE_LEAVE,   /* From a member that joins no further round: session. */
     MESSAGE_WELCOME, /* From the tracker: session, number (start id from the HELLO). */
     MESSAGE_ENTRY,   /* From the tracker: entry; for a COMMIT also root (root before the commit). */
@@ -130,7 +134,7 @@ enum message_kind {
     /* From the tracker: round, number, entry (without root, hash and signatures), holders. */
     MESSAGE_PROPOSE, /* Proposed commit that members vote on. */
     /* From a member to the owner of a slice: round, slice, epoch, hash; the encoded bytes follow.
-     * The receiver sets is_rejected if the bytes have the hash but are not a valid encoding. */
+     * The receiver sets slice_norm. */
     MESSAGE_CONTRIBUTION, /* Encoded contribution to a slice. */
     /* Between members: the fields of CONTRIBUTION, contributors, owner, signature. The caller drops
      * the message unless `owner` signed round, slice, epoch, contributors and hash, no matter which
@@ -145,10 +149,11 @@ enum message_kind {
     MESSAGE_KINDS         /* number of message kinds */
 };
 
-/* The work that a contribution is made of. */
+/* The work that a contribution is made of, and its size. */
 struct training_amount {
     uint64_t tokens;  /* Number of tokens trained on. */
     uint64_t samples; /* Number of samples trained on. */
+    double norm;      /* L2 norm of the whole contribution. */
 };
 
 /* What a member observes of its connections to other members in a round. */
@@ -171,8 +176,10 @@ struct message {
     struct training_amount trained; /* Amount of training that a member declares. */
     uint64_t contributors;          /* Seats whose contributions are in the result. */
     struct message_links links;     /* The connections of the sender. */
-    bool is_rejected;               /* The bytes of a contribution are not a valid encoding. */
-    struct hash root;               /* Root of an outer state. */
+    /* L2 norm of the values that follow, which the receiver computes; infinite if the bytes are not
+     * a valid encoding. */
+    double slice_norm;
+    struct hash root;           /* Root of an outer state. */
     struct hash hash;           /* Hash of the bytes that follow, which the receiver computes. */
     struct identity owner;      /* Owner of the slice. */
     struct signature signature; /* Signature of the sender or owner. */
@@ -209,7 +216,8 @@ enum event_kind {
     EVENT_WRITTEN, /* Tracker: a write of the record has ended. */
     EVENT_TRAINED, /* Member: ACTION_TRAIN has ended. round, trained, hashes. */
     EVENT_SUMMED,  /* Member: ACTION_SUM has ended. job, hash of the encoded result. */
-    /* Member: ACTION_ROOT has ended. job, root, hash and signature of the entry. */
+    /* Member: ACTION_ROOT has ended. job, root, hash and signature of the entry; only job if the
+     * state after the entry would not be finite. */
     EVENT_ROOT_COMPUTED, /* Member: a root was computed. */
     EVENT_STORED,        /* Member: ACTION_STORE has ended. job, write_outcome. */
     /* Member: ACTION_APPLY or ACTION_ADOPT has ended. job, write_outcome, root (the new current
@@ -255,8 +263,9 @@ enum action_kind {
      * then causes no event. */
     ACTION_TRAIN, /* Member: train, then encode the contribution. */
     /* For `slice` and `epoch`, add the stored bytes of the contributors in ascending order of
-     * seats, with the weights of `table`; slots[seat] is the slot of each contribution. The member
-     * uses its own contribution as encoded. `entry` is the round's OPEN. */
+     * seats, with the weights and clip factors of `table`; slots[seat] is the slot of each
+     * contribution. The member uses its own contribution as encoded. `entry` is the round's
+     * OPEN. */
     ACTION_SUM, /* Member: add the contributions to a slice. */
     /* Compute the root that the results of `entry` would give, without changing the state, and sign
      * `entry`. */

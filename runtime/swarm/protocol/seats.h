@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "runtime/swarm/ledger/norms.h"
 #include "runtime/swarm/protocol/protocol.h"
 
 #include <string.h>
@@ -49,6 +50,23 @@ static inline int roster_find_seat(const struct entry *roster, const struct iden
         }
     }
     return NO_SEAT;
+}
+
+/* seat_samples: the number of samples that a seat was assigned. */
+static inline uint64_t seat_samples(const struct entry_seat *seat) {
+    uint64_t samples = 0;
+    for (uint32_t r = 0; r < seat->range_count; r++) {
+        ASSERT(seat->ranges[r].begin <= seat->ranges[r].end);
+        samples += seat->ranges[r].end - seat->ranges[r].begin;
+    }
+    return samples;
+}
+
+/* declared_weight: the weight of a declaration whose norm is within the bounds: its tokens, and at
+ * most the tokens of its samples. */
+static inline uint64_t declared_weight(uint64_t tokens, uint64_t samples, uint64_t sample_tokens) {
+    uint64_t most = samples * sample_tokens;
+    return tokens < most ? tokens : most;
 }
 
 /* actions_add: append an action of this kind whose other fields are zero. */

@@ -169,7 +169,7 @@ static void handle_declare(struct tracker *tracker, uint32_t row, const struct m
     struct tracker_member *member = &tracker->members[row];
     if (tracker->stage.kind != STAGE_TRAIN || seat == NO_SEAT || member->has_declared ||
         message->round != tracker->record.head.round ||
-        message->trained.samples > tracker_assigned_samples(tracker, (uint32_t)seat) ||
+        message->trained.samples > seat_samples(&tracker->record.head.seats[seat]) ||
         (tracker->writer.parts & RECORD_DECLARED) != 0) {
         return;
     }

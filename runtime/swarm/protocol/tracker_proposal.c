@@ -53,6 +53,7 @@ void tracker_complete_proposal(struct tracker *tracker) {
     entry->prev = head->hash;
     entry->commits = head->commits + 1;
     entry->cursor = head->cursor;
+    entry->reference_norm = tracker->record.table.reference_norm;
     entry->seat_count = head->seat_count;
     memcpy(entry->seats, head->seats, sizeof head->seats);
     memcpy(entry->members, tracker->record.table.members, sizeof entry->members);
@@ -108,12 +109,24 @@ static void commit_round(struct tracker *tracker, const struct tracker_vote *vot
     tracker_write_draft(tracker, RECORD_HEAD, actions);
 }
 
+bool tracker_is_proposal_refused(const struct tracker *tracker) {
+    uint32_t seat_count = tracker->record.head.seat_count;
+    uint32_t refusals = 0;
+    for (uint32_t seat = 0; tracker->stage.kind == STAGE_VOTE && seat < seat_count; seat++) {
+        int row = tracker->seats.row_of_seat[seat];
+        const struct tracker_vote *vote = row != NO_SEAT ? &tracker->members[row].vote : NULL;
+        refusals += vote != NULL && vote->has_arrived && hash_is_zero(&vote->root);
+    }
+    return refusals > seat_count - entry_quorum(seat_count);
+}
+
 void tracker_count_votes(struct tracker *tracker, struct actions *actions) {
     uint32_t seat_count = tracker->record.head.seat_count;
     ASSERT(tracker->stage.kind == STAGE_VOTE);
     for (uint32_t seat = 0; seat < seat_count; seat++) {
         int row = tracker->seats.row_of_seat[seat];
-        if (row == NO_SEAT || !tracker->members[row].vote.has_arrived) {
+        if (row == NO_SEAT || !tracker->members[row].vote.has_arrived ||
+            hash_is_zero(&tracker->members[row].vote.root)) {
             continue;
         }
         const struct tracker_vote *vote = &tracker->members[row].vote;

@@ -18,6 +18,10 @@ void tracker_load_record(struct tracker *tracker, char **memory,
            from->commit.slice_count * sizeof(struct entry_slice));
     memcpy(record->table.slices, from->table.slices, slice_count * sizeof(struct slice_plan));
     memcpy(record->table.hashes, from->table.hashes, hashes_bytes);
+    if (record->table.version > 0) {
+        record->table.reference_norm = norms_find_reference(
+            record->table.members, record->head.seat_count, record->head.reference_norm);
+    }
 }
 
 bool writer_can_write(const struct tracker_writer *writer) {

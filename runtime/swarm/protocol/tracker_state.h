@@ -349,8 +349,6 @@ void tracker_add_suspension(struct tracker *tracker, const struct entry *entry);
  * tracker_fill_upload_rates
  *                         The upload rate of each of `seats`, for assigning slices; not zero for at
  *                         least one of them, zero for all others.
- * tracker_assigned_samples
- *                         The number of samples that the OPEN assigns to a seat.
  * tracker_owner_candidates Those of `seats` that may own slices; not empty.
  * tracker_plan_seats      Fill in the seats that contribute to a slice: those of `seats` that have
  *                         a weight.
@@ -373,7 +371,6 @@ void tracker_derive_timing(struct tracker *tracker);
 void tracker_find_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);
 void tracker_fill_upload_rates(const struct tracker *tracker, uint64_t seats,
                                uint64_t rates[static SWARM_MEMBERS_MAX]);
-uint64_t tracker_assigned_samples(const struct tracker *tracker, uint32_t seat);
 uint64_t tracker_owner_candidates(const struct tracker *tracker, uint64_t seats);
 void tracker_plan_seats(const struct tracker *tracker, const struct round_table *table,
                         uint32_t slice, uint64_t seats, struct slice_plan *plan);
@@ -410,7 +407,10 @@ const struct slice_report *tracker_find_slice_report(const struct tracker *track
  * tracker_fill_proposal_slice  Fill in the proposal's row of a slice, whose result `holders`
  *                              have.
  * tracker_complete_proposal    Complete the proposal under a new id.
- * tracker_count_votes          Commit if a quorum of votes agree. */
+ * tracker_count_votes          Commit if a quorum of votes agree.
+ * tracker_is_proposal_refused  Whether so many members refuse the proposal that it cannot get a
+ *                              quorum. */
+bool tracker_is_proposal_refused(const struct tracker *tracker);
 void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices,
                    uint32_t incarnation);
 void proposal_swap_slices(struct tracker_proposal *proposal, struct entry_slice *slices);

@@ -150,28 +150,19 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
     return weighted;
 }
 
-uint64_t tracker_assigned_samples(const struct tracker *tracker, uint32_t seat) {
-    const struct entry_seat *at = &tracker->record.head.seats[seat];
-    uint64_t samples = 0;
-    for (uint32_t r = 0; r < at->range_count; r++) {
-        ASSERT(at->ranges[r].begin <= at->ranges[r].end);
-        samples += at->ranges[r].end - at->ranges[r].begin;
-    }
-    return samples;
-}
-
-/* The weight of a seat's work: its tokens, but at most those of the samples that it trained on. */
-static struct entry_member weight_of_seat(struct tracker *tracker, uint32_t seat) {
+/* A seat's declaration, and its weight before the norms are compared. */
+static struct entry_member declaration_of_seat(struct tracker *tracker, uint32_t seat) {
     const struct training_amount *trained = &tracker_member_in_seat(tracker, seat)->trained;
-    uint64_t tokens_max = trained->samples * tracker->settings.sample_tokens;
-    uint64_t tokens = trained->tokens;
-    tokens = tokens < INT64_MAX ? tokens : INT64_MAX; /* the maximum that an entry can store */
-    ASSERT(trained->samples <= tracker_assigned_samples(tracker, seat));
-    return (struct entry_member){tokens, tokens < tokens_max ? tokens : tokens_max,
-                                 trained->samples};
+    /* An entry stores at most INT64_MAX. */
+    uint64_t tokens = trained->tokens < INT64_MAX ? trained->tokens : INT64_MAX;
+    return (struct entry_member){
+        .tokens = tokens,
+        .weight = declared_weight(tokens, trained->samples, tracker->settings.sample_tokens),
+        .samples = trained->samples,
+        .norm = trained->norm};
 }
 
-/* Copies the declarations of live seats into the table. */
+/* Copies the declarations of live seats into the table, and decides their weights. */
 static void fill_declarations(struct tracker *tracker, struct round_table *table) {
     table->declared_seats = 0;
     memset(table->members, 0, sizeof table->members);
@@ -180,10 +171,14 @@ static void fill_declarations(struct tracker *tracker, struct round_table *table
         const struct tracker_member *member = tracker_member_in_seat(tracker, (uint32_t)seat);
         if (member->has_declared) {
             table->declared_seats |= seat_bit(seat);
-            table->members[seat] = weight_of_seat(tracker, (uint32_t)seat);
+            table->members[seat] = declaration_of_seat(tracker, (uint32_t)seat);
             table->signatures[seat] = member->declaration;
         }
     }
+    const struct entry *head = &tracker->record.head;
+    enum norm_position positions[SWARM_MEMBERS_MAX];
+    table->reference_norm =
+        norms_weigh(table->members, head->seat_count, head->reference_norm, positions);
 }
 
 /* Waits for no slow seat, unless more than half of the seats are slow: then the network has
@@ -211,13 +206,28 @@ void plan_drop_seats(struct slice_plan *plan, uint64_t seats) {
     plan->optional_seats &= ~seats;
 }
 
+/* Returns the seats that trained but whose norm, or a comparison with earlier rounds, took their
+ * weight. */
+static uint64_t find_excluded_seats(const struct round_table *table) {
+    uint64_t excluded = 0;
+    SEATS_EACH(seat, table->declared_seats) {
+        const struct entry_member *declared = &table->members[seat];
+        bool is_excluded = declared->weight == 0 && declared->tokens > 0 && declared->samples > 0;
+        excluded |= is_excluded ? seat_bit(seat) : 0;
+    }
+    return excluded;
+}
+
+/* An excluded seat owns slices only if no other seat can. */
 static void fill_plans(const struct tracker *tracker, struct round_table *table) {
     uint64_t rates[SWARM_MEMBERS_MAX];
     uint32_t counts[SWARM_MEMBERS_MAX];
     struct tracker_links links;
     uint32_t slice_count = tracker->settings.slice_count;
     tracker_find_links(tracker, table->declared_seats, &links);
-    uint64_t owners = tracker_owner_candidates(tracker, links.owner_candidates);
+    uint64_t candidates = tracker_owner_candidates(tracker, links.owner_candidates);
+    uint64_t owners = candidates & ~find_excluded_seats(table);
+    owners = owners != 0 ? owners : candidates;
     tracker_fill_upload_rates(tracker, owners, rates);
     divide_slices(slice_count, rates, owned_slices_max(slice_count, owners, table->declared_seats),
                   counts);

@@ -5,10 +5,14 @@
 #include "kernels/outer.h"
 #include "runtime/swarm/replica/replica_state.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 _Static_assert(LEAF_ELEMENTS % SLICE_GRANULE == 0, "each leaf begins at a block of its slice");
 _Static_assert(REPLICA_CHUNK_ELEMENTS % LEAF_ELEMENTS == 0, "a chunk is a whole number of leaves");
+
+/* The exponent bits of an fp32 number, which are all set in infinities and NaN. */
+enum { FP32_EXPONENT_MASK = 0x7f800000 };
 
 static bool has_feedback(enum codec codec) {
     return codec == CODEC_INT4;
@@ -127,25 +131,44 @@ struct leaf_hashing {               /* arguments of hash_one_leaf */
     struct replica_chunk chunk;     /* the leaves to hash */
     const float *params, *momentum; /* outer state of the chunk */
     struct hash *hashes;            /* receives the leaf hashes */
+    _Atomic bool has_nonfinite;     /* set when a value of any leaf is not finite */
 };
+
+/* Compares exponents as integers, which the compiler vectorizes. */
+static bool are_finite(const float *values, size_t count) {
+    uint32_t nonfinite = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        nonfinite |= (bits & FP32_EXPONENT_MASK) == FP32_EXPONENT_MASK;
+    }
+    return nonfinite == 0;
+}
 
 static void hash_one_leaf(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct leaf_hashing *leaf_hashing = context;
+    struct leaf_hashing *leaf_hashing = context;
     int64_t first = item * LEAF_ELEMENTS;
     int64_t left = leaf_hashing->chunk.count - first;
     size_t bytes = sizeof(float) * (size_t)(left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS);
     leaf_hashing->hashes[leaf_hashing->chunk.begin / LEAF_ELEMENTS + item] =
         merkle_leaf_hash_joined(leaf_hashing->params + first, bytes, leaf_hashing->momentum + first,
                                 bytes);
+    size_t count = bytes / sizeof(float);
+    if (!are_finite(leaf_hashing->params + first, count) ||
+        !are_finite(leaf_hashing->momentum + first, count)) {
+        atomic_store_explicit(&leaf_hashing->has_nonfinite, true, memory_order_relaxed);
+    }
 }
 
-void replica_hash_leaves(const struct replica *replica, struct replica_chunk chunk,
+bool replica_hash_leaves(const struct replica *replica, struct replica_chunk chunk,
                          const float *params, const float *momentum, struct hash *hashes) {
     ASSERT(chunk.begin % LEAF_ELEMENTS == 0);
-    struct leaf_hashing leaf_hashing = {chunk, params, momentum, hashes};
+    struct leaf_hashing leaf_hashing = {
+        .chunk = chunk, .params = params, .momentum = momentum, .hashes = hashes};
     pool_run(replica->compute->pool, hash_one_leaf, &leaf_hashing,
              (chunk.count + LEAF_ELEMENTS - 1) / LEAF_ELEMENTS);
+    return !atomic_load_explicit(&leaf_hashing.has_nonfinite, memory_order_relaxed);
 }
 
 struct hash replica_root_of(const struct replica *replica, const struct hash *hashes) {
@@ -187,8 +210,8 @@ void replica_release_device(struct replica *replica) {
 void replica_refresh_hashes(struct replica *replica) {
     int64_t count = replica->shape.slices.parameter_count;
     for (int64_t at = 0; at < count; at += REPLICA_CHUNK_ELEMENTS) {
-        replica_hash_leaves(replica, replica_chunk_at(at, count), replica->params + at,
-                            replica->momentum + at, replica->leaves);
+        (void)replica_hash_leaves(replica, replica_chunk_at(at, count), replica->params + at,
+                                  replica->momentum + at, replica->leaves);
     }
     const struct hash root = replica_root_of(replica, replica->leaves);
     replica_set_root(replica, &root);

@@ -210,6 +210,14 @@ void replica_release_device(struct replica *replica);
  * shapes  hashes [slices.count], of the encoded slices */
 MUST_CHECK bool replica_encode_contribution(struct replica *replica, struct hash *hashes);
 
+/* replica_contribution_norm: the L2 norm of this member's encoded contribution: the root of the sum
+ * of codec_energy over all slices in ascending order, so it depends only on the bytes. */
+double replica_contribution_norm(const struct replica *replica);
+
+/* replica_slice_energy: the sum of the squares of the decoded values of a slice.
+ * limits  the bytes passed replica_encoding_is_valid */
+double replica_slice_energy(const struct replica *replica, uint32_t slice, const uint8_t *bytes);
+
 /* replica_encoding_is_valid: whether received bytes are an encoding of the slice with only finite
  * values. */
 MUST_CHECK bool replica_encoding_is_valid(const struct replica *replica, uint32_t slice,
@@ -219,15 +227,17 @@ MUST_CHECK bool replica_encoding_is_valid(const struct replica *replica, uint32_
 struct addend { /* one encoded contribution to a sum, and its weight */
     const uint8_t *bytes;
     uint64_t weight; /* tokens */
+    float clip;      /* factor in [0, 1] that limits its norm (norms_clip) */
+    bool is_own;     /* this member's contribution, whose share sets the divisor of the residual */
 };
 
-/* replica_sum: the weighted mean of the addends, summed in their order (roster order) and
- * re-encoded into replica_result(round, slice); returns its hash. The result is all zeros when the
- * total weight is 0 or at least 2^53, and when the mean is too large for the codec. `own_weight` is
- * the weight of this member's addend, 0 if it has none; it sets the divisor of the residual.
+/* replica_sum: the weighted mean of the addends, each times its clip factor, summed in their order
+ * (roster order) and re-encoded into replica_result(round, slice); returns its hash. The factor of
+ * an addend is its share of the weights, rounded to fp32, times its clip factor. The result is all
+ * zeros when the total weight is 0 or at least 2^53, and when the mean is too large for the codec.
  * limits  the addends passed replica_encoding_is_valid */
 struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
-                        const struct addend *addends, uint32_t count, uint64_t own_weight);
+                        const struct addend *addends, uint32_t count);
 
 /* replica_result: return the bytes of a slice's result. replica_own_contribution: the bytes of this
  * member's contribution to a slice. replica_contribution_slot: buffer `slot` of bytes_max bytes for
@@ -238,7 +248,9 @@ uint8_t *replica_contribution_slot(const struct replica *replica, uint32_t seat,
 
 /* replica_root_after: compute the root that the state would have after the results of `round`. The
  * state stays unchanged; the hashes of the new leaves are kept in voted_leaves for
- * replica_apply. */
+ * replica_apply.
+ * errors  the zero hash when a value of that state would not be finite: infinities and NaN have
+ *         different bits on different hardware, so they never enter a hash of the swarm */
 struct hash replica_root_after(struct replica *replica, uint32_t round);
 
 /* replica_apply: apply the results of entry->round to the outer state, then copy the outer weights

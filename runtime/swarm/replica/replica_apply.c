@@ -37,6 +37,7 @@ struct pass {                /* an outer step over the whole replica */
     uint32_t round;          /* round whose results are applied */
     bool is_trial;           /* the results go to scratch, not to the state */
     struct hash *hashes;     /* receives the new leaf hashes; NULL: do not hash */
+    bool is_finite;          /* no value that was hashed is infinite or NaN */
 };
 
 static struct replica_chunk chunk_at_index(const struct pass *pass, int64_t index) {
@@ -74,18 +75,19 @@ static void begin_step_of_chunk(const struct pass *pass, int64_t index) {
     replica->device->methods->step(replica->device, slot_of_chunk(index), &step);
 }
 
-static void end_step_of_chunk(const struct pass *pass, int64_t index) {
+static void end_step_of_chunk(struct pass *pass, int64_t index) {
     struct destination destination = destination_of_chunk(pass, index);
     bool steps_are_finite = replica_wait_slot(pass->replica, slot_of_chunk(index));
     (void)steps_are_finite;
     if (pass->hashes != NULL) {
-        replica_hash_leaves(pass->replica, chunk_at_index(pass, index), destination.params,
-                            destination.momentum, pass->hashes);
+        pass->is_finite &=
+            replica_hash_leaves(pass->replica, chunk_at_index(pass, index), destination.params,
+                                destination.momentum, pass->hashes);
     }
 }
 
 /* A device computes the next chunk while the CPU hashes this one. */
-static void run_pass(const struct pass *pass) {
+static void run_pass(struct pass *pass) {
     int64_t count =
         items_count(pass->replica->shape.slices.parameter_count, REPLICA_CHUNK_ELEMENTS);
     int64_t ahead = pass->replica->device == NULL ? 1 : REPLICA_DEVICE_SLOTS;
@@ -100,8 +102,13 @@ static void run_pass(const struct pass *pass) {
 }
 
 struct hash replica_root_after(struct replica *replica, uint32_t round) {
-    const struct pass pass = {replica, round, true, replica->voted_leaves};
+    static const struct hash NO_ROOT;
+    struct pass pass = {replica, round, true, replica->voted_leaves, true};
     run_pass(&pass);
+    if (!pass.is_finite) {
+        replica_drop_vote(replica);
+        return NO_ROOT;
+    }
     const struct hash root = replica_root_of(replica, replica->voted_leaves);
     replica_set_vote(replica, round, &root);
     return root;
@@ -115,7 +122,7 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
     if (seat >= 0 && replica->feedback != NULL) {
         replica_advance_feedback(replica, entry, (uint32_t)seat);
     }
-    const struct pass pass = {replica, entry->round, false, is_hashed ? NULL : replica->leaves};
+    struct pass pass = {replica, entry->round, false, is_hashed ? NULL : replica->leaves, true};
     run_pass(&pass);
     if (is_hashed) {
         memcpy(replica->leaves, replica->voted_leaves,

@@ -36,9 +36,10 @@ void replica_pseudo_gradient(const struct replica *replica, struct replica_chunk
                              float *gradient);
 
 /* replica_hash_leaves: hash the leaves of a chunk, whose elements are in `params` and `momentum`.
+ * Returns false when an element is not finite.
  * shapes  params, momentum [chunk.count]; hashes [leaf_count] of the whole state
  * limits  the chunk consists of whole leaves */
-void replica_hash_leaves(const struct replica *replica, struct replica_chunk chunk,
+bool replica_hash_leaves(const struct replica *replica, struct replica_chunk chunk,
                          const float *params, const float *momentum, struct hash *hashes);
 
 /* replica_chunk_of_leaf: return the elements that leaf `index` covers. */

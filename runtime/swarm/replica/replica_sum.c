@@ -4,6 +4,7 @@
 #include "kernels/outer.h"
 #include "runtime/swarm/replica/replica_state.h"
 
+#include <math.h>
 #include <string.h>
 
 /* outer_token_share requires a smaller total weight. */
@@ -23,6 +24,11 @@ uint8_t *replica_contribution_slot(const struct replica *replica, uint32_t seat,
     ASSERT(seat < replica->shape.members_max && slot < CONTRIBUTION_SLOTS_PER_MEMBER);
     return replica->slots + ((uint64_t)seat * CONTRIBUTION_SLOTS_PER_MEMBER + slot) *
                                 replica->shape.slices.bytes_max;
+}
+
+double replica_slice_energy(const struct replica *replica, uint32_t slice, const uint8_t *bytes) {
+    struct slice_range range = slices_range(&replica->shape.slices, slice);
+    return codec_energy(replica->shape.slices.codec, range.end - range.begin, bytes);
 }
 
 bool replica_encoding_is_valid(const struct replica *replica, uint32_t slice, const uint8_t *bytes,
@@ -96,6 +102,37 @@ bool replica_encode_contribution(struct replica *replica, struct hash *hashes) {
     return finite;
 }
 
+enum { ENERGY_BATCH_SLICES = 256 }; /* slices whose energies are computed in parallel */
+
+struct slice_energies { /* arguments of compute_slice_energy */
+    const struct replica *replica;
+    uint32_t first;                     /* first slice of the batch */
+    double values[ENERGY_BATCH_SLICES]; /* receives the energies of the batch */
+};
+
+static void compute_slice_energy(void *context, int64_t item, int thread) {
+    (void)thread;
+    struct slice_energies *energies = context;
+    uint32_t slice = energies->first + (uint32_t)item;
+    energies->values[item] = replica_slice_energy(
+        energies->replica, slice, replica_own_contribution(energies->replica, slice));
+}
+
+double replica_contribution_norm(const struct replica *replica) {
+    uint32_t count = replica->shape.slices.count;
+    struct slice_energies energies = {.replica = replica};
+    double energy = 0;
+    for (; energies.first < count; energies.first += ENERGY_BATCH_SLICES) {
+        uint32_t left = count - energies.first;
+        uint32_t batch = left < ENERGY_BATCH_SLICES ? left : ENERGY_BATCH_SLICES;
+        pool_run(replica->compute->pool, compute_slice_energy, &energies, batch);
+        for (uint32_t i = 0; i < batch; i++) {
+            energy += energies.values[i];
+        }
+    }
+    return sqrt(energy);
+}
+
 /* ---- means ---- */
 
 /* Returns the total weight, or 0 if it reaches TOTAL_WEIGHT_END. */
@@ -110,8 +147,20 @@ static uint64_t total_weight(const struct addend *addends, uint32_t count) {
     return total;
 }
 
-static float weight_share(uint64_t weight, uint64_t total) {
-    return total == 0 ? 0 : outer_token_share((int64_t)weight, (int64_t)total);
+/* Returns the factor of an addend in the mean. */
+static float addend_share(const struct addend *addend, uint64_t total) {
+    ASSERT(addend->clip >= 0 && addend->clip <= 1);
+    return total == 0 ? 0
+                      : outer_token_share((int64_t)addend->weight, (int64_t)total) * addend->clip;
+}
+
+/* Returns the factor of this member's addend; 0 if it has none. */
+static float own_share(const struct addend *addends, uint32_t count, uint64_t total) {
+    float share = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        share = addends[i].is_own ? addend_share(&addends[i], total) : share;
+    }
+    return share;
 }
 
 /* Returns the divisor of the residual. A small divisor amplifies the residual if all shares are
@@ -140,7 +189,7 @@ static bool sum_chunk(struct replica *replica, const struct mean *mean,
     for (uint32_t i = 0; i < mean->count; i++) {
         struct codec_add_args add = {.codec = codec,
                                      .count = chunk.count,
-                                     .weight = weight_share(mean->addends[i].weight, mean->total)};
+                                     .weight = addend_share(&mean->addends[i], mean->total)};
         codec_decode_add(replica->compute, &add, mean->addends[i].bytes + offset, sums);
     }
     struct codec_encode_args encode = {
@@ -152,7 +201,7 @@ static bool sum_chunk(struct replica *replica, const struct mean *mean,
 }
 
 struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
-                        const struct addend *addends, uint32_t count, uint64_t own_weight) {
+                        const struct addend *addends, uint32_t count) {
     struct mean mean = {.addends = addends,
                         .count = count,
                         .total = total_weight(addends, count),
@@ -168,8 +217,8 @@ struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
     }
     struct hash hash = hash_of(mean.result, mean.range.bytes);
     if (replica->residual_sources != NULL) {
-        ASSERT(mean.total == 0 || own_weight <= mean.total);
-        float divisor = fits ? residual_divisor(weight_share(own_weight, mean.total), count) : 0;
+        float share = own_share(addends, count, mean.total);
+        float divisor = fits ? residual_divisor(share, count) : 0;
         replica->residual_sources[slice] = (struct residual_source){hash, divisor};
     }
     return hash;

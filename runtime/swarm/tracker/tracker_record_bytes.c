@@ -1,12 +1,13 @@
 #include "runtime/swarm/tracker/tracker_durable.h"
 
+#include "runtime/swarm/ledger/norms.h"
 #include "runtime/swarm/ledger/packer.h"
 
 #include <string.h>
 
 enum {
     FORMAT_VERSION = 2,
-    DECLARATION_BYTES = 24 + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
+    DECLARATION_BYTES = 32 + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
     SLICE_PLAN_BYTES = 1 + 2 + 8 + 8,               /* size per slice */
 };
 
@@ -48,7 +49,13 @@ static void pack_declarations(struct packer *packer, struct round_table *table) 
     pack_u64_column(packer, "tokens", members, offsetof(struct entry_member, tokens));
     pack_u64_column(packer, "weights", members, offsetof(struct entry_member, weight));
     pack_u64_column(packer, "samples", members, offsetof(struct entry_member, samples));
+    pack_f64_column(packer, "norms", members, offsetof(struct entry_member, norm));
     pack_bytes_column(packer, "signatures", signatures, 0, SWARM_SIGNATURE_BYTES);
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        if (!norm_is_valid(table->members[seat].norm)) {
+            packer_fail(packer, "has a norm that is not a finite number of at least 0");
+        }
+    }
 }
 
 static void pack_plans(struct packer *packer, struct round_table *table, uint32_t slice_count) {

@@ -1,6 +1,7 @@
 #include "runtime/swarm/wire/wire.h"
 
 #include "base/bytes.h"
+#include "runtime/swarm/ledger/norms.h"
 #include "runtime/swarm/wire/wire_body.h"
 
 #include <string.h>
@@ -205,6 +206,7 @@ static void pack_message(struct packer *pack, void *object) {
         wire_pack_reports(pack, shape, packed->reports);
         break;
     case MESSAGE_DECLARE:
+        pack_f64(pack, "norm", &packed->message->trained.norm);
         pack_bytes(pack, "hashes", packed->hashes, shape->slice_count * sizeof *packed->hashes);
         break;
     case MESSAGE_CONTRIBUTION:
@@ -283,6 +285,9 @@ static const char *read_header(const struct wire_shape *shape, const struct fram
 static const char *fields_error(const struct wire_shape *shape, const struct message *message) {
     if (message->trained.tokens > INT64_MAX || message->trained.samples > INT64_MAX) {
         return "has a token or sample count above the maximum";
+    }
+    if (!norm_is_valid(message->trained.norm)) {
+        return "has a norm that is not a finite number of at least 0";
     }
     if (wire_has_unknown_seats(shape, message->contributors)) {
         return "has contributors beyond the swarm's seats";

@@ -12,14 +12,14 @@
  *     those of the kind:
  *     ENTRY    the entry's record (entry.h); of a commit: base, the root before it
  *     PROPOSE  entry, its root zero; holders {8} of each slice
- *     TABLE    version, declared; tokens {8}, weights {8}, samples {8} and signatures {64} of each
- *              declared seat; owners {1} of each slice; epochs, expected and optional of each
+ *     TABLE    version, declared; tokens {8}, weights {8}, samples {8}, norms {8, fp64} and signatures {64}
+ *              of each declared seat; owners {1} of each slice; epochs, expected and optional of each
  *              slice as runs of {rows 2} and a number of 2, 8 and 8 bytes; hashes {32 of each
  *              slice} of each declared seat
  *     REPORT   awaited_ms of 64 seats as runs of {rows 2, number 4}; epochs, received, rejected,
  *              has_result and contributors of each slice as runs of {rows 2} and a number of 2,
  *              8, 8, 1 and 8 bytes; hashes {32} of each result
- *     DECLARE  hashes {32} of each slice
+ *     DECLARE  norm; hashes {32} of each slice
  *     CONTRIBUTION, RESULT  bytes: the encoded slice
  *
  * The payload of a chunked kind begins with its length, 4 bytes, this field included.
@@ -133,7 +133,7 @@ struct wire_shape {
 /* wire_payload_bytes_max: the longest payload, before chunking, of the state machines' messages. */
 size_t wire_payload_bytes_max(const struct wire_shape *shape);
 
-/* wire_sign: sign a DECLARE (session, round, tokens, hashes; context "skep declaration") or a
+/* wire_sign: sign a DECLARE (session, round, tokens, norm, hashes; context "skep declaration") or a
  * RESULT (round, slice, epoch, contributors, hash; context "skep result"; sets owner too), and
  * leave other kinds unchanged. The signature covers the hash of a MessagePack map of the swarm
  * hash, as `swarm`, and those fields, in that order. VOTE and ENTRY carry signatures of

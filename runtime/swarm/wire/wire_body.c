@@ -1,11 +1,12 @@
 #include "runtime/swarm/wire/wire_body.h"
 
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/norms.h"
 
 #include <string.h>
 
 enum {
-    TABLE_SEAT_BYTES = 3 * 8 + SWARM_SIGNATURE_BYTES, /* size of a seat of the table */
+    TABLE_SEAT_BYTES = 4 * 8 + SWARM_SIGNATURE_BYTES, /* size of a seat of the table */
     /* Size of a slice of the table that begins a run in every column. */
     TABLE_SLICE_BYTES = 1 + (2 + 2) + 2 * (2 + 8),
     /* A row of a report that begins a run in every column, and the hash of its result. */
@@ -84,12 +85,16 @@ static void pack_seats(struct packer *pack, struct round_table *table) {
     pack_u64_column(pack, "tokens", members, offsetof(struct entry_member, tokens));
     pack_u64_column(pack, "weights", members, offsetof(struct entry_member, weight));
     pack_u64_column(pack, "samples", members, offsetof(struct entry_member, samples));
+    pack_f64_column(pack, "norms", members, offsetof(struct entry_member, norm));
     pack_bytes_column(pack, "signatures", signatures, 0, SWARM_SIGNATURE_BYTES);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         struct entry_member *member = &table->members[seat];
         if (member->tokens > INT64_MAX || member->samples > INT64_MAX ||
             member->weight > INT64_MAX / SWARM_MEMBERS_MAX) {
             packer_fail(pack, "has a weight or token count above the maximum");
+        }
+        if (!norm_is_valid(member->norm)) {
+            packer_fail(pack, "has a norm that is not a finite number of at least 0");
         }
     }
 }
@@ -185,8 +190,7 @@ size_t wire_body_bytes_max(const struct wire_shape *shape) {
     size_t entry = ENTRY_RECORD_BYTES_MAX + HASH_BYTES + slices * sizeof(uint64_t) -
                    (SWARM_SLICES_MAX - slices) * ENTRY_SLICE_BYTES -
                    (SWARM_MEMBERS_MAX - members) * seat;
-    size_t table =
-        slices * TABLE_SLICE_BYTES + members * (TABLE_SEAT_BYTES + slices * HASH_BYTES);
+    size_t table = slices * TABLE_SLICE_BYTES + members * (TABLE_SEAT_BYTES + slices * HASH_BYTES);
     size_t reports = SWARM_MEMBERS_MAX * (2 + 4) + slices * ROW_BYTES;
     size_t longest = entry > table ? entry : table;
     return BODY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + (longest > reports ? longest : reports);

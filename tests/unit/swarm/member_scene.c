@@ -1,6 +1,7 @@
 #include "tests/unit/swarm/member_scene.h"
 
 #include "base/clock.h"
+#include "runtime/swarm/ledger/norms.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -60,10 +61,11 @@ static void train(struct site *site, const struct member_job *work) {
         tokens += SAMPLE_TOKENS * (work->ranges[r].end - work->ranges[r].begin);
     }
     ASSERT(replica_encode_contribution(replica, site->replica.hashes));
-    struct event event = {.kind = EVENT_TRAINED,
-                          .round = work->round,
-                          .trained = {tokens, tokens / SAMPLE_TOKENS},
-                          .hashes = site->replica.hashes};
+    struct event event = {
+        .kind = EVENT_TRAINED,
+        .round = work->round,
+        .trained = {tokens, tokens / SAMPLE_TOKENS, replica_contribution_norm(replica)},
+        .hashes = site->replica.hashes};
     mailbox_post_answer(member_loop_mailbox(site->loop), &event);
 }
 
@@ -82,8 +84,8 @@ static void compute(struct site *site, const struct member_job *work) {
     switch (work->kind) {
     case ACTION_SUM:
         event.kind = EVENT_SUMMED;
-        event.hash = replica_sum(replica, work->round, work->slice, work->addends,
-                                 work->addend_count, work->own_weight);
+        event.hash =
+            replica_sum(replica, work->round, work->slice, work->addends, work->addend_count);
         break;
     case ACTION_ROOT:
         event.root = replica_root_after(replica, work->round);
@@ -204,19 +206,20 @@ static void make_site(struct scene *scene, uint32_t number) {
 void site_start(struct site *site) {
     struct scene *scene = site->scene;
     struct fault fault;
-    struct member_loop_options options = {.keys = &site->keys,
-                                          .tracker = scene->tracker.keys.public_keys,
-                                          .tracker_address = scene->tracker.address,
-                                          .listen = "tcp://127.0.0.1:*",
-                                          .name = "site",
-                                          .manifest = MANIFEST,
-                                          .members_max = FIXTURE_MEMBERS_MAX,
-                                          .bulk_connections = 2,
-                                          .queued_frames = 8,
-                                          .replica = replica_of(site),
-                                          .start = {.root = replica_of(site)->root},
-                                          .ledger_context = site,
-                                          .append_ledger_entry = see_entry};
+    struct member_loop_options options = {
+        .keys = &site->keys,
+        .tracker = scene->tracker.keys.public_keys,
+        .tracker_address = scene->tracker.address,
+        .listen = "tcp://127.0.0.1:*",
+        .name = "site",
+        .manifest = MANIFEST,
+        .members_max = FIXTURE_MEMBERS_MAX,
+        .bulk_connections = 2,
+        .queued_frames = 8,
+        .replica = replica_of(site),
+        .start = {.sample_tokens = SAMPLE_TOKENS, .root = replica_of(site)->root},
+        .ledger_context = site,
+        .append_ledger_entry = see_entry};
     size_t bytes = (size_t)member_loop_memory_bytes(&options);
     site->tables = aligned_alloc(64, (bytes + 63) / 64 * 64);
     site->is_over = false;
@@ -359,6 +362,7 @@ static void commit_again(const struct scene *scene, struct reference *reference,
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         uint32_t number = site_of(scene, &entry->seats[seat].id);
         round.weights[seat] = entry->members[seat].weight;
+        round.clips[seat] = norms_clip(entry->members[seat].norm, entry->reference_norm);
         for (int64_t i = 0; i < SHAPE.count; i++) {
             reference->inner[seat][i] = trained(number, entry->round, reference->params[i], i);
         }

@@ -213,7 +213,7 @@ static float share_of(const struct reference *reference, const struct reference_
     for (uint32_t other = 0; other < reference->shape.members; other++) {
         total += names(line, other) ? round->weights[other] : 0;
     }
-    return total == 0 ? 0 : (float)((double)round->weights[m] / (double)total);
+    return total == 0 ? 0 : (float)((double)round->weights[m] / (double)total) * round->clips[m];
 }
 
 void reference_mean(struct reference *reference, const struct reference_round *round) {

@@ -48,6 +48,7 @@ struct reference {
 /* Who does what in a round; in slices one by one. */
 struct reference_round {
     uint64_t weights[FIXTURE_MEMBERS_MAX];
+    float clips[FIXTURE_MEMBERS_MAX]; /* factors of the contributions, beside their shares */
     const struct entry_slice *slices; /* contributors and owner are read */
     const struct slices *cut;
 };

@@ -86,8 +86,8 @@ static void commit(struct scene *scene) {
     assert_true(replica_encode_contribution(replica, scene->members.hashes));
     entry->round = scene->round;
     for (uint32_t s = 0; s < entry->slice_count; s++) {
-        struct addend own = {replica_own_contribution(replica, s), 1};
-        entry->slices[s].hash = replica_sum(replica, scene->round, s, &own, 1, 1);
+        struct addend own = {replica_own_contribution(replica, s), 1, 1, true};
+        entry->slices[s].hash = replica_sum(replica, scene->round, s, &own, 1);
     }
     entry->root = replica_apply(replica, entry, -1);
 }

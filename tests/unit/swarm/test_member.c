@@ -2,6 +2,7 @@
  * state that it adopts. What faults do to it is the simulator's. */
 #include "runtime/swarm/protocol/member.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,7 +105,8 @@ static void begin(void) {
     free(scene.member);
     memset(&scene, 0, sizeof(scene));
     scene.actions = (struct actions){scene.rows, 0, ACTIONS_MAX};
-    struct member_initial_state start = {.id = id_of(0), .start_id = 5, .slice_count = SLICES};
+    struct member_initial_state start = {
+        .id = id_of(0), .start_id = 5, .slice_count = SLICES, .sample_tokens = 8};
     scene.member = aligned_alloc(64, member_memory_bytes(SLICES));
     scene.member = member_init(scene.member, &start);
     hear((struct message){.kind = MESSAGE_WELCOME, .session = 7, .number = 5});
@@ -112,7 +114,9 @@ static void begin(void) {
     for (uint32_t seat = 0; seat < seats; seat++) {
         scene.open.seats[seat].id = id_of(seat);
         scene.open.seats[seat].session = 7 + seat;
-        scene.table.members[seat] = (struct entry_member){8, 8, 8};
+        scene.table.members[seat] = (struct entry_member){8, 8, 1, 1};
+        scene.open.seats[seat].range_count = 1;
+        scene.open.seats[seat].ranges[0] = (struct sample_range){seat, seat + 1};
         for (uint32_t s = 0; s < SLICES; s++) {
             scene.hashes[seat * SLICES + s] = hash_at(seat, s);
         }
@@ -136,7 +140,7 @@ static void give(uint32_t seat, uint32_t slice, struct hash hash, int is_refused
                           .round = 1,
                           .slice = slice,
                           .hash = hash,
-                          .is_rejected = is_refused});
+                          .slice_norm = is_refused ? (double)INFINITY : 1});
 }
 
 static void contributions_are_asked_for_in_windows(void **state) {
@@ -214,6 +218,8 @@ static void make_commit(uint32_t round, uint8_t root) {
     scene.commit.slice_count = SLICES;
     scene.commit.signature_count = 2;
     scene.commit.signatures[1].seat = 1;
+    memcpy(scene.commit.members, scene.table.members, sizeof scene.commit.members);
+    scene.commit.reference_norm = 1;
 }
 
 static void result_of(uint32_t owner, uint32_t from) {

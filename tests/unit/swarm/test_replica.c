@@ -1,8 +1,7 @@
 /* test_replica: members' rounds against the same swarm in plain arrays: every byte that is sent,
  * summed, applied and owed. */
-#include "tests/unit/swarm/replica_fixture.h"
-
 #include "base/check.h"
+#include "tests/unit/swarm/replica_fixture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -20,6 +19,7 @@ struct swarm {
     struct fixture_replica members[FIXTURE_MEMBERS_MAX];
     struct entry entry;
     uint32_t slice_count;
+    float clips[FIXTURE_MEMBERS_MAX];
     const struct slices *cut;
 };
 
@@ -76,6 +76,7 @@ static void deal(struct swarm *swarm, uint32_t round) {
     swarm->entry.round = round;
     for (uint32_t m = 0; m < members; m++) {
         swarm->entry.members[m].weight = 1000 + 37 * m * round;
+        swarm->clips[m] = m % 3 == 1 ? 0.3F : 1;
     }
     for (uint32_t s = 0; s < swarm->slice_count; s++) {
         struct entry_slice *line = &swarm->entry.slices[s];
@@ -109,19 +110,17 @@ static void sum_slice(struct swarm *swarm, uint32_t slice) {
     struct replica *owner = &swarm->members[line->owner].replica;
     struct addend addends[FIXTURE_MEMBERS_MAX];
     uint32_t count = 0;
-    uint64_t own_weight = 0;
     for (uint32_t m = 0; m < swarm->reference.shape.members; m++) {
         if ((line->contributors >> m & 1) == 0) {
             continue;
         }
         uint8_t *slot = replica_contribution_slot(owner, m, slice % CONTRIBUTION_SLOTS_PER_MEMBER);
         memcpy(slot, replica_own_contribution(&swarm->members[m].replica, slice), range.bytes);
-        uint64_t weight = swarm->entry.members[m].weight;
-        addends[count++] = (struct addend){slot, weight};
-        own_weight += m == line->owner ? weight : 0;
+        addends[count++] = (struct addend){slot, swarm->entry.members[m].weight, swarm->clips[m],
+                                           m == line->owner};
     }
     uint32_t round = swarm->entry.round;
-    line->hash = replica_sum(owner, round, slice, addends, count, own_weight);
+    line->hash = replica_sum(owner, round, slice, addends, count);
     const uint8_t *result = replica_result(owner, round, slice);
     struct hash hash = hash_of(result, range.bytes);
     assert_true(hash_equal(&hash, &line->hash));
@@ -187,6 +186,7 @@ static void run_round(struct swarm *swarm, uint32_t number) {
     struct reference_round round = {.slices = swarm->entry.slices, .cut = swarm->cut};
     for (uint32_t m = 0; m < swarm->reference.shape.members; m++) {
         round.weights[m] = swarm->entry.members[m].weight;
+        round.clips[m] = swarm->clips[m];
     }
     train(swarm, number);
     encode_all(swarm);
@@ -247,6 +247,7 @@ static void what_is_applied_follows_what_is_meant(void **state) {
         struct reference_round round = {.slices = swarm.entry.slices, .cut = swarm.cut};
         for (uint32_t m = 0; m < MEMBERS; m++) {
             round.weights[m] = swarm.entry.members[m].weight = 500;
+            round.clips[m] = swarm.clips[m] = 1;
         }
         train(&swarm, number);
         for (int i = 0; i < COUNT; i++) {
@@ -309,9 +310,9 @@ static void a_mean_is_zero_when_nothing_can_be_weighed(void **state) {
     train(&swarm, 1);
     assert_true(replica_encode_contribution(replica, swarm.members[0].hashes));
     for (size_t i = 0; i < ARRAY_COUNT(WEIGHTS); i++) {
-        struct addend addends[2] = {{replica_own_contribution(replica, 0), WEIGHTS[i]},
-                                    {replica_own_contribution(replica, 0), WEIGHTS[i]}};
-        (void)replica_sum(replica, 1, 0, addends, 2, WEIGHTS[i]);
+        struct addend own = {replica_own_contribution(replica, 0), WEIGHTS[i], 1, true};
+        struct addend addends[2] = {own, own};
+        (void)replica_sum(replica, 1, 0, addends, 2);
         for (uint64_t b = 0; b < swarm.cut->bytes; b++) {
             assert_int_equal(replica_result(replica, 1, 0)[b], 0);
         }

@@ -139,7 +139,8 @@ static void make_table(struct tracker_record *record) {
             table->hashes[seat * SLICES + s] = hash_of(words, sizeof words);
         }
         if (((uint64_t)DECLARED >> seat & 1) != 0) {
-            table->members[seat] = (struct entry_member){1000 + seat, 900 + seat, 1 + seat};
+            table->members[seat] =
+                (struct entry_member){1000 + seat, 900 + seat, 1 + seat, 0.5 + seat};
             memset(&table->signatures[seat], (int)(seat + 1), sizeof table->signatures[seat]);
         }
     }

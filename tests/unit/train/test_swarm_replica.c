@@ -184,8 +184,8 @@ static void a_round_alone_ends_where_training_did(const char *compute, const cha
     entry.slice_count = replica->shape.slices.count;
     entry.slices = lines;
     for (uint32_t s = 0; s < entry.slice_count; s++) {
-        struct addend addend = {replica_own_contribution(replica, s), 40};
-        lines[s].hash = replica_sum(replica, 1, s, &addend, 1, 40);
+        struct addend addend = {replica_own_contribution(replica, s), 40, 1, true};
+        lines[s].hash = replica_sum(replica, 1, s, &addend, 1);
         assert_true(hash_equal(&lines[s].hash, &hashes[s]));
     }
     (void)replica_apply(replica, &entry, 0);

@@ -1,0 +1,152 @@
+#include "runtime/swarm/ledger/norms.h"
+
+#include <math.h>
+
+/* Norms and the sums of a mean are rounded; this part of a norm covers it. */
+static const double ROUNDING = 1e-6;
+
+/* Largest growth of a value by its encoding, and the rounding of an int4 scale to bf16. */
+static const double ENCODING_GROWTH = 2 * (1 + 0x1p-7);
+
+/* The norm of one member, or the last reference norm, and its votes in the median. */
+struct norm_vote {
+    double norm;
+    uint64_t votes;
+};
+
+bool norm_is_valid(double norm) {
+    return isfinite(norm) && !signbit(norm);
+}
+
+/* Returns the upper median of the weights above 0; 0 if there is none. */
+static uint64_t median_weight(const struct entry_member *members, uint32_t seat_count) {
+    uint32_t weighted = 0;
+    uint64_t median = 0;
+    for (uint32_t i = 0; i < seat_count; i++) {
+        weighted += members[i].weight > 0;
+    }
+    for (uint32_t i = 0; i < seat_count; i++) {
+        uint32_t not_above = 0;
+        for (uint32_t k = 0; k < seat_count; k++) {
+            not_above += members[k].weight > 0 && members[k].weight <= members[i].weight;
+        }
+        bool is_upper_half = members[i].weight > 0 && not_above > weighted / 2;
+        median = is_upper_half && (median == 0 || members[i].weight < median) ? members[i].weight
+                                                                              : median;
+    }
+    return median;
+}
+
+/* Returns the smallest norm that is not below the norms of at least half of all votes. */
+static double find_lower_median(const struct norm_vote *rows, uint32_t count) {
+    double median = INFINITY;
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        total += rows[i].votes;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t not_above = 0;
+        for (uint32_t k = 0; k < count; k++) {
+            not_above += rows[k].norm <= rows[i].norm ? rows[k].votes : 0;
+        }
+        bool is_half = not_above >= total - not_above;
+        median = is_half && rows[i].norm < median ? rows[i].norm : median;
+    }
+    ASSERT(count > 0 && isfinite(median));
+    return median;
+}
+
+double norms_find_reference(const struct entry_member *members, uint32_t seat_count, double last) {
+    struct norm_vote rows[SWARM_MEMBERS_MAX + 1];
+    uint64_t full = median_weight(members, seat_count);
+    uint32_t count = 0;
+    ASSERT(seat_count <= SWARM_MEMBERS_MAX && norm_is_valid(last));
+    for (uint32_t i = 0; i < seat_count; i++) {
+        ASSERT(norm_is_valid(members[i].norm));
+        if (members[i].weight > 0) {
+            uint64_t votes = members[i].weight < full ? members[i].weight : full;
+            rows[count++] = (struct norm_vote){members[i].norm, votes};
+        }
+    }
+    if (count == 0) {
+        return last;
+    }
+    if (count % 2 == 0 && last > 0) {
+        rows[count++] = (struct norm_vote){last, full};
+    }
+    return find_lower_median(rows, count);
+}
+
+static enum norm_position find_position(const struct entry_member *member, uint64_t full_weight,
+                                        double reference) {
+    double part = (double)member->weight / (double)full_weight;
+    part = part < 1 ? part : 1;
+    if (member->norm > NORM_BOUND_FACTOR * reference) {
+        return NORM_ABOVE_BOUND;
+    }
+    return member->norm < reference * part * part / NORM_EFFECT_DIVISOR ? NORM_WITHOUT_EFFECT
+                                                                        : NORM_WITHIN_BOUNDS;
+}
+
+/* Excludes the members outside the bounds of `reference`. Returns their number. */
+static uint32_t exclude_members(struct entry_member *members, uint32_t seat_count, double reference,
+                                enum norm_position *positions) {
+    uint64_t full_weight = median_weight(members, seat_count);
+    uint32_t excluded = 0;
+    for (uint32_t i = 0; i < seat_count; i++) {
+        if (members[i].weight == 0) {
+            continue;
+        }
+        positions[i] = find_position(&members[i], full_weight, reference);
+        if (positions[i] != NORM_WITHIN_BOUNDS) {
+            members[i].weight = 0;
+            excluded++;
+        }
+    }
+    return excluded;
+}
+
+double norms_weigh(struct entry_member *members, uint32_t seat_count, double last,
+                   enum norm_position *positions) {
+    for (uint32_t i = 0; i < seat_count; i++) {
+        positions[i] = NORM_WITHIN_BOUNDS;
+    }
+    double reference = norms_find_reference(members, seat_count, last);
+    /* Each repetition excludes at least one member. */
+    for (uint32_t i = 0;
+         i <= seat_count && exclude_members(members, seat_count, reference, positions) > 0; i++) {
+        reference = norms_find_reference(members, seat_count, last);
+    }
+    ASSERT(norms_error(members, seat_count, last, reference) == NULL);
+    return reference;
+}
+
+const char *norms_error(const struct entry_member *members, uint32_t seat_count, double last,
+                        double reference) {
+    uint64_t full_weight = median_weight(members, seat_count);
+    if (norms_find_reference(members, seat_count, last) != reference) {
+        return "has a reference norm that does not follow from its members' norms";
+    }
+    for (uint32_t i = 0; i < seat_count; i++) {
+        if (members[i].weight > 0 &&
+            find_position(&members[i], full_weight, reference) != NORM_WITHIN_BOUNDS) {
+            return "gives a weight to a member whose norm is outside the bounds";
+        }
+    }
+    return NULL;
+}
+
+float norms_clip(double norm, double reference) {
+    double most = NORM_CLIP_FACTOR * reference;
+    ASSERT(norm_is_valid(norm) && norm_is_valid(reference));
+    return norm > most ? (float)(most / norm) : 1;
+}
+
+bool norm_allows_slice(double whole, double slice) {
+    return isfinite(slice) && slice <= whole * (1 + ROUNDING);
+}
+
+bool norm_allows_result(double reference, double result) {
+    return isfinite(result) &&
+           result <= ENCODING_GROWTH * NORM_CLIP_FACTOR * reference * (1 + ROUNDING);
+}

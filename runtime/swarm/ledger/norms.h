@@ -1,0 +1,72 @@
+/* norms: the rule by which the declared norms of the contributions to a round decide which of them
+ * have a weight, and by how much they are scaled down. It depends only on fields of the ledger, so
+ * that the tracker, every voter and every reader of the ledger find the same values.
+ *
+ * The norm of a contribution is the L2 norm of all its decoded values. The *reference norm* of a
+ * round is the lower weighted median of the norms of the members that have a weight. A member has
+ * as many votes as its weight, at most the upper median of all weights, so that none of three or
+ * more members has half of the votes. If the number of members is even, the reference norm of the
+ * last commit takes part too, with as many votes as the median of the weights. A median of two
+ * members and the last reference norm lies between the norm of either member and the last
+ * reference norm.
+ *
+ *     norm     0 ........ effect bound ........ 2 x reference ........ 8 x reference ........
+ *              no weight             unchanged            scaled down              no weight
+ *
+ * The effect bound is reference / 16 for a member with full weight, and falls with the square of
+ * its weight: the norm of a shorter training is smaller, and in a warm-up of the learning rate it
+ * falls with the square of the number of steps. */
+#ifndef SKEP_SWARM_LEDGER_NORMS_H
+#define SKEP_SWARM_LEDGER_NORMS_H
+
+#include "runtime/swarm/ledger/entry.h"
+
+enum {
+    NORM_CLIP_FACTOR = 2,    /* contributions are scaled down to this multiple of the reference */
+    NORM_BOUND_FACTOR = 8,   /* multiple of the reference above which a contribution is excluded */
+    NORM_EFFECT_DIVISOR = 16 /* part of the reference below which a contribution has no effect */
+};
+
+/* Where a norm lies in relation to the bounds of its round. */
+enum norm_position {
+    NORM_WITHIN_BOUNDS, /* the contribution keeps its weight */
+    NORM_ABOVE_BOUND,   /* above NORM_BOUND_FACTOR x reference */
+    NORM_WITHOUT_EFFECT /* below the effect bound */
+};
+
+/* norm_is_valid: whether a number can be a norm: finite, and +0 or greater. */
+bool norm_is_valid(double norm);
+
+/* norms_find_reference: the reference norm of the members with a weight.
+ * shapes  members [seat_count]
+ * limits  the norms and `last`, the reference norm of the last commit or 0 if there is none, are
+ *         valid; the sum of the weights fits 63 bits
+ * returns `last` if no member has a weight */
+double norms_find_reference(const struct entry_member *members, uint32_t seat_count, double last);
+
+/* norms_weigh: set the weights of all members to 0 whose norms are outside the bounds. The
+ * reference norm of the others decides the bounds, so it is found again after each exclusion.
+ * `positions` [seat_count] receives the reason of each exclusion. Returns the reference norm. */
+double norms_weigh(struct entry_member *members, uint32_t seat_count, double last,
+                   enum norm_position *positions);
+
+/* norms_error: NULL if `reference` is the reference norm of these members and the norm of each
+ * member with a weight is within its bounds; else a text that describes the error. The reason of a
+ * weight of 0 is not checked. */
+MUST_CHECK const char *norms_error(const struct entry_member *members, uint32_t seat_count,
+                                   double last, double reference);
+
+/* norms_clip: the factor, in [0, 1], that scales a contribution with this norm down to
+ * NORM_CLIP_FACTOR x reference. The quotient is rounded once to fp64 and once to fp32.
+ * limits  both norms are valid */
+float norms_clip(double norm, double reference);
+
+/* norm_allows_slice: whether a slice with the norm `slice` can be part of a contribution with the
+ * norm `whole`. A slice may have the whole norm.
+ * norm_allows_result: whether the result of a slice with this norm can be a weighted mean of
+ * contributions, each scaled down to NORM_CLIP_FACTOR x reference. Encoding the mean again at most
+ * doubles each value, because a value below half a step becomes 0. */
+bool norm_allows_slice(double whole, double slice);
+bool norm_allows_result(double reference, double result);
+
+#endif
