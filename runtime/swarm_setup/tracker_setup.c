@@ -356,6 +356,7 @@ enum status tracker_setup_open(const struct tracker_setup_args *args, struct reg
 struct tracker_loop_options tracker_setup_options(const struct tracker_setup *setup) {
     const struct settings *settings = &setup->draft.settings;
     const struct swarm_terms *terms = &setup->draft.terms;
+    const struct slices *slices = &terms->shape.slices;
     const struct timing_training training = {.steps = (uint32_t)settings->swarm_inner_steps,
                                              .patience = settings->swarm_patience};
     return (struct tracker_loop_options){
@@ -370,11 +371,13 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
         .manifest_bytes = strlen(setup->manifest_text),
         .manifest_hash = setup->manifest.hash,
         .genesis_root = setup->manifest.genesis_root,
-        .settings = {.slice_count = terms->shape.slices.count,
-                     .slice_elements = (uint64_t)terms->shape.slices.elements,
-                     .parameter_count = (uint64_t)terms->shape.slices.parameter_count,
+        .settings = {.slice_count = slices->count,
+                     .slice_elements = (uint64_t)slices->elements,
+                     .parameter_count = (uint64_t)slices->parameter_count,
                      .seat_samples = terms->seat_samples,
                      .sample_tokens = terms->sample_tokens,
+                     .zero_slice = slices_zero_hash(slices, 0),
+                     .last_zero_slice = slices_zero_hash(slices, slices->count - 1),
                      .members_min = (uint32_t)settings->swarm_members_min,
                      .shrink_after_ms = (uint32_t)(settings->swarm_shrink_after_s * 1000),
                      .rollback_after_ms = ROLLBACK_AFTER_MS,

@@ -184,8 +184,8 @@ void entry_copy(struct entry *to, const struct entry *from);
  *         of a rollback: order_newest and order_signature,
  *         of a suspension: suspended, reason and until_round,
  *         of a commit: tokens {8}, weights {8}, samples {8} and norms {8, fp64} of each seat,
- *         slice_count, and of each slice begins {8}, ends {8}, owners {1}, epochs {2}, contributors {8},
- *         slice_weights {8}, hashes {32}
+ *         slice_count, and of each slice begins {8}, ends {8}, owners {1}, epochs {2},
+ *         contributors {8}, slice_weights {8}, hashes {32}
  *     hash, signature_count, signature_seats {1}, signatures {64}
  */
 

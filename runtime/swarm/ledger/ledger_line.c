@@ -1,9 +1,9 @@
 #include "runtime/swarm/ledger/ledger_file.h"
 
-#include "base/hex.h"
 #include "base/json.h"
 #include "base/json_write.h"
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/line_fields.h"
 
 #include <string.h>
 
@@ -19,22 +19,6 @@ const char *ledger_suspension_name(uint32_t reason) {
     return REASONS[reason];
 }
 
-/* A JSON field that is copied to or from a struct without further checks: its key, and its position
- * in the struct. */
-struct line_field {
-    const char *key; /* key of the field in the JSON object */
-    enum {
-        FIELD_U32, /* a number up to 2^32 - 1 */
-        FIELD_U64, /* a number up to 2^64 - 1 */
-        FIELD_F64, /* a finite number of 64 bits, with all its digits */
-        FIELD_HEX, /* bytes as hex text */
-    } form;
-    size_t offset, bytes; /* position and size of the member in the struct */
-};
-
-#define FIELD(type, member, form)                                                                  \
-    { #member, form, offsetof(struct type, member), sizeof((struct type *)NULL)->member }
-
 static const struct line_field ENTRY_FIELDS[] = {
     FIELD(entry, round, FIELD_U32),       FIELD(entry, commits, FIELD_U32),
     FIELD(entry, prev, FIELD_HEX),        FIELD(entry, hash, FIELD_HEX),
@@ -46,7 +30,6 @@ static const struct line_field SLICE_FIELDS[] = {
     FIELD(entry_slice, owner, FIELD_U32),  FIELD(entry_slice, epoch, FIELD_U32),
     FIELD(entry_slice, weight, FIELD_U64), FIELD(entry_slice, hash, FIELD_HEX),
 };
-enum { FP64_DIGITS = 17 }; /* decimal digits that determine a number of 64 bits */
 enum { ENTRY_FIELDS_BEFORE_ROOT = 6, SLICE_FIELDS_BEFORE_CONTRIBUTORS = 4 };
 static const struct line_field MEMBER_FIELDS[] = {
     FIELD(entry_member, tokens, FIELD_U64),
@@ -54,23 +37,6 @@ static const struct line_field MEMBER_FIELDS[] = {
     FIELD(entry_member, samples, FIELD_U64),
     FIELD(entry_member, norm, FIELD_F64),
 };
-
-static void add_fields(struct json_writer *json, const struct line_field *fields,
-                       size_t field_count, const void *from) {
-    for (size_t i = 0; i < field_count; i++) {
-        const struct line_field *field = &fields[i];
-        const void *value = (const uint8_t *)from + field->offset;
-        if (field->form == FIELD_HEX) {
-            json_add_hex(json, field->key, value, field->bytes);
-        } else if (field->form == FIELD_F64) {
-            json_add_f64(json, field->key, *(const double *)value, FP64_DIGITS);
-        } else {
-            json_add_u64(json, field->key,
-                         field->form == FIELD_U32 ? *(const uint32_t *)value
-                                                  : *(const uint64_t *)value);
-        }
-    }
-}
 
 static void add_ranges(struct json_writer *json, const char *key, const struct sample_range *ranges,
                        uint32_t count) {
@@ -91,7 +57,7 @@ static void add_members(struct json_writer *json, const struct entry *entry) {
         json_begin_object(json, NULL);
         json_add_hex(json, "id", &seat->id, sizeof seat->id);
         if (entry->kind == ENTRY_COMMIT) {
-            add_fields(json, MEMBER_FIELDS, ARRAY_COUNT(MEMBER_FIELDS), &entry->members[i]);
+            line_add_fields(json, MEMBER_FIELDS, ARRAY_COUNT(MEMBER_FIELDS), &entry->members[i]);
         }
         json_add_u64(json, "session", seat->session);
         add_ranges(json, "ranges", seat->ranges, seat->range_count);
@@ -104,7 +70,7 @@ static void add_slice(struct json_writer *json, const struct entry *entry, uint3
     const struct entry_slice *slice = &entry->slices[index];
     json_begin_object(json, NULL);
     json_add_u64(json, "index", index);
-    add_fields(json, SLICE_FIELDS, SLICE_FIELDS_BEFORE_CONTRIBUTORS, slice);
+    line_add_fields(json, SLICE_FIELDS, SLICE_FIELDS_BEFORE_CONTRIBUTORS, slice);
     json_begin_array(json, "contributors");
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         if ((slice->contributors >> seat & 1) != 0) {
@@ -112,8 +78,8 @@ static void add_slice(struct json_writer *json, const struct entry *entry, uint3
         }
     }
     json_end(json);
-    add_fields(json, SLICE_FIELDS + SLICE_FIELDS_BEFORE_CONTRIBUTORS,
-               ARRAY_COUNT(SLICE_FIELDS) - SLICE_FIELDS_BEFORE_CONTRIBUTORS, slice);
+    line_add_fields(json, SLICE_FIELDS + SLICE_FIELDS_BEFORE_CONTRIBUTORS,
+                    ARRAY_COUNT(SLICE_FIELDS) - SLICE_FIELDS_BEFORE_CONTRIBUTORS, slice);
     json_end(json);
 }
 
@@ -146,7 +112,7 @@ void ledger_line_write(const struct entry *entry, struct text *text) {
     struct json_writer json = json_writer_over(text);
     json_begin_object(&json, NULL);
     json_add_text(&json, "kind", KINDS[entry->kind]);
-    add_fields(&json, ENTRY_FIELDS, ENTRY_FIELDS_BEFORE_ROOT, entry);
+    line_add_fields(&json, ENTRY_FIELDS, ENTRY_FIELDS_BEFORE_ROOT, entry);
     if (entry->kind == ENTRY_GENESIS) {
         json_add_u64(&json, "protocol", SWARM_PROTOCOL_VERSION);
         json_add_hex(&json, "manifest", &entry->manifest, sizeof entry->manifest);
@@ -177,67 +143,6 @@ void ledger_line_write(const struct entry *entry, struct text *text) {
     }
     add_signatures(&json, entry);
     json_end(&json);
-}
-
-static enum status read_u64(const struct json_node *object, const char *key, uint64_t max,
-                            uint64_t *value, struct fault *fault) {
-    struct json_node node;
-    int64_t found;
-    TRY(json_require(object, key, &node, fault));
-    TRY(json_as_i64(&node, &found, fault));
-    if (found < 0 || (uint64_t)found > max) {
-        return json_fault(&node, fault, NULL, "is out of bounds");
-    }
-    *value = (uint64_t)found;
-    return OK;
-}
-
-static enum status read_u32(const struct json_node *object, const char *key, uint32_t *value,
-                            struct fault *fault) {
-    uint64_t wide = 0;
-    TRY(read_u64(object, key, UINT32_MAX, &wide, fault));
-    *value = (uint32_t)wide;
-    return OK;
-}
-
-static enum status read_f64(const struct json_node *object, const char *key, double *value,
-                            struct fault *fault) {
-    struct json_node node;
-    TRY(json_require(object, key, &node, fault));
-    return json_as_f64(&node, value, fault);
-}
-
-static enum status read_hex(const struct json_node *object, const char *key, void *bytes,
-                            size_t count, struct fault *fault) {
-    const char *text = "";
-    TRY(json_get_text(object, key, &text, NULL, fault));
-    return strlen(text) == 2 * count && hex_read(text, count, bytes)
-               ? OK
-               : json_fault_member(object, key, fault, "is not %zu bytes in lower-case hexadecimal",
-                                   count);
-}
-
-static enum status read_fields(const struct json_node *object, const struct line_field *fields,
-                               size_t field_count, void *out, struct fault *fault) {
-    for (size_t i = 0; i < field_count; i++) {
-        const struct line_field *field = &fields[i];
-        void *value = (uint8_t *)out + field->offset;
-        switch (field->form) {
-        case FIELD_U32:
-            TRY(read_u32(object, field->key, value, fault));
-            break;
-        case FIELD_U64:
-            TRY(read_u64(object, field->key, INT64_MAX, value, fault));
-            break;
-        case FIELD_F64:
-            TRY(read_f64(object, field->key, value, fault));
-            break;
-        case FIELD_HEX:
-            TRY(read_hex(object, field->key, value, field->bytes, fault));
-            break;
-        }
-    }
-    return OK;
 }
 
 /* Reads a required array of at most `max` elements. */
@@ -296,12 +201,12 @@ static enum status read_member(const struct json_node *node, struct entry *entry
     const bool is_commit = entry->kind == ENTRY_COMMIT;
     TRY(json_as_object(node, fault));
     TRY(check_field_count(node, is_commit ? 7 : 3, fault));
-    TRY(read_hex(node, "id", &seat->id, sizeof seat->id, fault));
+    TRY(line_read_hex(node, "id", &seat->id, sizeof seat->id, fault));
     if (is_commit) {
-        TRY(read_fields(node, MEMBER_FIELDS, ARRAY_COUNT(MEMBER_FIELDS), &entry->members[index],
-                        fault));
+        TRY(line_read_fields(node, MEMBER_FIELDS, ARRAY_COUNT(MEMBER_FIELDS),
+                             &entry->members[index], fault));
     }
-    TRY(read_u32(node, "session", &seat->session, fault));
+    TRY(line_read_u32(node, "session", &seat->session, fault));
     return read_ranges(node, "ranges", SWARM_SEAT_RANGES_MAX, seat->ranges, &seat->range_count,
                        fault);
 }
@@ -343,12 +248,12 @@ static enum status read_slice(const struct json_node *node, uint32_t index,
     memset(slice, 0, sizeof *slice);
     TRY(json_as_object(node, fault));
     TRY(check_field_count(node, 8, fault));
-    TRY(read_u64(node, "index", index, &found, fault));
+    TRY(line_read_u64(node, "index", index, &found, fault));
     if (found != index) {
         return json_fault_member(node, "index", fault, "is not %u, its position in the list",
                                  index);
     }
-    TRY(read_fields(node, SLICE_FIELDS, ARRAY_COUNT(SLICE_FIELDS), slice, fault));
+    TRY(line_read_fields(node, SLICE_FIELDS, ARRAY_COUNT(SLICE_FIELDS), slice, fault));
     return read_contributors(node, slice, fault);
 }
 
@@ -367,7 +272,7 @@ static enum status read_slices(const struct json_node *root, uint32_t slice_max,
 static enum status read_signer_seat(const struct json_node *node, const struct entry *entry,
                                     uint32_t *seat, struct fault *fault) {
     struct identity id;
-    TRY(read_hex(node, "id", &id, sizeof id, fault));
+    TRY(line_read_hex(node, "id", &id, sizeof id, fault));
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         if (memcmp(&id, &entry->seats[i].id, sizeof id) == 0) {
             *seat = i;
@@ -385,7 +290,7 @@ static enum status read_signature(const struct json_node *node, const struct ent
     if (is_commit) {
         TRY(read_signer_seat(node, entry, &one->seat, fault));
     }
-    return read_hex(node, "signature", &one->signature, sizeof one->signature, fault);
+    return line_read_hex(node, "signature", &one->signature, sizeof one->signature, fault);
 }
 
 static enum status read_signatures(const struct json_node *root, struct entry *entry,
@@ -418,7 +323,7 @@ static enum status read_cursor(const struct json_node *root, struct data_cursor 
     TRY(json_require(root, "cursor", &node, fault));
     TRY(json_as_object(&node, fault));
     TRY(check_field_count(&node, 2, fault));
-    TRY(read_u64(&node, "position", INT64_MAX, &cursor->position, fault));
+    TRY(line_read_u64(&node, "position", INT64_MAX, &cursor->position, fault));
     return read_ranges(&node, "returned", SWARM_RETURNED_RANGES_MAX, cursor->returned,
                        &cursor->returned_count, fault);
 }
@@ -426,8 +331,8 @@ static enum status read_cursor(const struct json_node *root, struct data_cursor 
 static enum status read_suspension(const struct json_node *root,
                                    struct entry_suspension *suspension, struct fault *fault) {
     const char *reason = "";
-    TRY(read_hex(root, "suspended", &suspension->id, sizeof suspension->id, fault));
-    TRY(read_u32(root, "until_round", &suspension->until_round, fault));
+    TRY(line_read_hex(root, "suspended", &suspension->id, sizeof suspension->id, fault));
+    TRY(line_read_u32(root, "until_round", &suspension->until_round, fault));
     TRY(json_get_text(root, "reason", &reason, NULL, fault));
     for (uint32_t i = SUSPENSION_NONE + 1; i < ARRAY_COUNT(REASONS); i++) {
         if (strcmp(reason, REASONS[i]) == 0) {
@@ -445,7 +350,7 @@ static enum status check_protocol(const struct json_node *genesis, struct fault 
     if (!json_find(genesis, "protocol", &node)) {
         return old_protocol_fault(fault, genesis->source_name);
     }
-    TRY(read_u64(genesis, "protocol", UINT32_MAX, &protocol, fault));
+    TRY(line_read_u64(genesis, "protocol", UINT32_MAX, &protocol, fault));
     return protocol == SWARM_PROTOCOL_VERSION
                ? OK
                : json_fault(&node, fault, NULL, "is not a protocol of this version of Skep");
@@ -461,9 +366,9 @@ static enum status read_order(const struct json_node *root, struct entry *entry,
         return OK;
     }
     TRY(check_field_count(&node, 2, fault));
-    TRY(read_hex(&node, "newest", &entry->order.newest, sizeof entry->order.newest, fault));
-    return read_hex(&node, "signature", &entry->order.signature, sizeof entry->order.signature,
-                    fault);
+    TRY(line_read_hex(&node, "newest", &entry->order.newest, sizeof entry->order.newest, fault));
+    return line_read_hex(&node, "signature", &entry->order.signature, sizeof entry->order.signature,
+                         fault);
 }
 
 /* Reads the fields that only this kind of entry has. The order has been read before. */
@@ -478,10 +383,10 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
     const bool is_ordered = has_order(entry);
     TRY(check_field_count(root, FIELD_COUNTS[entry->kind] + is_ordered, fault));
     if (entry->kind == ENTRY_GENESIS) {
-        return read_hex(root, "manifest", &entry->manifest, sizeof entry->manifest, fault);
+        return line_read_hex(root, "manifest", &entry->manifest, sizeof entry->manifest, fault);
     }
     if (entry->kind == ENTRY_OPEN) {
-        TRY(read_u32(root, "deadline_ms", &entry->deadline_ms, fault));
+        TRY(line_read_u32(root, "deadline_ms", &entry->deadline_ms, fault));
     }
     if (entry->kind == ENTRY_SUSPEND) {
         TRY(read_suspension(root, &entry->suspension, fault));
@@ -493,7 +398,7 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
 static enum status read_entry(const struct json_node *root, uint32_t slice_max, struct entry *entry,
                               struct fault *fault) {
     TRY(read_kind(root, entry, fault));
-    TRY(read_fields(root, ENTRY_FIELDS, ARRAY_COUNT(ENTRY_FIELDS), entry, fault));
+    TRY(line_read_fields(root, ENTRY_FIELDS, ARRAY_COUNT(ENTRY_FIELDS), entry, fault));
     TRY(read_cursor(root, &entry->cursor, fault));
     TRY(read_order(root, entry, fault));
     TRY(read_kind_fields(root, slice_max, entry, fault));

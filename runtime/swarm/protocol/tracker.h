@@ -16,12 +16,14 @@ enum {
 };
 
 struct tracker_settings {
-    uint32_t slice_count;     /* 1 .. SWARM_SLICES_MAX */
-    uint64_t slice_elements;  /* Number of elements in each slice except the last. */
-    uint64_t parameter_count; /* Number of parameters of the model. */
-    uint64_t seat_samples;    /* New samples for each seat in each round. */
-    uint64_t sample_tokens;   /* Maximum tokens per sample, which limits declared tokens. */
-    uint32_t members_min;     /* Minimum number of ready members to open a round. */
+    uint32_t slice_count;        /* 1 .. SWARM_SLICES_MAX */
+    uint64_t slice_elements;     /* Number of elements in each slice except the last. */
+    uint64_t parameter_count;    /* Number of parameters of the model. */
+    uint64_t seat_samples;       /* New samples for each seat in each round. */
+    uint64_t sample_tokens;      /* Maximum tokens per sample, which limits declared tokens. */
+    struct hash zero_slice;      /* Hash of an encoded slice of zeros. */
+    struct hash last_zero_slice; /* The same of the last slice, which may be shorter. */
+    uint32_t members_min;        /* Minimum number of ready members to open a round. */
     uint32_t shrink_after_ms; /* time without a quorum after which a round is aborted; 0: never */
     /* time without any member on the current state, after which the tracker rolls back to a
      * state that a member has. If a member with the only copy of a round is away for longer, the

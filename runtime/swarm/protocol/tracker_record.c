@@ -131,7 +131,11 @@ static void complete_head(struct tracker *tracker, const struct event *event) {
         next->commit = next->head;
         tracker_add_rollback_state(&tracker->rollback, &next->head);
     }
+    if (next->head.kind == ENTRY_ROLLBACK) {
+        repeats_clear(&tracker->repeats);
+    }
     if (next->head.kind == ENTRY_COMMIT) {
+        repeats_add_commit(&tracker->repeats, &tracker->record.table);
         proposal_swap_slices(&tracker->proposal, tracker->record.commit.slices);
     }
 }

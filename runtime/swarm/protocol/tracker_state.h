@@ -124,6 +124,15 @@ struct tracker_seats {                  /* tracker_members.c */
     int seat_of_row[SWARM_MEMBERS_MAX]; /* by row: seat of the member; NO_SEAT: none */
 };
 
+/* The declared hashes of the newest commits since the tracker started. */
+struct tracker_repeats {       /* tracker_repeats.c */
+    uint32_t slice_count;      /* number of slices of the parameters */
+    uint32_t next;             /* index of the oldest round, which the next one replaces */
+    uint64_t zero_prefix;      /* prefix of the hash of a slice of zeros */
+    uint64_t last_zero_prefix; /* the same of the last slice */
+    uint64_t *prefixes; /* [rounds][slice_count][SWARM_MEMBERS_MAX]: start of a hash; 0: none */
+};
+
 /* The last message to a member. The wait doubles with each repetition. */
 struct tracker_last_sent { /* tracker_handle.c */
     enum message_kind kind;
@@ -180,6 +189,7 @@ struct tracker {
     struct tracker_proposal proposal;   /* proposal that members vote for */
     struct tracker_exchange exchange;   /* holders of results, and the poll */
     struct tracker_rollback rollback;   /* states that a rollback can return to */
+    struct tracker_repeats repeats;     /* declared hashes of the newest commits */
     struct tracker_seats seats;         /* seats of the newest entry's roster */
     struct tracker_member members[SWARM_MEMBERS_MAX];  /* by row */
     struct tracker_speed speeds[SWARM_MEMBERS_MAX];    /* by row */
@@ -400,6 +410,18 @@ void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_m
 void tracker_clear_stale_holders(struct tracker *tracker);
 const struct slice_report *tracker_find_slice_report(const struct tracker *tracker, uint32_t seat,
                                                      uint32_t slice);
+
+/* Contributions of earlier rounds (tracker_repeats.c).
+ * repeats_add_commit  Remember the declared hashes of a round that was committed.
+ * repeats_clear       Forget all rounds, because after a rollback a member may repeat its work.
+ * repeats_find        Whether the hash of a slice that is not zero was declared for the same slice
+ *                     in a remembered round, by any member. */
+size_t repeats_memory_bytes(uint32_t slice_count);
+void repeats_init(struct tracker_repeats *repeats, char **memory,
+                  const struct tracker_settings *settings);
+void repeats_add_commit(struct tracker_repeats *repeats, const struct round_table *table);
+void repeats_clear(struct tracker_repeats *repeats);
+bool repeats_find(const struct tracker_repeats *repeats, const struct hash *hashes);
 
 /* Proposals and votes (tracker_proposal.c).
  * proposal_swap_slices         Make the proposal use the array `slices` in place of its present

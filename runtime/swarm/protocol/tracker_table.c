@@ -153,13 +153,16 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
 /* A seat's declaration, and its weight before the norms are compared. */
 static struct entry_member declaration_of_seat(struct tracker *tracker, uint32_t seat) {
     const struct training_amount *trained = &tracker_member_in_seat(tracker, seat)->trained;
+    const struct hash *hashes =
+        tracker->record.table.hashes + (size_t)seat * tracker->settings.slice_count;
+    uint64_t weight =
+        repeats_find(&tracker->repeats, hashes)
+            ? 0
+            : declared_weight(trained->tokens, trained->samples, tracker->settings.sample_tokens);
     /* An entry stores at most INT64_MAX. */
     uint64_t tokens = trained->tokens < INT64_MAX ? trained->tokens : INT64_MAX;
     return (struct entry_member){
-        .tokens = tokens,
-        .weight = declared_weight(tokens, trained->samples, tracker->settings.sample_tokens),
-        .samples = trained->samples,
-        .norm = trained->norm};
+        .tokens = tokens, .weight = weight, .samples = trained->samples, .norm = trained->norm};
 }
 
 /* Copies the declarations of live seats into the table, and decides their weights. */

@@ -66,6 +66,9 @@ MUST_CHECK enum status slices_plan(int64_t parameter_count, enum codec codec, ui
  * limits  index < slices->count */
 struct slice_range slices_range(const struct slices *slices, uint32_t index);
 
+/* slices_zero_hash: return the hash of the encoding of slice `index` if all its values are 0. */
+struct hash slices_zero_hash(const struct slices *slices, uint32_t index);
+
 /* replica_device: a device that does a replica's arithmetic when the trained weights are in its
  * memory. The outer state stays in pinned host memory, where it is hashed, sent and saved. The
  * device works on one chunk at a time and has two slots, so it copies one chunk while it computes

@@ -47,3 +47,16 @@ struct slice_range slices_range(const struct slices *slices, uint32_t index) {
                                 .offset = codec_bytes(slices->codec, begin),
                                 .bytes = codec_bytes(slices->codec, count)};
 }
+
+/* In every codec, zeros are encoded as zero bytes: scales of 0 and codes of 0. */
+struct hash slices_zero_hash(const struct slices *slices, uint32_t index) {
+    static const uint8_t ZEROS[4096];
+    struct hash_state state;
+    hash_begin(&state);
+    for (uint64_t left = slices_range(slices, index).bytes; left > 0;) {
+        size_t count = left < sizeof ZEROS ? (size_t)left : sizeof ZEROS;
+        hash_add(&state, ZEROS, count);
+        left -= count;
+    }
+    return hash_end(&state);
+}

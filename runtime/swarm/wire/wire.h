@@ -12,10 +12,10 @@
  *     those of the kind:
  *     ENTRY    the entry's record (entry.h); of a commit: base, the root before it
  *     PROPOSE  entry, its root zero; holders {8} of each slice
- *     TABLE    version, declared; tokens {8}, weights {8}, samples {8}, norms {8, fp64} and signatures {64}
- *              of each declared seat; owners {1} of each slice; epochs, expected and optional of each
- *              slice as runs of {rows 2} and a number of 2, 8 and 8 bytes; hashes {32 of each
- *              slice} of each declared seat
+ *     TABLE    version, declared; tokens {8}, weights {8}, samples {8}, norms {8, fp64} and
+ *              signatures {64} of each declared seat; owners {1} of each slice; epochs, expected
+ *              and optional of each slice as runs of {rows 2} and a number of 2, 8 and 8 bytes;
+ *              hashes {32 of each slice} of each declared seat
  *     REPORT   awaited_ms of 64 seats as runs of {rows 2, number 4}; epochs, received, rejected,
  *              has_result and contributors of each slice as runs of {rows 2} and a number of 2,
  *              8, 8, 1 and 8 bytes; hashes {32} of each result

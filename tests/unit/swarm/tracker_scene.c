@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+const struct hash SCENE_ZERO_SLICE = {{1, 9}};
+const struct hash SCENE_LAST_ZERO_SLICE = {{2, 9}};
 static const struct hash ROOT = {{1}}; /* nothing here changes it */
 
 struct scene scene;
@@ -106,6 +108,8 @@ void scene_begin(uint32_t commits_max, uint32_t members_min) {
                                         .parameter_count = 100 * SLICES - 50,
                                         .seat_samples = TRAINED_SAMPLES,
                                         .sample_tokens = 1,
+                                        .zero_slice = SCENE_ZERO_SLICE,
+                                        .last_zero_slice = SCENE_LAST_ZERO_SLICE,
                                         .members_min = members_min,
                                         .commits_max = commits_max,
                                         .rollback_after_ms = ROLLBACK_MS,

@@ -13,6 +13,9 @@ enum {
     TRAINED_SAMPLES = 8
 };
 
+/* The hashes that stand for slices of zeros. */
+extern const struct hash SCENE_ZERO_SLICE, SCENE_LAST_ZERO_SLICE;
+
 /* A tracker with its disk, and what it said last to whom. */
 extern struct scene {
     struct tracker *tracker;

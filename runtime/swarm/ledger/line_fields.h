@@ -1,0 +1,44 @@
+/* line_fields: the fields of a line of the ledger that are copied between JSON and a struct. */
+#ifndef SKEP_SWARM_LEDGER_LINE_FIELDS_H
+#define SKEP_SWARM_LEDGER_LINE_FIELDS_H
+
+#include "base/json.h"
+#include "base/json_write.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A JSON field that is copied to or from a struct without further checks: its key, and its position
+ * in the struct. */
+struct line_field {
+    const char *key; /* key of the field in the JSON object */
+    enum {
+        FIELD_U32, /* a number up to 2^32 - 1 */
+        FIELD_U64, /* a number up to 2^64 - 1 */
+        FIELD_F64, /* a finite number of 64 bits, with all its digits */
+        FIELD_HEX, /* bytes as hex text */
+    } form;
+    size_t offset, bytes; /* position and size of the member in the struct */
+};
+
+#define FIELD(type, member, form)                                                                  \
+    { #member, form, offsetof(struct type, member), sizeof((struct type *)NULL)->member }
+
+/* line_add_fields: write `field_count` fields of the struct `from`.
+ * line_read_fields: read them into the struct `out`.
+ * errors  STATUS_INPUT when a field is missing, has another type or is out of bounds */
+void line_add_fields(struct json_writer *json, const struct line_field *fields, size_t field_count,
+                     const void *from);
+enum status line_read_fields(const struct json_node *object, const struct line_field *fields,
+                             size_t field_count, void *out, struct fault *fault);
+
+/* line_read_u64: read a required number from 0 to `max`. line_read_u32: the same, up to 2^32 - 1.
+ * line_read_hex: read `count` bytes in lower-case hexadecimal. */
+enum status line_read_u64(const struct json_node *object, const char *key, uint64_t max,
+                          uint64_t *value, struct fault *fault);
+enum status line_read_u32(const struct json_node *object, const char *key, uint32_t *value,
+                          struct fault *fault);
+enum status line_read_hex(const struct json_node *object, const char *key, void *bytes,
+                          size_t count, struct fault *fault);
+
+#endif

@@ -1,0 +1,279 @@
+/* What a member makes of declared norms: tables and proposals whose weights do not follow from
+ * them, slices that are larger than declared, results that no mean can be, and states that are not
+ * finite. */
+#include "runtime/swarm/ledger/norms.h"
+#include "runtime/swarm/protocol/member.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SEATS = 3, SLICES = 6, OWN = SLICES / SEATS, ALL = (1 << SEATS) - 1, SESSION = 7 };
+enum { SAMPLE_TOKENS = 8, TOKENS = 2 * SAMPLE_TOKENS };
+
+/* Member 0 of three in round 1, between a tracker and two members that a test speaks for. */
+static struct scene {
+    struct member *member;
+    struct action rows[ACTIONS_MAX];
+    struct actions actions;
+    struct entry open, proposal;
+    struct entry_slice slices[SLICES];
+    struct round_table table;
+    struct slice_plan plans[SLICES];
+    struct hash hashes[SWARM_MEMBERS_MAX * SLICES];
+} scene;
+
+static void take(const struct event *event) {
+    scene.actions.count = 0;
+    member_step(scene.member, event, 0, &scene.actions);
+}
+
+static void hear(struct message message) {
+    message.session = SESSION;
+    take(&(struct event){.kind = EVENT_MESSAGE, .message = &message});
+}
+
+static const struct action *find(enum action_kind kind) {
+    const struct action *found = NULL;
+    for (uint32_t i = 0; i < scene.actions.count; i++) {
+        found = found == NULL && scene.rows[i].kind == kind ? &scene.rows[i] : found;
+    }
+    return found;
+}
+
+static const struct message *sent(enum message_kind kind) {
+    const struct message *found = NULL;
+    for (uint32_t i = 0; i < scene.actions.count; i++) {
+        const struct action *action = &scene.rows[i];
+        found =
+            action->kind == ACTION_SEND && action->message.kind == kind ? &action->message : found;
+    }
+    return found;
+}
+
+static struct identity id_of(uint32_t seat) {
+    return (struct identity){{(uint8_t)(seat + 1)}};
+}
+
+static struct hash result_hash(uint32_t slice) {
+    return (struct hash){{(uint8_t)(50 + slice)}};
+}
+
+static void open_round(void) {
+    scene.open = (struct entry){
+        .kind = ENTRY_OPEN, .round = 1, .seat_count = SEATS, .hash = {{5}}, .reference_norm = 1};
+    for (uint32_t seat = 0; seat < SEATS; seat++) {
+        scene.open.seats[seat] = (struct entry_seat){.id = id_of(seat),
+                                                     .session = SESSION + seat,
+                                                     .range_count = 1,
+                                                     .ranges = {{2 * seat, 2 * seat + 2}}};
+    }
+    hear((struct message){.kind = MESSAGE_ENTRY, .entry = &scene.open});
+    take(&(struct event){.kind = EVENT_TRAINED,
+                         .round = 1,
+                         .trained = {.tokens = TOKENS, .samples = 2, .norm = 1},
+                         .hashes = scene.hashes});
+}
+
+static void make_table(void) {
+    scene.table = (struct round_table){.round = 1,
+                                       .version = 1,
+                                       .declared_seats = ALL,
+                                       .slices = scene.plans,
+                                       .hashes = scene.hashes};
+    for (uint32_t seat = 0; seat < SEATS; seat++) {
+        scene.table.members[seat] =
+            (struct entry_member){.tokens = TOKENS, .weight = TOKENS, .samples = 2, .norm = 1};
+    }
+    for (uint32_t s = 0; s < SLICES; s++) {
+        scene.plans[s] = (struct slice_plan){.owner = s / OWN, .expected_seats = ALL};
+    }
+}
+
+static void begin(void) {
+    struct member_initial_state start = {
+        .id = id_of(0), .start_id = 5, .slice_count = SLICES, .sample_tokens = SAMPLE_TOKENS};
+    free(scene.member);
+    memset(&scene, 0, sizeof scene);
+    scene.actions = (struct actions){scene.rows, 0, ACTIONS_MAX};
+    scene.member = member_init(aligned_alloc(64, member_memory_bytes(SLICES)), &start);
+    struct message welcome = {.kind = MESSAGE_WELCOME, .number = 5};
+    hear(welcome);
+    for (uint32_t i = 0; i < SEATS * SLICES; i++) {
+        scene.hashes[i] = hash_of(&i, sizeof i);
+    }
+    open_round();
+    make_table();
+}
+
+static void say_table(void) {
+    hear((struct message){.kind = MESSAGE_TABLE, .round = 1, .table = &scene.table});
+}
+
+/* Whether the member has taken the table: it then requests what it needs. */
+static bool has_taken_table(void) {
+    say_table();
+    return sent(MESSAGE_FETCH_CONTRIBUTION) != NULL;
+}
+
+static void make_proposal(void) {
+    scene.proposal = scene.open;
+    scene.proposal.kind = ENTRY_COMMIT;
+    scene.proposal.prev = scene.open.hash;
+    scene.proposal.slices = scene.slices;
+    scene.proposal.slice_count = SLICES;
+    memcpy(scene.proposal.members, scene.table.members, sizeof scene.proposal.members);
+    for (uint32_t s = 0; s < SLICES; s++) {
+        scene.slices[s] =
+            (struct entry_slice){.owner = s / OWN, .contributors = ALL, .hash = result_hash(s)};
+    }
+}
+
+static void give_result(uint32_t slice, double norm) {
+    hear((struct message){.kind = MESSAGE_RESULT,
+                          .from = id_of(slice / OWN),
+                          .owner = id_of(slice / OWN),
+                          .round = 1,
+                          .slice = slice,
+                          .contributors = ALL,
+                          .hash = result_hash(slice),
+                          .slice_norm = norm});
+}
+
+/* Says the proposal and gives all results. Returns the ROOT job, or NULL if there is none. */
+static const struct action *propose(void) {
+    static uint64_t holders[SLICES];
+    hear((struct message){.kind = MESSAGE_PROPOSE,
+                          .round = 1,
+                          .number = 1,
+                          .entry = &scene.proposal,
+                          .holders = holders});
+    for (uint32_t s = 0; s < SLICES; s++) {
+        give_result(s, 1);
+    }
+    return find(ACTION_ROOT);
+}
+
+static void a_table_is_taken_only_with_weights_that_follow_from_it(void **state) {
+    (void)state;
+    begin();
+    scene.table.members[1].weight = TOKENS - 1;
+    assert_false(has_taken_table());
+    scene.table.members[1].weight = TOKENS;
+    scene.table.members[1].samples = 3; /* more than it was assigned */
+    assert_false(has_taken_table());
+    scene.table.members[1].samples = 1; /* the weight is that of two samples */
+    assert_false(has_taken_table());
+    scene.table.members[1].samples = 2;
+    scene.table.members[1].norm = 9; /* above the bound */
+    assert_false(has_taken_table());
+    scene.table.members[1].norm = 0; /* without effect */
+    assert_false(has_taken_table());
+    scene.table.members[1].weight = 0; /* the tracker has taken it */
+    assert_true(has_taken_table());
+}
+
+static void a_proposal_is_accepted_only_with_the_weights_of_the_table(void **state) {
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        begin();
+        say_table();
+        make_proposal();
+        scene.proposal.members[1].weight -= i == 1;
+        scene.proposal.members[2].norm *= i == 2 ? 1.5 : 1;
+        scene.proposal.members[2].samples -= i == 3;
+        scene.proposal.reference_norm = i == 4 ? 1.5 : 1;
+        const struct action *root = propose();
+        assert_true((root != NULL) == (i == 0));
+    }
+}
+
+static void a_slice_above_the_declared_norm_is_not_added(void **state) {
+    (void)state;
+    static const struct {
+        double norm;
+        bool is_added;
+    } CASES[] = {{1, true}, {1.00001, false}, {0.2, true}, {1e38, false}, {(double)INFINITY, 0}};
+    for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
+        begin();
+        say_table();
+        for (uint32_t seat = 1; seat < SEATS; seat++) {
+            hear((struct message){.kind = MESSAGE_CONTRIBUTION,
+                                  .from = id_of(seat),
+                                  .round = 1,
+                                  .hash = scene.hashes[seat * SLICES],
+                                  .slice_norm = seat == 1 ? CASES[i].norm : 1});
+        }
+        const struct action *sum = find(ACTION_SUM);
+        assert_non_null(sum);
+        assert_int_equal(sum->contributors, CASES[i].is_added ? ALL : ALL & ~2);
+        assert_true(sum->table->reference_norm == 1);
+    }
+}
+
+static void a_result_that_no_mean_can_be_is_not_kept(void **state) {
+    (void)state;
+    begin();
+    say_table();
+    give_result(OWN, 5);
+    assert_null(find(ACTION_KEEP_BYTES));
+    give_result(OWN, 3.9);
+    assert_non_null(find(ACTION_KEEP_BYTES));
+}
+
+/* What a quorum has committed is applied, whatever its size. */
+static void a_committed_result_is_kept_in_any_case(void **state) {
+    (void)state;
+    begin();
+    say_table();
+    make_proposal();
+    scene.proposal.signature_count = 2;
+    scene.proposal.signatures[1].seat = 1;
+    scene.proposal.root = (struct hash){{8}};
+    hear((struct message){.kind = MESSAGE_ENTRY, .entry = &scene.proposal});
+    give_result(OWN, 1000);
+    assert_non_null(find(ACTION_KEEP_BYTES));
+}
+
+static void a_state_that_is_not_finite_is_refused_and_not_stored(void **state) {
+    (void)state;
+    begin();
+    say_table();
+    make_proposal();
+    scene.proposal.reference_norm = 1;
+    const struct action *root = propose();
+    assert_non_null(root);
+    take(&(struct event){.kind = EVENT_ROOT_COMPUTED, .job = root->job});
+    assert_null(find(ACTION_STORE));
+    for (int i = 0; i < 2; i++) { /* at once, and again with each heartbeat */
+        const struct message *vote = sent(MESSAGE_VOTE);
+        assert_non_null(vote);
+        assert_int_equal(vote->number, 1);
+        assert_true(hash_is_zero(&vote->root) && hash_is_zero(&vote->hash));
+        take(&(struct event){.kind = EVENT_TICK});
+        assert_null(find(ACTION_ROOT)); /* it is not computed again */
+    }
+}
+
+static int free_scene(void **state) {
+    (void)state;
+    free(scene.member);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_table_is_taken_only_with_weights_that_follow_from_it),
+        cmocka_unit_test(a_proposal_is_accepted_only_with_the_weights_of_the_table),
+        cmocka_unit_test(a_slice_above_the_declared_norm_is_not_added),
+        cmocka_unit_test(a_result_that_no_mean_can_be_is_not_kept),
+        cmocka_unit_test(a_committed_result_is_kept_in_any_case),
+        cmocka_unit_test(a_state_that_is_not_finite_is_refused_and_not_stored),
+    };
+    return cmocka_run_group_tests(tests, NULL, free_scene);
+}

@@ -1,0 +1,95 @@
+/* The norm of a contribution, and states that are not finite. */
+#include "base/check.h"
+#include "tests/unit/swarm/replica_fixture.h"
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { COUNT = 300000 }; /* several leaves and slices */
+
+static void make_replica(enum codec codec, struct fixture_replica *made) {
+    struct fixture_shape shape = {COUNT, codec, 3, 0.7F, 0.9F};
+    memset(made, 0, sizeof *made);
+    fixture_replica_make(&shape, made);
+    replica_init_state(&made->replica);
+}
+
+static void the_norm_is_that_of_the_decoded_contribution(void **state) {
+    (void)state;
+    static float decoded[COUNT];
+    for (int codec = 0; codec < CODEC_COUNT; codec++) {
+        static struct fixture_replica made;
+        make_replica((enum codec)codec, &made);
+        struct replica *replica = &made.replica;
+        for (int64_t i = 0; i < COUNT; i++) {
+            *fixture_inner(&made, i) += 0.01F * fixture_noise(3, i);
+        }
+        assert_true(replica_encode_contribution(replica, made.hashes));
+        long double energy = 0;
+        codec_decode(replica->compute, (enum codec)codec, COUNT, replica->contribution, decoded);
+        for (int64_t i = 0; i < COUNT; i++) {
+            energy += (long double)decoded[i] * (long double)decoded[i];
+        }
+        double norm = replica_contribution_norm(replica);
+        assert_true(fabs(norm / (double)sqrtl(energy) - 1) < 1e-6);
+        double sum = 0;
+        for (uint32_t s = 0; s < replica->shape.slices.count; s++) {
+            double slice = replica_slice_energy(replica, s, replica_own_contribution(replica, s));
+            assert_true(sqrt(slice) <= norm);
+            sum += slice;
+        }
+        assert_true(sqrt(sum) == norm);
+        fixture_replica_free(&made);
+    }
+}
+
+/* Encodes a result of one value everywhere. */
+static void fill_results(struct replica *replica, uint32_t round, float value) {
+    static float values[COUNT];
+    for (int64_t i = 0; i < COUNT; i++) {
+        values[i] = i == COUNT - 1 ? value : 0;
+    }
+    struct codec_encode_args args = {
+        .codec = replica->shape.slices.codec, .count = COUNT, .source = values};
+    assert_true(codec_encode(replica->compute, &args, replica_result(replica, round, 0)));
+}
+
+static void a_state_that_is_not_finite_has_no_root_and_no_vote(void **state) {
+    (void)state;
+    static struct fixture_replica made;
+    make_replica(CODEC_FP32, &made);
+    struct replica *replica = &made.replica;
+    const struct hash before = replica->root;
+    fill_results(replica, 1, FLT_MAX / 4);
+    struct hash root = replica_root_after(replica, 1);
+    assert_false(hash_is_zero(&root)); /* large, but finite */
+    assert_int_equal(replica->voted_round, 1);
+    fill_results(replica, 2, FLT_MAX);
+    root = replica_root_after(replica, 2);
+    assert_true(hash_is_zero(&root)); /* the momentum term overflows */
+    assert_int_equal(replica->voted_round, 0);
+    assert_true(hash_equal(&replica->root, &before));
+    for (int64_t i = 0; i < COUNT; i++) {
+        assert_true(isfinite(replica->params[i]));
+    }
+    replica->momentum[COUNT - 1] = NAN;
+    fill_results(replica, 3, 0);
+    root = replica_root_after(replica, 3);
+    assert_true(hash_is_zero(&root));
+    fixture_replica_free(&made);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_norm_is_that_of_the_decoded_contribution),
+        cmocka_unit_test(a_state_that_is_not_finite_has_no_root_and_no_vote),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
