@@ -1,5 +1,4 @@
 #include "kernels/head_loss_chunk.h"
-#include "base/bytes.h"
 
 #include "base/bytes.h"
 #include "kernels/items.h"
