@@ -92,6 +92,16 @@ static bool check_cases(struct world *world, uint32_t faulty) {
     return is_good;
 }
 
+/* Two of eight claim the same results, which no other member can fetch, and own slices again until
+ * they are suspended. */
+static bool check_false_claims(struct world *world) {
+    struct rate_run run = {.members = MEMBERS, .faulty = 2, .rounds = ROUNDS_LONG};
+    struct rate_pair pair;
+    bool is_good = rate_run_clean(world, &run, &pair);
+    ASSERT(rate_find_case("claim", &run.fault));
+    return is_good && check_case(world, "claim", &run, &pair);
+}
+
 /* One false value of each field; in a long run every false value. */
 static bool check_false_fields(struct world *world) {
     struct rate_run run = {
@@ -221,6 +231,7 @@ int main(void) {
     bool is_good = check_fields();
     is_good &= check_cases(world, 1);
     is_good &= check_cases(world, 2);
+    is_good &= check_false_claims(world);
     is_good &= check_false_fields(world);
     free(world);
     return is_good ? 0 : 1;

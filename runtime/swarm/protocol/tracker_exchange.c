@@ -354,19 +354,21 @@ static void send_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms
     }
 }
 
-/* At most one live seat has the result, so the others may be unable to get it. */
-static bool has_single_holder(uint64_t holders, uint64_t live) {
-    return seats_count(holders) <= 1 && holders != live;
+/* At most a third of the live seats report the result: all of these reports may be false, and the
+ * other seats may be unable to fetch it. */
+static bool has_few_holders(uint64_t holders, uint64_t live) {
+    uint32_t count = seats_count(holders);
+    return holders != live && (count <= 1 || 3 * count <= seats_count(live));
 }
 
-/* Finds the owners, those that lack a result, and those whose result no other seat has. */
+/* Finds the owners, those that lack a result, and those whose result few other seats have. */
 static void find_owners(const struct tracker *tracker, struct recovery *recovery) {
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         uint64_t owner = seat_bit(tracker->record.table.slices[s].owner) & recovery->live;
         uint64_t holders = find_holders(tracker, recovery->live, s);
         recovery->owners |= owner;
         recovery->unfinished_owners |= holders == 0 ? owner : 0;
-        recovery->lone_owners |= has_single_holder(holders, recovery->live) ? owner : 0;
+        recovery->lone_owners |= has_few_holders(holders, recovery->live) ? owner : 0;
     }
 }
 
@@ -395,16 +397,14 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
     bool is_late = is_vote_late(tracker, recovery, now_ms);
     for (uint32_t s = 0; recovery->live != 0 && s < tracker->settings.slice_count; s++) {
         uint64_t holders = find_holders(tracker, recovery->live, s);
-        if (holders != 0 && !(is_late && has_single_holder(holders, recovery->live))) {
+        if (holders != 0 && !(is_late && has_few_holders(holders, recovery->live))) {
             continue;
         }
-        if (holders == seat_bit(plans[s].owner)) {
-            recovery->checked_owners |=
-                /* No other seat can fetch the result from this seat, so the slice gets a
-                 * different owner. */
-                holders;
-            recovery->replaced_owners |= holders;
-            tracker->exchange.failed_owners |= holders;
+        if (seats_contain(holders, plans[s].owner)) {
+            /* Most seats could not fetch the result from its owner: the slice gets another one. */
+            recovery->checked_owners |= seat_bit(plans[s].owner);
+            recovery->replaced_owners |= seat_bit(plans[s].owner);
+            tracker->exchange.failed_owners |= seat_bit(plans[s].owner);
         }
         outcome.missing++;
         outcome.needs_answers |= !seats_contain(recovery->live, plans[s].owner);
