@@ -118,9 +118,8 @@ struct branch *branch_init(const struct cluster *cluster, struct region *region)
     branch->conflicts = region_alloc(region, count, sizeof(uint64_t));
     branch->goal_items = region_alloc(region, count, sizeof(struct item_offset));
     branch->stacked_bytes = region_alloc(region, (size_t)branch->sections.count, sizeof(uint64_t));
-    /* Every goal that is not open has one item placed, and open goals share no item. So there
-     * are at most `count` goals: the first has at most `count` items, the next one less, and so
-     * on. */
+    /* Goals that are not open have placed one item each, so there are at most `count` goals. Open
+     * goals share no item, so goal i has at most `count - i` items. */
     branch->choices = region_alloc(region, count, sizeof(struct choice));
     branch->goals = region_alloc(region, count, sizeof(struct goal));
     branch->items = region_alloc(region, count * (count + 1), sizeof(int));

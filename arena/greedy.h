@@ -28,7 +28,7 @@ enum sort_key {
     SORT_LIFETIME,  /* sorts by steps alive, then bytes */
     SORT_BIRTH,     /* sorts by first step, then steps alive: nested lives form a stack */
     SORT_SQUARE,    /* sorts by bytes x bytes x steps alive */
-    SORT_LONG,      /* sorts by bytes x steps alive x steps alive */
+    SORT_LONG,      /* sorts by bytes x (steps alive)^2 */
     SORT_DEATH,     /* sorts by last step, latest first, then steps alive */
     SORT_LIFE_PEAK, /* sorts by the most bytes alive at a step of the item's life, then area */
     SORT_COUNT      /* number of sort keys */

@@ -37,7 +37,7 @@ enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC };
 
 struct adamw_args {
     int64_t count;       /* number of elements */
-    int64_t decayed;     /* number of leading elements with weight decay: 0 to count */
+    int64_t decayed;     /* number of leading elements with weight decay, at most count */
     double beta1, beta2; /* decay rates of the moments; fp64, because 1 - beta2 must be accurate */
     float epsilon;       /* added to the root of the second moment */
     float weight_decay;  /* weight decay of the first `decayed` elements */

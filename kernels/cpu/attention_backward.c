@@ -18,7 +18,7 @@ enum {
     TILE = ATTENTION_KEY_TILE,   /* rows of a query tile, and keys of a key tile */
     SCRATCH_TILES = 8,           /* number of [TILE, dim] buffers in struct backward_scratch */
     HEAD_ITEM_PRODUCTS = 5,      /* products for each pair of tiles, in head items */
-    TILE_ITEM_PRODUCTS = 7,      /* products for each pair of tiles, in tile items */
+    TILE_ITEM_PRODUCTS = 7,      /* products that a tile item computes for each pair of tiles */
     DQ_SUM_FLOATS_MAX = 1 << 18, /* limit of 1 MiB per thread for the dq sums of bf16 tensors */
 };
 

@@ -123,8 +123,8 @@ static void print_order(const struct rollback_plan *plan) {
 static enum status order_rollback(struct request *request, struct region *region,
                                   struct fault *fault) {
     struct rollback_plan *plan = region_alloc(region, 1, sizeof *plan);
-    TRY(rollback_setup_order(&request->args, (uint32_t)request->rollback_round, region,
-                             &request->setup, plan, fault));
+    TRY(rollback_setup_sign_order(&request->args, (uint32_t)request->rollback_round, region,
+                                  &request->setup, plan, fault));
     if (request->json) {
         print_order_json(plan);
     } else {

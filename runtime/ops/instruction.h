@@ -80,13 +80,13 @@ union kernel_args {
 };
 
 struct instruction {
-    enum op_kind op;                       /* operation to execute */
-    uint8_t lane;                          /* enum lane on which the instruction executes */
-    uint8_t segment;                       /* enum segment_kind that contains the instruction */
-    bool transposed;                       /* linear ops: the weight is stored as [in, out] */
-    int layer;                             /* layer of the op in the model, for listings */
-    uint32_t signal;                       /* event to signal on completion, or EVENT_NONE */
-    uint32_t waits[WAITS_MAX];             /* events to wait for before execution */
+    enum op_kind op;           /* operation to execute */
+    uint8_t lane;              /* enum lane on which the instruction executes */
+    uint8_t segment;           /* kind of the segment that contains it (enum segment_kind) */
+    bool transposed;           /* linear ops: the weight is stored as [in, out] */
+    int layer;                 /* layer of the op in the model, for listings */
+    uint32_t signal;           /* event to signal on completion, or EVENT_NONE */
+    uint32_t waits[WAITS_MAX]; /* events to wait for before execution */
     struct operand operands[OPERANDS_MAX]; /* indexed by the op's operand enum */
     struct operand workspace;              /* scratch memory of the kernel */
     union kernel_args args;                /* arguments of the op's kernel */

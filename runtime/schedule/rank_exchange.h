@@ -13,9 +13,9 @@ int ranks_gather_split_params(struct schedule *schedule, enum segment_kind segme
  * updated its own shard. */
 void ranks_gather_whole_params(struct schedule *schedule, enum segment_kind segment, int unit);
 
-/* ranks_reduce: sum a unit's whole f32 gradients in extent `sums` over all ranks: in place in this
- * rank's shard, or in the whole extent when the gradients are whole on every rank (ZeRO 0).
- * ranks_reduce_end lists the part for which the compute lane must wait. It comes before any use. */
+/* ranks_reduce: sum a unit's whole f32 gradients in extent `sums` over all ranks. The sums replace
+ * this rank's shard, or the whole extent when all ranks keep whole gradients (ZeRO 0). Call
+ * ranks_reduce_end, which adds the wait of the compute lane, before any use of the sums. */
 void ranks_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums);
 void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int unit, int sums);
 

@@ -31,7 +31,7 @@ enum purpose {
 enum { MESH_REPLICATE, MESH_SHARD, MESH_DIMS /* number of dimensions */ };
 
 /* Disk space in bytes that the caller needs in addition to the files of the run. */
-struct disk_addition {
+struct planned_disk_use {
     uint64_t snapshot_bytes; /* additional bytes in every snapshot */
     uint64_t results_bytes;  /* encoded results of the rounds since the newest snapshot */
     uint64_t ledger_bytes;   /* ledger entries of all rounds of the run */
@@ -59,9 +59,9 @@ struct session {
     struct sharding_settings sharding_settings;
     const struct resident_extent *resident; /* resident extents of a program that trains */
     int resident_count;
-    struct disk_addition disk; /* additional disk space that the caller needs */
-    struct site *site;         /* the site of the ranks, set before session_bind; NULL: one rank */
-    struct mesh mesh;          /* the mesh of the ranks, set by session_bind */
+    struct planned_disk_use disk; /* additional disk space that the caller needs */
+    struct site *site; /* the site of the ranks, set before session_bind; NULL: one rank */
+    struct mesh mesh;  /* the mesh of the ranks, set by session_bind */
     struct communicator communicator;
     struct program program;
     struct bound_program bound; /* the program with addresses and arenas on this machine */

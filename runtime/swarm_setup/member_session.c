@@ -95,16 +95,16 @@ static uint64_t round_ledger_bytes(const struct swarm_terms *terms) {
 
 /* Disk space for the swarm. A member stores the encoded results of the rounds since its newest
  * snapshot, of the open round, and of the rounds that other members may replay. */
-static struct disk_addition swarm_disk_use(const struct settings *settings,
-                                           const struct swarm_terms *terms) {
+static struct planned_disk_use swarm_disk_use(const struct settings *settings,
+                                              const struct swarm_terms *terms) {
     const struct replica_memory memory = replica_memory_of(&terms->shape);
     const int64_t parameter_count = terms->shape.slices.parameter_count;
     uint64_t rounds = (uint64_t)swarm_snapshot_rounds(settings) + 1 + REPLAY_ROUNDS_MAX;
-    return (struct disk_addition){.snapshot_bytes = memory.momentum + memory.feedback,
-                                  .results_bytes = rounds * memory.contribution,
-                                  .ledger_bytes = terms->commits_max * round_ledger_bytes(terms),
-                                  .states_bytes =
-                                      STORED_STATES_MAX * state_file_bytes(parameter_count)};
+    return (struct planned_disk_use){.snapshot_bytes = memory.momentum + memory.feedback,
+                                     .results_bytes = rounds * memory.contribution,
+                                     .ledger_bytes = terms->commits_max * round_ledger_bytes(terms),
+                                     .states_bytes =
+                                         STORED_STATES_MAX * state_file_bytes(parameter_count)};
 }
 
 /* ---- reading ---- */

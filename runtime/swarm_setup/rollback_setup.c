@@ -168,9 +168,9 @@ static enum status write_order(const struct tracker_setup *setup, const struct s
     return rollback_file_write(setup->order_path, &file, fault);
 }
 
-enum status rollback_setup_order(const struct tracker_setup_args *args, uint32_t round,
-                                 struct region *region, struct tracker_setup *setup,
-                                 struct rollback_plan *plan, struct fault *fault) {
+enum status rollback_setup_sign_order(const struct tracker_setup_args *args, uint32_t round,
+                                      struct region *region, struct tracker_setup *setup,
+                                      struct rollback_plan *plan, struct fault *fault) {
     struct stored_chain *stored = region_alloc(region, 1, sizeof *stored);
     struct operator_key key;
     TRY(tracker_setup_open(args, region, setup, fault));

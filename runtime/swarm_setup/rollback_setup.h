@@ -22,14 +22,15 @@ struct rollback_plan {
     char order_path[PATH_BYTES]; /* file with the order, which the tracker reads */
 };
 
-/* rollback_setup_order: signs the order to return to the state after `round` and writes it.
+/* rollback_setup_sign_order: signs the order to return to the state after `round` and writes it.
  * args    args->operator_key_path is the operator's key; NULL: operator.key in the state folder
  * memory  in `region`; the caller passes a zeroed *setup and wipes setup->keys
  * errors  STATUS_INPUT when the folder has no swarm, when the key cannot sign for it, or when the
  *         members do not store the state after that round: the fault lists the rounds that can be
  *         named; those of tracker_setup_open, ledger_source_open and rollback_file_write */
-MUST_CHECK enum status rollback_setup_order(const struct tracker_setup_args *args, uint32_t round,
-                                            struct region *region, struct tracker_setup *setup,
-                                            struct rollback_plan *plan, struct fault *fault);
+MUST_CHECK enum status rollback_setup_sign_order(const struct tracker_setup_args *args,
+                                                 uint32_t round, struct region *region,
+                                                 struct tracker_setup *setup,
+                                                 struct rollback_plan *plan, struct fault *fault);
 
 #endif

@@ -24,7 +24,7 @@ struct port_hole {
     uint64_t begin, end; /* offsets in the block */
 };
 
-/* The block of one space. */
+/* The memory that a port has reserved in one space. */
 struct port_block {
     void *address;                 /* NULL when nothing is reserved */
     uint64_t bytes;                /* requested size */

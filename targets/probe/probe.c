@@ -95,8 +95,8 @@ static double measure_memory(struct pool *pool, pool_task *task, struct memory_w
 }
 
 /* `block` has room for three arrays of `bytes` bytes. */
-static void measure_arrays(struct pool *pool, void *block, uint64_t bytes,
-                           struct probe_result *result) {
+static void measure_array_bandwidth(struct pool *pool, void *block, uint64_t bytes,
+                                    struct probe_result *result) {
     int pieces = pool->thread_count * PIECES_PER_THREAD;
     int64_t vectors = (int64_t)(bytes / sizeof(vector));
     vector *a = block;
@@ -118,7 +118,7 @@ static enum status measure_bandwidths(struct pool *pool, struct probe_result *re
     TRY(port_init(&port, &here, fault));
     enum status status = port_reserve(&port, SPACE_DEVICE, 3 * bytes, &block, fault);
     if (status == OK) {
-        measure_arrays(pool, block, bytes, result);
+        measure_array_bandwidth(pool, block, bytes, result);
     }
     port_finish(&port);
     return status;

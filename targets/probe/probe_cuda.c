@@ -175,8 +175,8 @@ static int add_memory_use_lines(const struct target *target, const struct probe_
         return 1;
     }
     lines[1] = make_memory_use_line(target, "used by NCCL", PER_SITE, result->nccl.bytes);
-    lines[2] =
-        make_memory_use_line(target, "used by further groups", PER_GROUP, result->nccl.group_bytes);
+    lines[2] = make_memory_use_line(target, "used by each further NCCL group", PER_GROUP,
+                                    result->nccl.group_bytes);
     return 3;
 }
 

@@ -41,7 +41,7 @@ static void a_file_with_a_name_is_refused(void **state) {
     struct shm_ticket ticket = {0};
     int fd = open("/proc/self/exe", O_RDONLY);
     assert_int_equal(shm_ticket_make(fd, 16, &ticket, &fault), STATUS_FAILED);
-    assert_non_null(strstr(fault.reason, "unnamed memory file"));
+    assert_non_null(strstr(fault.reason, "anonymous memory file"));
     assert_int_equal(ticket.pid, 0);
     struct stat stat;
     assert_int_equal(fstat(fd, &stat), 0);
@@ -50,7 +50,7 @@ static void a_file_with_a_name_is_refused(void **state) {
     void *seen = NULL;
     assert_int_equal(shm_ticket_map(&ticket, 1, 0, &seen, &fault), STATUS_FAILED);
     assert_non_null(strstr(fault.subject, "rank 1"));
-    assert_non_null(strstr(fault.reason, "unnamed memory file"));
+    assert_non_null(strstr(fault.reason, "anonymous memory file"));
     assert_null(seen);
     close(fd);
 }

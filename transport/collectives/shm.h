@@ -40,7 +40,7 @@ MUST_CHECK enum status shm_open_site(struct site *site, const struct collective_
 
 /* shm_register: share the memory of a space with the other ranks, and map theirs for reading. Later
  * calls may use it. Two exchanges; all ranks register the same spaces in the same order.
- * fd       an unnamed memory file, sealed against shrinking (port_reserve_shared); the caller may
+ * fd       an anonymous memory file, sealed against shrinking (port_reserve_shared); the caller may
  *          close it afterwards
  * address  this rank's own mapping of it, page aligned; outlives the communicator
  * bytes    equal on all ranks, greater than 0; each space is registered once

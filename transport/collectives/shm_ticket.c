@@ -25,7 +25,7 @@ static enum status check_memory_file(int fd, const char *subject, uint64_t bytes
         return fault_set_errno(fault, STATUS_FAILED, subject, "cannot be inspected", errno);
     }
     if (!S_ISREG(stat->st_mode) || stat->st_nlink != 0) {
-        return set_memory_fault(subject, "is not an unnamed memory file", fault);
+        return set_memory_fault(subject, "is not an anonymous memory file", fault);
     }
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {

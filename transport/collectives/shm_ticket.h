@@ -15,7 +15,7 @@ struct shm_ticket {
 };
 
 /* shm_ticket_make: a ticket for the first `bytes` of memory `fd` of this process.
- * errors  STATUS_FAILED: it is not an unnamed memory file, can shrink, or is too short */
+ * errors  STATUS_FAILED: it is not an anonymous memory file, can shrink, or is too short */
 MUST_CHECK enum status shm_ticket_make(int fd, uint64_t bytes, struct shm_ticket *ticket,
                                        struct fault *fault);
 
@@ -23,7 +23,7 @@ MUST_CHECK enum status shm_ticket_make(int fd, uint64_t bytes, struct shm_ticket
  * that huge pages of the owner are huge pages here.
  * writable  0: writing to the mapping ends the process
  * errors    STATUS_FAILED: the file cannot be opened (another machine, user or container), does not
- *           match the ticket, is not an unnamed memory file, or can shrink */
+ *           match the ticket, is not an anonymous memory file, or can shrink */
 MUST_CHECK enum status shm_ticket_map(const struct shm_ticket *ticket, int rank, int writable,
                                       void **address, struct fault *fault);
 

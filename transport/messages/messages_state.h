@@ -54,7 +54,7 @@ enum {
     MESSENGER_BAN_MS = 60000, /* duration of a ban for invalid frames */
     MESSENGER_TICK_MS = 100,  /* interval of checks that no socket event triggers */
     /* a tick that is later than this shows that the process was stopped */
-    MESSENGER_LATE_MS = 1000,    /* delay of a tick that shows a stop of the process */
+    MESSENGER_LATE_MS = 1000,    /* a tick this late means that the process was suspended */
     MESSENGER_SEND_RETRY_MS = 5, /* delay until sending to a full queue is retried */
 };
 

@@ -54,7 +54,7 @@ MUST_CHECK enum status site_open(const struct launch_info *launch, struct region
                                  struct site **site, struct fault *fault);
 
 /* Called at most once per process, by the heartbeat thread, when a rank is lost or has failed. The
- * fault names the rank and has status STATUS_LOST. All other ranks have been notified before. The
+ * fault names the rank and has status STATUS_LOST. By then all other ranks have been notified. The
  * callback may end the process, but must not call site_* functions. */
 typedef void site_lost(void *context, const struct fault *fault);
 

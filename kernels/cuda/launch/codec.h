@@ -17,8 +17,8 @@ MUST_CHECK enum status cuda_codec_kernels_init(const struct cuda_driver *driver,
                                                struct fault *fault);
 
 /* cuda_codec_encode: codec_encode. Adds to *nonfinite, in device memory, the number of blocks
- * (fp32, bf16: elements) that are not finite. The caller sets it to zero before, and must not use
- * bytes and residual if it is not 0 afterwards. */
+ * (fp32, bf16: elements) that are not finite. The caller sets it to zero first, and must use
+ * neither bytes nor residual if it is nonzero afterwards. */
 void cuda_codec_encode(const struct cuda_compute *compute, const struct codec_encode_args *args,
                        uint8_t *bytes, int *nonfinite);
 

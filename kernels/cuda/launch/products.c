@@ -253,8 +253,9 @@ static struct cuda_product_record read_record(const struct cublas_lt *library,
 
 /* Whether a proposal meets the contract. The preferences require the same, but the library may
  * ignore them. */
-static bool is_acceptable(const struct cuda_products *products, const struct matmul_args *args,
-                          const cublasLtMatmulHeuristicResult_t *proposal) {
+static bool is_algorithm_acceptable(const struct cuda_products *products,
+                                    const struct matmul_args *args,
+                                    const cublasLtMatmulHeuristicResult_t *proposal) {
     struct cuda_product_record record = read_record(&products->lt, proposal);
     uint64_t modes = 0;
     size_t written;
@@ -285,7 +286,7 @@ static cublasStatus_t choose_proposal(const struct cuda_products *products,
         product->result, preference, PROPOSALS_MAX, proposals, &count);
     product->uses_builtin = true;
     for (int i = 0; result == CUBLAS_STATUS_SUCCESS && product->uses_builtin && i < count; i++) {
-        if (is_acceptable(products, &product->args, &proposals[i])) {
+        if (is_algorithm_acceptable(products, &product->args, &proposals[i])) {
             product->uses_builtin = false;
             product->algorithm = proposals[i].algo;
             product->record = read_record(library, &proposals[i]);

@@ -49,10 +49,9 @@ struct tracker_answer {
 };
 
 /* tracker_query: sends a query, and repeats it each second until the whole answer has arrived.
- * errors  STATUS_FAILED: no answer in time, whatever the process at the address does, because a
- *         closed connection does not prove that its key differs from the tracker's; STATUS_INPUT:
- *         the tracker rejects the query and gives a reason; STATUS_STOPPED when should_continue
- *         returns false */
+ * errors  STATUS_FAILED: no answer in time (a connection that closes does not prove that another
+ *         key listens there); STATUS_INPUT: the tracker rejects the query and gives a reason;
+ *         STATUS_STOPPED: should_continue returned false */
 MUST_CHECK enum status tracker_query(struct tracker_client *client,
                                      const struct tracker_query_args *args,
                                      struct tracker_answer *answer, struct fault *fault);

@@ -37,7 +37,7 @@ static uint64_t median_weight(const struct entry_member *members, uint32_t seat_
     return median;
 }
 
-/* Returns the smallest norm that is not below the norms of at least half of all votes. */
+/* Returns the smallest norm that at least half of all votes do not exceed. */
 static double find_lower_median(const struct norm_vote *rows, uint32_t count) {
     double median = INFINITY;
     uint64_t total = 0;

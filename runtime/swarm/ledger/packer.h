@@ -26,7 +26,7 @@
 
 enum {
     PACKER_NAME_BYTES_MAX = 31, /* Longest name of a field. */
-    /* Most bytes of a field except the content of its text or bin. */
+    /* Maximum size of a field without the content of its text or bin. */
     PACKER_FIELD_BYTES_MAX = 1 + PACKER_NAME_BYTES_MAX + 9,
     PACKER_MAP_BYTES_MAX = 3, /* Header of a map with at most 65535 fields. */
 };
@@ -112,7 +112,7 @@ void pack_bulk(struct packer *packer, const char *name, const uint8_t **bytes, s
 struct packer_rows {
     void *first;
     size_t stride;
-    uint32_t count;
+    uint32_t count;    /* number of rows */
     bool is_partial;   /* Only the rows whose bit is set in `selected` are passed. */
     uint64_t selected; /* limits  count <= 64 */
 };

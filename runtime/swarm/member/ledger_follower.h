@@ -29,7 +29,7 @@ struct ledger_follower { /* checks the tracker's ledger entries in order */
     bool needs_entries;          /* more entries must be requested from the tracker */
     int64_t requested_ns;        /* when the unanswered request was sent; 0: none */
     bool has_gap;                /* the tracker sent an entry that does not follow the chain */
-    struct hash gap_entry_hash;  /* hash of the entry that does not follow */
+    struct hash gap_entry_hash;  /* hash of a received entry that does not continue the ledger */
     bool is_rejected;            /* the tracker's ledger was rejected */
     bool has_deferred;           /* an ENTRY message waits for earlier entries */
     bool is_deferred_in_chain;   /* the chain contains the entry of the deferred message */

@@ -26,7 +26,7 @@ struct state_store {
 MUST_CHECK enum status state_store_open(const char *folder, int64_t parameter_count,
                                         struct state_store *store, struct fault *fault);
 
-/* state_store_add: store the replica's state, which is that after commit number `commits`, in
+/* state_store_add: store the replica's state after commit number `commits`, which was made in
  * `round`.
  * limits  is_stored_commit(commits); state_store_remove_expired(commits) was called
  * errors  STATUS_FIT on a full disk, STATUS_FAILED; the other stored states are then unchanged */

@@ -313,13 +313,11 @@ static void request_contributions(struct member *member, struct request_pass *pa
     }
 }
 
-/* Returns the seat to request a slice's result from. The owner of the slice has the result
- * first. After a failed attempt, the seats that have the result according to the proposal are
- * next, then all other seats, starting with a different seat for each member, and the owner
- * again once in each pass. A seat that closed its
- * connection silently still looks available. Before the proposal only the owner gets requests,
- * because the tracker finds a seat that has the result or will sum it. If only this member cannot
- * connect to the owner, other seats will have the result too. */
+/* Returns the seat to request a slice's result from: first the owner of the slice, then the seats
+ * that have the result according to the proposal, then all other seats. Each member starts with a
+ * different one of these, and tries the owner again once in each pass. Before the proposal, only
+ * the owner is asked, unless this member cannot connect to it: if the owner fails, the tracker
+ * names another seat. */
 static int choose_source(const struct member *member, const struct request_pass *pass,
                          uint32_t slice, uint32_t owner) {
     ASSERT((pass->ready & pass->unreachable) == 0);

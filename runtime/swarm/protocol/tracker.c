@@ -36,7 +36,7 @@ const struct swarm_timing *tracker_timing(const struct tracker *tracker) {
     return &tracker->deadlines.timing;
 }
 
-const struct timing_times *tracker_times(const struct tracker *tracker) {
+const struct timing_times *tracker_usual_times(const struct tracker *tracker) {
     return &tracker->deadlines.times;
 }
 

@@ -67,9 +67,9 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
                   struct actions *actions);
 
 /* tracker_timing: the current deadlines. The tracker and all members tick at their heartbeat.
- * tracker_times: the observed times from which they were derived. */
+ * tracker_usual_times: the observed times from which they were derived. */
 const struct swarm_timing *tracker_timing(const struct tracker *tracker);
-const struct timing_times *tracker_times(const struct tracker *tracker);
+const struct timing_times *tracker_usual_times(const struct tracker *tracker);
 
 /* A copy of the tracker's state for status reports. */
 enum { VIEW_DERIVATION_BYTES = 512 }; /* size of tracker_view.derivation */

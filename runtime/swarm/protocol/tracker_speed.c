@@ -1,7 +1,7 @@
 /* tracker_speed: how fast each member is, as the tracker and the other members observe it, and the
  * share of the work of a round that follows from it. A member's own speed decides how much it is
  * given, and never how long the others wait: their deadlines follow from the lower median of all
- * members, which less than half of them cannot raise above the times of the others. */
+ * members' times, which a minority cannot raise above the times of the others. */
 #include "base/statistics.h"
 #include "runtime/swarm/protocol/tracker_state.h"
 

@@ -6,7 +6,7 @@
 /* Describes each deadline and the time that it follows from (limits: protocol.h). */
 static void describe_deadlines(const struct tracker *tracker, const struct swarm_timing *timing,
                                struct text *text) {
-    const struct timing_times *times = tracker_times(tracker);
+    const struct timing_times *times = tracker_usual_times(tracker);
     text_add(text,
              "heartbeat %u ms (1 x round trip of %u ms), silence %u ms (4 x round trip + 4 x "
              "heartbeat), train %u ms (%g x %u ms), contributions %u ms (%g x %u ms), exchange %u "

@@ -180,7 +180,7 @@ void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
     }
 }
 
-void machine_driver_retry(struct tracker_loop *loop, int64_t now_ms) {
+void machine_driver_retry_write(struct tracker_loop *loop, int64_t now_ms) {
     const struct event failed = {.kind = EVENT_WRITTEN, .write_outcome = WRITE_FAILED};
     if (loop->driver->is_retrying && now_ms >= loop->driver->retry_ms) {
         loop->driver->is_retrying = false;

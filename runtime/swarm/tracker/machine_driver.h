@@ -40,9 +40,9 @@ void machine_driver_close(struct machine_driver *driver);
  * tracker is fenced. */
 void machine_driver_step(struct tracker_loop *loop, const struct event *event);
 
-/* machine_driver_retry: notifies the state machine of a failed write when the retry delay has
+/* machine_driver_retry_write: notifies the state machine of a failed write when the retry delay has
  * passed. */
-void machine_driver_retry(struct tracker_loop *loop, int64_t now_ms);
+void machine_driver_retry_write(struct tracker_loop *loop, int64_t now_ms);
 
 /* machine_driver_store_promise: makes a promise durable that is not part of the state machine's
  * record.

@@ -238,9 +238,10 @@ static void mark_part_stored(struct durable_part *part) {
 }
 
 /* Lists the parts of the record that differ from those in the store. Returns their number. */
-static uint32_t list_promises(struct tracker_durable *durable, const struct tracker_record *record,
-                              struct store_promise promises[static PROMISES_MAX],
-                              char names[static SWARM_MEMBERS_MAX][HASHES_NAME_BYTES]) {
+static uint32_t list_changed_parts(struct tracker_durable *durable,
+                                   const struct tracker_record *record,
+                                   struct store_promise promises[static PROMISES_MAX],
+                                   char names[static SWARM_MEMBERS_MAX][HASHES_NAME_BYTES]) {
     const struct round_table *table = &record->table;
     uint32_t count = 0;
     durable->members.next_count = record_write_members(record, durable->members.next);
@@ -278,11 +279,11 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
                   action->entry->round, error);
         return;
     }
-    const struct store_transaction write = {.incarnation = durable->incarnation,
-                                            .entry = action->entry == NULL ? NULL : &durable->entry,
-                                            .promises = promises,
-                                            .promise_count =
-                                                list_promises(durable, record, promises, names)};
+    const struct store_transaction write = {
+        .incarnation = durable->incarnation,
+        .entry = action->entry == NULL ? NULL : &durable->entry,
+        .promises = promises,
+        .promise_count = list_changed_parts(durable, record, promises, names)};
     event->write_outcome = ledger_store_write(&durable->store, &write, fault);
     if (event->write_outcome != WRITE_OK) {
         return;

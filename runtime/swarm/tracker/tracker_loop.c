@@ -162,7 +162,7 @@ static void announce_timing(struct tracker_loop *loop) {
 static void run_tick(struct tracker_loop *loop, int64_t now_ms) {
     const struct event ticked = {.kind = EVENT_TICK};
     loop->tick_ms = now_ms + loop->timing.heartbeat_ms;
-    machine_driver_retry(loop, now_ms);
+    machine_driver_retry_write(loop, now_ms);
     machine_driver_step(loop, &ticked);
     announce_timing(loop);
 }
@@ -222,7 +222,7 @@ static int next_wait_ms(const struct tracker_loop *loop) {
 }
 
 /* Reads a new order of the operator, and passes it to the state machine if it is valid. */
-static void read_order(struct tracker_loop *loop) {
+static void read_rollback_order(struct tracker_loop *loop) {
     const struct tracker_loop_options *options = &loop->options;
     struct rollback_file file;
     struct fault fault;
@@ -255,7 +255,7 @@ static void run_due_work(struct tracker_loop *loop) {
         admission_review_all(loop);
     }
     if (loop->options.order_path != NULL && rollback_watch_poll(&loop->order_watch, now_ms)) {
-        read_order(loop);
+        read_rollback_order(loop);
     }
     admission_disconnect_idle(loop, now_ms);
     admission_log_strangers(loop, now_ms);
