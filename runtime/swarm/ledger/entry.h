@@ -56,12 +56,16 @@ enum entry_kind {
     ENTRY_SUSPEND, /* Between rounds: a member has no seat before a later round. */
 };
 
-/* The part of a round that a member missed although it was fast enough for it in earlier rounds. */
+/* The reason for which a member missed a round: it missed a part for which it was fast enough in
+ * earlier rounds, or its contribution had no weight. */
 enum suspension_reason {
     SUSPENSION_NONE,
     SUSPENSION_DECLARATION,   /* It declared nothing by the end of training. */
     SUSPENSION_CONTRIBUTIONS, /* It did not send its contributions to the owners. */
     SUSPENSION_RESULTS,       /* Nothing was received of the slices that it owned. */
+    SUSPENSION_LARGE_NORM,    /* The norm of its contribution was above the bound. */
+    SUSPENSION_NO_EFFECT,     /* The norm of its contribution was below the effect bound. */
+    SUSPENSION_REPETITION,    /* Its contribution was part of an earlier commit. */
     SUSPENSION_REASONS
 };
 

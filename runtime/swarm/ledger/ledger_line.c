@@ -12,7 +12,11 @@ static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollb
 static const char *const REASONS[] = {[SUSPENSION_NONE] = "",
                                       [SUSPENSION_DECLARATION] = "declaration",
                                       [SUSPENSION_CONTRIBUTIONS] = "contributions",
-                                      [SUSPENSION_RESULTS] = "results"};
+                                      [SUSPENSION_RESULTS] = "results",
+                                      [SUSPENSION_LARGE_NORM] = "large_norm",
+                                      [SUSPENSION_NO_EFFECT] = "no_effect",
+                                      [SUSPENSION_REPETITION] = "repetition"};
+_Static_assert(ARRAY_COUNT(REASONS) == SUSPENSION_REASONS, "a reason has no name");
 
 const char *ledger_suspension_name(uint32_t reason) {
     ASSERT(reason < ARRAY_COUNT(REASONS));

@@ -106,6 +106,8 @@ struct tracker_exchange {    /* tracker_exchange.c */
     uint64_t undeclared_seats; /* seats that had time for training, and did not declare */
     uint64_t late_seats;       /* seats that more than a third of the owners stopped waiting for */
     uint64_t failed_owners;    /* owners that were replaced because their results did not come */
+    /* By seat: the reason for which the table gives no weight to a seat that trained. */
+    enum suspension_reason exclusions[SWARM_MEMBERS_MAX];
     struct seat_delivery deliveries[SWARM_MEMBERS_MAX]; /* by seat, of the newest commit */
     uint32_t poll;                                      /* number of the newest poll */
     bool is_poll_open; /* recovery waits for the answers of all live seats to `poll` */

@@ -1,5 +1,5 @@
-/* tracker_strikes: members that miss a part of a round although they are fast enough for it, and
- * the rounds for which they then have no seat. */
+/* tracker_strikes: members that miss a part of a round although they are fast enough for it, or
+ * whose contribution has no weight, and the rounds for which they then have no seat. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
 enum {
@@ -21,8 +21,8 @@ void tracker_clear_strikes(struct tracker *tracker, uint32_t row) {
     tracker->strikes[row] = (struct tracker_strikes){0};
 }
 
-/* The part of the ended round that a seat missed. */
-static enum suspension_reason find_missed_part(const struct tracker *tracker, uint32_t seat) {
+/* The reason for which a seat missed the ended round. */
+static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t seat) {
     const struct tracker_exchange *exchange = &tracker->exchange;
     const struct seat_delivery *delivery = &exchange->deliveries[seat];
     bool is_commit = tracker->record.head.kind == ENTRY_COMMIT;
@@ -31,6 +31,9 @@ static enum suspension_reason find_missed_part(const struct tracker *tracker, ui
     }
     if (seats_contain(exchange->undeclared_seats, seat)) {
         return SUSPENSION_DECLARATION;
+    }
+    if (exchange->exclusions[seat] != SUSPENSION_NONE) {
+        return exchange->exclusions[seat];
     }
     bool is_missing = !is_commit || 2 * delivery->delivered < delivery->planned;
     return seats_contain(exchange->late_seats, seat) && is_missing ? SUSPENSION_CONTRIBUTIONS
@@ -51,7 +54,16 @@ static void record_round(struct tracker_strikes *strikes, enum suspension_reason
     }
 }
 
-/* A member that is disconnected, or that the owners did not wait for, is not judged. */
+static uint64_t find_excluded_seats(const struct tracker_exchange *exchange) {
+    uint64_t excluded = 0;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        excluded |= exchange->exclusions[seat] != SUSPENSION_NONE ? seat_bit(seat) : 0;
+    }
+    return excluded;
+}
+
+/* A member that is disconnected, or that the owners did not wait for although its contribution had
+ * a weight, is not judged. */
 void tracker_judge_round(struct tracker *tracker) {
     struct tracker_exchange *exchange = &tracker->exchange;
     const struct tracker_record *record = &tracker->record;
@@ -60,10 +72,11 @@ void tracker_judge_round(struct tracker *tracker) {
     if (!has_table || record->head.seat_count < STRIKE_SEATS_MIN) {
         return;
     }
-    SEATS_EACH(seat, tracker_live_seats(tracker) &
-                         (exchange->expected_seats | exchange->undeclared_seats)) {
+    uint64_t judged =
+        exchange->expected_seats | exchange->undeclared_seats | find_excluded_seats(exchange);
+    SEATS_EACH(seat, tracker_live_seats(tracker) & judged) {
         record_round(&tracker->strikes[tracker->seats.row_of_seat[seat]],
-                     find_missed_part(tracker, (uint32_t)seat));
+                     find_miss(tracker, (uint32_t)seat));
     }
 }
 

@@ -156,13 +156,30 @@ static struct entry_member declaration_of_seat(struct tracker *tracker, uint32_t
     const struct hash *hashes =
         tracker->record.table.hashes + (size_t)seat * tracker->settings.slice_count;
     uint64_t weight =
-        repeats_find(&tracker->repeats, hashes)
-            ? 0
-            : declared_weight(trained->tokens, trained->samples, tracker->settings.sample_tokens);
+        declared_weight(trained->tokens, trained->samples, tracker->settings.sample_tokens);
+    bool is_repeated = weight > 0 && repeats_find(&tracker->repeats, hashes);
+    tracker->exchange.exclusions[seat] = is_repeated ? SUSPENSION_REPETITION : SUSPENSION_NONE;
     /* An entry stores at most INT64_MAX. */
     uint64_t tokens = trained->tokens < INT64_MAX ? trained->tokens : INT64_MAX;
-    return (struct entry_member){
-        .tokens = tokens, .weight = weight, .samples = trained->samples, .norm = trained->norm};
+    return (struct entry_member){.tokens = tokens,
+                                 .weight = is_repeated ? 0 : weight,
+                                 .samples = trained->samples,
+                                 .norm = trained->norm};
+}
+
+/* Takes the weight of the seats whose norm is outside the bounds. */
+static void weigh_norms(struct tracker *tracker, struct round_table *table) {
+    static const enum suspension_reason REASONS[] = {
+        [NORM_ABOVE_BOUND] = SUSPENSION_LARGE_NORM, [NORM_WITHOUT_EFFECT] = SUSPENSION_NO_EFFECT};
+    const struct entry *head = &tracker->record.head;
+    enum norm_position positions[SWARM_MEMBERS_MAX];
+    table->reference_norm =
+        norms_weigh(table->members, head->seat_count, head->reference_norm, positions);
+    for (uint32_t seat = 0; seat < head->seat_count; seat++) {
+        if (positions[seat] != NORM_WITHIN_BOUNDS) {
+            tracker->exchange.exclusions[seat] = REASONS[positions[seat]];
+        }
+    }
 }
 
 /* Copies the declarations of live seats into the table, and decides their weights. */
@@ -170,6 +187,7 @@ static void fill_declarations(struct tracker *tracker, struct round_table *table
     table->declared_seats = 0;
     memset(table->members, 0, sizeof table->members);
     memset(table->signatures, 0, sizeof table->signatures);
+    memset(tracker->exchange.exclusions, 0, sizeof tracker->exchange.exclusions);
     SEATS_EACH(seat, tracker_live_seats(tracker)) {
         const struct tracker_member *member = tracker_member_in_seat(tracker, (uint32_t)seat);
         if (member->has_declared) {
@@ -178,10 +196,7 @@ static void fill_declarations(struct tracker *tracker, struct round_table *table
             table->signatures[seat] = member->declaration;
         }
     }
-    const struct entry *head = &tracker->record.head;
-    enum norm_position positions[SWARM_MEMBERS_MAX];
-    table->reference_norm =
-        norms_weigh(table->members, head->seat_count, head->reference_norm, positions);
+    weigh_norms(tracker, table);
 }
 
 /* Waits for no slow seat, unless more than half of the seats are slow: then the network has

@@ -20,6 +20,8 @@ static struct {
     uint32_t awaited_ms[MEMBERS];  /* that each other one waits for this one's contributions */
     uint32_t withholding;          /* members whose contributions nobody receives */
     uint32_t silent_owners;        /* members that never have a result */
+    double norms[MEMBERS];         /* that the members declare */
+    uint8_t hash_byte;             /* of the hashes that the last member declares */
     uint64_t samples[MEMBERS];     /* given in the last round */
     int exchange_beats;            /* heartbeats of the last exchange */
     uint64_t earlier_proposal;     /* number of the last one before the round */
@@ -34,11 +36,13 @@ static void play_evenly(void) {
 }
 
 static void declare(uint32_t member, uint64_t samples) {
-    static const struct hash HASHES[SLICES];
+    struct hash hashes[SLICES] = {0};
+    struct training_amount trained = {samples, samples, play.norms[member]};
+    hashes[0].bytes[0] = member == SLOW ? play.hash_byte : 0;
     scene_say(member, (struct message){.kind = MESSAGE_DECLARE,
                                        .round = scene.head.round,
-                                       .trained = {samples, samples},
-                                       .hashes = HASHES});
+                                       .trained = trained,
+                                       .hashes = hashes});
 }
 
 static uint64_t samples_of(uint32_t member) {
@@ -397,6 +401,39 @@ static void a_member_that_fails_once_in_four_rounds_is_not_suspended(void **stat
     }
 }
 
+/* In `rounds` (bit set) the last member declares `norm`, or hashes of an earlier round. Returns the
+ * number of rounds before it is suspended; 0: nobody is. */
+static int play_values(uint32_t rounds, double norm, bool is_repeated) {
+    scene_begin(0, MEMBERS - 1);
+    play_evenly();
+    for (int i = -4; i < 12; i++) {
+        bool is_faulty = i >= 0 && (rounds >> i & 1) != 0;
+        memcpy(play.norms, (double[]){1, 1.5, 0.5, 1, is_faulty ? norm : 1}, sizeof play.norms);
+        play.hash_byte = (uint8_t)(is_faulty && is_repeated ? 9 : 10 + i);
+        uint32_t seats = play_judged_round();
+        if (scene.suspension.kind == ENTRY_SUSPEND && seats < MEMBERS) {
+            assert_int_equal(scene.suspension.suspension.id.bytes[0], SLOW + 1);
+            return i;
+        }
+        assert_true(i < 0 || (scene.head.members[SLOW].weight == 0) == is_faulty);
+    }
+    assert_int_equal(scene.suspension.kind, 0);
+    return 0;
+}
+
+static void two_of_three_rounds_without_weight_suspend_and_name_the_reason(void **state) {
+    (void)state;
+    assert_int_equal(play_values(0x3, 1000, false), 2);
+    assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_LARGE_NORM);
+    assert_int_equal(play_values(0x5, 0, false), 3);
+    assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_NO_EFFECT);
+    assert_int_equal(play_values(0x3, 1, true), 2);
+    assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_REPETITION);
+    assert_int_equal(play_values(0, 1, false), 0);
+    assert_int_equal(play_values(0x249, 1000, false), 0);
+    assert_int_equal(play_values(0x249, 1, true), 0);
+}
+
 /* After a restart of the tracker. */
 static void a_suspension_is_known_from_the_ledger(void **state) {
     (void)state;
@@ -453,6 +490,7 @@ int main(void) {
         cmocka_unit_test(samples_that_were_not_trained_on_return),
         cmocka_unit_test(an_owner_that_fails_twice_is_suspended_and_named),
         cmocka_unit_test(a_member_that_fails_once_in_four_rounds_is_not_suspended),
+        cmocka_unit_test(two_of_three_rounds_without_weight_suspend_and_name_the_reason),
         cmocka_unit_test(a_suspension_is_known_from_the_ledger),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
