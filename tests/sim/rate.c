@@ -49,7 +49,8 @@ static void watch_suspensions(const struct rate_run *run, const struct entry *en
     if (entry->kind != ENTRY_SUSPEND) {
         return;
     }
-    if (!is_faulty(run, entry->suspension.id.bytes[0])) {
+    bool is_liar = is_faulty(run, entry->suspension.id.bytes[0]) && run->fault.hostility != HONEST;
+    if (!is_liar) {
         figures->honest_named += 1;
     } else if (figures->named_round == 0) {
         figures->named_round = entry->round;

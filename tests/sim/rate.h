@@ -49,8 +49,8 @@ struct rate_figures {
     int64_t ms;       /* time after them; all other figures are of this time */
     uint32_t commits;
     uint32_t aborts;
-    uint32_t honest_named; /* suspensions of other members */
-    uint32_t named_round;  /* round after which a faulty member is suspended first; 0: never */
+    uint32_t honest_named; /* suspensions of members that do not lie, slow ones included */
+    uint32_t named_round;  /* round after which a liar is suspended first; 0: never */
     double owned;          /* most slices of one faulty member, relative to an equal share */
     union deadlines max;   /* longest deadline of each kind */
 };

@@ -62,7 +62,7 @@ static enum status read_hash(struct manifest_reader *reader, const struct yaml_n
     TRY(read_text(reader, parent, key, &node, &text));
     return strlen(text) == 2 * HASH_BYTES && hex_read(text, HASH_BYTES, hash->bytes)
                ? OK
-               : set_value_fault(reader, node, "is not a hash of 64 hexadecimal digits (0-9, a-f)");
+               : set_value_fault(reader, node, "is not a hash of 64 hexadecimal digits");
 }
 
 /* Versions are checked before the keys, because a newer version may have unknown keys. */

@@ -45,9 +45,9 @@ static void enter_stage_of_head(struct tracker *tracker, int64_t now_ms) {
     if (tracker->record.head.kind != ENTRY_OPEN) {
         if (tracker->record.head.kind == ENTRY_COMMIT) {
             tracker_count_deliveries(tracker);
+            tracker_judge_round(tracker); /* by the speeds that were known when it began */
             tracker_observe_exchange(tracker);
-        }
-        if (tracker->record.head.kind == ENTRY_COMMIT || tracker->record.head.kind == ENTRY_ABORT) {
+        } else if (tracker->record.head.kind == ENTRY_ABORT) {
             tracker_judge_round(tracker);
         } else if (tracker->record.head.kind == ENTRY_SUSPEND) {
             tracker_add_suspension(tracker, &tracker->record.head);

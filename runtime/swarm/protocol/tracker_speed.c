@@ -151,11 +151,17 @@ bool tracker_is_fast_enough(const struct tracker *tracker, uint32_t row) {
     return !tracker->speeds[row].is_slow;
 }
 
-/* A slow owner delays every slice that it owns, so it owns none. */
+bool tracker_is_known_fast(const struct tracker *tracker, uint32_t row) {
+    const struct tracker_speed *speed = &tracker->speeds[row];
+    return !speed->is_slow && speed->times[SPEED_CONTRIBUTION].count >= JUDGED_ROUNDS;
+}
+
+/* A slow owner delays every slice that it owns, so it owns none, and none on trial. */
 bool tracker_may_own(const struct tracker *tracker, uint32_t row) {
     const struct tracker_speed *speed = &tracker->speeds[row];
     uint32_t own_ms = recent_value(&speed->times[SPEED_RESULT]);
-    return !speed->is_slow && own_ms <= usual_limit_ms(tracker, tracker->deadlines.times.result_ms);
+    return !speed->is_slow && !speed->is_retried &&
+           own_ms <= usual_limit_ms(tracker, tracker->deadlines.times.result_ms);
 }
 
 uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row) {
@@ -246,7 +252,7 @@ static void update_share(struct tracker *tracker, uint32_t seat,
                        : times->count >= JUDGED_ROUNDS ? recent_value(times)
                                                        : 0;
     uint32_t before = is_slow ? speed->share : SHARE_FULL;
-    bool is_retried = is_slow && ++speed->slow_rounds >= speed->retry_rounds;
+    speed->is_retried = is_slow && ++speed->slow_rounds >= speed->retry_rounds;
     if (!delivery->is_late && time_ms <= limit_ms) {
         speed->is_slow = before < SHARE_FULL;
         speed->share = 2 * before < SHARE_FULL ? 2 * before : SHARE_FULL;
@@ -255,7 +261,7 @@ static void update_share(struct tracker *tracker, uint32_t seat,
         uint64_t by_time = time_ms > limit_ms ? before * limit_ms / time_ms : before;
         slow_down(speed, before, by_items < by_time ? by_items : by_time);
     }
-    speed->is_slow &= !is_retried;
+    speed->is_slow &= !speed->is_retried;
 }
 
 void tracker_observe_exchange(struct tracker *tracker) {

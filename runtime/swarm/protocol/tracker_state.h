@@ -61,6 +61,7 @@ struct tracker_speed { /* tracker_speed.c */
     uint32_t slow_rounds;           /* exchanges since the member became slow */
     uint32_t retry_rounds;          /* after so many, owners wait for it again */
     bool is_slow;                   /* owners do not wait for the member's contributions */
+    bool is_retried;                /* owners wait for it on trial, after rounds as a slow member */
     bool is_resumed;                /* its samples are those of an aborted round */
 };
 
@@ -326,6 +327,7 @@ void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct 
  * tracker_samples_of_row     Number of samples that the row is given in the next round.
  * tracker_awaited_seats      Those of `seats` that can train on their samples within the deadline.
  * tracker_is_fast_enough     Whether owners wait for the row's contributions.
+ * tracker_is_known_fast      Whether the row's contributions arrived in time in several exchanges.
  * tracker_may_own            Whether the row may own slices.
  * tracker_upload_rate        The upload rate of a row, seen by the receivers; 0: not known.
  * tracker_is_optional        Whether a slow row contributes to this slice in the open round. */
@@ -339,6 +341,7 @@ void tracker_observe_apply(struct tracker *tracker, uint32_t row, int64_t now_ms
 uint64_t tracker_samples_of_row(const struct tracker *tracker, uint32_t row);
 uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats);
 bool tracker_is_fast_enough(const struct tracker *tracker, uint32_t row);
+bool tracker_is_known_fast(const struct tracker *tracker, uint32_t row);
 bool tracker_may_own(const struct tracker *tracker, uint32_t row);
 uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row);
 bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t slice);

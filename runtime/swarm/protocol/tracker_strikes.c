@@ -21,7 +21,8 @@ void tracker_clear_strikes(struct tracker *tracker, uint32_t row) {
     tracker->strikes[row] = (struct tracker_strikes){0};
 }
 
-/* The reason for which a seat missed the ended round. */
+/* The reason for which a seat missed the ended round. Late contributions count only for a seat that
+ * delivered in time before: until then its own speed is not known. */
 static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t seat) {
     const struct tracker_exchange *exchange = &tracker->exchange;
     const struct seat_delivery *delivery = &exchange->deliveries[seat];
@@ -35,9 +36,11 @@ static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t 
     if (exchange->exclusions[seat] != SUSPENSION_NONE) {
         return exchange->exclusions[seat];
     }
+    bool is_fast = tracker_is_known_fast(tracker, (uint32_t)tracker->seats.row_of_seat[seat]);
     bool is_missing = !is_commit || 2 * delivery->delivered < delivery->planned;
-    return seats_contain(exchange->late_seats, seat) && is_missing ? SUSPENSION_CONTRIBUTIONS
-                                                                   : SUSPENSION_NONE;
+    return seats_contain(exchange->late_seats, seat) && is_fast && is_missing
+               ? SUSPENSION_CONTRIBUTIONS
+               : SUSPENSION_NONE;
 }
 
 static void record_round(struct tracker_strikes *strikes, enum suspension_reason missed) {

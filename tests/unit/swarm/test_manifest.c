@@ -237,7 +237,7 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
         {"  key: p", "  key: q", "it:7:3", "tracker.key is not a Skep key"},
         {"operator: p", "operator: q", "it:8:1", "operator is not a Skep key"},
         {"operator: p", "operatr: p", "it:8:1", "operatr is not a known key"},
-        {"00007\n", "0007\n", "it:9:1", "is not a hash of 64 hexadecimal digits"},
+        {"00007\n", "0007\n", "it:9:1", "genesis is not a hash of 64 hexadecimal digits"},
         {"bytes: 12", "bytes: 0", "it:18:5",
          "files[1].bytes is \"0\", not a whole number from 1 to 9007199254740992"},
         {"held-out", "held/out", "it:16:5", "files[1] has an invalid file name"},
