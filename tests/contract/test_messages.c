@@ -180,7 +180,7 @@ static void another_key_is_redialed_without_a_verdict(void **state) {
     end_open(&a);
     end_open(&b);
     memcpy(address, end_address(&b), sizeof address);
-    end_names(&a, &c, address); /* c is not who listens there */
+    end_names(&a, &c, address); /* another process has this address */
     end_names(&b, &a, NULL);
     int64_t until_ns = clock_monotonic_ns() + 3 * NS_PER_SECOND; /* several dials */
     assert_true(ends_until(both, 2, has_passed, &until_ns));
@@ -188,7 +188,7 @@ static void another_key_is_redialed_without_a_verdict(void **state) {
     assert_int_equal(b.count, 0);
     assert_int_equal(send_to(&a, &c, CHANNEL_CONTROL, 0, 0), SEND_NO_PEER);
     end_close(&b);
-    c.options.listen = address; /* who was meant listens there now */
+    c.options.listen = address; /* now the expected process has it */
     end_open(&c);
     end_names(&c, &a, NULL);
     assert_true(ends_meet(&a, &c));

@@ -38,7 +38,7 @@ class Rollback(SwarmTest):
         return base64.b32decode(text.strip().upper())[33:65]
 
     def assert_drawn_members_store(self, members, history):
-        """The three lowest numbers of each eighth commit store its state, and nobody else."""
+        """The three lowest numbers of each eighth commit store its state, and no others."""
         keys = {self.signing_key(member): member for member in members}
         for commit in (entry for entry in history if entry["kind"] == "commit"):
             if commit["commits"] % 8 != 0:

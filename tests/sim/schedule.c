@@ -15,7 +15,7 @@ enum {
     PATIENCE = 2,
     PROGRESS_MS = 60000, /* so long after the faults the swarm must have gone on */
     COMMITS_AFTER = 3,
-    CATCH_UP_MS = 15000, /* and so long after that everyone stands on a last commit's root */
+    CATCH_UP_MS = 15000, /* then time for all members to apply the last commit */
     ROLLBACK_MS = 8000,
     SLICE_BYTES = 16384, /* of an encoded slice on links with rates */
     SCHEDULE_SLICES = 6, /* the most slices of a schedule with faults */
@@ -208,7 +208,7 @@ static int64_t commit_once(struct world *world) {
     return world->now - since;
 }
 
-/* Whoever has trained is in the newest commit. */
+/* Each member that has trained is in the newest commit. */
 static int is_whole(const struct world *world) {
     const struct entry *commit = &world->record.commit;
     uint64_t left_out = 0;
@@ -256,7 +256,7 @@ int world_run_pair(struct world *world, uint64_t seed) {
     } else if (world->adoptions > 0) {
         world_fail(world, "a member takes the state anew");
     } else if (world->member_count > 3 && !is_whole(world)) {
-        world_fail(world, "round %u lacks somebody who is there", world->record.commit.round);
+        world_fail(world, "round %u lacks a connected member", world->record.commit.round);
     }
     return world_end(world);
 }

@@ -1,5 +1,5 @@
 /* test_tracker_speed: the tracker's machine by hand: members that are slow, or say that they or
- * others are. Nobody else waits longer for that. */
+ * others are. No other member waits longer for it. */
 #include "tests/unit/swarm/tracker_scene.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static struct {
     uint32_t train_beats[MEMBERS]; /* to train on a full share of samples */
     uint64_t trained_max[MEMBERS]; /* samples that they train on at most; 0: any number */
     uint32_t awaited_ms[MEMBERS];  /* that each other one waits for this one's contributions */
-    uint32_t withholding;          /* members whose contributions nobody receives */
+    uint32_t withholding;          /* members whose contributions never arrive */
     uint32_t silent_owners;        /* members that never have a result */
     double norms[MEMBERS];         /* that the members declare */
     uint8_t hash_byte;             /* of the hashes that the last member declares */
@@ -223,7 +223,7 @@ static void two_of_five_cannot_make_a_deadline_long(void **state) {
 }
 
 /* It trains five times as long for a sample. After it was seen once, it is given a fifth, in whole
- * steps, and nobody waits for it. */
+ * steps, and no other member waits for it. */
 static void a_slow_trainer_is_given_what_it_can_train(void **state) {
     (void)state;
     scene_begin(0, MEMBERS);
@@ -329,7 +329,7 @@ static void an_owner_without_results_is_replaced_at_the_close(void **state) {
     assert_int_equal(scene.head.kind, ENTRY_COMMIT);
 }
 
-/* Nobody has a result: the network is slow, and no owner is to blame. */
+/* No member has a result: the network is slow, and no owner is to blame. */
 static void a_delay_of_most_replaces_nobody_at_first(void **state) {
     (void)state;
     scene_begin(0, MEMBERS);
