@@ -2,23 +2,18 @@
 
 #include <string.h>
 
-/* The first byte that is hashed, which distinguishes the three kinds of node. */
-enum {
-    DOMAIN_LEAF, /* first byte of the hashed bytes of a leaf */
-    DOMAIN_NODE, /* first byte of the hashed bytes of an inner node */
-    DOMAIN_ROOT, /* first byte of the hashed bytes of a root */
-};
+#define LIST_LEAVES_MAX ((uint64_t)1 << 32)
 
 _Static_assert(MERKLE_BYTES_MAX / LEAF_BYTES <= (uint64_t)1 << (MERKLE_DEPTH_MAX - 1), "depth");
 
 static void start_leaf_hash(struct hash_state *state) {
     hash_begin(state);
-    hash_add(state, &(uint8_t){DOMAIN_LEAF}, 1);
+    hash_add(state, &(uint8_t){MERKLE_LEAF}, 1);
 }
 
 static struct hash hash_children(const struct hash *left, const struct hash *right) {
     uint8_t bytes[1 + 2 * HASH_BYTES];
-    bytes[0] = DOMAIN_NODE;
+    bytes[0] = MERKLE_NODE;
     memcpy(bytes + 1, left->bytes, HASH_BYTES);
     memcpy(bytes + 1 + HASH_BYTES, right->bytes, HASH_BYTES);
     return hash_of(bytes, sizeof bytes);
@@ -76,14 +71,19 @@ struct hash merkle_top(const struct merkle_stack *stack) {
     return top;
 }
 
-struct hash merkle_root_from_top(uint64_t bytes, const struct hash *top) {
+/* Hashes the top of a tree together with the number that fixes its shape. */
+static struct hash hash_root(enum merkle_kind kind, uint64_t size, const struct hash *top) {
     uint8_t packed[1 + 8 + HASH_BYTES];
-    packed[0] = DOMAIN_ROOT;
+    packed[0] = (uint8_t)kind;
     for (int i = 0; i < 8; i++) {
-        packed[1 + i] = (uint8_t)(bytes >> (8 * i));
+        packed[1 + i] = (uint8_t)(size >> (8 * i));
     }
     memcpy(packed + 9, top->bytes, HASH_BYTES);
     return hash_of(packed, sizeof packed);
+}
+
+struct hash merkle_root_from_top(uint64_t bytes, const struct hash *top) {
+    return hash_root(MERKLE_ROOT, bytes, top);
 }
 
 void merkle_begin(struct merkle_stream *stream) {
@@ -149,14 +149,12 @@ int merkle_path(uint64_t bytes, const struct hash *leaves, uint64_t index,
     return depth;
 }
 
-bool merkle_verify(const struct hash *root, uint64_t bytes, uint64_t index, const struct hash *leaf,
-                   const struct hash *path, int path_count) {
-    if (path_count < 0 || bytes > MERKLE_BYTES_MAX || index >= merkle_leaf_count(bytes)) {
-        return false;
-    }
-    struct hash node = *leaf;
+/* Computes the top of a tree of `count` leaves from one leaf hash and its path. Returns false if
+ * the path does not have the length of this leaf's path. */
+static bool climb(uint64_t count, uint64_t index, const struct hash *path, int path_count,
+                  struct hash *node) {
     int used = 0;
-    for (uint64_t last = merkle_leaf_count(bytes) - 1; last > 0; last >>= 1, index >>= 1) {
+    for (uint64_t last = count - 1; last > 0; last >>= 1, index >>= 1) {
         if (index == last && index % 2 == 0) {
             continue; /* The last node of an odd level has no sibling. */
         }
@@ -164,8 +162,70 @@ bool merkle_verify(const struct hash *root, uint64_t bytes, uint64_t index, cons
             return false;
         }
         const struct hash *sibling = &path[used++];
-        node = index % 2 == 1 ? hash_children(sibling, &node) : hash_children(&node, sibling);
+        *node = index % 2 == 1 ? hash_children(sibling, node) : hash_children(node, sibling);
+    }
+    return used == path_count;
+}
+
+bool merkle_verify(const struct hash *root, uint64_t bytes, uint64_t index, const struct hash *leaf,
+                   const struct hash *path, int path_count) {
+    struct hash node = *leaf;
+    if (path_count < 0 || bytes > MERKLE_BYTES_MAX || index >= merkle_leaf_count(bytes) ||
+        !climb(merkle_leaf_count(bytes), index, path, path_count, &node)) {
+        return false;
     }
     const struct hash found = merkle_root_from_top(bytes, &node);
-    return used == path_count && hash_equal(&found, root);
+    return hash_equal(&found, root);
+}
+
+/* ---- lists ---- */
+
+uint64_t merkle_list_node_count(uint64_t count) {
+    ASSERT(count > 0 && count <= LIST_LEAVES_MAX);
+    uint64_t nodes = count;
+    for (; count > 1; count = (count + 1) / 2) {
+        nodes += (count + 1) / 2;
+    }
+    return nodes;
+}
+
+void merkle_list_build(struct hash *nodes, uint64_t count) {
+    ASSERT(count > 0 && count <= LIST_LEAVES_MAX);
+    for (; count > 1; nodes += count, count = (count + 1) / 2) {
+        for (uint64_t i = 0; i < count; i += 2) {
+            nodes[count + i / 2] =
+                i + 1 < count ? hash_children(&nodes[i], &nodes[i + 1]) : nodes[i];
+        }
+    }
+}
+
+struct hash merkle_list_root_from_top(uint64_t count, const struct hash *top) {
+    return hash_root(MERKLE_LIST_ROOT, count, top);
+}
+
+struct hash merkle_list_root(const struct hash *nodes, uint64_t count) {
+    return merkle_list_root_from_top(count, &nodes[merkle_list_node_count(count) - 1]);
+}
+
+int merkle_list_path(const struct hash *nodes, uint64_t count, uint64_t index,
+                     struct hash path[static MERKLE_DEPTH_MAX]) {
+    int depth = 0;
+    ASSERT(index < count);
+    for (; count > 1; nodes += count, count = (count + 1) / 2, index /= 2) {
+        uint64_t sibling = index ^ 1;
+        if (sibling < count) {
+            path[depth++] = nodes[sibling];
+        }
+    }
+    return depth;
+}
+
+bool merkle_list_verify(const struct hash *root, uint64_t count, uint64_t index,
+                        const struct hash *leaf, const struct hash *path, int path_count) {
+    struct hash node = *leaf;
+    if (path_count < 0 || index >= count || !climb(count, index, path, path_count, &node)) {
+        return false;
+    }
+    const struct hash found = merkle_list_root_from_top(count, &node);
+    return hash_equal(&found, root);
 }

@@ -1,5 +1,6 @@
 /* merkle: hashes bytes as a tree: leaves of 1 MiB, each with its leaf hash, under one Merkle root,
- * so that a short path verifies one leaf against the root.
+ * so that a short path verifies one leaf against the root. The same tree over a list of leaf hashes
+ * is at the end.
  *
  *     root = H(2, bytes of the whole, top)          count of leaves n = ceil(bytes / 1 MiB)
  *     top        o                                  inner node = H(1, left, right)
@@ -27,6 +28,16 @@ enum {
         42, /* The largest model has 2^58 parameters of 8 bytes, which are 2^41 leaves. */
 };
 #define MERKLE_BYTES_MAX ((uint64_t)1 << 61)
+
+/* The first byte that is hashed for each kind of node, so that no node can be presented as one of
+ * another kind. */
+enum merkle_kind {
+    MERKLE_LEAF,           /* a leaf of bytes */
+    MERKLE_NODE,           /* an inner node */
+    MERKLE_ROOT,           /* the root over bytes */
+    MERKLE_LIST_ROOT,      /* the root over a list of leaf hashes */
+    MERKLE_DECLARED_SLICE, /* a leaf of a list: a slice of a contribution (contribution.h) */
+};
 
 /* The state of computing a root from leaf hashes: the nodes of complete subtrees, one for each set
  * bit of leaf_count. */
@@ -84,5 +95,30 @@ int merkle_path(uint64_t bytes, const struct hash *leaves, uint64_t index,
  * `root` may come from a peer; every value of them is safe. */
 MUST_CHECK bool merkle_verify(const struct hash *root, uint64_t bytes, uint64_t index,
                               const struct hash *leaf, const struct hash *path, int path_count);
+
+/* A tree over a list of `count` leaf hashes, which the caller computes with a kind of their own:
+ *
+ *     root = H(3, count, top)            top, inner nodes and paths as above
+ *
+ * The whole tree is an array of nodes: the leaf hashes, then each level above them; a last node
+ * without a sibling is in both levels. Paths are then read without hashing.
+ *
+ * merkle_list_node_count: the number of nodes of the array.
+ * merkle_list_build: compute all nodes above the leaf hashes, nodes [0, count).
+ * merkle_list_root: the root of a built tree.
+ * merkle_list_path: the proof for leaf `index` of a built tree; returns the number of hashes.
+ * merkle_list_verify: as merkle_verify, for a list.
+ * limits  1 <= count <= 2^32 */
+uint64_t merkle_list_node_count(uint64_t count);
+void merkle_list_build(struct hash *nodes, uint64_t count);
+struct hash merkle_list_root(const struct hash *nodes, uint64_t count);
+int merkle_list_path(const struct hash *nodes, uint64_t count, uint64_t index,
+                     struct hash path[static MERKLE_DEPTH_MAX]);
+MUST_CHECK bool merkle_list_verify(const struct hash *root, uint64_t count, uint64_t index,
+                                   const struct hash *leaf, const struct hash *path,
+                                   int path_count);
+
+/* merkle_list_root_from_top: the root of a list whose leaf hashes were pushed to a stack. */
+struct hash merkle_list_root_from_top(uint64_t count, const struct hash *top);
 
 #endif

@@ -162,6 +162,66 @@ static void a_repeated_last_leaf_gives_another_root(void **state) {
     assert_false(hash_equal(&three, &doubled));
 }
 
+/* ---- lists ---- */
+
+/* Returns the nodes of a list of the first `count` names. */
+static struct hash *build_list(uint64_t count) {
+    struct hash *nodes = calloc(merkle_list_node_count(count), sizeof *nodes);
+    assert_non_null(nodes);
+    memcpy(nodes, names, count * sizeof *nodes);
+    merkle_list_build(nodes, count);
+    return nodes;
+}
+
+static void a_list_has_the_known_root(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t count;
+        const char *root;
+    } ROWS[] = {
+        {1, "f1cee07ffb7b52e510198c1883ece246db7779cde3c5f52062b7c6bddab62e1e"},
+        {2, "699c7c4ff4348240158eda4309bd7bd87fd774e47d803df48d2c3717c0d102d9"},
+        {3, "bbd3b6f3f63ae9eb39f88ffe71e6cb63bca768ba599183b1c4c0381478ad4970"},
+        {5, "a04b80819ce54020917bf494825965783727ecb133cd1f484a031155b6cfab06"},
+        {8, "81d676dcf1dab4d0865b1bed820da9e05edecfde457c4684dd58ec990c8cd99e"},
+        {969, "2cc4ff081b34d2cd48d54692015ba1553fa17e78975f2bfdee6aec5763a99325"},
+        {1000, "945edb2949c655f081c4160ce45be8a8c61075576fc7fd034be08c9cf332c8e4"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        struct hash *nodes = build_list(ROWS[i].count);
+        struct merkle_stack stack = {.leaf_count = 0};
+        for (uint64_t leaf = 0; leaf < ROWS[i].count; leaf++) {
+            merkle_push_leaf(&stack, &names[leaf]);
+        }
+        const struct hash top = merkle_top(&stack);
+        assert_hex(merkle_list_root(nodes, ROWS[i].count), ROWS[i].root);
+        assert_hex(merkle_list_root_from_top(ROWS[i].count, &top), ROWS[i].root);
+        free(nodes);
+    }
+}
+
+static void every_leaf_of_a_list_is_proved_at_its_place_only(void **state) {
+    (void)state;
+    struct hash path[MERKLE_DEPTH_MAX + 1] = {0};
+    for (uint64_t count = 1; count <= 40; count++) {
+        struct hash *nodes = build_list(count);
+        const struct hash root = merkle_list_root(nodes, count);
+        for (uint64_t i = 0; i < count; i++) {
+            int depth = merkle_list_path(nodes, count, i, path);
+            for (uint64_t at = 0; at < count + 2; at++) {
+                assert_int_equal(merkle_list_verify(&root, count, at, &names[i], path, depth),
+                                 at == i);
+                assert_int_equal(merkle_list_verify(&root, count, i, &names[at], path, depth),
+                                 at == i);
+            }
+            assert_false(merkle_list_verify(&root, count, i, &names[i], path, depth + 1));
+            assert_false(merkle_list_verify(&root, count, i, &names[i], path, depth - 1));
+            assert_false(merkle_list_verify(&root, count + 41, i, &names[i], path, depth));
+        }
+        free(nodes);
+    }
+}
+
 static void the_root_holds_the_length(void **state) {
     (void)state;
     const uint64_t bytes = 3 * (uint64_t)LEAF_BYTES;
@@ -197,6 +257,8 @@ int main(void) {
         cmocka_unit_test(a_path_that_is_changed_cut_or_longer_proves_nothing),
         cmocka_unit_test(an_inner_node_does_not_pass_for_a_leaf),
         cmocka_unit_test(a_repeated_last_leaf_gives_another_root),
+        cmocka_unit_test(a_list_has_the_known_root),
+        cmocka_unit_test(every_leaf_of_a_list_is_proved_at_its_place_only),
         cmocka_unit_test(the_root_holds_the_length),
         cmocka_unit_test(lengths_of_leaves_add_up),
     };

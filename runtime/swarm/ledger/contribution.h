@@ -1,0 +1,39 @@
+/* contribution: what a member declares of its contribution to a round: one Merkle root over its
+ * slices, so that a short proof shows hash and norm of one slice.
+ *
+ *     leaf of a slice = H(MERKLE_DECLARED_SLICE, hash of the encoded slice, its norm)
+ *     root            = merkle_list_root over the leaves of all slices
+ *
+ * The norm of a slice is the L2 norm of its decoded values, fp64, little-endian. */
+#ifndef SKEP_SWARM_LEDGER_CONTRIBUTION_H
+#define SKEP_SWARM_LEDGER_CONTRIBUTION_H
+
+#include "base/check.h"
+#include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/merkle.h"
+
+enum { CONTRIBUTION_PATH_MAX = 14 }; /* length of the longest path: SWARM_SLICES_MAX leaves */
+
+/* The declared norm of one slice, and the path from its leaf to the declared root. */
+struct slice_proof {
+    double norm;         /* L2 norm of the decoded values of the slice */
+    uint32_t path_count; /* number of hashes of the path */
+    struct hash path[CONTRIBUTION_PATH_MAX];
+};
+
+/* contribution_leaf: the leaf of a slice with this hash and norm. */
+struct hash contribution_leaf(const struct hash *hash, double norm);
+
+/* contribution_prove: the proof for a slice, from a tree that merkle_list_build completed.
+ * shapes  norms [slice_count]; nodes [merkle_list_node_count(slice_count)]
+ * limits  slice < slice_count <= SWARM_SLICES_MAX */
+void contribution_prove(const struct hash *nodes, const double *norms, uint32_t slice_count,
+                        uint32_t slice, struct slice_proof *proof);
+
+/* contribution_is_proven: whether the contribution with this root declares the hash, and the norm
+ * of the proof, for the slice. All arguments may come from a peer; every value of them is safe. */
+MUST_CHECK bool contribution_is_proven(const struct hash *root, uint32_t slice_count,
+                                       uint32_t slice, const struct hash *hash,
+                                       const struct slice_proof *proof);
+
+#endif
