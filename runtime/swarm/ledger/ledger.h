@@ -9,7 +9,8 @@
  * This header declares the chain: signing an entry, and verifying each entry against the entries
  * before it.
  *
- * public   contribution.h entry.h ledger_file.h manifest.h merkle.h norms.h packer.h rollback.h */
+ * public   contribution.h entry.h ledger_file.h manifest.h merkle.h norms.h operator_documents.h
+ *          packer.h rollback.h */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_H
 #define SKEP_SWARM_LEDGER_LEDGER_H
 
