@@ -208,17 +208,32 @@ static int64_t commit_once(struct world *world) {
     return world->now - since;
 }
 
-/* Each member that has trained is in the newest commit. */
-static int is_whole(const struct world *world) {
-    const struct entry *commit = &world->record.commit;
-    uint64_t left_out = 0;
+/* The nodes of members whose work a commit lacks; all of them if it lacks a seat. */
+static uint64_t find_missing_nodes(const struct world *world, const struct entry *commit) {
+    uint64_t missing = 0;
     for (uint32_t seat = 0; seat < commit->seat_count; seat++) {
-        left_out |= commit->members[seat].weight > 0 ? UINT64_C(1) << seat : 0;
+        uint64_t contributed = 0;
+        for (uint32_t s = 0; s < commit->slice_count; s++) {
+            contributed |= commit->slices[s].contributors >> seat & 1;
+        }
+        bool is_missing = commit->members[seat].weight > 0 && contributed == 0;
+        missing |= (uint64_t)is_missing << commit->seats[seat].id.bytes[0];
     }
-    for (uint32_t s = 0; s < commit->slice_count; s++) {
-        left_out &= ~commit->slices[s].contributors;
+    return commit->seat_count == world->member_count ? missing : UINT64_MAX;
+}
+
+/* Each member is in one of the two newest commits. Owners do not wait for a member whose messages
+ * were late in three rounds, so that a single commit may lack it. */
+static bool is_whole(const struct world *world) {
+    uint64_t missing = UINT64_MAX;
+    uint32_t commits = 0;
+    for (uint32_t i = world->ledger_count; i > 0 && commits < 2; i--) {
+        if (world->ledger[i - 1].kind == ENTRY_COMMIT) {
+            missing &= find_missing_nodes(world, &world->ledger[i - 1]);
+            commits++;
+        }
     }
-    return left_out == 0 && commit->seat_count == world->member_count;
+    return missing == 0;
 }
 
 static void cut_pair(struct world *world) {

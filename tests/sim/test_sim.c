@@ -1,6 +1,6 @@
 /* test_sim: seeded schedules of faults over the real machines; and mistakes that oracles must see.
  * use  test_sim                      500 schedules (SKEP_LONG=1: 10,000), a fifth as many cut
- *                                    pairs, then the planes' mistakes
+ *                                    pairs, seeds that failed once, then the planes' mistakes
  *      test_sim --seeds FIRST:COUNT  just these
  *      test_sim --catch NAME         until an oracle sees the mistake in this build's machines
  *      test_sim --rate CASE [MEMBERS FAULTY ROUNDS [FIRST:COUNT]]
@@ -22,6 +22,10 @@ static const struct {
     {MISTAKE_FENCE, "two trackers unfenced"},
     {MISTAKE_UNDURABLE, "not durable"},
 };
+
+/* Seeds outside the short run that failed once. */
+static const uint64_t FAILED_SCHEDULES[] = {5910};
+static const uint64_t FAILED_PAIRS[] = {544};
 
 enum { SEEDS = 500, SEEDS_LONG = 10000, MISTAKE_SEEDS = 500, PAIR_PART = 5 };
 
@@ -135,6 +139,12 @@ static int run_all(struct world *world) {
     const char *is_long = getenv("SKEP_LONG");
     uint64_t seeds = is_long != NULL && strcmp(is_long, "0") > 0 ? SEEDS_LONG : SEEDS;
     int is_good = run_schedules(world, 0, seeds) & run_pairs(world, 0, seeds / PAIR_PART);
+    for (size_t i = 0; i < ARRAY_COUNT(FAILED_SCHEDULES); i++) {
+        is_good &= run_schedules(world, FAILED_SCHEDULES[i], 1);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(FAILED_PAIRS); i++) {
+        is_good &= run_pairs(world, FAILED_PAIRS[i], 1);
+    }
     for (size_t i = 0; i < ARRAY_COUNT(MISTAKES); i++) {
         is_good &= catch_mistake(world, MISTAKES[i].mistake, MISTAKES[i].name);
     }

@@ -23,7 +23,8 @@ struct tracker_settings {
     uint64_t sample_tokens;      /* Maximum tokens per sample, which limits declared tokens. */
     struct hash zero_slice;      /* Hash of an encoded slice of zeros. */
     struct hash last_zero_slice; /* The same of the last slice, which may be shorter. */
-    uint32_t members_min;        /* Minimum number of ready members to open a round. */
+    /* Minimum number of members with the current state to open a round, suspended ones included. */
+    uint32_t members_min;
     uint32_t shrink_after_ms; /* time without a quorum after which a round is aborted; 0: never */
     /* time without any member on the current state, after which the tracker rolls back to a
      * state that a member has. If a member with the only copy of a round is away for longer, the

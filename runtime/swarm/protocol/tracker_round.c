@@ -94,7 +94,7 @@ static void open_round(struct tracker *tracker, struct actions *actions) {
     entry->round = tracker->record.head.round + 1;
     entry->deadline_ms = tracker->deadlines.timing.train_ms;
     assign_seats(tracker, entry);
-    ASSERT(entry->seat_count >= tracker->settings.members_min && entry->seat_count > 0);
+    ASSERT(entry->seat_count > 0);
     tracker_clear_table(tracker, entry->round);
     tracker_write_draft(tracker, RECORD_HEAD | RECORD_PLANS, actions);
 }
@@ -167,8 +167,10 @@ static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct 
         tracker_roll_back(tracker, now_ms, actions);
     } else if (tracker_suspend_next(tracker, actions)) {
         return;
-    } else if (count.seats > 0 && count.seats >= settings->members_min && is_settled &&
+    } else if (count.seats > 0 && count.ready >= settings->members_min && is_settled &&
                (has_quorum || is_shrunk)) {
+        /* A suspended member counts for the minimum: its term is counted in rounds, so that a swarm
+         * of the minimum size would wait forever. */
         tracker_count_missed_rounds(tracker);
         open_round(tracker, actions);
     }

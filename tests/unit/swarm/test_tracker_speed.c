@@ -361,11 +361,11 @@ static void no_owner_has_more_than_twice_the_fair_share(void **state) {
     assert_in_range(owned(SLOW), 1, (2 * SLICES + MEMBERS - 1) / MEMBERS);
 }
 
-/* The last member owns slices and never has a result. It keeps its connection, and its seat comes
- * back; the next suspension is twice as long. */
+/* The last member owns slices and never has a result. It keeps its connection, and counts for the
+ * minimum of members. Its seat comes back; the next suspension is twice as long. */
 static void an_owner_that_fails_twice_is_suspended_and_named(void **state) {
     (void)state;
-    scene_begin(0, MEMBERS - 1);
+    scene_begin(0, MEMBERS);
     play_evenly();
     for (int i = 0; i < 4; i++) {
         play_judged_round();
