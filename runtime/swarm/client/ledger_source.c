@@ -55,33 +55,41 @@ enum status ledger_source_open_remote(const struct key_pairs *keys,
     return OK;
 }
 
-/* Reads the next record of the last answer into source->entry. */
-static enum status read_record(struct ledger_source *source, struct fault *fault) {
-    size_t used;
-    const char *error =
-        entry_read_next(source->answer.bytes, source->answer.count, source->entry->slices,
-                        SWARM_SLICES_MAX, source->entry, &used);
-    if (error != NULL) {
-        return fault_set(fault, STATUS_INPUT, source->location,
-                         "use a member's copy of the ledger: the tracker's ledger is invalid",
-                         "the entry %s", error);
+static enum status set_invalid_answer_fault(const struct ledger_source *source, const char *error,
+                                            struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, source->location,
+                     "use a member's copy of the ledger: the tracker's ledger is invalid",
+                     "the entry %s", error);
+}
+
+/* Reads the next entry of the last page into source->entry. */
+static enum status read_entry(struct ledger_source *source, struct fault *fault) {
+    const char *error = wire_next_ledger_entry(&source->page, source->entry->slices,
+                                               SWARM_SLICES_MAX, source->entry);
+    return error == NULL ? OK : set_invalid_answer_fault(source, error, fault);
+}
+
+static enum status query_page(struct ledger_source *source, struct fault *fault) {
+    const struct tracker_query_args args = {.request = WIRE_LEDGER_REQUEST,
+                                            .first_entry = source->index,
+                                            .timeout_ms = ANSWER_TIMEOUT_MS};
+    struct tracker_answer answer;
+    TRY(tracker_query(source->client, &args, &answer, fault));
+    const char *error = wire_read_ledger_page(answer.bytes, answer.count, &source->page);
+    if (error == NULL && source->page.count == 0 && source->index < source->page.entry_count) {
+        error = "cannot be read by the tracker";
     }
-    source->answer.bytes += used;
-    source->answer.count -= used;
-    return OK;
+    return error == NULL ? OK : set_invalid_answer_fault(source, error, fault);
 }
 
 static enum status query_next_entries(struct ledger_source *source, bool *more,
                                       struct fault *fault) {
-    const struct tracker_query_args args = {.request = WIRE_LEDGER_REQUEST,
-                                            .first_entry = source->index,
-                                            .timeout_ms = ANSWER_TIMEOUT_MS};
     *more = false;
-    if (source->answer.count == 0) {
-        TRY(tracker_query(source->client, &args, &source->answer, fault));
+    if (source->page.count == 0) {
+        TRY(query_page(source, fault));
     }
-    *more = source->answer.count > 0;
-    return *more ? read_record(source, fault) : OK;
+    *more = source->page.count > 0;
+    return *more ? read_entry(source, fault) : OK;
 }
 
 static enum status read_next_stored(struct ledger_source *source, bool *more, struct fault *fault) {

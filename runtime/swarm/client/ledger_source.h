@@ -5,6 +5,7 @@
 
 #include "runtime/swarm/client/client.h"
 #include "runtime/swarm/ledger/ledger_file.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 /* Exactly one of file, store and client is not NULL. */
 struct ledger_source {
@@ -12,7 +13,7 @@ struct ledger_source {
     struct ledger_file *file;             /* a file of JSON lines */
     struct ledger_store *store;           /* a tracker's store; else NULL */
     struct tracker_client *client;        /* connection to a tracker; else NULL */
-    struct tracker_answer answer;         /* records of the last answer that are not read yet */
+    struct wire_ledger_page page;         /* entries of the last answer that are not read yet */
     uint64_t index;                       /* index of the next entry */
     char location[LEDGER_LOCATION_BYTES]; /* "PATH:LINE" of the entry read last */
     struct entry *entry;                  /* the entry read last */

@@ -1,17 +1,24 @@
 #include "base/clock.h"
 #include "runtime/swarm/client/client.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include <string.h>
 
 enum {
-    ANSWER_BYTES_MAX = WIRE_LENGTH_BYTES + (WIRE_MANIFEST_BYTES_MAX > WIRE_STATUS_BYTES_MAX
-                                                ? WIRE_MANIFEST_BYTES_MAX
-                                                : WIRE_STATUS_BYTES_MAX),
     QUEUED_FRAMES = 4,           /* frames that each queue of the connection can hold */
     RESEND_MS = 1000,            /* a query is lost when its connection breaks */
     LINGER_MS = 100,             /* time to send queued frames before the socket closes */
     MANIFEST_TIMEOUT_MS = 10000, /* a tracker usually answers within a few round trips */
 };
+
+/* Room for the longest answer, with its length field. */
+static size_t answer_bytes_max(void) {
+    const size_t page = wire_ledger_page_bytes_max(SWARM_SLICES_MAX);
+    const size_t document = WIRE_MANIFEST_BYTES_MAX > WIRE_STATUS_BYTES_MAX
+                                ? WIRE_MANIFEST_BYTES_MAX
+                                : WIRE_STATUS_BYTES_MAX;
+    return page > WIRE_LENGTH_BYTES + document ? page : WIRE_LENGTH_BYTES + document;
+}
 
 struct tracker_client {
     const struct join_string *tracker;   /* address and keys of the tracker */
@@ -42,8 +49,8 @@ enum status tracker_client_open(const struct key_pairs *identity, const struct j
     if (identity != NULL) {
         sign_proof(opened, identity);
     }
-    opened->chunks = (struct wire_chunks){.bytes = region_alloc(region, ANSWER_BYTES_MAX, 1),
-                                          .capacity = ANSWER_BYTES_MAX};
+    opened->chunks = (struct wire_chunks){.bytes = region_alloc(region, answer_bytes_max(), 1),
+                                          .capacity = answer_bytes_max()};
     TRY(messenger_open(&options, region, &opened->messenger, fault));
     enum status status =
         messenger_peer(opened->messenger, tracker->keys.curve, tracker->address, fault);
@@ -67,6 +74,16 @@ static enum wire_kind answer_kind(enum wire_kind request) {
     }
 }
 
+/* Whether this answers the query, and not an earlier one for other entries. An invalid page is an
+ * answer too; its reader reports the mistake. */
+static bool is_answer_to(const struct tracker_query_args *args,
+                         const struct tracker_answer *answer) {
+    struct wire_ledger_page page;
+    return args->request != WIRE_LEDGER_REQUEST ||
+           wire_read_ledger_page(answer->bytes, answer->count, &page) != NULL ||
+           page.first == args->first_entry;
+}
+
 static void handle_frame(struct tracker_client *client, const struct tracker_query_args *args,
                          const struct messenger_event *event, struct tracker_answer *answer) {
     const uint8_t *payload = event->payload;
@@ -79,15 +96,11 @@ static void handle_frame(struct tracker_client *client, const struct tracker_que
         client->rejection[length] = '\0';
     } else if (frame->kind != answer_kind(args->request)) {
         return;
-    } else if (!wire_is_chunked(frame->kind)) {
-        memcpy(chunks->bytes, payload, frame->length);
-        *answer = (struct tracker_answer){chunks->bytes, frame->length};
-        client->has_answer = frame->offset == args->first_entry;
     } else if (wire_chunks_add(chunks, frame, payload, &payload) == WIRE_COMPLETE) {
         memmove(chunks->bytes, payload, chunks->payload_bytes);
         *answer = (struct tracker_answer){chunks->bytes + WIRE_LENGTH_BYTES,
                                           chunks->payload_bytes - WIRE_LENGTH_BYTES};
-        client->has_answer = true;
+        client->has_answer = is_answer_to(args, answer);
     }
 }
 

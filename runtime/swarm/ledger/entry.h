@@ -211,6 +211,13 @@ enum {
         SWARM_SLICES_MAX * ENTRY_SLICE_BYTES,
 };
 
+/* entry_record_bytes_max: the length of the longest record of an entry with at most this number of
+ * slices. */
+static inline size_t entry_record_bytes_max(uint32_t slice_count) {
+    ASSERT(slice_count <= SWARM_SLICES_MAX);
+    return ENTRY_RECORD_BYTES_MAX - (size_t)(SWARM_SLICES_MAX - slice_count) * ENTRY_SLICE_BYTES;
+}
+
 /* entry_hash: the hash that identifies an entry and that is signed: BLAKE2b of "skep ledger entry"
  * with its NUL and the bytes of the map `entry`. It does not depend on entry->hash and the
  * signatures.

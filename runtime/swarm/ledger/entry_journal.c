@@ -20,10 +20,6 @@ enum {
     FILE_MODE = 0644,                /* access mode of a new file */
 };
 
-static size_t record_bytes_max(uint32_t slice_max) {
-    return ENTRY_RECORD_BYTES_MAX - (size_t)(SWARM_SLICES_MAX - slice_max) * ENTRY_SLICE_BYTES;
-}
-
 /* Returns the size that a record of `count` bytes has in the file, with its length and hash. */
 static size_t framed_record_size(size_t count) {
     return LENGTH_BYTES + count + HASH_BYTES;
@@ -109,7 +105,7 @@ enum status entry_journal_open(const char *path, uint32_t slice_max, struct regi
     struct entry_journal opened = {.path = path,
                                    .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE),
                                    .slice_max = slice_max,
-                                   .record_bytes_max = record_bytes_max(slice_max)};
+                                   .record_bytes_max = entry_record_bytes_max(slice_max)};
     if (opened.fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
     }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include <string.h>
 
@@ -209,8 +210,8 @@ static uint64_t next_requested_index(const struct ledger_follower *follower) {
     return follower->chain.entry_count - (follower->tracker_has_head ? 0U : 1U);
 }
 
-/* Handles the answer that the tracker has no further entry. Returns true if it must have more
- * entries; its ledger is then rejected. */
+/* Handles the end of the tracker's ledger. Returns true if it must have more entries; its ledger is
+ * then rejected. */
 static bool reject_early_end(struct ledger_follower *follower) {
     if (!ledger_follower_is_synced(follower)) {
         reject_ledger(follower);
@@ -224,12 +225,10 @@ static bool reject_early_end(struct ledger_follower *follower) {
     return has_gap;
 }
 
-/* Reads and appends one of several consecutive records. Sets *used to its length in bytes. */
-static bool read_record(struct ledger_follower *follower, const uint8_t *bytes, size_t count,
-                        size_t *used) {
+/* Reads and appends the next entry of a page. */
+static bool read_entry(struct ledger_follower *follower, struct wire_ledger_page *page) {
     struct entry *entry = &follower->entry;
-    const char *error =
-        entry_read_next(bytes, count, entry->slices, follower->slice_count, entry, used);
+    const char *error = wire_next_ledger_entry(page, entry->slices, follower->slice_count, entry);
     if (error != NULL) {
         reject_entry(follower, error);
         return false;
@@ -238,22 +237,38 @@ static bool read_record(struct ledger_follower *follower, const uint8_t *bytes, 
                                       : check_entry_is_head(follower, entry);
 }
 
-struct message *ledger_follower_on_records(struct ledger_follower *follower,
-                                           const struct frame *frame, const uint8_t *payload) {
-    if (frame->offset != next_requested_index(follower)) {
+/* Reads the entries of a page. Returns false if the page is invalid, or ends where the tracker must
+ * have more entries. Sets *is_end if the ledger has no entry after the page. */
+static bool read_page(struct ledger_follower *follower, struct wire_ledger_page *page,
+                      bool *is_end) {
+    bool is_valid = true;
+    *is_end = page->entry_count <= page->first + page->count;
+    if (page->count == 0 && !*is_end) {
+        reject_entry(follower, "cannot be read by the tracker");
+        return false;
+    }
+    while (is_valid && page->count > 0) {
+        is_valid = read_entry(follower, page);
+    }
+    return is_valid && !(*is_end && reject_early_end(follower));
+}
+
+struct message *ledger_follower_on_page(struct ledger_follower *follower, const uint8_t *payload,
+                                        size_t count) {
+    struct wire_ledger_page page;
+    bool is_end = false;
+    const char *error = wire_read_ledger_page(payload, count, &page);
+    if (error != NULL) {
+        reject_entry(follower, error);
+        return NULL;
+    }
+    if (page.first != next_requested_index(follower)) {
         return NULL; /* a late answer to an earlier request */
     }
-    size_t at = 0;
-    bool is_valid = true;
-    while (is_valid && at < frame->length) {
-        size_t used = 0;
-        is_valid = read_record(follower, payload + at, frame->length - at, &used);
-        at += used;
-    }
-    bool is_early_end = frame->length == 0 && reject_early_end(follower);
-    follower->needs_entries = (frame->length > 0 && is_valid) ||
-                              !ledger_follower_is_synced(follower) || is_copy_outdated(follower);
-    if (is_valid && !is_early_end) {
+    const bool is_valid = read_page(follower, &page, &is_end);
+    follower->needs_entries =
+        !is_end || !ledger_follower_is_synced(follower) || is_copy_outdated(follower);
+    if (is_valid) {
         follower->requested_ns =
             0; /* after an invalid answer, the next request waits for REQUEST_RETRY_MS */
     }

@@ -67,14 +67,14 @@ bool ledger_follower_is_synced(const struct ledger_follower *follower);
 
 /* ledger_follower_may_deliver: whether the state machine may get this ENTRY now. An entry that
  * follows the chain is appended. A message whose earlier entries are missing is copied, and
- * ledger_follower_on_records returns it once they have been appended. For the newest commit,
+ * ledger_follower_on_page returns it once they have been appended. For the newest commit,
  * message->root is set to the root of the state that the commit applies to. */
 bool ledger_follower_may_deliver(struct ledger_follower *follower, struct message *message);
 
-/* ledger_follower_on_records: append the records of a LEDGER frame. Returns the deferred ENTRY if
- * the state machine may get it now, else NULL. */
-struct message *ledger_follower_on_records(struct ledger_follower *follower,
-                                           const struct frame *frame, const uint8_t *payload);
+/* ledger_follower_on_page: append the entries of a LEDGER payload, given without its length field.
+ * Returns the deferred ENTRY if the state machine may get it now, else NULL. */
+struct message *ledger_follower_on_page(struct ledger_follower *follower, const uint8_t *payload,
+                                        size_t count);
 
 /* ledger_follower_request: if a LEDGER_REQUEST is due, fill in its header and return true.
  * ledger_follower_on_requested: record that the request was sent. */

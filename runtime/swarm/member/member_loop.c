@@ -1,6 +1,7 @@
 #include "base/bytes.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/member/member_loop_state.h"
+#include "runtime/swarm/wire/wire_service.h"
 #include "targets/os/thread.h"
 
 #include <errno.h>
@@ -146,6 +147,7 @@ static enum status init_loop(struct member_loop *loop, char *memory, struct regi
     loop->action_rows = carve(&memory, ACTIONS_MAX * sizeof(struct action));
     wire_arrays_bind(&loop->shape, carve(&memory, wire_arrays_size(&loop->shape)), &loop->arrays);
     loop->chunks.capacity = uplink_payload_bytes(&loop->shape);
+    ASSERT(loop->chunks.capacity >= wire_ledger_page_bytes_max(slice_count));
     loop->chunks.bytes = carve(&memory, loop->chunks.capacity);
     TRY(mailbox_open(&loop->mailbox, carve(&memory, mailbox_memory_bytes(slice_count)), slice_count,
                      fault));

@@ -156,9 +156,8 @@ static void on_address_book(struct member_loop *loop, const uint8_t *payload, si
     peers_update(&loop->peers, &book);
 }
 
-static void on_records(struct member_loop *loop, const struct messenger_event *event) {
-    const struct message *deferred =
-        ledger_follower_on_records(&loop->ledger, &event->frame, event->payload);
+static void on_ledger_page(struct member_loop *loop, const uint8_t *payload, size_t count) {
+    const struct message *deferred = ledger_follower_on_page(&loop->ledger, payload, count);
     if (deferred != NULL) {
         deliver_verified(loop, deferred);
     }
@@ -179,9 +178,6 @@ static void on_tracker_service_frame(struct member_loop *loop,
     case WIRE_ADDRESS_BOOK:
         on_address_book(loop, event->payload, frame->length);
         break;
-    case WIRE_LEDGER:
-        on_records(loop, event);
-        break;
     case WIRE_PING:
         answer_ping(loop, event);
         break;
@@ -193,23 +189,36 @@ static void on_tracker_service_frame(struct member_loop *loop,
     }
 }
 
-static void on_tracker_frame(struct member_loop *loop, const struct messenger_event *event) {
-    const struct frame *frame = &event->frame;
+/* Handles a payload of the tracker once its last chunk has arrived. */
+static void on_tracker_chunk(struct member_loop *loop, const struct messenger_event *event) {
     const uint8_t *tracker = loop->options.tracker.sign;
-    const uint8_t *payload = event->payload;
-    if (!wire_may_send(WIRE_TRACKER, WIRE_MEMBER, frame->kind)) {
+    const struct wire_chunks *whole = &loop->chunks;
+    const uint8_t *payload = NULL;
+    if (wire_chunks_add(&loop->chunks, &event->frame, event->payload, &payload) != WIRE_COMPLETE) {
         return;
     }
-    if (frame->kind >= WIRE_STATE_MACHINE_KINDS) {
-        on_tracker_service_frame(loop, event);
-    } else if (!wire_is_chunked(frame->kind)) {
-        receive_message(loop, (struct received_frame){frame, payload, frame->length, NULL, 0},
-                        tracker);
-    } else if (wire_chunks_add(&loop->chunks, frame, event->payload, &payload) == WIRE_COMPLETE) {
-        const struct wire_chunks *whole = &loop->chunks;
+    if (event->frame.kind == WIRE_LEDGER) {
+        on_ledger_page(loop, payload + WIRE_LENGTH_BYTES, whole->payload_bytes - WIRE_LENGTH_BYTES);
+    } else if (event->frame.kind < WIRE_STATE_MACHINE_KINDS) {
         receive_message(
             loop, (struct received_frame){&whole->frame, payload, whole->payload_bytes, NULL, 0},
             tracker);
+    }
+}
+
+static void on_tracker_frame(struct member_loop *loop, const struct messenger_event *event) {
+    const struct frame *frame = &event->frame;
+    if (!wire_may_send(WIRE_TRACKER, WIRE_MEMBER, frame->kind)) {
+        return;
+    }
+    if (wire_is_chunked(frame->kind)) {
+        on_tracker_chunk(loop, event);
+    } else if (frame->kind >= WIRE_STATE_MACHINE_KINDS) {
+        on_tracker_service_frame(loop, event);
+    } else {
+        receive_message(loop,
+                        (struct received_frame){frame, event->payload, frame->length, NULL, 0},
+                        loop->options.tracker.sign);
     }
 }
 

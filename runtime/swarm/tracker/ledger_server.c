@@ -1,7 +1,9 @@
 #include "runtime/swarm/tracker/ledger_server.h"
 
+#include "base/log.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 enum {
     TIME_SHARE_DIVISOR = 4, /* at most 1/4 of the time is spent on reading the ledger */
@@ -9,12 +11,14 @@ enum {
 };
 
 uint64_t ledger_server_bytes(uint32_t slice_count) {
-    return sizeof(struct ledger_server) + slice_count * sizeof(struct entry_slice);
+    return sizeof(struct ledger_server) + slice_count * sizeof(struct entry_slice) +
+           wire_ledger_page_bytes_max(slice_count);
 }
 
 struct ledger_server *ledger_server_init(uint32_t slice_count, struct region *region) {
     struct ledger_server *server = region_alloc(region, 1, sizeof *server);
     server->entry.slices = region_alloc(region, slice_count, sizeof *server->entry.slices);
+    server->page = region_alloc(region, wire_ledger_page_bytes_max(slice_count), 1);
     return server;
 }
 
@@ -47,6 +51,9 @@ static struct member_usage *find_usage(struct tracker_loop *loop,
 static bool may_send(struct tracker_loop *loop, const struct tracker_guest *guest) {
     struct member_usage *usage = find_usage(loop, guest);
     const int64_t now_ms = tracker_now_ms();
+    if (document_stream_is_busy(&guest->stream)) {
+        return false; /* the receiver gathers the chunks of one payload at a time */
+    }
     return usage != NULL
                ? serving_has_entries(usage, loop->driver->durable.store.entry_count, now_ms)
                : serving_has_bytes(&loop->serving, guest->ledger_request.requester, now_ms);
@@ -64,25 +71,50 @@ static void charge_answer(struct tracker_loop *loop, const struct tracker_guest 
     }
 }
 
-/* Sends as many whole records as fit into a frame. An answer without records marks the end of the
- * ledger. */
-static bool send_records(struct tracker_loop *loop, const struct tracker_guest *guest) {
-    struct ledger_store *store = &loop->driver->durable.store;
-    struct entry *entry = &loop->ledger_server->entry;
-    const uint64_t first = guest->ledger_request.first_index;
+/* Reads an entry of the ledger. False: it cannot be read, which the log says once. */
+static bool read_entry(struct tracker_loop *loop, uint64_t index) {
+    struct ledger_server *server = loop->ledger_server;
     struct fault fault;
-    size_t count = 0;
-    uint64_t index = first;
-    for (; index < store->entry_count; index++) {
-        if (ledger_store_read(store, index, entry->slices, loop->shape.slice_count, entry,
-                              &fault) != OK ||
-            entry_record_bytes(entry) > FRAME_PAYLOAD_MAX - count) {
-            break;
-        }
-        count += entry_write(entry, loop->scratch + count, FRAME_PAYLOAD_MAX - count);
+    const bool is_read =
+        ledger_store_read(&loop->driver->durable.store, index, server->entry.slices,
+                          loop->shape.slice_count, &server->entry, &fault) == OK;
+    if (!is_read && !server->has_warned) {
+        log_line(LOG_WARNING, "%s: %s; %s", fault.subject, fault.reason, fault.remedy);
+        server->has_warned = true;
     }
-    charge_answer(loop, guest, index - first, count);
-    return tracker_loop_send(loop, guest, WIRE_LEDGER, first, loop->scratch, count);
+    return is_read;
+}
+
+/* Reads as many entries as fit into a page, at least one. None if the first cannot be read. */
+static struct wire_ledger_page fill_page(struct tracker_loop *loop, uint64_t first) {
+    struct ledger_server *server = loop->ledger_server;
+    const uint64_t entry_count = loop->driver->durable.store.entry_count;
+    struct wire_ledger_page page = wire_begin_ledger_page(first, entry_count);
+    uint64_t index = first;
+    while (index < entry_count && read_entry(loop, index) &&
+           wire_add_ledger_entry(&page, &server->entry, server->page, loop->shape.slice_count)) {
+        index++;
+    }
+    return page;
+}
+
+/* Sends one page. A page that does not fit into the connection's queue is sent again as a whole. */
+static bool send_page(struct tracker_loop *loop, const struct tracker_guest *guest) {
+    const struct frame header = {.kind = WIRE_LEDGER};
+    uint8_t *payload = loop->ledger_server->page;
+    const struct wire_ledger_page page = fill_page(loop, guest->ledger_request.first_index);
+    const size_t count = wire_write_ledger_page(&page, payload);
+    size_t sent_bytes = 0;
+    while (sent_bytes < count) {
+        const struct frame chunk = wire_chunk_header(&header, count, sent_bytes);
+        if (messenger_send(loop->messenger, guest->curve, CHANNEL_CONTROL, &chunk,
+                           payload + sent_bytes) != SEND_OK) {
+            return false;
+        }
+        sent_bytes += chunk.length;
+    }
+    charge_answer(loop, guest, page.count, count);
+    return true;
 }
 
 void ledger_server_run(struct tracker_loop *loop) {
@@ -95,7 +127,7 @@ void ledger_server_run(struct tracker_loop *loop) {
         if (!guest->is_used || !request->is_due || begun_ms < request->retry_ms) {
             continue;
         }
-        const bool is_sent = may_send(loop, guest) && send_records(loop, guest);
+        const bool is_sent = may_send(loop, guest) && send_page(loop, guest);
         const int64_t ended_ms = tracker_now_ms();
         request->is_due = !is_sent;
         request->retry_ms = is_sent ? 0 : ended_ms + SEND_RETRY_MS;

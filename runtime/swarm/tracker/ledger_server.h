@@ -1,6 +1,6 @@
-/* ledger_server: answers queries for the ledger. Reading and decoding an answer can take long (up
- * to 1 MiB), so queries are stored when they arrive, and answered one at a time between other
- * work. */
+/* ledger_server: answers queries for the ledger in pages of 256 KiB, or of one longer entry.
+ * Reading and decoding a page takes some time, so queries are stored when they arrive, and answered
+ * one at a time between other work. */
 #ifndef SKEP_SWARM_TRACKER_LEDGER_SERVER_H
 #define SKEP_SWARM_TRACKER_LEDGER_SERVER_H
 
@@ -21,6 +21,8 @@ struct ledger_request {       /* a request for ledger entries */
 
 struct ledger_server {
     struct entry entry;     /* the entry that is being encoded */
+    uint8_t *page;          /* [wire_ledger_page_bytes_max]: the page that is being sent */
+    bool has_warned;        /* the log says that an entry cannot be read */
     int64_t next_answer_ms; /* earliest time of the next answer */
     uint32_t next_guest;    /* guest slot that is checked first */
 };

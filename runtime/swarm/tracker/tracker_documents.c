@@ -48,6 +48,10 @@ struct document_stream make_idle_document_stream(void) {
     return (struct document_stream){.current_document = NO_DOCUMENT};
 }
 
+bool document_stream_is_busy(const struct document_stream *stream) {
+    return stream->current_document != NO_DOCUMENT;
+}
+
 static enum crash_point_id find_crash_point(enum message_kind kind) {
     switch (kind) {
     case MESSAGE_WELCOME:

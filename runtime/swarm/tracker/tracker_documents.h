@@ -57,6 +57,9 @@ struct document_table *document_table_init(const struct tracker_loop_options *op
 
 struct document_stream make_idle_document_stream(void);
 
+/* document_stream_is_busy: whether only a part of a document has been sent. */
+bool document_stream_is_busy(const struct document_stream *stream);
+
 /* tracker_loop_send_action: sends a message of the state machine. Does nothing when the receiver is
  * not connected: a member requests what it lacks when it reconnects. */
 void tracker_loop_send_action(struct tracker_loop *loop, const struct action *action);

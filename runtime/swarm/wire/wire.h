@@ -26,7 +26,7 @@
  * A payload longer than FRAME_PAYLOAD_MAX is sent in chunks, in order on one connection;
  * frame.offset is the position of each. Only the tracker sends chunks.
  *
- * public   serving_limits.h */
+ * public   serving_limits.h wire_service.h */
 #ifndef SKEP_SWARM_WIRE_WIRE_H
 #define SKEP_SWARM_WIRE_WIRE_H
 
@@ -57,7 +57,7 @@ enum wire_kind {
     WIRE_LEAF,         /* Member to member: bytes of the leaf with index frame.offset. */
     /* Same as WIRE_STATUS_REQUEST; frame.offset is the index of the first entry. */
     WIRE_LEDGER_REQUEST,
-    WIRE_LEDGER, /* From the tracker: complete records, concatenated, from entry frame.offset. */
+    WIRE_LEDGER, /* From the tracker: consecutive entries (struct wire_ledger_page), chunked. */
     /* Tracker to member: an address to connect to once; the member reports the outcome. */
     WIRE_PROBE_ADDRESS, /* Request to test an address. */
     WIRE_PING,          /* From any process: 8 bytes. */
@@ -194,7 +194,7 @@ MUST_CHECK bool wire_is_verified(const struct wire_shape *shape,
                                  const uint8_t *bulk, size_t bulk_bytes);
 
 /* wire_is_chunked: whether payloads of this kind begin with their length and may be sent in chunks:
- * ENTRY, TABLE, PROPOSE, MANIFEST and STATUS.
+ * ENTRY, TABLE, PROPOSE, MANIFEST, STATUS and LEDGER.
  * wire_write_length: write the length in front of a document; `count` includes the length field.
  * wire_read_length: the length that a chunked payload begins with.
  * wire_chunk_header: the header of the chunk at `offset`, given the header of all `count` bytes;

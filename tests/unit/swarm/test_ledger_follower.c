@@ -3,6 +3,7 @@
 #include "runtime/swarm/member/ledger_follower.h"
 
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/wire/wire_service.h"
 #include "tests/unit/swarm/entry_fixture.h"
 
 #include <setjmp.h>
@@ -107,27 +108,40 @@ static size_t record_at(uint32_t number) {
     return at;
 }
 
-static void answer(uint32_t from, uint32_t until) {
-    size_t at = record_at(from);
-    struct frame frame = {
-        .kind = WIRE_LEDGER, .offset = from, .length = (uint32_t)(record_at(until) - at)};
-    scene.follower.requested_ns = 99;
-    (void)ledger_follower_on_records(&scene.follower, &frame, scene.records + at);
+/* The tracker answers with entries [from, until) of a ledger of `entry_count`. */
+static void answer_of(uint32_t from, uint32_t until, uint32_t entry_count) {
+    static uint8_t payload[WIRE_LEDGER_FIXED_BYTES + RECORDS_BYTES];
+    uint8_t *records = payload + WIRE_LEDGER_FIXED_BYTES;
+    const struct wire_ledger_page page = {.first = from,
+                                          .entry_count = entry_count,
+                                          .count = until - from,
+                                          .records = records,
+                                          .bytes = record_at(until) - record_at(from)};
+    memcpy(records, scene.records + record_at(from), page.bytes);
+    const size_t count = wire_write_ledger_page(&page, payload);
+    (void)ledger_follower_on_page(&scene.follower, payload + WIRE_LENGTH_BYTES,
+                                  count - WIRE_LENGTH_BYTES);
 }
 
-/* The tracker sends this OPEN, then its whole ledger, then the answer that it has no more. */
+static void answer(uint32_t from, uint32_t until) {
+    scene.follower.requested_ns = 99;
+    answer_of(from, until, until);
+}
+
+/* The tracker sends this OPEN, then its whole ledger. */
 static void receive(struct entry *early) {
     struct message message = {.kind = MESSAGE_ENTRY, .entry = early};
     assert_false(ledger_follower_may_deliver(&scene.follower, &message));
     assert_true(scene.follower.needs_entries);
     scene.follower.requested_ns = 77;
-    struct frame frame = {.kind = WIRE_LEDGER, .length = (uint32_t)scene.count};
-    (void)ledger_follower_on_records(&scene.follower, &frame, scene.records);
-    assert_int_equal(scene.follower.chain.entry_count, ENTRIES);
+    answer_of(0, 1, ENTRIES);
+    assert_int_equal(scene.follower.chain.entry_count, 1);
     assert_int_equal(scene.follower.requested_ns, 0); /* the next request is sent at once */
+    assert_true(scene.follower.needs_entries);
+    answer_of(1, ENTRIES, ENTRIES);
+    assert_int_equal(scene.follower.chain.entry_count, ENTRIES);
     scene.follower.requested_ns = 88;
-    frame = (struct frame){.kind = WIRE_LEDGER, .offset = ENTRIES};
-    (void)ledger_follower_on_records(&scene.follower, &frame, scene.records);
+    answer_of(ENTRIES, ENTRIES, ENTRIES);
 }
 
 static void an_outdated_entry_is_not_another_history(void **state) {
@@ -167,6 +181,37 @@ static void a_member_resumes_from_its_own_copy(void **state) {
     assert_string_equal(scene.reason.text, "");
 }
 
+/* The tracker answers with the record of another entry. */
+static void answer_with_record(uint32_t first, uint32_t other) {
+    const size_t at = record_at(other);
+    uint8_t payload[WIRE_LEDGER_FIXED_BYTES + 4096];
+    struct wire_ledger_page page = {.first = first,
+                                    .entry_count = first + 1,
+                                    .count = 1,
+                                    .records = payload + WIRE_LEDGER_FIXED_BYTES,
+                                    .bytes = record_at(other + 1) - at};
+    memcpy(payload + WIRE_LEDGER_FIXED_BYTES, scene.records + at, page.bytes);
+    const size_t count = wire_write_ledger_page(&page, payload);
+    (void)ledger_follower_on_page(&scene.follower, payload + WIRE_LENGTH_BYTES,
+                                  count - WIRE_LENGTH_BYTES);
+}
+
+/* An answer without entries says nothing about the end of the ledger. */
+static void an_answer_without_the_requested_entry_is_reported(void **state) {
+    (void)state;
+    begin();
+    answer_of(0, EARLY, ENTRIES);
+    scene.follower.requested_ns = 66;
+    answer_of(EARLY, EARLY, ENTRIES);
+    assert_true(scene.follower.is_rejected);
+    assert_non_null(strstr(scene.reason.text, "entry 3 cannot be read by the tracker"));
+    assert_true(scene.follower.needs_entries);
+    assert_int_equal(scene.follower.requested_ns, 66); /* the next request waits */
+    answer(EARLY, ENTRIES);
+    assert_false(scene.follower.needs_entries);
+    assert_string_equal(scene.reason.text, "");
+}
+
 static void a_ledger_without_the_known_head_is_rejected(void **state) {
     (void)state;
     struct fault fault;
@@ -180,10 +225,7 @@ static void a_ledger_without_the_known_head_is_rejected(void **state) {
     assert_int_equal(scene.follower.requested_ns, 99); /* the next request waits */
     assert_true(scene.follower.needs_entries);
     idle_reason_clear(&scene.reason);
-    struct frame frame = {.kind = WIRE_LEDGER,
-                          .offset = ENTRIES - 1,
-                          .length = (uint32_t)(record_at(EARLY) - record_at(EARLY - 1))};
-    (void)ledger_follower_on_records(&scene.follower, &frame, scene.records + record_at(EARLY - 1));
+    answer_with_record(ENTRIES - 1, EARLY - 1);
     assert_non_null(strstr(scene.reason.text, "does not have entry 5, of round 3; restore"));
     assert_false(ledger_follower_may_deliver(&scene.follower, &message));
     assert_false(ledger_follower_is_synced(&scene.follower));
@@ -281,6 +323,7 @@ static void a_changed_entry_of_the_copy_is_reported(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_outdated_entry_is_not_another_history),
+        cmocka_unit_test(an_answer_without_the_requested_entry_is_reported),
         cmocka_unit_test(a_member_resumes_from_its_own_copy),
         cmocka_unit_test(a_ledger_without_the_known_head_is_rejected),
         cmocka_unit_test(a_ledger_that_ends_before_the_state_is_rejected),

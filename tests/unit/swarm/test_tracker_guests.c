@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/swarm/tracker/allow_list.h"
+#include "runtime/swarm/wire/wire_service.h"
 #include "scripted_member.h"
 
 #include <pthread.h>
@@ -274,6 +275,15 @@ static void a_member_keeps_its_place_whatever_it_asks(void **state) {
     assert_int_equal(members[1].opened, 1);
 }
 
+/* The first entry of a ledger page. */
+static uint64_t first_of(const struct messenger_event *event) {
+    struct wire_ledger_page page;
+    assert_true(event->frame.kind == WIRE_LEDGER && event->frame.length > WIRE_LENGTH_BYTES);
+    assert_null(wire_read_ledger_page(event->payload + WIRE_LENGTH_BYTES,
+                                      event->frame.length - WIRE_LENGTH_BYTES, &page));
+    return page.first;
+}
+
 /* Asks that all lie before the tracker when it looks; how many of them it answered. */
 static uint32_t answers_to(struct stranger *asker, uint64_t asks) {
     const uint64_t last = 1000 + asks - 1;
@@ -288,11 +298,12 @@ static uint32_t answers_to(struct stranger *asker, uint64_t asks) {
     }
     go_on();
     const int64_t until_ns = clock_monotonic_ns() + (int64_t)WITHIN_MS * 1000000;
-    while (event.kind != MESSENGER_FRAME || event.frame.offset != last) {
+    for (bool is_last = false; !is_last;) {
         assert_true(clock_monotonic_ns() < until_ns);
         (void)messenger_wait(asker->messenger, -1, WAIT_MS);
         while (messenger_next(asker->messenger, &event)) {
             answers += event.kind == MESSENGER_FRAME;
+            is_last = event.kind == MESSENGER_FRAME && first_of(&event) == last;
         }
     }
     return answers;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,17 +90,23 @@ static void say_roster(struct tiny_tracker *tracker, const uint8_t *curve) {
 }
 
 static void say_ledger(struct tiny_tracker *tracker, const uint8_t *curve, uint64_t first) {
-    size_t at = 0;
+    uint8_t *records = tracker->payload + WIRE_LEDGER_FIXED_BYTES;
+    struct wire_ledger_page page = {
+        .first = first, .entry_count = tracker->entry_count, .records = records};
+    const size_t room = FRAME_PAYLOAD_MAX - WIRE_LEDGER_FIXED_BYTES;
     for (uint64_t i = first; i < tracker->entry_count; i++) {
         const struct entry *entry = &tracker->entries[i];
-        if (at + entry_record_bytes(entry) <= FRAME_PAYLOAD_MAX) {
-            at += entry_write(entry, tracker->payload + at, FRAME_PAYLOAD_MAX - at);
+        if (entry_record_bytes(entry) > room - page.bytes) {
+            break;
         }
+        page.bytes += entry_write(entry, records + page.bytes, room - page.bytes);
+        page.count++;
     }
-    if (atomic_load(&tracker->lie) == TINY_OTHER_HISTORY && at > 200) {
-        tracker->payload[100] ^= 1;
+    if (atomic_load(&tracker->lie) == TINY_OTHER_HISTORY && page.bytes > 200) {
+        records[100] ^= 1;
     }
-    struct frame frame = {.kind = WIRE_LEDGER, .offset = first, .length = (uint32_t)at};
+    struct frame frame = {.kind = WIRE_LEDGER};
+    frame.length = (uint32_t)wire_write_ledger_page(&page, tracker->payload);
     send(tracker, curve, &frame, tracker->payload);
 }
 
