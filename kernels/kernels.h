@@ -5,10 +5,11 @@
  * caller passes all buffers, and a workspace of NAME_workspace_bytes(). kernels/cpu implements the
  * functions on the thread pool with the innermost loops of kernels/loops, and kernels/cuda/launch
  * declares the same functions with device addresses. runtime/ops calls both for the instructions of
- * a program, and runtime/swarm/replica calls the codec and the outer step.
+ * a program, and runtime/swarm/replica calls the codec, the outer step and the sketches.
  *
  * public   attention.h codec.h cpu_level.h elementwise.h embedding.h generation.h head_loss.h
- *          head_loss_chunk.h items.h matmul.h norm.h optimizer.h outer.h scalars.h tally.h */
+ *          head_loss_chunk.h items.h matmul.h norm.h optimizer.h outer.h scalars.h sketch.h
+ *          tally.h */
 #ifndef SKEP_KERNELS_KERNELS_H
 #define SKEP_KERNELS_KERNELS_H
 

@@ -12,4 +12,5 @@ void kernel_table_init(struct kernel_table *table, enum cpu_level level) {
     optimizer_kernels_init(&table->optimizer, level);
     codec_kernels_init(&table->codec, level);
     outer_kernels_init(&table->outer, level);
+    sketch_kernels_init(&table->sketch, level);
 }

@@ -23,6 +23,7 @@ struct kernel_table {
     struct optimizer_kernels optimizer;
     struct codec_kernels codec;
     struct outer_kernels outer;
+    struct sketch_kernels sketch;
 };
 
 /* kernel_table_init: fill *table with the best variants for `level`.
