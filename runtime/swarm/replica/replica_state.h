@@ -69,6 +69,15 @@ MUST_CHECK static inline bool replica_wait_slot(const struct replica *replica, i
     return replica->device == NULL || replica->device->methods->wait(replica->device, slot);
 }
 
+/* replica_total_weight: the total weight of the addends of a mean, or 0 if it reaches 2^53.
+ * replica_addend_share: the factor of an addend in the mean.
+ * replica_encode_mean: encode the mean of a slice into `bytes`, as replica_sum does. It uses the
+ * first scratch buffer. */
+uint64_t replica_total_weight(const struct addend *addends, uint32_t count);
+float replica_addend_share(const struct addend *addend, uint64_t total);
+void replica_encode_mean(const struct replica *replica, uint32_t slice,
+                         const struct addend *addends, uint32_t count, uint8_t *bytes);
+
 /* replica_advance_feedback: update the feedback of the slices to which `seat` contributed or that
  * it owns: the exact contribution minus its encoding, plus the residual of the re-encoding. Call it
  * before the outer step. */

@@ -135,8 +135,7 @@ double replica_contribution_norm(const struct replica *replica) {
 
 /* ---- means ---- */
 
-/* Returns the total weight, or 0 if it reaches TOTAL_WEIGHT_END. */
-static uint64_t total_weight(const struct addend *addends, uint32_t count) {
+uint64_t replica_total_weight(const struct addend *addends, uint32_t count) {
     uint64_t total = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (addends[i].weight >= TOTAL_WEIGHT_END - total) {
@@ -147,8 +146,7 @@ static uint64_t total_weight(const struct addend *addends, uint32_t count) {
     return total;
 }
 
-/* Returns the factor of an addend in the mean. */
-static float addend_share(const struct addend *addend, uint64_t total) {
+float replica_addend_share(const struct addend *addend, uint64_t total) {
     ASSERT(addend->clip >= 0 && addend->clip <= 1);
     return total == 0 ? 0
                       : outer_token_share((int64_t)addend->weight, (int64_t)total) * addend->clip;
@@ -158,7 +156,7 @@ static float addend_share(const struct addend *addend, uint64_t total) {
 static float own_share(const struct addend *addends, uint32_t count, uint64_t total) {
     float share = 0;
     for (uint32_t i = 0; i < count; i++) {
-        share = addends[i].is_own ? addend_share(&addends[i], total) : share;
+        share = addends[i].is_own ? replica_addend_share(&addends[i], total) : share;
     }
     return share;
 }
@@ -176,11 +174,12 @@ struct mean {                     /* weighted mean of the contributions to a sli
     uint64_t total;               /* sum of the weights of all addends */
     struct slice_range range;     /* elements and bytes of the slice */
     uint8_t *result;              /* receives the encoded mean */
+    float *residual;              /* [P]: receives the error of the encoding; NULL: not needed */
 };
 
 /* Encodes one chunk of a slice's mean into the result. false: a value is too large for the
  * codec. */
-static bool sum_chunk(struct replica *replica, const struct mean *mean,
+static bool sum_chunk(const struct replica *replica, const struct mean *mean,
                       struct replica_chunk chunk) {
     enum codec codec = replica->shape.slices.codec;
     float *sums = replica_scratch(replica, 0);
@@ -189,32 +188,51 @@ static bool sum_chunk(struct replica *replica, const struct mean *mean,
     for (uint32_t i = 0; i < mean->count; i++) {
         struct codec_add_args add = {.codec = codec,
                                      .count = chunk.count,
-                                     .weight = addend_share(&mean->addends[i], mean->total)};
+                                     .weight =
+                                         replica_addend_share(&mean->addends[i], mean->total)};
         codec_decode_add(replica->compute, &add, mean->addends[i].bytes + offset, sums);
     }
     struct codec_encode_args encode = {
         .codec = codec,
         .count = chunk.count,
         .source = sums,
-        .residual = replica->residual == NULL ? NULL : replica->residual + chunk.begin};
+        .residual = mean->residual == NULL ? NULL : mean->residual + chunk.begin};
     return codec_encode(replica->compute, &encode, mean->result + offset);
+}
+
+/* Encodes the mean of a slice, or zeros if it is too large for the codec: then returns false. */
+static bool encode_mean(const struct replica *replica, const struct mean *mean) {
+    bool fits = true;
+    for (int64_t at = mean->range.begin; at < mean->range.end && fits;
+         at += REPLICA_CHUNK_ELEMENTS) {
+        fits = sum_chunk(replica, mean, replica_chunk_at(at, mean->range.end));
+    }
+    if (!fits) {
+        memset(mean->result, 0, mean->range.bytes);
+    }
+    return fits;
+}
+
+void replica_encode_mean(const struct replica *replica, uint32_t slice,
+                         const struct addend *addends, uint32_t count, uint8_t *bytes) {
+    struct mean mean = {.addends = addends,
+                        .count = count,
+                        .total = replica_total_weight(addends, count),
+                        .range = slices_range(&replica->shape.slices, slice),
+                        .result = bytes};
+    (void)encode_mean(replica, &mean);
 }
 
 struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         const struct addend *addends, uint32_t count) {
     struct mean mean = {.addends = addends,
                         .count = count,
-                        .total = total_weight(addends, count),
+                        .total = replica_total_weight(addends, count),
                         .range = slices_range(&replica->shape.slices, slice),
-                        .result = replica_result(replica, round, slice)};
-    bool fits = true;
+                        .result = replica_result(replica, round, slice),
+                        .residual = replica->residual};
     replica_drop_vote(replica);
-    for (int64_t at = mean.range.begin; at < mean.range.end && fits; at += REPLICA_CHUNK_ELEMENTS) {
-        fits = sum_chunk(replica, &mean, replica_chunk_at(at, mean.range.end));
-    }
-    if (!fits) {
-        memset(mean.result, 0, mean.range.bytes);
-    }
+    bool fits = encode_mean(replica, &mean);
     struct hash hash = hash_of(mean.result, mean.range.bytes);
     if (replica->residual_sources != NULL) {
         float share = own_share(addends, count, mean.total);

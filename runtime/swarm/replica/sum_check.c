@@ -1,0 +1,130 @@
+#include "runtime/swarm/replica/sum_check.h"
+
+#include "base/check.h"
+#include "kernels/outer.h"
+#include "runtime/swarm/replica/replica_state.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A normal deviation of more than 7 has a probability of 2.6e-12, and 64 of them have more than
+ * three times their expected energy with a probability of 2e-14. */
+static const double SIGMAS = 7;
+static const double ENERGY_MAX = 3;
+
+/* The energy of a sketch of a dense vector is its square norm times chi-squared with 64 degrees of
+ * freedom over 64, which exceeds 2.5 with a probability of 1e-9; that of a sparse one is lower. */
+static const double ENERGY_FACTOR = 2.5;
+
+/* Adding a contribution rounds its product and the sum to fp32, by at most this part each. */
+static const double FP32_ROUNDING = 0x1p-24;
+
+/* ---- sketches ---- */
+
+static uint64_t slice_key(const struct hash *seed, uint32_t slice) {
+    static const char DOMAIN[] = "skep sketch";
+    struct hash_state state;
+    uint64_t key;
+    hash_begin(&state);
+    hash_add(&state, DOMAIN, sizeof DOMAIN);
+    hash_add(&state, seed->bytes, HASH_BYTES);
+    hash_add(&state, &slice, sizeof slice);
+    const struct hash hash = hash_end(&state);
+    memcpy(&key, hash.bytes, sizeof key);
+    return key;
+}
+
+static void sketch_slice(const struct replica *replica, uint32_t slice, const struct hash *seed,
+                         const uint8_t *bytes, struct sketch *sketch) {
+    const struct slice_range range = slices_range(&replica->shape.slices, slice);
+    sketch_run(replica->compute, replica->shape.slices.codec, range.end - range.begin, bytes,
+               slice_key(seed, slice), sketch);
+}
+
+void sum_check_sketch(const struct replica *replica, uint32_t slice, const struct hash *seed,
+                      const uint8_t *bytes, uint8_t encoded[static SKETCH_BYTES]) {
+    struct sketch sketch;
+    sketch_slice(replica, slice, seed, bytes, &sketch);
+    sketch_write(&sketch, encoded);
+}
+
+/* ---- the check ---- */
+
+/* What the parts of a result tell about it. */
+struct expectation {
+    struct sketch sketch; /* the mean of all sketches, and its variance */
+    double magnitude;     /* sum of the norms of all weighted contributions */
+    double missing;       /* the same of those without a sketch */
+};
+
+static double sketch_energy(const struct sketch *sketch) {
+    double energy = 0;
+    for (int b = 0; b < SKETCH_BUCKETS; b++) {
+        energy += sketch->buckets[b] * sketch->buckets[b];
+    }
+    return energy;
+}
+
+/* Returns false if the sketch cannot be that of a contribution with this norm. */
+static bool add_part(struct expectation *expected, const struct sum_part *part, double share) {
+    struct sketch sketch;
+    expected->magnitude += share * part->norm;
+    if (part->sketch == NULL) {
+        expected->missing += share * part->norm;
+        return true;
+    }
+    if (!sketch_read(part->sketch, &sketch)) {
+        return false;
+    }
+    for (int b = 0; b < SKETCH_BUCKETS; b++) {
+        expected->sketch.buckets[b] += share * sketch.buckets[b];
+    }
+    expected->sketch.variance += share * share * sketch.variance;
+    return sketch_energy(&sketch) <= ENERGY_FACTOR * part->norm * part->norm;
+}
+
+/* Whether the difference is explained by a variance of each bucket and by missing contributions,
+ * whose norms add up to `missing`. */
+static bool is_explained(const struct sketch *found, const struct sketch *expected, double variance,
+                         double missing) {
+    double energy = 0, largest = 0;
+    for (int b = 0; b < SKETCH_BUCKETS; b++) {
+        double difference = found->buckets[b] - expected->buckets[b];
+        energy += difference * difference;
+        largest = fmax(largest, fabs(difference));
+    }
+    double allowed = sqrt(ENERGY_MAX * SKETCH_BUCKETS * variance) + sqrt(ENERGY_FACTOR) * missing;
+    return energy <= allowed * allowed && (missing > 0 || largest <= SIGMAS * sqrt(variance));
+}
+
+bool sum_check_allows(const struct replica *replica, uint32_t round, uint32_t slice,
+                      const struct hash *seed, const struct sum_part *parts, uint32_t count) {
+    struct addend weights[SWARM_MEMBERS_MAX] = {{.weight = 0}};
+    struct expectation expected = {.magnitude = 0};
+    struct sketch found;
+    ASSERT(count <= SWARM_MEMBERS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        weights[i] = (struct addend){.weight = parts[i].weight, .clip = parts[i].clip};
+    }
+    const uint64_t total = replica_total_weight(weights, count);
+    for (uint32_t i = 0; i < count; i++) {
+        double share = (double)replica_addend_share(&weights[i], total);
+        if (share > 0 && !add_part(&expected, &parts[i], share)) {
+            return false;
+        }
+    }
+    sketch_slice(replica, slice, seed, replica_result(replica, round, slice), &found);
+    const double rounding = 2 * count * FP32_ROUNDING * expected.magnitude;
+    const double variance =
+        found.variance + expected.sketch.variance + rounding * rounding / SKETCH_BUCKETS;
+    return is_explained(&found, &expected.sketch, variance, expected.missing);
+}
+
+struct hash sum_check_recompute(const struct replica *replica, uint32_t slice,
+                                const struct addend *addends, uint32_t count) {
+    const struct slice_range range = slices_range(&replica->shape.slices, slice);
+    uint8_t *bytes = (uint8_t *)replica_scratch(replica, 1);
+    ASSERT(range.bytes <= (uint64_t)replica_chunk_elements_max(&replica->shape) * sizeof(float));
+    replica_encode_mean(replica, slice, addends, count, bytes);
+    return hash_of(bytes, range.bytes);
+}
