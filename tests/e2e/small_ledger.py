@@ -165,7 +165,7 @@ class Ledger:
     def __init__(self, member_count):
         self.tracker = Signer(100)
         self.signers = [Signer(number) for number in range(member_count)]
-        self.lines, self.position, self.commits = [], 0, 0
+        self.lines, self.position, self.returned, self.commits = [], 0, [], 0
         self.root, self.reference_norm = blake(b"start").hex(), 0.0
         self.append("genesis", 0, protocol=2, manifest=blake(b"manifest").hex())
 
@@ -174,7 +174,7 @@ class Ledger:
         line = {"kind": kind, "round": round_number, "commits": self.commits, "incarnation": 1,
                 "root": self.root, "reference_norm": self.reference_norm,
                 "prev": self.lines[-1]["hash"] if self.lines else ZERO.hex(),
-                "cursor": {"position": self.position, "returned": []}, **fields}
+                "cursor": {"position": self.position, "returned": list(self.returned)}, **fields}
         return self.sign(line, voters)
 
     def sign(self, line, voters=()):
@@ -194,11 +194,18 @@ class Ledger:
                  "ranges": [[first + 10 * seat, first + 10 * seat + 10]]}
                 for seat, signer in enumerate(self.signers)]
 
+    def give_back(self, unused):
+        """Returns the samples of an aborted round. Later rounds take new ones."""
+        if self.returned and self.returned[-1][1] == unused[0]:
+            unused = [self.returned.pop()[0], unused[1]]
+        self.returned.append(unused)
+
     def round(self, number, voters, end="commit"):
         first = self.position
         self.position += 10 * len(self.signers)
         self.append("open", number, members=self.members(first), deadline_ms=5000)
         if end != "commit":
+            self.give_back([first, self.position])
             return self.append(end, number, members=self.members(first))
         self.root, self.reference_norm = blake(b"root", bytes([number])).hex(), 0.1
         everybody = list(range(len(self.signers)))

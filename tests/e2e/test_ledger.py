@@ -125,6 +125,15 @@ class LedgerTest(RunTest):
         self.refused(self.resigned(6, members=members), 7, "outside the bounds")
         members[0]["norm"] = -1.0
         self.refused(self.resigned(6, members=members), 7, "finite number")
+        again = {**lines[5], "members": lines[1]["members"], "cursor": lines[3]["cursor"]}
+        self.refused(self.resigned(5, **again), 6, "samples that were not free")
+        members = copy.deepcopy(lines[5]["members"])
+        members[1]["ranges"] = members[0]["ranges"]
+        self.refused(self.resigned(5, members=members), 6, "samples that were not free")
+        kept = {"position": lines[4]["cursor"]["position"], "returned": []}
+        self.refused(self.resigned(4, cursor=kept), 5, "exactly the unused samples")
+        kept = {"position": lines[6]["cursor"]["position"], "returned": [[30, 80]]}
+        self.refused(self.resigned(6, cursor=kept), 7, "exactly the unused samples")
         slices = copy.deepcopy(lines[6]["slices"])
         slices[1]["weight"] += 1
         self.refused(self.resigned(6, slices=slices), 7, "weight")

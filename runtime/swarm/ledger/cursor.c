@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 /* The list stays ascending, and adjacent ranges are merged, so that it needs as few rows as
@@ -92,4 +93,120 @@ void cursor_return(struct data_cursor *cursor, struct sample_range range) {
         /* If the list is full, the range is dropped, and its samples are never used. */
         (void)insert_row(cursor, row, range);
     }
+}
+
+void cursor_return_unused(struct data_cursor *cursor, const struct entry *entry, uint64_t used) {
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        const struct entry_seat *seat = &entry->seats[i];
+        uint64_t trained = (used >> i & 1) != 0 ? entry->members[i].samples : 0;
+        for (uint32_t r = 0; r < seat->range_count; r++) {
+            struct sample_range range = seat->ranges[r];
+            const uint64_t samples = range.end - range.begin;
+            const uint64_t kept = trained < samples ? trained : samples;
+            range.begin += kept;
+            trained -= kept;
+            cursor_return(cursor, range);
+        }
+    }
+}
+
+/* Collects the ranges of all seats in ascending order. Returns their number. */
+static uint32_t sort_ranges(const struct entry *entry, struct sample_range *sorted) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        for (uint32_t r = 0; r < entry->seats[i].range_count; r++) {
+            const struct sample_range range = entry->seats[i].ranges[r];
+            uint32_t at = count++;
+            for (; at > 0 && sorted[at - 1].begin > range.begin; at--) {
+                sorted[at] = sorted[at - 1];
+            }
+            sorted[at] = range;
+        }
+    }
+    return count;
+}
+
+/* Whether the samples that `before` could assign are those that `entry` can still assign and those
+ * of its seats, each exactly once: together, both must cover each free range of `before`, the last
+ * of which begins at its position, without gaps and overlaps. */
+static bool takes_exactly_its_ranges(const struct data_cursor *before, const struct entry *entry) {
+    struct sample_range taken[SWARM_MEMBERS_MAX * SWARM_SEAT_RANGES_MAX];
+    const struct data_cursor *after = &entry->cursor;
+    const uint32_t taken_count = sort_ranges(entry, taken);
+    uint32_t next_taken = 0, next_free = 0;
+    for (uint32_t row = 0; row <= before->returned_count; row++) {
+        const bool is_last = row == before->returned_count;
+        const uint64_t end = is_last ? after->position : before->returned[row].end;
+        uint64_t at = is_last ? before->position : before->returned[row].begin;
+        while (at < end) {
+            if (next_free < after->returned_count && after->returned[next_free].begin == at) {
+                at = after->returned[next_free++].end;
+            } else if (next_taken < taken_count && taken[next_taken].begin == at) {
+                at = taken[next_taken++].end;
+            } else {
+                return false;
+            }
+        }
+        if (at != end) {
+            return false;
+        }
+    }
+    return next_taken == taken_count && next_free == after->returned_count;
+}
+
+static bool are_cursors_equal(const struct data_cursor *a, const struct data_cursor *b) {
+    return a->position == b->position && a->returned_count == b->returned_count &&
+           memcmp(a->returned, b->returned, a->returned_count * sizeof a->returned[0]) == 0;
+}
+
+/* Whether no sample of a range is free already, so that it may be returned. */
+static bool is_assigned(const struct data_cursor *cursor, struct sample_range range) {
+    bool is_free = range.end > cursor->position;
+    for (uint32_t row = 0; row < cursor->returned_count; row++) {
+        is_free |=
+            range.begin < cursor->returned[row].end && cursor->returned[row].begin < range.end;
+    }
+    return !is_free;
+}
+
+/* Whether a COMMIT or ABORT returns what was not used. Its ranges are those of the OPEN before it,
+ * which took them from `before`, so that each of them was assigned. */
+static bool returns_unused_samples(const struct data_cursor *before, const struct entry *entry) {
+    struct data_cursor expected = *before;
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        for (uint32_t r = 0; r < entry->seats[i].range_count; r++) {
+            if (!is_assigned(before, entry->seats[i].ranges[r])) {
+                return false;
+            }
+        }
+    }
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        used |= entry->slices[s].contributors;
+    }
+    cursor_return_unused(&expected, entry, used);
+    return are_cursors_equal(&expected, &entry->cursor);
+}
+
+const char *cursor_step_error(const struct data_cursor *before, const struct entry *entry) {
+    switch (entry->kind) {
+    case ENTRY_GENESIS:
+        return entry->cursor.position == 0 ? NULL : "is a genesis, but samples are in use already";
+    case ENTRY_OPEN:
+        return takes_exactly_its_ranges(before, entry)
+                   ? NULL
+                   : "assigns samples that were not free, or changes the data cursor otherwise";
+    case ENTRY_COMMIT:
+    case ENTRY_ABORT:
+        return returns_unused_samples(before, entry)
+                   ? NULL
+                   : "has a data cursor that does not return exactly the unused samples";
+    case ENTRY_SUSPEND:
+        return are_cursors_equal(before, &entry->cursor)
+                   ? NULL
+                   : "changes the data cursor, but only suspends a member";
+    case ENTRY_ROLLBACK:
+        break;
+    }
+    return NULL;
 }

@@ -275,4 +275,18 @@ bool cursor_reclaim(struct data_cursor *cursor, struct sample_range range);
  * limits  range.end <= position; disjoint from every returned range */
 void cursor_return(struct data_cursor *cursor, struct sample_range range);
 
+/* cursor_return_unused: add the samples to the cursor that the seats of an entry have not used: all
+ * ranges of a seat that is not in the bitmap `used`, otherwise those after the first
+ * members[seat].samples.
+ * limits  as of cursor_return for each range */
+void cursor_return_unused(struct data_cursor *cursor, const struct entry *entry, uint64_t used);
+
+/* cursor_step_error: an error in how the cursor of `entry` follows from `before`, the cursor of the
+ * entry before it, or NULL. An OPEN takes exactly the ranges of its seats, none of them twice; a
+ * COMMIT or ABORT returns exactly the samples that were not used; a SUSPEND changes nothing. The
+ * cursor of a ROLLBACK is not checked (rollback_error does).
+ * limits  entry_error(entry) is NULL; a COMMIT or ABORT has the seats of the last OPEN */
+MUST_CHECK const char *cursor_step_error(const struct data_cursor *before,
+                                         const struct entry *entry);
+
 #endif

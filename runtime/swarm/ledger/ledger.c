@@ -134,6 +134,7 @@ static void advance_chain(struct ledger_chain *chain, const struct entry *entry)
     chain->entry_count++;
     chain->head = entry->hash;
     chain->root = entry->root;
+    chain->cursor = entry->cursor;
     chain->reference_norm = entry->reference_norm;
     chain->commits = entry->commits;
     chain->incarnation = entry->incarnation;
@@ -170,6 +171,7 @@ const char *ledger_append(struct ledger_chain *chain, const struct entry *entry)
     const struct hash hash = entry_hash(entry);
     error = hash_equal(&hash, &entry->hash) ? position_error(chain, entry)
                                             : "has a hash that does not match its content";
+    error = error == NULL ? cursor_step_error(&chain->cursor, entry) : error;
     error = error == NULL ? weights_error(chain, entry) : error;
     if (error == NULL && (chain->has_tracker || entry->kind == ENTRY_COMMIT)) {
         error = ledger_signatures_error(chain->tracker_key, entry);

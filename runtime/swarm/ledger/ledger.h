@@ -27,6 +27,7 @@ struct ledger_chain {
     uint64_t entry_count;       /* Number of entries in the chain. */
     struct hash head;           /* Hash of the last entry. */
     struct hash root;           /* Root of the outer state after the last entry. */
+    struct data_cursor cursor;  /* Data cursor after the last entry. */
     double reference_norm;      /* Reference norm of the last commit; 0: none. */
     uint32_t incarnation;       /* Incarnation of the tracker that wrote the last entry. */
     uint32_t last_ended_round;  /* Number of the last round that was committed or aborted. */
@@ -64,7 +65,8 @@ void ledger_set_tracker_key(struct ledger_chain *chain, const uint8_t sign_key[s
 void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]);
 
 /* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. It
- * checks the fields, hash, `prev`, incarnation, round and commit count; that a commit or abort
+ * checks the fields, hash, `prev`, incarnation, round and commit count; that no sample is assigned
+ * twice and the unused ones are returned (cursor_step_error); that a commit or abort
  * repeats the roster of its OPEN; that only a commit or rollback changes the root; that a rollback
  * returns to a state of this chain (rollback_error), by an order of the operator if it has one;
  * that the weights and the reference norm of a commit follow from its norms, and that no other

@@ -178,18 +178,7 @@ static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct 
 
 void tracker_return_ranges(struct entry *entry, uint64_t used) {
     ASSERT((used & ~roster_seats(entry)) == 0);
-    for (uint32_t i = 0; i < entry->seat_count; i++) {
-        const struct entry_seat *seat = &entry->seats[i];
-        uint64_t trained = seats_contain(used, i) ? entry->members[i].samples : 0;
-        for (uint32_t r = 0; r < seat->range_count; r++) {
-            struct sample_range range = seat->ranges[r];
-            uint64_t samples = range.end - range.begin;
-            uint64_t kept = trained < samples ? trained : samples;
-            range.begin += kept;
-            trained -= kept;
-            cursor_return(&entry->cursor, range);
-        }
-    }
+    cursor_return_unused(&entry->cursor, entry, used);
 }
 
 static void abort_round(struct tracker *tracker, struct actions *actions) {

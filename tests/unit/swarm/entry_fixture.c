@@ -38,7 +38,7 @@ static void fill_commit(struct entry_fixture *fixture, struct entry *entry) {
     entry->slices = fixture->slices;
     for (uint32_t i = 0; i < seats; i++) {
         entry->members[i] =
-            (struct entry_member){.tokens = 1000 + i, .weight = WEIGHT, .samples = 7};
+            (struct entry_member){.tokens = 1000 + i, .weight = WEIGHT, .samples = SEAT_SAMPLES};
     }
     for (uint32_t i = 0; i < entry->slice_count; i++) {
         entry->slices[i] = (struct entry_slice){

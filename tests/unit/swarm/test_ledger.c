@@ -159,11 +159,11 @@ static void mutated_lines_and_records_are_refused_or_entries(void **state) {
 
 static void a_chain_takes_its_entries_in_order_only(void **state) {
     (void)state;
-    struct ledger_chain chain = {.has_tracker = true};
+    static struct ledger_chain chain, before;
     entry_fixture_init(&fixture, 3, slices, 2);
-    memcpy(chain.tracker_key, fixture.tracker.public_keys.sign, KEY_BYTES);
+    ledger_set_tracker_key(&chain, fixture.tracker.public_keys.sign);
     for (uint32_t index = 0; index < 7; index++) {
-        struct ledger_chain before = chain;
+        before = chain;
         entry_fixture_next(&fixture, index, &entry);
         for (uint32_t i = 0; i < entry.signature_count; i++) {
             entry.signatures[i].signature.bytes[9] ^= 1;
@@ -182,18 +182,20 @@ static void a_chain_takes_its_entries_in_order_only(void **state) {
 static void a_chain_counts_its_commits(void **state) {
     (void)state;
     static const uint32_t COUNTS[] = {0, 0, 1, 1, 2, 2, 3};
-    struct ledger_chain chain = {0}, kept = {0};
+    static struct ledger_chain chain, kept, next;
     entry_fixture_init(&fixture, 1, slices, 1);
     for (uint32_t index = 0; index < ARRAY_COUNT(COUNTS); index++) {
         entry_fixture_next(&fixture, index, &entry);
         for (uint32_t count = 0; count < 5; count++) {
-            struct ledger_chain next = chain;
+            next = chain;
             entry.commits = count;
             entry.hash = entry_hash(&entry);
             ledger_sign(&fixture.members[0], &entry.hash, &entry.signatures[0].signature);
             bool right = count == COUNTS[index];
             assert_int_equal(ledger_append(&next, &entry) == NULL, right);
-            kept = right ? next : kept;
+            if (right) {
+                kept = next;
+            }
         }
         chain = kept;
         fixture.head = chain.head;
@@ -204,6 +206,7 @@ static void a_chain_counts_its_commits(void **state) {
 /* Makes the entry after an ended round a suspension of its first member. */
 static void suspend_first_member(uint32_t chain_commits, uint32_t reason, uint32_t rounds) {
     entry.kind = ENTRY_SUSPEND;
+    entry.cursor.position = fixture.position;
     entry.deadline_ms = 0;
     entry.slice_count = 0;
     memset(entry.members, 0, sizeof entry.members);
