@@ -94,7 +94,8 @@ class Folder:
                                     stdout=subprocess.DEVNULL, stderr=log, **options)
 
     def log(self):
-        return (self.path / "run.log").read_text()
+        """run.log. mpirun can split a character where it mixes the lines of two ranks."""
+        return (self.path / "run.log").read_text(errors="replace")
 
     def metrics(self, kind=None):
         """The whole lines of metrics.jsonl; a line cut off by a kill is left out."""
