@@ -32,6 +32,8 @@ enum option_kind {
     OPTION_RUN_KEY, /* overrides the run key of the same name, and sets no field */
 };
 
+/* One option of a command. The help, the man page, the completions and docs/COMMANDS.md are made
+ * from these rows (command_table.h). */
 struct option {
     const char *name; /* "--steps" */
     enum option_kind kind;
@@ -39,10 +41,17 @@ struct option {
     /* For integers and numbers: the value when the option is not given, and the limits. */
     /* value if the option is not given; limits (maximum 0: no limit) */
     double initial, minimum, maximum;
+    /* Name of the value, NULL for a flag. It selects what the shells complete: FILE and names with
+     * a suffix such as OUT.csv complete files, DIR folders, TARGET profiles, and "f32|bf16" its
+     * words. */
+    const char *value;
+    const char *help;    /* the effect, and the default, in one line without a period at the end */
+    const char *example; /* complete arguments of the command that include this option */
 };
 
-/* OPTION: the first fields of a row. {OPTION("--steps", INTEGER, steps), .minimum = 1} sets the
- * field `steps` of the file's struct request. */
+/* OPTION: the first fields of a row. {OPTION("--steps", INTEGER, steps), .minimum = 1, .value =
+ * "N", .help = "number of steps", .example = "run.yaml --steps 2"} sets the field `steps` of the
+ * file's struct request. */
 #define OPTION(option_name, option_kind, field)                                                    \
     .name = (option_name), .kind = OPTION_##option_kind,                                           \
     .field_offset = offsetof(struct request, field)
@@ -64,8 +73,11 @@ struct invocation {
 
 struct command {
     const char *name;
-    const char *usage;            /* synopsis of the arguments, for help */
-    const char *summary;          /* one line for help */
+    const char *arguments; /* synopsis of the arguments that are not options; "" for none */
+    const char *actions;   /* values of the first argument, as "list|verify"; NULL: any value */
+    const char *summary;   /* one line for help */
+    const char *details;   /* what the arguments are and what the command does, in sentences */
+    const char *example;   /* arguments of a typical use */
     const struct option *options; /* [option_count] */
     int option_count;
     size_t request_bytes;                 /* size of the command's struct request */
@@ -82,6 +94,12 @@ struct command {
 #define REQUEST_OPTIONS                                                                            \
     .options = OPTIONS, .option_count = ARRAY_COUNT(OPTIONS),                                      \
     .request_bytes = sizeof(struct request)
+
+/* command_read_arguments: reads invocation->argv as the rows declare, into the request, positionals
+ * and overrides of the invocation.
+ * errors  STATUS_USAGE, with a remedy */
+MUST_CHECK enum status command_read_arguments(const struct command *command,
+                                              struct invocation *invocation);
 
 extern const struct command COMMAND_COMM, COMMAND_DUMP, COMMAND_EVAL, COMMAND_GENERATE,
     COMMAND_INSPECT, COMMAND_JOIN, COMMAND_KEYS, COMMAND_LEDGER, COMMAND_MESH, COMMAND_PACK,

@@ -112,17 +112,28 @@ static void finish_comm(void *context) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--ranks", INTEGER, rank_count), .initial = 2, .minimum = 2, .maximum = RANKS_MAX},
-    {OPTION("--bytes", TEXT, size_list)},
-    {OPTION("--test", FLAG, test)},
-    {OPTION("--bandwidth", FLAG, bandwidth)},
-    {OPTION("--json", FLAG, json)},
+    {OPTION("--ranks", INTEGER, rank_count), .initial = 2, .minimum = 2, .maximum = RANKS_MAX,
+     .value = "N", .help = "number of ranks to start on this machine; default: 2",
+     .example = "--ranks 4"},
+    {OPTION("--bytes", TEXT, size_list), .value = "SIZE,...",
+     .help = "sizes to measure; default: 4KiB,64KiB,1MiB,16MiB,64MiB",
+     .example = "--bandwidth --bytes 64KiB,512MiB"},
+    {OPTION("--test", FLAG, test), .help = "only check the results of the collectives",
+     .example = "--test --ranks 4"},
+    {OPTION("--bandwidth", FLAG, bandwidth), .help = "only measure the speed of the collectives",
+     .example = "--bandwidth"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "--ranks 4 --json"},
 };
 
 const struct command COMMAND_COMM = {
     .name = "comm",
-    .usage = "[--ranks N] [--test] [--bandwidth] [--bytes SIZE,...] [--json]",
+    .arguments = "",
     .summary = "test the collectives between ranks and measure their speed",
+    .details = "Starts ranks on this machine, checks that every collective gives the right result, "
+               "and then measures its speed. On a machine with GPUs the ranks communicate through "
+               "NCCL, and through shared memory otherwise.",
+    .example = "--ranks 4",
     REQUEST_OPTIONS,
     .run = run_comm,
     .finish = finish_comm,

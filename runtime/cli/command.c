@@ -171,7 +171,7 @@ static enum status read_value(const struct option *option, const char *value,
     return OK;
 }
 
-static enum status read_arguments(const struct command *command, struct invocation *invocation) {
+enum status command_read_arguments(const struct command *command, struct invocation *invocation) {
     const char *values[OPTIONS_MAX] = {NULL};
     char **argv = invocation->argv;
     const int options_end = command_options_end(command, invocation->argc, argv);
@@ -197,7 +197,7 @@ int command_run(const struct command *command, int argc, char **argv) {
     struct invocation invocation = {.argc = argc, .argv = argv};
     invocation.request = region_alloc(&invocation.region, 1, command->request_bytes);
     invocation.session = region_alloc(&invocation.region, 1, sizeof *invocation.session);
-    enum status status = read_arguments(command, &invocation);
+    enum status status = command_read_arguments(command, &invocation);
     bool has_run = status == OK;
     if (has_run) {
         status = command->run(&invocation);

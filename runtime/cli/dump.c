@@ -55,10 +55,17 @@ static enum status run_dump(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("-o", TEXT, dump.out_path)},
-    {OPTION("--gradients", FLAG, dump.gradients)},
-    {OPTION("--steps", INTEGER, dump.steps)},
-    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX},
+    {OPTION("-o", TEXT, dump.out_path), .value = "OUT.safetensors",
+     .help = "file to write; required", .example = "model batch.safetensors -o out.safetensors"},
+    {OPTION("--gradients", FLAG, dump.gradients),
+     .help = "also write the gradients, before clipping",
+     .example = "model batch.safetensors -o out.safetensors --gradients"},
+    {OPTION("--steps", INTEGER, dump.steps), .value = "N",
+     .help = "take N optimizer steps on the batch and write the weights after them",
+     .example = "model batch.safetensors -o out.safetensors --steps 3"},
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
+     .help = "number of ranks to start on this machine; default: 1",
+     .example = "model batch.safetensors -o out.safetensors --ranks 2"},
 };
 
 static void finish_dump(void *context) {
@@ -68,9 +75,12 @@ static void finish_dump(void *context) {
 
 const struct command COMMAND_DUMP = {
     .name = "dump",
-    .usage = "MODEL BATCH.safetensors -o OUT.safetensors [--gradients] [--steps N] [--ranks N] "
-             "[key=value...]",
+    .arguments = "MODEL BATCH.safetensors",
     .summary = "write logits, losses, gradients and weights, for comparison with other programs",
+    .details = "MODEL is a model folder, a config.json, org/name from the Hub cache or a run file. "
+               "BATCH.safetensors holds `input_ids` I32 [rows, tokens] and optionally `labels` and "
+               "`cu_seqlens`; docs/FORMATS.md describes both files.",
+    .example = "model batch.safetensors -o out.safetensors",
     .positional_count = 2,
     .takes_overrides = true,
     REQUEST_OPTIONS,

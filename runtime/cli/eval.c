@@ -66,14 +66,21 @@ static void finish_eval(void *context) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--data", TEXT, data_path)},
-    {OPTION("--json", FLAG, json)},
+    {OPTION("--data", TEXT, data_path), .value = "FILE",
+     .help = "token file to evaluate; default: data.validation of the run file",
+     .example = "run/model --data validation.u16"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "run/model --data validation.u16 --json"},
 };
 
 const struct command COMMAND_EVAL = {
     .name = "eval",
-    .usage = "RUN-or-MODEL --data FILE [--json] [key=value...]",
+    .arguments = "RUN-or-MODEL",
     .summary = "compute loss and perplexity on a token file",
+    .details =
+        "The argument is a run file, whose newest snapshot is evaluated, or a model: a folder or "
+        "org/name from the Hub cache.",
+    .example = "run/model --data validation.u16",
     .positional_count = 1,
     .takes_overrides = true,
     REQUEST_OPTIONS,

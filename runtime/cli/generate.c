@@ -102,17 +102,29 @@ static enum status run_generate(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--prompt", TEXT, prompt)},
-    {OPTION("--tokens", INTEGER, generation.tokens), .initial = GENERATED_TOKENS_DEFAULT},
-    {OPTION("--temperature", NUMBER, generation.temperature), .initial = 1},
-    {OPTION("--seed", INTEGER, seed), .initial = 1},
-    {OPTION("--ids", FLAG, ids)},
+    {OPTION("--prompt", TEXT, prompt), .value = "TEXT",
+     .help = "text to continue, or token ids with --ids; required",
+     .example = "run/model --prompt \"It is a truth\""},
+    {OPTION("--tokens", INTEGER, generation.tokens), .initial = GENERATED_TOKENS_DEFAULT,
+     .value = "N", .help = "number of tokens to sample; default: 200",
+     .example = "run/model --prompt Hello --tokens 50"},
+    {OPTION("--temperature", NUMBER, generation.temperature), .initial = 1, .value = "X",
+     .help = "randomness of the samples; 0: always the likeliest token; default: 1",
+     .example = "run/model --prompt Hello --temperature 0.7"},
+    {OPTION("--seed", INTEGER, seed), .initial = 1, .value = "N",
+     .help = "seed of the samples: the same seed gives the same text; default: 1",
+     .example = "run/model --prompt Hello --seed 7"},
+    {OPTION("--ids", FLAG, ids), .help = "read and print token ids instead of text",
+     .example = "run/model --ids --prompt 12,5,99"},
 };
 
 const struct command COMMAND_GENERATE = {
     .name = "generate",
-    .usage = "MODEL --prompt TEXT [--tokens N] [--temperature X] [--seed S] [--ids]",
+    .arguments = "MODEL",
     .summary = "sample a continuation of a prompt",
+    .details = "MODEL is a model folder, org/name from the Hub cache, or a run file, whose newest "
+               "snapshot is used. The text is printed token by token.",
+    .example = "run/model --prompt \"It is a truth\" --tokens 50",
     .positional_count = 1,
     .takes_overrides = true,
     REQUEST_OPTIONS,

@@ -50,14 +50,19 @@ static enum status run_inspect(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--shards", INTEGER, shards), .minimum = 1, .maximum = INSPECT_SHARDS_MAX},
-    {OPTION("--json", FLAG, json)},
+    {OPTION("--shards", INTEGER, shards), .minimum = 1, .maximum = INSPECT_SHARDS_MAX, .value = "N",
+     .help = "also print the parts of N ranks", .example = "model --shards 8"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "model --json"},
 };
 
 const struct command COMMAND_INSPECT = {
     .name = "inspect",
-    .usage = "MODEL [--shards N] [--json]",
+    .arguments = "MODEL",
     .summary = "print the parameters, units, FLOPs and bytes per token, and tensors of a model",
+    .details = "MODEL is a model folder, a config.json, or org/name from the Hub cache. The "
+               "weights are not read.",
+    .example = "model",
     .positional_count = 1,
     REQUEST_OPTIONS,
     .run = run_inspect,

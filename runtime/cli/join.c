@@ -108,20 +108,42 @@ static void finish_join(void *context) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--check", FLAG, check)},
-    {OPTION("--identity", TEXT, args.identity)},
-    {OPTION("--listen", TEXT, args.listen)},
-    {OPTION("--name", TEXT, args.name)},
-    {OPTION("--public", TEXT, args.public_address)},
-    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX},
-    {.name = "--target", .kind = OPTION_RUN_KEY},
+    {OPTION("--check", FLAG, check),
+     .help = "print the report on memory, time, disk and traffic, and exit",
+     .example = "austen.skep --check"},
+    {OPTION("--identity", TEXT, args.identity), .value = "FILE",
+     .help = "identity of this member; default: skep/identity in $XDG_CONFIG_HOME",
+     .example = "austen.skep --identity anna.identity"},
+    {OPTION("--listen", TEXT, args.listen), .value = "ADDR",
+     .help = "address on which other members connect; default: any free port",
+     .example = "austen.skep --listen tcp://0.0.0.0:7701"},
+    {OPTION("--name", TEXT, args.name), .value = "NAME",
+     .help = "name of this member in the reports of the tracker",
+     .example = "austen.skep --name anna-2"},
+    {OPTION("--public", TEXT, args.public_address), .value = "ADDR",
+     .help = "address that other members use, if it differs from --listen",
+     .example = "austen.skep --listen tcp://0.0.0.0:7701 --public tcp://192.0.2.7:7701"},
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
+     .help = "number of ranks to start on this machine; default: 1",
+     .example = "austen.skep --ranks 2"},
+    {.name = "--target",
+     .kind = OPTION_RUN_KEY,
+     .value = "TARGET",
+     .help = "profile to plan for; default: this machine",
+     .example = "austen.skep --target rtx4090-24g"},
 };
 
 const struct command COMMAND_JOIN = {
     .name = "join",
-    .usage = "SWARM [--check] [--target T] [--ranks N] [--identity FILE] [--listen ADDR] "
-             "[--public ADDR] [--name NAME] [key=value...]",
+    .arguments = "SWARM",
     .summary = "train as a member of a swarm, given as NAME.skep or tcp://HOST:PORT#KEY",
+    .details =
+        "SWARM is the manifest NAME.skep or the join string tcp://HOST:PORT#KEY of a tracker. "
+        "Local "
+        "keys such as data.train and threads can be set; shared keys come from the manifest. The "
+        "member keeps its state in $STATE_DIRECTORY, else in skep/NAME in $XDG_STATE_HOME, and "
+        "resumes from it.",
+    .example = "austen.skep data.train=train.txt data.validation=validation.txt",
     .positional_count = 1,
     .takes_overrides = true,
     REQUEST_OPTIONS,

@@ -42,14 +42,23 @@ static enum status run_keys(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--identity", TEXT, identity)},
-    {OPTION("--json", FLAG, json)},
+    {OPTION("--identity", TEXT, identity), .value = "FILE",
+     .help = "identity to print or create; default: skep/identity in $XDG_CONFIG_HOME",
+     .example = "--identity anna.identity"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "--json"},
 };
 
 const struct command COMMAND_KEYS = {
     .name = "keys",
-    .usage = "[--identity FILE] [--json]",
+    .arguments = "",
     .summary = "print the public key of this machine; creates an identity if there is none",
+    .details =
+        "Prints the public key that an operator adds to an allow-list with `skep roster add`. The "
+        "identity file holds the secret key; an existing file is never changed. `skep help keys` "
+        "lists "
+        "the keys of a run file instead.",
+    .example = "--identity anna.identity",
     REQUEST_OPTIONS,
     .run = run_keys,
 };

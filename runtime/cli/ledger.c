@@ -189,16 +189,32 @@ static enum status run_ledger(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--verify", FLAG, verify)},         {OPTION("--tracker", TEXT, tracker_key)},
-    {OPTION("--operator", TEXT, operator_key)}, {OPTION("--identity", TEXT, identity)},
-    {OPTION("--export", TEXT, export)},         {OPTION("--json", FLAG, json)},
+    {OPTION("--verify", FLAG, verify),
+     .help = "check the chain, the signatures and the quorums of all entries",
+     .example = "ledger.jsonl --verify"},
+    {OPTION("--tracker", TEXT, tracker_key), .value = "KEY",
+     .help = "public key of the tracker: the part of the join string after #",
+     .example = "ledger.jsonl --verify --tracker KEY"},
+    {OPTION("--operator", TEXT, operator_key), .value = "KEY",
+     .help = "public key of the operator: `operator` in the manifest",
+     .example = "ledger.jsonl --verify --operator KEY"},
+    {OPTION("--identity", TEXT, identity), .value = "FILE",
+     .help = "identity for a query to a tracker; default: as for `skep join`",
+     .example = "austen.skep --identity anna.identity"},
+    {OPTION("--export", TEXT, export), .value = "OUT.jsonl",
+     .help = "write the ledger as JSON lines", .example = "austen.skep --export ledger.jsonl"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "ledger.jsonl --verify --json"},
 };
 
 const struct command COMMAND_LEDGER = {
     .name = "ledger",
-    .usage = "FILE-or-SWARM [--verify] [--tracker KEY] [--operator KEY] [--export OUT.jsonl] "
-             "[--identity FILE] [--json]",
+    .arguments = "FILE-or-SWARM",
     .summary = "print, verify or export the ledger of a swarm",
+    .details =
+        "The argument is a file of JSON lines, the store of a tracker, or a swarm: NAME.skep or "
+        "tcp://HOST:PORT#KEY. Without --verify each entry is one line of a table.",
+    .example = "austen.skep --verify",
     .positional_count = 1,
     REQUEST_OPTIONS,
     .run = run_ledger,

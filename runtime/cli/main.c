@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "build_config.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/command_table.h"
 #include "runtime/settings/settings.h"
 
 #include <fcntl.h>
@@ -10,26 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct command *const COMMANDS[] = {
-    &COMMAND_INSPECT,  &COMMAND_PLAN,  &COMMAND_MESH,     &COMMAND_COMM,   &COMMAND_PACK,
-    &COMMAND_TRAIN,    &COMMAND_EVAL,  &COMMAND_GENERATE, &COMMAND_DUMP,   &COMMAND_JOIN,
-    &COMMAND_SNAPSHOT, &COMMAND_KEYS,  &COMMAND_TRACK,    &COMMAND_ROSTER, &COMMAND_STATUS,
-    &COMMAND_LEDGER,   &COMMAND_PROBE,
-};
+enum { COMMANDS_MAX = 64 };
 
 static void print_text(const char *text) {
     fputs(text, stdout);
-}
-
-static int print_general_help(void) {
-    print_text("skep trains Hugging Face models inside one planned block of memory.\n\n");
-    for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
-        printf("  %-9s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
-    }
-    print_text("\n`skep help COMMAND` explains one command, `skep help keys` lists the settings of "
-               "run.yaml.\n"
-               "-q prints less and -v prints more; arguments after -- are not options.\n");
-    return 0;
 }
 
 static int print_keys_help(void) {
@@ -40,23 +24,15 @@ static int print_keys_help(void) {
     return 0;
 }
 
-static const struct command *find_command(const char *name) {
-    for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
-        if (strcmp(COMMANDS[i]->name, name) == 0) {
-            return COMMANDS[i];
-        }
-    }
-    return NULL;
-}
-
 static int report_unknown_command(const char *name) {
-    const char *names[ARRAY_COUNT(COMMANDS)];
+    const char *names[COMMANDS_MAX];
     char remedy[64];
     struct fault fault;
-    for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
+    ASSERT(COMMAND_COUNT <= COMMANDS_MAX);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
         names[i] = COMMANDS[i]->name;
     }
-    int nearest = text_find_nearest(name, names, ARRAY_COUNT(names));
+    int nearest = text_find_nearest(name, names, COMMAND_COUNT);
     snprintf(remedy, sizeof remedy, nearest >= 0 ? "did you mean %s?" : "`skep help`%s",
              nearest >= 0 ? names[nearest] : " lists them");
     fault_set(&fault, STATUS_USAGE, "command line", remedy, "no command \"%s\"", name);
@@ -64,18 +40,59 @@ static int report_unknown_command(const char *name) {
     return 2;
 }
 
-static int print_command_help(const struct command *command) {
-    printf("skep %s %s\n\n%s\n", command->name, command->usage, command->summary);
+static int print_completion(const char *shell) {
+    struct fault fault;
+    if (shell != NULL && command_print_completion(shell)) {
+        return 0;
+    }
+    fault_set(&fault, STATUS_USAGE, "help", "write bash, zsh or fish",
+              shell != NULL ? "no completion for \"%s\"" : "the name of a shell is missing", shell);
+    fault_print(&fault, STDERR_FILENO);
+    return 2;
+}
+
+/* Prints the man page of a command, of the run file ("run") or, without a name, of the program. */
+static int print_man(const char *name) {
+    const struct command *command = name != NULL ? command_find(name) : NULL;
+    if (name != NULL && strcmp(name, "run") == 0) {
+        keys_print_man();
+        return 0;
+    }
+    if (name != NULL && command == NULL) {
+        return report_unknown_command(name);
+    }
+    command_print_man(command);
     return 0;
 }
 
-/* Prints help for a command. `skep help keys` lists the keys of run.yaml instead, which is needed
- * more often. `skep keys --help` explains the command `keys`. */
-static int print_help(const char *name) {
+static int print_general_help(void) {
+    command_print_general();
+    return 0;
+}
+
+static int print_command_help(const struct command *command) {
+    command_print_help(command);
+    return 0;
+}
+
+/* Prints help for a command, or one of the pages that are made from the table of commands. `skep
+ * help keys` lists the keys of run.yaml, which is needed more often than the command `keys`, which
+ * `skep keys --help` explains. `detail` is NULL if there is no further argument. */
+static int print_help(const char *name, const char *detail) {
     if (strcmp(name, "keys") == 0) {
         return print_keys_help();
     }
-    const struct command *command = find_command(name);
+    if (strcmp(name, "man") == 0) {
+        return print_man(detail);
+    }
+    if (strcmp(name, "completion") == 0) {
+        return print_completion(detail);
+    }
+    if (strcmp(name, "markdown") == 0) {
+        command_print_markdown();
+        return 0;
+    }
+    const struct command *command = command_find(name);
     return command != NULL ? print_command_help(command) : report_unknown_command(name);
 }
 
@@ -89,7 +106,7 @@ static const struct command *find_named_command(int argc, char **argv) {
     while (i < argc && is_verbosity_option(argv[i])) {
         i++;
     }
-    return i < argc ? find_command(argv[i]) : NULL;
+    return i < argc ? command_find(argv[i]) : NULL;
 }
 
 /* Removes -q and -v from argv, except after "--" and where they are the value of an option, so that
@@ -126,9 +143,9 @@ static int dispatch(int argc, char **argv) {
         return 0;
     }
     if (strcmp(argv[1], "help") == 0) {
-        return argc < 3 ? print_general_help() : print_help(argv[2]);
+        return argc < 3 ? print_general_help() : print_help(argv[2], argc > 3 ? argv[3] : NULL);
     }
-    const struct command *command = find_command(argv[1]);
+    const struct command *command = command_find(argv[1]);
     if (command == NULL) {
         return report_unknown_command(argv[1]);
     }

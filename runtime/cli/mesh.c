@@ -100,16 +100,25 @@ static enum status run_mesh(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--table", TEXT, table)},
-    {OPTION("--per-node", INTEGER, per_node), .minimum = 1, .maximum = RANKS_MAX},
-    {OPTION("--bytes", TEXT, bytes)},
-    {OPTION("--json", FLAG, json)},
+    {OPTION("--table", TEXT, table), .value = "RANK,...",
+     .help = "rank of each cell, in row-major order; default: ascending",
+     .example = "shard=4 --table 3,2,1,0"},
+    {OPTION("--per-node", INTEGER, per_node), .minimum = 1, .maximum = RANKS_MAX, .value = "K",
+     .help = "ranks per node: suggest a placement of the ranks on nodes",
+     .example = "replicate=2,shard=4 --per-node 4"},
+    {OPTION("--bytes", TEXT, bytes), .value = "NAME=B,...",
+     .help = "bytes that a rank receives along each dimension; needs --per-node",
+     .example = "replicate=2,shard=4 --per-node 4 --bytes shard=1e9"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "shard=4 --json"},
 };
 
 const struct command COMMAND_MESH = {
     .name = "mesh",
-    .usage = "NAME=SIZE,... [--table RANK,...] [--per-node K] [--bytes NAME=B,...] [--json]",
+    .arguments = "NAME=SIZE,...",
     .summary = "print the coordinates and groups of each rank, and their placement on nodes",
+    .details = "The argument lists the dimensions of the mesh with their sizes, slowest first.",
+    .example = "replicate=2,shard=4",
     .positional_count = 1,
     REQUEST_OPTIONS,
     .run = run_mesh,

@@ -79,15 +79,22 @@ static enum status run_pack(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--capacity", BYTES, pack.capacity_bytes)},
-    {OPTION("--seconds", NUMBER, pack.time_limit_s), .initial = 10, .maximum = 1e6},
-    {OPTION("-o", TEXT, out_path)},
+    {OPTION("--capacity", BYTES, pack.capacity_bytes), .value = "BYTES",
+     .help = "stop at a layout of this size; without one the exit code is 3",
+     .example = "problem.csv --capacity 512MiB"},
+    {OPTION("--seconds", NUMBER, pack.time_limit_s), .initial = 10, .maximum = 1e6, .value = "S",
+     .help = "limit on the time of the search; default: 10", .example = "problem.csv --seconds 60"},
+    {OPTION("-o", TEXT, out_path), .value = "OUT.csv",
+     .help = "file for the problem with its offsets", .example = "problem.csv -o solved.csv"},
 };
 
 const struct command COMMAND_PACK = {
     .name = "pack",
-    .usage = "PROBLEM.csv [--capacity BYTES] [--seconds S] [-o OUT.csv]",
+    .arguments = "PROBLEM.csv",
     .summary = "run the planner on a packing problem given as CSV",
+    .details = "PROBLEM.csv has the columns id, lower, upper, size: a buffer of `size` bytes that "
+               "lives from step `lower` up to but not including `upper`.",
+    .example = "problem.csv -o solved.csv",
     .positional_count = 1,
     REQUEST_OPTIONS,
     .run = run_pack,

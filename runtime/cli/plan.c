@@ -189,18 +189,29 @@ static enum status run_plan(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {.name = "--target", .kind = OPTION_RUN_KEY},
-    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX},
-    {OPTION("--svg", TEXT, svg)},
-    {OPTION("--json", FLAG, json)},
-    {OPTION("--program", FLAG, program)},
+    {.name = "--target",
+     .kind = OPTION_RUN_KEY,
+     .value = "TARGET",
+     .help = "profile to plan for: a name or a path; default: this machine",
+     .example = "run.yaml --target rtx3060-12g"},
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
+     .help = "plan for one of N ranks; default: 1", .example = "run.yaml --ranks 4"},
+    {OPTION("--svg", TEXT, svg), .value = "FILE",
+     .help = "draw the memory over time as an SVG file", .example = "run.yaml --svg plan.svg"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "run.yaml --json"},
+    {OPTION("--program", FLAG, program), .help = "also print the instructions of the program",
+     .example = "run.yaml --program"},
 };
 
 const struct command COMMAND_PLAN = {
     .name = "plan",
-    .usage = "RUN-or-MODEL-or-SWARM [--target T] [--ranks N] [--json] [--program] [--svg FILE] "
-             "[key=value...]",
+    .arguments = "RUN-or-MODEL-or-SWARM",
     .summary = "place every buffer of a run in memory; exit code 0 if it fits, 3 if not",
+    .details =
+        "The argument is a run file, a model (folder, config.json or org/name) or the manifest "
+        "NAME.skep of a swarm. Nothing is run, so a plan for another machine works everywhere.",
+    .example = "run.yaml --target rtx3060-12g",
     .positional_count = 1,
     .takes_overrides = true,
     REQUEST_OPTIONS,

@@ -273,16 +273,25 @@ static enum status run_probe(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--target", TEXT, target)},
-    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX},
-    {OPTION("--write", TEXT, write)},
-    {OPTION("--json", FLAG, json)},
+    {OPTION("--target", TEXT, target), .value = "TARGET",
+     .help = "profile to compare with: a name or a path; default: detected",
+     .example = "--target cpu"},
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
+     .help = "number of ranks for NCCL; default: one for each GPU",
+     .example = "--target h100-80g --ranks 2"},
+    {OPTION("--write", TEXT, write), .value = "FILE.yaml", .help = "write the measured profile",
+     .example = "--write my-box.yaml"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "--json"},
 };
 
 const struct command COMMAND_PROBE = {
     .name = "probe",
-    .usage = "[--target T] [--ranks N] [--write FILE] [--json]",
+    .arguments = "",
     .summary = "measure this machine and compare it with a profile",
+    .details = "Measures the memory, products and links of the CPU or the GPUs. If the machine has "
+               "less than the profile states, the exit code is 3.",
+    .example = "--write my-box.yaml",
     REQUEST_OPTIONS,
     .run = run_probe,
 };

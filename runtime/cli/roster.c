@@ -87,15 +87,24 @@ static enum status run_roster(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--roster", TEXT, path)},
-    {OPTION("--name", TEXT, name)},
-    {OPTION("--json", FLAG, json)},
+    {OPTION("--roster", TEXT, path), .value = "FILE",
+     .help = "path of the allow-list, as `skep track` logs it; required",
+     .example = "list --roster roster.yaml"},
+    {OPTION("--name", TEXT, name), .value = "NAME", .help = "name of the member to add",
+     .example = "add KEY --name anna --roster roster.yaml"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "list --roster roster.yaml --json"},
 };
 
 const struct command COMMAND_ROSTER = {
     .name = "roster",
-    .usage = "add KEY [--name NAME], remove KEY-or-NAME, list  --roster FILE [--json]",
+    .arguments = "add KEY | remove KEY-or-NAME | list",
+    .actions = "add|remove|list",
     .summary = "edit the allow-list of a tracker; a running tracker applies the change",
+    .details =
+        "KEY is a public key as `skep keys` prints it. A running tracker applies a change of its "
+        "allow-list within a second.",
+    .example = "add KEY --name anna --roster roster.yaml",
     .positional_count = 1,
     .optional_count = 1,
     REQUEST_OPTIONS,

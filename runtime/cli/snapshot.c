@@ -159,15 +159,26 @@ static enum status run_snapshot(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("-o", TEXT, out)},
-    {OPTION("--dtype", TEXT, dtype)},
-    {OPTION("--json", FLAG, json)},
+    {OPTION("-o", TEXT, out), .value = "DIR",
+     .help = "folder of the exported model; default: the snapshot with -model appended",
+     .example = "export run/snapshots -o model-1000"},
+    {OPTION("--dtype", TEXT, dtype), .value = "f32|bf16|f16",
+     .help = "type of the exported weights; default: that of the run",
+     .example = "export run/snapshots --dtype bf16"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "list run/snapshots --json"},
 };
 
 const struct command COMMAND_SNAPSHOT = {
     .name = "snapshot",
-    .usage = "list, verify, inspect, export FOLDER [-o OUT] [--dtype T] [--json]",
+    .arguments = "list|verify|inspect|export FOLDER",
+    .actions = "list|verify|inspect|export",
     .summary = "list, verify or print snapshots; export one as a model folder",
+    .details =
+        "FOLDER is a snapshot, or the folder of the snapshots of a run. `list` prints one line for "
+        "each snapshot, `verify` checks the hashes of all their files, `inspect` prints the newest "
+        "valid one, and `export` writes it as a Hugging Face model folder.",
+    .example = "export run/snapshots -o model",
     .positional_count = 2,
     REQUEST_OPTIONS,
     .run = run_snapshot,

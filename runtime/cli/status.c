@@ -248,14 +248,20 @@ static enum status run_status(struct invocation *invocation) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--identity", TEXT, identity)},
-    {OPTION("--json", FLAG, json)},
+    {OPTION("--identity", TEXT, identity), .value = "FILE",
+     .help = "identity for the query; default: as for `skep join`",
+     .example = "austen.skep --identity anna.identity"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "austen.skep --json"},
 };
 
 const struct command COMMAND_STATUS = {
     .name = "status",
-    .usage = "SWARM [--identity FILE] [--json]",
+    .arguments = "SWARM",
     .summary = "print the current state of a swarm, as its tracker reports it",
+    .details =
+        "SWARM is the manifest NAME.skep or the join string tcp://HOST:PORT#KEY of a tracker.",
+    .example = "austen.skep",
     .positional_count = 1,
     REQUEST_OPTIONS,
     .run = run_status,

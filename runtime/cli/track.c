@@ -159,23 +159,44 @@ static void finish_track(void *context) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--listen", TEXT, args.listen_address)},
-    {OPTION("--public", TEXT, args.public_address)},
-    {OPTION("--state", TEXT, args.state_folder)},
-    {OPTION("--roster", TEXT, args.allow_list_path)},
-    {OPTION("--identity", TEXT, args.identity_path)},
-    {OPTION("--ledger", TEXT, args.ledger_copy_path)},
-    {OPTION("--operator-key", TEXT, args.operator_key_path)},
-    {OPTION("--rollback", INTEGER, rollback_round), .minimum = 1, .maximum = UINT32_MAX},
-    {OPTION("--json", FLAG, json)},
+    {OPTION("--listen", TEXT, args.listen_address), .value = "ADDR",
+     .help = "address to listen on; port number 0: any free one; default: tcp://*:7700",
+     .example = "run.yaml --listen tcp://0.0.0.0:7700"},
+    {OPTION("--public", TEXT, args.public_address), .value = "ADDR",
+     .help = "address in the join string, if it differs from --listen",
+     .example = "run.yaml --public tcp://swarm.example.org:7700"},
+    {OPTION("--state", TEXT, args.state_folder), .value = "DIR",
+     .help = "folder for manifest, identity and ledger; default: STEM/ beside the run file",
+     .example = "run.yaml --state tracker"},
+    {OPTION("--roster", TEXT, args.allow_list_path), .value = "FILE",
+     .help = "allow-list; default: roster.yaml in the state folder",
+     .example = "run.yaml --roster roster.yaml"},
+    {OPTION("--identity", TEXT, args.identity_path), .value = "FILE",
+     .help = "identity of the tracker; default: `identity` in the state folder",
+     .example = "run.yaml --identity tracker.identity"},
+    {OPTION("--ledger", TEXT, args.ledger_copy_path), .value = "FILE",
+     .help = "copy of the ledger from a member, to recreate a lost store",
+     .example = "run.yaml --ledger ledger.jsonl"},
+    {OPTION("--operator-key", TEXT, args.operator_key_path), .value = "FILE",
+     .help = "key of the operator; default: operator.key in the state folder",
+     .example = "run.yaml --operator-key operator.key"},
+    {OPTION("--rollback", INTEGER, rollback_round), .minimum = 1, .maximum = UINT32_MAX,
+     .value = "ROUND",
+     .help = "order the tracker to return to the state after this round, and exit",
+     .example = "run.yaml --rollback 12"},
+    {OPTION("--json", FLAG, json),
+     .help = "print the join string and the paths as one JSON document",
+     .example = "run.yaml --json"},
 };
 
 const struct command COMMAND_TRACK = {
     .name = "track",
-    .usage = "RUN.yaml [--listen ADDR] [--public ADDR] [--state DIR] [--roster FILE] "
-             "[--identity FILE] [--operator-key FILE] [--ledger FILE] [--rollback ROUND] [--json] "
-             "[key=value...]",
+    .arguments = "RUN.yaml",
     .summary = "run the tracker of a swarm, or order it to roll back; prints the join string",
+    .details =
+        "The tracker admits members, opens rounds and keeps the ledger; it holds no weights. The "
+        "first start creates the manifest NAME.skep, and each start prints the join string.",
+    .example = "run.yaml --listen tcp://0.0.0.0:7700",
     .positional_count = 1,
     .takes_overrides = true,
     REQUEST_OPTIONS,

@@ -64,14 +64,21 @@ static void finish_train(void *context) {
 }
 
 static const struct option OPTIONS[] = {
-    {OPTION("--fresh", FLAG, fresh)},
-    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX},
+    {OPTION("--fresh", FLAG, fresh),
+     .help = "move the files of an earlier run aside and start over",
+     .example = "run.yaml --fresh"},
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
+     .help = "number of ranks to start on this machine; default: 1, or the launcher's",
+     .example = "run.yaml --ranks 4"},
 };
 
 const struct command COMMAND_TRAIN = {
     .name = "train",
-    .usage = "RUN.yaml [--ranks N] [--fresh] [key=value...]",
+    .arguments = "RUN.yaml",
     .summary = "train a model, resuming from the newest good snapshot",
+    .details = "A run resumes by itself from its newest valid snapshot. Ctrl-C saves the last "
+               "completed step and exits with code 0.",
+    .example = "run.yaml batch.microbatch=4",
     .positional_count = 1,
     .takes_overrides = true,
     REQUEST_OPTIONS,

@@ -1,0 +1,68 @@
+/* command_table: the list of all commands, and everything that is made from their rows: the help,
+ * the man pages, the completions of the shells and docs/COMMANDS.md. A command or an option that
+ * has a row appears in all of them. */
+#ifndef SKEP_CLI_COMMAND_TABLE_H
+#define SKEP_CLI_COMMAND_TABLE_H
+
+#include "runtime/cli/cli.h"
+
+/* Commands in the order in which help lists them. */
+extern const struct command *const COMMANDS[];
+extern const int COMMAND_COUNT;
+
+/* Options that every command accepts. */
+extern const struct option GLOBAL_OPTIONS[];
+extern const int GLOBAL_OPTION_COUNT;
+
+/* One row of a list in the man page skep(1) and in docs/COMMANDS.md. */
+struct fact {
+    const char *name, *meaning;
+};
+
+extern const struct fact EXIT_CODES[], VARIABLES[];
+extern const int EXIT_CODE_COUNT, VARIABLE_COUNT;
+
+/* What shells complete as the value of an option. */
+enum completion {
+    COMPLETE_NOTHING,
+    COMPLETE_FILES,
+    COMPLETE_FOLDERS,
+    COMPLETE_TARGETS,
+    COMPLETE_WORDS
+};
+
+/* option_completion: the kind of completion that the name of the option's value selects. */
+enum completion option_completion(const struct option *option);
+
+/* option_has_value: whether the next argument is the option's value. */
+bool option_has_value(const struct option *option);
+
+/* command_find: the command with this name, or NULL. */
+const struct command *command_find(const char *name);
+
+/* word_next: copies the first word of a list such as "list|verify" to `word`, and returns the rest,
+ * or NULL if it was the last. */
+enum { WORD_BYTES = 64 };
+const char *word_next(const char *list, char word[static WORD_BYTES]);
+
+/* The writers print to standard output.
+ * command_print_usage    one line: "skep train RUN.yaml [--fresh] ... [key=value...]"
+ * command_print_help     the usage, the details and every option with an example
+ * command_print_general  the list of commands */
+void command_print_usage(const struct command *command);
+void command_print_help(const struct command *command);
+void command_print_general(void);
+
+/* command_print_markdown: docs/COMMANDS.md. */
+void command_print_markdown(void);
+
+/* command_print_man: the man page of a command, or skep(1) for NULL. keys_print_man: skep-run(5),
+ * the keys of a run file. */
+void command_print_man(const struct command *command);
+void keys_print_man(void);
+
+/* command_print_completion: the completion script for "bash", "zsh" or "fish".
+ * returns  false, with nothing printed, for another shell */
+bool command_print_completion(const char *shell);
+
+#endif
