@@ -127,21 +127,21 @@ static enum status discard_weights(struct member_run *member, uint32_t round, st
     return OK;
 }
 
-/* Encodes the contribution and sets its norm and the number of tokens that it was trained on; both
- * are 0 for weights that are not finite. */
-static enum status encode_contribution(struct member_run *member, uint32_t round,
-                                       struct training_amount *trained, struct fault *fault) {
+/* Encodes the contribution and sets its root, its norm and the number of tokens that it was trained
+ * on; the last two are 0 for weights that are not finite. */
+static enum status encode_contribution(struct member_run *member, struct event *event,
+                                       struct fault *fault) {
     struct inner_state *inner = &member->inner;
     int64_t begin_ns = clock_monotonic_ns();
     TRY(lockstep_execute_kind(member, COMMAND_GATHER, fault));
-    bool finite = replica_encode_contribution(&member->outer.replica, inner->hashes);
+    bool finite = replica_encode_contribution(&member->outer.replica);
+    event->root = replica_declare_contribution(&member->outer.replica, &event->trained.norm);
     inner->encode_seconds = clock_seconds_since(begin_ns);
-    member->position.encoded_round = round;
+    member->position.encoded_round = event->round;
     if (!finite) {
-        return discard_weights(member, round, fault);
+        return discard_weights(member, event->round, fault);
     }
-    trained->norm = replica_contribution_norm(&member->outer.replica);
-    trained->tokens = (uint64_t)inner->assignment.tokens;
+    event->trained.tokens = (uint64_t)inner->assignment.tokens;
     return OK;
 }
 
@@ -150,9 +150,8 @@ static enum status declare_contribution(struct member_run *member, const struct 
                                         struct fault *fault) {
     struct staging staging = session_staging(&member->trainer.session);
     struct fault unwritten;
-    struct event event = {
-        .kind = EVENT_TRAINED, .round = job->round, .hashes = member->inner.hashes};
-    TRY(encode_contribution(member, job->round, &event.trained, fault));
+    struct event event = {.kind = EVENT_TRAINED, .round = job->round};
+    TRY(encode_contribution(member, &event, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
     if (round_record_write_contribution(&member->outer.record, job->round, &staging, &unwritten) !=
         OK) {

@@ -83,7 +83,6 @@ struct inner_state {
     struct sample_order order;           /* shuffled order of the samples of the run */
     struct sample_assignment assignment; /* samples assigned to this member in the round */
     int64_t *windows;                    /* [rows of a step]: data windows of the next step */
-    struct hash *hashes;                 /* [slices]: hashes of the encoded contribution */
     /* durations of the most recent steps, as a ring buffer */
     double step_seconds[STEP_TIMES_MAX];
     int64_t step_count;    /* number of all steps that were timed */

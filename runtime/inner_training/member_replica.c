@@ -73,6 +73,7 @@ enum status swarm_replica_bind(struct session *session, const struct replica_sha
         .voted_leaves = names + replica_leaf_count(shape->slices.parameter_count),
         .scratch = swarm_extent_address(session, SWARM_EXTENT_OUTER_SCRATCH),
     };
+    replica_bind_declared(replica, swarm_extent_address(session, SWARM_EXTENT_DECLARED));
     float *inner = swarm_extent_address(session, SWARM_EXTENT_INNER_WEIGHTS);
     if (inner != NULL) {
         use_flat_copy(session, inner, replica);

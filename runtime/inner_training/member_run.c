@@ -51,7 +51,6 @@ static void make_scratch(struct member_run *member) {
     struct inner_state *inner = &member->inner;
     uint32_t slices = member->swarm.terms.shape.slices.count;
     size_t rows = (size_t)(settings->batch_tokens / settings->sequence_tokens);
-    inner->hashes = region_alloc(region, slices, sizeof *inner->hashes);
     outer->reports = region_alloc(region, slices, sizeof *outer->reports);
     outer->entry = region_alloc(region, 1, sizeof *outer->entry);
     outer->entry->slices = region_alloc(region, slices, sizeof *outer->entry->slices);

@@ -43,6 +43,7 @@ void swarm_memory_extents(const struct swarm_terms *terms, const struct target *
         [SWARM_EXTENT_LEAF_HASHES] = {"leaf names", ROLE_OUTER, SPACE_HOST, memory.leaves},
         [SWARM_EXTENT_CONTRIBUTION] = {"own contribution", ROLE_EXCHANGE, copied,
                                        memory.contribution},
+        [SWARM_EXTENT_DECLARED] = {"declared slices", ROLE_EXCHANGE, SPACE_HOST, memory.declared},
         [SWARM_EXTENT_RESULTS] = {"results", ROLE_EXCHANGE, copied, memory.results},
         [SWARM_EXTENT_CONTRIBUTION_SLOTS] = {"contributions to own slices", ROLE_EXCHANGE,
                                              SPACE_HOST, memory.slots},

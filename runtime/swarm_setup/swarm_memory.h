@@ -23,6 +23,7 @@ enum swarm_extent {
     SWARM_EXTENT_RESIDUAL_SOURCES,   /* the table that assigns residuals to results */
     SWARM_EXTENT_LEAF_HASHES,        /* leaf hashes of the current and of the voted state */
     SWARM_EXTENT_CONTRIBUTION,       /* this member's encoded contribution */
+    SWARM_EXTENT_DECLARED,           /* tree and norms of its slices */
     SWARM_EXTENT_RESULTS,            /* encoded results of recent rounds */
     SWARM_EXTENT_CONTRIBUTION_SLOTS, /* encoded contributions of other members */
     SWARM_EXTENT_OUTER_SCRATCH,      /* buffers of the outer step */

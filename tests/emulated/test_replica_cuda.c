@@ -29,7 +29,6 @@ struct pair {
     float *inner;  /* [count] device memory: all parts but NEAR_PART, which is `near` */
     float *near;   /* [count] */
     float *values; /* [count] scratch of the test */
-    struct hash *hashes;
     struct entry entry;
 };
 
@@ -89,6 +88,8 @@ static void make_replica(struct pair *pair) {
     };
     pair->replica.voted_leaves =
         pair->replica.leaves + replica_leaf_count(shape->slices.parameter_count);
+    replica_bind_declared(&pair->replica, malloc(memory.declared));
+    assert_non_null(pair->replica.declared_nodes);
     cut_parts(pair);
 }
 
@@ -115,7 +116,6 @@ static void open_pair(const struct fixture_shape *shape, uint64_t seed, struct p
         .slots = on_device(pair, replica_device_memory_of(&pair->replica.shape).slots)};
     assert_int_equal(replica_cuda_init(&args, &pair->replica, &pair->cuda, &fault), OK);
     const struct slices *slices = &pair->replica.shape.slices;
-    pair->hashes = malloc(slices->count * sizeof *pair->hashes);
     pair->entry =
         (struct entry){.kind = ENTRY_COMMIT, .seat_count = SEATS, .slice_count = slices->count};
     pair->entry.slices = calloc(slices->count, sizeof *pair->entry.slices);
@@ -129,7 +129,7 @@ static void close_pair(struct pair *pair) {
     fixture_replica_free(&pair->host);
     free(pair->near);
     free(pair->values);
-    free(pair->hashes);
+    free(pair->replica.declared_nodes);
     free(pair->entry.slices);
 }
 
@@ -190,11 +190,13 @@ static void train(struct pair *pair, uint32_t round) {
 
 static void encode(struct pair *pair) {
     struct replica *host = &pair->host.replica;
-    assert_true(replica_encode_contribution(host, pair->host.hashes));
-    assert_true(replica_encode_contribution(&pair->replica, pair->hashes));
+    assert_true(replica_encode_contribution(host));
+    assert_true(replica_encode_contribution(&pair->replica));
     assert_memory_equal(pair->replica.contribution, host->contribution, host->shape.slices.bytes);
-    assert_memory_equal(pair->hashes, pair->host.hashes,
-                        host->shape.slices.count * sizeof *pair->hashes);
+    double norms[2];
+    const struct hash roots[2] = {replica_declare_contribution(host, &norms[0]),
+                                  replica_declare_contribution(&pair->replica, &norms[1])};
+    assert_true(hash_equal(&roots[0], &roots[1]) && norms[0] == norms[1]);
 }
 
 /* This member is in every slice but some, and owns every second one. */
@@ -289,7 +291,7 @@ static void what_is_not_finite_is_found_on_the_device(void **state) {
         begin(&pair);
         pair.values[COUNT - 1] = codec % 2 == 0 ? NAN : INFINITY;
         set_inner(&pair);
-        assert_false(replica_encode_contribution(&pair.replica, pair.hashes));
+        assert_false(replica_encode_contribution(&pair.replica));
         for (uint64_t i = 0; i < pair.replica.shape.slices.bytes; i++) {
             assert_int_equal(pair.replica.contribution[i], 0);
         }
@@ -323,7 +325,7 @@ static void a_device_that_fails_says_so_and_does_nothing_more(void **state) {
         begin(&pair);
         train(&pair, 1);
         emulated_driver_fail_work(nth, CUDA_ERROR_LAUNCH_FAILED);
-        bool was_finite = replica_encode_contribution(&pair.replica, pair.hashes);
+        bool was_finite = replica_encode_contribution(&pair.replica);
         (void)was_finite;
         (void)replica_root_after(&pair.replica, 1);
         replica_reset_inner(&pair.replica);

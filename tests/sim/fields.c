@@ -14,6 +14,12 @@
             sizeof(((struct slice_report *)0)->member), wire_bytes                                 \
     }
 
+#define PROOF(member, wire_bytes)                                                                  \
+    {                                                                                              \
+        MESSAGE_CONTRIBUTION, PART_PROOF, "proof." #member, offsetof(struct slice_proof, member),  \
+            sizeof(((struct slice_proof *)0)->member), wire_bytes                                  \
+    }
+
 /* The messages of trackers are not here: a tracker is trusted. */
 const struct field FIELDS[] = {
     FIELD(MESSAGE_HELLO, session, 4),
@@ -45,7 +51,8 @@ const struct field FIELDS[] = {
     FIELD(MESSAGE_DECLARE, trained.samples, 8),
     FIELD(MESSAGE_DECLARE, trained.norm, 8),
     FIELD(MESSAGE_DECLARE, signature, SWARM_SIGNATURE_BYTES),
-    {MESSAGE_DECLARE, PART_HASH, "hashes", 0, HASH_BYTES, HASH_BYTES},
+    FIELD(MESSAGE_DECLARE, root, HASH_BYTES),
+    FIELD(MESSAGE_DECLARE, hash, HASH_BYTES),
     FIELD(MESSAGE_VOTE, session, 4),
     FIELD(MESSAGE_VOTE, round, 4),
     FIELD(MESSAGE_VOTE, number, 8),
@@ -57,6 +64,9 @@ const struct field FIELDS[] = {
     FIELD(MESSAGE_CONTRIBUTION, round, 4),
     FIELD(MESSAGE_CONTRIBUTION, slice, 4),
     FIELD(MESSAGE_CONTRIBUTION, epoch, 2),
+    PROOF(norm, 8),
+    PROOF(path_count, 1),
+    PROOF(path, CONTRIBUTION_PATH_MAX *HASH_BYTES),
     {MESSAGE_CONTRIBUTION, PART_BYTES, "bytes", 0, sizeof(struct coded), sizeof(struct coded)},
     FIELD(MESSAGE_RESULT, session, 4),
     FIELD(MESSAGE_RESULT, round, 4),
@@ -91,7 +101,7 @@ static uint8_t *find(const struct world *world, const struct field *field, struc
     const uint32_t rows[] = {[PART_MESSAGE] = 1,
                              [PART_REPORT] = world->slice_count,
                              [PART_AWAITED] = SWARM_MEMBERS_MAX,
-                             [PART_HASH] = world->slice_count,
+                             [PART_PROOF] = 1,
                              [PART_BYTES] = 1};
     if (parcel->message.kind != field->kind || row >= rows[field->part]) {
         return NULL;
@@ -103,8 +113,8 @@ static uint8_t *find(const struct world *world, const struct field *field, struc
         return (uint8_t *)parcel->array + row * sizeof(struct slice_report) + field->offset;
     case PART_AWAITED:
         return (uint8_t *)&parcel->awaited_ms[row];
-    case PART_HASH:
-        return (uint8_t *)parcel->array + row * sizeof(struct hash);
+    case PART_PROOF:
+        return (uint8_t *)&parcel->proof + field->offset;
     default:
         return (uint8_t *)&parcel->coded;
     }

@@ -6,11 +6,11 @@
 #include "tests/sim/world.h"
 
 /* The object that contains a field. */
-enum field_part { PART_MESSAGE, PART_REPORT, PART_AWAITED, PART_HASH, PART_BYTES };
+enum field_part { PART_MESSAGE, PART_REPORT, PART_AWAITED, PART_PROOF, PART_BYTES };
 
 struct field {
     enum message_kind kind;
-    enum field_part part; /* REPORT, AWAITED, HASH: the field of every row */
+    enum field_part part; /* REPORT, AWAITED: the field of every row */
     const char *name;
     size_t offset;
     size_t bytes;      /* in memory */

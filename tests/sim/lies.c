@@ -219,7 +219,7 @@ static void sign_again(const struct world *world, uint32_t index, struct message
         return;
     }
     if (message->kind == MESSAGE_DECLARE) {
-        message->signature = post_sign_declaration(world, message);
+        message->signature = post_sign_declaration(message);
     } else if (message->kind == MESSAGE_VOTE) {
         message->signature = post_sign(&id, &message->hash);
     } else if (message->kind == MESSAGE_RESULT && memcmp(&message->owner, &id, sizeof(id)) == 0) {
@@ -246,7 +246,7 @@ bool lie_message(struct world *world, uint32_t index, struct parcel *parcel) {
         lie_in_report(world, index, parcel);
     } else if (hostility == HOSTILE_TOKENS && parcel->message.kind == MESSAGE_DECLARE) {
         parcel->message.trained.tokens = INT64_MAX;
-        parcel->message.signature = post_sign_declaration(world, &parcel->message);
+        parcel->message.signature = post_sign_declaration(&parcel->message);
     }
     return hostility == HONEST || parcel_pass_wire(world, parcel);
 }

@@ -24,15 +24,11 @@ static void copy_entry(struct parcel *parcel, const struct entry *entry) {
 }
 
 static void copy_table(struct parcel *parcel, const struct round_table *table, uint32_t count) {
-    size_t bytes = (size_t)SWARM_MEMBERS_MAX * count * sizeof(struct hash);
     parcel->table = malloc(sizeof(struct round_table));
     *parcel->table = *table;
-    parcel->declared = malloc(bytes);
-    memcpy(parcel->declared, table->hashes, bytes);
     parcel->plans = malloc(count * sizeof(struct slice_plan));
     memcpy(parcel->plans, table->slices, count * sizeof(struct slice_plan));
     parcel->table->slices = parcel->plans;
-    parcel->table->hashes = parcel->declared;
     parcel->message.table = parcel->table;
 }
 
@@ -52,8 +48,8 @@ struct parcel *parcel_copy(const struct world *world, const struct message *mess
         parcel->message.reports =
             copy_array(parcel, message->reports, count * sizeof(struct slice_report));
     }
-    if (message->hashes != NULL) {
-        parcel->message.hashes = copy_array(parcel, message->hashes, count * sizeof(struct hash));
+    if (message->kind == MESSAGE_CONTRIBUTION) {
+        parcel->message.proof = &parcel->proof;
     }
     if (message->holders != NULL) {
         parcel->holders = malloc(count * sizeof(uint64_t));
@@ -67,7 +63,6 @@ void parcel_free(struct parcel *parcel) {
     free(parcel->entry);
     free(parcel->table);
     free(parcel->plans);
-    free(parcel->declared);
     free(parcel->holders);
     free(parcel->array);
     free(parcel);
@@ -76,6 +71,7 @@ void parcel_free(struct parcel *parcel) {
 /* Whether the values are those that a reader accepts. A writer asserts the same. */
 static bool has_valid_values(const struct world *world, const struct message *message) {
     bool is_valid = message->trained.tokens <= INT64_MAX && message->trained.samples <= INT64_MAX;
+    is_valid &= message->proof == NULL || message->proof->path_count <= CONTRIBUTION_PATH_MAX;
     for (uint32_t s = 0; message->reports != NULL && s < world->slice_count; s++) {
         const struct slice_report *row = &message->reports[s];
         is_valid &= row->has_result == 1 || (row->has_result == 0 && row->contributors == 0);
@@ -104,6 +100,9 @@ bool parcel_pass_wire(const struct world *world, struct parcel *parcel) {
                           &bulk_bytes) != NULL) {
         return false;
     }
+    if (message->kind == MESSAGE_CONTRIBUTION) {
+        parcel->proof = *read.proof;
+    }
     if (message->kind == MESSAGE_REPORT) {
         memcpy(parcel->array, read.reports, world->slice_count * sizeof(struct slice_report));
         memcpy(parcel->awaited_ms, read.links.awaited_ms, sizeof(parcel->awaited_ms));
@@ -111,7 +110,7 @@ bool parcel_pass_wire(const struct world *world, struct parcel *parcel) {
     read.from = message->from;
     read.links.awaited_ms = message->links.awaited_ms;
     read.reports = message->reports;
-    read.hashes = message->hashes;
+    read.proof = message->proof;
     parcel->message = read;
     return true;
 }

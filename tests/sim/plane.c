@@ -143,6 +143,25 @@ static double norm_of(const struct world *world, const struct truth *own) {
     return sqrt(energy);
 }
 
+/* The tree over the slices of a contribution, and its root. A norm that is not sound is declared as
+ * 0, because no message can contain it. */
+static struct hash declare(uint32_t slice_count, struct truth *own) {
+    for (uint32_t s = 0; s < slice_count; s++) {
+        const struct hash hash = hash_of(&own->slices[s], sizeof(struct coded));
+        double norm = plane_norm(&own->slices[s]);
+        own->norms[s] = isfinite(norm) ? norm : 0;
+        own->nodes[s] = contribution_leaf(&hash, own->norms[s]);
+    }
+    ASSERT(merkle_list_node_count(slice_count) <= ARRAY_COUNT(own->nodes));
+    merkle_list_build(own->nodes, slice_count);
+    return merkle_list_root(own->nodes, slice_count);
+}
+
+struct hash plane_zero_root(uint32_t slice_count) {
+    static struct truth zeros;
+    return declare(slice_count, &zeros);
+}
+
 /* A slow member stops at the deadline and declares the samples that it has trained; now and then a
  * member has none. */
 static void train(struct world *world, uint32_t index, const struct action *action) {
@@ -166,10 +185,7 @@ static void train(struct world *world, uint32_t index, const struct action *acti
     done->event.round = action->round;
     done->event.trained = (struct training_amount){
         .tokens = tokens, .samples = tokens, .norm = norm_of(world, &node->own)};
-    done->hashes = malloc(world->slice_count * sizeof(struct hash));
-    for (uint32_t s = 0; s < world->slice_count; s++) {
-        done->hashes[s] = hash_of(&node->own.slices[s], sizeof(struct coded));
-    }
+    done->event.root = declare(world->slice_count, &node->own);
     if (tokens > 0) {
         measure_training(node, (int64_t)sample_ms);
     }

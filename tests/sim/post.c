@@ -31,23 +31,25 @@ struct hash post_result_hash(const struct message *message) {
     return hash_end(&state);
 }
 
-struct signature post_sign_declaration(const struct world *world, const struct message *message) {
+struct signature post_sign_declaration(const struct message *message) {
     struct hash_state state;
     hash_begin(&state);
-    hash_add(&state, &message->session, sizeof(message->session));
+    hash_add(&state, &message->hash, sizeof(message->hash));
     hash_add(&state, &message->round, sizeof(message->round));
     hash_add(&state, &message->trained, sizeof(message->trained));
-    hash_add(&state, message->hashes, world->slice_count * sizeof(struct hash));
+    hash_add(&state, &message->root, sizeof(message->root));
     struct hash content = hash_end(&state);
     return post_sign(&message->from, &content);
 }
 
 /* Adds the bytes that follow a message, and what was stored with them; false if the node does not
  * have them, or no longer. */
-static bool add_bytes(struct node *node, struct parcel *parcel) {
+static bool add_bytes(const struct world *world, struct node *node, struct parcel *parcel) {
     struct message *message = &parcel->message;
     if (message->kind == MESSAGE_CONTRIBUTION) {
         parcel->coded = node->own.slices[message->slice];
+        contribution_prove(node->own.nodes, node->own.norms, world->slice_count, message->slice,
+                           &parcel->proof);
         return node->own.round == message->round;
     }
     const struct stored *stored = plane_find(node, message->round, message->slice, &message->hash);
@@ -62,13 +64,13 @@ static bool add_bytes(struct node *node, struct parcel *parcel) {
     return true;
 }
 
-bool post_accept(const struct world *world, struct parcel *parcel) {
+bool post_accept(struct parcel *parcel) {
     struct message *message = &parcel->message;
     struct signature good;
     struct hash hash;
     switch (message->kind) {
     case MESSAGE_DECLARE:
-        good = post_sign_declaration(world, message);
+        good = post_sign_declaration(message);
         return norm_is_valid(message->trained.norm) &&
                memcmp(&good, &message->signature, sizeof(good)) == 0;
     case MESSAGE_VOTE:
@@ -94,7 +96,7 @@ bool post_accept(const struct world *world, struct parcel *parcel) {
 
 bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel) {
     parcel->message.from.bytes[0] = (uint8_t)from;
-    if (!add_bytes(&world->nodes[from], parcel)) {
+    if (!add_bytes(world, &world->nodes[from], parcel)) {
         return false;
     }
     if (parcel->message.kind == MESSAGE_CONTRIBUTION) {
@@ -125,7 +127,7 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct m
         struct parcel *parcel = parcel_copy(world, message);
         parcel->message.from.bytes[0] = (uint8_t)from;
         if (message->kind == MESSAGE_DECLARE) {
-            parcel->message.signature = post_sign_declaration(world, &parcel->message);
+            parcel->message.signature = post_sign_declaration(&parcel->message);
         }
         if (lie_message(world, from, parcel)) {
             net_post(world, from, to, parcel);

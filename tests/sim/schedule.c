@@ -67,7 +67,6 @@ static void make_hostile(struct world *world) {
 
 /* Clears the world and gives it its settings. */
 static void begin(struct world *world, uint64_t seed, const struct steady_swarm *swarm) {
-    static const struct coded ZEROS;
     memset(world, 0, offsetof(struct world, truths));
     world->key = random_key(seed, "schedule");
     world->member_count = swarm->members;
@@ -81,8 +80,7 @@ static void begin(struct world *world, uint64_t seed, const struct steady_swarm 
                                   .parameter_count = (uint64_t)world->slice_count * SLICE_ELEMENTS,
                                   .seat_samples = swarm->samples,
                                   .sample_tokens = 1,
-                                  .zero_slice = hash_of(&ZEROS, sizeof ZEROS),
-                                  .last_zero_slice = hash_of(&ZEROS, sizeof ZEROS),
+                                  .zero_root = plane_zero_root(swarm->slices),
                                   .training = {swarm->samples, PATIENCE},
                                   .shrink_after_ms = 3000,
                                   .rollback_after_ms = ROLLBACK_MS};

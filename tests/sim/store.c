@@ -9,14 +9,12 @@ static void make_arrays(struct tracker_record *record, uint32_t slice_count) {
     record->head.slices = calloc(slice_count, sizeof(struct entry_slice));
     record->commit.slices = calloc(slice_count, sizeof(struct entry_slice));
     record->table.slices = calloc(slice_count, sizeof(struct slice_plan));
-    record->table.hashes = calloc((size_t)SWARM_MEMBERS_MAX * slice_count, sizeof(struct hash));
 }
 
 static void free_arrays(struct tracker_record *record) {
     free(record->head.slices);
     free(record->commit.slices);
     free(record->table.slices);
-    free(record->table.hashes);
 }
 
 static void copy(struct tracker_record *to, const struct tracker_record *from,
@@ -26,12 +24,9 @@ static void copy(struct tracker_record *to, const struct tracker_record *from,
     to->head.slices = arrays.head.slices;
     to->commit.slices = arrays.commit.slices;
     to->table.slices = arrays.table.slices;
-    to->table.hashes = arrays.table.hashes;
     memcpy(to->head.slices, from->head.slices, slice_count * sizeof(struct entry_slice));
     memcpy(to->commit.slices, from->commit.slices, slice_count * sizeof(struct entry_slice));
     memcpy(to->table.slices, from->table.slices, slice_count * sizeof(struct slice_plan));
-    memcpy(to->table.hashes, from->table.hashes,
-           (size_t)SWARM_MEMBERS_MAX * slice_count * sizeof(struct hash));
 }
 
 void store_begin(struct world *world) {

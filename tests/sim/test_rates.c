@@ -127,7 +127,7 @@ struct sample {
     struct message message;
     struct slice_report reports[ROWS];
     uint32_t awaited_ms[SWARM_MEMBERS_MAX];
-    struct hash hashes[ROWS];
+    struct slice_proof proof;
     uint8_t bulk;
 };
 
@@ -164,6 +164,9 @@ static bool is_fixed(enum field_part part, size_t offset) {
         return is_within(offset, offsetof(struct message, epoch) + 2, 2) ||
                is_within(offset, offsetof(struct message, links.awaited_ms), sizeof(void *));
     }
+    if (part == PART_PROOF) {
+        return is_within(offset, offsetof(struct slice_proof, path_count) + 1, 3);
+    }
     return part == PART_REPORT &&
            (is_within(offset, offsetof(struct slice_report, epoch) + 2, 2) ||
             is_within(offset, offsetof(struct slice_report, has_result) + 1, 3));
@@ -195,7 +198,8 @@ static bool check_kind(enum message_kind kind) {
     memset(&sample, 0, sizeof(sample));
     sample.message.kind = kind;
     sample.message.reports = sample.reports;
-    sample.message.hashes = sample.hashes;
+    sample.message.proof = &sample.proof;
+    sample.proof.path_count = CONTRIBUTION_PATH_MAX - 1;
     sample.message.links.awaited_ms = sample.awaited_ms;
     for (uint32_t row = 0; row < ROWS; row++) {
         memset(&sample.reports[row], 2, sizeof(sample.reports[row]));
@@ -210,8 +214,8 @@ static bool check_kind(enum message_kind kind) {
         is_good &= check_byte(&sample, PART_REPORT, (uint8_t *)&sample.reports[0] + i, i);
     }
     is_good &= check_byte(&sample, PART_AWAITED, (uint8_t *)sample.awaited_ms, 0);
-    for (size_t i = 0; i < sizeof(struct hash); i++) {
-        is_good &= check_byte(&sample, PART_HASH, (uint8_t *)&sample.hashes[0] + i, i);
+    for (size_t i = 0; i < sizeof(struct slice_proof); i++) {
+        is_good &= check_byte(&sample, PART_PROOF, (uint8_t *)&sample.proof + i, i);
     }
     return is_good;
 }

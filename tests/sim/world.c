@@ -83,7 +83,6 @@ static void drop(struct happening *happening) {
     if (happening->record != NULL) {
         store_free(happening->record);
     }
-    free(happening->hashes);
     free(happening);
 }
 
@@ -243,7 +242,7 @@ static void receive(struct world *world, struct happening *happening) {
     struct event event = {.kind = EVENT_MESSAGE, .message = &parcel->message};
     uint32_t *arriving = &node->link.arriving[parcel->message.from.bytes[0]];
     *arriving -= *arriving > 0 && node->start == happening->start;
-    if (is_truncated(world, parcel) || !post_accept(world, parcel)) {
+    if (is_truncated(world, parcel) || !post_accept(parcel)) {
         return;
     }
     if (happening->node >= TRACKERS) {
@@ -291,7 +290,6 @@ static void happen(struct world *world, struct happening *happening) {
         plane_leaf(world, happening->node, happening->event.job);
         break;
     default:
-        happening->event.hashes = happening->hashes;
         world_step(world, happening->node, &happening->event, NULL);
         break;
     }

@@ -102,7 +102,9 @@ struct truth {
     uint32_t node;
     uint32_t start; /* of the node */
     struct coded slices[SLICES_MOST];
-    float residual[ELEMENTS_MOST]; /* what the encoding left out */
+    double norms[SLICES_MOST];          /* of the slices, as declared */
+    struct hash nodes[3 * SLICES_MOST]; /* the tree over the slices */
+    float residual[ELEMENTS_MOST];      /* what the encoding left out */
 };
 
 /* A result as its owner made it. */
@@ -134,11 +136,11 @@ struct parcel {
     struct coded coded;
     struct entry *entry;
     struct round_table *table;
-    void *array; /* slices of the entry, or the message's reports or hashes */
+    struct slice_proof proof; /* of a CONTRIBUTION */
+    void *array;              /* slices of the entry, or the message's reports */
     uint64_t *holders;
     struct slice_plan *plans;
     uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* of a REPORT */
-    struct hash *declared;
     uint32_t sender_start; /* start of the sender's node when it sent the message */
     int64_t last_byte_us;  /* when the last byte can arrive, if the receiver's downlink is free */
     uint64_t bytes;        /* on the wire; 0: links have no rates */
@@ -165,7 +167,6 @@ struct happening {
     uint32_t start; /* of the node; another one does not see it */
     struct parcel *parcel;
     struct event event;
-    struct hash *hashes;           /* of an EVENT_TRAINED */
     struct tracker_record *record; /* of a write */
     int is_appending;
     int fault;
@@ -341,9 +342,9 @@ void faults_heal(struct world *world);
  * post_accept  The checks of a transport before a machine sees a message; false: it is dropped. */
 void post_send(struct world *world, uint32_t from, const struct action *action);
 bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel);
-bool post_accept(const struct world *world, struct parcel *parcel);
+bool post_accept(struct parcel *parcel);
 struct signature post_sign(const struct identity *id, const struct hash *hash);
-struct signature post_sign_declaration(const struct world *world, const struct message *message);
+struct signature post_sign_declaration(const struct message *message);
 struct hash post_result_hash(const struct message *message);
 
 /* Lies (lies.c). Honest members pass all of them unchanged.
@@ -417,7 +418,8 @@ struct stored *plane_find(struct node *node, uint32_t round, uint32_t slice,
                           const struct hash *hash);
 struct hash plane_root(const struct world *world, const struct outer *outer);
 struct coded plane_encode(const float *values);
-double plane_norm(const struct coded *coded); /* infinite if it is not sound */
+struct hash plane_zero_root(uint32_t slice_count); /* of a contribution of zeros */
+double plane_norm(const struct coded *coded);      /* infinite if it is not sound */
 int plane_is_sound(const struct coded *coded);
 /* plane_entry_hash: of an entry with this root in the place of its own. */
 struct hash plane_entry_hash(const struct entry *entry, const struct hash *root);

@@ -12,7 +12,7 @@
 #include <time.h>
 
 WRAPPED(replica_encode_contribution);
-WRAPPED(replica_contribution_norm);
+WRAPPED(replica_declare_contribution);
 WRAPPED(replica_sum);
 WRAPPED(lockstep_execute_within);
 
@@ -29,25 +29,32 @@ static void *allocate(size_t bytes) {
 
 /* ---- contributions ---- */
 
-bool __wrap_replica_encode_contribution(struct replica *replica, struct hash *hashes) {
-    bool is_finite = __real_replica_encode_contribution(replica, hashes);
-    const struct slices *slices = &replica->shape.slices;
+bool __wrap_replica_encode_contribution(struct replica *replica) {
+    bool is_finite = __real_replica_encode_contribution(replica);
     if (!is_finite || lie_chosen()->change_contribution == NULL) {
         return is_finite;
     }
     lie_chosen()->change_contribution(replica);
     lie_log_use();
-    for (uint32_t slice = 0; slice < slices->count; slice++) {
-        hashes[slice] =
-            hash_of(replica_own_contribution(replica, slice), slices_range(slices, slice).bytes);
-    }
     return true;
 }
 
 /* No message can declare a norm that is not finite. */
-double __wrap_replica_contribution_norm(const struct replica *replica) {
-    double norm = __real_replica_contribution_norm(replica);
-    return isfinite(norm) ? norm : 1;
+struct hash __wrap_replica_declare_contribution(struct replica *replica, double *norm) {
+    const struct slices *slices = &replica->shape.slices;
+    struct hash root = __real_replica_declare_contribution(replica, norm);
+    if (isfinite(*norm)) {
+        return root;
+    }
+    *norm = 1;
+    for (uint32_t slice = 0; slice < slices->count; slice++) {
+        const struct hash hash =
+            hash_of(replica_own_contribution(replica, slice), slices_range(slices, slice).bytes);
+        replica->declared_norms[slice] = 0;
+        replica->declared_nodes[slice] = contribution_leaf(&hash, 0);
+    }
+    merkle_list_build(replica->declared_nodes, slices->count);
+    return merkle_list_root(replica->declared_nodes, slices->count);
 }
 
 /* Decodes a slice, replaces each value, and encodes the slice again. */

@@ -63,12 +63,18 @@ static void fill_arrays(struct thrower_view *view, struct dice *dice) {
             report->contributors = dice_below(dice, 8);
             fill(dice, &report->hash, sizeof report->hash);
         }
-        fill(dice, &view->arrays.hashes[i], sizeof view->arrays.hashes[i]);
     }
+}
+
+static void fill_proof(struct slice_proof *proof, struct dice *dice) {
+    proof->norm = number(dice, 1 << 16);
+    proof->path_count = dice_below(dice, CONTRIBUTION_PATH_MAX + 1);
+    fill(dice, proof->path, sizeof proof->path);
 }
 
 static struct message random_message(struct thrower_view *view, struct dice *dice) {
     fill_arrays(view, dice);
+    fill_proof(&view->arrays.proof, dice);
     struct message message = {
         .kind = MEMBERS_KINDS[dice_below(dice, ARRAY_COUNT(MEMBERS_KINDS))],
         .session = dice_below(dice, 4) == 0 ? number(dice, 16) : view->session,
@@ -86,7 +92,7 @@ static struct message random_message(struct thrower_view *view, struct dice *dic
                      .round_trip_ms = number(dice, 100),
                      .upload_kib_s = number(dice, 1 << 16)},
         .reports = view->arrays.reports,
-        .hashes = view->arrays.hashes,
+        .proof = &view->arrays.proof,
     };
     fill(dice, &message.root, sizeof message.root);
     fill(dice, &message.hash, sizeof message.hash);

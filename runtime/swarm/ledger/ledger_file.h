@@ -138,9 +138,8 @@ MUST_CHECK enum status entry_journal_clear(struct entry_journal *journal, struct
  * that two trackers never write into one ledger. */
 
 enum {
-    PROMISE_NAME_MAX = 64, /* Maximum length of a promise's name. */
-    /* Maximum size of a promise: the weights, owners and hashes of the largest TABLE. */
-    PROMISE_BYTES_MAX = 4 << 20, /* maximum size of a promise */
+    PROMISE_NAME_MAX = 64,       /* Maximum length of a promise's name. */
+    PROMISE_BYTES_MAX = 1 << 20, /* Maximum size of a promise: the largest TABLE. */
 };
 
 /* The outcome of a write to the tracker store. */

@@ -12,8 +12,7 @@ static size_t entry_slices_bytes(uint32_t slice_count) {
 }
 
 size_t mailbox_memory_bytes(uint32_t slice_count) {
-    return MAILBOX_ENTRY_COUNT * entry_slices_bytes(slice_count) +
-           slice_count * sizeof(struct hash);
+    return MAILBOX_ENTRY_COUNT * entry_slices_bytes(slice_count);
 }
 
 enum status mailbox_open(struct mailbox *mailbox, void *memory, uint32_t slice_count,
@@ -30,7 +29,6 @@ enum status mailbox_open(struct mailbox *mailbox, void *memory, uint32_t slice_c
         mailbox->entries[i].slices = (struct entry_slice *)at;
         at += entry_slices_bytes(slice_count);
     }
-    mailbox->hashes = (struct hash *)at;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -205,10 +203,6 @@ void mailbox_post_answer(struct mailbox *mailbox, const struct event *event) {
     }
     mailbox->has_answer = true;
     mailbox->answer = *event;
-    if (event->hashes != NULL) {
-        memcpy(mailbox->hashes, event->hashes, mailbox->slice_count * sizeof(struct hash));
-        mailbox->answer.hashes = mailbox->hashes;
-    }
     pthread_mutex_unlock(&mailbox->lock);
     mailbox_wake(mailbox);
 }

@@ -38,7 +38,6 @@ struct mailbox {                    /* exchange of jobs and answers between the 
 
     bool has_answer;     /* `answer` is posted and not collected yet */
     struct event answer; /* event that ends the current job */
-    struct hash *hashes; /* [slice_count]: the hashes of an EVENT_TRAINED answer */
 
     bool wants_to_leave;                   /* the operator has requested to leave the swarm */
     struct timing_measured measured;       /* times measured by the compute thread */
@@ -96,7 +95,7 @@ void mailbox_publish_view(struct mailbox *mailbox, const struct member_loop_view
  * mailbox_is_stale: whether a newer job has superseded the running TRAIN or ADOPT, which must then
  * be abandoned without an answer. It is cheap enough to call between microbatches.
  * mailbox_post_answer: post the event that ends a job other than ROOT and LEFT: TRAINED (round,
- * tokens, hashes [slice_count]), SUMMED (job, hash), STORED (job), APPLIED (job, root). */
+ * trained, root), SUMMED (job, hash), STORED (job), APPLIED (job, root). */
 bool mailbox_wait_job(struct mailbox *mailbox, int timeout_ms, struct member_job *job);
 bool mailbox_is_stale(const struct mailbox *mailbox, enum action_kind kind);
 void mailbox_post_answer(struct mailbox *mailbox, const struct event *event);

@@ -127,8 +127,12 @@ const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct ou
                                       struct message *message) {
     const struct replica *replica = store->options->replica;
     if (item->kind == MESSAGE_CONTRIBUTION) {
-        bool is_current = store->contribution_round == item->round;
-        return is_current ? replica_own_contribution(replica, item->slice) : NULL;
+        if (store->contribution_round != item->round) {
+            return NULL;
+        }
+        replica_prove_slice(replica, item->slice, &store->proof);
+        message->proof = &store->proof;
+        return replica_own_contribution(replica, item->slice);
     }
     const struct stored_result *stored =
         result_index_find(&store->index, item->round, item->slice, &item->hash);

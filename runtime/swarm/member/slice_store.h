@@ -16,6 +16,7 @@ struct slice_store { /* encoded slices that this member stores and sends */
     struct result_index index;   /* finds the stored results */
     uint8_t *incoming;           /* [slices.bytes_max]: the slice received last */
     size_t incoming_bytes;       /* size of the slice in `incoming` */
+    struct slice_proof proof;    /* of the contribution that was sent last */
     uint32_t contribution_round; /* round of the contribution in the replica; 0: none */
 };
 
@@ -51,7 +52,8 @@ void slice_store_set_contribution(struct slice_store *store, uint32_t round);
 
 /* slice_store_find_bytes: the bytes of a CONTRIBUTION or RESULT, from the replica or from disk;
  * NULL when they are no longer available. For a result in the replica, its fields are copied to
- * *message. Bytes from disk are in `incoming`, until the next call. */
+ * *message, and for a contribution its proof. The proof is valid until the next call, as are bytes
+ * from disk, which are in `incoming`. */
 const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
                                       struct message *message);
 

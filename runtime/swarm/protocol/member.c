@@ -5,18 +5,14 @@
 size_t member_memory_bytes(uint32_t slice_count) {
     size_t slices = slice_count;
     return carve_padded_bytes(sizeof(struct member)) +
-           carve_padded_bytes(slices * sizeof(struct hash)) +
            carve_padded_bytes(slices * sizeof(struct slice_plan)) +
-           carve_padded_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
            2 * carve_padded_bytes(slices * sizeof(uint64_t)) + 2 * carve_padded_bytes(slices) +
            carve_padded_bytes(slices * sizeof(struct slice_report)) +
            3 * carve_padded_bytes(slices * sizeof(struct entry_slice));
 }
 
 static void bind_memory(struct member *member, char *memory, size_t slices) {
-    member->round.training.hashes = carve(&memory, slices * sizeof(struct hash));
     member->table.slices = carve(&memory, slices * sizeof(struct slice_plan));
-    member->table.hashes = carve(&memory, SWARM_MEMBERS_MAX * slices * sizeof(struct hash));
     results_bind(&member->results, &memory, slices);
     member_requests_bind(&member->requests, &memory, slices);
     member->round.open.slices = carve(&memory, slices * sizeof(struct entry_slice));

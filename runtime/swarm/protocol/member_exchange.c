@@ -78,7 +78,7 @@ static void copy_first_table(struct member *member, const struct round_table *ta
     own_table->declared_seats = table->declared_seats;
     memcpy(own_table->members, table->members, sizeof own_table->members);
     own_table->reference_norm = reference;
-    memcpy(own_table->hashes, table->hashes, SWARM_MEMBERS_MAX * count * sizeof(struct hash));
+    memcpy(own_table->roots, table->roots, sizeof own_table->roots);
 }
 
 void member_handle_table(struct member *member, const struct round_table *table) {
@@ -108,6 +108,14 @@ void member_handle_table(struct member *member, const struct round_table *table)
     member_requests_reset_for_table(member);
 }
 
+/* Whether the slice can be part of what its sender declared. The bytes that a seat declared, with
+ * another norm than it declared for them, are of no use to any owner. */
+static bool has_declared_norm(const struct member *member, uint32_t seat,
+                              const struct message *message) {
+    const double norm = message->proof->norm;
+    return message->slice_norm == norm && norm_allows_slice(member->table.members[seat].norm, norm);
+}
+
 void member_handle_contribution(struct member *member, const struct message *message,
                                 struct actions *actions) {
     uint32_t slice = message->slice;
@@ -124,8 +132,9 @@ void member_handle_contribution(struct member *member, const struct message *mes
     }
     uint32_t seat = (uint32_t)from;
     uint32_t slot = member_find_slot(&member->requests, seat, slice);
-    const struct hash *declared = &member->table.hashes[(size_t)seat * member->slice_count + slice];
-    if (slot == NO_SLOT || !hash_equal(&message->hash, declared)) {
+    bool is_proven = contribution_is_proven(&member->table.roots[seat], member->slice_count, slice,
+                                            &message->hash, message->proof);
+    if (slot == NO_SLOT || !is_proven) {
         /* the contribution was not requested, or is damaged, replayed, or different for other
          * owners */
         return;
@@ -133,7 +142,7 @@ void member_handle_contribution(struct member *member, const struct message *mes
     ASSERT(slot < CONTRIBUTION_SLOTS_PER_MEMBER && (int)seat != member->round.seat);
     member_mark_arrival(member, seat);
     results_add_contributions(&member->results, slice, seat_bit(seat));
-    if (!norm_allows_slice(member->table.members[seat].norm, message->slice_norm)) {
+    if (!has_declared_norm(member, seat, message)) {
         results_reject_contribution(&member->results, slice, seat);
         member_free_slot(&member->requests, seat, slice);
         return;
@@ -243,8 +252,7 @@ static void send_contribution(const struct member *member, const struct message 
     struct message reply = {.kind = MESSAGE_CONTRIBUTION,
                             .round = round->open.round,
                             .slice = request->slice,
-                            .epoch = request->epoch,
-                            .hash = round->training.hashes[request->slice]};
+                            .epoch = request->epoch};
     member_send(member, &request->from, reply, actions);
 }
 

@@ -60,7 +60,8 @@ static void send_signed_declaration(struct member *member, struct actions *actio
     struct message message = {.kind = MESSAGE_DECLARE,
                               .round = training->round,
                               .trained = training->trained,
-                              .hashes = training->hashes};
+                              .root = training->root,
+                              .hash = member->round.open.hash};
     member_send(member, NULL, message, actions);
 }
 
@@ -97,6 +98,6 @@ void member_handle_training(struct member *member, const struct event *event,
     training->seat = round->seat;
     training->trained = event->trained;
     training->redeclare_ticks = REDECLARE_TICKS;
-    memcpy(training->hashes, event->hashes, member->slice_count * sizeof *training->hashes);
+    training->root = event->root;
     send_signed_declaration(member, actions);
 }

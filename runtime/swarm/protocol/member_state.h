@@ -49,7 +49,7 @@ struct member_training {
     struct training_amount trained; /* work that the contribution is made of */
     uint32_t ticks_since_declared;  /* heartbeats since the last declaration */
     uint32_t redeclare_ticks;       /* wait before the declaration is repeated; doubles each time */
-    struct hash *hashes;            /* [slice_count]: hashes of the encoded contribution */
+    struct hash root;               /* root of the encoded contribution */
 };
 
 /* The open round. Its number is stored only in `open`, the newest OPEN entry. */

@@ -12,6 +12,7 @@
 #ifndef SKEP_SWARM_PROTOCOL_PROTOCOL_H
 #define SKEP_SWARM_PROTOCOL_PROTOCOL_H
 
+#include "runtime/swarm/ledger/contribution.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/ledger/rollback.h"
@@ -93,8 +94,8 @@ struct round_table {
     struct entry_member members[SWARM_MEMBERS_MAX]; /* Declarations and weights, by seat. */
     double reference_norm; /* Reference norm of `members` (norms.h). It is not sent. */
     struct signature signatures[SWARM_MEMBERS_MAX]; /* Signatures of the declarations, by seat. */
-    struct slice_plan *slices;                      /* [slice_count]: owner of each slice */
-    struct hash *hashes; /* [SWARM_MEMBERS_MAX * slice_count]: declared hashes, seat by seat. */
+    struct hash roots[SWARM_MEMBERS_MAX]; /* Roots of the declared contributions, by seat. */
+    struct slice_plan *slices;            /* [slice_count]: owner of each slice */
 };
 
 /* The progress of one member in one slice. */
@@ -117,8 +118,10 @@ enum message_kind {
     /* From a member: session, number (increasing), round, root (current root; zero during a state
      * fetch), hash (root of the state on disk), version, poll, reports, links, measured,
      * stored. */
-    MESSAGE_REPORT,  /* State and progress of a member. */
-    MESSAGE_DECLARE, /* From a member: session, round, trained, hashes, signature. */
+    MESSAGE_REPORT, /* State and progress of a member. */
+    /* From a member: session, round, trained, root (of the contribution, see contribution.h), hash
+     * (of the round's OPEN), signature. */
+    MESSAGE_DECLARE, /* Declaration of a contribution. */
     /* From a member: session, round, number, root, hash, signature. Without the last three it
      * refuses the proposal, because the state after it would not be finite. */
     MESSAGE_VOTE,    /* Vote on a proposal. */
@@ -133,10 +136,11 @@ enum message_kind {
     MESSAGE_GOODBYE, /* Permission to exit. */
     /* From the tracker: round, number, entry (without root, hash and signatures), holders. */
     MESSAGE_PROPOSE, /* Proposed commit that members vote on. */
-    /* From a member to the owner of a slice: round, slice, epoch, hash; the encoded bytes follow.
-     * The receiver sets slice_norm. */
+    /* From a member to the owner of a slice: round, slice, epoch, proof; the encoded bytes follow.
+     * The receiver sets hash and slice_norm. */
     MESSAGE_CONTRIBUTION, /* Encoded contribution to a slice. */
-    /* Between members: the fields of CONTRIBUTION, contributors, owner, signature. The caller drops
+    /* Between members: round, slice, epoch, hash, contributors, owner, signature; the encoded bytes
+     * follow, and the receiver sets slice_norm. The caller drops
      * the message unless `owner` signed round, slice, epoch, contributors and hash, no matter which
      * member sent it. The state machine checks that `owner` is the owner of the slice. When a
      * member sends a result that it did not sum, the caller fills in epoch, contributors, owner and
@@ -179,17 +183,17 @@ struct message {
     /* L2 norm of the values that follow, which the receiver computes; infinite if the bytes are not
      * a valid encoding. */
     double slice_norm;
-    struct hash root;           /* Root of an outer state. */
-    struct hash hash;           /* Hash of the bytes that follow, which the receiver computes. */
-    struct identity owner;      /* Owner of the slice. */
-    struct signature signature; /* Signature of the sender or owner. */
+    struct hash root;                /* Root of an outer state, or of a contribution. */
+    struct hash hash;                /* Hash of an entry, or of the bytes that follow. */
+    struct identity owner;           /* Owner of the slice. */
+    struct signature signature;      /* Signature of the sender or owner. */
     struct timing_measured measured; /* Medians of the sender. */
     struct hash
         stored[STORED_STATES_MAX];      /* Roots of the states that the sender stores, or zero. */
     const struct entry *entry;          /* Ledger entry or proposal. */
     const struct round_table *table;    /* Assignment for the exchange. */
     const struct slice_report *reports; /* [slice_count]: progress of the sender */
-    const struct hash *hashes;          /* [slice_count]: hashes of a contribution */
+    const struct slice_proof *proof;    /* What the contribution declares of a slice. */
     const uint64_t *holders;            /* [slice_count]: seats that probably have the result. */
 };
 
@@ -214,7 +218,7 @@ enum event_kind {
     EVENT_MESSAGE, /* A message has arrived. */
     /* Tracker: ACTION_WRITE has ended. write_outcome, hash and signature of its entry. */
     EVENT_WRITTEN, /* Tracker: a write of the record has ended. */
-    EVENT_TRAINED, /* Member: ACTION_TRAIN has ended. round, trained, hashes. */
+    EVENT_TRAINED, /* Member: ACTION_TRAIN has ended. round, trained, root. */
     EVENT_SUMMED,  /* Member: ACTION_SUM has ended. job, hash of the encoded result. */
     /* Member: ACTION_ROOT has ended. job, root, hash and signature of the entry; only job if the
      * state after the entry would not be finite. */
@@ -233,12 +237,11 @@ struct event {
     uint32_t round;
     uint32_t job;                   /* Number of the job that has ended. */
     struct training_amount trained; /* Work that a contribution is made of. */
-    struct hash root;               /* Root of the outer state. */
+    struct hash root;               /* Root of the outer state, or of a contribution. */
     struct hash hash;               /* Hash of the result or entry. */
     struct signature signature;     /* Signature of the entry. */
     struct identity peer;           /* Member whose connection has closed. */
     const struct message *message;  /* The message that has arrived. */
-    const struct hash *hashes;      /* [slice_count]: hashes of the contribution */
 };
 
 /* The parts of a tracker record that have changed since the last write. */
@@ -246,7 +249,7 @@ enum record_part {
     RECORD_SESSIONS = 1, /* Fields next_session and members. */
     RECORD_HEAD = 2,  /* Field head; also commit and base_root if head is a COMMIT or a ROLLBACK. */
     RECORD_PLANS = 4, /* Fields round, version and slices of table. */
-    RECORD_DECLARED = 8, /* Fields declared_seats, members, signatures and hashes of table. */
+    RECORD_DECLARED = 8, /* Fields declared_seats, members, signatures and roots of table. */
 };
 
 enum action_kind {

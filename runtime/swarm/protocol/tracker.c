@@ -7,9 +7,7 @@ size_t tracker_memory_bytes(const struct tracker_settings *settings) {
     return carve_padded_bytes(sizeof(struct tracker)) +
            2 * carve_padded_bytes(slices * sizeof(struct entry_slice)) +
            2 * carve_padded_bytes(slices * sizeof(struct slice_plan)) +
-           carve_padded_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
            2 * carve_padded_bytes(slices * sizeof(uint64_t)) +
-           repeats_memory_bytes(settings->slice_count) +
            SWARM_MEMBERS_MAX * carve_padded_bytes(slices * sizeof(struct slice_report));
 }
 
@@ -24,7 +22,6 @@ struct tracker *tracker_init(void *memory, const struct tracker_settings *settin
     proposal_init(&tracker->proposal, carve(&arrays, slices * sizeof(struct entry_slice)),
                   record->incarnation);
     exchange_init(&tracker->exchange, &arrays, settings->slice_count, record->incarnation, now_ms);
-    repeats_init(&tracker->repeats, &arrays, settings);
     tracker_load_record(tracker, &arrays, record);
     tracker_init_members(tracker, &arrays, now_ms);
     tracker_derive_timing(tracker);

@@ -16,13 +16,12 @@ enum {
 };
 
 struct tracker_settings {
-    uint32_t slice_count;        /* 1 .. SWARM_SLICES_MAX */
-    uint64_t slice_elements;     /* Number of elements in each slice except the last. */
-    uint64_t parameter_count;    /* Number of parameters of the model. */
-    uint64_t seat_samples;       /* New samples for each seat in each round. */
-    uint64_t sample_tokens;      /* Maximum tokens per sample, which limits declared tokens. */
-    struct hash zero_slice;      /* Hash of an encoded slice of zeros. */
-    struct hash last_zero_slice; /* The same of the last slice, which may be shorter. */
+    uint32_t slice_count;     /* 1 .. SWARM_SLICES_MAX */
+    uint64_t slice_elements;  /* Number of elements in each slice except the last. */
+    uint64_t parameter_count; /* Number of parameters of the model. */
+    uint64_t seat_samples;    /* New samples for each seat in each round. */
+    uint64_t sample_tokens;   /* Maximum tokens per sample, which limits declared tokens. */
+    struct hash zero_root;    /* Root of a contribution of zeros. */
     /* Minimum number of members with the current state to open a round, suspended ones included. */
     uint32_t members_min;
     uint32_t shrink_after_ms; /* time without a quorum after which a round is aborted; 0: never */

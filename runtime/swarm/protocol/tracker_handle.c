@@ -169,12 +169,12 @@ static void handle_declare(struct tracker *tracker, uint32_t row, const struct m
     struct tracker_member *member = &tracker->members[row];
     if (tracker->stage.kind != STAGE_TRAIN || seat == NO_SEAT || member->has_declared ||
         message->round != tracker->record.head.round ||
+        !hash_equal(&message->hash, &tracker->record.head.hash) ||
         message->trained.samples > seat_samples(&tracker->record.head.seats[seat]) ||
         (tracker->writer.parts & RECORD_DECLARED) != 0) {
         return;
     }
     ASSERT(tracker->record.head.kind == ENTRY_OPEN && !member->vote.has_arrived);
-    tracker_store_declared_hashes(tracker, (uint32_t)seat, message->hashes);
     tracker_store_declaration(member, message);
     tracker_observe_training(tracker, row, now_ms);
 }

@@ -143,6 +143,7 @@ void tracker_store_declaration(struct tracker_member *member, const struct messa
     ASSERT(!member->has_declared && message->kind == MESSAGE_DECLARE);
     member->has_declared = true;
     member->trained = message->trained;
+    member->root = message->root;
     member->declaration = message->signature;
 }
 

@@ -5,19 +5,16 @@ void tracker_load_record(struct tracker *tracker, char **memory,
                          const struct tracker_record *from) {
     struct tracker_record *record = &tracker->record;
     size_t slice_count = tracker->settings.slice_count;
-    size_t hashes_bytes = SWARM_MEMBERS_MAX * slice_count * sizeof(struct hash);
     ASSERT(from->member_count <= SWARM_MEMBERS_MAX && from->commit.slice_count <= slice_count);
     *record = *from;
     record->commit.slices = carve(memory, slice_count * sizeof(struct entry_slice));
     /* Slices of the head are read only if it is a COMMIT, which is then record->commit. */
     record->head.slices = record->commit.slices;
     record->table.slices = carve(memory, slice_count * sizeof(struct slice_plan));
-    record->table.hashes = carve(memory, hashes_bytes);
     tracker->writer.spare_plans = carve(memory, slice_count * sizeof(struct slice_plan));
     memcpy(record->commit.slices, from->commit.slices,
            from->commit.slice_count * sizeof(struct entry_slice));
     memcpy(record->table.slices, from->table.slices, slice_count * sizeof(struct slice_plan));
-    memcpy(record->table.hashes, from->table.hashes, hashes_bytes);
     if (record->table.version > 0) {
         record->table.reference_norm = norms_find_reference(
             record->table.members, record->head.seat_count, record->head.reference_norm);
@@ -107,14 +104,6 @@ void tracker_write_draft(struct tracker *tracker, uint32_t parts, struct actions
     action->record = next;
     action->parts = parts;
     action->entry = (parts & RECORD_HEAD) != 0 ? &next->head : NULL;
-}
-
-void tracker_store_declared_hashes(struct tracker *tracker, uint32_t seat,
-                                   const struct hash *hashes) {
-    size_t count = tracker->settings.slice_count;
-    ASSERT(seat < tracker->record.head.seat_count);
-    ASSERT((tracker->writer.parts & RECORD_DECLARED) == 0);
-    memcpy(tracker->record.table.hashes + (size_t)seat * count, hashes, count * sizeof *hashes);
 }
 
 /* Adds the hash and signature to the appended entry. A COMMIT or ROLLBACK becomes record->commit.

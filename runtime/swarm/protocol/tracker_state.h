@@ -72,8 +72,8 @@ struct seat_delivery {  /* what owners received of a seat's contributions, witho
 };
 
 /* The next record while it is written. Large arrays are not copied: `next` and the record share the
- * declared hashes, and the plans unless these change. next.head uses the slices of a proposal;
- * once it is durable, the proposal takes the slices of the previous commit. */
+ * plans unless these change. next.head uses the slices of a proposal; once it is durable, the
+ * proposal takes the slices of the previous commit. */
 struct tracker_writer {             /* tracker_record.c */
     struct tracker_record next;     /* the record that is being written */
     struct slice_plan *spare_plans; /* [slice_count]: the plans before the last change. */
@@ -127,13 +127,12 @@ struct tracker_seats {                  /* tracker_members.c */
     int seat_of_row[SWARM_MEMBERS_MAX]; /* by row: seat of the member; NO_SEAT: none */
 };
 
-/* The declared hashes of the newest commits since the tracker started. */
-struct tracker_repeats {       /* tracker_repeats.c */
-    uint32_t slice_count;      /* number of slices of the parameters */
-    uint32_t next;             /* index of the oldest round, which the next one replaces */
-    uint64_t zero_prefix;      /* prefix of the hash of a slice of zeros */
-    uint64_t last_zero_prefix; /* the same of the last slice */
-    uint64_t *prefixes; /* [rounds][slice_count][SWARM_MEMBERS_MAX]: start of a hash; 0: none */
+enum { REPEAT_ROUNDS = 8 }; /* commits whose declarations are remembered */
+
+/* The declared roots of the newest commits since the tracker started. */
+struct tracker_repeats { /* tracker_repeats.c */
+    uint32_t next;       /* index of the oldest round, which the next one replaces */
+    struct hash roots[REPEAT_ROUNDS][SWARM_MEMBERS_MAX]; /* by round and seat; zero: none */
 };
 
 /* The last message to a member. The wait doubles with each repetition. */
@@ -168,6 +167,7 @@ struct tracker_member {      /* tracker_members.c */
     bool has_declared; /* The member has declared for the open round. */
     struct training_amount trained; /* Work that the member declared. */
     uint32_t rounds_missed;         /* Rounds opened without the member since it last had a seat. */
+    struct hash root;               /* root of the declared contribution */
     struct signature declaration;   /* signature of the declaration */
     struct tracker_report report;   /* newest report of the member */
     struct tracker_vote vote;       /* the member's vote for the proposal */
@@ -192,7 +192,7 @@ struct tracker {
     struct tracker_proposal proposal;   /* proposal that members vote for */
     struct tracker_exchange exchange;   /* holders of results, and the poll */
     struct tracker_rollback rollback;   /* states that a rollback can return to */
-    struct tracker_repeats repeats;     /* declared hashes of the newest commits */
+    struct tracker_repeats repeats;     /* declared roots of the newest commits */
     struct tracker_seats seats;         /* seats of the newest entry's roster */
     struct tracker_member members[SWARM_MEMBERS_MAX];  /* by row */
     struct tracker_speed speeds[SWARM_MEMBERS_MAX];    /* by row */
@@ -236,8 +236,6 @@ void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct i
 struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind);
 void tracker_write_draft(struct tracker *tracker, uint32_t parts, struct actions *actions);
 uint32_t tracker_end_write(struct tracker *tracker, const struct event *event);
-void tracker_store_declared_hashes(struct tracker *tracker, uint32_t seat,
-                                   const struct hash *hashes);
 void writer_clear_backoff(struct tracker_writer *writer);
 bool writer_can_write(const struct tracker_writer *writer);
 
@@ -369,7 +367,7 @@ void tracker_add_suspension(struct tracker *tracker, const struct entry *entry);
  *                         a weight.
  * plan_drop_seats         Let these seats contribute no longer, unless the owner has their
  *                         contributions already.
- * tracker_write_table     Write the weights, owners and hashes of the declarations.
+ * tracker_write_table     Write the weights, owners and roots of the declarations.
  * tracker_change_plan     Change one slice of the draft's table, which gets the next version.
  * tracker_clear_table     Clear the draft's table for the round that opens.
  * tracker_weighted_seats  Those of `seats` that have a weight in the table. */
@@ -417,16 +415,13 @@ const struct slice_report *tracker_find_slice_report(const struct tracker *track
                                                      uint32_t slice);
 
 /* Contributions of earlier rounds (tracker_repeats.c).
- * repeats_add_commit  Remember the declared hashes of a round that was committed.
+ * repeats_add_commit  Remember the declared roots of a round that was committed.
  * repeats_clear       Forget all rounds, because after a rollback a member may repeat its work.
- * repeats_find        Whether the hash of a slice that is not zero was declared for the same slice
- *                     in a remembered round, by any member. */
-size_t repeats_memory_bytes(uint32_t slice_count);
-void repeats_init(struct tracker_repeats *repeats, char **memory,
-                  const struct tracker_settings *settings);
+ * repeats_find        Whether a contribution with this root was declared in a remembered round, by
+ *                     any member. */
 void repeats_add_commit(struct tracker_repeats *repeats, const struct round_table *table);
 void repeats_clear(struct tracker_repeats *repeats);
-bool repeats_find(const struct tracker_repeats *repeats, const struct hash *hashes);
+bool repeats_find(const struct tracker_repeats *repeats, const struct hash *root);
 
 /* Proposals and votes (tracker_proposal.c).
  * proposal_swap_slices         Make the proposal use the array `slices` in place of its present

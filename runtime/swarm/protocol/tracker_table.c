@@ -1,4 +1,4 @@
-/* tracker_table: the table of a round: weights, owners, contributors and hashes. */
+/* tracker_table: the table of a round: weights, owners, contributors and roots. */
 #include "base/statistics.h"
 #include "runtime/swarm/protocol/tracker_state.h"
 
@@ -152,12 +152,12 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
 
 /* A seat's declaration, and its weight before the norms are compared. */
 static struct entry_member declaration_of_seat(struct tracker *tracker, uint32_t seat) {
-    const struct training_amount *trained = &tracker_member_in_seat(tracker, seat)->trained;
-    const struct hash *hashes =
-        tracker->record.table.hashes + (size_t)seat * tracker->settings.slice_count;
+    const struct tracker_member *member = tracker_member_in_seat(tracker, seat);
+    const struct training_amount *trained = &member->trained;
     uint64_t weight =
         declared_weight(trained->tokens, trained->samples, tracker->settings.sample_tokens);
-    bool is_repeated = weight > 0 && repeats_find(&tracker->repeats, hashes);
+    bool is_repeated = weight > 0 && !hash_equal(&member->root, &tracker->settings.zero_root) &&
+                       repeats_find(&tracker->repeats, &member->root);
     tracker->exchange.exclusions[seat] = is_repeated ? SUSPENSION_REPETITION : SUSPENSION_NONE;
     /* An entry stores at most INT64_MAX. */
     uint64_t tokens = trained->tokens < INT64_MAX ? trained->tokens : INT64_MAX;
@@ -187,6 +187,7 @@ static void fill_declarations(struct tracker *tracker, struct round_table *table
     table->declared_seats = 0;
     memset(table->members, 0, sizeof table->members);
     memset(table->signatures, 0, sizeof table->signatures);
+    memset(table->roots, 0, sizeof table->roots);
     memset(tracker->exchange.exclusions, 0, sizeof tracker->exchange.exclusions);
     SEATS_EACH(seat, tracker_live_seats(tracker)) {
         const struct tracker_member *member = tracker_member_in_seat(tracker, (uint32_t)seat);
@@ -194,6 +195,7 @@ static void fill_declarations(struct tracker *tracker, struct round_table *table
             table->declared_seats |= seat_bit(seat);
             table->members[seat] = declaration_of_seat(tracker, (uint32_t)seat);
             table->signatures[seat] = member->declaration;
+            table->roots[seat] = member->root;
         }
     }
     weigh_norms(tracker, table);

@@ -39,6 +39,7 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape) {
         .feedback = feeds ? vector : 0,
         .residual = feeds ? vector : 0,
         .contribution = slices->bytes,
+        .declared = replica_declared_bytes(slices->count),
         .results = RESULT_ROUNDS * slices->bytes,
         .slots = (uint64_t)shape->members_max * CONTRIBUTION_SLOTS_PER_MEMBER * slices->bytes_max,
         .residual_sources = feeds ? slices->count * sizeof(struct residual_source) : 0,

@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/device_memory.h"
 #include "kernels/codec.h"
+#include "runtime/swarm/ledger/contribution.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/merkle.h"
 #include "transport/messages/frame.h"
@@ -66,8 +67,8 @@ MUST_CHECK enum status slices_plan(int64_t parameter_count, enum codec codec, ui
  * limits  index < slices->count */
 struct slice_range slices_range(const struct slices *slices, uint32_t index);
 
-/* slices_zero_hash: return the hash of the encoding of slice `index` if all its values are 0. */
-struct hash slices_zero_hash(const struct slices *slices, uint32_t index);
+/* slices_zero_root: the root of a contribution whose values are all 0. */
+struct hash slices_zero_root(const struct slices *slices);
 
 /* replica_device: a device that does a replica's arithmetic when the trained weights are in its
  * memory. The outer state stays in pinned host memory, where it is hashed, sent and saved. The
@@ -150,6 +151,7 @@ struct replica_memory {
                                     member's contributions that is still to be sent, and the error
                                     of re-encoding the means of the slices that it owns */
     uint64_t contribution;       /* this member's encoded contribution */
+    uint64_t declared;           /* tree and norms of its slices (contribution.h) */
     uint64_t results;            /* encoded results of RESULT_ROUNDS rounds */
     uint64_t slots;              /* other members' contributions to slices that this member owns:
                                     members_max x CONTRIBUTION_SLOTS_PER_MEMBER x bytes_max */
@@ -180,6 +182,10 @@ struct replica {
     float *params, *momentum;      /* [P] */
     float *feedback, *residual;    /* [P] or NULL */
     uint8_t *contribution;         /* [slices.bytes] */
+    /* of the contribution: [merkle_list_node_count(slices.count)] the tree over its slices, and
+     * [slices.count] their norms */
+    struct hash *declared_nodes;
+    double *declared_norms;
     uint8_t *results; /* [RESULT_ROUNDS][slices.bytes]: round r in row r % RESULT_ROUNDS */
     uint8_t *slots;   /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER][slices.bytes_max] */
     struct residual_source *residual_sources; /* [slices.count]; NULL without `residual` */
@@ -192,6 +198,11 @@ struct replica {
     struct hash voted_root;        /* of `voted_leaves` */
     uint32_t voted_round;          /* the round after which the state has voted_root; 0: none */
 };
+
+/* replica_bind_declared: place declared_nodes and declared_norms in an extent of
+ * replica_memory.declared bytes, 8-byte aligned.
+ * limits  replica->shape is set */
+void replica_bind_declared(struct replica *replica, void *memory);
 
 /* replica_leaf_count, replica_state_bytes: number of leaves and of bytes of the whole outer state.
  * */
@@ -209,13 +220,17 @@ void replica_release_device(struct replica *replica);
 
 /* replica_encode_contribution: encode this member's contribution to every slice: outer - inner
  * weights plus the feedback, which stays unchanged. false when a value is not finite: the
- * contribution is then all zeros, and the member must declare 0 tokens.
- * shapes  hashes [slices.count], of the encoded slices */
-MUST_CHECK bool replica_encode_contribution(struct replica *replica, struct hash *hashes);
+ * contribution is then all zeros, and the member must declare 0 tokens. */
+MUST_CHECK bool replica_encode_contribution(struct replica *replica);
 
-/* replica_contribution_norm: the L2 norm of this member's encoded contribution: the root of the sum
- * of codec_energy over all slices in ascending order, so it depends only on the bytes. */
-double replica_contribution_norm(const struct replica *replica);
+/* replica_declare_contribution: compute the norms of the slices of the encoded contribution and the
+ * tree over them. Returns its root.
+ * norm  receives the L2 norm of the contribution: the root of the sum of codec_energy over all
+ *       slices in ascending order, so it depends only on the bytes */
+struct hash replica_declare_contribution(struct replica *replica, double *norm);
+
+/* replica_prove_slice: the proof for a slice of the declared contribution. */
+void replica_prove_slice(const struct replica *replica, uint32_t slice, struct slice_proof *proof);
 
 /* replica_slice_energy: the sum of the squares of the decoded values of a slice.
  * limits  the bytes passed replica_encoding_is_valid */

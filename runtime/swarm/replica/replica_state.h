@@ -48,6 +48,9 @@ struct replica_chunk replica_chunk_of_leaf(const struct replica *replica, uint64
 /* replica_root_of: compute the root from the hashes of all leaves. */
 struct hash replica_root_of(const struct replica *replica, const struct hash *hashes);
 
+/* replica_declared_bytes: the size of the tree and the norms of a contribution. */
+uint64_t replica_declared_bytes(uint32_t slice_count);
+
 /* replica_reset_inner_on_cpu: perform replica_reset_inner for inner weights in host memory. */
 void replica_reset_inner_on_cpu(struct replica *replica);
 

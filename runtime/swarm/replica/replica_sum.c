@@ -41,20 +41,6 @@ bool replica_encoding_is_valid(const struct replica *replica, uint32_t slice, co
 
 /* ---- this member's contribution ---- */
 
-struct slice_hashing { /* arguments of hash_slice */
-    const struct replica *replica;
-    struct hash *hashes; /* [slice_count]: receives the hashes */
-};
-
-static void hash_slice(void *context, int64_t item, int thread) {
-    (void)thread;
-    const struct slice_hashing *slice_hashing = context;
-    const struct slices *slices = &slice_hashing->replica->shape.slices;
-    struct slice_range range = slices_range(slices, (uint32_t)item);
-    slice_hashing->hashes[item] =
-        hash_of(slice_hashing->replica->contribution + range.offset, range.bytes);
-}
-
 static bool encode_chunk(struct replica *replica, struct replica_chunk chunk) {
     float *gradient = replica_scratch(replica, 0);
     replica_pseudo_gradient(replica, chunk, gradient);
@@ -87,7 +73,7 @@ static bool encode_on_device(struct replica *replica) {
 
 /* Slices are contiguous and end at whole blocks, so their encodings concatenate to the encoding of
  * the whole space, and chunks need not match slices. */
-bool replica_encode_contribution(struct replica *replica, struct hash *hashes) {
+bool replica_encode_contribution(struct replica *replica) {
     const struct slices *slices = &replica->shape.slices;
     bool finite = replica->device == NULL || encode_on_device(replica);
     for (int64_t at = 0; replica->device == NULL && at < slices->parameter_count && finite;
@@ -97,40 +83,7 @@ bool replica_encode_contribution(struct replica *replica, struct hash *hashes) {
     if (!finite) {
         memset(replica->contribution, 0, slices->bytes);
     }
-    struct slice_hashing slice_hashing = {replica, hashes};
-    pool_run(replica->compute->pool, hash_slice, &slice_hashing, slices->count);
     return finite;
-}
-
-enum { ENERGY_BATCH_SLICES = 256 }; /* slices whose energies are computed in parallel */
-
-struct slice_energies { /* arguments of compute_slice_energy */
-    const struct replica *replica;
-    uint32_t first;                     /* first slice of the batch */
-    double values[ENERGY_BATCH_SLICES]; /* receives the energies of the batch */
-};
-
-static void compute_slice_energy(void *context, int64_t item, int thread) {
-    (void)thread;
-    struct slice_energies *energies = context;
-    uint32_t slice = energies->first + (uint32_t)item;
-    energies->values[item] = replica_slice_energy(
-        energies->replica, slice, replica_own_contribution(energies->replica, slice));
-}
-
-double replica_contribution_norm(const struct replica *replica) {
-    uint32_t count = replica->shape.slices.count;
-    struct slice_energies energies = {.replica = replica};
-    double energy = 0;
-    for (; energies.first < count; energies.first += ENERGY_BATCH_SLICES) {
-        uint32_t left = count - energies.first;
-        uint32_t batch = left < ENERGY_BATCH_SLICES ? left : ENERGY_BATCH_SLICES;
-        pool_run(replica->compute->pool, compute_slice_energy, &energies, batch);
-        for (uint32_t i = 0; i < batch; i++) {
-            energy += energies.values[i];
-        }
-    }
-    return sqrt(energy);
 }
 
 /* ---- means ---- */

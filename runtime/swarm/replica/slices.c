@@ -49,7 +49,7 @@ struct slice_range slices_range(const struct slices *slices, uint32_t index) {
 }
 
 /* In every codec, zeros are encoded as zero bytes: scales of 0 and codes of 0. */
-struct hash slices_zero_hash(const struct slices *slices, uint32_t index) {
+static struct hash zero_leaf(const struct slices *slices, uint32_t index) {
     static const uint8_t ZEROS[4096];
     struct hash_state state;
     hash_begin(&state);
@@ -58,5 +58,19 @@ struct hash slices_zero_hash(const struct slices *slices, uint32_t index) {
         hash_add(&state, ZEROS, count);
         left -= count;
     }
-    return hash_end(&state);
+    const struct hash hash = hash_end(&state);
+    return contribution_leaf(&hash, 0);
+}
+
+/* Only the last slice may have another length. */
+struct hash slices_zero_root(const struct slices *slices) {
+    struct merkle_stack stack = {.leaf_count = 0};
+    const struct hash first = zero_leaf(slices, 0);
+    const struct hash last = zero_leaf(slices, slices->count - 1);
+    for (uint32_t index = 0; index + 1 < slices->count; index++) {
+        merkle_push_leaf(&stack, &first);
+    }
+    merkle_push_leaf(&stack, &last);
+    const struct hash top = merkle_top(&stack);
+    return merkle_list_root_from_top(slices->count, &top);
 }

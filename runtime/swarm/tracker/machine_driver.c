@@ -13,8 +13,7 @@ enum {
 
 /* Size of the arrays that make_record allocates. */
 static uint64_t record_arrays_bytes(uint64_t slices) {
-    return slices * (2 * sizeof(struct entry_slice) + sizeof(struct slice_plan) +
-                     SWARM_MEMBERS_MAX * sizeof(struct hash));
+    return slices * (2 * sizeof(struct entry_slice) + sizeof(struct slice_plan));
 }
 
 uint64_t machine_driver_bytes(const struct tracker_settings *settings) {
@@ -29,8 +28,6 @@ static struct tracker_record *make_record(uint32_t slices, struct region *region
     record->head.slices = region_alloc(region, slices, sizeof *record->head.slices);
     record->commit.slices = region_alloc(region, slices, sizeof *record->commit.slices);
     record->table.slices = region_alloc(region, slices, sizeof *record->table.slices);
-    record->table.hashes =
-        region_alloc(region, (size_t)SWARM_MEMBERS_MAX * slices, sizeof *record->table.hashes);
     return record;
 }
 

@@ -1,6 +1,5 @@
 #include "runtime/swarm/tracker/tracker_durable.h"
 
-#include "base/text.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger.h"
 
@@ -10,17 +9,7 @@ static const char MEMBERS[] = TRACKER_MEMBERS, TABLE[] = "table";
 static const char DAMAGED_REMEDY[] =
     "restore a copy of the store, or move it away and import a member's ledger with --ledger FILE";
 
-enum {
-    HASHES_NAME_BYTES = 16,               /* size of the name of a promise with declared hashes */
-    PROMISES_MAX = 2 + SWARM_MEMBERS_MAX, /* the members, the table, and the hashes of each seat */
-};
-
-/* Writes the name of the promise with the hashes of a seat, such as "hashes 7". */
-static const char *write_hashes_name(uint32_t seat, char name[static HASHES_NAME_BYTES]) {
-    struct text text = text_over(name, HASHES_NAME_BYTES);
-    text_add(&text, "hashes %u", seat);
-    return name;
-}
+enum { PROMISES_MAX = 2 }; /* the members and the table */
 
 static void alloc_part(struct durable_part *part, size_t capacity, struct region *region) {
     part->stored = region_alloc(region, capacity, 1);
@@ -52,27 +41,6 @@ static enum status load_members(struct tracker_durable *durable, struct tracker_
     return error == NULL ? OK : set_damaged_promise_fault(durable, MEMBERS, error, fault);
 }
 
-static enum status load_hashes(struct tracker_durable *durable, struct tracker_record *record,
-                               struct fault *fault) {
-    char name[HASHES_NAME_BYTES];
-    const size_t bytes = durable->slice_count * sizeof(struct hash);
-    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        struct hash *hashes = record->table.hashes + (size_t)seat * durable->slice_count;
-        size_t count = bytes;
-        if ((record->table.declared_seats >> seat & 1) == 0) {
-            continue;
-        }
-        TRY(ledger_store_read_promise(&durable->store, write_hashes_name(seat, name), hashes, bytes,
-                                      &count, fault));
-        if (count != bytes) {
-            return set_damaged_promise_fault(durable, name, "has a different number of slices",
-                                             fault);
-        }
-    }
-    durable->hashes_round = record->table.round;
-    return OK;
-}
-
 static enum status load_table(struct tracker_durable *durable, struct tracker_record *record,
                               struct fault *fault) {
     struct durable_part *part = &durable->table;
@@ -86,7 +54,7 @@ static enum status load_table(struct tracker_durable *durable, struct tracker_re
     if (error != NULL) {
         return set_damaged_promise_fault(durable, TABLE, error, fault);
     }
-    return record->table.version > 0 ? load_hashes(durable, record, fault) : OK;
+    return OK;
 }
 
 /* Whether the root of this entry became the current root. */
@@ -240,9 +208,7 @@ static void mark_part_stored(struct durable_part *part) {
 /* Lists the parts of the record that differ from those in the store. Returns their number. */
 static uint32_t list_changed_parts(struct tracker_durable *durable,
                                    const struct tracker_record *record,
-                                   struct store_promise promises[static PROMISES_MAX],
-                                   char names[static SWARM_MEMBERS_MAX][HASHES_NAME_BYTES]) {
-    const struct round_table *table = &record->table;
+                                   struct store_promise promises[static PROMISES_MAX]) {
     uint32_t count = 0;
     durable->members.next_count = record_write_members(record, durable->members.next);
     durable->table.next_count =
@@ -255,23 +221,12 @@ static uint32_t list_changed_parts(struct tracker_durable *durable,
         promises[count++] =
             (struct store_promise){TABLE, durable->table.next, durable->table.next_count};
     }
-    bool is_new = table->version > 0 && table->round != durable->hashes_round;
-    for (uint32_t seat = 0; is_new && seat < SWARM_MEMBERS_MAX; seat++) {
-        if ((table->declared_seats >> seat & 1) != 0) {
-            promises[count++] =
-                (struct store_promise){write_hashes_name(seat, names[seat]),
-                                       table->hashes + (size_t)seat * durable->slice_count,
-                                       durable->slice_count * sizeof(struct hash)};
-        }
-    }
     return count;
 }
 
 void tracker_durable_write(struct tracker_durable *durable, const struct action *action,
                            struct event *event, struct fault *fault) {
     struct store_promise promises[PROMISES_MAX];
-    char names[SWARM_MEMBERS_MAX][HASHES_NAME_BYTES];
-    const struct tracker_record *record = action->record;
     *event = (struct event){.kind = EVENT_WRITTEN, .write_outcome = WRITE_FAILED};
     const char *error = action->entry == NULL ? NULL : complete_entry(durable, action->entry);
     if (error != NULL) {
@@ -283,16 +238,13 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
         .incarnation = durable->incarnation,
         .entry = action->entry == NULL ? NULL : &durable->entry,
         .promises = promises,
-        .promise_count = list_changed_parts(durable, record, promises, names)};
+        .promise_count = list_changed_parts(durable, action->record, promises)};
     event->write_outcome = ledger_store_write(&durable->store, &write, fault);
     if (event->write_outcome != WRITE_OK) {
         return;
     }
     mark_part_stored(&durable->members);
     mark_part_stored(&durable->table);
-    if (record->table.version > 0) {
-        durable->hashes_round = record->table.round;
-    }
     if (action->entry != NULL) {
         event->hash = durable->entry.hash;
         event->signature = durable->entry.signatures[0].signature;

@@ -16,12 +16,11 @@
 
 /* tracker_record_bytes: the stored form of the tracker's record. It has parts, so that a part is
  * written only when it changes. Head, commit and base are in the ledger already, and the
- * incarnation is counted by the store. The first two are MessagePack maps (packer.h):
+ * incarnation is counted by the store. Both are MessagePack maps (packer.h):
  *     members  format, next_session, member_count, members {32}, sessions {4}
  *     table    format, round, version, and unless that is 0: declared, tokens {8}, weights {8},
- *              samples {8} and signatures {64} of each declared seat, ascending, slice_count,
- *              owners {1}, epochs {2}, expected {8}, optional {8}
- *     hashes   of one declared seat: 32 a slice; they never change after the table's version 1 */
+ *              samples {8}, norms {8, fp64}, roots {32} and signatures {64} of each declared seat,
+ *              ascending, slice_count, owners {1}, epochs {2}, expected {8}, optional {8} */
 
 enum {
     RECORD_FIELDS_MAX = 16, /* Number of fields of either map. */
@@ -64,7 +63,6 @@ struct tracker_durable {
     const struct key_pairs *keys;
     uint32_t slice_count;               /* number of slices of the parameters */
     uint32_t incarnation;               /* number of this start of the tracker */
-    uint32_t hashes_round;              /* round whose declared hashes are stored; 0: none */
     struct entry entry;                 /* the last appended entry, with hash and signature */
     struct durable_part members, table; /* the two encoded parts of the record */
 };

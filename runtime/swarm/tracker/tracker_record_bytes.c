@@ -7,8 +7,9 @@
 
 enum {
     FORMAT_VERSION = 2,
-    DECLARATION_BYTES = 32 + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
-    SLICE_PLAN_BYTES = 1 + 2 + 8 + 8,               /* size per slice */
+    DECLARATION_BYTES =
+        32 + HASH_BYTES + SWARM_SIGNATURE_BYTES, /* size per seat with a declaration */
+    SLICE_PLAN_BYTES = 1 + 2 + 8 + 8,            /* size per slice */
 };
 
 /* A record and the number of slices of its table. */
@@ -44,12 +45,15 @@ static void pack_declarations(struct packer *packer, struct round_table *table) 
     pack_u64(packer, "declared", &table->declared_seats);
     struct packer_rows members = {table->members, sizeof table->members[0], SWARM_MEMBERS_MAX, true,
                                   table->declared_seats};
+    struct packer_rows roots = {table->roots, sizeof table->roots[0], SWARM_MEMBERS_MAX, true,
+                                table->declared_seats};
     struct packer_rows signatures = {table->signatures, sizeof table->signatures[0],
                                      SWARM_MEMBERS_MAX, true, table->declared_seats};
     pack_u64_column(packer, "tokens", members, offsetof(struct entry_member, tokens));
     pack_u64_column(packer, "weights", members, offsetof(struct entry_member, weight));
     pack_u64_column(packer, "samples", members, offsetof(struct entry_member, samples));
     pack_f64_column(packer, "norms", members, offsetof(struct entry_member, norm));
+    pack_bytes_column(packer, "roots", roots, 0, HASH_BYTES);
     pack_bytes_column(packer, "signatures", signatures, 0, SWARM_SIGNATURE_BYTES);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         if (!norm_is_valid(table->members[seat].norm)) {
@@ -118,6 +122,7 @@ const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice
     struct packed_record packed = {record, slice_count};
     memset(record->table.members, 0, sizeof record->table.members);
     memset(record->table.signatures, 0, sizeof record->table.signatures);
+    memset(record->table.roots, 0, sizeof record->table.roots);
     record->table.declared_seats = 0;
     return packer_read((struct packed_object){pack_table, &packed}, bytes, count);
 }

@@ -39,7 +39,8 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_HELLO] = MEMBER_MESSAGE | HAS_ROOT | HAS_NUMBER,
     [MESSAGE_REPORT] = MEMBER_MESSAGE | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_VERSION |
                        HAS_POLL | HAS_UNREACHABLE | HAS_MEASUREMENTS | HAS_STORED,
-    [MESSAGE_DECLARE] = MEMBER_MESSAGE | HAS_ROUND | HAS_TOKENS | HAS_SIGNATURE,
+    [MESSAGE_DECLARE] =
+        MEMBER_MESSAGE | HAS_ROUND | HAS_TOKENS | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
     [MESSAGE_VOTE] = MEMBER_MESSAGE | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
     [MESSAGE_LEAVE] = MEMBER_MESSAGE,
     [MESSAGE_WELCOME] = TRACKER_MESSAGE | HAS_NUMBER,
@@ -126,9 +127,7 @@ size_t wire_arrays_size(const struct wire_shape *shape) {
     size_t slices = shape->slice_count;
     return carve_padded_bytes(slices * sizeof(struct entry_slice)) +
            carve_padded_bytes(slices * sizeof(struct slice_plan)) +
-           carve_padded_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
            carve_padded_bytes(slices * sizeof(struct slice_report)) +
-           carve_padded_bytes(slices * sizeof(struct hash)) +
            carve_padded_bytes(slices * sizeof(uint64_t));
 }
 
@@ -140,12 +139,8 @@ void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_
     at += carve_padded_bytes(slices * sizeof(struct entry_slice));
     arrays->table.slices = (void *)at;
     at += carve_padded_bytes(slices * sizeof(struct slice_plan));
-    arrays->table.hashes = (void *)at;
-    at += carve_padded_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash));
     arrays->reports = (void *)at;
     at += carve_padded_bytes(slices * sizeof(struct slice_report));
-    arrays->hashes = (void *)at;
-    at += carve_padded_bytes(slices * sizeof(struct hash));
     arrays->holders = (void *)at;
 }
 
@@ -164,7 +159,7 @@ struct packed_message {
     struct entry *entry;
     struct round_table *table;
     struct slice_report *reports;
-    struct hash *hashes;
+    struct slice_proof *proof;
     uint64_t *holders;
     uint32_t *awaited_ms;
     const uint8_t *bulk;
@@ -207,9 +202,11 @@ static void pack_message(struct packer *pack, void *object) {
         break;
     case MESSAGE_DECLARE:
         pack_f64(pack, "norm", &packed->message->trained.norm);
-        pack_bytes(pack, "hashes", packed->hashes, shape->slice_count * sizeof *packed->hashes);
         break;
     case MESSAGE_CONTRIBUTION:
+        wire_pack_proof(pack, packed->proof);
+        pack_bulk(pack, "bytes", &packed->bulk, &packed->bulk_bytes);
+        break;
     case MESSAGE_RESULT:
         pack_bulk(pack, "bytes", &packed->bulk, &packed->bulk_bytes);
         break;
@@ -244,7 +241,7 @@ size_t wire_write_message(const struct wire_shape *shape, const struct message *
                                     .entry = (struct entry *)(uintptr_t)message->entry,
                                     .table = (struct round_table *)(uintptr_t)message->table,
                                     .reports = (struct slice_report *)(uintptr_t)message->reports,
-                                    .hashes = (struct hash *)(uintptr_t)message->hashes,
+                                    .proof = (struct slice_proof *)(uintptr_t)message->proof,
                                     .holders = (uint64_t *)(uintptr_t)message->holders,
                                     .awaited_ms = (uint32_t *)(uintptr_t)message->links.awaited_ms,
                                     .bulk_bytes = bulk_bytes};
@@ -286,11 +283,15 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
     if (message->trained.tokens > INT64_MAX || message->trained.samples > INT64_MAX) {
         return "has a token or sample count above the maximum";
     }
-    if (!norm_is_valid(message->trained.norm)) {
+    if (!norm_is_valid(message->trained.norm) ||
+        (message->proof != NULL && !norm_is_valid(message->proof->norm))) {
         return "has a norm that is not a finite number of at least 0";
     }
     if (wire_has_unknown_seats(shape, message->contributors)) {
         return "has contributors beyond the swarm's seats";
+    }
+    if (message->kind == MESSAGE_DECLARE && hash_is_zero(&message->root)) {
+        return "declares a contribution without a root";
     }
     if (message->kind == MESSAGE_PROPOSE && message->entry->round != message->round) {
         return "proposes an entry of a different round";
@@ -315,8 +316,8 @@ static void set_pointers(struct message *message, struct wire_arrays *arrays) {
         message->reports = arrays->reports;
         message->links.awaited_ms = arrays->awaited_ms;
         break;
-    case MESSAGE_DECLARE:
-        message->hashes = arrays->hashes;
+    case MESSAGE_CONTRIBUTION:
+        message->proof = &arrays->proof;
         break;
     default:
         break;
@@ -331,7 +332,7 @@ const char *wire_read_message(const struct wire_shape *shape, const struct frame
                                     .entry = &arrays->entry,
                                     .table = &arrays->table,
                                     .reports = arrays->reports,
-                                    .hashes = arrays->hashes,
+                                    .proof = &arrays->proof,
                                     .holders = arrays->holders,
                                     .awaited_ms = arrays->awaited_ms};
     const char *error = read_header(shape, frame, message);

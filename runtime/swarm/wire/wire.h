@@ -12,15 +12,16 @@
  *     those of the kind:
  *     ENTRY    the entry's record (entry.h); of a commit: base, the root before it
  *     PROPOSE  entry, its root zero; holders {8} of each slice
- *     TABLE    version, declared; tokens {8}, weights {8}, samples {8}, norms {8, fp64} and
- *              signatures {64} of each declared seat; owners {1} of each slice; epochs, expected
- *              and optional of each slice as runs of {rows 2} and a number of 2, 8 and 8 bytes;
- *              hashes {32 of each slice} of each declared seat
+ *     TABLE    version, declared; tokens {8}, weights {8}, samples {8}, norms {8, fp64}, roots
+ *              {32} and signatures {64} of each declared seat; owners {1} of each slice; epochs,
+ *              expected and optional of each slice as runs of {rows 2} and a number of 2, 8 and 8
+ *              bytes
  *     REPORT   awaited_ms of 64 seats as runs of {rows 2, number 4}; epochs, received, rejected,
  *              has_result and contributors of each slice as runs of {rows 2} and a number of 2,
  *              8, 8, 1 and 8 bytes; hashes {32} of each result
- *     DECLARE  norm; hashes {32} of each slice
- *     CONTRIBUTION, RESULT  bytes: the encoded slice
+ *     DECLARE  norm
+ *     CONTRIBUTION  norm {8, fp64} of the slice; path {32}; bytes: the encoded slice
+ *     RESULT   bytes: the encoded slice
  *
  * The payload of a chunked kind begins with its length, 4 bytes, this field included.
  * A payload longer than FRAME_PAYLOAD_MAX is sent in chunks, in order on one connection;
@@ -133,11 +134,11 @@ struct wire_shape {
 /* wire_payload_bytes_max: the longest payload, before chunking, of the state machines' messages. */
 size_t wire_payload_bytes_max(const struct wire_shape *shape);
 
-/* wire_sign: sign a DECLARE (session, round, tokens, norm, hashes; context "skep declaration") or a
- * RESULT (round, slice, epoch, contributors, hash; context "skep result"; sets owner too), and
- * leave other kinds unchanged. The signature covers the hash of a MessagePack map of the swarm
- * hash, as `swarm`, and those fields, in that order. VOTE and ENTRY carry signatures of
- * ledger_sign, whose hash includes the ledger's history. */
+/* wire_sign: sign a DECLARE (hash of the OPEN, round, tokens, samples, norm, root; context "skep
+ * declaration") or a RESULT (round, slice, epoch, contributors, hash; context "skep result"; sets
+ * owner too), and leave other kinds unchanged. The signature covers the hash of a MessagePack map
+ * of the swarm hash, as `swarm`, and those fields, in that order. VOTE and ENTRY carry signatures
+ * of ledger_sign, whose hash includes the ledger's history. */
 void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
                struct message *message);
 
@@ -157,7 +158,7 @@ struct wire_arrays {
     struct entry entry;                     /* entry.slices [slice_count] */
     struct round_table table;               /* table of a TABLE message */
     struct slice_report *reports;           /* [slice_count] */
-    struct hash *hashes;                    /* [slice_count] */
+    struct slice_proof proof;               /* of a CONTRIBUTION */
     uint64_t *holders;                      /* [slice_count] */
     uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* of a REPORT, by seat */
 };

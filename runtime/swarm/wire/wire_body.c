@@ -6,7 +6,8 @@
 #include <string.h>
 
 enum {
-    TABLE_SEAT_BYTES = 4 * 8 + SWARM_SIGNATURE_BYTES, /* size of a seat of the table */
+    /* Size of a seat of the table. */
+    TABLE_SEAT_BYTES = 4 * 8 + HASH_BYTES + SWARM_SIGNATURE_BYTES,
     /* Size of a slice of the table that begins a run in every column. */
     TABLE_SLICE_BYTES = 1 + (2 + 2) + 2 * (2 + 8),
     /* A row of a report that begins a run in every column, and the hash of its result. */
@@ -86,6 +87,7 @@ static void pack_seats(struct packer *pack, struct round_table *table) {
     pack_u64_column(pack, "weights", members, offsetof(struct entry_member, weight));
     pack_u64_column(pack, "samples", members, offsetof(struct entry_member, samples));
     pack_f64_column(pack, "norms", members, offsetof(struct entry_member, norm));
+    pack_bytes_column(pack, "roots", declared_rows(table->roots, HASH_BYTES, table), 0, HASH_BYTES);
     pack_bytes_column(pack, "signatures", signatures, 0, SWARM_SIGNATURE_BYTES);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         struct entry_member *member = &table->members[seat];
@@ -116,7 +118,6 @@ static void pack_plans(struct packer *pack, const struct wire_shape *shape,
 
 void wire_pack_table(struct packer *pack, const struct wire_shape *shape,
                      struct round_table *table) {
-    size_t bytes = shape->slice_count * sizeof(struct hash);
     pack_u32(pack, "version", &table->version);
     pack_u64(pack, "declared", &table->declared_seats);
     if (table->version == 0 || wire_has_unknown_seats(shape, table->declared_seats)) {
@@ -126,11 +127,10 @@ void wire_pack_table(struct packer *pack, const struct wire_shape *shape,
         table->declared_seats = pack->error == NULL ? table->declared_seats : 0;
         memset(table->members, 0, sizeof table->members);
         memset(table->signatures, 0, sizeof table->signatures);
-        memset(table->hashes, 0, SWARM_MEMBERS_MAX * bytes);
+        memset(table->roots, 0, sizeof table->roots);
     }
     pack_seats(pack, table);
     pack_plans(pack, shape, table->slices);
-    pack_bytes_column(pack, "hashes", declared_rows(table->hashes, bytes, table), 0, bytes);
 }
 
 void wire_pack_awaited(struct packer *pack, const struct wire_shape *shape,
@@ -144,6 +144,15 @@ void wire_pack_awaited(struct packer *pack, const struct wire_shape *shape,
         if (awaited_ms[seat] != 0) {
             packer_fail(pack, "has a waiting time of a seat beyond the swarm's");
         }
+    }
+}
+
+void wire_pack_proof(struct packer *pack, struct slice_proof *proof) {
+    pack_f64(pack, "norm", &proof->norm);
+    uint32_t count = pack_bin_of_any_length(pack, "path", &proof->path_count, CONTRIBUTION_PATH_MAX,
+                                            sizeof proof->path[0]);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_part(pack, proof->path[i].bytes, HASH_BYTES);
     }
 }
 
@@ -190,7 +199,7 @@ size_t wire_body_bytes_max(const struct wire_shape *shape) {
     size_t entry = ENTRY_RECORD_BYTES_MAX + HASH_BYTES + slices * sizeof(uint64_t) -
                    (SWARM_SLICES_MAX - slices) * ENTRY_SLICE_BYTES -
                    (SWARM_MEMBERS_MAX - members) * seat;
-    size_t table = slices * TABLE_SLICE_BYTES + members * (TABLE_SEAT_BYTES + slices * HASH_BYTES);
+    size_t table = slices * TABLE_SLICE_BYTES + members * TABLE_SEAT_BYTES;
     size_t reports = SWARM_MEMBERS_MAX * (2 + 4) + slices * ROW_BYTES;
     size_t longest = entry > table ? entry : table;
     return BODY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + (longest > reports ? longest : reports);

@@ -18,6 +18,8 @@ void wire_pack_awaited(struct packer *pack, const struct wire_shape *shape,
 void wire_pack_reports(struct packer *pack, const struct wire_shape *shape,
                        struct slice_report *reports);
 
+void wire_pack_proof(struct packer *pack, struct slice_proof *proof);
+
 /* wire_has_unknown_seats: whether the bits contain a seat at or above members_max. */
 bool wire_has_unknown_seats(const struct wire_shape *shape, uint64_t seats);
 

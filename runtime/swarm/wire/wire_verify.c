@@ -11,25 +11,23 @@ static const char RESULT[] = "skep result";
 /* The signed fields of a declaration. */
 struct declaration {
     struct hash swarm;
-    uint32_t session;
+    struct hash open; /* hash of the round's OPEN, which has the session of the seat */
     uint32_t round;
-    uint64_t tokens;           /* number of tokens trained on */
-    uint64_t samples;          /* number of samples trained on */
-    double norm;               /* L2 norm of the contribution */
-    const struct hash *hashes; /* [slice_count] */
-    uint32_t slice_count;
+    uint64_t tokens;  /* number of tokens trained on */
+    uint64_t samples; /* number of samples trained on */
+    double norm;      /* L2 norm of the contribution */
+    struct hash root; /* root of the contribution */
 };
 
 static void pack_declaration(struct packer *pack, void *object) {
     struct declaration *declaration = object;
     pack_bytes(pack, "swarm", declaration->swarm.bytes, HASH_BYTES);
-    pack_u32(pack, "session", &declaration->session);
+    pack_bytes(pack, "open", declaration->open.bytes, HASH_BYTES);
     pack_u32(pack, "round", &declaration->round);
     pack_u64(pack, "tokens", &declaration->tokens);
     pack_u64(pack, "samples", &declaration->samples);
     pack_f64(pack, "norm", &declaration->norm);
-    pack_bytes(pack, "hashes", (void *)(uintptr_t)declaration->hashes,
-               declaration->slice_count * sizeof *declaration->hashes);
+    pack_bytes(pack, "root", declaration->root.bytes, HASH_BYTES);
 }
 
 static struct hash hash_packed(struct packed_object object) {
@@ -42,7 +40,6 @@ static struct hash hash_packed(struct packed_object object) {
 static struct hash declaration_hash(const struct wire_shape *shape,
                                     struct declaration declaration) {
     declaration.swarm = shape->swarm;
-    declaration.slice_count = shape->slice_count;
     return hash_packed((struct packed_object){pack_declaration, &declaration});
 }
 
@@ -68,12 +65,12 @@ static struct hash result_hash(const struct wire_shape *shape, const struct mess
 }
 
 static struct hash declared_hash(const struct wire_shape *shape, const struct message *message) {
-    return declaration_hash(shape, (struct declaration){.session = message->session,
+    return declaration_hash(shape, (struct declaration){.open = message->hash,
                                                         .round = message->round,
                                                         .tokens = message->trained.tokens,
                                                         .samples = message->trained.samples,
                                                         .norm = message->trained.norm,
-                                                        .hashes = message->hashes});
+                                                        .root = message->root});
 }
 
 void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
@@ -99,8 +96,8 @@ static bool is_entry_verified(const uint8_t tracker_key[static KEY_BYTES],
     return hash_equal(&hash, &entry->hash) && ledger_signatures_error(tracker_key, entry) == NULL;
 }
 
-/* The tracker decides which seat owns a slice, so the plans are only range-checked. The hashes must
- * be signed by the members that declared them. */
+/* The tracker decides which seat owns a slice, so the plans are only range-checked. The rows of
+ * the seats must be signed by the members that declared them. */
 static bool is_table_verified(const struct wire_shape *shape, const struct entry *open,
                               const struct round_table *table) {
     if (open == NULL || open->kind != ENTRY_OPEN || open->round != table->round) {
@@ -121,13 +118,12 @@ static bool is_table_verified(const struct wire_shape *shape, const struct entry
     for (uint32_t seat = 0; seat < open->seat_count && verified; seat++) {
         if ((table->declared_seats >> seat & 1) != 0) {
             const struct hash hash = declaration_hash(
-                shape,
-                (struct declaration){.session = open->seats[seat].session,
-                                     .round = table->round,
-                                     .tokens = table->members[seat].tokens,
-                                     .samples = table->members[seat].samples,
-                                     .norm = table->members[seat].norm,
-                                     .hashes = table->hashes + (size_t)seat * shape->slice_count});
+                shape, (struct declaration){.open = open->hash,
+                                            .round = table->round,
+                                            .tokens = table->members[seat].tokens,
+                                            .samples = table->members[seat].samples,
+                                            .norm = table->members[seat].norm,
+                                            .root = table->roots[seat]});
             verified =
                 is_signed_by(&open->seats[seat].id, DECLARATION, &hash, &table->signatures[seat]);
         }

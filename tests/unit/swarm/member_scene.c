@@ -60,12 +60,11 @@ static void train(struct site *site, const struct member_job *work) {
     for (uint32_t r = 0; r < work->range_count; r++) {
         tokens += SAMPLE_TOKENS * (work->ranges[r].end - work->ranges[r].begin);
     }
-    ASSERT(replica_encode_contribution(replica, site->replica.hashes));
-    struct event event = {
-        .kind = EVENT_TRAINED,
-        .round = work->round,
-        .trained = {tokens, tokens / SAMPLE_TOKENS, replica_contribution_norm(replica)},
-        .hashes = site->replica.hashes};
+    ASSERT(replica_encode_contribution(replica));
+    struct event event = {.kind = EVENT_TRAINED,
+                          .round = work->round,
+                          .trained = {tokens, tokens / SAMPLE_TOKENS, 0}};
+    event.root = replica_declare_contribution(replica, &event.trained.norm);
     mailbox_post_answer(member_loop_mailbox(site->loop), &event);
 }
 

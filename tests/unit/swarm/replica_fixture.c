@@ -116,7 +116,7 @@ void fixture_replica_make(const struct fixture_shape *shape, struct fixture_repl
     };
     made->replica.voted_leaves = made->replica.leaves + replica_leaf_count(shape->count);
     made->inner = filled(sizeof(float) * (size_t)(shape->count + FIXTURE_PARTS * GAP));
-    made->hashes = filled(sizeof(struct hash) * own.slices.count);
+    replica_bind_declared(&made->replica, filled(memory.declared));
     cut_parts(made, shape->count);
     static unsigned made_before;
     if (made_before++ % 2 == 1) {
@@ -129,7 +129,7 @@ void fixture_replica_free(struct fixture_replica *made) {
     void *all[] = {
         replica->params,       replica->momentum, replica->feedback, replica->residual,
         replica->contribution, replica->results,  replica->slots,    replica->residual_sources,
-        replica->leaves,       replica->scratch,  made->inner,       made->hashes};
+        replica->leaves,       replica->scratch,  made->inner,       replica->declared_nodes};
     for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
         free(all[i]);
     }

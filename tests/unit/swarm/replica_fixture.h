@@ -20,8 +20,7 @@ struct fixture_shape {
 struct fixture_replica {
     struct replica replica;
     struct flat_span parts[FIXTURE_PARTS];
-    float *inner;        /* [count]: the parts, one behind the other with gaps */
-    struct hash *hashes; /* [slices.count], of the own contribution */
+    float *inner; /* [count]: the parts, one behind the other with gaps */
 };
 
 void fixture_replica_make(const struct fixture_shape *shape, struct fixture_replica *made);

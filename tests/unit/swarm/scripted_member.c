@@ -94,11 +94,9 @@ static void declare(struct scripted_member *member) {
     struct message message = {.kind = MESSAGE_DECLARE,
                               .round = member->open.round,
                               .trained = {16, 4},
-                              .hashes = member->hashes};
-    for (uint32_t s = 0; s < SCRIPTED_SLICES; s++) {
-        const uint32_t words[] = {member->open.round, s, member->session};
-        member->hashes[s] = hash_of(words, sizeof words);
-    }
+                              .hash = member->open.hash};
+    const uint32_t words[] = {member->open.round, member->session};
+    message.root = hash_of(words, sizeof words);
     say(member, &message);
 }
 

@@ -38,7 +38,6 @@ struct scripted_member {
     bool has_table;
     uint32_t version, poll;
     struct slice_report reports[SCRIPTED_SLICES];
-    struct hash hashes[SCRIPTED_SLICES];
     const char *wrong; /* a message that no tracker may send; NULL: none */
 };
 

@@ -83,7 +83,7 @@ static void commit(struct scene *scene) {
     for (int64_t i = 0; i < SHAPE.count; i++) {
         *fixture_inner(&scene->members, i) += 0.01F * fixture_noise(100 + scene->round, i);
     }
-    assert_true(replica_encode_contribution(replica, scene->members.hashes));
+    assert_true(replica_encode_contribution(replica));
     entry->round = scene->round;
     for (uint32_t s = 0; s < entry->slice_count; s++) {
         struct addend own = {replica_own_contribution(replica, s), 1, 1, true};

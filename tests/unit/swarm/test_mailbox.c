@@ -102,9 +102,8 @@ static void a_job_keeps_a_copy_of_its_entry(void **state) {
 static void *answer_all(void *argument) {
     struct meeting *meeting = argument;
     for (uint32_t i = 0; i < ANSWERS; i++) {
-        struct hash hashes[SLICES];
-        memset(hashes, (int)i, sizeof hashes);
-        struct event event = {.kind = EVENT_TRAINED, .round = i, .hashes = hashes};
+        struct event event = {.kind = EVENT_TRAINED, .round = i};
+        memset(&event.root, (int)i, sizeof event.root);
         mailbox_post_answer(&meeting->mailbox, &event);
     }
     mailbox_request_leave(&meeting->mailbox);
@@ -128,7 +127,7 @@ static void answers_are_collected_one_by_one_and_none_is_lost(void **state) {
         assert_int_equal(updates.event.round, seen);
         struct hash want;
         memset(&want, (int)seen, sizeof want);
-        assert_memory_equal(&updates.event.hashes[SLICES - 1], &want, sizeof want);
+        assert_memory_equal(&updates.event.root, &want, sizeof want);
         mailbox_release_answer(&meeting->mailbox);
         seen++;
     }

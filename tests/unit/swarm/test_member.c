@@ -25,7 +25,7 @@ static struct scene {
     struct entry_slice slices[SLICES];
     struct round_table table;
     struct slice_plan plans[SLICES];
-    struct hash hashes[SWARM_MEMBERS_MAX * SLICES];
+    struct hash nodes[SEATS + 1][3 * SLICES]; /* trees over the contributions */
 } scene;
 
 static void take(const struct event *event) {
@@ -118,8 +118,11 @@ static void begin(void) {
         scene.open.seats[seat].range_count = 1;
         scene.open.seats[seat].ranges[0] = (struct sample_range){seat, seat + 1};
         for (uint32_t s = 0; s < SLICES; s++) {
-            scene.hashes[seat * SLICES + s] = hash_at(seat, s);
+            const struct hash hash = hash_at(seat, s);
+            scene.nodes[seat][s] = contribution_leaf(&hash, 0);
         }
+        merkle_list_build(scene.nodes[seat], SLICES);
+        scene.table.roots[seat] = merkle_list_root(scene.nodes[seat], SLICES);
     }
     for (uint32_t s = 0; s < SLICES; s++) {
         scene.plans[s] = (struct slice_plan){.owner = s / OWN, .expected_seats = ALL};
@@ -127,20 +130,23 @@ static void begin(void) {
     scene.table.round = 1;
     scene.table.declared_seats = ALL;
     scene.table.slices = scene.plans;
-    scene.table.hashes = scene.hashes;
     hear((struct message){.kind = MESSAGE_ENTRY, .session = 7, .entry = &scene.open});
     struct event trained = {.kind = EVENT_TRAINED, .round = 1, .trained = {8, 8}};
-    trained.hashes = scene.hashes;
+    trained.root = scene.table.roots[0];
     take(&trained);
 }
 
 static void give(uint32_t seat, uint32_t slice, struct hash hash, int is_refused) {
+    static const double NORMS[SLICES];
+    struct slice_proof proof;
+    contribution_prove(scene.nodes[seat], NORMS, SLICES, slice, &proof);
     hear((struct message){.kind = MESSAGE_CONTRIBUTION,
                           .from = id_of(seat),
                           .round = 1,
                           .slice = slice,
                           .hash = hash,
-                          .slice_norm = is_refused ? (double)INFINITY : 1});
+                          .proof = &proof,
+                          .slice_norm = is_refused ? (double)INFINITY : 0});
 }
 
 static void contributions_are_asked_for_in_windows(void **state) {

@@ -1,6 +1,6 @@
 /* What a member makes of declared norms: tables and proposals whose weights do not follow from
- * them, slices that are larger than declared, results that no mean can be, and states that are not
- * finite. */
+ * them, slices with another norm than declared, results that no mean can be, and states that are
+ * not finite. */
 #include "runtime/swarm/ledger/norms.h"
 #include "runtime/swarm/protocol/member.h"
 
@@ -25,7 +25,7 @@ static struct scene {
     struct entry_slice slices[SLICES];
     struct round_table table;
     struct slice_plan plans[SLICES];
-    struct hash hashes[SWARM_MEMBERS_MAX * SLICES];
+    struct hash nodes[SEATS][3 * SLICES]; /* trees over the contributions */
 } scene;
 
 static void take(const struct event *event) {
@@ -64,6 +64,34 @@ static struct hash result_hash(uint32_t slice) {
     return (struct hash){{(uint8_t)(50 + slice)}};
 }
 
+static struct hash declared_hash(uint32_t seat, uint32_t slice) {
+    const uint32_t words[] = {seat, slice};
+    return hash_of(words, sizeof words);
+}
+
+/* Makes the tree over the contribution of a seat, which declares `norm` for its first slice. */
+static void declare(uint32_t seat, double norm) {
+    for (uint32_t s = 0; s < SLICES; s++) {
+        const struct hash hash = declared_hash(seat, s);
+        scene.nodes[seat][s] = contribution_leaf(&hash, s == 0 ? norm : 0);
+    }
+    merkle_list_build(scene.nodes[seat], SLICES);
+    scene.table.roots[seat] = merkle_list_root(scene.nodes[seat], SLICES);
+}
+
+/* Gives the first slice of a seat's contribution, whose values have the norm `norm`. */
+static void give_contribution(uint32_t seat, double declared_norm, double norm) {
+    const double norms[SLICES] = {declared_norm};
+    struct slice_proof proof;
+    contribution_prove(scene.nodes[seat], norms, SLICES, 0, &proof);
+    hear((struct message){.kind = MESSAGE_CONTRIBUTION,
+                          .from = id_of(seat),
+                          .round = 1,
+                          .hash = declared_hash(seat, 0),
+                          .proof = &proof,
+                          .slice_norm = norm});
+}
+
 static void open_round(void) {
     scene.open = (struct entry){
         .kind = ENTRY_OPEN, .round = 1, .seat_count = SEATS, .hash = {{5}}, .reference_norm = 1};
@@ -77,16 +105,14 @@ static void open_round(void) {
     take(&(struct event){.kind = EVENT_TRAINED,
                          .round = 1,
                          .trained = {.tokens = TOKENS, .samples = 2, .norm = 1},
-                         .hashes = scene.hashes});
+                         .root = merkle_list_root(scene.nodes[0], SLICES)});
 }
 
 static void make_table(void) {
-    scene.table = (struct round_table){.round = 1,
-                                       .version = 1,
-                                       .declared_seats = ALL,
-                                       .slices = scene.plans,
-                                       .hashes = scene.hashes};
+    scene.table = (struct round_table){
+        .round = 1, .version = 1, .declared_seats = ALL, .slices = scene.plans};
     for (uint32_t seat = 0; seat < SEATS; seat++) {
+        scene.table.roots[seat] = merkle_list_root(scene.nodes[seat], SLICES);
         scene.table.members[seat] =
             (struct entry_member){.tokens = TOKENS, .weight = TOKENS, .samples = 2, .norm = 1};
     }
@@ -104,8 +130,8 @@ static void begin(void) {
     scene.member = member_init(aligned_alloc(64, member_memory_bytes(SLICES)), &start);
     struct message welcome = {.kind = MESSAGE_WELCOME, .number = 5};
     hear(welcome);
-    for (uint32_t i = 0; i < SEATS * SLICES; i++) {
-        scene.hashes[i] = hash_of(&i, sizeof i);
+    for (uint32_t seat = 0; seat < SEATS; seat++) {
+        declare(seat, 1);
     }
     open_round();
     make_table();
@@ -193,27 +219,44 @@ static void a_proposal_is_accepted_only_with_the_weights_of_the_table(void **sta
     }
 }
 
-static void a_slice_above_the_declared_norm_is_not_added(void **state) {
+/* The norm of the whole contributions is 1. */
+static void a_slice_without_its_declared_norm_is_not_added(void **state) {
     (void)state;
     static const struct {
-        double norm;
+        double declared, norm;
         bool is_added;
-    } CASES[] = {{1, true}, {1.00001, false}, {0.2, true}, {1e38, false}, {(double)INFINITY, 0}};
+    } CASES[] = {{1, 1, true},
+                 {0.2, 0.2, true},
+                 {1.00001, 1.00001, false},
+                 {0.5, 0.50001, false},
+                 {0.5, 0.49999, false},
+                 {1e38, 1e38, false},
+                 {1, (double)INFINITY, false}};
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         begin();
+        declare(1, CASES[i].declared);
         say_table();
-        for (uint32_t seat = 1; seat < SEATS; seat++) {
-            hear((struct message){.kind = MESSAGE_CONTRIBUTION,
-                                  .from = id_of(seat),
-                                  .round = 1,
-                                  .hash = scene.hashes[seat * SLICES],
-                                  .slice_norm = seat == 1 ? CASES[i].norm : 1});
-        }
+        give_contribution(1, CASES[i].declared, CASES[i].norm);
+        give_contribution(2, 1, 1);
         const struct action *sum = find(ACTION_SUM);
         assert_non_null(sum);
         assert_int_equal(sum->contributors, CASES[i].is_added ? ALL : ALL & ~2);
         assert_true(sum->table->reference_norm == 1);
     }
+}
+
+/* It is requested again. */
+static void a_slice_without_a_valid_proof_does_not_count_as_received(void **state) {
+    (void)state;
+    begin();
+    say_table();
+    give_contribution(2, 1, 1);
+    give_contribution(1, 0.5, 0.5); /* the path belongs to another norm */
+    assert_null(find(ACTION_KEEP_BYTES));
+    assert_null(find(ACTION_SUM));
+    give_contribution(1, 1, 1);
+    assert_non_null(find(ACTION_KEEP_BYTES));
+    assert_non_null(find(ACTION_SUM));
 }
 
 static void a_result_that_no_mean_can_be_is_not_kept(void **state) {
@@ -270,7 +313,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_is_taken_only_with_weights_that_follow_from_it),
         cmocka_unit_test(a_proposal_is_accepted_only_with_the_weights_of_the_table),
-        cmocka_unit_test(a_slice_above_the_declared_norm_is_not_added),
+        cmocka_unit_test(a_slice_without_its_declared_norm_is_not_added),
+        cmocka_unit_test(a_slice_without_a_valid_proof_does_not_count_as_received),
         cmocka_unit_test(a_result_that_no_mean_can_be_is_not_kept),
         cmocka_unit_test(a_committed_result_is_kept_in_any_case),
         cmocka_unit_test(a_state_that_is_not_finite_is_refused_and_not_stored),

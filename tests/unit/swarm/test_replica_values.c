@@ -31,13 +31,14 @@ static void the_norm_is_that_of_the_decoded_contribution(void **state) {
         for (int64_t i = 0; i < COUNT; i++) {
             *fixture_inner(&made, i) += 0.01F * fixture_noise(3, i);
         }
-        assert_true(replica_encode_contribution(replica, made.hashes));
+        assert_true(replica_encode_contribution(replica));
         long double energy = 0;
         codec_decode(replica->compute, (enum codec)codec, COUNT, replica->contribution, decoded);
         for (int64_t i = 0; i < COUNT; i++) {
             energy += (long double)decoded[i] * (long double)decoded[i];
         }
-        double norm = replica_contribution_norm(replica);
+        double norm = 0;
+        (void)replica_declare_contribution(replica, &norm);
         assert_true(fabs(norm / (double)sqrtl(energy) - 1) < 1e-6);
         double sum = 0;
         for (uint32_t s = 0; s < replica->shape.slices.count; s++) {
@@ -46,6 +47,47 @@ static void the_norm_is_that_of_the_decoded_contribution(void **state) {
             sum += slice;
         }
         assert_true(sqrt(sum) == norm);
+        fixture_replica_free(&made);
+    }
+}
+
+static void every_slice_is_proven_with_the_hash_and_norm_of_its_bytes(void **state) {
+    (void)state;
+    static struct fixture_replica made;
+    make_replica(CODEC_INT8, &made);
+    struct replica *replica = &made.replica;
+    const struct slices *slices = &replica->shape.slices;
+    for (int64_t i = 0; i < COUNT; i++) {
+        *fixture_inner(&made, i) += 0.01F * fixture_noise(4, i);
+    }
+    assert_true(replica_encode_contribution(replica));
+    double norm = 0;
+    const struct hash root = replica_declare_contribution(replica, &norm);
+    assert_true(slices->count > 1);
+    for (uint32_t s = 0; s < slices->count; s++) {
+        const uint8_t *bytes = replica_own_contribution(replica, s);
+        const struct hash hash = hash_of(bytes, slices_range(slices, s).bytes);
+        struct slice_proof proof;
+        replica_prove_slice(replica, s, &proof);
+        assert_true(contribution_is_proven(&root, slices->count, s, &hash, &proof));
+        assert_true(proof.norm == sqrt(replica_slice_energy(replica, s, bytes)));
+    }
+    fixture_replica_free(&made);
+}
+
+/* The last slice is shorter than the others. */
+static void a_contribution_of_zeros_has_the_zero_root(void **state) {
+    (void)state;
+    for (int codec = 0; codec < CODEC_COUNT; codec++) {
+        static struct fixture_replica made;
+        make_replica((enum codec)codec, &made);
+        struct replica *replica = &made.replica;
+        *fixture_inner(&made, COUNT - 1) = NAN;
+        assert_false(replica_encode_contribution(replica));
+        double norm = 1;
+        const struct hash root = replica_declare_contribution(replica, &norm);
+        const struct hash zero_root = slices_zero_root(&replica->shape.slices);
+        assert_true(hash_equal(&root, &zero_root) && norm == 0);
         fixture_replica_free(&made);
     }
 }
@@ -89,6 +131,8 @@ static void a_state_that_is_not_finite_has_no_root_and_no_vote(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_norm_is_that_of_the_decoded_contribution),
+        cmocka_unit_test(every_slice_is_proven_with_the_hash_and_norm_of_its_bytes),
+        cmocka_unit_test(a_contribution_of_zeros_has_the_zero_root),
         cmocka_unit_test(a_state_that_is_not_finite_has_no_root_and_no_vote),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -212,19 +212,31 @@ static bool has_declared(uint32_t row) {
 /* Others verify the declaration's signature over the samples in the table. */
 static void a_declaration_of_more_samples_than_assigned_is_ignored(void **state) {
     (void)state;
-    const struct hash hashes[SLICES] = {0};
     scene_begin(0, MEMBERS);
     for (int i = 0; i < 50 && scene.head.kind != ENTRY_OPEN; i++) {
         scene_beat(0, 0);
     }
-    struct message message = {.kind = MESSAGE_DECLARE,
-                              .round = scene.head.round,
-                              .trained = {.tokens = INT64_MAX, .samples = 9},
-                              .hashes = hashes};
-    scene_say(0, message);
+    struct training_amount trained = {.tokens = INT64_MAX, .samples = 9};
+    scene_declare(0, trained, &SCENE_ZERO_ROOT);
     assert_false(has_declared(0));
-    message.trained.samples = 8; /* all that it was assigned */
-    scene_say(0, message);
+    trained.samples = 8; /* all that it was assigned */
+    scene_declare(0, trained, &SCENE_ZERO_ROOT);
+    assert_true(has_declared(0));
+}
+
+/* Its signature would not be valid in the table. */
+static void a_declaration_for_another_open_is_ignored(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    for (int i = 0; i < 50 && scene.head.kind != ENTRY_OPEN; i++) {
+        scene_beat(0, 0);
+    }
+    const struct hash open = scene.head.hash;
+    scene.head.hash.bytes[31] ^= 1;
+    scene_declare(0, (struct training_amount){8, 8, 0}, &SCENE_ZERO_ROOT);
+    assert_false(has_declared(0));
+    scene.head.hash = open;
+    scene_declare(0, (struct training_amount){8, 8, 0}, &SCENE_ZERO_ROOT);
     assert_true(has_declared(0));
 }
 
@@ -237,6 +249,7 @@ int main(void) {
         cmocka_unit_test(what_one_alone_has_of_a_dead_owner_is_summed_again),
         cmocka_unit_test(the_run_ends_with_its_last_commit),
         cmocka_unit_test(a_declaration_of_more_samples_than_assigned_is_ignored),
+        cmocka_unit_test(a_declaration_for_another_open_is_ignored),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scene_free();

@@ -21,7 +21,7 @@ static struct {
     uint32_t withholding;          /* members whose contributions never arrive */
     uint32_t silent_owners;        /* members that never have a result */
     double norms[MEMBERS];         /* that the members declare */
-    uint8_t hash_byte;             /* of the hashes that the last member declares */
+    uint8_t root_byte;             /* of the root that the last member declares */
     uint64_t samples[MEMBERS];     /* given in the last round */
     int exchange_beats;            /* heartbeats of the last exchange */
     uint64_t earlier_proposal;     /* number of the last one before the round */
@@ -36,13 +36,9 @@ static void play_evenly(void) {
 }
 
 static void declare(uint32_t member, uint64_t samples) {
-    struct hash hashes[SLICES] = {0};
-    struct training_amount trained = {samples, samples, play.norms[member]};
-    hashes[0].bytes[0] = member == SLOW ? play.hash_byte : 0;
-    scene_say(member, (struct message){.kind = MESSAGE_DECLARE,
-                                       .round = scene.head.round,
-                                       .trained = trained,
-                                       .hashes = hashes});
+    const struct hash root = {{play.root_byte}};
+    scene_declare(member, (struct training_amount){samples, samples, play.norms[member]},
+                  member == SLOW ? &root : &SCENE_ZERO_ROOT);
 }
 
 static uint64_t samples_of(uint32_t member) {
@@ -401,15 +397,15 @@ static void a_member_that_fails_once_in_four_rounds_is_not_suspended(void **stat
     }
 }
 
-/* In `rounds` (bit set) the last member declares `norm`, or hashes of an earlier round. Returns the
- * number of rounds before it is suspended; 0: nobody is. */
+/* In `rounds` (bit set) the last member declares `norm`, or the root of an earlier round. Returns
+ * the number of rounds before it is suspended; 0: nobody is. */
 static int play_values(uint32_t rounds, double norm, bool is_repeated) {
     scene_begin(0, MEMBERS - 1);
     play_evenly();
     for (int i = -4; i < 12; i++) {
         bool is_faulty = i >= 0 && (rounds >> i & 1) != 0;
         memcpy(play.norms, (double[]){1, 1.5, 0.5, 1, is_faulty ? norm : 1}, sizeof play.norms);
-        play.hash_byte = (uint8_t)(is_faulty && is_repeated ? 9 : 10 + i);
+        play.root_byte = (uint8_t)(is_faulty && is_repeated ? 9 : 10 + i);
         uint32_t seats = play_judged_round();
         if (scene.suspension.kind == ENTRY_SUSPEND && seats < MEMBERS) {
             assert_int_equal(scene.suspension.suspension.id.bytes[0], SLOW + 1);

@@ -13,16 +13,14 @@
 enum { FULL = 8 }; /* tokens of a seat */
 
 static const struct hash NO_ROOT;
-static struct hash hashes[MEMBERS][SLICES]; /* that members declare next */
+static struct hash roots[MEMBERS]; /* that members declare next */
 
-static void fill_hashes(uint32_t member, uint32_t round) {
-    for (uint32_t s = 0; s < SLICES; s++) {
-        const uint32_t words[] = {member, round, s};
-        hashes[member][s] = hash_of(words, sizeof words);
-    }
+static void fill_root(uint32_t member, uint32_t round) {
+    const uint32_t words[] = {member, round};
+    roots[member] = hash_of(words, sizeof words);
 }
 
-/* Members declare `norms`, and what `hashes` has. Returns the members of the table. */
+/* Members declare `norms`, and what `roots` has. Returns the members of the table. */
 static const struct entry_member *declare(const double norms[MEMBERS]) {
     uint32_t round = scene.head.round;
     for (int i = 0; i < 50 && (scene.head.kind != ENTRY_OPEN || scene.head.round == round); i++) {
@@ -30,11 +28,7 @@ static const struct entry_member *declare(const double norms[MEMBERS]) {
     }
     assert_int_equal(scene.head.kind, ENTRY_OPEN);
     for (uint32_t m = 0; m < MEMBERS; m++) {
-        struct training_amount trained = {.tokens = FULL, .samples = FULL, .norm = norms[m]};
-        scene_say(m, (struct message){.kind = MESSAGE_DECLARE,
-                                      .round = scene.head.round,
-                                      .trained = trained,
-                                      .hashes = hashes[m]});
+        scene_declare(m, (struct training_amount){FULL, FULL, norms[m]}, &roots[m]);
     }
     scene_beat(scene.head.round, 0);
     assert_true(scene.table_version > 0);
@@ -80,7 +74,7 @@ static void commit(uint64_t contributors) {
 static void begin(void) {
     scene_begin(0, MEMBERS);
     for (uint32_t m = 0; m < MEMBERS; m++) {
-        fill_hashes(m, 0);
+        fill_root(m, 0);
     }
 }
 
@@ -110,7 +104,7 @@ static void an_open_and_an_abort_keep_the_reference_of_the_last_commit(void **st
     (void)declare((double[]){3, 3, 3, 3, 3});
     commit(SEATS_ALL);
     for (uint32_t m = 0; m < MEMBERS; m++) {
-        fill_hashes(m, 1);
+        fill_root(m, 1);
     }
     (void)declare((double[]){7, 7, 7, 7, 7});
     assert_true(scene.head.reference_norm == 3);
@@ -118,24 +112,47 @@ static void an_open_and_an_abort_keep_the_reference_of_the_last_commit(void **st
     assert_true(scene.head.reference_norm == 3);
 }
 
-/* Member 1 declares what member 3 declared in the committed round before, member 2 what it declared
- * itself, and member 4 one slice of it. */
+/* Member 1 declares what member 3 declared in the committed round before, and member 2 what it
+ * declared itself. */
 static void repeated_contributions_have_no_weight(void **state) {
     (void)state;
     begin();
     const double norms[MEMBERS] = {1, 1, 1, 1, 1};
     (void)declare(norms);
     commit(SEATS_ALL);
-    memcpy(hashes[1], hashes[3], sizeof hashes[1]);
-    fill_hashes(0, 1);
-    fill_hashes(3, 1);
-    for (uint32_t s = 0; s < SLICES; s++) {
-        hashes[4][s] = s == 3 ? hashes[4][s] : hash_of(&s, sizeof s);
-    }
+    roots[1] = roots[3];
+    fill_root(0, 1);
+    fill_root(3, 1);
+    fill_root(4, 1);
     const struct entry_member *members = declare(norms);
-    static const uint64_t WEIGHTS[MEMBERS] = {FULL, 0, 0, FULL, 0};
+    static const uint64_t WEIGHTS[MEMBERS] = {FULL, 0, 0, FULL, FULL};
     for (uint32_t m = 0; m < MEMBERS; m++) {
         assert_int_equal(members[m].weight, WEIGHTS[m]);
+    }
+}
+
+/* A contribution is remembered for eight commits. */
+static void a_contribution_may_return_after_eight_commits(void **state) {
+    (void)state;
+    begin();
+    const double norms[MEMBERS] = {1, 1, 1, 1, 1};
+    const struct hash first = roots[0];
+    for (uint32_t round = 0; round < 10; round++) {
+        for (uint32_t m = 0; m < MEMBERS; m++) {
+            fill_root(m, round);
+        }
+        roots[0] = round == 8 || round == 9 ? first : roots[0];
+        const struct entry_member *members = declare(norms);
+        assert_int_equal(members[0].weight, round == 8 ? 0 : FULL);
+        if (round == 8) {
+            scene_end_round(); /* an aborted round is not remembered */
+            fill_root(0, round);
+            for (uint32_t m = 1; m < MEMBERS; m++) {
+                fill_root(m, round);
+            }
+            (void)declare(norms);
+        }
+        commit(SEATS_ALL);
     }
 }
 
@@ -143,10 +160,7 @@ static void zeros_and_the_work_of_an_aborted_round_are_no_repetition(void **stat
     (void)state;
     begin();
     const double norms[MEMBERS] = {1, 1, 1, 1, 1};
-    for (uint32_t s = 0; s + 1 < SLICES; s++) {
-        hashes[0][s] = s < SLICES - 2 ? SCENE_ZERO_SLICE : hashes[0][s];
-    }
-    hashes[0][SLICES - 1] = SCENE_LAST_ZERO_SLICE;
+    roots[0] = SCENE_ZERO_ROOT;
     (void)declare(norms);
     scene_end_round();
     const struct entry_member *members = declare(norms);
@@ -155,10 +169,8 @@ static void zeros_and_the_work_of_an_aborted_round_are_no_repetition(void **stat
     }
     commit(SEATS_ALL);
     for (uint32_t m = 1; m < MEMBERS; m++) {
-        fill_hashes(m, 1);
+        fill_root(m, 1);
     }
-    const uint32_t word = 77;
-    hashes[0][SLICES - 2] = hash_of(&word, sizeof word); /* its only slice that is not zero */
     members = declare(norms);
     assert_int_equal(members[0].weight, FULL);
     assert_int_equal(members[1].weight, FULL);
@@ -203,6 +215,7 @@ int main(void) {
         cmocka_unit_test(norms_outside_the_bounds_take_weight_and_slices),
         cmocka_unit_test(an_open_and_an_abort_keep_the_reference_of_the_last_commit),
         cmocka_unit_test(repeated_contributions_have_no_weight),
+        cmocka_unit_test(a_contribution_may_return_after_eight_commits),
         cmocka_unit_test(zeros_and_the_work_of_an_aborted_round_are_no_repetition),
         cmocka_unit_test(a_proposal_that_a_quorum_cannot_accept_is_aborted),
         cmocka_unit_test(refusals_of_a_minority_change_nothing),

@@ -61,8 +61,7 @@ static void assert_same_table(void) {
     assert_memory_equal(table->members, fixture.table.members, sizeof table->members);
     assert_memory_equal(table->signatures, fixture.table.signatures, sizeof table->signatures);
     assert_memory_equal(table->slices, fixture.plans, slices * sizeof *table->slices);
-    assert_memory_equal(table->hashes, fixture.declared,
-                        SWARM_MEMBERS_MAX * slices * sizeof *table->hashes);
+    assert_memory_equal(table->roots, fixture.table.roots, sizeof table->roots);
 }
 
 static void assert_same(void) {
@@ -71,7 +70,7 @@ static void assert_same(void) {
     assert_int_equal(expected.entry != NULL, message.entry != NULL);
     assert_int_equal(expected.table != NULL, message.table != NULL);
     assert_int_equal(expected.reports != NULL, message.reports != NULL);
-    assert_int_equal(expected.hashes != NULL, message.hashes != NULL);
+    assert_int_equal(expected.proof != NULL, message.proof != NULL);
     if (message.entry != NULL) {
         assert_same_entry();
     } else if (message.table != NULL) {
@@ -80,8 +79,11 @@ static void assert_same(void) {
         assert_memory_equal(message.reports, fixture.reports, slices * sizeof *message.reports);
         assert_memory_equal(message.links.awaited_ms, fixture.awaited_ms,
                             sizeof fixture.awaited_ms);
-    } else if (message.hashes != NULL) {
-        assert_memory_equal(message.hashes, fixture.hashes, slices * sizeof *message.hashes);
+    } else if (message.proof != NULL) {
+        assert_true(message.proof->norm == fixture.proof.norm);
+        assert_int_equal(message.proof->path_count, fixture.proof.path_count);
+        assert_memory_equal(message.proof->path, fixture.proof.path,
+                            fixture.proof.path_count * sizeof fixture.proof.path[0]);
     }
     assert_int_equal(expected.holders != NULL, message.holders != NULL);
     if (message.holders != NULL) {
@@ -97,7 +99,7 @@ static void assert_same(void) {
     expected.entry = message.entry;
     expected.table = message.table;
     expected.reports = message.reports;
-    expected.hashes = message.hashes;
+    expected.proof = message.proof;
     expected.holders = message.holders;
     expected.links.awaited_ms = message.links.awaited_ms;
     assert_memory_equal(&message, &expected, sizeof message);
@@ -228,8 +230,8 @@ static void what_a_swarm_cannot_have_is_refused(void **state) {
     use(4, 6);
     for (uint32_t turn = 0; turn < MESSAGE_KINDS * 8; turn++) {
         uint32_t kind = turn % MESSAGE_KINDS;
-        bool sized = kind == MESSAGE_REPORT || kind == MESSAGE_DECLARE || kind == MESSAGE_TABLE ||
-                     kind == MESSAGE_PROPOSE || kind == MESSAGE_ENTRY;
+        bool sized = kind == MESSAGE_REPORT || kind == MESSAGE_TABLE || kind == MESSAGE_PROPOSE ||
+                     kind == MESSAGE_ENTRY;
         if (!wire_fixture_is(kind)) {
             continue;
         }

@@ -76,11 +76,11 @@ static void every_kind_is_verified_as_it_was_said(void **state) {
 static void a_declaration_is_its_members_whole(void **state) {
     (void)state;
     make(MESSAGE_DECLARE, WIRE_SOME, 1);
-    assert_covers(&message.session, sizeof message.session);
+    assert_covers(&message.hash, sizeof message.hash);
     assert_covers(&message.round, sizeof message.round);
     assert_covers(&message.trained.tokens, sizeof message.trained.tokens);
     assert_covers(&message.trained.samples, sizeof message.trained.samples);
-    assert_covers(arrays.hashes, SLICES * sizeof *arrays.hashes);
+    assert_covers(&message.root, sizeof message.root);
     assert_covers(&message.from, sizeof message.from);
     assert_covers(&message.signature, sizeof message.signature);
     assert_covers(&fixture.shape.swarm, sizeof fixture.shape.swarm);
@@ -191,9 +191,9 @@ static void a_table_is_every_declared_seats(void **state) {
         assert_covers(&table->members[seat].tokens, sizeof table->members[seat].tokens);
         assert_covers(&table->signatures[seat], sizeof table->signatures[seat]);
         assert_covers(&fixture.open.seats[seat].id, sizeof fixture.open.seats[seat].id);
-        assert_covers(&fixture.open.seats[seat].session, sizeof(uint32_t));
     }
-    assert_covers(table->hashes, MEMBERS * SLICES * sizeof *table->hashes);
+    assert_covers(&fixture.open.hash, sizeof fixture.open.hash);
+    assert_covers(table->roots, MEMBERS * sizeof *table->roots);
     assert_covers(&table->round, sizeof table->round);
     assert_covers(&fixture.shape.swarm, sizeof fixture.shape.swarm);
     struct entry_seat first = fixture.open.seats[0];

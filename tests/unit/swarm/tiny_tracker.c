@@ -263,7 +263,6 @@ static void make_record(struct tiny_tracker *tracker, const struct hash *root) {
     record->head.slices = zeros(count, sizeof(struct entry_slice));
     record->commit.slices = zeros(count, sizeof(struct entry_slice));
     record->table.slices = zeros(count, sizeof(struct slice_plan));
-    record->table.hashes = zeros((size_t)SWARM_MEMBERS_MAX * count, sizeof(struct hash));
     record->head.kind = ENTRY_GENESIS;
     record->head.incarnation = 1;
     record->head.root = *root;
@@ -320,7 +319,6 @@ void tiny_tracker_free(struct tiny_tracker *tracker) {
     free(tracker->record.head.slices);
     free(tracker->record.commit.slices);
     free(tracker->record.table.slices);
-    free(tracker->record.table.hashes);
     free(tracker->actions.rows);
     free(tracker->payload);
     free(tracker->arrays.entry.slices);

@@ -9,8 +9,7 @@
 
 #include <cmocka.h>
 
-const struct hash SCENE_ZERO_SLICE = {{1, 9}};
-const struct hash SCENE_LAST_ZERO_SLICE = {{2, 9}};
+const struct hash SCENE_ZERO_ROOT = {{1, 9}};
 static const struct hash ROOT = {{1}}; /* nothing here changes it */
 
 struct scene scene;
@@ -27,6 +26,7 @@ static void do_action(const struct action *action) {
             scene.suspension = *action->entry;
         } else if (action->entry != NULL) {
             scene.head = *action->entry;
+            scene.head.hash = written.hash;
         }
         scene_take(&written);
         return;
@@ -78,6 +78,14 @@ void scene_report(uint32_t member, uint32_t round) {
     scene_say(member, message);
 }
 
+void scene_declare(uint32_t member, struct training_amount trained, const struct hash *root) {
+    scene_say(member, (struct message){.kind = MESSAGE_DECLARE,
+                                       .round = scene.head.round,
+                                       .trained = trained,
+                                       .root = *root,
+                                       .hash = scene.head.hash});
+}
+
 void scene_beat(uint32_t round, uint32_t silent) {
     scene.now_ms += 100;
     for (uint32_t m = 0; m < MEMBERS; m++) {
@@ -99,7 +107,6 @@ void scene_begin(uint32_t commits_max, uint32_t members_min) {
     scene.actions = (struct actions){scene.rows, 0, ACTIONS_MAX};
     scene.record.commit.slices = scene.slices;
     scene.record.table.slices = scene.plans;
-    scene.record.table.hashes = scene.hashes;
     scene.record.next_session = 1;
     scene.record.commit.root = ROOT;
     scene.record.head.root = ROOT;
@@ -108,8 +115,7 @@ void scene_begin(uint32_t commits_max, uint32_t members_min) {
                                         .parameter_count = 100 * SLICES - 50,
                                         .seat_samples = TRAINED_SAMPLES,
                                         .sample_tokens = 1,
-                                        .zero_slice = SCENE_ZERO_SLICE,
-                                        .last_zero_slice = SCENE_LAST_ZERO_SLICE,
+                                        .zero_root = SCENE_ZERO_ROOT,
                                         .members_min = members_min,
                                         .commits_max = commits_max,
                                         .rollback_after_ms = ROLLBACK_MS,
@@ -138,12 +144,8 @@ void scene_open_and_declare(void) {
     }
     assert_int_equal(scene.head.kind, ENTRY_OPEN);
     assert_int_equal(scene.head.seat_count, MEMBERS);
-    struct hash hashes[SLICES] = {0};
     for (uint32_t m = 0; m < MEMBERS; m++) {
-        scene_say(m, (struct message){.kind = MESSAGE_DECLARE,
-                                      .round = scene.head.round,
-                                      .trained = {8, 8},
-                                      .hashes = hashes});
+        scene_declare(m, (struct training_amount){8, 8, 0}, &SCENE_ZERO_ROOT);
     }
     scene_beat(scene.head.round, 0);
     assert_true(scene.table_version > 0);

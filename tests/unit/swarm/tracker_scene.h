@@ -13,8 +13,8 @@ enum {
     TRAINED_SAMPLES = 8
 };
 
-/* The hashes that stand for slices of zeros. */
-extern const struct hash SCENE_ZERO_SLICE, SCENE_LAST_ZERO_SLICE;
+/* The root that stands for a contribution of zeros. */
+extern const struct hash SCENE_ZERO_ROOT;
 
 /* A tracker with its disk, and what it said last to whom. */
 extern struct scene {
@@ -22,7 +22,6 @@ extern struct scene {
     struct tracker_record record;
     struct entry_slice slices[SLICES];
     struct slice_plan plans[SLICES];
-    struct hash hashes[SWARM_MEMBERS_MAX * SLICES];
     struct action rows[ACTIONS_MAX];
     struct actions actions;
     int64_t now_ms;
@@ -55,9 +54,11 @@ void scene_free(void);
 void scene_take(const struct event *event);
 
 /* scene_say: of a member, in its present session. scene_report: as the scene has it.
+ * scene_declare: of a member for the open round.
  * scene_beat: a heartbeat of everybody but those in `silent`. */
 void scene_say(uint32_t member, struct message message);
 void scene_report(uint32_t member, uint32_t round);
+void scene_declare(uint32_t member, struct training_amount trained, const struct hash *root);
 void scene_beat(uint32_t round, uint32_t silent);
 
 /* scene_close: its connection is gone. scene_start_anew: it is another process from now on. */

@@ -94,27 +94,23 @@ static void make_entry(struct wire_fixture *fixture, enum wire_fill fill) {
 }
 
 static void declare(struct wire_fixture *fixture, uint32_t seat, enum wire_fill fill) {
-    uint32_t slices = fixture->shape.slice_count;
     struct round_table *table = &fixture->table;
     struct message message = {.kind = MESSAGE_DECLARE,
                               .round = table->round,
-                              .session = fixture->open.seats[seat].session,
-                              .trained = {number(fixture, fill) >> 1, number(fixture, fill) >> 1},
-                              .hashes = table->hashes + (size_t)seat * slices};
-    for (uint32_t i = 0; i < slices; i++) {
-        table->hashes[(size_t)seat * slices + i] = draw_hash(fixture);
-    }
+                              .root = draw_hash(fixture),
+                              .hash = fixture->open.hash,
+                              .trained = {number(fixture, fill) >> 1, number(fixture, fill) >> 1}};
     wire_sign(&fixture->shape, &fixture->swarm.members[seat], &message);
     table->members[seat] = (struct entry_member){.tokens = message.trained.tokens,
                                                  .weight = number(fixture, fill) >> 7,
                                                  .samples = message.trained.samples};
+    table->roots[seat] = message.root;
     table->signatures[seat] = message.signature;
 }
 
 static void make_table(struct wire_fixture *fixture, enum wire_fill fill) {
     struct round_table *table = &fixture->table;
-    *table = (struct round_table){.slices = fixture->plans, .hashes = fixture->declared};
-    memset(fixture->declared, 0, sizeof fixture->declared);
+    *table = (struct round_table){.slices = fixture->plans};
     table->round = fixture->open.round;
     table->version = 1 + (uint32_t)(number(fixture, fill) >> 33);
     table->declared_seats = seats(fixture, fill);
@@ -166,6 +162,14 @@ static void make_bulk(struct wire_fixture *fixture) {
     fixture->message.hash = hash_of(fixture->bulk, fixture->bulk_bytes);
 }
 
+static void make_proof(struct wire_fixture *fixture, enum wire_fill fill) {
+    struct slice_proof *proof = &fixture->proof;
+    *proof = (struct slice_proof){.norm = (double)number(fixture, fill)};
+    proof->path_count = is_there(fixture, fill) ? CONTRIBUTION_PATH_MAX : 0;
+    draw_bytes(fixture, proof->path, proof->path_count * sizeof proof->path[0]);
+    fixture->message.proof = proof;
+}
+
 /* What stands in a message of this kind besides session, and what it points to. */
 static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
     struct message *message = &fixture->message;
@@ -199,12 +203,10 @@ static void make_signed(struct wire_fixture *fixture, enum wire_fill fill) {
     const struct key_pairs *keys = &fixture->swarm.members[seat];
     memcpy(message->from.bytes, keys->public_keys.sign, KEY_BYTES);
     if (message->kind == MESSAGE_DECLARE) {
-        for (uint32_t i = 0; i < fixture->shape.slice_count; i++) {
-            fixture->hashes[i] = draw_hash(fixture);
-        }
+        message->root = draw_hash(fixture);
+        message->hash = draw_hash(fixture);
         message->trained.tokens = number(fixture, fill) >> 1;
         message->trained.samples = number(fixture, fill) >> 1;
-        message->hashes = fixture->hashes;
     } else if (message->kind == MESSAGE_RESULT) {
         message->contributors = seats(fixture, fill);
     } else if (message->kind == MESSAGE_VOTE) {
@@ -230,6 +232,9 @@ void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enu
         make_reports(fixture, fill);
     } else if (kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT) {
         make_bulk(fixture);
+        if (kind == MESSAGE_CONTRIBUTION) {
+            make_proof(fixture, fill);
+        }
     } else if (kind == MESSAGE_FETCH_RESULT && is_there(fixture, fill)) {
         fixture->message.hash = draw_hash(fixture);
     }

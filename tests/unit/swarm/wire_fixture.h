@@ -30,9 +30,8 @@ struct wire_fixture {
     struct slice_plan plans[WIRE_FIXTURE_SLICES];
     struct slice_report reports[WIRE_FIXTURE_SLICES];
     uint32_t awaited_ms[SWARM_MEMBERS_MAX];
-    struct hash hashes[WIRE_FIXTURE_SLICES];
+    struct slice_proof proof;
     uint64_t holders[WIRE_FIXTURE_SLICES];
-    struct hash declared[SWARM_MEMBERS_MAX * WIRE_FIXTURE_SLICES];
 };
 
 /* wire_fixture_init: a swarm of so many members and slices. */

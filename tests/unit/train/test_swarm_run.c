@@ -263,9 +263,9 @@ static void a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps(void **s
                        : schedule->extents[schedule->resident[i]].bytes;
     }
     assert_int_equal(kept, memory.params + memory.momentum + memory.feedback + memory.residual +
-                               memory.contribution + memory.results + memory.slots +
-                               memory.residual_sources + memory.leaves + memory.scratch +
-                               member_loop_memory_bytes(&loop));
+                               memory.contribution + memory.declared + memory.results +
+                               memory.slots + memory.residual_sources + memory.leaves +
+                               memory.scratch + member_loop_memory_bytes(&loop));
     assert_string_equal(last->name, "ZeroMQ");
     assert_int_equal(last->bytes, member_loop_declared_bytes(&loop));
     assert_true(planned >= kept && memory.feedback > 0);
