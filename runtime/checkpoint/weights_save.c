@@ -1,5 +1,6 @@
 /* Exports parameters to a Hugging Face model folder, which is laid out once and written often. */
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "runtime/checkpoint/config_text.h"
 #include "runtime/checkpoint/folder.h"
@@ -9,9 +10,14 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { SHARD_NAME_BYTES = 40, INDEX_LINE_BYTES = NAME_BYTES * 6 + SHARD_NAME_BYTES + 16 };
+enum {
+    SHARD_NAME_BYTES = 40,
+    INDEX_LINE_BYTES = NAME_BYTES * 6 + SHARD_NAME_BYTES + 16,
+    COPIED_BYTES = 1 << 20 /* space for the files that are copied from the model's folder */
+};
 
 static const char INDEX_NAME[] = "model.safetensors.index.json";
 static const char CONFIG_NAME[] = "config.json";
@@ -231,6 +237,27 @@ static enum status publish_folder(const void *context, const struct staging *sta
     return folder_replace(save->temporary, save->folder, save->aside, replaced, fault);
 }
 
+static bool is_plain_folder(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* Removes an earlier export if the disk has no space for the new one beside it. The run's disk
+ * budget counts only one of them, and a snapshot contains the same parameters. */
+static void make_space(const struct weights_save *save) {
+    struct statvfs space;
+    struct fault fault;
+    enum status status = folder_remove(save->temporary, &fault);
+    if (!is_plain_folder(save->folder) || statvfs(save->folder, &space) != 0 ||
+        (uint64_t)space.f_bavail * space.f_frsize >= (uint64_t)save->bytes + COPIED_BYTES) {
+        return;
+    }
+    log_line(LOG_INFO, "%s: removing the earlier export, which leaves no space for the new one",
+             save->folder);
+    status = folder_remove(save->folder, &fault);
+    (void)status; /* if a folder cannot be removed, writing reports the full disk */
+}
+
 enum status weights_save_run(const struct weights_save *save, const struct staging *staging,
                              struct fault *fault) {
     const struct joint_write joint = {.ranks = &save->ranks,
@@ -239,5 +266,8 @@ enum status weights_save_run(const struct weights_save *save, const struct stagi
                                       .file_count = save->file_count,
                                       .publish_folder = publish_folder,
                                       .context = save};
+    if (checkpoint_is_rank0(&save->ranks)) {
+        make_space(save);
+    }
     return joint_write_run(&joint, staging, fault);
 }

@@ -1,11 +1,18 @@
 #include "runtime/session/disk_budget.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
+#include "runtime/checkpoint/folder.h"
 
+#include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-enum { FIXED_BYTES = 1 << 20 }; /* size of headers, snapshot.json and copies of small files */
+enum {
+    FIXED_BYTES = 1 << 20, /* size of headers, snapshot.json and copies of small files */
+    STAT_BLOCK_BYTES = 512 /* unit of stat's st_blocks */
+};
 
 struct file_system {
     dev_t device;        /* identifies the file system */
@@ -31,21 +38,100 @@ static struct file_system file_system_at(const char *wanted) {
                                 .free_bytes = (uint64_t)space.f_bavail * space.f_frsize};
 }
 
-static uint64_t file_system_capacity(const struct settings *settings,
-                                     const struct file_system *system) {
-    bool limited = settings->limit_disk > 0 && settings->limit_disk < system->free_bytes;
-    return limited ? settings->limit_disk : system->free_bytes;
+/* Names of files, and their space on the disk. */
+struct file_group {
+    const char *const *prefixes; /* [prefix_count]; count 0: all names */
+    size_t prefix_count;
+    uint64_t bytes; /* result */
+};
+
+static bool is_in_group(const struct file_group *group, const char *name) {
+    bool found = group->prefix_count == 0;
+    for (size_t i = 0; i < group->prefix_count; i++) {
+        found = found || strncmp(name, group->prefixes[i], strlen(group->prefixes[i])) == 0;
+    }
+    return found;
+}
+
+/* Adds the space of the files of a group in a folder. The space of a missing folder is 0. */
+static void add_files(const char *folder, struct file_group *group) {
+    struct folder_walk walk;
+    struct fault ignored;
+    struct stat info;
+    if (folder_walk_begin(folder, &walk, &ignored) != OK) {
+        return;
+    }
+    while (folder_walk_next(&walk)) {
+        bool counts = is_in_group(group, walk.name) &&
+                      fstatat(walk.fd, walk.name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+                      S_ISREG(info.st_mode);
+        group->bytes += counts ? (uint64_t)info.st_blocks * STAT_BLOCK_BYTES : 0;
+    }
+    folder_walk_end(&walk);
+}
+
+/* The space of all files in the folders of the snapshots, including one that was not completed. */
+static uint64_t snapshots_used(const char *folder) {
+    struct folder_walk walk;
+    struct fault ignored;
+    struct file_group all = {.prefix_count = 0};
+    char path[2 * PATH_BYTES];
+    if (folder_walk_begin(folder, &walk, &ignored) != OK) {
+        return 0;
+    }
+    while (folder_walk_next(&walk)) {
+        if (walk.is_folder) {
+            file_join(folder, walk.name, path, sizeof path);
+            add_files(path, &all);
+        }
+    }
+    folder_walk_end(&walk);
+    return all.bytes;
+}
+
+/* The space of a member's results, states and ledger. */
+static uint64_t member_files_used(const char *folder) {
+    static const char *const PREFIXES[] = {"results-", "state-", "state.new", "ledger.jsonl"};
+    struct file_group group = {.prefixes = PREFIXES, .prefix_count = ARRAY_COUNT(PREFIXES)};
+    add_files(folder, &group);
+    return group.bytes;
+}
+
+static uint64_t export_used(const char *folder) {
+    struct file_group all = {.prefix_count = 0};
+    add_files(folder, &all);
+    return all.bytes;
+}
+
+/* The space that files of this run use, at most what the budget has for them. One snapshot of the
+ * budget is written while the others exist, so it never counts. */
+static uint64_t own_bytes(const struct session *session, const struct disk_budget *disk) {
+    const struct settings *settings = &session->settings;
+    uint64_t member = disk->results_bytes + disk->ledger_bytes + disk->states_bytes;
+    uint64_t kept = disk->snapshot_bytes * (disk->snapshot_count - 1);
+    return min_u64(snapshots_used(settings->snapshot_folder), kept) +
+           (member > 0 ? min_u64(member_files_used(settings->stem), member) : 0);
+}
+
+static uint64_t limited(const struct settings *settings, uint64_t available) {
+    return settings->limit_disk > 0 ? min_u64(settings->limit_disk, available) : available;
 }
 
 /* A plan for another machine assumes that it has a single disk. */
-static void find_capacity(const struct settings *settings, struct disk_budget *disk) {
+static void find_capacity(const struct session *session, struct disk_budget *disk) {
+    const struct settings *settings = &session->settings;
     struct file_system snapshots = file_system_at(settings->snapshot_folder);
     struct file_system export = file_system_at(settings->export_folder);
-    disk->capacity_bytes = file_system_capacity(settings, &snapshots);
+    bool reuses = settings->target == NULL && !session->disk.keeps_earlier_files;
+    uint64_t own = reuses ? own_bytes(session, disk) : 0;
+    uint64_t exported =
+        reuses ? min_u64(export_used(settings->export_folder), disk->export_bytes) : 0;
     disk->capacity_known = settings->target == NULL || settings->limit_disk > 0;
     disk->export_apart = settings->target == NULL && snapshots.device != export.device;
+    disk->capacity_bytes =
+        limited(settings, snapshots.free_bytes + own + (disk->export_apart ? 0 : exported));
     if (disk->export_apart) {
-        disk->export_capacity_bytes = file_system_capacity(settings, &export);
+        disk->export_capacity_bytes = limited(settings, export.free_bytes + exported);
     }
 }
 
@@ -62,7 +148,7 @@ struct disk_budget disk_budget_of(const struct session *session) {
         .results_bytes = session->disk.results_bytes,
         .ledger_bytes = session->disk.ledger_bytes,
         .states_bytes = session->disk.states_bytes};
-    find_capacity(settings, &disk);
+    find_capacity(session, &disk);
     disk.peak_bytes = disk.snapshot_bytes * disk.snapshot_count + disk.results_bytes +
                       disk.ledger_bytes + disk.states_bytes +
                       (disk.export_apart ? 0 : disk.export_bytes);
@@ -93,17 +179,21 @@ enum status disk_fits(const struct session *session, struct fault *fault) {
     struct disk_budget disk = disk_budget_of(session);
     uint64_t export_bytes = disk.export_apart ? disk.export_bytes : 0;
     uint64_t limit = settings->limit_disk > 0 ? settings->limit_disk : UINT64_MAX;
+    const struct disk_demand setting = {"limits.disk", "snapshots and export need",
+                                        "lower snapshot.keep or raise limits.disk",
+                                        disk.peak_bytes + export_bytes, limit};
     const struct disk_demand demands[] = {
         {settings->snapshot_folder,
          disk.export_apart ? "snapshots need" : "snapshots and export need",
          "lower snapshot.keep or set snapshot.folder to a folder on a larger disk", disk.peak_bytes,
          disk.capacity_bytes},
         {settings->export_folder, "the export needs", "set export to a folder on a larger disk",
-         export_bytes, disk.export_capacity_bytes},
-        {"limits.disk", "snapshots and export need", "lower snapshot.keep or raise limits.disk",
-         disk.peak_bytes + export_bytes, limit}};
+         export_bytes, disk.export_capacity_bytes}};
+    if (disk.capacity_bytes == limit || disk.export_capacity_bytes == limit) {
+        TRY(check_demand(&setting, fault)); /* the limit is lower than the space of the disk */
+    }
     for (size_t i = 0; i < ARRAY_COUNT(demands) && disk.capacity_known; i++) {
         TRY(check_demand(&demands[i], fault));
     }
-    return OK;
+    return disk.capacity_known ? check_demand(&setting, fault) : OK;
 }

@@ -14,16 +14,19 @@ struct disk_budget {
     uint64_t ledger_bytes;   /* for a member: ledger entries of every round of the run */
     uint64_t states_bytes;   /* for a member: states that the swarm can return to */
     uint64_t peak_bytes;     /* total on the file system of the snapshots */
-    /* free bytes of the file system of the snapshots, or limits.disk if less */
+    /* free bytes of the file system of the snapshots and bytes that files of this run already use
+     * there, or limits.disk if less */
     uint64_t capacity_bytes;
     bool capacity_known; /* false if the plan is for another machine, whose disk is unknown */
     bool export_apart; /* the export has a separate file system and does not count in peak_bytes */
-    /* free bytes of the file system of the export, or limits.disk if less */
+    /* the same for the file system of the export */
     uint64_t export_capacity_bytes;
 };
 
 /* disk_budget_of: reads the free space of the file systems of the snapshot folder and the export,
- * or, where a folder does not exist, of its nearest existing parent folder. */
+ * or, where a folder does not exist, of its nearest existing parent folder. Adds the space that the
+ * run's own files already use, as far as the budget contains them: snapshots, the export, and the
+ * results, states and ledger of a member. So a restart needs no more than the start did. */
 struct disk_budget disk_budget_of(const struct session *session);
 
 /* disk_fits: checks that the disk has space for snapshots and export. Returns STATUS_FIT with the

@@ -36,6 +36,9 @@ struct planned_disk_use {
     uint64_t results_bytes;  /* encoded results of the rounds since the newest snapshot */
     uint64_t ledger_bytes;   /* ledger entries of all rounds of the run */
     uint64_t states_bytes;   /* states that the swarm can return to */
+    /* the files of an earlier run remain beside those of this run (train --fresh), so that their
+     * space is not available */
+    bool keeps_earlier_files;
 };
 
 struct session {

@@ -164,6 +164,7 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     trainer->metrics.fd = -1;
     trainer->stop_subject = "run";
     training->fresh = fresh;
+    session->disk.keeps_earlier_files = fresh;
     TRY(trainer_end_stage(trainer, OK, fault));
     TRY(trainer_end_stage(
         trainer, locks ? resume_lock(&session->settings, &training->lock_fd, fault) : OK, fault));
