@@ -46,11 +46,14 @@ static void assign_window_indices(struct data_file *file, int64_t sequence) {
     file->window_count = windows;
 }
 
-static enum status open_file(struct token_data *data, const char *path, const char *format,
-                             struct fault *fault) {
+static enum status open_file(struct token_data *data, const char *path,
+                             const struct data_options *options, struct fault *fault) {
     struct data_file *file = &data->files[data->file_count];
-    TRY(token_file_open(path, format, &file->tokens, fault));
+    TRY(token_file_open(path, options->format, &file->tokens, fault));
     data->file_count++; /* counted now, so that data_close closes the file after an error */
+    if (options->refuses_text) {
+        TRY(token_file_refuse_text(&file->tokens, options->format, fault));
+    }
     assign_window_indices(file, data->sequence);
     if (file->window_count == 0) {
         return fault_set(fault, STATUS_INPUT, path, "use more text, or reduce batch.sequence",
@@ -94,8 +97,7 @@ enum status data_open(const struct data_options *options, struct region *region,
     raise_open_file_limit(paths->count);
     enum status status = OK;
     for (int i = 0; i < paths->count && status == OK; i++) {
-        status =
-            open_file(&opened, region_copy_text(region, paths->paths[i]), options->format, fault);
+        status = open_file(&opened, region_copy_text(region, paths->paths[i]), options, fault);
     }
     if (status != OK) {
         data_close(&opened);
@@ -109,6 +111,7 @@ enum status data_open_run(const struct settings *settings, const struct path_lis
                           int64_t vocab, struct region *region, struct token_data *data,
                           struct fault *fault) {
     struct data_options options = {.format = settings->data_format,
+                                   .refuses_text = settings->text_needs_tokenizer,
                                    .sequence = settings->sequence_tokens,
                                    .vocab = vocab,
                                    .separator = settings->document_end_token};

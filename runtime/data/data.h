@@ -19,6 +19,7 @@
 #include "runtime/data/token_file.h"
 #include "runtime/settings/path_list.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { LABEL_IGNORED = -100, DATA_NO_SEPARATOR = -1 };
@@ -29,6 +30,7 @@ enum { LABEL_IGNORED = -100, DATA_NO_SEPARATOR = -1 };
 struct data_options {
     struct path_list paths; /* Paths of the files. */
     const char *format;     /* Format argument of token_file_open. */
+    bool refuses_text;      /* Whether text files are rejected: token_file_refuse_text. */
     int64_t sequence;       /* Number of tokens in a row. */
     int64_t vocab;          /* Number of token ids of the model. */
     /* Token id that ends each document. DATA_NO_SEPARATOR: the text has no document boundaries. */

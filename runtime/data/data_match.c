@@ -51,6 +51,13 @@ static enum status add_file(struct data_reading *reading, const struct settings 
                             const char *path, enum manifest_file_kind data) {
     struct token_file file;
     TRY(token_file_open(path, settings->data_format, &file, reading->fault));
+    enum status status = settings->text_needs_tokenizer
+                             ? token_file_refuse_text(&file, settings->data_format, reading->fault)
+                             : OK;
+    if (status != OK) {
+        token_file_close(&file);
+        return status;
+    }
     reading->paths[reading->count] = path;
     reading->files[reading->count] =
         (struct manifest_file){.kind = data,

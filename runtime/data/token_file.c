@@ -93,6 +93,31 @@ static enum status llmc_read_header(struct token_file *file, const struct llmc_f
     return OK;
 }
 
+/* Files that contain text, which has to be converted to tokens first. */
+static const struct text_kind {
+    const char *suffix, *name, *remedy;
+} TEXT_KINDS[] = {
+    {".jsonl", "text in JSON lines", "tokenise it with tools/tokenize.py"},
+    {".json", "text in JSON", "convert it to .jsonl, then tokenise it with tools/tokenize.py"},
+    {".csv", "text in a table", "convert it to .jsonl, then tokenise it with tools/tokenize.py"},
+    {".md", "text", "tokenise it with tools/tokenize.py"},
+    {".parquet", "a table in Parquet",
+     "convert it to .jsonl, then tokenise it with tools/tokenize.py"},
+    {".arrow", "a table in Arrow", "convert it to .jsonl, then tokenise it with tools/tokenize.py"},
+    {".gz", "compressed", "decompress it"},
+    {".zst", "compressed", "decompress it"},
+    {".zip", "compressed", "decompress it"},
+};
+
+static const struct text_kind *find_text_kind(const char *suffix) {
+    for (size_t i = 0; i < ARRAY_COUNT(TEXT_KINDS); i++) {
+        if (strcmp(TEXT_KINDS[i].suffix, suffix) == 0) {
+            return &TEXT_KINDS[i];
+        }
+    }
+    return NULL;
+}
+
 static enum status find_format(struct token_file *file, const char *format, struct fault *fault) {
     uint8_t magic[WORD_BYTES] = {0};
     if (file->bytes >= WORD_BYTES) {
@@ -111,10 +136,27 @@ static enum status find_format(struct token_file *file, const char *format, stru
         return fault_set(fault, STATUS_INPUT, "data.format", NULL,
                          "\"%.40s\" is not one of u16, u32, bytes", format);
     }
+    if (dot != NULL && find_text_kind(dot) != NULL) {
+        return fault_set(fault, STATUS_INPUT, file->path, find_text_kind(dot)->remedy,
+                         "is %s, not tokens", find_text_kind(dot)->name);
+    }
     return fault_set(fault, STATUS_INPUT, file->path,
                      "set data.format to u16, u32 or bytes, or rename the file to .u16, .u32, "
                      ".bytes or .txt",
                      "cannot determine the token format: no llm.c header and no known suffix");
+}
+
+enum status token_file_refuse_text(const struct token_file *file, const char *format,
+                                   struct fault *fault) {
+    const char *dot = strrchr(file->path, '.');
+    bool is_text = file->format == TOKENS_BYTES && dot != NULL && strcmp(dot, ".txt") == 0;
+    if (!is_text || (format != NULL && strcmp(format, "bytes") == 0)) {
+        return OK;
+    }
+    return fault_set(fault, STATUS_INPUT, file->path,
+                     "tokenise it with tools/tokenize.py, or set data.format to bytes to train on "
+                     "its bytes",
+                     "is text, but this model's tokens are not bytes");
 }
 
 static enum status count_tokens(struct token_file *file, struct fault *fault) {

@@ -105,6 +105,7 @@ struct blueprint {
     int param_count;
     struct special_tokens tokens; /* ids of special tokens */
     const char *notice; /* one-line warning about config.json fields without effect, or NULL */
+    bool has_tokenizer; /* the model's folder contains a tokenizer; false for a bare config.json */
 };
 
 /* blueprint_param: return the parameter of `kind` in `layer` (PARAM_NO_LAYER outside the blocks),

@@ -2,7 +2,8 @@
  * of keys is in setting_keys.c; sharding_settings.h derives the units and the sharding of a model,
  * comma_list.h and path_list.h read lists, and model_config.h reads a model's config.json.
  *
- * public   comma_list.h model_config.h path_list.h setting_keys.h sharding_settings.h */
+ * public   comma_list.h model_config.h other_trainers.h path_list.h setting_keys.h
+ *          sharding_settings.h */
 #ifndef SKEP_SETTINGS_SETTINGS_H
 #define SKEP_SETTINGS_SETTINGS_H
 
@@ -38,8 +39,11 @@ struct settings {
     const char *target;            /* Profile of the target; NULL: this machine. */
     const char *frozen;            /* Names of parameters that are not trained; NULL: none. */
     struct path_list train_files, validation_files; /* Paths and patterns; a count of 0: unset. */
-    const char *data_format;    /* Format of token files: u16, u32 or bytes; NULL: unset. */
-    int64_t document_end_token; /* token that ends a document; DATA_NO_SEPARATOR: none */
+    const char *data_format; /* Format of token files: u16, u32 or bytes; NULL: unset. */
+    /* Whether the tokens of the model are not the bytes of a text, so that text must be tokenised
+     * first; set by settings_check_model. */
+    bool text_needs_tokenizer;
+    int64_t document_end_token;            /* token that ends a document; DATA_NO_SEPARATOR: none */
     int64_t sequence_tokens, batch_tokens; /* 0: settings_check_model derives the value. */
     int64_t microbatch;                    /* Rows of one forward and backward pass. */
     double learning_rate, epsilon, weight_decay, clip_norm;
@@ -113,7 +117,8 @@ MUST_CHECK enum status settings_open_text(const char *text, size_t length, const
 
 /* settings_check_model: check settings against the model: batch.sequence and generate.context must
  * be within its positions, data.documents within its vocabulary, and strategy.recompute must match
- * its layers. Sets sequence_tokens, batch_tokens, context_tokens and layer_recompute.
+ * its layers. Sets sequence_tokens, batch_tokens, context_tokens, layer_recompute and
+ * text_needs_tokenizer.
  * errors  STATUS_INPUT, with the key and the model's value; *settings is then unchanged */
 MUST_CHECK enum status settings_check_model(struct settings *settings,
                                             const struct blueprint *blueprint,

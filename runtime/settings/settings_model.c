@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { SEQUENCE_DEFAULT_MAX = 1024 };
+enum { SEQUENCE_DEFAULT_MAX = 1024, BYTE_VOCAB = 256 };
 
 static enum status position_limit_fault(const struct settings *settings, const char *key,
                                         int64_t value, int64_t positions, struct fault *fault) {
@@ -92,6 +92,7 @@ enum status settings_check_model(struct settings *settings, const struct bluepri
     struct settings checked = *settings;
     TRY(derive_token_counts(&checked, blueprint, fault));
     TRY(derive_layer_recompute(&checked, blueprint, region, fault));
+    checked.text_needs_tokenizer = blueprint->has_tokenizer || blueprint->vocab > BYTE_VOCAB;
     *settings = checked;
     return OK;
 }

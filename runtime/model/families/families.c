@@ -96,6 +96,17 @@ static enum status find_config_file(const char *path, char *file, char *folder,
     return OK;
 }
 
+static bool folder_has_tokenizer(const char *folder) {
+    static const char *const NAMES[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
+    char path[PATH_BYTES + NAME_BYTES];
+    bool found = false;
+    for (size_t i = 0; i < ARRAY_COUNT(NAMES) && folder[0] != '\0'; i++) {
+        file_join(folder, NAMES[i], path, sizeof path);
+        found = found || file_exists(path);
+    }
+    return found;
+}
+
 enum status blueprint_open(const char *path, struct region *region, struct blueprint *blueprint,
                            char *folder, struct fault *fault) {
     char file[PATH_BYTES];
@@ -112,6 +123,7 @@ enum status blueprint_open(const char *path, struct region *region, struct bluep
     region_finish(&scratch);
     if (status == OK) {
         snprintf(folder, PATH_BYTES, "%s", found);
+        blueprint->has_tokenizer = folder_has_tokenizer(folder);
     }
     return status;
 }
