@@ -6,16 +6,17 @@
 #include <strings.h>
 
 struct dtype_info {
-    const char *name;      /* "bf16" */
-    const char *long_name; /* "bfloat16" */
-    int64_t bytes;         /* size of one element */
+    const char *name;       /* "bf16" */
+    const char *long_name;  /* "bfloat16" */
+    const char *other_name; /* as PyTorch and its trainers abbreviate it */
+    int64_t bytes;          /* size of one element */
 };
 
 static const struct dtype_info DTYPES[DTYPE_COUNT] = {
-    [DTYPE_F32] = {"f32", "float32", 4},
-    [DTYPE_BF16] = {"bf16", "bfloat16", 2},
-    [DTYPE_F16] = {"f16", "float16", 2},
-    [DTYPE_I32] = {"i32", "int32", 4},
+    [DTYPE_F32] = {"f32", "float32", "fp32", 4},
+    [DTYPE_BF16] = {"bf16", "bfloat16", "bf16", 2},
+    [DTYPE_F16] = {"f16", "float16", "fp16", 2},
+    [DTYPE_I32] = {"i32", "int32", "int32", 4},
 };
 
 int64_t dtype_bytes(enum dtype dtype) {
@@ -30,7 +31,8 @@ const char *dtype_name(enum dtype dtype) {
 
 bool dtype_parse(const char *text, enum dtype *dtype) {
     for (int i = 0; i < DTYPE_COUNT; i++) {
-        if (strcasecmp(text, DTYPES[i].name) == 0 || strcasecmp(text, DTYPES[i].long_name) == 0) {
+        if (strcasecmp(text, DTYPES[i].name) == 0 || strcasecmp(text, DTYPES[i].long_name) == 0 ||
+            strcasecmp(text, DTYPES[i].other_name) == 0) {
             *dtype = (enum dtype)i;
             return true;
         }

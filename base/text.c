@@ -172,7 +172,7 @@ bool text_parse_bytes(const char *text, uint64_t *bytes) {
     return false;
 }
 
-static int edit_distance(const char *a, const char *b) {
+int text_edit_distance(const char *a, const char *b) {
     int row[NEAREST_NAME_BYTES_MAX + 1];
     int length = (int)strnlen(b, NEAREST_NAME_BYTES_MAX);
     for (int j = 0; j <= length; j++) {
@@ -193,9 +193,10 @@ static int edit_distance(const char *a, const char *b) {
 
 int text_find_nearest(const char *word, const char *const *names, int name_count) {
     int best = -1;
-    int best_distance = (int)strlen(word) / 2 + 1;
+    /* a third of the word may differ; more would suggest unrelated names */
+    int best_distance = ((int)strlen(word) + 1) / 3 + 1;
     for (int i = 0; i < name_count; i++) {
-        int distance = edit_distance(word, names[i]);
+        int distance = text_edit_distance(word, names[i]);
         if (distance < best_distance) {
             best_distance = distance;
             best = i;

@@ -52,7 +52,11 @@ bool text_parse_u64(const char *text, uint64_t *value);
 bool text_parse_f64(const char *text, double *value);
 
 /* text_find_nearest: the index of the name with the smallest edit distance from `word`, or -1 when
- * every distance exceeds half of the word's length. */
+ * every distance exceeds a third of the word's length. */
 int text_find_nearest(const char *word, const char *const *names, int name_count);
+
+/* text_edit_distance: the number of characters to insert, remove or replace in `a` to get `b`.
+ * limits  only the first 64 characters of each count */
+int text_edit_distance(const char *a, const char *b);
 
 #endif

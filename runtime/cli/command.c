@@ -2,6 +2,7 @@
 #include "runtime/cli/cli.h"
 
 #include "base/text.h"
+#include "runtime/cli/unknown_option.h"
 #include "runtime/swarm_setup/member_session.h"
 
 #include <stdio.h>
@@ -42,22 +43,6 @@ static enum status set_usage_fault(const struct command *command, struct invocat
                      word != NULL ? "\"" : "");
 }
 
-static enum status set_unknown_option_fault(const struct command *command,
-                                            struct invocation *invocation, const char *word) {
-    const char *names[OPTIONS_MAX];
-    char remedy[64];
-    for (int i = 0; i < command->option_count; i++) {
-        names[i] = command->options[i].name;
-    }
-    int nearest = text_find_nearest(word, names, command->option_count);
-    if (nearest < 0) {
-        return set_usage_fault(command, invocation, "unknown option", word);
-    }
-    snprintf(remedy, sizeof remedy, "did you mean %s?", names[nearest]);
-    return fault_set(&invocation->fault, STATUS_USAGE, command->name, remedy,
-                     "unknown option: \"%s\"", word);
-}
-
 /* Stores the option's value in `values`, or "" for a flag. Advances *index if the value is the next
  * argument. */
 static enum status read_option(const struct command *command, struct invocation *invocation,
@@ -67,7 +52,7 @@ static enum status read_option(const struct command *command, struct invocation 
     const struct option *option = find_option(command, word, length);
     bool has_equals = word[length] == '=';
     if (option == NULL || (option->kind == OPTION_FLAG && has_equals)) {
-        return set_unknown_option_fault(command, invocation, word);
+        return unknown_option_fault(command, invocation, *index);
     }
     const char **value = &values[option - command->options];
     if (option->kind == OPTION_FLAG) {

@@ -8,7 +8,8 @@
 struct request {
     struct training training;
     int64_t rank_count;
-    bool fresh; /* move the files of an earlier run aside */
+    bool fresh;  /* move the files of an earlier run aside */
+    bool resume; /* has no effect, because training always resumes */
 };
 
 static void log_layout(const struct session *session, int world) {
@@ -40,6 +41,19 @@ static enum status read_run(struct invocation *invocation, struct session *sessi
                : OK;
 }
 
+/* Other trainers need an option to resume. Here it has no effect. */
+static enum status check_options(const struct request *request, struct fault *fault) {
+    if (request->resume && request->fresh) {
+        return fault_set(fault, STATUS_USAGE, "train", "give one of them",
+                         "--resume and --fresh contradict each other");
+    }
+    if (request->resume) {
+        log_line(LOG_INFO, "--resume is not needed: train resumes by itself from the newest "
+                           "snapshot; only --fresh starts again");
+    }
+    return OK;
+}
+
 static enum status run_train(struct invocation *invocation) {
     struct request *request = invocation->request;
     struct training *training = &request->training;
@@ -48,6 +62,7 @@ static enum status run_train(struct invocation *invocation) {
     const struct ranks_request ranks = {
         .count = request->rank_count, .reads_environment = true, .saves_snapshots = true};
     training->trainer.metrics.fd = -1;
+    TRY(check_options(request, fault));
     TRY(ranks_begin(&ranks, session, invocation));
     if (invocation->ranks.is_parent) {
         return OK;
@@ -70,6 +85,9 @@ static const struct option OPTIONS[] = {
     {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
      .help = "number of ranks to start on this machine; default: 1, or the launcher's",
      .example = "run.yaml --ranks 4"},
+    {OPTION("--resume", FLAG, resume),
+     .help = "accepted from users of other trainers; a run resumes without it",
+     .example = "run.yaml --resume"},
 };
 
 const struct command COMMAND_TRAIN = {

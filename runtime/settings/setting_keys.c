@@ -169,6 +169,22 @@ const struct setting_key *setting_key_find(const char *name) {
     return NULL;
 }
 
+const struct setting_key *setting_key_find_by_end(const char *end) {
+    const struct setting_key *found = setting_key_find(end);
+    int count = 0;
+    if (found != NULL) {
+        return found;
+    }
+    for (int i = 0; i < setting_key_count(); i++) {
+        const char *dot = strrchr(KEYS[i].name, '.');
+        if (dot != NULL && strcmp(dot + 1, end) == 0) {
+            found = &KEYS[i];
+            count++;
+        }
+    }
+    return count == 1 ? found : NULL;
+}
+
 const char *const *setting_key_names(void) {
     static const char *names[RUN_KEYS_MAX];
     for (int i = 0; i < setting_key_count(); i++) {

@@ -40,6 +40,9 @@ int setting_key_count(void);
 const struct setting_key *setting_key_at(int index);
 /* setting_key_find: return the key with the given name, or NULL. */
 const struct setting_key *setting_key_find(const char *name);
+/* setting_key_find_by_end: return the only key whose name is `end` or ends with "." and `end`, or
+ * NULL if there is none or several. "microbatch" finds batch.microbatch. */
+const struct setting_key *setting_key_find_by_end(const char *end);
 /* setting_key_names: return the names of all keys, in the order of the table. */
 const char *const *setting_key_names(void);
 

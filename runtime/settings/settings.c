@@ -5,6 +5,7 @@
 #include "base/yaml.h"
 #include "runtime/schedule/schedule.h"
 #include "runtime/settings/comma_list.h"
+#include "runtime/settings/other_trainers.h"
 #include "runtime/settings/setting_keys.h"
 #include "runtime/settings/setting_value.h"
 
@@ -149,10 +150,34 @@ static enum status read_node(struct settings *settings, const struct yaml_docume
     return read_value(&setting, settings, fault);
 }
 
+/* Returns the remedy for a key that only other trainers have, or NULL. A key as "optimiser.lr",
+ * whose last part is one of ours, is a slip in the name of the group. */
+static const char *find_other_remedy(const struct yaml_node *node) {
+    const char *dot = strrchr(node->path, '.');
+    const char *name = dot == NULL ? node->path : dot + 1;
+    bool is_ours = setting_key_find(node->path) != NULL ||
+                   (dot != NULL && setting_key_find_by_end(name) != NULL);
+    return is_ours ? NULL : other_trainers_remedy(name);
+}
+
+/* A name that another trainer uses is often far from ours, so that the nearest name would
+ * mislead. */
+static enum status check_other_names(const struct yaml_document *document, struct fault *fault) {
+    for (const struct yaml_node *node = document->first; node != NULL; node = node->next) {
+        const char *remedy = find_other_remedy(node);
+        if (remedy != NULL) {
+            return yaml_fault(document, node, fault, remedy, "is not a known key");
+        }
+    }
+    return OK;
+}
+
 static enum status read_document(struct settings *settings, const struct yaml_document *document,
                                  struct fault *fault) {
-    enum status status =
-        yaml_expect_known(document, setting_key_names(), setting_key_count(), fault);
+    enum status status = check_other_names(document, fault);
+    if (status == OK) {
+        status = yaml_expect_known(document, setting_key_names(), setting_key_count(), fault);
+    }
     const struct yaml_node *node = status == OK ? document->first : NULL;
     for (; node != NULL && status == OK; node = node->next) {
         status = read_node(settings, document, node, fault);
@@ -162,8 +187,12 @@ static enum status read_document(struct settings *settings, const struct yaml_do
 
 static enum status unknown_key_fault(const char *name, struct fault *fault) {
     char remedy[sizeof fault->remedy] = "`skep help keys` lists them";
+    const char *dot = strrchr(name, '.');
+    const char *other = other_trainers_remedy(dot == NULL ? name : dot + 1);
     int nearest = text_find_nearest(name, setting_key_names(), setting_key_count());
-    if (nearest >= 0) {
+    if (other != NULL) {
+        snprintf(remedy, sizeof remedy, "%s", other);
+    } else if (nearest >= 0) {
         snprintf(remedy, sizeof remedy, "did you mean %s?", setting_key_names()[nearest]);
     }
     return fault_set(fault, STATUS_INPUT, COMMAND_LINE, remedy, "unknown key \"%s\"", name);

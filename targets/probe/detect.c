@@ -7,8 +7,10 @@
 #include "targets/profile.h"
 #include "targets/profiles.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { PROFILES_MAX = 256 }; /* embedded profiles */
 
@@ -29,6 +31,33 @@ static enum status open_path(const char *path, struct region *region, struct tar
     return profile_read(text, length, path, region, target, fault);
 }
 
+/* Returns the distance of a built-in profile from the name that was asked for, without case. A name
+ * may omit parts: "4090" and "rtx4090" have the distance 0 from rtx4090-24g. */
+static int distance_to_profile(const char *wanted, const char *name) {
+    char start[NAME_BYTES];
+    char lower[NAME_BYTES];
+    size_t length = strnlen(wanted, sizeof lower - 1);
+    for (size_t i = 0; i < length; i++) {
+        lower[i] = (char)tolower((unsigned char)wanted[i]);
+    }
+    lower[length] = '\0';
+    snprintf(start, sizeof start, "%.*s", (int)length, name);
+    return strstr(name, lower) != NULL ? 0 : text_edit_distance(lower, start);
+}
+
+/* Sorts the names of the built-in profiles, the nearest to `wanted` first. */
+static void sort_profiles(const char *wanted, const char **names) {
+    for (int i = 0; i < EMBEDDED_PROFILE_COUNT; i++) {
+        int at = i;
+        const char *name = EMBEDDED_PROFILES[i].name;
+        int distance = distance_to_profile(wanted, name);
+        for (; at > 0 && distance < distance_to_profile(wanted, names[at - 1]); at--) {
+            names[at] = names[at - 1];
+        }
+        names[at] = name;
+    }
+}
+
 static enum status set_unknown_profile_fault(const char *wanted, struct fault *fault) {
     const char *names[PROFILES_MAX];
     char list[sizeof fault->reason];
@@ -36,15 +65,14 @@ static enum status set_unknown_profile_fault(const char *wanted, struct fault *f
     char remedy[sizeof fault->remedy];
     struct text all = text_over(list, sizeof list);
     ASSERT(EMBEDDED_PROFILE_COUNT <= PROFILES_MAX);
+    sort_profiles(wanted, names);
     for (int i = 0; i < EMBEDDED_PROFILE_COUNT; i++) {
-        names[i] = EMBEDDED_PROFILES[i].name;
         text_add(&all, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    int nearest = text_find_nearest(wanted, names, EMBEDDED_PROFILE_COUNT);
+    bool is_near = distance_to_profile(wanted, names[0]) <= (int)strlen(wanted) / 3;
     snprintf(subject, sizeof subject, "target %.200s", wanted);
     snprintf(remedy, sizeof remedy, "%s%s%suse one of these, auto, or the path of a profile",
-             nearest >= 0 ? "did you mean " : "", nearest >= 0 ? names[nearest] : "",
-             nearest >= 0 ? "? " : "");
+             is_near ? "did you mean " : "", is_near ? names[0] : "", is_near ? "? " : "");
     return fault_set(fault, STATUS_INPUT, subject, remedy,
                      "there is no such profile; the built-in profiles are %s", all.bytes);
 }
@@ -53,9 +81,9 @@ static enum status open_by_name(const char *wanted, struct region *region, struc
                                 struct fault *fault) {
     for (int i = 0; i < EMBEDDED_PROFILE_COUNT; i++) {
         const struct embedded_profile *profile = &EMBEDDED_PROFILES[i];
-        if (strcmp(profile->name, wanted) == 0) {
+        if (strcasecmp(profile->name, wanted) == 0) {
             char subject[NAME_BYTES];
-            snprintf(subject, sizeof subject, "targets/profiles/%.80s.yaml", wanted);
+            snprintf(subject, sizeof subject, "targets/profiles/%.80s.yaml", profile->name);
             enum status status =
                 profile_read(profile->text, profile->length, subject, region, target, fault);
             target->origin = "built in";

@@ -121,7 +121,7 @@ static void names_of_all_three_traditions_are_read(void **state) {
     } CASES[] = {{"f32", DTYPE_F32, 4},     {"float32", DTYPE_F32, 4},   {"F32", DTYPE_F32, 4},
                  {"bf16", DTYPE_BF16, 2},   {"bfloat16", DTYPE_BF16, 2}, {"BF16", DTYPE_BF16, 2},
                  {"float16", DTYPE_F16, 2}, {"F16", DTYPE_F16, 2},       {"int32", DTYPE_I32, 4},
-                 {"I32", DTYPE_I32, 4}};
+                 {"I32", DTYPE_I32, 4},     {"fp32", DTYPE_F32, 4},      {"fp16", DTYPE_F16, 2}};
     static const char *const BAD[] = {"", "f", "f64", "float", "bf16 ", "torch.float32"};
     enum dtype dtype = DTYPE_COUNT;
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {

@@ -190,7 +190,8 @@ static void nearest_finds_slips_and_gives_up_on_strangers(void **state) {
                  {"bacth.tokens", 0}, {"batch.sequense", 1},
                  {"optimiser.lr", 2}, {"sed", 3},
                  {"sees", 3},         {"zzzz", -1},
-                 {"x", -1},           {"", -1}};
+                 {"x", -1},           {"", -1},
+                 {"seeming", -1},     {"batch.tokens_per_device", -1}};
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         assert_int_equal(text_find_nearest(CASES[i].wanted, NAMES, ARRAY_COUNT(NAMES)),
                          CASES[i].index);
