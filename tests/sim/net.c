@@ -19,9 +19,10 @@ void net_start(struct world *world, uint32_t node) {
         return;
     }
     ASSERT(link->queues == NULL);
-    link->queues = malloc(2 * bytes);
+    link->queues = malloc(3 * bytes);
     outbox_init(&link->contributions, link->queues, NODES, 0);
     outbox_init(&link->results, link->queues + NODES, NODES, 0);
+    outbox_init(&link->last_results, link->queues + 2 * NODES, NODES, 0);
 }
 
 void net_stop(struct world *world, uint32_t node) {
@@ -155,10 +156,12 @@ void net_flush(struct world *world, uint32_t node) {
     struct node_link *link = &world->nodes[node].link;
     struct uplink_context context = {world, node};
     struct outbox_callbacks callbacks = {.context = &context, .send = send_item};
-    enum outbox_state contributions = outbox_flush(&link->contributions, 0, callbacks);
-    enum outbox_state results =
-        contributions == OUTBOX_DONE ? outbox_flush(&link->results, 0, callbacks) : OUTBOX_BLOCKED;
-    if ((contributions != OUTBOX_DONE || results != OUTBOX_DONE) && !link->is_flush_planned) {
+    struct outbox *const outboxes[] = {&link->contributions, &link->results, &link->last_results};
+    enum outbox_state state = OUTBOX_DONE;
+    for (size_t i = 0; i < ARRAY_COUNT(outboxes) && state == OUTBOX_DONE; i++) {
+        state = outbox_flush(outboxes[i], 0, callbacks);
+    }
+    if (state != OUTBOX_DONE && !link->is_flush_planned) {
         int64_t wait_us = link->up.bulk_free_us - world->now * US_PER_MS;
         int64_t wait_ms = wait_us > 0 ? (wait_us + US_PER_MS - 1) / US_PER_MS : 0;
         int64_t lie_ms = lie_wait_ms(world, node, MESSAGE_CONTRIBUTION);
@@ -168,7 +171,8 @@ void net_flush(struct world *world, uint32_t node) {
     }
 }
 
-void net_queue(struct world *world, uint32_t from, uint32_t to, const struct message *message) {
+void net_queue(struct world *world, uint32_t from, uint32_t to, const struct message *message,
+               bool is_last) {
     struct node_link *link = &world->nodes[from].link;
     if (world->slice_bytes == 0) {
         struct parcel *parcel = parcel_copy(world, message);
@@ -186,7 +190,9 @@ void net_queue(struct world *world, uint32_t from, uint32_t to, const struct mes
                                .slice = message->slice,
                                .epoch = message->epoch,
                                .hash = message->hash};
-    bool is_contribution = message->kind == MESSAGE_CONTRIBUTION;
-    (void)outbox_push(is_contribution ? &link->contributions : &link->results, to, &item);
+    struct outbox *outbox = message->kind == MESSAGE_CONTRIBUTION ? &link->contributions
+                            : is_last                             ? &link->last_results
+                                                                  : &link->results;
+    (void)outbox_push(outbox, to, &item);
     net_flush(world, from);
 }

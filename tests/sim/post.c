@@ -111,7 +111,8 @@ bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel 
     return true;
 }
 
-static void post(struct world *world, uint32_t from, uint32_t to, const struct message *message) {
+static void post(struct world *world, uint32_t from, uint32_t to, const struct action *action) {
+    const struct message *message = &action->message;
     bool is_bulk = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
     uint64_t copies = !world->is_steady && world_draw(world, 100) < 3 ? 2 : 1;
     for (uint64_t copy = 0; copy < copies; copy++) {
@@ -121,7 +122,7 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct m
             continue;
         }
         if (is_bulk) {
-            net_queue(world, from, to, message);
+            net_queue(world, from, to, message, action->is_last);
             continue;
         }
         struct parcel *parcel = parcel_copy(world, message);
@@ -139,10 +140,10 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct m
 
 void post_send(struct world *world, uint32_t from, const struct action *action) {
     if (!action->to_tracker) {
-        post(world, from, action->to.bytes[0], &action->message);
+        post(world, from, action->to.bytes[0], action);
         return;
     }
     for (uint32_t tracker = 0; tracker < TRACKERS; tracker++) {
-        post(world, from, tracker, &action->message);
+        post(world, from, tracker, action);
     }
 }

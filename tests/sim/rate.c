@@ -44,6 +44,16 @@ static void watch_owners(const struct rate_run *run, const struct tracker_record
     }
 }
 
+static void watch_deliveries(const struct rate_run *run, const struct entry *commit,
+                             struct rate_figures *figures) {
+    for (uint32_t seat = 0; seat < commit->seat_count; seat++) {
+        bool is_counted = is_faulty(run, commit->seats[seat].id.bytes[0]);
+        for (uint32_t s = 0; s < commit->slice_count && is_counted; s++) {
+            figures->delivered += commit->slices[s].contributors >> seat & 1;
+        }
+    }
+}
+
 static void watch_suspensions(const struct rate_run *run, const struct entry *entry,
                               struct rate_figures *figures) {
     if (entry->kind != ENTRY_SUSPEND) {
@@ -75,6 +85,9 @@ static void watch_writes(struct world *world, uint32_t node, const struct action
     if (action->entry != NULL) {
         watch->figures->aborts += action->entry->kind == ENTRY_ABORT;
         watch_suspensions(watch->run, action->entry, watch->figures);
+    }
+    if (action->entry != NULL && action->entry->kind == ENTRY_COMMIT) {
+        watch_deliveries(watch->run, action->entry, watch->figures);
     }
     if (node < TRACKERS) {
         watch_deadlines(tracker_timing(world->nodes[node].machine), &watch->figures->max);
@@ -134,6 +147,11 @@ double rate_commits_per_hour(const struct rate_figures *figures) {
     return figures->ms > 0 ? (double)figures->commits * HOUR_MS / (double)figures->ms : 0;
 }
 
+double rate_slices_per_commit(const struct rate_run *run, const struct rate_figures *figures) {
+    double commits = (double)figures->commits * run->faulty;
+    return commits > 0 ? (double)figures->delivered / commits : 0;
+}
+
 bool rate_run_clean(struct world *world, const struct rate_run *run, struct rate_pair *pair) {
     struct rate_run clean = *run;
     clean.is_clean = true;
@@ -159,12 +177,14 @@ void rate_print(const char *name, const struct rate_run *run, const struct rate_
     const struct rate_figures *faulty = &pair->faulty;
     const struct rate_figures *clean = &pair->clean;
     printf("%-34s %u of %u: commits/h %5.0f of %5.0f (%5.1f %%), aborts %2u, owned x%.2f, "
+           "delivers %4.1f of %u slices, "
            "deadlines x%.2f (train %u of %u, exchange %u of %u ms), named %u after round %u%s\n",
            name, run->faulty, run->members, rate_commits_per_hour(faulty),
            rate_commits_per_hour(clean), 100 * pair->commits, faulty->aborts, faulty->owned,
-           pair->deadline, faulty->max.timing.train_ms, clean->max.timing.train_ms,
-           faulty->max.timing.exchange_ms, clean->max.timing.exchange_ms, faulty->named_round > 0,
-           faulty->named_round, rate_check(pair) ? "" : " FAILED");
+           rate_slices_per_commit(run, faulty), RATE_SLICES, pair->deadline,
+           faulty->max.timing.train_ms, clean->max.timing.train_ms, faulty->max.timing.exchange_ms,
+           clean->max.timing.exchange_ms, faulty->named_round > 0, faulty->named_round,
+           rate_check(pair) ? "" : " FAILED");
     if (faulty->honest_named > 0) {
         printf("    %u suspensions of honest members\n", faulty->honest_named);
     }

@@ -52,6 +52,7 @@ struct rate_figures {
     uint32_t honest_named; /* suspensions of members that do not lie, slow ones included */
     uint32_t named_round;  /* round after which a liar is suspended first; 0: never */
     double owned;          /* most slices of one faulty member, relative to an equal share */
+    uint64_t delivered;    /* contributions of faulty members to slices, in all commits */
     union deadlines max;   /* longest deadline of each kind */
 };
 
@@ -67,6 +68,9 @@ struct rate_pair {
 bool rate_run_clean(struct world *world, const struct rate_run *run, struct rate_pair *pair);
 bool rate_run_faulty(struct world *world, const struct rate_run *run, struct rate_pair *pair);
 double rate_commits_per_hour(const struct rate_figures *figures);
+
+/* rate_slices_per_commit: mean number of slices of a commit that a faulty member contributes to. */
+double rate_slices_per_commit(const struct rate_run *run, const struct rate_figures *figures);
 
 /* rate_print: one line about a pair of runs.
  * rate_check: whether it is within the bars that hold for every case. */

@@ -14,12 +14,25 @@ static const struct {
     const char *name;
     uint32_t faulty;
 } CASES[] = {
-    {"compute/5", 1}, {"dial-only", 1}, {"sign", 1},     {"replay", 1}, {"copy", 1},
-    {"zeros", 1},     {"tokens", 1},    {"sum", 1},      {"vote", 1},   {"withdraw", 1},
-    {"damage", 1},    {"withhold", 1},  {"links", 1},    {"day", 1},    {"rate-zero", 1},
-    {"rate-max", 1},  {"stale", 1},     {"sign", 2},     {"tokens", 2}, {"zeros", 2},
-    {"sum", 2},       {"withdraw", 2},  {"rate-max", 2}, {"day", 2},
+    {"dial-only", 1}, {"sign", 1},     {"replay", 1}, {"copy", 1},      {"zeros", 1},
+    {"tokens", 1},    {"sum", 1},      {"vote", 1},   {"withdraw", 1},  {"damage", 1},
+    {"withhold", 1},  {"links", 1},    {"day", 1},    {"rate-zero", 1}, {"rate-max", 1},
+    {"stale", 1},     {"sign", 2},     {"tokens", 2}, {"zeros", 2},     {"sum", 2},
+    {"withdraw", 2},  {"rate-max", 2}, {"day", 2},
 };
+
+/* Honest members that are slower than the others. What they can send in time counts: on an uplink
+ * of 1/5, all slices would take five times as long as the others' contributions. */
+static const struct {
+    uint32_t members;
+    const char *name;
+    double min_slices; /* to which such a member contributes, of RATE_SLICES */
+} SLOW_CASES[] = {
+    {8, "uplink/20", 0.8}, {8, "uplink/5", 4}, {8, "compute/5", RATE_SLICES},
+    {4, "uplink/20", 0.3}, {4, "uplink/5", 2}, {4, "compute/5", 7},
+};
+
+enum { SLOW_ROUNDS = 60, SLOW_SEEDS = 3 };
 
 /* Fields whose false values cost little. */
 static const char *const HARMLESS_FIELDS[] = {
@@ -87,6 +100,33 @@ static bool check_cases(struct world *world, uint32_t faulty) {
         if (CASES[i].faulty == faulty) {
             ASSERT(rate_find_case(CASES[i].name, &run.fault));
             is_good &= check_case(world, CASES[i].name, &run, &pair);
+        }
+    }
+    return is_good;
+}
+
+static bool check_slow_member(struct world *world, size_t index, const struct rate_run *run,
+                              struct rate_pair *pair) {
+    const double min_commits = 0.95;
+    bool is_good = check_case(world, SLOW_CASES[index].name, run, pair);
+    double slices = rate_slices_per_commit(run, &pair->faulty);
+    if (pair->commits < min_commits || slices < SLOW_CASES[index].min_slices) {
+        printf("    FAILED: expected %.0f %% of the commits, and %.1f slices\n", 100 * min_commits,
+               SLOW_CASES[index].min_slices);
+        is_good = false;
+    }
+    return is_good;
+}
+
+static bool check_slow_members(struct world *world, uint32_t members) {
+    struct rate_run run = {.members = members, .faulty = 1, .rounds = SLOW_ROUNDS};
+    struct rate_pair pair;
+    bool is_good = true;
+    for (; run.seed < SLOW_SEEDS; run.seed++) {
+        is_good &= rate_run_clean(world, &run, &pair);
+        for (size_t i = 0; i < ARRAY_COUNT(SLOW_CASES); i++) {
+            ASSERT(rate_find_case(SLOW_CASES[i].name, &run.fault));
+            is_good &= SLOW_CASES[i].members != members || check_slow_member(world, i, &run, &pair);
         }
     }
     return is_good;
@@ -233,6 +273,8 @@ static bool check_fields(void) {
 int main(void) {
     struct world *world = calloc(1, sizeof(*world));
     bool is_good = check_fields();
+    is_good &= check_slow_members(world, MEMBERS);
+    is_good &= check_slow_members(world, MEMBERS / 2);
     is_good &= check_cases(world, 1);
     is_good &= check_cases(world, 2);
     is_good &= check_false_claims(world);

@@ -189,10 +189,10 @@ struct node_link {
     bool is_dial_only; /* The node accepts no connections, as behind a NAT. */
     struct outbox contributions;
     struct outbox results;
-    struct outbox_queue
-        *queues;              /* memory of both; NULL: the node is down, or links have no rates */
-    bool is_flush_planned;    /* A HAPPEN_UPLINK is on its way. */
-    uint32_t arriving[NODES]; /* number of slices that are arriving from each node */
+    struct outbox last_results;  /* for members that no owner waits for */
+    struct outbox_queue *queues; /* memory of all; NULL: the node is down, or links have no rates */
+    bool is_flush_planned;       /* A HAPPEN_UPLINK is on its way. */
+    uint32_t arriving[NODES];    /* number of slices that are arriving from each node */
 };
 
 struct field;
@@ -377,7 +377,8 @@ uint64_t parcel_bytes(const struct world *world, const struct message *message);
 /* The network (net.c).
  * net_start, net_stop   A node starts or stops; what it had queued is lost.
  * net_post              Send a parcel without bulk data, which net_post frees if it is lost.
- * net_queue             Queue the bytes of a contribution or a result.
+ * net_queue             Queue the bytes of a contribution or a result, after all others if it is
+ *                       the last.
  * net_flush             Send queued bytes while the uplink is free.
  * net_arrive            The first byte of a parcel is here: deliver it when its last one is.
  * net_send_control      Send bytes of a control message; ms until the first one arrives.
@@ -386,7 +387,8 @@ uint64_t parcel_bytes(const struct world *world, const struct message *message);
 void net_start(struct world *world, uint32_t node);
 void net_stop(struct world *world, uint32_t node);
 void net_post(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel);
-void net_queue(struct world *world, uint32_t from, uint32_t to, const struct message *message);
+void net_queue(struct world *world, uint32_t from, uint32_t to, const struct message *message,
+               bool is_last);
 void net_flush(struct world *world, uint32_t node);
 void net_arrive(struct world *world, struct happening *happening);
 int64_t net_send_control(struct world *world, uint32_t from, uint64_t bytes);

@@ -18,7 +18,8 @@ static void queue_message(struct member_loop *loop, const struct action *action)
                                .epoch = message->epoch,
                                .hash = message->hash};
     if (peer != PEER_NONE) {
-        (void)uplink_push_item(&loop->uplink, peer, &item);
+        (void)(action->is_last ? uplink_push_last_result(&loop->uplink, peer, &item)
+                               : uplink_push_item(&loop->uplink, peer, &item));
     }
 }
 

@@ -56,7 +56,7 @@ void outbox_charge_bytes(struct outbox *outbox, uint64_t bytes) {
     }
 }
 
-static void add_credit(struct outbox *outbox, int64_t now_ns) {
+void outbox_add_credit(struct outbox *outbox, int64_t now_ns) {
     int64_t passed_ns = now_ns - outbox->credit_added_ns;
     int64_t burst = (int64_t)(outbox->rate / BURSTS_PER_SECOND) + 1;
     if (outbox->rate == 0 || passed_ns <= 0) {
@@ -88,7 +88,7 @@ static void remove_first(struct outbox *outbox, struct outbox_queue *queue) {
 
 enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns,
                                struct outbox_callbacks callbacks) {
-    add_credit(outbox, now_ns);
+    outbox_add_credit(outbox, now_ns);
     uint32_t skipped = 0; /* number of consecutive peers without an item or without room */
     for (uint32_t sent = 0; outbox->waiting > 0 && skipped < outbox->peer_count;) {
         if (outbox->rate > 0 && outbox->credit <= 0) {

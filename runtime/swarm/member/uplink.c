@@ -19,7 +19,7 @@ size_t uplink_payload_bytes(const struct wire_shape *shape) {
 
 size_t uplink_memory_bytes(const struct wire_shape *shape) {
     return carve_padded_bytes(uplink_payload_bytes(shape)) +
-           4 * carve_padded_bytes(outbox_memory_bytes(SWARM_MEMBERS_MAX));
+           5 * carve_padded_bytes(outbox_memory_bytes(SWARM_MEMBERS_MAX));
 }
 
 static uint64_t leaf_rate_limit(uint64_t limit_up) {
@@ -35,6 +35,7 @@ void uplink_init(struct uplink *uplink, const struct uplink_args *args, void *me
     uplink->payload = carve(&rest, uplink->payload_capacity);
     outbox_init(&uplink->contributions, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_up);
     outbox_init(&uplink->results, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_up);
+    outbox_init(&uplink->last_results, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_up);
     outbox_init(&uplink->requests, carve(&rest, bytes), SWARM_MEMBERS_MAX, options->limit_down);
     outbox_init(&uplink->leaves, carve(&rest, bytes), SWARM_MEMBERS_MAX,
                 leaf_rate_limit(options->limit_up));
@@ -147,9 +148,15 @@ bool uplink_push_item(struct uplink *uplink, uint32_t peer, const struct outbox_
     return outbox_push(outbox_for_kind(uplink, item->kind), peer, item);
 }
 
+bool uplink_push_last_result(struct uplink *uplink, uint32_t peer, const struct outbox_item *item) {
+    ASSERT(item->kind == MESSAGE_RESULT);
+    return outbox_push(&uplink->last_results, peer, item);
+}
+
 void uplink_drop_peer(struct uplink *uplink, uint32_t peer) {
     outbox_clear(&uplink->contributions, peer);
     outbox_clear(&uplink->results, peer);
+    outbox_clear(&uplink->last_results, peer);
     outbox_clear(&uplink->requests, peer);
     outbox_clear(&uplink->leaves, peer);
 }
@@ -187,12 +194,34 @@ static int64_t flush_outbox(struct uplink *uplink, struct outbox *outbox,
 
 /* ---- contributions and results ---- */
 
+/* Charges bytes that one outbox sent to the other outboxes, which share its rate limit. */
+static void charge_others(struct uplink *uplink, const struct outbox *sender, uint64_t bytes) {
+    struct outbox *const outboxes[] = {&uplink->contributions, &uplink->results,
+                                       &uplink->last_results};
+    for (size_t i = 0; i < ARRAY_COUNT(outboxes); i++) {
+        if (outboxes[i] != sender) {
+            outbox_charge_bytes(outboxes[i], bytes);
+        }
+    }
+}
+
 static enum send_result send_slice_contribution(void *context, uint32_t peer,
                                                 const struct outbox_item *item, uint64_t *bytes) {
     struct uplink *uplink = context;
     enum send_result sent = send_slice(uplink, peer, item, bytes);
     if (sent == SEND_OK) {
-        outbox_charge_bytes(&uplink->results, *bytes);
+        charge_others(uplink, &uplink->contributions, *bytes);
+    }
+    return sent;
+}
+
+static enum send_result send_result_from(struct uplink *uplink, const struct outbox *sender,
+                                         uint32_t peer, const struct outbox_item *item,
+                                         uint64_t *bytes) {
+    enum send_result sent = send_slice(uplink, peer, item, bytes);
+    if (sent == SEND_OK) {
+        charge_others(uplink, sender, *bytes);
+        uplink->queued_result_bytes[peer] += *bytes;
     }
     return sent;
 }
@@ -200,12 +229,13 @@ static enum send_result send_slice_contribution(void *context, uint32_t peer,
 static enum send_result send_slice_result(void *context, uint32_t peer,
                                           const struct outbox_item *item, uint64_t *bytes) {
     struct uplink *uplink = context;
-    enum send_result sent = send_slice(uplink, peer, item, bytes);
-    if (sent == SEND_OK) {
-        outbox_charge_bytes(&uplink->contributions, *bytes);
-        uplink->queued_result_bytes[peer] += *bytes;
-    }
-    return sent;
+    return send_result_from(uplink, &uplink->results, peer, item, bytes);
+}
+
+static enum send_result send_last_result(void *context, uint32_t peer,
+                                         const struct outbox_item *item, uint64_t *bytes) {
+    struct uplink *uplink = context;
+    return send_result_from(uplink, &uplink->last_results, peer, item, bytes);
 }
 
 /* Contribution bytes in the messenger's queues of all peers. */
@@ -225,6 +255,11 @@ static uint64_t queued_contribution_bytes(struct uplink *uplink) {
     return total;
 }
 
+/* Bytes that the messenger may still have queued when less urgent ones follow. */
+static uint64_t nearly_sent_bytes(const struct uplink_rate *rate) {
+    return max_u64(rate->rate * RESULTS_DEFERRAL_MS / 1000, RESULTS_DEFERRAL_MIN_BYTES);
+}
+
 /* A connection carries both directions at once, and is full throughout if all contributions are
  * sent before all results: when the last ones arrive, most sums are complete. A result that is sent
  * before a contribution costs time at the end, when that contribution's sum is sent alone. So
@@ -233,9 +268,7 @@ static uint64_t queued_contribution_bytes(struct uplink *uplink) {
 static bool must_defer_results(struct uplink *uplink) {
     uint64_t queued = queued_contribution_bytes(uplink);
     struct uplink_rate rate = uplink_measurements_rate(uplink->args.measures);
-    uint64_t threshold =
-        max_u64(rate.rate * RESULTS_DEFERRAL_MS / 1000, RESULTS_DEFERRAL_MIN_BYTES);
-    bool has_contributions = uplink->contributions.waiting > 0 || queued > threshold;
+    bool has_contributions = uplink->contributions.waiting > 0 || queued > nearly_sent_bytes(&rate);
     return has_contributions && rate.short_window_rate >= rate.rate / 2;
 }
 
@@ -244,6 +277,31 @@ static int64_t flush_results(struct uplink *uplink, int64_t now_ns) {
     return uplink->are_results_deferred
                ? now_ns + DEFERRED_POLL_MS * NS_PER_MS
                : flush_outbox(uplink, &uplink->results, send_slice_result, now_ns);
+}
+
+/* Bytes in the messenger's queues of all peers. */
+static uint64_t queued_bytes(const struct uplink *uplink) {
+    const struct uplink_args *args = &uplink->args;
+    uint64_t total = 0;
+    for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
+        total += peers_is_usable(args->peers, peer)
+                     ? messenger_backlog_bytes(args->messenger, peers_curve_key(args->peers, peer))
+                     : 0;
+    }
+    return total;
+}
+
+/* Results for slow members are sent when all other slices nearly are: in the exchange their bytes
+ * would delay all members, and between two exchanges the uplink is idle. */
+static int64_t flush_last_results(struct uplink *uplink, int64_t now_ns) {
+    const struct uplink_rate rate = uplink_measurements_rate(uplink->args.measures);
+    if (uplink->last_results.waiting == 0) {
+        return INT64_MAX;
+    }
+    bool must_wait = uplink->contributions.waiting + uplink->results.waiting > 0 ||
+                     queued_bytes(uplink) > nearly_sent_bytes(&rate);
+    return must_wait ? now_ns + DEFERRED_POLL_MS * NS_PER_MS
+                     : flush_outbox(uplink, &uplink->last_results, send_last_result, now_ns);
 }
 
 /* ---- requests and leaves ---- */
@@ -270,8 +328,7 @@ static enum send_result send_leaf(void *context, uint32_t peer, const struct out
     const struct outbox_callbacks *leaves = &uplink->args.leaves;
     enum send_result sent = leaves->send(leaves->context, peer, item, bytes);
     if (sent == SEND_OK) {
-        outbox_charge_bytes(&uplink->contributions, *bytes);
-        outbox_charge_bytes(&uplink->results, *bytes);
+        charge_others(uplink, &uplink->leaves, *bytes);
     }
     return sent;
 }
@@ -280,7 +337,9 @@ static enum send_result send_leaf(void *context, uint32_t peer, const struct out
  * progress. It costs the exchange at most a few leaves for each joiner. */
 static int64_t flush_leaves(struct uplink *uplink, int64_t heartbeat_ns, int64_t now_ns) {
     int64_t due_ns = uplink->leaves_sent_ns + heartbeat_ns;
-    if (uplink->contributions.waiting + uplink->results.waiting > 0 && now_ns < due_ns) {
+    uint32_t waiting =
+        uplink->contributions.waiting + uplink->results.waiting + uplink->last_results.waiting;
+    if (waiting > 0 && now_ns < due_ns) {
         return uplink->leaves.waiting > 0 ? due_ns : INT64_MAX;
     }
     uplink->leaves_sent_ns = now_ns;
@@ -289,9 +348,11 @@ static int64_t flush_leaves(struct uplink *uplink, int64_t heartbeat_ns, int64_t
 
 int64_t uplink_flush(struct uplink *uplink, int64_t heartbeat_ns, int64_t now_ns) {
     const struct uplink_args *args = &uplink->args;
+    outbox_add_credit(&uplink->results, now_ns);
+    outbox_add_credit(&uplink->last_results, now_ns);
     int64_t contributions_ns =
         flush_outbox(uplink, &uplink->contributions, send_slice_contribution, now_ns);
-    int64_t results_ns = flush_results(uplink, now_ns);
+    int64_t results_ns = min_i64(flush_results(uplink, now_ns), flush_last_results(uplink, now_ns));
 
     const struct messenger_counts counts = messenger_counts(args->messenger);
     uplink_measurements_sample(args->measures, &counts);

@@ -1,5 +1,6 @@
 /* uplink: what a member sends to other members, in order of urgency and within the rate limits:
- * contributions, results, requests for bytes, and leaves. Sending never waits for room. */
+ * contributions, results, results for slow members, requests for bytes, and leaves. Sending never
+ * waits for room. */
 #ifndef SKEP_SWARM_MEMBER_UPLINK_H
 #define SKEP_SWARM_MEMBER_UPLINK_H
 
@@ -67,6 +68,10 @@ uint32_t outbox_waiting_count(const struct outbox *outbox, uint32_t peer);
 /* outbox_charge_bytes: charge bytes that were sent through a different outbox against this outbox's
  * rate limit. */
 void outbox_charge_bytes(struct outbox *outbox, uint64_t bytes);
+
+/* outbox_add_credit: add what the rate limit has allowed since the last call. outbox_flush does it,
+ * too; an outbox that is charged by others needs it even while it is not flushed. */
+void outbox_add_credit(struct outbox *outbox, int64_t now_ns);
 
 /* Sends one item and sets *bytes to its length. SEND_OK and SEND_NO_PEER, which also means that the
  * bytes are no longer available, remove the item from its queue. */
@@ -247,6 +252,7 @@ struct uplink {
     size_t payload_capacity;      /* size of `payload` in bytes */
     struct outbox contributions;  /* sent first, because owners need them for their sums */
     struct outbox results;        /* queued results */
+    struct outbox last_results;   /* for members that no owner waits for; sent after the others */
     struct outbox requests;       /* rate limited by the bytes they request */
     struct outbox leaves;         /* sent when no slice is queued */
     struct serving_budget budget; /* bytes that peers may still request */
@@ -271,6 +277,11 @@ enum send_result uplink_send_message(struct uplink *uplink, const uint8_t curve[
 /* uplink_push_item: queue an item for a peer in the outbox of its kind. False when the queue is
  * full. */
 bool uplink_push_item(struct uplink *uplink, uint32_t peer, const struct outbox_item *item);
+
+/* uplink_push_last_result: the same for a result that is sent when no other slice waits. It is not
+ * delayed for long: the slices of a round are limited in number, and repeated requests by budgets.
+ */
+bool uplink_push_last_result(struct uplink *uplink, uint32_t peer, const struct outbox_item *item);
 
 /* uplink_drop_peer: drop the items that are queued for a peer. */
 void uplink_drop_peer(struct uplink *uplink, uint32_t peer);

@@ -81,6 +81,18 @@ static void copy_first_table(struct member *member, const struct round_table *ta
     memcpy(own_table->roots, table->roots, sizeof own_table->roots);
 }
 
+static uint64_t find_optional_seats(const struct round_table *table, uint32_t slice_count) {
+    uint64_t expected = 0;
+    uint64_t weighted = 0;
+    for (uint32_t s = 0; s < slice_count; s++) {
+        expected |= table->slices[s].expected_seats;
+    }
+    SEATS_EACH(seat, table->declared_seats) {
+        weighted |= table->members[seat].weight > 0 ? seat_bit(seat) : 0;
+    }
+    return weighted & ~expected;
+}
+
 void member_handle_table(struct member *member, const struct round_table *table) {
     struct round_table *own_table = &member->table;
     ASSERT(member->round.is_open && table->round == member->round.open.round);
@@ -105,6 +117,7 @@ void member_handle_table(struct member *member, const struct round_table *table)
     for (uint32_t s = 0; s < member->slice_count; s++) {
         update_plan(member, s, &table->slices[s]);
     }
+    member->optional_seats = find_optional_seats(own_table, member->slice_count);
     member_requests_reset_for_table(member);
 }
 
@@ -152,6 +165,15 @@ void member_handle_contribution(struct member *member, const struct message *mes
     keep->slot = slot;
 }
 
+/* Whether no member of the open round waits for this one: a slow member receives results when the
+ * others have theirs. */
+static bool is_optional(const struct member *member, const struct identity *id, uint32_t round) {
+    int seat = round_number(&member->round) == round && member->table.version > 0
+                   ? roster_find_seat(&member->round.open, id)
+                   : NO_SEAT;
+    return seat != NO_SEAT && seats_contain(member->optional_seats, (uint32_t)seat);
+}
+
 static void send_result(const struct member *member, const struct identity *to, uint32_t slice,
                         struct actions *actions) {
     const struct slice_report *report = &member->results.reports[slice];
@@ -168,7 +190,8 @@ static void send_result(const struct member *member, const struct identity *to, 
     } else if (member->table.round == message.round) {
         message.owner = member->round.open.seats[member->table.slices[slice].owner].id;
     }
-    member_send(member, to, message, actions);
+    bool is_last = is_optional(member, to, message.round);
+    member_send(member, to, message, actions)->is_last = is_last;
 }
 
 /* Sends a result that has just become available to the seats that requested it earlier. */

@@ -40,8 +40,8 @@ void member_session_begin_leave(struct member_session *session) {
     session->is_leaving = true;
 }
 
-void member_send(const struct member *member, const struct identity *to, struct message message,
-                 struct actions *actions) {
+struct action *member_send(const struct member *member, const struct identity *to,
+                           struct message message, struct actions *actions) {
     ASSERT(message.slice < member->slice_count);
     ASSERT(message.epoch <= SWARM_EPOCH_MAX);
     struct action *action = actions_add(actions, ACTION_SEND);
@@ -52,6 +52,7 @@ void member_send(const struct member *member, const struct identity *to, struct 
         action->to = *to;
     }
     action->message = message;
+    return action;
 }
 
 static struct message_links read_links(const struct member *member) {

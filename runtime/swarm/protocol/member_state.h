@@ -131,6 +131,7 @@ struct member {
     struct member_outer outer;     /* state after the newest commit */
     struct member_round round;
     struct round_table table;        /* table of the open round; version 0: none */
+    uint64_t optional_seats;         /* seats with a weight that no owner of the table waits for */
     struct member_results results;   /* results and contributions of the round */
     struct member_proposal proposal; /* newest proposal of the tracker */
     struct member_commit commit;     /* entry whose state this member must reach */
@@ -157,11 +158,12 @@ void job_clear_backoff(struct member_job *job);
 bool job_reads_slice(const struct member_job *job, uint32_t slice);
 
 /* Messages from and to the tracker (member_session.c).
- * member_send               Send a message to an identity, or to the tracker if NULL.
+ * member_send               Send a message to an identity, or to the tracker if NULL. Returns the
+ *                           action.
  * member_send_report        Send the whole state of the member to the tracker.
  * member_unreachable_seats  The seats of a roster that this member cannot connect to. */
-void member_send(const struct member *member, const struct identity *to, struct message message,
-                 struct actions *actions);
+struct action *member_send(const struct member *member, const struct identity *to,
+                           struct message message, struct actions *actions);
 void member_send_report(struct member *member, struct actions *actions);
 uint64_t member_unreachable_seats(const struct member_session *session, const struct entry *roster);
 void member_session_init(struct member_session *session, uint64_t start_id);

@@ -286,7 +286,9 @@ enum action_kind {
 
 struct action {
     enum action_kind kind;
-    bool to_tracker;    /* The message goes to the tracker, not to `to`. */
+    bool to_tracker; /* The message goes to the tracker, not to `to`. */
+    /* SEND of a RESULT: no owner waits for the receiver, so other bytes are sent first. */
+    bool is_last;       /* Bytes for other members are sent first. */
     struct identity to; /* Receiver of the message. */
     uint32_t job;       /* Number of the job to start. */
     uint32_t round;

@@ -44,6 +44,7 @@ static void enter_stage_of_head(struct tracker *tracker, int64_t now_ms) {
             tracker_count_deliveries(tracker);
             tracker_judge_round(tracker); /* by the speeds that were known when it began */
             tracker_observe_exchange(tracker);
+            tracker_begin_apply(tracker);
         } else if (tracker->record.head.kind == ENTRY_ABORT) {
             tracker_judge_round(tracker);
         } else if (tracker->record.head.kind == ENTRY_SUSPEND) {

@@ -151,8 +151,7 @@ static void handle_report(struct tracker *tracker, uint32_t row, const struct me
     if (!tracker_store_report(tracker, row, message)) {
         return;
     }
-    if (!was_current && hash_equal(&report->root, current) && tracker->stage.kind == STAGE_READY &&
-        tracker->record.head.kind == ENTRY_COMMIT && tracker->seats.seat_of_row[row] != NO_SEAT) {
+    if (!was_current && hash_equal(&report->root, current)) {
         tracker_observe_apply(tracker, row, now_ms);
     }
     tracker_update_holders(tracker, row, now_ms);

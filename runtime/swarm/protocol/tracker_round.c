@@ -111,6 +111,7 @@ struct readiness {         /* numbers of members, by condition between two round
     uint32_t applying;     /* Not ready, because they apply the last commit. */
     uint32_t fetching;     /* Not ready, because they fetch the results of the last commit. */
     uint32_t slow_joiners; /* not ready, and take too long to join */
+    uint32_t slow;         /* apply or fetch, and usually take longer than the others */
     uint32_t connected;    /* not silent */
 };
 
@@ -122,13 +123,27 @@ static struct readiness count_members_by_readiness(const struct tracker *tracker
         bool is_late = !member->is_silent && !member->is_leaving && !is_ready;
         count.ready += is_ready;
         count.seats += may_sit(tracker, row);
-        count.applying += is_late && is_applying_commit(tracker, row);
-        count.fetching += is_late && is_fetching_results(tracker, row);
+        bool is_slow = !tracker_applies_in_time(tracker, row);
+        bool is_applying = is_late && is_applying_commit(tracker, row);
+        bool is_fetching = is_late && is_fetching_results(tracker, row);
+        count.applying += is_applying && !is_slow;
+        count.fetching += is_fetching && !is_slow;
+        count.slow += (is_applying || is_fetching) && is_slow;
         count.slow_joiners += tracker_is_slow_joiner(tracker, row);
         count.connected += !member->is_silent;
     }
     ASSERT(count.ready <= count.connected && count.applying + count.fetching <= count.connected);
     return count;
+}
+
+/* Whether the budget allows the next round to wait for late members. Those that are late in every
+ * round leave half of it to the others. */
+static bool may_wait(const struct tracker *tracker, const struct readiness *count,
+                     int64_t capacity_ms) {
+    const struct tracker_stage *stage = &tracker->stage;
+    bool has_late = count->applying + count->fetching + count->slow_joiners > 0;
+    return (has_late && stage_may_wait(stage, 0)) ||
+           (count->slow > 0 && stage_may_wait(stage, capacity_ms / 2));
 }
 
 /* Whether the next round waits for members that are not ready. Those that apply the commit have the
@@ -139,10 +154,10 @@ static bool waits_for_members(struct tracker *tracker, const struct readiness *c
     struct tracker_stage *stage = &tracker->stage;
     const struct swarm_timing *timing = &tracker->deadlines.timing;
     bool is_usual = count->applying > 0 && now_ms - stage->stage_began_ms < timing->apply_ms;
-    bool has_late = count->applying + count->fetching + count->slow_joiners > 0;
-    stage_fill_budget(stage, has_late && !is_usual && count->ready > 0,
-                      WAIT_EXCHANGES * (int64_t)timing->exchange_ms, now_ms);
-    return is_usual || (has_late && stage_may_wait(stage));
+    int64_t capacity_ms = WAIT_EXCHANGES * (int64_t)timing->exchange_ms;
+    bool is_waiting = !is_usual && count->ready > 0 && may_wait(tracker, count, capacity_ms);
+    stage_fill_budget(stage, is_waiting, capacity_ms, now_ms);
+    return is_usual || may_wait(tracker, count, capacity_ms);
 }
 
 static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct actions *actions) {

@@ -10,6 +10,8 @@ enum {
     JUDGED_ROUNDS = 3,       /* a single long time may be an accident */
     RETRY_ROUNDS_MIN = 8,    /* rounds until owners wait for a slow member again; doubles */
     RETRY_ROUNDS_MAX = 512,  /* most of these rounds */
+    RETRY_FACTOR = 4,        /* so much longer, if it delivers less than half of a full share */
+    OWNER_MEDIAN = 1000,     /* value of SPEED_OWNER of an owner with the median time */
     RATE_MIN_HEARTBEATS = 4, /* a shorter transfer does not measure an upload rate */
 };
 
@@ -147,8 +149,20 @@ uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats) {
 
 /* ---- the exchange ---- */
 
+/* The exchange of n members takes (n - 1) / n of the time in which one can send all results and
+ * contributions: it is longer by 1 / (n (n - 2)) than that of n - 1 members. A member that takes
+ * more than twice the usual time for a sample, and adds less to the work of the others than that,
+ * is like one with a slow uplink. */
+static bool is_slow_trainer(const struct tracker *tracker, uint32_t row) {
+    uint64_t seats = tracker->record.head.seat_count;
+    uint64_t own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
+    uint64_t usual_ms = tracker->deadlines.times.train_ms;
+    return seats > 2 && own_ms > 2 * usual_ms &&
+           own_ms * (seats - 1) > usual_ms * seats * (seats - 2);
+}
+
 bool tracker_is_fast_enough(const struct tracker *tracker, uint32_t row) {
-    return !tracker->speeds[row].is_slow;
+    return !tracker->speeds[row].is_slow && !is_slow_trainer(tracker, row);
 }
 
 bool tracker_is_known_fast(const struct tracker *tracker, uint32_t row) {
@@ -156,21 +170,25 @@ bool tracker_is_known_fast(const struct tracker *tracker, uint32_t row) {
     return !speed->is_slow && speed->times[SPEED_CONTRIBUTION].count >= JUDGED_ROUNDS;
 }
 
-/* A slow owner delays every slice that it owns, so it owns none, and none on trial. */
+/* A slow owner delays every slice that it owns, so it owns none, and none on trial. Owners are
+ * compared in each round: a contributor that delays all of them makes none of them slow. */
 bool tracker_may_own(const struct tracker *tracker, uint32_t row) {
     const struct tracker_speed *speed = &tracker->speeds[row];
-    uint32_t own_ms = recent_value(&speed->times[SPEED_RESULT]);
-    return !speed->is_slow && !speed->is_retried &&
-           own_ms <= usual_limit_ms(tracker, tracker->deadlines.times.result_ms);
+    const struct speed_history *times = &speed->times[SPEED_OWNER];
+    uint32_t usual_ms = tracker->deadlines.times.result_ms;
+    uint64_t own_ms = (uint64_t)recent_value(times) * usual_ms / OWNER_MEDIAN;
+    bool is_in_time = times->count < JUDGED_ROUNDS || own_ms <= usual_limit_ms(tracker, usual_ms);
+    return tracker_is_fast_enough(tracker, row) && !speed->is_retried && is_in_time;
 }
 
 uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row) {
     return recent_value(&tracker->speeds[row].times[SPEED_RATE]);
 }
 
-/* A slow member contributes to every (SHARE_FULL / share)-th slice; in each round to others. */
+/* A member with a slow uplink contributes to every (SHARE_FULL / share)-th slice; in each round to
+ * others. */
 bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t slice) {
-    uint32_t share = tracker->speeds[row].share;
+    uint32_t share = tracker->speeds[row].is_slow ? tracker->speeds[row].share : SHARE_FULL;
     uint32_t slices = tracker->settings.slice_count;
     uint64_t count = (uint64_t)slices * share / SHARE_FULL;
     count = count > 0 ? count : 1; /* a probe */
@@ -194,6 +212,33 @@ static uint32_t awaited_time(const struct tracker *tracker, uint32_t seat) {
     return count == 0 ? 0 : (uint32_t)sorted_value_i64(values, count, (count - 1) / 2);
 }
 
+/* The upper median of the owners' times until they had all results; 1 if there is none. */
+static uint32_t owner_median_ms(const struct tracker_exchange *exchange) {
+    int64_t values[SWARM_MEMBERS_MAX];
+    int count = 0;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        if (exchange->result_ms[seat] > 0) {
+            values[count++] = exchange->result_ms[seat];
+        }
+    }
+    return count == 0 ? 1 : (uint32_t)sorted_value_i64(values, count, count / 2);
+}
+
+/* A member that has owned nothing for some rounds may own slices again. If it was slow, its next
+ * time decides alone: the history is one bad and one good value. */
+static void add_owner_time(struct tracker_speed *speed, uint32_t result_ms, uint32_t median_ms) {
+    struct speed_history *times = &speed->times[SPEED_OWNER];
+    if (result_ms > 0) {
+        uint64_t relative = (uint64_t)result_ms * OWNER_MEDIAN / median_ms;
+        add_value(&speed->times[SPEED_RESULT], result_ms);
+        add_value(times, relative < UINT32_MAX ? (uint32_t)relative : UINT32_MAX);
+        speed->rounds_without_slices = 0;
+    } else if (++speed->rounds_without_slices >= OWNER_RETRY_ROUNDS &&
+               times->count >= JUDGED_ROUNDS) {
+        *times = (struct speed_history){.count = 2, .values = {UINT32_MAX, 0}};
+    }
+}
+
 /* Adds what was observed of a seat in the committed exchange. The times of a seat that was given
  * less than the others do not say how long a full share takes. */
 static void add_exchange(struct tracker *tracker, uint32_t seat,
@@ -210,37 +255,47 @@ static void add_exchange(struct tracker *tracker, uint32_t seat,
     if (!speed->is_slow) {
         add_value(&speed->times[SPEED_CONTRIBUTION], time_ms);
     }
-    if (exchange->result_ms[seat] > 0) {
-        add_value(&speed->times[SPEED_RESULT], exchange->result_ms[seat]);
-        speed->rounds_without_slices = 0;
-    } else if (++speed->rounds_without_slices >= OWNER_RETRY_ROUNDS) {
-        speed->times[SPEED_RESULT].count = 0; /* it may own slices again */
-    }
+    add_owner_time(speed, exchange->result_ms[seat], owner_median_ms(exchange));
+}
+
+/* The smallest share: that of one slice. */
+static uint32_t least_share(const struct tracker *tracker) {
+    uint32_t slices = tracker->settings.slice_count;
+    return slices < SHARE_FULL ? (SHARE_FULL + slices - 1) / slices : 1;
 }
 
 /* The seat did not deliver in time, or usually takes longer than the others. It contributes to
  * fewer slices, and no owner waits for it. */
-static void slow_down(struct tracker_speed *speed, uint32_t before, uint64_t share) {
+static void slow_down(const struct tracker *tracker, struct tracker_speed *speed, uint64_t share) {
     if (!speed->is_slow) {
         speed->retry_rounds = speed->retry_rounds == 0                 ? RETRY_ROUNDS_MIN
                               : speed->retry_rounds < RETRY_ROUNDS_MAX ? 2 * speed->retry_rounds
                                                                        : RETRY_ROUNDS_MAX;
         speed->slow_rounds = 0;
     }
-    ASSERT(share <= before);
+    ASSERT(share <= SHARE_FULL);
     speed->is_slow = true;
-    speed->share = share > 0 ? (uint32_t)share : 1;
+    speed->share = share > least_share(tracker) ? (uint32_t)share : least_share(tracker);
     speed->times[SPEED_CONTRIBUTION].count = 0;
 }
 
 void tracker_mark_slow(struct tracker *tracker, uint32_t row) {
-    slow_down(&tracker->speeds[row], SHARE_FULL, 1);
+    slow_down(tracker, &tracker->speeds[row], 0);
+}
+
+/* Whether owners wait for a slow seat again, on trial, although it did not deliver a full share in
+ * time: a short exchange may end before an optional contribution arrives even from a seat that is
+ * as fast as the others. A seat that delivers less than half may be as slow as before, and the
+ * trial would cost a close, so that it comes much later. */
+static bool is_retry_due(const struct tracker *tracker, const struct tracker_speed *speed,
+                         const struct seat_delivery *delivery) {
+    bool has_half = 2 * delivery->delivered >= tracker->settings.slice_count;
+    return speed->slow_rounds >= (has_half ? 1 : RETRY_FACTOR) * speed->retry_rounds;
 }
 
 /* Decides what the seat is given in the next exchange. The share of a slow seat doubles while it
  * delivers in time. Owners wait for it again when it has delivered a full share in time, and after
- * some rounds in any case: a short exchange may end before an optional contribution arrives even
- * from a seat that is as fast as the others. That wait doubles each time. */
+ * some rounds in any case. That wait doubles each time. */
 static void update_share(struct tracker *tracker, uint32_t seat,
                          const struct seat_delivery *delivery) {
     struct tracker_speed *speed = &tracker->speeds[tracker->seats.row_of_seat[seat]];
@@ -252,14 +307,15 @@ static void update_share(struct tracker *tracker, uint32_t seat,
                        : times->count >= JUDGED_ROUNDS ? recent_value(times)
                                                        : 0;
     uint32_t before = is_slow ? speed->share : SHARE_FULL;
-    speed->is_retried = is_slow && ++speed->slow_rounds >= speed->retry_rounds;
+    speed->slow_rounds += is_slow;
+    speed->is_retried = is_slow && is_retry_due(tracker, speed, delivery);
     if (!delivery->is_late && time_ms <= limit_ms) {
         speed->is_slow = before < SHARE_FULL;
         speed->share = 2 * before < SHARE_FULL ? 2 * before : SHARE_FULL;
     } else {
         uint64_t by_items = (uint64_t)before * delivery->delivered / delivery->planned;
         uint64_t by_time = time_ms > limit_ms ? before * limit_ms / time_ms : before;
-        slow_down(speed, before, by_items < by_time ? by_items : by_time);
+        slow_down(tracker, speed, by_items < by_time ? by_items : by_time);
     }
     speed->is_slow &= !speed->is_retried;
 }
@@ -281,9 +337,32 @@ void tracker_observe_exchange(struct tracker *tracker) {
 
 /* ---- applying ---- */
 
+void tracker_begin_apply(struct tracker *tracker) {
+    ASSERT(tracker->record.head.kind == ENTRY_COMMIT);
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        struct tracker_speed *speed = &tracker->speeds[row];
+        const struct tracker_member *member = &tracker->members[row];
+        if (speed->is_applying && !member->is_silent) {
+            add_value(&speed->times[SPEED_APPLY], UINT32_MAX); /* not before the next commit */
+        }
+        speed->is_applying = tracker->seats.seat_of_row[row] != NO_SEAT &&
+                             tracker_has_state(member) && !tracker_is_ready(tracker, row);
+    }
+}
+
 void tracker_observe_apply(struct tracker *tracker, uint32_t row, int64_t now_ms) {
-    int64_t passed_ms = now_ms - tracker->stage.stage_began_ms;
-    ASSERT(tracker->stage.kind == STAGE_READY && passed_ms >= 0);
-    add_value(&tracker->speeds[row].times[SPEED_APPLY],
-              passed_ms < UINT32_MAX ? (uint32_t)passed_ms : UINT32_MAX);
+    struct tracker_speed *speed = &tracker->speeds[row];
+    int64_t passed_ms = now_ms - tracker->stage.committed_ms;
+    if (speed->is_applying) {
+        ASSERT(passed_ms >= 0);
+        add_value(&speed->times[SPEED_APPLY],
+                  passed_ms < UINT32_MAX ? (uint32_t)passed_ms : UINT32_MAX);
+        speed->is_applying = false;
+    }
+}
+
+bool tracker_applies_in_time(const struct tracker *tracker, uint32_t row) {
+    const struct speed_history *times = &tracker->speeds[row].times[SPEED_APPLY];
+    return times->count < JUDGED_ROUNDS ||
+           recent_value(times) <= usual_limit_ms(tracker, tracker->deadlines.times.apply_ms);
 }

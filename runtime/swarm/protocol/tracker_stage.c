@@ -20,6 +20,7 @@ void stage_init(struct tracker_stage *stage, const struct tracker_record *record
                                     .round_began_ms = now_ms,
                                     .last_quorum_ms = now_ms,
                                     .last_current_ms = now_ms,
+                                    .committed_ms = now_ms,
                                     .budget_percent_ms = INT64_MAX / 2,
                                     .budget_counted_ms = now_ms};
     if (record->head.kind == ENTRY_OPEN) {
@@ -42,6 +43,7 @@ int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_
     stage->round_began_ms += gap_ms;
     stage->last_quorum_ms += gap_ms;
     stage->last_current_ms += gap_ms;
+    stage->committed_ms += gap_ms;
     return gap_ms;
 }
 
@@ -58,6 +60,9 @@ void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, 
         stage->last_current_ms = now_ms;
         stage->budget_percent_ms += (now_ms - stage->budget_counted_ms) * WAIT_PERCENT;
         stage->budget_counted_ms = now_ms;
+    }
+    if (tracker->record.head.kind == ENTRY_COMMIT) {
+        stage->committed_ms = now_ms;
     }
     exchange_stop_poll(&tracker->exchange);
 }
@@ -84,6 +89,7 @@ void stage_fill_budget(struct tracker_stage *stage, bool is_waiting, int64_t cap
     stage->budget_counted_ms = now_ms;
 }
 
-bool stage_may_wait(const struct tracker_stage *stage) {
-    return stage->budget_percent_ms > 0;
+bool stage_may_wait(const struct tracker_stage *stage, int64_t reserve_ms) {
+    ASSERT(reserve_ms >= 0);
+    return stage->budget_percent_ms > 100 * reserve_ms;
 }

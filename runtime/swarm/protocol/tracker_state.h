@@ -21,6 +21,7 @@ struct tracker_stage {            /* tracker_stage.c */
     int64_t last_event_ms;        /* time of the last event */
     int64_t stage_began_ms;       /* Time at which the stage began. */
     int64_t round_began_ms;       /* when the round was opened */
+    int64_t committed_ms;         /* when the newest commit was durable */
     int64_t last_quorum_ms;       /* when a quorum was last connected */
     int64_t last_current_ms;      /* when a member was last known to have the current state */
     int64_t budget_percent_ms;    /* time that rounds may still wait for late members, times 100 */
@@ -43,6 +44,7 @@ enum speed_kind {
     SPEED_TRAIN,        /* time to train on a full share of samples */
     SPEED_CONTRIBUTION, /* time for which owners waited for contributions to all slices */
     SPEED_RESULT,       /* time until an owner had all its results */
+    SPEED_OWNER,        /* the same, in thousandths of the round's median over all owners */
     SPEED_APPLY,        /* time to apply a commit */
     SPEED_RATE,         /* upload rate, seen by the receivers */
     SPEED_KINDS         /* number of kinds */
@@ -63,6 +65,7 @@ struct tracker_speed { /* tracker_speed.c */
     bool is_slow;                   /* owners do not wait for the member's contributions */
     bool is_retried;                /* owners wait for it on trial, after rounds as a slow member */
     bool is_resumed;                /* its samples are those of an aborted round */
+    bool is_applying;               /* it was in the newest commit, and has not applied it */
 };
 
 struct seat_delivery {  /* what owners received of a seat's contributions, without its own slices */
@@ -206,7 +209,8 @@ struct tracker {
  * stage_mark_current_state  Record that a member with the current state is connected.
  * stage_fill_budget         Add the time since the last call to the budget for waits, and take
  *                           the same time off it if rounds were waiting.
- * stage_may_wait            Whether the budget allows rounds to wait for late members.
+ * stage_may_wait            Whether the budget allows rounds to wait for late members, with so much
+ *                           left.
  * tracker_enter_stage       Begin a stage; TRAIN also begins a round. */
 void stage_init(struct tracker_stage *stage, const struct tracker_record *record, int64_t now_ms);
 int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms);
@@ -215,7 +219,7 @@ void stage_mark_quorum(struct tracker_stage *stage, int64_t now_ms);
 void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms);
 void stage_fill_budget(struct tracker_stage *stage, bool is_waiting, int64_t capacity_ms,
                        int64_t now_ms);
-bool stage_may_wait(const struct tracker_stage *stage);
+bool stage_may_wait(const struct tracker_stage *stage, int64_t reserve_ms);
 
 /* The record and its writes (tracker_record.c).
  * tracker_load_record  Copy the durable record into arrays carved from *memory.
@@ -321,7 +325,9 @@ void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct 
  * tracker_mark_resumed       Record whether the row's samples are those of an aborted round.
  * tracker_observe_training   A declaration has arrived.
  * tracker_observe_exchange   A commit is durable: observe deliveries, decide on shares.
- * tracker_observe_apply      A member of the last round has applied the commit.
+ * tracker_begin_apply        A commit is durable, which the members of its round apply.
+ * tracker_observe_apply      A member has the state of the newest commit.
+ * tracker_applies_in_time    Whether the row usually applies commits as fast as the others.
  * tracker_samples_of_row     Number of samples that the row is given in the next round.
  * tracker_awaited_seats      Those of `seats` that can train on their samples within the deadline.
  * tracker_is_fast_enough     Whether owners wait for the row's contributions.
@@ -335,7 +341,9 @@ void tracker_mark_slow(struct tracker *tracker, uint32_t row);
 void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed);
 void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms);
 void tracker_observe_exchange(struct tracker *tracker);
+void tracker_begin_apply(struct tracker *tracker);
 void tracker_observe_apply(struct tracker *tracker, uint32_t row, int64_t now_ms);
+bool tracker_applies_in_time(const struct tracker *tracker, uint32_t row);
 uint64_t tracker_samples_of_row(const struct tracker *tracker, uint32_t row);
 uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats);
 bool tracker_is_fast_enough(const struct tracker *tracker, uint32_t row);

@@ -1,0 +1,133 @@
+/* test_member_slow: the member's machine by hand: results for a member that no owner waits for are
+ * sent after all others. */
+#include "runtime/swarm/protocol/member.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SEATS = 3, SLICES = 6, ALL = (1 << SEATS) - 1, FAST = 3, SLOW = 2, SESSION = 7 };
+
+/* Member 0 of three in round 1. It owns slice 0, and member 1 the others. */
+static struct scene {
+    struct member *member;
+    struct action rows[ACTIONS_MAX];
+    struct actions actions;
+    struct entry open;
+    struct round_table table;
+    struct slice_plan plans[SLICES];
+} scene;
+
+static void take(const struct event *event) {
+    scene.actions.count = 0;
+    member_step(scene.member, event, 0, &scene.actions);
+}
+
+static void hear(struct message message) {
+    message.session = SESSION;
+    take(&(struct event){.kind = EVENT_MESSAGE, .message = &message});
+}
+
+static struct identity id_of(uint32_t seat) {
+    return (struct identity){{(uint8_t)(seat + 1)}};
+}
+
+static const struct action *find(enum action_kind kind) {
+    for (uint32_t i = 0; i < scene.actions.count; i++) {
+        if (scene.rows[i].kind == kind) {
+            return &scene.rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* The member sums slice 0, which nobody else contributes to. */
+static void say_table(uint32_t version) {
+    scene.table.version = version;
+    hear((struct message){.kind = MESSAGE_TABLE, .round = 1, .table = &scene.table});
+    const struct action *sum = find(ACTION_SUM);
+    if (sum != NULL && sum->slice == 0) {
+        take(&(struct event){.kind = EVENT_SUMMED, .job = sum->job, .hash = {{1}}});
+    }
+}
+
+/* No owner waits for the slow member, except that of the last slice. */
+static void begin(void) {
+    const struct training_amount trained = {.tokens = 1, .samples = 1, .norm = 1};
+    struct member_initial_state start = {
+        .id = id_of(0), .start_id = 5, .slice_count = SLICES, .sample_tokens = 1};
+    free(scene.member);
+    memset(&scene, 0, sizeof scene);
+    scene.actions = (struct actions){scene.rows, 0, ACTIONS_MAX};
+    scene.member = member_init(aligned_alloc(64, member_memory_bytes(SLICES)), &start);
+    hear((struct message){.kind = MESSAGE_WELCOME, .number = 5});
+    scene.open = (struct entry){.kind = ENTRY_OPEN, .round = 1, .seat_count = SEATS};
+    scene.table = (struct round_table){.round = 1, .declared_seats = ALL, .slices = scene.plans};
+    for (uint32_t seat = 0; seat < SEATS; seat++) {
+        scene.open.seats[seat] = (struct entry_seat){.id = id_of(seat),
+                                                     .session = SESSION + seat,
+                                                     .range_count = 1,
+                                                     .ranges = {{seat, seat + 1}}};
+        scene.table.members[seat] =
+            (struct entry_member){.tokens = 1, .weight = 1, .samples = 1, .norm = 1};
+    }
+    scene.plans[0] = (struct slice_plan){.owner = 0, .expected_seats = 1};
+    for (uint32_t s = 1; s < SLICES; s++) {
+        scene.plans[s] = (struct slice_plan){.owner = 1,
+                                             .expected_seats = s == SLICES - 1 ? ALL : FAST,
+                                             .optional_seats = 1 << SLOW};
+    }
+    hear((struct message){.kind = MESSAGE_ENTRY, .entry = &scene.open});
+    take(&(struct event){.kind = EVENT_TRAINED, .round = 1, .trained = trained});
+}
+
+/* Whether the result of slice 0 is sent to a seat after all others. */
+static bool is_sent_last(uint32_t seat) {
+    hear((struct message){.kind = MESSAGE_FETCH_RESULT, .from = id_of(seat), .round = 1});
+    const struct action *sent = find(ACTION_SEND);
+    assert_non_null(sent);
+    assert_int_equal(sent->message.kind, MESSAGE_RESULT);
+    return sent->is_last;
+}
+
+static void results_for_a_slow_member_are_sent_last(void **state) {
+    (void)state;
+    begin();
+    say_table(1);
+    assert_false(is_sent_last(1));
+    assert_false(is_sent_last(SLOW)); /* one owner waits for it */
+    scene.plans[SLICES - 1].expected_seats = FAST;
+    say_table(2);
+    assert_false(is_sent_last(1));
+    assert_true(is_sent_last(SLOW));
+}
+
+/* It has nothing that owners could wait for. */
+static void results_for_a_member_that_trained_on_nothing_are_sent_at_once(void **state) {
+    (void)state;
+    begin();
+    scene.table.members[SLOW] = (struct entry_member){0};
+    for (uint32_t s = 1; s < SLICES; s++) {
+        scene.plans[s] = (struct slice_plan){.owner = 1, .expected_seats = FAST};
+    }
+    say_table(1);
+    assert_false(is_sent_last(SLOW));
+}
+
+static int free_scene(void **state) {
+    (void)state;
+    free(scene.member);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_for_a_slow_member_are_sent_last),
+        cmocka_unit_test(results_for_a_member_that_trained_on_nothing_are_sent_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, free_scene);
+}

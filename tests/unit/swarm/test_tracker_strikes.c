@@ -1,0 +1,115 @@
+/* test_tracker_strikes: the tracker's machine by hand: members that miss what they could have done
+ * lose their seats for some rounds, and get them back. */
+#include "tests/unit/swarm/tracker_play.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The last member owns slices and never has a result. It keeps its connection, and counts for the
+ * minimum of members. Its seat comes back; the next suspension is twice as long. */
+static void an_owner_that_fails_twice_is_suspended_and_named(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    play_evenly();
+    for (int i = 0; i < 4; i++) {
+        play_judged_round();
+    }
+    play.silent_owners = 1 << SLOW;
+    assert_int_equal(play_judged_round(), MEMBERS);
+    assert_int_equal(scene.suspension.kind, 0);
+    assert_int_equal(play_judged_round(), MEMBERS);
+    uint32_t last = scene.head.round;
+    play.silent_owners = 0;
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(play_judged_round(), MEMBERS - 1);
+        assert_int_equal(scene.suspension.kind, ENTRY_SUSPEND);
+        assert_int_equal(scene.suspension.suspension.id.bytes[0], SLOW + 1);
+        assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_RESULTS);
+        assert_int_equal(scene.suspension.suspension.until_round, last + 9);
+    }
+    assert_int_equal(play_judged_round(), MEMBERS);
+    assert_int_equal(play_slices_with(SLOW, false), 0); /* nobody waits for it at first */
+}
+
+static void a_member_that_fails_once_in_four_rounds_is_not_suspended(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS - 1);
+    play_evenly();
+    for (int i = 0; i < 4; i++) {
+        play_judged_round();
+    }
+    for (int i = 0; i < 12; i++) {
+        play.silent_owners = i % 4 == 0 ? 1 << SLOW : 0;
+        assert_int_equal(play_judged_round(), MEMBERS);
+        assert_int_equal(scene.suspension.kind, 0);
+    }
+}
+
+/* In `rounds` (bit set) the last member declares `norm`, or the root of an earlier round. Returns
+ * the number of rounds before it is suspended; 0: nobody is. */
+static int play_values(uint32_t rounds, double norm, bool is_repeated) {
+    scene_begin(0, MEMBERS - 1);
+    play_evenly();
+    for (int i = -4; i < 12; i++) {
+        bool is_faulty = i >= 0 && (rounds >> i & 1) != 0;
+        memcpy(play.norms, (double[]){1, 1.5, 0.5, 1, is_faulty ? norm : 1}, sizeof play.norms);
+        play.root_byte = (uint8_t)(is_faulty && is_repeated ? 9 : 10 + i);
+        uint32_t seats = play_judged_round();
+        if (scene.suspension.kind == ENTRY_SUSPEND && seats < MEMBERS) {
+            assert_int_equal(scene.suspension.suspension.id.bytes[0], SLOW + 1);
+            return i;
+        }
+        assert_true(i < 0 || (scene.head.members[SLOW].weight == 0) == is_faulty);
+    }
+    assert_int_equal(scene.suspension.kind, 0);
+    return 0;
+}
+
+static void two_of_three_rounds_without_weight_suspend_and_name_the_reason(void **state) {
+    (void)state;
+    assert_int_equal(play_values(0x3, 1000, false), 2);
+    assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_LARGE_NORM);
+    assert_int_equal(play_values(0x5, 0, false), 3);
+    assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_NO_EFFECT);
+    assert_int_equal(play_values(0x3, 1, true), 2);
+    assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_REPETITION);
+    assert_int_equal(play_values(0, 1, false), 0);
+    assert_int_equal(play_values(0x249, 1000, false), 0);
+    assert_int_equal(play_values(0x249, 1, true), 0);
+}
+
+/* After a restart of the tracker. */
+static void a_suspension_is_known_from_the_ledger(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS - 1);
+    play_evenly();
+    play_judged_round();
+    static struct entry entry;
+    entry = scene.head;
+    entry.kind = ENTRY_SUSPEND;
+    entry.suspension.id.bytes[0] = SLOW + 1;
+    entry.suspension.reason = SUSPENSION_RESULTS;
+    entry.suspension.until_round = entry.round + 3;
+    tracker_replay_entry(scene.tracker, &entry);
+    assert_int_equal(play_judged_round(), MEMBERS - 1);
+    assert_int_equal(play_judged_round(), MEMBERS - 1);
+    assert_int_equal(play_judged_round(), MEMBERS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_owner_that_fails_twice_is_suspended_and_named),
+        cmocka_unit_test(a_member_that_fails_once_in_four_rounds_is_not_suspended),
+        cmocka_unit_test(two_of_three_rounds_without_weight_suspend_and_name_the_reason),
+        cmocka_unit_test(a_suspension_is_known_from_the_ledger),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    scene_free();
+    return failed;
+}
