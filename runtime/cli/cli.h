@@ -101,10 +101,10 @@ struct command {
 MUST_CHECK enum status command_read_arguments(const struct command *command,
                                               struct invocation *invocation);
 
-extern const struct command COMMAND_COMM, COMMAND_DUMP, COMMAND_EVAL, COMMAND_GENERATE,
-    COMMAND_INSPECT, COMMAND_JOIN, COMMAND_KEYS, COMMAND_LEDGER, COMMAND_MESH, COMMAND_PACK,
-    COMMAND_PLAN, COMMAND_PROBE, COMMAND_ROSTER, COMMAND_SNAPSHOT, COMMAND_STATUS, COMMAND_TRACK,
-    COMMAND_TRAIN;
+extern const struct command COMMAND_COMM, COMMAND_DOCTOR, COMMAND_DUMP, COMMAND_EVAL,
+    COMMAND_GENERATE, COMMAND_INSPECT, COMMAND_JOIN, COMMAND_KEYS, COMMAND_LEDGER, COMMAND_MESH,
+    COMMAND_PACK, COMMAND_PLAN, COMMAND_PROBE, COMMAND_ROSTER, COMMAND_SNAPSHOT, COMMAND_STATUS,
+    COMMAND_TRACK, COMMAND_TRAIN, COMMAND_VERSION;
 
 /* command_run: reads the arguments, runs the command and prints its fault.
  * argv    argv[0] is the command's name

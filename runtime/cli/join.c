@@ -16,7 +16,7 @@ struct request {
     struct member_run member;
     struct member_run_args args;
     int64_t rank_count;
-    bool check; /* only print the report */
+    bool check, json; /* only print the report; print it as JSON */
 };
 
 static enum status check_name(const char *name, struct fault *fault) {
@@ -41,13 +41,16 @@ static enum status resolve_public_address(const char **address, struct region *r
     return OK;
 }
 
-static enum status print_fit_report(struct member_run *member, struct fault *fault) {
+static enum status print_fit_report(struct member_run *member, bool json, struct fault *fault) {
     static char buffer[FIT_REPORT_BYTES];
     struct fit_report_request request = {.terms = &member->swarm.terms};
     struct text text = text_over(buffer, sizeof buffer);
     if (!link_probe(&member->swarm.manifest.tracker, &request.link.round_trip_s)) {
         log_line(LOG_INFO, "%s did not answer in time: the report omits the round trip to it",
                  member->swarm.manifest.tracker.address);
+    }
+    if (json) {
+        return fit_report_print_json(&member->trainer.session, &request, fault);
     }
     enum status status = fit_report_write(&member->trainer.session, &request, &text, fault);
     fputs(buffer, stdout);
@@ -56,9 +59,9 @@ static enum status print_fit_report(struct member_run *member, struct fault *fau
 }
 
 /* Rank 0 prints the report for all ranks. */
-static enum status check_fit(struct member_run *member, struct fault *fault) {
+static enum status check_fit(struct member_run *member, bool json, struct fault *fault) {
     struct session *session = &member->trainer.session;
-    enum status status = session_is_rank0(session) ? print_fit_report(member, fault)
+    enum status status = session_is_rank0(session) ? print_fit_report(member, json, fault)
                                                    : session_compile(session, PURPOSE_TRAIN, fault);
     return session_agree(session, status, fault);
 }
@@ -94,7 +97,7 @@ static enum status run_join(struct invocation *invocation) {
     args->overrides = invocation->overrides;
     args->override_count = invocation->override_count;
     TRY(member_run_read(member, args, fault));
-    TRY(check_fit(member, fault));
+    TRY(check_fit(member, request->json, fault));
     if (request->check) {
         return OK;
     }
@@ -126,6 +129,8 @@ static const struct option OPTIONS[] = {
     {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX, .value = "N",
      .help = "number of ranks to start on this machine; default: 1",
      .example = "austen.skep --ranks 2"},
+    {OPTION("--json", FLAG, json), .help = "print the report as one JSON document",
+     .example = "austen.skep --check --json"},
     {.name = "--target",
      .kind = OPTION_RUN_KEY,
      .value = "TARGET",

@@ -5,12 +5,14 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "runtime/cli/cli.h"
+#include "runtime/cli/reports/reports.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 struct request {
     const char *out_path; /* NULL: not requested */
+    bool json;
     struct pack_request pack;
 };
 
@@ -29,6 +31,17 @@ static void print_report(const struct plan *plan, const struct pack_outcome *out
     printf("%-12s %18.3f %%  %s\n", "gap", 100 * (double)gap_bytes / (double)outcome->lowest_bytes,
            gap_bytes == 0 ? "no layout has a lower peak" : "");
     printf("%-12s %20.3f  %s\n", "seconds", outcome->seconds, plan->heuristic[SPACE_DEVICE]);
+}
+
+static void print_json(const struct plan *plan, const struct pack_outcome *outcome) {
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
+    json_add_i64(json, "buffers", plan->problem.extent_count);
+    json_add_u64(json, "peak_bytes", plan->peak_bytes[SPACE_DEVICE]);
+    json_add_u64(json, "bound_bytes", outcome->lowest_bytes);
+    json_add_f64(json, "seconds", outcome->seconds, 6);
+    json_add_text(json, "heuristic", plan->heuristic[SPACE_DEVICE]);
+    json_stdout_end(&out);
 }
 
 static enum status check_capacity(const char *path, const struct plan *plan,
@@ -72,7 +85,7 @@ static enum status run_pack(struct invocation *invocation) {
     struct arena_problem extents = {problem.extents, problem.extent_count};
     arena_pack(&extents, &request->pack, region, &plan, &outcome);
     TRY(arena_verify(&extents, &plan, region, fault));
-    print_report(&plan, &outcome);
+    (request->json ? print_json : print_report)(&plan, &outcome);
     TRY(check_capacity(path, &plan, &outcome, request->pack.capacity_bytes, fault));
     return request->out_path != NULL ? write_solution(&problem, &plan, request->out_path, fault)
                                      : OK;
@@ -86,6 +99,8 @@ static const struct option OPTIONS[] = {
      .help = "limit on the time of the search; default: 10", .example = "problem.csv --seconds 60"},
     {OPTION("-o", TEXT, out_path), .value = "OUT.csv",
      .help = "file for the problem with its offsets", .example = "problem.csv -o solved.csv"},
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "problem.csv --json"},
 };
 
 const struct command COMMAND_PACK = {

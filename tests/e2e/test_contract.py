@@ -1,11 +1,17 @@
 """The command line's machine-readable side: JSON documents, exit codes, help for everything."""
+import json
 import math
+import os
+import socket
+import subprocess
+import tempfile
 import unittest
 
-from small_run import SANITIZED, RunTest, main, skep
+from small_run import SANITIZED, SKEP, RunTest, main, skep
 
 COMMANDS = ["inspect", "plan", "mesh", "comm", "pack", "train", "eval", "generate", "dump",
-            "join", "keys", "ledger", "probe", "roster", "snapshot", "status", "track"]
+            "join", "keys", "ledger", "probe", "roster", "snapshot", "status", "track",
+            "doctor", "version"]
 
 
 class Contract(RunTest):
@@ -67,6 +73,38 @@ class Contract(RunTest):
         self.assertEqual(runs[0].stdout, runs[1].stdout)
         ids = [int(word) for word in runs[0].stdout.replace(",", " ").split()]
         self.assertTrue(ids and all(0 <= token < 97 for token in ids))
+
+    def test_version_names_the_build(self):
+        found = self.document(skep("version", "--json"))
+        self.assertEqual(skep("--version").stdout, f"skep {found['version']}\n")
+        self.assertRegex(found["commit"], r"^[0-9a-f]{12}$|^unknown$")
+        self.assertIn(found["instruction_set"], found["instruction_sets"])
+        for library in found["libraries"]:
+            self.assertIn(library["used"], ("", library["built"]), "built and run here")
+        self.assertEqual(len(found["libraries"]), 6)
+        text = skep("version").stdout
+        for word in (found["version"], found["commit"], found["compiler"], "libzmq"):
+            self.assertIn(word, text)
+
+    def test_doctor_finds_a_port_in_use_and_a_folder_that_cannot_be_written(self):
+        with socket.socket() as listener, tempfile.TemporaryDirectory() as folder:
+            try:
+                listener.bind(("0.0.0.0", 7700))
+                listener.listen()
+            except OSError:
+                pass  # another process has it, which serves as well
+            result = subprocess.run([SKEP, "doctor", "--json"], capture_output=True, text=True,
+                                    env={**os.environ, "XDG_STATE_HOME": folder, "HOME": folder})
+            checks = {check["name"]: check for check in json.loads(result.stdout)["checks"]}
+            self.assertEqual(checks["port"]["verdict"], "warning")
+            self.assertIn("7700", checks["port"]["found"])
+            environment = {**os.environ, "XDG_STATE_HOME": "/dev/null"}
+            for arguments in (["doctor"], ["doctor", "--json"]):
+                result = subprocess.run([SKEP, *arguments], capture_output=True, text=True,
+                                        env=environment)
+                self.assert_exit(result, 1)
+                self.assertIn("/dev/null/skep", result.stdout)
+                self.assertIn("1 of ", result.stderr)
 
     def test_help(self):
         everything = skep("help")

@@ -1,8 +1,10 @@
 """A swarm as people use it: members that are started with the join string only, come, go, die and
 come back, and the one model that all of them end with."""
+import json
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -269,6 +271,14 @@ class Refused(SwarmTest):
         for word in ("heather", "arena", "disk", "network"):
             self.assertIn(word, report)
         self.assertFalse((member.folder / "state").exists())
+        curious = self.member("too", "--check", "--json")
+        self.assertEqual(curious.start().wait(), 0, curious.log())
+        found = json.loads((curious.folder / "output").read_text().splitlines()[-1])
+        self.assertTrue(found["fits"])
+        arena = float(re.search(r"arena (\S+) MiB", report)[1])
+        self.assertAlmostEqual(found["spaces"][0]["planned_bytes"] / 2**20, arena, delta=0.01)
+        up = float(re.search(r"a round (\S+) KiB up", report)[1])
+        self.assertAlmostEqual(found["round_up_bytes"] / 2**10, up, delta=1)
 
     def test_what_cannot_be_is_refused_with_a_reason(self):
         self.swarm()

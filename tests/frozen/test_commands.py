@@ -41,7 +41,7 @@ EXITS = [
     ("mesh shard=0", 2), ("mesh shard", 2), ("mesh shard=4 --table 0,1,2,2", 2),
     ("mesh shard=4 --table 3,2,1,0", 0), ("mesh shard=4 --per-node 3", 0),
     ("pack problem.csv", 0), ("pack problem.csv --capacity 100", 3), ("pack none.csv", 2),
-    ("pack problem.csv --capacity 164", 0), ("pack run.yaml", 2), ("pack problem.csv --json", 2),
+    ("pack problem.csv --capacity 164", 0), ("pack run.yaml", 2), ("pack problem.csv --json", 0),
     ("eval run/model --data valid.u16 batch.sequence=16", 0), ("eval run/model", 2),
     ("eval none --data valid.u16", 2), ("eval run/model --data none.u16", 2),
     ("generate run/model --prompt 1,2,3 --ids --tokens 4", 0), ("generate run/model", 2),
@@ -61,6 +61,8 @@ EXITS = [
     ("snapshot export run/snapshots -o /dev/full", 1),
     ("probe x", 2), ("probe --target none", 2), ("comm --ranks 0", 2), ("comm x", 2),
     ("track", 2), ("track none.yaml", 2), ("status", 2), ("status none.skep", 2), ("join", 2),
+    ("version", 0), ("version x", 2), ("doctor x", 2),
+    ("pack problem.csv --capacity 100 --json", 3),
     ("join none.skep", 2), ("join tcp://127.0.0.1:1#x", 2),
 ]
 
@@ -128,6 +130,7 @@ class Commands(SwarmTest):
                 ("plan GPU", "plan run.yaml --target h100-80g"),
                 ("plan blamed", "plan run.yaml limits.device=64KiB"),
                 ("mesh", "mesh replicate=2,shard=2 --per-node 2 --bytes shard=1e9"),
+                ("pack", "pack problem.csv"), ("version", "version"), ("doctor", "doctor"),
                 ("eval", "eval run/model --data valid.u16 batch.sequence=16"),
                 ("snapshot list", "snapshot list run/snapshots"),
                 ("snapshot verify", "snapshot verify run/snapshots"),
@@ -166,6 +169,9 @@ class Commands(SwarmTest):
         yield from kind_lines("swarm metrics", lines)
         yield from field_lines("json track", self.told)
         yield from kind_lines("ledger line", json_lines(member.ledger()))
+        report = self.site.run("join", self.join_string, "--check", "--json", "--identity",
+                               self.site.path / "tracker" / "identity", "data.train=train.u16")
+        yield from field_lines("json join", json.loads(report.stdout))
         status = self.site.run("status", self.join_string, "--identity",
                                self.site.path / "tracker" / "identity", "--json")
         yield from field_lines("json status", {**json.loads(status.stdout), "members": []})

@@ -76,9 +76,9 @@ MAY_INCLUDE = {
         "runtime/swarm/client", "runtime/program", "runtime/data", "runtime/swarm_setup",
         "runtime/session", "runtime/train"),
     "runtime/diagnose": (
-        "base", "targets/ports", "targets/probe", "kernels/cuda/launch", "transport/site",
-        "transport/collectives", "runtime/shard", "runtime/checkpoint", "runtime/swarm/ledger",
-        "runtime/data", "runtime/session"),
+        "base", "targets/os", "targets/ports", "targets/probe", "kernels", "kernels/cuda/launch",
+        "transport/site", "transport/collectives", "runtime/shard", "runtime/checkpoint",
+        "runtime/swarm/ledger", "runtime/data", "runtime/session"),
     "runtime/cli/reports": (
         "base", "arena/formats", "runtime/model", "runtime/shard", "runtime/checkpoint",
         "runtime/session", "runtime/swarm_setup", "runtime/diagnose"),

@@ -207,12 +207,8 @@ static void add_blame(struct json_writer *json, struct session *session) {
     json_end(json);
 }
 
-static enum status add_remedies(struct json_writer *json, const struct session *session,
-                                struct fault *fault) {
-    struct remedy remedies[REMEDIES_MAX];
-    int count;
-    TRY(remedies_find(session, PURPOSE_TRAIN, remedies, &count, fault));
-    json_begin_array(json_newline(json, 0), "remedies");
+void remedies_add_json(const struct remedy *remedies, int count, struct json_writer *json) {
+    json_begin_array(json, "remedies");
     for (int i = 0; i < count; i++) {
         json_begin_object(json, NULL);
         json_begin_object(json, "change");
@@ -224,6 +220,14 @@ static enum status add_remedies(struct json_writer *json, const struct session *
         json_end(json);
     }
     json_end(json);
+}
+
+static enum status add_remedies(struct json_writer *json, const struct session *session,
+                                struct fault *fault) {
+    struct remedy remedies[REMEDIES_MAX];
+    int count;
+    TRY(remedies_find(session, PURPOSE_TRAIN, remedies, &count, fault));
+    remedies_add_json(remedies, count, json_newline(json, 0));
     return OK;
 }
 

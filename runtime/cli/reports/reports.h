@@ -45,6 +45,9 @@ void inspect_print_json(const struct inspect_report *report);
 MUST_CHECK enum status plan_print_json(struct session *session, const struct site_report *site,
                                        bool fits, struct fault *fault);
 
+/* remedies_add_json: adds the array "remedies", each with its changes and the peak after them. */
+void remedies_add_json(const struct remedy *remedies, int count, struct json_writer *json);
+
 /* plan_site_print: prints the part of a plan report that concerns ranks, as text. */
 void plan_site_print(const struct site_report *report);
 
@@ -115,5 +118,12 @@ struct fit_report_request {
 MUST_CHECK enum status fit_report_write(struct session *session,
                                         const struct fit_report_request *request, struct text *text,
                                         struct fault *fault);
+
+/* fit_report_print_json: computes the report and prints it as one JSON document, whether the member
+ * fits or not.
+ * errors  as fit_report_write */
+MUST_CHECK enum status fit_report_print_json(struct session *session,
+                                             const struct fit_report_request *request,
+                                             struct fault *fault);
 
 #endif

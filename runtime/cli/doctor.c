@@ -1,0 +1,71 @@
+/* doctor: `skep doctor` prints what this machine lacks for training or for a swarm. */
+#include "runtime/diagnose/doctor.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/reports/reports.h"
+
+#include <stdio.h>
+
+struct request {
+    bool json;
+    struct doctor_facts facts;
+    struct doctor_report report;
+};
+
+static const char *const VERDICTS[] = {
+    [DOCTOR_OK] = "ok", [DOCTOR_WARNING] = "warning", [DOCTOR_FAILED] = "failed"};
+
+static void print_text(const struct doctor_report *report) {
+    for (int i = 0; i < report->count; i++) {
+        const struct doctor_check *check = &report->checks[i];
+        printf("%-8s %-14s %s\n", VERDICTS[check->verdict], check->name, check->found);
+        if (check->remedy[0] != '\0') {
+            printf("%-8s %-14s remedy: %s\n", "", "", check->remedy);
+        }
+    }
+}
+
+static void print_json(const struct doctor_report *report) {
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
+    json_add_bool(json, "ok", report->failed == 0);
+    json_begin_array(json, "checks");
+    for (int i = 0; i < report->count; i++) {
+        const struct doctor_check *check = &report->checks[i];
+        json_begin_object(json, NULL);
+        json_add_text(json, "name", check->name);
+        json_add_text(json, "verdict", VERDICTS[check->verdict]);
+        json_add_text(json, "found", check->found);
+        json_add_text(json, "remedy", check->remedy);
+        json_end(json);
+    }
+    json_end(json);
+    json_stdout_end(&out);
+}
+
+static enum status run_doctor(struct invocation *invocation) {
+    struct request *request = invocation->request;
+    doctor_read(&request->facts);
+    doctor_judge(&request->facts, &request->report);
+    (request->json ? print_json : print_text)(&request->report);
+    return request->report.failed == 0
+               ? OK
+               : fault_set(&invocation->fault, STATUS_FAILED, "doctor",
+                           "apply the remedies in the report", "%d of %d checks failed",
+                           request->report.failed, request->report.count);
+}
+
+static const struct option OPTIONS[] = {
+    {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
+     .example = "--json"},
+};
+
+const struct command COMMAND_DOCTOR = {
+    .name = "doctor",
+    .arguments = "",
+    .summary = "check device, driver, limits, disk, port and clock, each with a remedy",
+    .details = "A warning concerns some uses only, such as a tracker or several GPUs. If a check "
+               "fails, the exit code is 1.",
+    .example = "--json",
+    REQUEST_OPTIONS,
+    .run = run_doctor,
+};

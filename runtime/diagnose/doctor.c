@@ -1,0 +1,189 @@
+/* doctor: judges the facts about a machine. */
+#include "runtime/diagnose/doctor.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const uint64_t MIB = 1ull << 20;
+static const uint64_t GIB = 1ull << 30;
+static const double RELEASE_UNIX_S = 1767225600; /* the start of 2026, before the first release */
+
+enum {
+    DRIVER_MAJOR_MIN = 580,      /* the first driver with CUDA 13 */
+    OPEN_FILES_MIN = 4096,       /* a tracker with 1000 members, or a data set of 3000 files */
+    MEMLOCK_MIN_MIB = 64,        /* NCCL locks buffers for network adapters */
+    SHARED_MEMORY_MIN_MIB = 256, /* NCCL uses up to 10 MiB for each pair of GPUs */
+    FOLDER_FREE_MIN_GIB = 1,
+};
+
+static struct doctor_check *add(struct doctor_report *report, const char *name,
+                                enum doctor_verdict verdict) {
+    ASSERT(report->count < DOCTOR_CHECKS_MAX);
+    struct doctor_check *check = &report->checks[report->count++];
+    check->name = name;
+    check->verdict = verdict;
+    report->failed += verdict == DOCTOR_FAILED;
+    return check;
+}
+
+PRINTF_LIKE(2, 3) static void set_found(struct doctor_check *check, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(check->found, sizeof check->found, format, arguments);
+    va_end(arguments);
+}
+
+/* A check without a defect has no remedy. */
+static void set_remedy(struct doctor_check *check, const char *remedy) {
+    if (check->verdict != DOCTOR_OK) {
+        snprintf(check->remedy, sizeof check->remedy, "%s", remedy);
+    }
+}
+
+static const char *format_limit(uint64_t bytes, char buffer[static 24]) {
+    return bytes == UINT64_MAX ? "unlimited" : text_format_bytes(bytes, buffer);
+}
+
+static void judge_device(const struct doctor_facts *facts, struct doctor_report *report) {
+    bool is_unused = facts->has_gpu && facts->gpu_count == 0;
+    struct doctor_check *check = add(report, "device", is_unused ? DOCTOR_WARNING : DOCTOR_OK);
+    if (facts->gpu_count > 0) {
+        set_found(check, "%d GPU%s", facts->gpu_count, facts->gpu_count == 1 ? "" : "s");
+    } else if (!is_unused) {
+        set_found(check, "no NVIDIA GPU; training uses the CPU: %.180s", facts->cpu);
+    } else if (!facts->has_cuda) {
+        set_found(check, "an NVIDIA GPU is here, but this build has no CUDA: it uses the CPU");
+        set_remedy(check, "install a build with CUDA, or build one with nvcc 13.0 or newer");
+    } else {
+        set_found(check, "an NVIDIA GPU is here, but its driver cannot use it");
+        set_remedy(check, "run nvidia-smi; install the driver 580 or newer, or pass the GPU into "
+                          "the container with --gpus all");
+    }
+}
+
+static void judge_driver(const struct doctor_facts *facts, struct doctor_report *report) {
+    int64_t major = 0;
+    char digits[16];
+    struct text text = text_over(digits, sizeof digits);
+    text_add_bytes(&text, facts->driver, strcspn(facts->driver, "."));
+    bool is_known = text_parse_i64(digits, &major);
+    bool is_old = is_known && major < DRIVER_MAJOR_MIN;
+    if (!facts->has_gpu) {
+        set_found(add(report, "driver", DOCTOR_OK), "not needed without an NVIDIA GPU");
+        return;
+    }
+    struct doctor_check *check = add(report, "driver",
+                                     is_old ? (facts->has_cuda ? DOCTOR_FAILED : DOCTOR_WARNING)
+                                            : (is_known ? DOCTOR_OK : DOCTOR_WARNING));
+    set_found(check, "NVIDIA driver %s",
+              facts->driver[0] != '\0' ? facts->driver : "of an unknown version");
+    set_remedy(check, "install NVIDIA's driver 580 or newer");
+}
+
+static void judge_memory(const struct doctor_facts *facts, struct doctor_report *report) {
+    char total[24];
+    char available[24];
+    bool is_little = facts->memory_free_bytes < GIB;
+    struct doctor_check *check = add(report, "memory", is_little ? DOCTOR_WARNING : DOCTOR_OK);
+    set_found(check, "%s of %s are free", text_format_bytes(facts->memory_free_bytes, available),
+              text_format_bytes(facts->memory_bytes, total));
+    set_remedy(check, "end other programs; `skep plan` shows what a run needs");
+    check = add(report, "overcommit", facts->is_overcommit_strict ? DOCTOR_WARNING : DOCTOR_OK);
+    set_found(check, facts->is_overcommit_strict
+                         ? "vm.overcommit_memory is 2: reserved memory counts as used"
+                         : "the kernel reserves memory on demand");
+    set_remedy(check, "sysctl vm.overcommit_memory=0, or leave more memory free than a plan needs");
+}
+
+static void judge_limits(const struct doctor_facts *facts, struct doctor_report *report) {
+    char bytes[24];
+    bool has_several = facts->gpu_count > 1;
+    bool is_locked_little = has_several && facts->memlock_bytes < MEMLOCK_MIN_MIB * MIB;
+    struct doctor_check *check =
+        add(report, "memlock", is_locked_little ? DOCTOR_WARNING : DOCTOR_OK);
+    set_found(check, "%s may be locked%s", format_limit(facts->memlock_bytes, bytes),
+              has_several ? "" : "; only several GPUs need it");
+    set_remedy(check, "ulimit -l unlimited, LimitMEMLOCK=infinity in a unit, or docker run "
+                      "--ulimit memlock=-1");
+    bool are_files_few = facts->open_files_max < OPEN_FILES_MIN;
+    check = add(report, "open files", are_files_few ? DOCTOR_WARNING : DOCTOR_OK);
+    if (facts->open_files_max == UINT64_MAX) {
+        set_found(check, "unlimited");
+    } else {
+        set_found(check, "at most %llu", (unsigned long long)facts->open_files_max);
+    }
+    set_remedy(check,
+               "raise the hard limit to 4096 or more: ulimit -Hn, or LimitNOFILE= in a unit");
+    bool is_shared_little = has_several && facts->shared_memory_bytes < SHARED_MEMORY_MIN_MIB * MIB;
+    check = add(report, "shared memory", is_shared_little ? DOCTOR_WARNING : DOCTOR_OK);
+    set_found(check, "%s are free in /dev/shm%s",
+              text_format_bytes(facts->shared_memory_bytes, bytes),
+              has_several ? "" : "; only several GPUs need it");
+    set_remedy(check, "docker run --shm-size=1g, or remount /dev/shm with a larger size");
+}
+
+static void judge_folder(const struct doctor_folder *folder, struct doctor_report *report) {
+    char bytes[24];
+    bool is_usable = folder->path[0] != '\0' && folder->is_writable;
+    bool is_full = folder->free_bytes < FOLDER_FREE_MIN_GIB * GIB;
+    struct doctor_check *check =
+        add(report, "disk", !is_usable ? DOCTOR_FAILED : (is_full ? DOCTOR_WARNING : DOCTOR_OK));
+    if (folder->path[0] == '\0') {
+        set_found(check, "%s: HOME and the XDG variables are unset", folder->use);
+        set_remedy(check, "set HOME to an absolute path");
+    } else if (!folder->is_writable) {
+        set_found(check, "%s: %.200s is not writable", folder->use, folder->path);
+        set_remedy(check, "change the owner of the folder, or set HOME to a folder of yours");
+    } else {
+        set_found(check, "%s: %.180s, %s free", folder->use, folder->path,
+                  text_format_bytes(folder->free_bytes, bytes));
+        set_remedy(check, "free space, or set XDG_STATE_HOME to a folder on a larger disk");
+    }
+}
+
+static void judge_port(const struct doctor_facts *facts, struct doctor_report *report) {
+    struct doctor_check *check =
+        add(report, "port", facts->port_error != 0 ? DOCTOR_WARNING : DOCTOR_OK);
+    if (facts->port_error == 0) {
+        set_found(check,
+                  "a tracker can listen on port number %d; members need only outgoing "
+                  "connections",
+                  DOCTOR_PORT_NUMBER);
+    } else if (facts->port_error == EADDRINUSE) {
+        set_found(check, "port number %d is in use, perhaps by a tracker", DOCTOR_PORT_NUMBER);
+        set_remedy(check, "only a second tracker needs another one: skep track --listen "
+                          "tcp://*:7701");
+    } else {
+        set_found(check, "port number %d: %s", DOCTOR_PORT_NUMBER, strerror(facts->port_error));
+        set_remedy(check, "only a tracker needs it: allow it to listen, or pass --listen");
+    }
+}
+
+static void judge_clock(const struct doctor_facts *facts, struct doctor_report *report) {
+    bool is_past = facts->unix_s < RELEASE_UNIX_S;
+    struct doctor_check *check =
+        add(report, "clock",
+            is_past ? DOCTOR_FAILED : (facts->is_clock_synchronized ? DOCTOR_OK : DOCTOR_WARNING));
+    set_found(check, "%s",
+              is_past                        ? "the clock is in the past"
+              : facts->is_clock_synchronized ? "synchronized"
+                                             : "not synchronized; only time stamps depend on it");
+    set_remedy(check, "timedatectl set-ntp true; in a container, on the machine that runs it");
+}
+
+void doctor_judge(const struct doctor_facts *facts, struct doctor_report *report) {
+    *report = (struct doctor_report){.count = 0};
+    judge_device(facts, report);
+    judge_driver(facts, report);
+    judge_memory(facts, report);
+    judge_limits(facts, report);
+    for (int i = 0; i < DOCTOR_FOLDERS; i++) {
+        judge_folder(&facts->folders[i], report);
+    }
+    judge_port(facts, report);
+    judge_clock(facts, report);
+}

@@ -1,0 +1,59 @@
+/* doctor: what this machine lacks for training or for a swarm, each with a remedy. doctor_read
+ * looks at the machine, and doctor_judge decides from these facts alone. */
+#ifndef SKEP_DIAGNOSE_DOCTOR_H
+#define SKEP_DIAGNOSE_DOCTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    DOCTOR_TEXT_BYTES = 256,
+    DOCTOR_CHECKS_MAX = 16,
+    DOCTOR_FOLDERS = 3,
+    DOCTOR_PORT_NUMBER = 7700, /* the default port number of `skep track` */
+};
+
+/* A folder in which skep stores files by default. */
+struct doctor_folder {
+    const char *use;              /* "state of members" */
+    char path[DOCTOR_TEXT_BYTES]; /* "" if no variable gives it */
+    bool is_writable;             /* the folder, or the nearest parent that exists */
+    uint64_t free_bytes;          /* free bytes of its file system */
+};
+
+/* The facts. A limit without a bound is UINT64_MAX. */
+struct doctor_facts {
+    bool has_cuda;               /* this build has CUDA */
+    bool has_gpu;                /* an NVIDIA GPU is in this machine */
+    int gpu_count;               /* GPUs that this process can use */
+    char driver[32];             /* "580.65.06"; "" unknown */
+    char cpu[DOCTOR_TEXT_BYTES]; /* name, number of CPUs, instruction set */
+    uint64_t memory_bytes, memory_free_bytes;
+    uint64_t shared_memory_bytes; /* free bytes of /dev/shm */
+    uint64_t memlock_bytes;       /* soft limit on locked memory */
+    uint64_t open_files_max;      /* hard limit; skep raises the soft limit itself */
+    bool is_overcommit_strict;    /* vm.overcommit_memory is 2 */
+    struct doctor_folder folders[DOCTOR_FOLDERS];
+    int port_error; /* errno of listening on DOCTOR_PORT_NUMBER; 0: free */
+    bool is_clock_synchronized;
+    double unix_s; /* the time now */
+};
+
+enum doctor_verdict { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_FAILED };
+
+struct doctor_check {
+    const char *name; /* "device" */
+    enum doctor_verdict verdict;
+    char found[DOCTOR_TEXT_BYTES];
+    char remedy[DOCTOR_TEXT_BYTES]; /* "" if the verdict is DOCTOR_OK */
+};
+
+struct doctor_report {
+    struct doctor_check checks[DOCTOR_CHECKS_MAX];
+    int count, failed; /* number of checks, and of those with DOCTOR_FAILED */
+};
+
+void doctor_read(struct doctor_facts *facts);
+void doctor_judge(const struct doctor_facts *facts, struct doctor_report *report);
+
+#endif

@@ -1,0 +1,99 @@
+#include "runtime/diagnose/versions.h"
+
+#include "base/check.h"
+#include "build_config.h"
+#include "kernels/cpu_level.h"
+#include "runtime/diagnose/commit.h"
+#include "targets/ports/nvml.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How a library reports its version. */
+enum version_call {
+    CALL_TEXT,          /* const char *name(void) */
+    CALL_THREE_INTEGERS /* void name(int *major, int *minor, int *patch) */
+};
+
+static const struct {
+    const char *name, *built, *symbol;
+    enum version_call call;
+} LIBRARIES[] = {
+    {"libsodium", LIBSODIUM_VERSION, "sodium_version_string", CALL_TEXT},
+    {"libzmq", LIBZMQ_VERSION, "zmq_version", CALL_THREE_INTEGERS},
+    {"jansson", JANSSON_VERSION_TEXT, "jansson_version_str", CALL_TEXT},
+    {"libfyaml", LIBFYAML_VERSION, "fy_library_version", CALL_TEXT},
+    {"sqlite3", SQLITE3_VERSION, "sqlite3_libversion", CALL_TEXT},
+    {"msgpack-c", MSGPACK_VERSION_TEXT, "msgpack_version", CALL_TEXT},
+};
+_Static_assert(ARRAY_COUNT(LIBRARIES) == VERSION_LIBRARIES, "one row for each library");
+
+/* The symbol is looked up at run time, because a library that is linked statically exports none. */
+static void read_used(const char *symbol, enum version_call call, char used[static VERSION_BYTES]) {
+    void *found = dlsym(RTLD_DEFAULT, symbol);
+    used[0] = '\0';
+    if (found == NULL) {
+        return;
+    }
+    if (call == CALL_TEXT) {
+        const char *(*text)(void);
+        memcpy(&text, &found, sizeof text);
+        snprintf(used, VERSION_BYTES, "%s", text());
+        return;
+    }
+    void (*integers)(int *major, int *minor, int *patch);
+    int major = 0;
+    int minor = 0;
+    int patch = 0;
+    memcpy(&integers, &found, sizeof integers);
+    integers(&major, &minor, &patch);
+    snprintf(used, VERSION_BYTES, "%d.%d.%d", major, minor, patch);
+}
+
+/* 22703 is 2.27.3. */
+static void read_nccl(char nccl[static VERSION_BYTES]) {
+    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library != NULL ? dlsym(library, "ncclGetVersion") : NULL;
+    int (*get)(int *version);
+    int version = 0;
+    nccl[0] = '\0';
+    if (symbol == NULL) {
+        return;
+    }
+    memcpy(&get, &symbol, sizeof get);
+    if (get(&version) == 0) {
+        snprintf(nccl, VERSION_BYTES, "%d.%d.%d", version / 10000, version / 100 % 100,
+                 version % 100);
+    }
+}
+
+static void read_levels(struct version_report *report) {
+    report->instruction_set = cpu_level_name(cpu_level_detect());
+    for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
+        if (cpu_supports_level((enum cpu_level)level)) {
+            ASSERT(report->level_count < VERSION_LEVELS_MAX);
+            report->levels[report->level_count++] = cpu_level_name((enum cpu_level)level);
+        }
+    }
+}
+
+void versions_read(struct version_report *report) {
+    struct nvml nvml;
+    *report = (struct version_report){.version = SKEP_VERSION,
+                                      .commit = SKEP_COMMIT,
+                                      .compiler = COMPILER_VERSION,
+                                      .toolkit = CUDA_TOOLKIT_VERSION,
+                                      .architectures = SKEP_CUDA ? CUDA_ARCHITECTURES : ""};
+    if (nvml_open(&nvml)) {
+        nvml_driver_version(&nvml, report->driver);
+    }
+    read_nccl(report->nccl);
+    read_levels(report);
+    for (int i = 0; i < VERSION_LIBRARIES; i++) {
+        struct library_version *library = &report->libraries[i];
+        library->name = LIBRARIES[i].name;
+        library->built = LIBRARIES[i].built;
+        read_used(LIBRARIES[i].symbol, LIBRARIES[i].call, library->used);
+    }
+}
