@@ -108,7 +108,8 @@ void codec_decode_add(const struct compute *compute, const struct codec_add_args
 
 /* codec_check: whether `size` received bytes are an encoding of `count` elements: the exact number
  * of bytes; finite decoded elements; scales that are positive and normal, or +0; codes within their
- * range; unused bits 0. It accepts everything that codec_encode writes.
+ * range; a code of the largest magnitude in each block, or only 0 with a scale of 0; unused bits 0.
+ * It accepts everything that codec_encode writes.
  * limits    0 <= count <= 2^44
  * memory    reads only bytes[size], on one thread, at several GB/s
  * errors    STATUS_INPUT with the block or element as its subject */

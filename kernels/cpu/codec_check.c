@@ -48,21 +48,37 @@ static bool is_valid_scale(enum codec codec, const uint8_t *bytes) {
                          scale * codec_code_max(codec) <= FLT_MAX);
 }
 
+/* The codes that a block uses. */
+struct code_range {
+    bool has_invalid; /* a code is outside the range of the codec */
+    int largest;      /* largest magnitude of a code */
+};
+
+static int largest_of(int a, int b) {
+    return a > b ? a : b;
+}
+
+/* The magnitude of a code of `bits` bits in two's complement. */
+static int magnitude(int code, int bits) {
+    return code < 1 << (bits - 1) ? code : (1 << bits) - code;
+}
+
 /* Scans all codes instead of stopping at the first invalid one, because the compiler only
  * vectorizes a loop without an early exit. */
-static bool has_invalid_code(enum codec codec, const uint8_t *codes, int64_t bytes) {
-    int found = 0;
+static struct code_range find_code_range(enum codec codec, const uint8_t *codes, int64_t bytes) {
+    int largest = 0;
     if (codec == CODEC_INT8) {
         for (int64_t i = 0; i < bytes; i++) {
-            found |= codes[i] == 0x80;
+            largest = largest_of(largest, magnitude(codes[i], 8));
         }
-        return found != 0;
+    } else {
+        for (int64_t i = 0; i < bytes; i++) {
+            largest = largest_of(largest, magnitude(codes[i] & 0x0f, 4));
+            largest = largest_of(largest, magnitude(codes[i] >> 4, 4));
+        }
     }
-    for (int64_t i = 0; i < bytes; i++) {
-        found |= (codes[i] & 0xf0) == 0x80;
-        found |= (codes[i] & 0x0f) == 0x08;
-    }
-    return found != 0;
+    return (struct code_range){.has_invalid = largest > (int)codec_code_max(codec),
+                               .largest = largest};
 }
 
 static enum status check_block(enum codec codec, int64_t index, int64_t count, const uint8_t *bytes,
@@ -76,9 +92,19 @@ static enum status check_block(enum codec codec, int64_t index, int64_t count, c
             "/ the largest code",
             fault);
     }
-    if (has_invalid_code(codec, codes, code_bytes)) {
+    const struct code_range range = find_code_range(codec, codes, code_bytes);
+    if (range.has_invalid) {
         return set_fault(codec, "block", index,
                          "a code is outside the range [-127, 127] of int8 or [-7, 7] of int4",
+                         fault);
+    }
+    /* A larger scale than necessary would make the rounding error look larger than it is, and hide
+     * a wrong sum in it (runtime/swarm/replica/sum_check.h). */
+    bool is_zero = codec_load_scale(codec, bytes) == 0;
+    if (range.largest != (is_zero ? 0 : (int)codec_code_max(codec))) {
+        return set_fault(codec, "block", index,
+                         "the scale does not follow from the largest element: its code must be 127 "
+                         "in int8 and 7 in int4, or all codes 0 with a scale of 0",
                          fault);
     }
     if (codec == CODEC_INT4 && count % 2 == 1 && codes[code_bytes - 1] >> 4 != 0) {

@@ -145,10 +145,17 @@ static const struct rule RULES[] = {
     {"int8 block 0", CODEC_INT8, 1, 5, {0, 0, 0x80, 0x7f, 0}},          /* infinite */
     {"int8 block 0", CODEC_INT8, 1, 5, {0, 0, 0xc0, 0x7f, 0}},          /* NaN */
     {"int8 block 0", CODEC_INT8, 1, 5, {0, 0, 0x7f, 0, 1}},             /* subnormal */
-    {NULL, CODEC_INT8, 1, 5, {0, 0, 0x80, 0, 1}},                       /* 2^-126 */
-    {NULL, CODEC_INT8, 1, 5, {0, 0, 0, 0x7c, 0x7f}},                    /* 127 x 2^121 */
-    {"int8 block 0", CODEC_INT8, 1, 5, {0, 0, 0x80, 0x7c, 0x7f}},       /* 127 x 2^122 */
+    {NULL, CODEC_INT8, 1, 5, {0, 0, 0x80, 0, 0x7f}},                    /* 127 x 2^-126 */
+    {NULL, CODEC_INT8, 2, 6, {0, 0, 0x80, 0x3f, 5, 0x81}},              /* largest: -127 */
+    {"int8 block 0", CODEC_INT8, 2, 6, {0, 0, 0x80, 0x3f, 0x7e, 0x82}}, /* largest: 126 */
+    {"int8 block 0", CODEC_INT8, 1, 5, {0, 0, 0x80, 0x3f, 0}},          /* zeros, scale 1 */
+    {"int8 block 0", CODEC_INT8, 1, 5, {0, 0, 0, 0, 0x7f}},             /* code 127, scale 0 */
+    {NULL, CODEC_INT8, 1, 5, {0, 0, 0, 0, 0}},
+    {NULL, CODEC_INT8, 1, 5, {0, 0, 0, 0x7c, 0x7f}},              /* 127 x 2^121 */
+    {"int8 block 0", CODEC_INT8, 1, 5, {0, 0, 0x80, 0x7c, 0x7f}}, /* 127 x 2^122 */
     {NULL, CODEC_INT4, 2, 3, {0x80, 0x3f, 0x97}},
+    {"int4 block 0", CODEC_INT4, 2, 3, {0x80, 0x3f, 0xa6}}, /* largest: 6 */
+    {"int4 block 0", CODEC_INT4, 1, 3, {0, 0, 0x07}},       /* code 7, scale 0 */
     {"int4 block 0", CODEC_INT4, 2, 3, {0x80, 0x3f, 0x98}}, /* low code -8 */
     {"int4 block 0", CODEC_INT4, 2, 3, {0x80, 0x3f, 0x87}}, /* high code -8 */
     {NULL, CODEC_INT4, 1, 3, {0x80, 0x3f, 0x07}},
