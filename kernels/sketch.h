@@ -47,8 +47,9 @@ void sketch_run(const struct compute *compute, enum codec codec, int64_t count,
 
 /* sketch_write: encode the buckets as 16-bit multiples of one scale, rounded to nearest. Little-
  * endian: scale fp32, then the 64 codes. Equal buckets give equal bytes.
- * sketch_read: decode; the variance is scale^2 / 12. Returns false if the bytes are not an encoding
- * with a finite scale of at least +0 and codes of at most 32,767. */
+ * sketch_read: decode; the variance is scale^2 / 12. Returns false if the scale is not finite, is
+ * negative or -0, or does not follow from the largest code, which is 32,767, or 0 with a scale of
+ * 0. */
 void sketch_write(const struct sketch *sketch, uint8_t bytes[static SKETCH_BYTES]);
 MUST_CHECK bool sketch_read(const uint8_t bytes[static SKETCH_BYTES], struct sketch *sketch);
 

@@ -6,6 +6,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST_GROUP_BYTES = 4 * SKETCH_GROUP, CODE_MAX = INT16_MAX };
@@ -92,13 +93,15 @@ void sketch_write(const struct sketch *sketch, uint8_t bytes[static SKETCH_BYTES
 bool sketch_read(const uint8_t bytes[static SKETCH_BYTES], struct sketch *sketch) {
     float scale;
     memcpy(&scale, bytes, sizeof scale);
-    bool is_valid = isfinite(scale) && !signbit(scale);
+    int largest = 0;
     for (int b = 0; b < SKETCH_BUCKETS; b++) {
         int16_t code;
         memcpy(&code, bytes + sizeof scale + (size_t)b * sizeof code, sizeof code);
-        is_valid = is_valid && code >= -CODE_MAX;
+        largest = abs(code) > largest ? abs(code) : largest;
         sketch->buckets[b] = (double)scale * code;
     }
+    /* A larger scale than necessary would raise the variance. */
+    bool is_valid = isfinite(scale) && !signbit(scale) && largest == (scale == 0 ? 0 : CODE_MAX);
     sketch->variance = (double)scale * (double)scale * STEP_VARIANCE;
     return is_valid;
 }

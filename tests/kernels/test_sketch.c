@@ -338,6 +338,16 @@ static void extreme_sketches_are_encoded_and_invalid_ones_are_not_read(void **st
     assert_true(sketch_read(bytes, &read));
     memcpy(bytes + 4 + 2 * 63, &code, sizeof code);
     assert_false(sketch_read(bytes, &read));
+    const int16_t largest[] = {INT16_MAX - 1, 1 - INT16_MAX, 0}; /* not with a scale of 1 */
+    for (size_t i = 0; i < ARRAY_COUNT(largest); i++) {
+        memset(bytes + 4, 0, SKETCH_BYTES - 4);
+        memcpy(bytes + 4, &largest[i], sizeof largest[i]);
+        assert_false(sketch_read(bytes, &read));
+    }
+    memset(bytes, 0, 4);
+    assert_true(sketch_read(bytes, &read));
+    memcpy(bytes + 4, &(int16_t){INT16_MAX}, sizeof(int16_t)); /* with a scale of 0 */
+    assert_false(sketch_read(bytes, &read));
 }
 
 static void bench(void) {
