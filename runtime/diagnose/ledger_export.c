@@ -26,7 +26,7 @@ enum status ledger_export_add(struct ledger_export *export, const struct entry *
         return OK;
     }
     export->line = text_over(export->line.bytes, export->line.capacity);
-    ledger_line_write(entry, &export->line);
+    ledger_line_write(entry, ENTRY_WITH_ROWS, &export->line);
     text_add(&export->line, "\n");
     ASSERT(!export->line.truncated);
     enum status status = file_write_at(export->fd, export->temporary_path, export->line.bytes,

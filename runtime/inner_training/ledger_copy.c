@@ -11,9 +11,6 @@
 #include <unistd.h>
 
 enum {
-    ENTRY_TEXT_BYTES = 96 << 10, /* upper bound of an entry's JSON text without its slices */
-    /* upper bound of a slice's JSON text, reached when every seat contributed */
-    SLICE_TEXT_BYTES = 512,
     FILE_MODE = 0644,
 };
 
@@ -70,8 +67,7 @@ enum status ledger_copy_open(const char *path, uint32_t slice_count, struct regi
                              struct ledger_copy *ledger, struct fault *fault) {
     struct ledger_copy opened = {.path = path,
                                  .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE),
-                                 .line_bytes =
-                                     ENTRY_TEXT_BYTES + (size_t)slice_count * SLICE_TEXT_BYTES};
+                                 .line_bytes = ledger_line_bytes_max(slice_count)};
     if (opened.fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
     }
@@ -152,7 +148,7 @@ bool ledger_copy_add(void *context, const struct entry *entry) {
     }
     ASSERT(ledger->pending_bytes == 0);
     struct text line = text_over(ledger->line, ledger->line_bytes);
-    ledger_line_write(entry, &line);
+    ledger_line_write(entry, ENTRY_WITHOUT_ROWS, &line);
     text_add(&line, "\n");
     ASSERT(!line.truncated);
     ledger->pending_bytes = line.length;

@@ -59,11 +59,11 @@ static void execute_store_job(struct member_run *member, const struct member_job
 /* ---- apply ---- */
 
 static uint32_t count_contributors(const struct entry *entry) {
-    uint64_t seats = 0;
-    for (uint32_t s = 0; s < entry->slice_count; s++) {
-        seats |= entry->slices[s].contributors;
+    uint32_t count = 0;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        count += entry->members[seat].contributed > 0;
     }
-    return (uint32_t)__builtin_popcountll(seats);
+    return count;
 }
 
 /* The seat whose error feedback can advance: this member's, if its contribution and the weights
@@ -138,6 +138,9 @@ static enum status execute_apply_job(struct member_run *member, const struct mem
         return OK;
     }
     member_log_disk(member, NULL);
+    if (round_record_write_commit(&member->outer.record, job->entry, &rejected) != OK) {
+        member_log_disk(member, &rejected);
+    }
     TRY(apply_results(member, job, &round, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));
     stored_states_on_commit(member, job->entry);

@@ -1,6 +1,8 @@
 #include "runtime/inner_training/round_record.h"
 
 #include "base/file.h"
+#include "base/text.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 
 enum { VECTORS_MAX = 2 }; /* maximum number of vectors in one file */
 
@@ -41,6 +43,8 @@ void round_record_plan(struct session *session, const struct replica *replica,
                                          {"momentum", replica->momentum}};
     plan_tensor_file(session, "declared.safetensors", &declared, 1, &record->contribution);
     plan_tensor_file(session, "outer.safetensors", outer, ARRAY_COUNT(outer), &record->outer_state);
+    record->line_bytes = ledger_line_bytes_max(replica->shape.slices.count);
+    record->line = region_alloc(&session->region, record->line_bytes, 1);
 }
 
 static enum status write_tensor_file(const struct round_record *record, uint32_t round,
@@ -51,6 +55,22 @@ static enum status write_tensor_file(const struct round_record *record, uint32_t
     TRY(file_make_folders(record->path, fault));
     TRY(tensor_file_begin(file, record->path, fault));
     return tensor_file_fill(file, record->path, staging, fault);
+}
+
+enum status round_record_write_commit(const struct round_record *record, const struct entry *entry,
+                                      struct fault *fault) {
+    if (record->folder == NULL) {
+        return OK;
+    }
+    struct text line = text_over(record->line, record->line_bytes);
+    ledger_line_write(entry, ENTRY_WITH_ROWS, &line);
+    text_add(&line, "\n");
+    ASSERT(!line.truncated);
+    struct text path = text_over(record->path, PATH_BYTES);
+    text_add(&path, "%s/round-%u", record->folder, entry->round);
+    TRY(file_make_folders(record->path, fault));
+    text_add(&path, "/commit.json");
+    return file_write_new(record->path, line.bytes, line.length, fault);
 }
 
 enum status round_record_write_contribution(const struct round_record *record, uint32_t round,

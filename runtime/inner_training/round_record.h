@@ -2,7 +2,8 @@
  * a round can be recomputed (swarm.record).
  *
  *     FOLDER/round-12/declared.safetensors   contribution F32 [P]: encoded, then decoded
- *                     outer.safetensors      params, momentum F32 [P]: after the round */
+ *                     outer.safetensors      params, momentum F32 [P]: after the round
+ *                     commit.json            the commit as a line of the ledger, with its slices */
 #ifndef SKEP_INNER_TRAINING_ROUND_RECORD_H
 #define SKEP_INNER_TRAINING_ROUND_RECORD_H
 
@@ -14,7 +15,9 @@ struct round_record {
     const struct replica *replica;
     float *decoded; /* [P]: resident buffer for the decoded contribution */
     struct tensor_file contribution, outer_state; /* layouts of the two files of a round */
-    char *path;                                   /* [PATH_BYTES]: buffer for the path of a file */
+    char *line; /* [line_bytes]: buffer for a line of the ledger */
+    size_t line_bytes;
+    char *path; /* [PATH_BYTES]: buffer for the path of a file */
 };
 
 /* round_record_plan: computes the layout of the files. Must be called before the seal.
@@ -23,13 +26,16 @@ void round_record_plan(struct session *session, const struct replica *replica,
                        struct round_record *record);
 
 /* round_record_write_contribution: writes the contribution, encoded and then decoded.
- * round_record_write_outer_state: writes the outer state. Both do nothing unless rounds are
+ * round_record_write_commit: writes a commit that has its rows.
+ * round_record_write_outer_state: writes the outer state. All do nothing unless rounds are
  * recorded, and allocate nothing.
  * errors  STATUS_FIT, STATUS_FAILED for disk errors */
 MUST_CHECK enum status round_record_write_contribution(const struct round_record *record,
                                                        uint32_t round,
                                                        const struct staging *staging,
                                                        struct fault *fault);
+MUST_CHECK enum status round_record_write_commit(const struct round_record *record,
+                                                 const struct entry *entry, struct fault *fault);
 MUST_CHECK enum status round_record_write_outer_state(const struct round_record *record,
                                                       uint32_t round, const struct staging *staging,
                                                       struct fault *fault);

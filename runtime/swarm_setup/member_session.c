@@ -89,8 +89,7 @@ static uint64_t round_ledger_bytes(const struct swarm_terms *terms) {
     uint64_t seats = terms->shape.members_max;
     uint64_t open = ENTRY_FIXED_BYTES_MAX + seats * ENTRY_SEAT_BYTES + ENTRY_SIGNATURE_BYTES;
     return open + ENTRY_FIXED_BYTES_MAX +
-           seats * (ENTRY_SEAT_BYTES + ENTRY_MEMBER_BYTES + ENTRY_SIGNATURE_BYTES) +
-           (uint64_t)terms->shape.slices.count * ENTRY_SLICE_BYTES;
+           seats * (ENTRY_SEAT_BYTES + ENTRY_MEMBER_BYTES + ENTRY_SIGNATURE_BYTES);
 }
 
 /* Disk space for the swarm. A member stores the encoded results of the rounds since its newest

@@ -166,7 +166,8 @@ class SwarmTest(RunTest):
         """What members named in any slice of a commit have trained, no other commit has."""
         used = []
         for commit in (entry for entry in history if entry["kind"] == "commit"):
-            named = {seat for part in commit["slices"] for seat in part["contributors"]}
+            named = {seat for seat, member in enumerate(commit["members"])
+                     if member["contributed"]}
             for seat in named:
                 left = commit["members"][seat]["samples"]  # the first ones of the ranges
                 for begin, end in commit["members"][seat]["ranges"]:

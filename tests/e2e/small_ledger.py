@@ -119,7 +119,7 @@ def hex_column(rows, key):
 
 def body(line):
     """The canonical bytes of a line."""
-    kind, members, slices = line["kind"], line.get("members", []), line.get("slices", [])
+    kind, members = line["kind"], line.get("members", [])
     entry = {"protocol": 2, "kind": KINDS.index(kind), "incarnation": line["incarnation"],
              "round": line["round"], "commits": line["commits"],
              "deadline_ms": line.get("deadline_ms", 0), "prev": bytes.fromhex(line["prev"]),
@@ -139,20 +139,37 @@ def body(line):
         entry |= {"order_newest": bytes.fromhex(order["newest"]),
                   "order_signature": bytes.fromhex(order["signature"])}
     if kind == "commit":
-        contributors = [sum(1 << seat for seat in piece["contributors"]) for piece in slices]
         entry |= {"tokens": column("Q", [member["tokens"] for member in members]),
                   "weights": column("Q", [member["weight"] for member in members]),
                   "samples": column("Q", [member["samples"] for member in members]),
                   "norms": column("d", [member["norm"] for member in members]),
-                  "slice_count": len(slices),
-                  "begins": column("Q", [piece["begin"] for piece in slices]),
-                  "ends": column("Q", [piece["end"] for piece in slices]),
-                  "owners": column("B", [piece["owner"] for piece in slices]),
-                  "epochs": column("H", [piece["epoch"] for piece in slices]),
-                  "contributors": column("Q", contributors),
-                  "slice_weights": column("Q", [piece["weight"] for piece in slices]),
-                  "hashes": hex_column(slices, "hash")}
+                  "contributed": column("I", [member["contributed"] for member in members]),
+                  "owned": column("I", [member["owned"] for member in members]),
+                  "slice_count": line["slice_count"], "results": bytes.fromhex(line["results"])}
     return message_pack(entry)
+
+
+def results_root(slices):
+    """The Merkle root over the rows: a level's last node without a sibling moves up as it is."""
+    level = []
+    for row in slices:
+        seats = sum(1 << seat for seat in row["contributors"])
+        numbers = struct.pack("<QQBHQQ", row["begin"], row["end"], row["owner"], row["epoch"],
+                              seats, row["weight"])
+        level.append(blake(b"\x05", numbers, bytes.fromhex(row["hash"])))
+    while len(level) > 1:
+        pairs = [blake(b"\x01", left, right) for left, right in zip(level[::2], level[1::2])]
+        level = pairs + level[len(level) & ~1:]
+    return blake(b"\x03", struct.pack("<Q", len(slices)), level[0]).hex()
+
+
+def results(members, slices):
+    """The fields of a commit that follow from its rows."""
+    counted = [{**member, "owned": sum(row["owner"] == seat for row in slices),
+                "contributed": sum(seat in row["contributors"] for row in slices)}
+               for seat, member in enumerate(members)]
+    return {"members": counted, "slices": slices, "slice_count": len(slices),
+            "results": results_root(slices)}
 
 
 def hash_of(line):
@@ -214,9 +231,8 @@ class Ledger:
                    "contributors": everybody if index else everybody[1:],
                    "weight": 30 * (len(self.signers) - (index == 0)),
                    "hash": blake(b"slice", bytes([index])).hex()} for index in range(3)]
-        return self.append("commit", number, voters, slices=slices,
-                           members=self.members(first, tokens=40, weight=30, samples=10,
-                                                norm=0.1))
+        members = self.members(first, tokens=40, weight=30, samples=10, norm=0.1)
+        return self.append("commit", number, voters, **results(members, slices))
 
     def text(self):
         return "".join(json.dumps(line) + "\n" for line in self.lines)

@@ -3,7 +3,7 @@ import copy
 import json
 import unittest
 
-from small_ledger import Ledger, Signer, hash_of
+from small_ledger import Ledger, Signer, hash_of, results
 from small_run import RunTest, main, skep
 
 
@@ -136,8 +136,29 @@ class LedgerTest(RunTest):
         self.refused(self.resigned(6, cursor=kept), 7, "exactly the unused samples")
         slices = copy.deepcopy(lines[6]["slices"])
         slices[1]["weight"] += 1
-        self.refused(self.resigned(6, slices=slices), 7, "weight")
-        self.refused(self.resigned(6, slices=slices[:1] + slices[2:]), 7)
+        self.refused(self.resigned(6, **results(lines[6]["members"], slices)), 7, "weight")
+        self.refused(self.resigned(6, slices=slices[:2]), 7, "lacks some")
+
+    def test_the_slices_of_a_commit_are_proven_by_its_root(self):
+        lines = copy.deepcopy(self.small.lines)
+        for line in lines:
+            line |= {"slices": []} if line["kind"] == "commit" else {}
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        self.assert_exit(self.ledger(text, "--verify"), 0)
+        slices = copy.deepcopy(lines := self.small.lines)[6]["slices"]
+        slices[2]["hash"] = "00" * 32
+        self.refused([*lines[:6], {**lines[6], "slices": slices}], 7, "differ from their root")
+        slices = copy.deepcopy(lines[6]["slices"])
+        slices[1]["owner"] = 2
+        self.refused([*lines[:6], {**lines[6], "slices": slices}], 7, "what it counts")
+        members = copy.deepcopy(lines[6]["members"])
+        members[0]["contributed"] += 1
+        self.refused(self.resigned(6, members=members), 7, "what it counts")
+        members[0]["contributed"] = 4
+        self.refused(self.resigned(6, members=members, slices=[]), 7, "more slices than there are")
+        members[0] |= {"contributed": 3, "owned": 2}
+        self.refused(self.resigned(6, members=members, slices=[]), 7, "without an owner")
+        self.refused(self.resigned(6, slice_count=0, slices=[]), 7, "more slices than")
 
     def test_what_is_no_ledger(self):
         text = self.small.text()

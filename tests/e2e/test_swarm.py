@@ -64,7 +64,8 @@ class Swarm(SwarmTest):
             self.assertGreater(sum(line["sent_bytes"] for line in member.lines("round")), 0)
             for number, line in member.rounds().items():
                 commit = commits[number]
-                named = {seat for part in commit["slices"] for seat in part["contributors"]}
+                named = {seat for seat, member in enumerate(commit["members"])
+                     if member["contributed"]}
                 self.assertEqual(line["root"], commit["root"])
                 self.assertEqual(line["members"], len(commit["members"]))
                 self.assertEqual(line["contributors"], len(named))

@@ -89,7 +89,7 @@ class Outcome:
     rechecked: int = 0
     wrong_rounds: list = dataclasses.field(default_factory=list)  # committed with a wrong sum
     owned: float = 0.0  # most slices of one liar in a commit, as a multiple of the fair share
-    counted: float = 0.0  # part of all committed slices that hold a liar's contribution
+    counted: float = 0.0  # part of all committed slices that hold the contribution of one liar
     deadlines_ms: dict = dataclasses.field(default_factory=dict)  # the longest of each
 
     def commits_per_hour(self):
@@ -204,13 +204,11 @@ class LieRun:
         slices = counted = 0
         for line in commits:
             seats = [seat for seat, member in enumerate(line["members"]) if member["id"] in liars]
-            fair = len(line["slices"]) / len(line["members"])
+            fair = line["slice_count"] / len(line["members"])
             for seat in seats:
-                owned = sum(row["owner"] == seat for row in line["slices"])
-                self.outcome.owned = max(self.outcome.owned, owned / fair)
-            slices += len(line["slices"])
-            counted += sum(any(seat in row["contributors"] for seat in seats)
-                           for row in line["slices"])
+                self.outcome.owned = max(self.outcome.owned, line["members"][seat]["owned"] / fair)
+            slices += line["slice_count"]
+            counted += max((line["members"][seat]["contributed"] for seat in seats), default=0)
         self.outcome.counted = counted / slices if slices else 0.0
 
     def losses(self):

@@ -37,17 +37,28 @@ def ledger_lines(member):
 
 
 def commit_of(swarm, number):
-    """The ledger's line that committed the round, from whoever has it."""
+    """The ledger's line that committed the round, from whoever has it, with the slices that a
+    member has recorded."""
     for member in swarm.members.values():
         for line in reversed(ledger_lines(member)):
             if line["kind"] == "commit" and line["round"] == number:
-                return line
+                return {**line, "slices": recorded_slices(swarm, line)}
     return None
+
+
+def recorded_slices(swarm, commit):
+    """The slices of a commit, which ledgers lack; [] when no member has recorded the round."""
+    for member in swarm.members.values():
+        path = record_of(member, commit["round"]) / "commit.json"
+        text = path.read_text() if path.exists() else ""
+        if text.endswith("\n") and json.loads(text)["hash"] == commit["hash"]:
+            return json.loads(text)["slices"]
+    return []
 
 
 def slice_count(swarm):
     member = next(iter(swarm.members.values()))
-    return len(next(line for line in ledger_lines(member) if line["kind"] == "commit")["slices"])
+    return next(line for line in ledger_lines(member) if line["kind"] == "commit")["slice_count"]
 
 
 def identity_of(member):
@@ -144,6 +155,8 @@ def recheck_once(swarm, number, parameters):
     commit = commit_of(swarm, number)
     if commit is None:
         return [f"no ledger has round {number}"], 0
+    if len(commit["slices"]) != commit["slice_count"]:
+        return [f"no member has recorded the slices of round {number}"], 0
     seats = [member["id"] for member in commit["members"]]
     who = {identity_of(member): member for member in swarm.members.values()}
     named = sorted({seat for row in commit["slices"] for seat in row["contributors"]})

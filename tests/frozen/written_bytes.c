@@ -129,10 +129,10 @@ static void print_entries(void) {
             entry_fixture_sign(&swarm, &entry);
         }
         begin();
-        add(bytes, entry_write(&entry, bytes, BYTES_MAX));
+        add(bytes, entry_write(&entry, ENTRY_WITH_ROWS, bytes, BYTES_MAX));
         print("entry", index, entry.kind);
         struct text text = text_over(long_text, sizeof long_text);
-        ledger_line_write(&entry, &text);
+        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
         begin();
         add(long_text, text.length);
         print("ledger line", index, entry.kind);

@@ -181,8 +181,8 @@ static bool returns_unused_samples(const struct data_cursor *before, const struc
             }
         }
     }
-    for (uint32_t s = 0; s < entry->slice_count; s++) {
-        used |= entry->slices[s].contributors;
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        used |= entry->members[i].contributed > 0 ? (uint64_t)1 << i : 0;
     }
     cursor_return_unused(&expected, entry, used);
     return are_cursors_equal(&expected, &entry->cursor);

@@ -114,6 +114,8 @@ struct entry_member { /* what the member in one seat contributed to a commit */
     uint64_t weight;  /* Weight of the member in each slice that it contributed to. */
     uint64_t samples; /* Number of samples trained: the first ones of its ranges, in order. */
     double norm;      /* L2 norm of the whole contribution, as the member declared it (norms.h). */
+    uint32_t contributed; /* COMMIT: number of slices whose sums contain its contribution. */
+    uint32_t owned;       /* COMMIT: number of slices whose results it computed. */
 };
 
 /* Why a member has no seat, and the first round in which it may have one again. */
@@ -123,6 +125,8 @@ struct entry_suspension {
     uint32_t until_round; /* first round in which it may have a seat again */
 };
 
+/* A row of a commit: the result of one slice. Rows are not part of an entry's content, which has
+ * only the root over them and what each member did. */
 struct entry_slice {
     uint64_t begin; /* Range of the slice in the flat parameter space. */
     uint64_t end;
@@ -145,6 +149,8 @@ struct entry_signature {
  *            the seats of their OPEN, so that an entry can be read alone; a rollback and a
  *            suspension repeat those of the entry before. Member s of a commit is seats[s].id
  *            with members[s]; the owner of a slice is seats[owner].id.
+ * rows       a commit may be known with or without the rows of its results: slice_count is
+ *            result_count or 0. Rows are stored for REPLAY_ROUNDS_MAX + 1 rounds only.
  * memory     `slices` belongs to the caller; the first `slice_count` are used, by commits only. An
  *            entry that is copied by assignment shares the array.
  * unused     fields that a kind does not use are zero */
@@ -165,9 +171,11 @@ struct entry { /* one entry of the ledger */
     uint32_t seat_count;                            /* Number of seats in the roster. */
     struct entry_seat seats[SWARM_MEMBERS_MAX];     /* Roster: the member in each seat. */
     struct entry_member members[SWARM_MEMBERS_MAX]; /* COMMIT: one element for each seat. */
-    uint32_t slice_count;                           /* COMMIT: number of slices. */
-    struct entry_slice *slices;                     /* COMMIT: [slice_count], the caller's */
-    uint32_t signature_count; /* COMMIT: at least a quorum. Other kinds: 0 or 1. */
+    uint32_t result_count;                          /* COMMIT: number of slices. */
+    struct hash results;                            /* COMMIT: root over the rows of all slices. */
+    uint32_t slice_count;       /* Number of rows in `slices`: result_count, or 0. Not hashed. */
+    struct entry_slice *slices; /* COMMIT: [slice_count], the caller's. Not hashed. */
+    uint32_t signature_count;   /* COMMIT: at least a quorum. Other kinds: 0 or 1. */
     struct entry_signature signatures[SWARM_MEMBERS_MAX]; /* In ascending order of seats. */
 };
 
@@ -187,23 +195,25 @@ void entry_copy(struct entry *to, const struct entry *from);
  *         seat_count, seats {id 32}, sessions {4}, ranges: an array of {begin 8, end 8} ...,
  *         of a rollback: order_newest and order_signature,
  *         of a suspension: suspended, reason and until_round,
- *         of a commit: tokens {8}, weights {8}, samples {8} and norms {8, fp64} of each seat,
- *         slice_count, and of each slice begins {8}, ends {8}, owners {1}, epochs {2},
- *         contributors {8}, slice_weights {8}, hashes {32}
+ *         of a commit: tokens {8}, weights {8}, samples {8}, norms {8, fp64}, contributed {4} and
+ *         owned {4} of each seat, slice_count, results
  *     hash, signature_count, signature_seats {1}, signatures {64}
- */
+ *     of a commit: row_count, which is slice_count or 0, and of each row begins {8}, ends {8},
+ *         owners {1}, epochs {2}, contributors {8}, slice_weights {8}, hashes {32}
+ * `results` is merkle_list_root over the leaves of all rows; a leaf is H(MERKLE_RESULT, the fields
+ * of the row in this order, with these sizes). */
 
 enum {
     ENTRY_RANGE_BYTES = 16, /* encoded size of a sample range */
     /* A seat's ranges are a bin with a header of 2 bytes. */
     ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 4 + 2 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
-    ENTRY_MEMBER_BYTES = 4 * 8, /* encoded size of a member of a commit */
+    ENTRY_MEMBER_BYTES = 4 * 8 + 2 * 4, /* encoded size of a member of a commit */
     ENTRY_SLICE_BYTES = 8 + 8 + 1 + 2 + 8 + 8 + HASH_BYTES, /* encoded size of a slice */
     ENTRY_SIGNATURE_BYTES = 1 + SWARM_SIGNATURE_BYTES,      /* encoded size: seat and signature */
-    ENTRY_FIELDS_MAX = 42, /* Number of fields of a record, those of `entry` included. */
+    ENTRY_FIELDS_MAX = 46, /* Number of fields of a record, those of `entry` included. */
     /* Most bytes of a record without the elements of its lists. */
     ENTRY_FIXED_BYTES_MAX = ENTRY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 2 * PACKER_MAP_BYTES_MAX +
-                            5 * HASH_BYTES + SWARM_SIGNATURE_BYTES,
+                            6 * HASH_BYTES + SWARM_SIGNATURE_BYTES,
     /* No record is longer: a commit in which all arrays are full. */
     ENTRY_RECORD_BYTES_MAX =
         ENTRY_FIXED_BYTES_MAX + SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES +
@@ -224,12 +234,28 @@ static inline size_t entry_record_bytes_max(uint32_t slice_count) {
  * limits  entry_error(entry) is NULL, or at least its counts are within their limits */
 struct hash entry_hash(const struct entry *entry);
 
+/* Whether a record is written with the rows that an entry has. */
+enum entry_rows { ENTRY_WITHOUT_ROWS, ENTRY_WITH_ROWS };
+
 /* entry_record_bytes: the length of the record of an entry. */
-size_t entry_record_bytes(const struct entry *entry);
+size_t entry_record_bytes(const struct entry *entry, enum entry_rows rows);
 
 /* entry_write: write the record of an entry into `bytes`, which holds at least
- * entry_record_bytes(entry). Returns the length of the record. */
-size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity);
+ * entry_record_bytes(entry, rows). Returns the length of the record. */
+size_t entry_write(const struct entry *entry, enum entry_rows rows, uint8_t *bytes,
+                   size_t capacity);
+
+/* entry_complete_results: set the fields of a commit that follow from its rows: result_count,
+ * results, and what each member contributed and owned.
+ * limits  1 <= entry->slice_count <= SWARM_SLICES_MAX; owners and contributors are seats */
+void entry_complete_results(struct entry *entry);
+
+/* entry_count_results: add each row to the counts of its owner and of its contributors.
+ * entry_results_root: the root over the rows.
+ * shapes  contributed, owned [entry->seat_count]
+ * limits  as of entry_complete_results */
+void entry_count_results(const struct entry *entry, uint32_t *contributed, uint32_t *owned);
+struct hash entry_results_root(const struct entry *entry);
 
 /* entry_read: decode a record that was read from disk or received from a peer.
  * entry_read_next: decode the first of several consecutive records, and set *used to its length.
@@ -243,17 +269,19 @@ MUST_CHECK const char *entry_read_next(const uint8_t *bytes, size_t count,
                                        struct entry_slice *slices, uint32_t slice_max,
                                        struct entry *entry, size_t *used);
 
-/* entry_pack_content: pass the map `entry` as a field of a message.
- * entry_pack_record: pass the fields of a record. To read, zero *entry except for `slices`; reading
- * checks only the layout. */
-void entry_pack_content(struct packer *packer, struct entry *entry, uint32_t slice_max);
+/* entry_pack_content: pass the map `entry` as a field of a message. entry_pack_rows: pass the row
+ * count and rows of a commit. entry_pack_record: pass the fields of a record. To read, zero *entry
+ * except for `slices`; reading checks only the layout. */
+void entry_pack_content(struct packer *packer, struct entry *entry);
+void entry_pack_rows(struct packer *packer, struct entry *entry, uint32_t slice_max);
 void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slice_max);
 
 /* entry_error: a text that describes the first error in the fields of an entry, or NULL. The rest
  * of the chain is not needed. Errors are: a field that the kind does not use, a cursor out of
- * order, a seat that is empty or listed twice, slices with gaps, a commit that is not counted, a
- * weight that differs from its contributors', a norm that is not valid (norms.h), signatures out of
- * order. Counts are checked first, so that *entry may contain any values. */
+ * order, a seat that is empty or listed twice, a commit that is not counted, a norm that is not
+ * valid (norms.h), signatures out of order; of rows: gaps, a weight that differs from the
+ * contributors', other counts or another root than the commit has. Counts are checked first, so
+ * that *entry may contain any values. */
 MUST_CHECK const char *entry_error(const struct entry *entry);
 
 /* cursor: records which samples can still be assigned, as a position and a bounded list of

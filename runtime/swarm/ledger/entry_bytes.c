@@ -4,10 +4,11 @@
 
 _Static_assert(sizeof(struct sample_range) == ENTRY_RANGE_BYTES, "ranges are packed as they are");
 
-/* An entry with the most slices that its reader has room for. */
+/* An entry with the most rows that its reader has room for. */
 struct packed_entry {
     struct entry *entry;
     uint32_t slice_max;
+    enum entry_rows rows;
 };
 
 static void pack_ranges(struct packer *packer, const char *name, struct sample_range *ranges,
@@ -33,15 +34,28 @@ static void pack_seats(struct packer *packer, struct entry *entry) {
     }
 }
 
-static void pack_results(struct packer *packer, struct entry *entry, uint32_t slice_max) {
+static void pack_results(struct packer *packer, struct entry *entry) {
     struct packer_rows members = {entry->members, sizeof *entry->members,
                                   .count = entry->seat_count};
     pack_u64_column(packer, "tokens", members, offsetof(struct entry_member, tokens));
     pack_u64_column(packer, "weights", members, offsetof(struct entry_member, weight));
     pack_u64_column(packer, "samples", members, offsetof(struct entry_member, samples));
     pack_f64_column(packer, "norms", members, offsetof(struct entry_member, norm));
-    uint32_t count = pack_element_count(packer, "slice_count", &entry->slice_count, slice_max);
+    pack_u32_column(packer, "contributed", members, offsetof(struct entry_member, contributed), 4);
+    pack_u32_column(packer, "owned", members, offsetof(struct entry_member, owned), 4);
+    (void)pack_element_count(packer, "slice_count", &entry->result_count, SWARM_SLICES_MAX);
+    pack_bytes(packer, "results", entry->results.bytes, HASH_BYTES);
+}
+
+void entry_pack_rows(struct packer *packer, struct entry *entry, uint32_t slice_max) {
+    uint32_t count = pack_element_count(packer, "row_count", &entry->slice_count, slice_max);
     struct packer_rows slices = {entry->slices, sizeof *entry->slices, .count = count};
+    if (count == 0) {
+        return;
+    }
+    if (packer_is_reading(packer)) {
+        memset(entry->slices, 0, count * sizeof *entry->slices);
+    }
     pack_u64_column(packer, "begins", slices, offsetof(struct entry_slice, begin));
     pack_u64_column(packer, "ends", slices, offsetof(struct entry_slice, end));
     pack_u32_column(packer, "owners", slices, offsetof(struct entry_slice, owner), 1);
@@ -64,8 +78,7 @@ static void pack_suspension(struct packer *packer, struct entry_suspension *susp
 
 /* The fields that the hash covers. */
 static void pack_hashed_fields(struct packer *packer, void *object) {
-    const struct packed_entry *packed = object;
-    struct entry *entry = packed->entry;
+    struct entry *entry = object;
     uint32_t version = SWARM_PROTOCOL_VERSION;
     uint32_t kind = entry->kind;
     pack_u32(packer, "protocol", &version);
@@ -94,18 +107,15 @@ static void pack_hashed_fields(struct packer *packer, void *object) {
     } else if (entry->kind == ENTRY_SUSPEND) {
         pack_suspension(packer, &entry->suspension);
     } else if (entry->kind == ENTRY_COMMIT) {
-        pack_results(packer, entry, packed->slice_max);
+        pack_results(packer, entry);
     }
 }
 
-void entry_pack_content(struct packer *packer, struct entry *entry, uint32_t slice_max) {
-    struct packed_entry packed = {entry, slice_max};
-    pack_map(packer, "entry", (struct packed_object){pack_hashed_fields, &packed});
+void entry_pack_content(struct packer *packer, struct entry *entry) {
+    pack_map(packer, "entry", (struct packed_object){pack_hashed_fields, entry});
 }
 
-void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slice_max) {
-    entry_pack_content(packer, entry, slice_max);
-    pack_bytes(packer, "hash", entry->hash.bytes, HASH_BYTES);
+static void pack_signatures(struct packer *packer, struct entry *entry) {
     uint32_t count =
         pack_element_count(packer, "signature_count", &entry->signature_count, SWARM_MEMBERS_MAX);
     struct packer_rows signatures = {entry->signatures, sizeof *entry->signatures, .count = count};
@@ -117,38 +127,52 @@ void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slic
 
 static void pack_record(struct packer *packer, void *object) {
     const struct packed_entry *packed = object;
-    entry_pack_record(packer, packed->entry, packed->slice_max);
+    struct entry *entry = packed->entry;
+    uint32_t none = 0;
+    entry_pack_content(packer, entry);
+    pack_bytes(packer, "hash", entry->hash.bytes, HASH_BYTES);
+    pack_signatures(packer, entry);
+    if (entry->kind == ENTRY_COMMIT && packed->rows == ENTRY_WITH_ROWS) {
+        entry_pack_rows(packer, entry, packed->slice_max);
+    } else if (entry->kind == ENTRY_COMMIT) {
+        pack_u32(packer, "row_count", &none);
+    }
+}
+
+void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slice_max) {
+    pack_record(packer, &(struct packed_entry){entry, slice_max, ENTRY_WITH_ROWS});
 }
 
 /* The cast is safe: only a packer that reads writes into the entry. */
-static struct packed_entry cast_away_const(const struct entry *entry) {
-    return (struct packed_entry){(struct entry *)(uintptr_t)entry, SWARM_SLICES_MAX};
+static struct packed_entry cast_away_const(const struct entry *entry, enum entry_rows rows) {
+    return (struct packed_entry){(struct entry *)(uintptr_t)entry, SWARM_SLICES_MAX, rows};
 }
 
 struct hash entry_hash(const struct entry *entry) {
     static const char DOMAIN[] = "skep ledger entry";
-    struct packed_entry packed = cast_away_const(entry);
+    struct packed_entry packed = cast_away_const(entry, ENTRY_WITHOUT_ROWS);
     struct hash_state hashing;
     hash_begin(&hashing);
     hash_add(&hashing, DOMAIN, sizeof DOMAIN);
-    packer_hash((struct packed_object){pack_hashed_fields, &packed}, &hashing);
+    packer_hash((struct packed_object){pack_hashed_fields, packed.entry}, &hashing);
     return hash_end(&hashing);
 }
 
-size_t entry_record_bytes(const struct entry *entry) {
-    struct packed_entry packed = cast_away_const(entry);
+size_t entry_record_bytes(const struct entry *entry, enum entry_rows rows) {
+    struct packed_entry packed = cast_away_const(entry, rows);
     return packer_count_bytes((struct packed_object){pack_record, &packed});
 }
 
-size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity) {
-    struct packed_entry packed = cast_away_const(entry);
+size_t entry_write(const struct entry *entry, enum entry_rows rows, uint8_t *bytes,
+                   size_t capacity) {
+    struct packed_entry packed = cast_away_const(entry, rows);
     return packer_write((struct packed_object){pack_record, &packed}, bytes, capacity);
 }
 
 const char *entry_read_next(const uint8_t *bytes, size_t count, struct entry_slice *slices,
                             uint32_t slice_max, struct entry *entry, size_t *used) {
-    struct packed_entry packed = {entry,
-                                  slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX};
+    struct packed_entry packed = {
+        entry, slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX, ENTRY_WITH_ROWS};
     memset(entry, 0, sizeof *entry);
     entry->slices = slices;
     const char *error =

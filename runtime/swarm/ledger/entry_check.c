@@ -81,32 +81,72 @@ static const char *slice_error(const struct entry *entry, uint32_t index) {
                : "has a slice whose weight differs from that of its contributors";
 }
 
-static const char *entry_results_error(const struct entry *entry) {
-    if (entry->kind != ENTRY_COMMIT) {
-        return entry->slice_count == 0 ? NULL : "has slices, but is not a commit";
-    }
-    for (uint32_t i = 0; i < entry->seat_count; i++) {
-        const struct entry_seat *seat = &entry->seats[i];
-        uint64_t assigned = 0;
-        for (uint32_t k = 0; k < seat->range_count; k++) {
-            assigned += seat->ranges[k].end - seat->ranges[k].begin;
-        }
-        if (entry->members[i].samples > assigned) {
-            return "has a member that trained on more samples than it was given";
-        }
-        if (entry->members[i].tokens > NUMBER_MAX ||
-            entry->members[i].weight > NUMBER_MAX / SWARM_MEMBERS_MAX) {
-            return "has a weight or a number of tokens above the limit";
-        }
-        if (!norm_is_valid(entry->members[i].norm)) {
-            return "has a member whose norm is not a finite number of at least 0";
-        }
-    }
-    const char *error = entry->slice_count == 0 ? "has no slices" : NULL;
+/* Checks the rows, and that the counts and the root of the commit follow from them. */
+static const char *rows_error(const struct entry *entry) {
+    uint32_t contributed[SWARM_MEMBERS_MAX] = {0}, owned[SWARM_MEMBERS_MAX] = {0};
+    const char *error = NULL;
     for (uint32_t i = 0; i < entry->slice_count && error == NULL; i++) {
         error = slice_error(entry, i);
     }
-    return error;
+    if (error != NULL || entry->slice_count == 0) {
+        return error;
+    }
+    entry_count_results(entry, contributed, owned);
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        if (entry->members[i].contributed != contributed[i] ||
+            entry->members[i].owned != owned[i]) {
+            return "has slices that differ from what it counts for its members";
+        }
+    }
+    const struct hash root = entry_results_root(entry);
+    return hash_equal(&root, &entry->results) ? NULL : "has slices that differ from their root";
+}
+
+static const char *member_error(const struct entry *entry, uint32_t index) {
+    const struct entry_seat *seat = &entry->seats[index];
+    const struct entry_member *member = &entry->members[index];
+    uint64_t assigned = 0;
+    for (uint32_t k = 0; k < seat->range_count; k++) {
+        assigned += seat->ranges[k].end - seat->ranges[k].begin;
+    }
+    if (member->samples > assigned) {
+        return "has a member that trained on more samples than it was given";
+    }
+    if (member->tokens > NUMBER_MAX || member->weight > NUMBER_MAX / SWARM_MEMBERS_MAX) {
+        return "has a weight or a number of tokens above the limit";
+    }
+    if (member->contributed > entry->result_count) {
+        return "has a member that contributed to more slices than there are";
+    }
+    return norm_is_valid(member->norm)
+               ? NULL
+               : "has a member whose norm is not a finite number of at least 0";
+}
+
+static const char *entry_results_error(const struct entry *entry) {
+    uint64_t owned = 0;
+    if (entry->kind != ENTRY_COMMIT) {
+        return entry->slice_count == 0 && entry->result_count == 0 &&
+                       is_zero(&entry->results, sizeof entry->results)
+                   ? NULL
+                   : "has slices, but is not a commit";
+    }
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        const char *error = member_error(entry, i);
+        if (error != NULL) {
+            return error;
+        }
+        owned += entry->members[i].owned;
+    }
+    if (entry->result_count == 0) {
+        return "has no slices";
+    }
+    if (owned != entry->result_count) {
+        return "has slices without an owner, or with several";
+    }
+    return entry->slice_count == 0 || entry->slice_count == entry->result_count
+               ? rows_error(entry)
+               : "lacks some of its slices";
 }
 
 static const char *signatures_error(const struct entry *entry) {
@@ -167,7 +207,7 @@ static const char *unused_field_error(const struct entry *entry) {
 
 static bool are_counts_valid(const struct entry *entry) {
     bool fit = (uint32_t)entry->kind <= ENTRY_SUSPEND && entry->seat_count <= SWARM_MEMBERS_MAX &&
-               entry->slice_count <= SWARM_SLICES_MAX &&
+               entry->slice_count <= SWARM_SLICES_MAX && entry->result_count <= SWARM_SLICES_MAX &&
                entry->signature_count <= SWARM_MEMBERS_MAX &&
                entry->cursor.returned_count <= SWARM_RETURNED_RANGES_MAX;
     for (uint32_t i = 0; fit && i < entry->seat_count; i++) {

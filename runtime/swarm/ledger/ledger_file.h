@@ -8,8 +8,11 @@
  *     a genesis          protocol, manifest
  *     an open            deadline_ms
  *     a suspend          suspended (identity), reason, until_round
- *     all but a genesis  members [{id, session, ranges}], in a commit with tokens, weight, samples
- *     a commit           slices [{index, begin, end, owner, epoch, contributors, weight, hash}]
+ *     all but a genesis  members [{id, session, ranges}], in a commit with tokens, weight, samples,
+ *                        norm, contributed and owned (numbers of slices)
+ *     a commit           slice_count, results (the root over the slices), slices [{index, begin,
+ *                        end, owner, epoch, contributors, weight, hash}]: empty where the rows are
+ *                        not known
  * A signature of a commit is {id, signature}; the tracker's is {signature}. */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_FILE_H
 #define SKEP_SWARM_LEDGER_LEDGER_FILE_H
@@ -24,11 +27,18 @@
 #include <stdint.h>
 
 enum {
-    /* Size of the longest line with its NUL. An entry of 16,384 slices with 64 contributors
-     * needs 7 MiB. */
-    LEDGER_LINE_MAX = 8 << 20,   /* size of the longest line of JSON */
-    LEDGER_LOCATION_BYTES = 256, /* size of "FILE:LINE", with its NUL */
+    /* Size of the longest line with its NUL. A commit with the rows of 16,384 slices and 64
+     * contributors needs 7 MiB. */
+    LEDGER_LINE_MAX = 8 << 20,          /* size of the longest line of JSON */
+    LEDGER_LOCATION_BYTES = 256,        /* size of "FILE:LINE", with its NUL */
+    LEDGER_ENTRY_TEXT_BYTES = 96 << 10, /* upper bound of an entry's line without its slices */
+    LEDGER_SLICE_TEXT_BYTES = 512,      /* upper bound of a slice to which every seat contributed */
 };
+
+/* ledger_line_bytes_max: a bound of the size of a line with at most this number of slices. */
+static inline size_t ledger_line_bytes_max(uint32_t slice_count) {
+    return LEDGER_ENTRY_TEXT_BYTES + (size_t)slice_count * LEDGER_SLICE_TEXT_BYTES;
+}
 
 /* ledger_suspension_name: the name of an enum suspension_reason in a ledger line. */
 const char *ledger_suspension_name(uint32_t reason);
@@ -37,9 +47,10 @@ const char *ledger_suspension_name(uint32_t reason);
  * fault names the last version of Skep that reads it. Returns STATUS_INPUT. */
 enum status old_protocol_fault(struct fault *fault, const char *place);
 
-/* ledger_line_write: write an entry as a line of JSON, without a line feed.
+/* ledger_line_write: write an entry as a line of JSON, without a line feed, with or without the
+ * rows that it has.
  * limits  entry_error(entry) is NULL; LEDGER_LINE_MAX bytes are enough for every entry */
-void ledger_line_write(const struct entry *entry, struct text *text);
+void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct text *text);
 
 /* ledger_line_read: parse a line of JSON into *entry. A field that is missing, unknown, given twice
  * or out of bounds is a fault. Signatures and hash are not verified (ledger_append does that).
@@ -129,7 +140,8 @@ bool entry_journal_is_empty(const struct entry_journal *journal);
 MUST_CHECK enum status entry_journal_clear(struct entry_journal *journal, struct fault *fault);
 
 /* ledger_store: the tracker's durable state in one SQLite file: the entries of the ledger, which
- * are only appended, and the tracker's other promises.
+ * are only appended, the rows of the newest REPLAY_ROUNDS_MAX + 1 commits, and the tracker's other
+ * promises.
  *
  * A call that has returned OK survives a crash of the process and of the machine: synchronous=FULL
  * and a write-ahead log, which is synced once per call. (With a rollback journal, FULL does not
@@ -156,6 +168,7 @@ struct ledger_store {
     const char *path;
     struct sqlite3 *database; /* the SQLite connection */
     struct sqlite3_stmt *insert_entry, *select_entry, *insert_promise, *select_promise; /* SQL */
+    struct sqlite3_stmt *insert_results, *delete_results; /* SQL for the rows of commits */
     uint8_t *record;      /* [ENTRY_RECORD_BYTES_MAX]: buffer of a record */
     uint64_t entry_count; /* Number of entries. */
     struct hash head;     /* Hash of the last entry; zero if there are no entries. */
@@ -176,7 +189,8 @@ void ledger_store_close(struct ledger_store *store);
 MUST_CHECK enum status ledger_store_append(struct ledger_store *store, const struct entry *entry,
                                            struct fault *fault);
 
-/* ledger_store_read: read the entry at index `number`; the first is 0.
+/* ledger_store_read: read the entry at index `number`; the first is 0. A commit has its rows if
+ * they are stored.
  * limits  number < store->entry_count
  * memory  entry->slices is set to `slices` [slice_max]; both are undefined after an error
  * errors  STATUS_INPUT when the record is damaged; chain and signatures are not verified */

@@ -36,10 +36,9 @@ static const struct line_field SLICE_FIELDS[] = {
 };
 enum { ENTRY_FIELDS_BEFORE_ROOT = 6, SLICE_FIELDS_BEFORE_CONTRIBUTORS = 4 };
 static const struct line_field MEMBER_FIELDS[] = {
-    FIELD(entry_member, tokens, FIELD_U64),
-    FIELD(entry_member, weight, FIELD_U64),
-    FIELD(entry_member, samples, FIELD_U64),
-    FIELD(entry_member, norm, FIELD_F64),
+    FIELD(entry_member, tokens, FIELD_U64),      FIELD(entry_member, weight, FIELD_U64),
+    FIELD(entry_member, samples, FIELD_U64),     FIELD(entry_member, norm, FIELD_F64),
+    FIELD(entry_member, contributed, FIELD_U32), FIELD(entry_member, owned, FIELD_U32),
 };
 
 static void add_ranges(struct json_writer *json, const char *key, const struct sample_range *ranges,
@@ -112,7 +111,18 @@ static void add_order(struct json_writer *json, const struct rollback_order *ord
     json_end(json);
 }
 
-void ledger_line_write(const struct entry *entry, struct text *text) {
+/* The rows of a commit, and the fields that remain without them. */
+static void add_results(struct json_writer *json, const struct entry *entry, enum entry_rows rows) {
+    json_add_u64(json, "slice_count", entry->result_count);
+    json_add_hex(json, "results", &entry->results, sizeof entry->results);
+    json_begin_array(json, "slices");
+    for (uint32_t i = 0; rows == ENTRY_WITH_ROWS && i < entry->slice_count; i++) {
+        add_slice(json, entry, i);
+    }
+    json_end(json);
+}
+
+void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct text *text) {
     struct json_writer json = json_writer_over(text);
     json_begin_object(&json, NULL);
     json_add_text(&json, "kind", KINDS[entry->kind]);
@@ -139,11 +149,7 @@ void ledger_line_write(const struct entry *entry, struct text *text) {
         add_order(&json, &entry->order);
     }
     if (entry->kind == ENTRY_COMMIT) {
-        json_begin_array(&json, "slices");
-        for (uint32_t i = 0; i < entry->slice_count; i++) {
-            add_slice(&json, entry, i);
-        }
-        json_end(&json);
+        add_results(&json, entry, rows);
     }
     add_signatures(&json, entry);
     json_end(&json);
@@ -204,7 +210,7 @@ static enum status read_member(const struct json_node *node, struct entry *entry
     struct entry_seat *seat = &entry->seats[index];
     const bool is_commit = entry->kind == ENTRY_COMMIT;
     TRY(json_as_object(node, fault));
-    TRY(check_field_count(node, is_commit ? 7 : 3, fault));
+    TRY(check_field_count(node, is_commit ? 9 : 3, fault));
     TRY(line_read_hex(node, "id", &seat->id, sizeof seat->id, fault));
     if (is_commit) {
         TRY(line_read_fields(node, MEMBER_FIELDS, ARRAY_COUNT(MEMBER_FIELDS),
@@ -265,6 +271,8 @@ static enum status read_slices(const struct json_node *root, uint32_t slice_max,
                                struct entry *entry, struct fault *fault) {
     struct json_node array;
     const uint32_t max = slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX;
+    TRY(line_read_u32(root, "slice_count", &entry->result_count, fault));
+    TRY(line_read_hex(root, "results", &entry->results, sizeof entry->results, fault));
     TRY(read_array(root, "slices", max, &array, &entry->slice_count, fault));
     for (uint32_t i = 0; i < entry->slice_count; i++) {
         const struct json_node node = json_element(&array, i);
@@ -379,7 +387,7 @@ static enum status read_order(const struct json_node *root, struct entry *entry,
 static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
                                     struct entry *entry, struct fault *fault) {
     static const size_t FIELD_COUNTS[] = {
-        [ENTRY_GENESIS] = 12, [ENTRY_OPEN] = 12,     [ENTRY_COMMIT] = 12,
+        [ENTRY_GENESIS] = 12, [ENTRY_OPEN] = 12,     [ENTRY_COMMIT] = 14,
         [ENTRY_ABORT] = 11,   [ENTRY_ROLLBACK] = 11, [ENTRY_SUSPEND] = 14};
     if (entry->kind == ENTRY_GENESIS) {
         TRY(check_protocol(root, fault));

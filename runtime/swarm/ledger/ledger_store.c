@@ -25,11 +25,21 @@ static const char SETTINGS[] =
 static const char TABLES[] =
     "CREATE TABLE IF NOT EXISTS entries(number INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE,"
     " record BLOB NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS results(number INTEGER PRIMARY KEY, record BLOB NOT NULL);"
     "CREATE TABLE IF NOT EXISTS promises(name TEXT PRIMARY KEY, bytes BLOB NOT NULL);"
     "CREATE TRIGGER IF NOT EXISTS entries_stay BEFORE DELETE ON entries"
     " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;"
     "CREATE TRIGGER IF NOT EXISTS entries_stand BEFORE UPDATE ON entries"
     " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;";
+
+/* The record of an entry with its rows, if they are stored. */
+static const char SELECT_ENTRY[] =
+    "SELECT coalesce(results.record, entries.record), hash FROM entries"
+    " LEFT JOIN results ON results.number = entries.number WHERE entries.number = ?";
+/* Removes all rows but those of the newest eight commits. */
+static const char DELETE_RESULTS[] = "DELETE FROM results WHERE number NOT IN"
+                                     " (SELECT number FROM results ORDER BY number DESC LIMIT 8)";
+_Static_assert(REPLAY_ROUNDS_MAX + 1 == 8, "the statement has the number of commits");
 
 static const char INCARNATION[] = "incarnation";
 static const char DAMAGED[] =
@@ -139,7 +149,9 @@ static enum status prepare_statements(struct ledger_store *store, struct fault *
         struct sqlite3_stmt **statement;
     } rows[] = {
         {"INSERT INTO entries(number, hash, record) VALUES(?, ?, ?)", &store->insert_entry},
-        {"SELECT record, hash FROM entries WHERE number = ?", &store->select_entry},
+        {SELECT_ENTRY, &store->select_entry},
+        {"INSERT INTO results(number, record) VALUES(?, ?)", &store->insert_results},
+        {DELETE_RESULTS, &store->delete_results},
         {"INSERT OR REPLACE INTO promises(name, bytes) VALUES(?, ?)", &store->insert_promise},
         {"SELECT bytes FROM promises WHERE name = ?", &store->select_promise},
     };
@@ -189,6 +201,8 @@ enum status ledger_store_open(const char *path, struct region *region, struct le
 void ledger_store_close(struct ledger_store *store) {
     sqlite3_finalize(store->insert_entry);
     sqlite3_finalize(store->select_entry);
+    sqlite3_finalize(store->insert_results);
+    sqlite3_finalize(store->delete_results);
     sqlite3_finalize(store->insert_promise);
     sqlite3_finalize(store->select_promise);
     sqlite3_close(store->database);
@@ -205,14 +219,49 @@ static enum status execute_bound_statement(const struct ledger_store *store,
     return status;
 }
 
-enum status ledger_store_append(struct ledger_store *store, const struct entry *entry,
-                                struct fault *fault) {
-    ASSERT(hash_equal(&entry->prev, &store->head));
-    size_t bytes = entry_write(entry, store->record, ENTRY_RECORD_BYTES_MAX);
+/* Stores the rows of a commit until eight later commits have rows. */
+static enum status append_results(struct ledger_store *store, const struct entry *entry,
+                                  struct fault *fault) {
+    const size_t bytes = entry_write(entry, ENTRY_WITH_ROWS, store->record, ENTRY_RECORD_BYTES_MAX);
+    sqlite3_bind_int64(store->insert_results, 1, (sqlite3_int64)store->entry_count);
+    sqlite3_bind_blob(store->insert_results, 2, store->record, (int)bytes, SQLITE_STATIC);
+    TRY(execute_bound_statement(store, store->insert_results, "append an entry", fault));
+    return execute_bound_statement(store, store->delete_results, "append an entry", fault);
+}
+
+static enum status append_record(struct ledger_store *store, const struct entry *entry,
+                                 struct fault *fault) {
+    const size_t bytes =
+        entry_write(entry, ENTRY_WITHOUT_ROWS, store->record, ENTRY_RECORD_BYTES_MAX);
     sqlite3_bind_int64(store->insert_entry, 1, (sqlite3_int64)store->entry_count);
     sqlite3_bind_blob(store->insert_entry, 2, entry->hash.bytes, HASH_BYTES, SQLITE_STATIC);
     sqlite3_bind_blob(store->insert_entry, 3, store->record, (int)bytes, SQLITE_STATIC);
-    TRY(execute_bound_statement(store, store->insert_entry, "append an entry", fault));
+    return execute_bound_statement(store, store->insert_entry, "append an entry", fault);
+}
+
+/* Appends an entry and its rows, or neither, within a transaction or without one. */
+static enum status append_with_results(struct ledger_store *store, const struct entry *entry,
+                                       struct fault *fault) {
+    struct fault ignored;
+    TRY(execute_sql(store, "SAVEPOINT entry;", fault));
+    enum status status = append_results(store, entry, fault);
+    if (status == OK) {
+        status = append_record(store, entry, fault);
+    }
+    if (status == OK) {
+        status = execute_sql(store, "RELEASE entry;", fault);
+    }
+    if (status != OK) {
+        (void)!execute_sql(store, "ROLLBACK TO entry; RELEASE entry;", &ignored);
+    }
+    return status;
+}
+
+enum status ledger_store_append(struct ledger_store *store, const struct entry *entry,
+                                struct fault *fault) {
+    ASSERT(hash_equal(&entry->prev, &store->head));
+    TRY(entry->slice_count > 0 ? append_with_results(store, entry, fault)
+                               : append_record(store, entry, fault));
     store->entry_count++;
     store->head = entry->hash;
     return OK;

@@ -37,6 +37,7 @@ enum merkle_kind {
     MERKLE_ROOT,           /* the root over bytes */
     MERKLE_LIST_ROOT,      /* the root over a list of leaf hashes */
     MERKLE_DECLARED_SLICE, /* a leaf of a list: a slice of a contribution (contribution.h) */
+    MERKLE_RESULT,         /* a leaf of a list: a row of a commit (entry.h) */
 };
 
 /* The state of computing a root from leaf hashes: the nodes of complete subtrees, one for each set

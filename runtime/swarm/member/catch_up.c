@@ -21,8 +21,8 @@ void catch_up_add_entry(struct catch_up *catch_up, const struct entry *entry,
                         const struct hash *base, const struct hash *current) {
     ASSERT(entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT);
     const struct hash *tip = catch_up->count > 0 ? &newest_entry(catch_up)->root : current;
-    if (entry->kind != ENTRY_COMMIT) {
-        catch_up->count = 0; /* a rollback does not start from the last missed commit */
+    if (entry->kind != ENTRY_COMMIT || entry->slice_count == 0) {
+        catch_up->count = 0; /* a rollback, or a commit whose rows are not known */
     } else if (catch_up->count == REPLAY_ROUNDS_MAX) {
         catch_up->count = 0; /* the later commits cannot be applied without the oldest one */
     } else if (hash_equal(base, tip)) {

@@ -38,11 +38,10 @@ static void on_entry(struct member_loop *loop, const struct entry *entry) {
         uplink_measurements_on_open(&loop->measures, entry->round);
         uplink_on_open(&loop->uplink, entry->round);
     } else if (entry->kind == ENTRY_COMMIT) {
-        uint64_t contributors = 0;
-        for (uint32_t s = 0; s < entry->slice_count; s++) {
-            contributors |= entry->slices[s].contributors;
+        loop->contributors = 0;
+        for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+            loop->contributors += entry->members[seat].contributed > 0;
         }
-        loop->contributors = (uint32_t)__builtin_popcountll(contributors);
         uplink_measurements_on_commit(&loop->measures, entry->round,
                                       uplink_is_paced(&loop->uplink));
     }

@@ -99,7 +99,8 @@ void state_fetcher_start(struct state_fetcher *fetcher, const struct action *act
     const struct entry *entry = action->entry;
     ASSERT(action->kind == ACTION_ADOPT && action->job > fetcher->job);
     bool is_continued = state_fetcher_is_active(fetcher) && entry->kind == ENTRY_COMMIT &&
-                        base != NULL && hash_equal(base, &fetcher->entry.root);
+                        entry->slice_count > 0 && base != NULL &&
+                        hash_equal(base, &fetcher->entry.root);
     if (is_continued) {
         /* The members with a seat in the entry's round have its results. */
         leaf_fetch_follow(&fetcher->fetch, entry, peers_with_seats(fetcher->args.peers, entry));

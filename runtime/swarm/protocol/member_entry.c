@@ -77,7 +77,8 @@ static void drop_unlisted_results(struct member *member, const struct entry *ent
 static bool is_newer_state(const struct member *member, const struct entry *entry) {
     const struct entry *pending = &member->commit.entry;
     bool is_rollback = entry->kind == ENTRY_ROLLBACK;
-    bool is_valid = is_rollback || (entry->slice_count == member->slice_count && has_quorum(entry));
+    bool is_valid =
+        is_rollback || (entry->result_count == member->slice_count && has_quorum(entry));
     bool is_newer = member->commit.is_pending ? entry->round > pending->round ||
                                                     (entry->round == pending->round &&
                                                      is_rollback && pending->kind == ENTRY_COMMIT)
@@ -114,10 +115,11 @@ static void handle_state(struct member *member, const struct message *message) {
     bool is_of_open_round = round_number(&member->round) == entry->round;
     job_abandon(&member->job);
     commit->is_pending = true;
-    commit->has_diverged =
-        entry->kind == ENTRY_ROLLBACK || !hash_equal(&message->root, &member->outer.root);
+    /* Without its rows, the results of a commit cannot be requested. */
+    const bool has_results = entry->kind == ENTRY_COMMIT && entry->slice_count > 0;
+    commit->has_diverged = !has_results || !hash_equal(&message->root, &member->outer.root);
     entry_copy(&commit->entry, entry);
-    if (entry->kind == ENTRY_COMMIT) {
+    if (has_results) {
         drop_unlisted_results(member, &commit->entry, is_of_open_round);
     }
 }
@@ -139,10 +141,16 @@ void member_handle_entry(struct member *member, const struct message *message,
 /* Whether the proposal has the weights of the table, which this member has verified. */
 static bool has_weights_of_table(const struct member *member, const struct entry *entry) {
     const struct round_table *table = &member->table;
+    bool is_equal = entry->seat_count == member->round.open.seat_count &&
+                    entry->reference_norm == table->reference_norm;
     ASSERT(table->version > 0);
-    return entry->seat_count == member->round.open.seat_count &&
-           entry->reference_norm == table->reference_norm &&
-           memcmp(entry->members, table->members, sizeof entry->members) == 0;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX && is_equal; seat++) {
+        const struct entry_member *proposed = &entry->members[seat];
+        const struct entry_member *declared = &table->members[seat];
+        is_equal = proposed->tokens == declared->tokens && proposed->weight == declared->weight &&
+                   proposed->samples == declared->samples && proposed->norm == declared->norm;
+    }
+    return is_equal;
 }
 
 void member_handle_proposal(struct member *member, const struct message *message) {

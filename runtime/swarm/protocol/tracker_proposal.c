@@ -57,6 +57,7 @@ void tracker_complete_proposal(struct tracker *tracker) {
     entry->seat_count = head->seat_count;
     memcpy(entry->seats, head->seats, sizeof head->seats);
     memcpy(entry->members, tracker->record.table.members, sizeof entry->members);
+    entry_complete_results(entry);
     tracker_return_ranges(entry, used);
     tracker->proposal.id += 1;
     tracker_clear_votes(tracker);

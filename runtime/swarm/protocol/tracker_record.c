@@ -70,6 +70,8 @@ struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind)
     memset(entry->signatures, 0, sizeof entry->signatures);
     entry->signature_count = 0;
     entry->slice_count = 0;
+    entry->result_count = 0;
+    entry->results = (struct hash){{0}};
     entry->deadline_ms = 0;
     entry->suspension = (struct entry_suspension){0};
     entry->order = (struct rollback_order){0};

@@ -53,11 +53,11 @@ static uint32_t count_slices_of_seat(const struct tracker *tracker, uint32_t sea
 
 /* The member's part in the newest commit. */
 static void fill_commit_fields(const struct entry *commit, struct tracker_view_member *member) {
-    ASSERT(commit->kind == ENTRY_COMMIT && commit->slice_count > 0);
-    int seat = roster_find_seat(commit, &member->id);
-    for (uint32_t s = 0; seat != NO_SEAT && s < commit->slice_count; s++) {
-        member->slices += commit->slices[s].owner == (uint32_t)seat;
-        member->has_contributed |= seats_contain(commit->slices[s].contributors, (uint32_t)seat);
+    ASSERT(commit->kind == ENTRY_COMMIT && commit->result_count > 0);
+    const int seat = roster_find_seat(commit, &member->id);
+    if (seat != NO_SEAT) {
+        member->slices += commit->members[seat].owned;
+        member->has_contributed |= commit->members[seat].contributed > 0;
     }
 }
 

@@ -11,7 +11,8 @@
  *     signature, unreachable, step_ms, transfer_ms, round_trip_ms, upload_kib_s, stored, then
  *     those of the kind:
  *     ENTRY    the entry's record (entry.h); of a commit: base, the root before it
- *     PROPOSE  entry, its root zero; holders {8} of each slice
+ *     PROPOSE  entry, its root zero, and the rows of its results (entry.h); holders {8} of each
+ *              slice
  *     TABLE    version, declared; tokens {8}, weights {8}, samples {8}, norms {8, fp64}, roots
  *              {32} and signatures {64} of each declared seat; owners {1} of each slice; epochs,
  *              expected and optional of each slice as runs of {rows 2} and a number of 2, 8 and 8

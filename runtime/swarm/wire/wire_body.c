@@ -12,7 +12,7 @@ enum {
     TABLE_SLICE_BYTES = 1 + (2 + 2) + 2 * (2 + 8),
     /* A row of a report that begins a run in every column, and the hash of its result. */
     ROW_BYTES = (2 + 2) + (2 + 1) + 3 * (2 + 8) + HASH_BYTES,
-    BODY_FIELDS_MAX = 16, /* Number of fields of a body except an entry's. */
+    BODY_FIELDS_MAX = 24, /* Number of fields of a body except an entry's. */
 };
 
 _Static_assert(SWARM_SLICES_MAX <= UINT16_MAX && SWARM_EPOCH_MAX <= UINT16_MAX,
@@ -40,7 +40,7 @@ static void check_entry(struct packer *pack, const struct wire_shape *shape,
         packer_fail(pack, error);
     } else if (entry->seat_count > shape->members_max) {
         packer_fail(pack, "has more members than members_max");
-    } else if (entry->kind == ENTRY_COMMIT && entry->slice_count != shape->slice_count) {
+    } else if (entry->kind == ENTRY_COMMIT && entry->result_count != shape->slice_count) {
         packer_fail(pack, "does not have the swarm's number of slices");
     }
 }
@@ -60,10 +60,12 @@ void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, str
     static const struct hash ZERO;
     struct packer_rows rows = {holders, sizeof *holders, .count = shape->slice_count};
     clear_read_entry(pack, entry);
-    entry_pack_content(pack, entry, shape->slice_count);
+    entry_pack_content(pack, entry);
+    entry_pack_rows(pack, entry, shape->slice_count);
     check_entry(pack, shape, entry);
-    if (entry->kind != ENTRY_COMMIT || !hash_equal(&entry->root, &ZERO)) {
-        packer_fail(pack, "proposes an entry that is not a commit with a zero root");
+    if (entry->kind != ENTRY_COMMIT || !hash_equal(&entry->root, &ZERO) ||
+        entry->slice_count == 0) {
+        packer_fail(pack, "proposes an entry that is not a commit with slices and a zero root");
     }
     pack_u64_column(pack, "holders", rows, 0);
     for (uint32_t i = 0; i < shape->slice_count; i++) {

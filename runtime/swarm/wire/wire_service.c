@@ -39,11 +39,12 @@ struct wire_ledger_page wire_begin_ledger_page(uint64_t first, uint64_t entry_co
 bool wire_add_ledger_entry(struct wire_ledger_page *page, const struct entry *entry,
                            uint8_t *payload, uint32_t slice_count) {
     uint8_t *records = payload + WIRE_LEDGER_FIXED_BYTES;
-    if (page->count > 0 && page->bytes + entry_record_bytes(entry) > WIRE_LEDGER_RECORDS_BYTES) {
+    if (page->count > 0 &&
+        page->bytes + entry_record_bytes(entry, ENTRY_WITH_ROWS) > WIRE_LEDGER_RECORDS_BYTES) {
         return false;
     }
-    page->bytes +=
-        entry_write(entry, records + page->bytes, records_bytes_max(slice_count) - page->bytes);
+    page->bytes += entry_write(entry, ENTRY_WITH_ROWS, records + page->bytes,
+                               records_bytes_max(slice_count) - page->bytes);
     page->records = records;
     page->count++;
     return true;

@@ -50,6 +50,7 @@ static void fill_commit(struct entry_fixture *fixture, struct entry *entry) {
             .weight = (uint64_t)WEIGHT * seats,
             .hash = hash_of(&i, sizeof i)};
     }
+    entry_complete_results(entry);
     fixture->root = hash_of(&entry->round, sizeof entry->round);
 }
 

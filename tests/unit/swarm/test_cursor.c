@@ -136,18 +136,16 @@ static void open_next(const struct data_cursor *cursor, struct entry *entry) {
 }
 
 /* The end of the round of an OPEN; a commit names all seats, of which some trained nothing. */
-static void end_round(struct entry *entry, struct entry_slice *slice) {
+static void end_round(struct entry *entry) {
     entry->kind = draw(2) == 0 ? ENTRY_ABORT : ENTRY_COMMIT;
-    entry->slices = slice;
     if (entry->kind == ENTRY_COMMIT) {
-        entry->slice_count = 1;
-        slice->contributors = ((uint64_t)1 << entry->seat_count) - 1;
         for (uint32_t i = 0; i < entry->seat_count; i++) {
             uint64_t samples = 0;
             for (uint32_t r = 0; r < entry->seats[i].range_count; r++) {
                 samples += entry->seats[i].ranges[r].end - entry->seats[i].ranges[r].begin;
             }
             entry->members[i].samples = draw(samples + 1);
+            entry->members[i].contributed = 1;
         }
     }
     cursor_return_unused(&entry->cursor, entry, entry->kind == ENTRY_COMMIT ? UINT64_MAX : 0);
@@ -210,7 +208,6 @@ static void a_chain_accepts_exactly_the_cursors_that_use_no_sample_twice(void **
     (void)state;
     static struct entry entry;
     static struct data_cursor before;
-    struct entry_slice slice = {.begin = 0};
     uint32_t refused = 0;
     step_key = random_key(11, "cursor steps");
     memset(&before, 0, sizeof before);
@@ -218,7 +215,7 @@ static void a_chain_accepts_exactly_the_cursors_that_use_no_sample_twice(void **
         open_next(&before, &entry);
         refused += check_step(&before, &entry);
         before = entry.cursor;
-        end_round(&entry, &slice);
+        end_round(&entry);
         refused += check_step(&before, &entry);
         before = entry.cursor;
     }

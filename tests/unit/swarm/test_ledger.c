@@ -41,12 +41,12 @@ static void records_and_lines_read_back(void **state) {
     for (uint32_t index = 0; index < 5; index++) {
         entry_fixture_next(&fixture, index, &entry);
         entry.slices = index == 0 || index % 2 == 1 ? NULL : slices;
-        size_t count = entry_write(&entry, record, sizeof record);
-        assert_int_equal(count, entry_record_bytes(&entry));
+        size_t count = entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record);
+        assert_int_equal(count, entry_record_bytes(&entry, ENTRY_WITH_ROWS));
         assert_null(entry_read(record, count, read_slices, 5, &read));
         assert_same();
         struct text text = text_over(line, sizeof line);
-        ledger_line_write(&entry, &text);
+        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
         assert_false(text.truncated);
         assert_int_equal(read_line(line, text.length), OK);
         assert_same();
@@ -77,12 +77,12 @@ static void the_longest_entry_has_room(void **state) {
     entry.signature_count = SWARM_MEMBERS_MAX;
     entry.hash = entry_hash(&entry);
     assert_null(entry_error(&entry));
-    size_t count = entry_write(&entry, record, ENTRY_RECORD_BYTES_MAX);
+    size_t count = entry_write(&entry, ENTRY_WITH_ROWS, record, ENTRY_RECORD_BYTES_MAX);
     assert_true(count <= ENTRY_RECORD_BYTES_MAX && count > ENTRY_RECORD_BYTES_MAX - 2000);
     assert_null(entry_read(record, count, read_slices, SWARM_SLICES_MAX, &read));
     assert_same();
     struct text text = text_over(line, LEDGER_LINE_MAX);
-    ledger_line_write(&entry, &text);
+    ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
     assert_false(text.truncated);
     assert_int_equal(read_line(line, text.length), OK);
     assert_same();
@@ -95,19 +95,23 @@ static void a_record_that_is_cut_longer_or_changed_is_refused(void **state) {
     static uint8_t record[SMALL_RECORD_MAX];
     entry_fixture_init(&fixture, 3, slices, 2);
     entry_fixture_next(&fixture, 2, &entry);
-    size_t count = entry_write(&entry, record, sizeof record);
+    size_t count = entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record);
     for (size_t cut = 0; cut < count; cut++) {
         assert_non_null(entry_read(record, cut, read_slices, SWARM_SLICES_MAX, &read));
     }
     assert_non_null(entry_read(record, count + 1, read_slices, SWARM_SLICES_MAX, &read));
     assert_non_null(entry_read(record, count, read_slices, 1, &read));
-    /* The signatures stand behind what the hash covers. */
-    size_t hashed = count - 4 - 2 * ENTRY_SIGNATURE_BYTES;
-    for (size_t bit = 0; bit < 8 * hashed; bit++) {
+    uint32_t accepted = 0;
+    for (size_t bit = 0; bit < 8 * count; bit++) {
         record[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        assert_non_null(entry_read(record, count, read_slices, SWARM_SLICES_MAX, &read));
+        if (entry_read(record, count, read_slices, SWARM_SLICES_MAX, &read) == NULL) {
+            memcpy(read.signatures, entry.signatures, sizeof read.signatures);
+            assert_same();
+            accepted++;
+        }
         record[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
+    assert_true(accepted <= 2 * 8 * ENTRY_SIGNATURE_BYTES);
 }
 
 /* One to four bytes changed, removed or doubled. */
@@ -137,7 +141,7 @@ static void mutated_lines_and_records_are_refused_or_entries(void **state) {
     for (uint32_t index = 0; index < 3; index++) {
         entry_fixture_next(&fixture, index, &entry);
         struct text text = text_over((char *)whole, sizeof whole);
-        ledger_line_write(&entry, &text);
+        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
         for (uint64_t turn = 0; turn < MUTATIONS / 3; turn++) {
             memcpy(bytes, whole, text.length);
             size_t count = mutate(bytes, text.length, index, turn);
@@ -145,7 +149,7 @@ static void mutated_lines_and_records_are_refused_or_entries(void **state) {
                 assert_null(entry_error(&read));
             }
         }
-        size_t length = entry_write(&entry, whole, sizeof whole);
+        size_t length = entry_write(&entry, ENTRY_WITH_ROWS, whole, sizeof whole);
         for (uint64_t turn = 0; turn < MUTATIONS / 3; turn++) {
             memcpy(bytes, whole, length);
             size_t count = mutate(bytes, length, index, turn);
@@ -209,6 +213,8 @@ static void suspend_first_member(uint32_t chain_commits, uint32_t reason, uint32
     entry.cursor.position = fixture.position;
     entry.deadline_ms = 0;
     entry.slice_count = 0;
+    entry.result_count = 0;
+    entry.results = (struct hash){{0}};
     memset(entry.members, 0, sizeof entry.members);
     entry.round = 1;
     entry.commits = chain_commits;
@@ -247,11 +253,11 @@ static void a_suspension_is_between_rounds_and_changes_nothing_else(void **state
     entry.root.bytes[0] ^= 1;
     suspend_first_member(1, SUSPENSION_RESULTS, 8);
     entry.slices = NULL;
-    assert_null(
-        entry_read(record, entry_write(&entry, record, sizeof record), read_slices, 2, &read));
+    assert_null(entry_read(record, entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record),
+                           read_slices, 2, &read));
     assert_same();
     struct text text = text_over(line, sizeof line);
-    ledger_line_write(&entry, &text);
+    ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
     assert_non_null(strstr(line, "\"reason\": \"results\""));
     assert_int_equal(read_line(line, text.length), OK);
     assert_same();
@@ -288,7 +294,7 @@ static void a_line_of_protocol_1_is_rejected(void **state) {
     entry_fixture_init(&fixture, 3, slices, 5);
     entry_fixture_next(&fixture, 0, &entry);
     struct text text = text_over(line, sizeof line);
-    ledger_line_write(&entry, &text);
+    ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
     char *field = strstr(line, FIELD);
     assert_non_null(field);
     memmove(field, field + strlen(FIELD), strlen(field + strlen(FIELD)) + 1);
@@ -298,7 +304,7 @@ static void a_line_of_protocol_1_is_rejected(void **state) {
     assert_string_equal(fault.subject, "ledger:1");
     assert_non_null(strstr(fault.reason, "protocol 1, which Skep 0.1.0"));
     text = text_over(line, sizeof line);
-    ledger_line_write(&entry, &text);
+    ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
     strstr(line, FIELD)[12] = '3';
     assert_int_equal(read_line(line, strlen(line)), STATUS_INPUT);
 }

@@ -48,7 +48,7 @@ static void begin(void) {
         entry_fixture_next(&scene.fixture, i, &scene.entry);
         scene.genesis = i == 0 ? scene.entry.root : scene.genesis;
         scene.early = i == EARLY ? scene.entry : scene.early;
-        scene.count += entry_write(&scene.entry, scene.records + scene.count,
+        scene.count += entry_write(&scene.entry, ENTRY_WITH_ROWS, scene.records + scene.count,
                                    sizeof scene.records - scene.count);
     }
     scene.replica.shape.slices.count = SLICES;
@@ -103,7 +103,7 @@ static size_t record_at(uint32_t number) {
     entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
     for (uint32_t i = 0; i < number; i++) {
         entry_fixture_next(&fixture, i, &entry);
-        at += entry_record_bytes(&entry);
+        at += entry_record_bytes(&entry, ENTRY_WITH_ROWS);
     }
     return at;
 }
@@ -268,6 +268,8 @@ static struct entry *make_rollback(void) {
     rollback.commits = scene.entry.commits;
     rollback.prev = scene.entry.hash;
     rollback.slice_count = 0;
+    rollback.result_count = 0;
+    rollback.results = (struct hash){{0}};
     memset(rollback.members, 0, sizeof rollback.members);
     memset(rollback.signatures, 0, sizeof rollback.signatures);
     return &rollback;

@@ -118,6 +118,33 @@ static void entries_and_promises_are_there_when_opened_again(void **state) {
     ledger_store_close(&store);
 }
 
+/* Rows of the newest eight commits are stored, also in the order of the fixture: open and commit in
+ * turn. */
+static void the_newest_commits_have_their_rows(void **state) {
+    (void)state;
+    enum { LENGTH = 31 };
+    static struct entry read;
+    static struct entry_slice read_slices[SLICES];
+    struct fault fault;
+    struct ledger_store store = open_store();
+    for (uint64_t number = 0; number < LENGTH; number++) {
+        append(&store, number);
+        verify(&store);
+    }
+    for (uint64_t number = 0; number < LENGTH; number++) {
+        const bool is_commit = number > 0 && number % 2 == 0;
+        const bool is_new = number + 2 * (REPLAY_ROUNDS_MAX + 1) >= LENGTH + 1;
+        assert_int_equal(ledger_store_read(&store, number, read_slices, SLICES, &read, &fault), OK);
+        assert_int_equal(read.slice_count, is_commit && is_new ? SLICES : 0);
+        assert_int_equal(read.result_count, is_commit ? SLICES : 0);
+        if (read.slice_count > 0) {
+            make_entry(number);
+            assert_memory_equal(read_slices, entry.slices, sizeof read_slices);
+        }
+    }
+    ledger_store_close(&store);
+}
+
 static void each_start_has_a_higher_number(void **state) {
     (void)state;
     struct fault fault;
@@ -325,6 +352,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(entries_and_promises_are_there_when_opened_again,
                                         make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(the_newest_commits_have_their_rows, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(each_start_has_a_higher_number, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(nothing_promised_is_lost_by_a_kill, make_folder,
                                         remove_folder),

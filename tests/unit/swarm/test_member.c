@@ -114,7 +114,7 @@ static void begin(void) {
     for (uint32_t seat = 0; seat < seats; seat++) {
         scene.open.seats[seat].id = id_of(seat);
         scene.open.seats[seat].session = 7 + seat;
-        scene.table.members[seat] = (struct entry_member){8, 8, 1, 1};
+        scene.table.members[seat] = (struct entry_member){8, 8, 1, 1, 0, 0};
         scene.open.seats[seat].range_count = 1;
         scene.open.seats[seat].ranges[0] = (struct sample_range){seat, seat + 1};
         for (uint32_t s = 0; s < SLICES; s++) {
@@ -221,7 +221,7 @@ static void make_commit(uint32_t round, uint8_t root) {
     scene.commit.round = round;
     scene.commit.root.bytes[0] = root;
     scene.commit.slices = scene.slices;
-    scene.commit.slice_count = SLICES;
+    scene.commit.slice_count = scene.commit.result_count = SLICES;
     scene.commit.signature_count = 2;
     scene.commit.signatures[1].seat = 1;
     memcpy(scene.commit.members, scene.table.members, sizeof scene.commit.members);

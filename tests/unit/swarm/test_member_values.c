@@ -153,6 +153,7 @@ static void make_proposal(void) {
     scene.proposal.prev = scene.open.hash;
     scene.proposal.slices = scene.slices;
     scene.proposal.slice_count = SLICES;
+    scene.proposal.result_count = SLICES;
     memcpy(scene.proposal.members, scene.table.members, sizeof scene.proposal.members);
     for (uint32_t s = 0; s < SLICES; s++) {
         scene.slices[s] =
@@ -216,6 +217,25 @@ static void a_proposal_is_accepted_only_with_the_weights_of_the_table(void **sta
         scene.proposal.reference_norm = i == 4 ? 1.5 : 1;
         const struct action *root = propose();
         assert_true((root != NULL) == (i == 0));
+    }
+}
+
+/* The rows of a commit name its results. Without them the state itself is fetched, although the
+ * commit applies to the member's state. */
+static void a_commit_without_its_rows_is_fetched_as_a_state(void **state) {
+    (void)state;
+    for (int has_rows = 0; has_rows <= 1; has_rows++) {
+        begin();
+        say_table();
+        make_proposal();
+        scene.proposal.root.bytes[0] = 50;
+        scene.proposal.slice_count = has_rows ? SLICES : 0;
+        scene.proposal.signature_count = entry_quorum(scene.proposal.seat_count);
+        for (uint32_t i = 0; i < scene.proposal.signature_count; i++) {
+            scene.proposal.signatures[i].seat = i;
+        }
+        hear((struct message){.kind = MESSAGE_ENTRY, .entry = &scene.proposal});
+        assert_true((find(ACTION_ADOPT) == NULL) == has_rows);
     }
 }
 
@@ -313,6 +333,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_is_taken_only_with_weights_that_follow_from_it),
         cmocka_unit_test(a_proposal_is_accepted_only_with_the_weights_of_the_table),
+        cmocka_unit_test(a_commit_without_its_rows_is_fetched_as_a_state),
         cmocka_unit_test(a_slice_without_its_declared_norm_is_not_added),
         cmocka_unit_test(a_slice_without_a_valid_proof_does_not_count_as_received),
         cmocka_unit_test(a_result_that_no_mean_can_be_is_not_kept),

@@ -44,6 +44,8 @@ static void draft_rollback(uint32_t target) {
     entry.kind = ENTRY_ROLLBACK;
     entry.prev = chain.head;
     entry.slice_count = 0;
+    entry.result_count = 0;
+    entry.results = (struct hash){{0}};
     memset(entry.members, 0, sizeof entry.members);
     memset(entry.signatures, 0, sizeof entry.signatures);
     entry.cursor = commits[target].cursor;

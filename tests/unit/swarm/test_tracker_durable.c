@@ -106,6 +106,8 @@ static void begin_entry(struct tracker_record *record, enum entry_kind kind) {
     head->deadline_ms = 0;
     head->signature_count = 0;
     head->slice_count = 0;
+    head->result_count = 0;
+    head->results = (struct hash){{0}};
 }
 
 static void open_round(struct tracker_record *record) {
@@ -134,8 +136,10 @@ static void make_table(struct tracker_record *record) {
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         table->roots[seat] = (struct hash){{0}};
         if (((uint64_t)DECLARED >> seat & 1) != 0) {
-            table->members[seat] =
-                (struct entry_member){1000 + seat, 900 + seat, 1 + seat, 0.5 + seat};
+            table->members[seat] = (struct entry_member){.tokens = 1000 + seat,
+                                                         .weight = 900 + seat,
+                                                         .samples = 1 + seat,
+                                                         .norm = 0.5 + seat};
             const uint32_t words[] = {table->round, seat};
             table->roots[seat] = hash_of(words, sizeof words);
             memset(&table->signatures[seat], (int)(seat + 1), sizeof table->signatures[seat]);
@@ -156,6 +160,7 @@ static void commit_round(struct tracker_record *record) {
     for (uint32_t s = 0; s < SLICES; s++) {
         head->slices[s] = (struct entry_slice){.begin = s, .end = s + 1, .owner = s % 3};
     }
+    entry_complete_results(head);
     head->signature_count = 1;
     head->hash = entry_hash(head);
 }

@@ -38,7 +38,7 @@ static int make_folder(void **state) {
     text = text_over(bytes, sizeof bytes);
     for (uint32_t i = 0; i < ENTRIES; i++) {
         entry_fixture_next(&fixture, i, &entry);
-        ledger_line_write(&entry, &text);
+        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
         text_add(&text, "\n");
     }
     assert_false(text.truncated);
