@@ -45,9 +45,9 @@ static enum status print_fit_report(struct member_run *member, bool json, struct
     static char buffer[FIT_REPORT_BYTES];
     struct fit_report_request request = {.terms = &member->swarm.terms};
     struct text text = text_over(buffer, sizeof buffer);
-    if (!link_probe(&member->swarm.manifest.tracker, &request.link.round_trip_s)) {
+    if (!link_probe(&member->swarm.tracker, &request.link.round_trip_s)) {
         log_line(LOG_INFO, "%s did not answer in time: the report omits the round trip to it",
-                 member->swarm.manifest.tracker.address);
+                 member->swarm.tracker.address);
     }
     if (json) {
         return fit_report_print_json(&member->trainer.session, &request, fault);
@@ -94,6 +94,7 @@ static enum status run_join(struct invocation *invocation) {
         return OK;
     }
     args->swarm = invocation->positionals[0];
+    args->is_report = request->check;
     args->overrides = invocation->overrides;
     args->override_count = invocation->override_count;
     TRY(member_run_read(member, args, fault));

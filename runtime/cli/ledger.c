@@ -11,13 +11,15 @@
 
 #include <stdio.h>
 
-enum { SHOWN_DIGITS = 12 }; /* digits of a hash that are printed */
+enum {
+    SHOWN_DIGITS = 12, /* digits of a hash that are printed */
+    SEARCH_MS = 10000, /* time to wait for the tracker's delegation */
+};
 
 static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback", "suspend"};
 
 struct request {
-    const char *tracker_key;       /* NULL: the tracker's signatures are not verified */
-    const char *operator_key;      /* NULL: the operator's orders are not verified */
+    const char *operator_key;      /* NULL: the operator's signatures are not verified */
     const char *identity, *export; /* path of the private key; path of the export, or NULL */
     bool verify, json; /* whether to verify signatures and hashes; whether to print JSON */
 };
@@ -114,11 +116,9 @@ static void print_verified(const struct ledger_report *report) {
            (unsigned long long)report->kind_counts[ENTRY_COMMIT],
            (unsigned long long)report->kind_counts[ENTRY_ABORT]);
     printf("head  %s\nroot  %s\n", hash_hex(&report->head, head), hash_hex(&report->root, root));
-    if (!report->chain.has_tracker) {
-        printf("the tracker's signatures were not verified: pass its key with --tracker\n");
-    }
-    if (!report->chain.has_operator && report->kind_counts[ENTRY_ROLLBACK] > 0) {
-        printf("the operator's orders were not verified: pass its key with --operator\n");
+    if (!report->chain.has_operator) {
+        printf("the operator's signatures were not verified: pass its key, the part of the join "
+               "string after #, with --operator\n");
     }
 }
 
@@ -132,31 +132,29 @@ static enum status read_public_key(const char *text, const char *option, const c
 static enum status read_keys(const struct request *request, struct ledger_chain *chain,
                              struct fault *fault) {
     struct public_keys keys;
-    if (request->tracker_key != NULL) {
-        TRY(read_public_key(request->tracker_key, "--tracker",
-                            "pass the part of the join string that follows #", &keys, fault));
-        ledger_set_tracker_key(chain, keys.sign);
-    }
     if (request->operator_key != NULL) {
         TRY(read_public_key(request->operator_key, "--operator",
-                            "pass the value of `operator` in the manifest", &keys, fault));
+                            "pass the part of the join string that follows #", &keys, fault));
         ledger_set_operator_key(chain, keys.sign);
     }
     return OK;
 }
 
-/* Opens the ledger. If the source is a tracker, sets its key in report->chain. */
+/* Opens the ledger. If the source is a tracker, sets the operator's key in report->chain. */
 static enum status open_source(const char *identity, struct region *region,
                                struct ledger_report *report, struct ledger_source **source,
                                struct fault *fault) {
     if (!swarm_is_reference(report->path)) {
         return ledger_source_open(report->path, region, source, fault);
     }
-    struct join_string *tracker = region_alloc(region, 1, sizeof *tracker);
+    const struct delegation_search_args search = {.timeout_ms = SEARCH_MS, .is_kept = true};
+    struct join_string join;
+    struct tracker_contact *tracker = region_alloc(region, 1, sizeof *tracker);
     struct key_pairs *keys = region_alloc(region, 1, sizeof *keys);
-    TRY(swarm_reference_read(report->path, region, tracker, fault));
+    TRY(swarm_reference_read(report->path, region, &join, fault));
+    TRY(delegation_search(&join, &search, tracker, fault));
     TRY(swarm_load_identity(identity, keys, fault));
-    ledger_set_tracker_key(&report->chain, tracker->keys.sign);
+    ledger_set_operator_key(&report->chain, join.operator_keys.sign);
     return ledger_source_open_remote(keys, tracker, region, source, fault);
 }
 
@@ -192,11 +190,8 @@ static const struct option OPTIONS[] = {
     {OPTION("--verify", FLAG, verify),
      .help = "check the chain, the signatures and the quorums of all entries",
      .example = "ledger.jsonl --verify"},
-    {OPTION("--tracker", TEXT, tracker_key), .value = "KEY",
-     .help = "public key of the tracker: the part of the join string after #",
-     .example = "ledger.jsonl --verify --tracker KEY"},
     {OPTION("--operator", TEXT, operator_key), .value = "KEY",
-     .help = "public key of the operator: `operator` in the manifest",
+     .help = "public key of the operator: the part of the join string after #",
      .example = "ledger.jsonl --verify --operator KEY"},
     {OPTION("--identity", TEXT, identity), .value = "FILE",
      .help = "identity for a query to a tracker; default: as for `skep join`",

@@ -226,12 +226,26 @@ static enum status query_tracker(struct tracker_client *client, const struct req
     return print_answer(&answer, subject, region, fault);
 }
 
+static enum status find_tracker(const struct join_string *join, struct tracker_contact *tracker,
+                                struct fault *fault) {
+    const struct delegation_search_args first = {.timeout_ms = FIRST_TIMEOUT_MS, .is_kept = true};
+    const struct delegation_search_args retry = {.timeout_ms = RETRY_TIMEOUT_MS, .is_kept = true};
+    enum status status = delegation_search(join, &first, tracker, fault);
+    if (status == STATUS_FAILED) {
+        log_line(LOG_WARNING, "%s is busy or unreachable: retrying", join->address);
+        status = delegation_search(join, &retry, tracker, fault);
+    }
+    return status;
+}
+
 static enum status query_swarm(struct invocation *invocation, const struct key_pairs *keys) {
     struct tracker_client *client = NULL;
-    struct join_string tracker;
+    struct join_string join;
+    struct tracker_contact tracker;
     struct region *region = &invocation->region;
     struct fault *fault = &invocation->fault;
-    TRY(swarm_reference_read(invocation->positionals[0], region, &tracker, fault));
+    TRY(swarm_reference_read(invocation->positionals[0], region, &join, fault));
+    TRY(find_tracker(&join, &tracker, fault));
     TRY(tracker_client_open(keys, &tracker, region, &client, fault));
     enum status status = query_tracker(client, invocation->request, tracker.address, region, fault);
     tracker_client_close(client);

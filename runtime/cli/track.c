@@ -68,8 +68,10 @@ static void report_listening(const struct request *request,
     log_line(LOG_INFO, "swarm %s, manifest %.16s%s in %s", setup->manifest.name,
              hash_hex(&setup->manifest.hash, hash), setup->is_new ? ", created now," : "",
              setup->manifest_path);
-    log_line(LOG_INFO, "listening on %s, advertised as %s; allow-list: %s", setup->listen_address,
-             setup->join.address, setup->allow_list_path);
+    log_line(LOG_INFO,
+             "listening on %s and, for the delegation, on the port after it; advertised as %s; "
+             "allow-list: %s",
+             setup->listen_address, setup->join.address, setup->allow_list_path);
     log_line(LOG_INFO, "%u slices, at most %u members, %u committed rounds; %s of memory reserved",
              options->settings.slice_count, options->members_max, options->settings.commits_max,
              text_format_bytes(tracker_loop_bytes(options), bytes));

@@ -16,6 +16,7 @@
 #include "runtime/inner_training/ledger_copy.h"
 #include "runtime/inner_training/round_record.h"
 #include "runtime/session/compute_copies.h"
+#include "runtime/swarm/delegation/delegation_search.h"
 #include "runtime/swarm/member/mailbox.h"
 #include "runtime/swarm/member/member_store.h"
 #include "runtime/swarm/member/state_store.h"
@@ -28,6 +29,7 @@ enum { STEP_TIMES_MAX = 15 /* number of recent steps whose median time is used *
 struct member_run_args {
     const char *swarm;                          /* NAME.skep or a join string */
     const char *identity;                       /* path of the identity file */
+    bool is_report;                             /* only a report is written, and no file */
     const char *listen, *public_address, *name; /* NULL: the defaults */
     const char *const *overrides; /* [override_count]: texts of the form "key=value" */
     int override_count;
@@ -38,7 +40,8 @@ struct member_swarm {
     struct member_run_args args;
     struct key_pairs keys; /* key pairs of the member's identity */
     struct manifest manifest;
-    const char *subject;      /* subject of messages: manifest file or tracker address */
+    struct tracker_contact tracker; /* of rank 0: address and keys of the tracker */
+    const char *subject;            /* subject of messages: manifest file or tracker address */
     char *text;               /* text of a manifest from the tracker; NULL: `subject` is a file */
     size_t text_bytes;        /* length of `text` */
     struct swarm_terms terms; /* rules of the swarm, from the manifest */

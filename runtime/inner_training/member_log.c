@@ -107,7 +107,7 @@ static void log_unreachable_tracker(struct member_run *member) {
                  "%s: busy or unreachable: no answer within %d s; check that the tracker is "
                  "running, that "
                  "its port is open, and that the join string is current; retrying until it answers",
-                 member->swarm.manifest.tracker.address, (int)(ABSENT_NS / NS_PER_SECOND));
+                 member->swarm.tracker.address, (int)(ABSENT_NS / NS_PER_SECOND));
         logged->tracker_absence_logged = true;
     }
 }
@@ -121,7 +121,7 @@ static void log_tracker(struct member_run *member, const struct member_loop_view
         log_line(LOG_WARNING,
                  "lost the connection to the tracker at %s; the round continues, and the member "
                  "reconnects",
-                 member->swarm.manifest.tracker.address);
+                 member->swarm.tracker.address);
     } else if (!logged->tracker_was_connected && is_connected && logged->was_admitted) {
         log_line(LOG_INFO, "reconnected to the tracker");
     }

@@ -102,9 +102,9 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
     }
     struct member_loop_options options = swarm_loop_options(&swarm->terms, &outer->replica);
     options.keys = &swarm->keys;
-    options.tracker = swarm->manifest.tracker.keys;
-    memcpy(options.operator_key, swarm->manifest.operator_keys.sign, KEY_BYTES);
-    options.tracker_address = swarm->manifest.tracker.address;
+    options.tracker = swarm->tracker.keys;
+    memcpy(options.operator_key, swarm->manifest.join.operator_keys.sign, KEY_BYTES);
+    options.tracker_address = swarm->tracker.address;
     options.listen = swarm->args.listen != NULL ? swarm->args.listen : LISTEN_ANYWHERE;
     options.public_address = swarm->args.public_address;
     options.name = swarm->args.name;

@@ -24,40 +24,63 @@ static bool is_not_stopped(void *context) {
     return lockstep_idle(context, &lost) == OK && !stop_requested();
 }
 
-/* Retries until the tracker answers, because it may start much later. One log line reports that it
- * does not answer. */
-static enum status fetch_manifest(struct member_run *member, const struct join_string *tracker,
-                                  struct tracker_answer *manifest, struct fault *fault) {
+/* Finds the tracker's keys and, unless `manifest` is NULL, fetches the manifest. */
+static enum status contact_tracker(struct member_run *member, const struct join_string *join,
+                                   int timeout_ms, struct tracker_answer *manifest,
+                                   struct fault *fault) {
     struct region *region = &member->trainer.session.region;
     const struct key_pairs *identity = &member->swarm.keys;
-    struct tracker_query_args args = {.request = WIRE_MANIFEST_REQUEST,
-                                      .timeout_ms = FIRST_TIMEOUT_MS,
-                                      .should_continue = is_not_stopped,
-                                      .context = member};
-    enum status status = tracker_query_once(identity, tracker, &args, region, manifest, fault);
+    struct tracker_contact *tracker = &member->swarm.tracker;
+    const struct delegation_search_args search = {.timeout_ms = timeout_ms,
+                                                  .is_kept = !member->swarm.args.is_report,
+                                                  .should_continue = is_not_stopped,
+                                                  .context = member};
+    const struct tracker_query_args args = {.request = WIRE_MANIFEST_REQUEST,
+                                            .timeout_ms = timeout_ms,
+                                            .should_continue = is_not_stopped,
+                                            .context = member};
+    TRY(delegation_search(join, &search, tracker, fault));
+    return manifest == NULL ? OK
+                            : tracker_query_once(identity, tracker, &args, region, manifest, fault);
+}
+
+/* Retries until the tracker answers, because it may start much later. One log line reports that it
+ * does not answer. */
+static enum status await_tracker(struct member_run *member, const struct join_string *join,
+                                 struct tracker_answer *manifest, struct fault *fault) {
+    int timeout_ms = FIRST_TIMEOUT_MS;
+    enum status status = contact_tracker(member, join, timeout_ms, manifest, fault);
     if (status == STATUS_FAILED) {
         log_line(LOG_WARNING, "%s: %s; %s; retrying until it answers", fault->subject,
                  fault->reason, fault->remedy);
     }
     while (status == STATUS_FAILED) {
-        int longer = 2 * args.timeout_ms;
-        args.timeout_ms = longer < LONGEST_TIMEOUT_MS ? longer : LONGEST_TIMEOUT_MS;
-        status = tracker_query_once(identity, tracker, &args, region, manifest, fault);
+        timeout_ms = 2 * timeout_ms < LONGEST_TIMEOUT_MS ? 2 * timeout_ms : LONGEST_TIMEOUT_MS;
+        status = contact_tracker(member, join, timeout_ms, manifest, fault);
     }
     return status;
+}
+
+/* With the manifest in a file, only the tracker's keys are missing. */
+static enum status find_tracker_of_file(struct member_run *member, struct fault *fault) {
+    struct region scratch = {0};
+    struct join_string join;
+    enum status status = swarm_reference_read(member->swarm.args.swarm, &scratch, &join, fault);
+    region_finish(&scratch);
+    return status == OK ? await_tracker(member, &join, NULL, fault) : status;
 }
 
 /* Every rank reads a file by itself, but only rank 0 requests the manifest from the tracker. */
 static enum status get_manifest(struct member_run *member, struct fault *fault) {
     struct member_swarm *swarm = &member->swarm;
     struct lockstep_command command = {.kind = COMMAND_MANIFEST};
-    struct join_string tracker;
+    struct join_string join;
     struct tracker_answer manifest;
     if (!is_join_string(swarm->args.swarm)) {
-        return OK;
+        return find_tracker_of_file(member, fault);
     }
-    TRY(join_string_read(swarm->args.swarm, &tracker, fault));
-    TRY(fetch_manifest(member, &tracker, &manifest, fault));
+    TRY(join_string_read(swarm->args.swarm, &join, fault));
+    TRY(await_tracker(member, &join, &manifest, fault));
     swarm->text = region_alloc(&member->trainer.session.region, manifest.count + 1, 1);
     memcpy(swarm->text, manifest.bytes, manifest.count);
     swarm->text_bytes = command.bytes = manifest.count;
@@ -73,16 +96,16 @@ static enum status read_as_rank0(struct member_run *member, struct fault *fault)
  * join string is the one that answered. */
 static enum status read_manifest(struct member_swarm *swarm, struct region *region,
                                  struct fault *fault) {
-    struct join_string tracker;
+    struct join_string join;
     if (swarm->text == NULL) {
         swarm->subject = swarm->args.swarm;
         return manifest_read_file(swarm->subject, region, &swarm->manifest, fault);
     }
-    TRY(join_string_read(swarm->args.swarm, &tracker, fault));
-    swarm->subject = region_copy_text(region, tracker.address);
-    TRY(manifest_read(swarm->text, swarm->text_bytes, swarm->subject, &tracker.keys, region,
+    TRY(join_string_read(swarm->args.swarm, &join, fault));
+    swarm->subject = region_copy_text(region, join.address);
+    TRY(manifest_read(swarm->text, swarm->text_bytes, swarm->subject, &join.operator_keys, region,
                       &swarm->manifest, fault));
-    memcpy(swarm->manifest.tracker.address, tracker.address, sizeof tracker.address);
+    memcpy(swarm->manifest.join.address, join.address, sizeof join.address);
     return OK;
 }
 
@@ -90,6 +113,9 @@ static enum status read_settings(struct member_run *member, struct fault *fault)
     struct session *session = &member->trainer.session;
     struct member_swarm *swarm = &member->swarm;
     TRY(read_manifest(swarm, &session->region, fault));
+    if (session_is_rank0(session)) {
+        TRY(manifest_check_delegation(&swarm->manifest, &swarm->tracker, fault));
+    }
     const struct swarm_member_source source = {.manifest = &swarm->manifest,
                                                .subject = swarm->subject,
                                                .overrides = swarm->args.overrides,

@@ -46,23 +46,22 @@ enum status manifest_draft_read(const char *path, const char *const *overrides, 
 }
 
 enum status manifest_draft_sign(const struct manifest_draft *draft, const char *address,
-                                const struct manifest_keys *keys, struct region *region,
+                                const struct key_pairs *operator_keys, struct region *region,
                                 struct manifest *manifest, const char **text, struct fault *fault) {
     const struct settings *settings = &draft->settings;
     struct manifest made = {.name = settings->swarm_name,
                             .protocol = SWARM_PROTOCOL_VERSION,
                             .created = (int64_t)clock_unix_s(),
-                            .tracker = {.keys = keys->tracker->public_keys},
-                            .operator_keys = *keys->operator_keys,
+                            .join = {.operator_keys = operator_keys->public_keys},
                             .run_text = draft->run_text,
                             .config_text = draft->config_text};
     size_t room = MANIFEST_BYTES_MAX + 1;
     struct text file = text_over(region_alloc(region, room, 1), room);
     ASSERT(address_error(address) == NULL);
-    memcpy(made.tracker.address, address, strlen(address) + 1);
+    memcpy(made.join.address, address, strlen(address) + 1);
     TRY(data_match_hash(settings, region, &made.files, &made.file_count, fault));
     TRY(genesis_root(settings, &draft->blueprint, draft->model_folder, &made.genesis_root, fault));
-    TRY(manifest_write(&made, keys->tracker, &file, &made.hash, fault));
+    TRY(manifest_write(&made, operator_keys, &file, &made.hash, fault));
     *manifest = made;
     *text = file.bytes;
     return OK;
@@ -105,19 +104,16 @@ static enum status compare_keys(const char *current, const char *earlier, const 
 
 enum status manifest_draft_matches(const struct manifest_draft *draft,
                                    const struct manifest *manifest, const char *subject,
-                                   const struct join_string *tracker, struct fault *fault) {
+                                   const struct join_string *join, struct fault *fault) {
     TRY(compare_keys(draft->run_text, manifest->run_text, subject, fault));
     if (strcmp(draft->config_text, manifest->config_text) != 0) {
         return set_changed_item_fault(subject, fault, "config.json");
     }
-    if (memcmp(&tracker->keys, &manifest->tracker.keys, sizeof tracker->keys) != 0) {
-        return set_changed_item_fault(subject, fault, "the tracker's identity");
-    }
-    if (strcmp(tracker->address, manifest->tracker.address) != 0) {
+    if (strcmp(join->address, manifest->join.address) != 0) {
         log_line(
             LOG_WARNING,
             "%s: the tracker's address has changed from %s to %s: members need the new join string",
-            subject, manifest->tracker.address, tracker->address);
+            subject, manifest->join.address, join->address);
     }
     return OK;
 }

@@ -23,30 +23,23 @@ MUST_CHECK enum status manifest_draft_read(const char *path, const char *const *
                                            int override_count, struct region *region,
                                            struct manifest_draft *draft, struct fault *fault);
 
-/* The keys of a new swarm. */
-struct manifest_keys {
-    const struct key_pairs *tracker;         /* identity of the tracker, which signs */
-    const struct public_keys *operator_keys; /* keys that the operator signs orders with */
-};
-
 /* manifest_draft_sign: creates the manifest of a new swarm: reads all data files and computes the
- * genesis root.
+ * genesis root. The operator's keys sign it.
  * address  the tracker's address; address_error accepts it
  * memory   fields point into `region` and the draft; the file's text, NUL-terminated, is in
  *          `region`
  * errors   those of data_match_hash, genesis_root and manifest_write; outputs are then untouched */
 MUST_CHECK enum status manifest_draft_sign(const struct manifest_draft *draft, const char *address,
-                                           const struct manifest_keys *keys, struct region *region,
-                                           struct manifest *manifest, const char **text,
-                                           struct fault *fault);
+                                           const struct key_pairs *operator_keys,
+                                           struct region *region, struct manifest *manifest,
+                                           const char **text, struct fault *fault);
 
 /* manifest_draft_matches: checks that an existing manifest was created from this run: the same
- * settings, config.json and tracker keys. A different address is only logged. Data and weights are
+ * settings and config.json. A different address is only logged. Data and weights are
  * not read, because the manifest has their hashes.
  * errors  STATUS_INPUT at `subject`; the fault states the first difference */
 MUST_CHECK enum status manifest_draft_matches(const struct manifest_draft *draft,
                                               const struct manifest *manifest, const char *subject,
-                                              const struct join_string *tracker,
-                                              struct fault *fault);
+                                              const struct join_string *join, struct fault *fault);
 
 #endif

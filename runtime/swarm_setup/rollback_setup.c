@@ -76,10 +76,13 @@ static enum status read_entries(struct ledger_source *source, struct stored_chai
 static enum status open_ledger(const struct tracker_setup *setup, struct region *region,
                                struct ledger_source **source, struct fault *fault) {
     struct fault unanswered;
+    struct tracker_contact *contact = region_alloc(region, 1, sizeof *contact);
+    contact->keys = setup->keys.public_keys;
+    memcpy(contact->address, setup->join.address, sizeof contact->address);
     if (ledger_source_open(setup->store_path, region, source, fault) == OK) {
         return OK;
     }
-    return ledger_source_open_remote(&setup->keys, &setup->join, region, source, &unanswered) == OK
+    return ledger_source_open_remote(&setup->keys, contact, region, source, &unanswered) == OK
                ? OK
                : fault->status;
 }
@@ -87,8 +90,7 @@ static enum status open_ledger(const struct tracker_setup *setup, struct region 
 static enum status read_chain(const struct tracker_setup *setup, struct region *region,
                               struct stored_chain *stored, struct fault *fault) {
     struct ledger_source *source = NULL;
-    ledger_set_tracker_key(&stored->chain, setup->keys.public_keys.sign);
-    ledger_set_operator_key(&stored->chain, setup->manifest.operator_keys.sign);
+    ledger_set_operator_key(&stored->chain, setup->manifest.join.operator_keys.sign);
     TRY(open_ledger(setup, region, &source, fault));
     enum status status = read_entries(source, stored, fault);
     ledger_source_close(source);
@@ -101,7 +103,7 @@ static enum status read_key(const struct tracker_setup *setup, struct operator_k
                             struct fault *fault) {
     const char *path = setup->operator_key_path;
     TRY(operator_key_read(path, key, fault));
-    if (!public_keys_equal(&key->keys.public_keys, &setup->manifest.operator_keys)) {
+    if (!public_keys_equal(&key->keys.public_keys, &setup->manifest.join.operator_keys)) {
         return fault_set(fault, STATUS_INPUT, path, "pass the operator's key with --operator-key",
                          "is not the operator's key that the manifest of %s names",
                          setup->manifest.name);

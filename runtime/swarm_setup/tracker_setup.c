@@ -2,8 +2,10 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "runtime/swarm/delegation/delegation_server.h"
 #include "runtime/swarm/tracker/allow_list.h"
 #include "runtime/swarm/tracker/tracker_import.h"
+#include "runtime/swarm_setup/tracker_delegation.h"
 #include "transport/identity/identity.h"
 #include "transport/identity/operator_key.h"
 #include "transport/messages/messages.h"
@@ -74,7 +76,7 @@ static enum status choose_listen_address(struct tracker_setup *setup,
     bool is_chosen_earlier = earlier != NULL && (args->listen_address == NULL ||
                                                  has_wildcard_port(setup->listen_address));
     if (is_chosen_earlier && args->public_address == NULL) {
-        return set_port(setup->listen_address, find_port(earlier->tracker.address), fault);
+        return set_port(setup->listen_address, find_port(earlier->join.address), fault);
     }
     if (!has_wildcard_port(setup->listen_address)) {
         return OK;
@@ -97,7 +99,7 @@ static enum status choose_public_address(struct tracker_setup *setup,
     if (args->public_address != NULL) {
         TRY(add_scheme(args->public_address, "--public", address, fault));
     } else if (earlier != NULL && args->listen_address == NULL) {
-        memcpy(address, earlier->tracker.address, sizeof earlier->tracker.address);
+        memcpy(address, earlier->join.address, sizeof earlier->join.address);
     } else if (!is_everywhere) {
         memcpy(address, setup->listen_address, sizeof setup->listen_address);
     } else {
@@ -137,6 +139,7 @@ static enum status set_paths(struct tracker_setup *setup, const struct tracker_s
     file_join(setup->state_folder, "identity", setup->identity_path, PATH_BYTES);
     file_join(setup->state_folder, "operator.key", setup->operator_key_path, PATH_BYTES);
     file_join(setup->state_folder, "rollback.json", setup->order_path, PATH_BYTES);
+    file_join(setup->state_folder, DELEGATION_FILE_NAME, setup->delegation_path, PATH_BYTES);
     if (args->allow_list_path != NULL) {
         TRY(make_absolute(args->allow_list_path, setup->allow_list_path, fault));
     }
@@ -172,42 +175,55 @@ static enum status read_earlier_manifest(struct tracker_setup *setup, struct reg
     setup->manifest_text = region_alloc(region, MANIFEST_BYTES_MAX + 1, 1);
     TRY(file_read_text(setup->manifest_path, setup->manifest_text, MANIFEST_BYTES_MAX + 1, &length,
                        fault));
-    return manifest_read(setup->manifest_text, length, setup->manifest_path,
-                         &setup->keys.public_keys, region, &setup->manifest, fault);
+    return manifest_read(setup->manifest_text, length, setup->manifest_path, NULL, region,
+                         &setup->manifest, fault);
 }
 
 /* Creates the operator's key beside the tracker's identity, unless there is one. */
 static enum status read_or_create_operator_key(const struct tracker_setup *setup,
-                                               struct public_keys *public_keys,
-                                               struct fault *fault) {
-    struct operator_key key;
+                                               struct operator_key *key, struct fault *fault) {
     bool is_created = false;
-    TRY(operator_key_read_or_create(setup->operator_key_path, &key, &is_created, fault));
-    *public_keys = key.keys.public_keys;
-    keys_wipe(&key.keys);
+    TRY(operator_key_read_or_create(setup->operator_key_path, key, &is_created, fault));
     if (is_created) {
         log_line(LOG_INFO,
-                 "created the operator's key %s; it is needed only to order a rollback, so move it "
-                 "to a safe place",
+                 "created the operator's key %s; it is needed only to sign new keys of the tracker "
+                 "and orders, so move it to a safe place",
                  setup->operator_key_path);
     }
-    return OK;
+    return key->has_secrets
+               ? OK
+               : fault_set(fault, STATUS_INPUT, setup->operator_key_path,
+                           "pass the identity file of the operator; it may be moved away once the "
+                           "swarm is created",
+                           "contains only the operator's public key, which cannot sign a new "
+                           "swarm");
+}
+
+/* The manifest is written last: a swarm exists once it has one. */
+static enum status sign_swarm(struct tracker_setup *setup, const struct key_pairs *operator_keys,
+                              struct region *region, struct fault *fault) {
+    const char *text = NULL;
+    TRY(manifest_draft_sign(&setup->draft, setup->join.address, operator_keys, region,
+                            &setup->manifest, &text, fault));
+    if (stop_requested()) {
+        return fault_set(fault, STATUS_STOPPED, "track", NULL, "stopped by request");
+    }
+    TRY(tracker_delegation_sign(setup, operator_keys, &setup->manifest.hash,
+                                &setup->keys.public_keys, 0, fault));
+    setup->manifest_text = (char *)(uintptr_t)text;
+    setup->is_new = true;
+    return replace_text(setup->manifest_path, text, fault);
 }
 
 static enum status create_manifest(struct tracker_setup *setup, struct region *region,
                                    struct fault *fault) {
-    const char *text = NULL;
-    struct public_keys operator_keys;
-    const struct manifest_keys keys = {.tracker = &setup->keys, .operator_keys = &operator_keys};
-    TRY(read_or_create_operator_key(setup, &operator_keys, fault));
-    TRY(manifest_draft_sign(&setup->draft, setup->join.address, &keys, region, &setup->manifest,
-                            &text, fault));
-    if (stop_requested()) {
-        return fault_set(fault, STATUS_STOPPED, "track", NULL, "stopped by request");
+    struct operator_key key;
+    enum status status = read_or_create_operator_key(setup, &key, fault);
+    if (status == OK) {
+        status = sign_swarm(setup, &key.keys, region, fault);
     }
-    setup->manifest_text = (char *)(uintptr_t)text;
-    setup->is_new = true;
-    return replace_text(setup->manifest_path, text, fault);
+    keys_wipe(&key.keys);
+    return status;
 }
 
 /* Checks that the allow-list can be read and that the address can be used. This happens before a
@@ -215,6 +231,7 @@ static enum status create_manifest(struct tracker_setup *setup, struct region *r
 static enum status check_can_serve(const struct tracker_setup *setup, struct fault *fault) {
     struct region scratch = {0};
     struct messenger *messenger = NULL;
+    struct delegation_server *server = NULL;
     const struct messenger_options options = {
         .keys = &setup->keys, .listen = setup->listen_address, .peers_max = 1, .queued_frames = 2};
     struct allow_list *roster = region_alloc(&scratch, 1, sizeof *roster);
@@ -224,6 +241,10 @@ static enum status check_can_serve(const struct tracker_setup *setup, struct fau
     }
     if (status == OK) {
         messenger_close(messenger, 0);
+        status = delegation_server_open(setup->listen_address, &scratch, &server, fault);
+    }
+    if (status == OK) {
+        delegation_server_close(server);
     }
     region_finish(&scratch);
     return status;
@@ -258,8 +279,7 @@ static enum status check_store(const struct tracker_setup *setup, const char *co
     }
     const struct tracker_import import = {.source_path = copy,
                                           .store_path = setup->store_path,
-                                          .tracker_key = setup->keys.public_keys.sign,
-                                          .operator_key = setup->manifest.operator_keys.sign,
+                                          .operator_key = setup->manifest.join.operator_keys.sign,
                                           .manifest = setup->manifest.hash};
     uint64_t count = 0;
     TRY(tracker_import(&import, &count, fault));
@@ -297,7 +317,8 @@ static enum status check_operator_key(const struct tracker_setup *setup,
         return OK;
     }
     TRY(operator_key_read(setup->operator_key_path, &key, fault));
-    const bool is_same = public_keys_equal(&key.keys.public_keys, &setup->manifest.operator_keys);
+    const bool is_same =
+        public_keys_equal(&key.keys.public_keys, &setup->manifest.join.operator_keys);
     keys_wipe(&key.keys);
     return is_same ? OK
                    : fault_set(fault, STATUS_INPUT, setup->operator_key_path,
@@ -311,6 +332,7 @@ static enum status check_earlier_manifest(struct tracker_setup *setup,
                                           const struct tracker_setup_args *args,
                                           struct fault *fault) {
     TRY(check_operator_key(setup, args, fault));
+    TRY(tracker_delegation_load(setup, fault));
     TRY(manifest_draft_matches(&setup->draft, &setup->manifest, setup->manifest_path, &setup->join,
                                fault));
     return check_store(setup, args->ledger_copy_path, fault);
@@ -326,11 +348,11 @@ enum status tracker_setup_prepare(const struct tracker_setup_args *args, struct 
     TRY(file_make_folders(setup->state_folder, fault));
     TRY(identity_load_or_create(setup->identity_path, &setup->keys, &is_created, fault));
     TRY(find_earlier_manifest(setup, args, region, &earlier, fault));
-    setup->join.keys = setup->keys.public_keys;
     TRY(choose_listen_address(setup, args, earlier, fault));
     TRY(choose_public_address(setup, args, earlier, fault));
     TRY(earlier != NULL ? check_earlier_manifest(setup, args, fault)
                         : create_swarm(setup, region, fault));
+    setup->join.operator_keys = setup->manifest.join.operator_keys;
     setup->draft.terms.manifest = &setup->manifest;
     return write_manifest_copy(setup, args->run_path, fault);
 }
@@ -347,7 +369,7 @@ enum status tracker_setup_open(const struct tracker_setup_args *args, struct reg
     }
     TRY(identity_load(setup->identity_path, &setup->keys, fault));
     TRY(read_earlier_manifest(setup, region, fault));
-    setup->join = setup->manifest.tracker;
+    setup->join = setup->manifest.join;
     return args->public_address == NULL
                ? OK
                : add_scheme(args->public_address, "--public", setup->join.address, fault);
@@ -366,7 +388,8 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
         .store_path = setup->store_path,
         .allow_list_path = setup->allow_list_path,
         .order_path = setup->order_path,
-        .operator_keys = setup->manifest.operator_keys,
+        .operator_keys = setup->manifest.join.operator_keys,
+        .delegation = &setup->delegation,
         .manifest = (const uint8_t *)setup->manifest_text,
         .manifest_bytes = strlen(setup->manifest_text),
         .manifest_hash = setup->manifest.hash,

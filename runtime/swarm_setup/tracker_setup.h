@@ -3,6 +3,7 @@
 #ifndef SKEP_SWARM_SETUP_TRACKER_SETUP_H
 #define SKEP_SWARM_SETUP_TRACKER_SETUP_H
 
+#include "runtime/swarm/delegation/delegation.h"
 #include "runtime/swarm/tracker/tracker.h"
 #include "runtime/swarm_setup/manifest_make.h"
 
@@ -22,14 +23,16 @@ struct tracker_setup_args {
 };
 
 struct tracker_setup {
-    struct manifest_draft draft; /* contents of a new manifest */
-    struct manifest manifest;    /* the swarm's manifest */
-    struct key_pairs keys;       /* keys of the tracker */
-    struct join_string join;     /* address and public keys of the tracker */
+    struct manifest_draft draft;        /* contents of a new manifest */
+    struct manifest manifest;           /* the swarm's manifest */
+    struct key_pairs keys;              /* keys of the tracker */
+    struct join_string join;            /* address of the tracker and public keys of the operator */
+    struct known_delegation delegation; /* the operator's statement that `keys` are the tracker's */
     bool is_new; /* the manifest was created by this process, not by an earlier start */
     char state_folder[PATH_BYTES], allow_list_path[PATH_BYTES];
     char store_path[PATH_BYTES], identity_path[PATH_BYTES];
     char operator_key_path[PATH_BYTES];
+    char delegation_path[PATH_BYTES];
     char order_path[PATH_BYTES];    /* file with the operator's order to roll back */
     char manifest_path[PATH_BYTES]; /* in the state folder; a copy is beside the run file */
     char listen_address[MESSAGE_ADDRESS_BYTES];
@@ -44,7 +47,8 @@ struct tracker_setup {
  * errors  those of manifest_draft_read, identity_load_or_create, operator_key_read_or_create,
  *         manifest_draft_sign,
  *         manifest_draft_matches; STATUS_USAGE for an invalid address; STATUS_INPUT when the store
- *         was lost; those of tracker_import */
+ *         was lost, or the operator's key of a new swarm cannot sign; those of tracker_import and
+ *         tracker_delegation_load */
 MUST_CHECK enum status tracker_setup_prepare(const struct tracker_setup_args *args,
                                              struct region *region, struct tracker_setup *setup,
                                              struct fault *fault);

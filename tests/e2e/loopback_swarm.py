@@ -147,7 +147,7 @@ class SwarmTest(RunTest):
         key = self.join_string.partition("#")[2]
         longest = []
         for member in self.members.values():
-            result = self.site.run("ledger", member.ledger(), "--verify", "--tracker", key)
+            result = self.site.run("ledger", member.ledger(), "--verify", "--operator", key)
             self.assert_exit(result, 0)
             lines = member.ledger().read_text().splitlines()
             common = min(len(lines), len(longest))

@@ -63,8 +63,7 @@ class Signer:
         self.prefix = digest[32:]
         self.id = packed(times(self.scalar, BASE))
 
-    def sign(self, entry_hash):
-        context = b"skep ledger entry"
+    def sign(self, entry_hash, context=b"skep ledger entry"):
         message = blake(b"skep signature\0", bytes([len(context)]), context, entry_hash)
         nonce = number_of(self.prefix, message)
         point = packed(times(nonce, BASE))
@@ -117,6 +116,31 @@ def hex_column(rows, key):
     return b"".join(bytes.fromhex(row[key]) for row in rows)
 
 
+def keys_of(text):
+    """The channel key and the signing key of an identity's string."""
+    raw = base64.b32decode(text.upper() + "=" * (-len(text) % 8))
+    return raw[1:33], raw[33:65]
+
+
+def delegation_fields(line):
+    if "delegation" not in line:
+        return {"delegation": 0}
+    found = line["delegation"]
+    curve, sign = keys_of(found["tracker"])
+    return {"delegation": found["serial"], "expires_s": found["expires_s"],
+            "tracker_curve": curve, "tracker_sign": sign,
+            "delegation_signature": bytes.fromhex(found["signature"])}
+
+
+def roster_fields(line):
+    if "roster" not in line:
+        return {"roster": 0}
+    found = line["roster"]
+    return {"roster": found["serial"], "is_open": int(found["open"]),
+            "roster_members": b"".join(map(bytes.fromhex, found["members"])),
+            "roster_signature": bytes.fromhex(found["signature"])}
+
+
 def body(line):
     """The canonical bytes of a line."""
     kind, members = line["kind"], line.get("members", [])
@@ -131,6 +155,10 @@ def body(line):
              "seat_count": len(members), "seats": hex_column(members, "id"),
              "sessions": column("I", [member["session"] for member in members]),
              "ranges": [ranges_bytes(member["ranges"]) for member in members]}
+    if kind != "commit":
+        entry |= delegation_fields(line)
+    if kind == "open":
+        entry |= roster_fields(line)
     if kind == "suspend":
         entry |= {"suspended": bytes.fromhex(line["suspended"]),
                   "reason": 1 + REASONS.index(line["reason"]), "until_round": line["until_round"]}
@@ -180,11 +208,29 @@ class Ledger:
     """A chain that grows; each entry is a dict that becomes a line."""
 
     def __init__(self, member_count):
-        self.tracker = Signer(100)
+        self.tracker, self.operator = Signer(100), Signer(101)
         self.signers = [Signer(number) for number in range(member_count)]
         self.lines, self.position, self.returned, self.commits = [], 0, [], 0
         self.root, self.reference_norm = blake(b"start").hex(), 0.0
-        self.append("genesis", 0, protocol=2, manifest=blake(b"manifest").hex())
+        self.append("genesis", 0, protocol=2, manifest=blake(b"manifest").hex(),
+                    delegation=self.delegation(self.tracker, 1))
+
+    def delegation(self, tracker, serial):
+        """The operator's delegation to a tracker, for ever."""
+        curve, sign = keys_of(tracker.text())
+        document = message_pack({"swarm": blake(b"manifest"), "serial": serial, "expires_s": 0,
+                                 "curve": curve, "sign": sign})
+        signature = self.operator.sign(blake(document), b"skep delegation")
+        return {"serial": serial, "expires_s": 0, "tracker": tracker.text(),
+                "signature": signature.hex()}
+
+    def roster(self, ids, serial, is_open=False):
+        """The operator's list of the members that may have a seat."""
+        document = message_pack({"swarm": blake(b"manifest"), "serial": serial,
+                                 "is_open": int(is_open), "members": b"".join(sorted(ids))})
+        signature = self.operator.sign(blake(document), b"skep roster epoch")
+        return {"serial": serial, "open": is_open, "members": [key.hex() for key in sorted(ids)],
+                "signature": signature.hex()}
 
     def append(self, kind, round_number, voters=(), **fields):
         self.commits += kind == "commit"

@@ -30,7 +30,7 @@ class LedgerTest(RunTest):
     def refused(self, lines, number, *words):
         """--verify names the line, and why."""
         text = lines if isinstance(lines, str) else "".join(json.dumps(one) + "\n" for one in lines)
-        result = self.ledger(text, "--verify", "--tracker", self.small.tracker.text())
+        result = self.ledger(text, "--verify", "--operator", self.small.operator.text())
         self.assert_exit(result, 2)
         self.assertEqual(result.stdout, "")
         self.assertRegex(result.stderr, rf"^skep: \S+ledger.jsonl:{number}(:\d+)*: [^\n]+\n$")
@@ -50,9 +50,9 @@ class LedgerTest(RunTest):
         result = self.ledger(text, "--verify")
         self.assert_exit(result, 0)
         self.assertIn(self.small.lines[-1]["hash"], result.stdout)
-        self.assertIn("--tracker", result.stdout)
-        found = self.document(self.ledger(text, "--verify", "--json", "--tracker",
-                                          self.small.tracker.text()))
+        self.assertIn("--operator", result.stdout)
+        found = self.document(self.ledger(text, "--verify", "--json", "--operator",
+                                          self.small.operator.text()))
         self.assertEqual((found["entries"], found["commit"], found["abort"]), (7, 2, 1))
         self.assertEqual(found["root"], self.small.lines[-1]["root"])
         self.assertTrue(found["tracker_verified"])
@@ -171,7 +171,7 @@ class LedgerTest(RunTest):
         self.assert_exit(self.ledger(""), 2)
         self.assertIn("no entries", self.ledger("", "--verify").stderr)
         self.assert_exit(skep("ledger", str(self.path) + "x"), 2)
-        self.assert_exit(self.ledger(text, "--verify", "--tracker", "x"), 2)
+        self.assert_exit(self.ledger(text, "--verify", "--operator", "x"), 2)
         self.assert_exit(skep("ledger"), 2)
 
 

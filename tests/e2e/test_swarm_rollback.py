@@ -129,7 +129,8 @@ class Rollback(SwarmTest):
         """With the operator's key the order verifies; with another it does not."""
         manifest = (self.site.path / "tracker" / "heather.skep").read_text()
         key = re.search(r"^operator: (p\w+)$", manifest, re.M).group(1)
-        wrong = self.join_string.partition("#")[2]
+        self.assertEqual(key, self.join_string.partition("#")[2])
+        wrong = self.site.run("keys", "--identity", self.site.path / "wrong.key").stdout.strip()
         self.assert_exit(self.site.run("ledger", member.ledger(), "--verify", "--operator", key), 0)
         refused = self.site.run("ledger", member.ledger(), "--verify", "--operator", wrong)
         self.assert_exit(refused, 2)

@@ -3,6 +3,7 @@ place, the reason, the remedy, and an exit code: 2 for bad input, 1 for a failur
 not fit."""
 import json
 import socket
+import threading
 import time
 
 from loopback_swarm import SwarmTest
@@ -81,22 +82,41 @@ class BadInput(WordsTest):
         self.say(2, ["nothing.skep", "No such file"], "join", "nothing.skep", *DATA)
         self.assertFalse((self.site.path / "state").exists())
 
-    def test_an_address_with_another_key_is_retried_like_a_busy_one(self):
+    def test_a_delegation_of_another_operator_is_refused(self):
         self.swarm()
         listen = self.join_string.partition("#")[0]
         other = self.site.run("keys", "--identity", "other").stdout.strip()
-        result = self.site.run("status", f"{listen}#{other}")
-        self.assert_exit(result, 1)
-        self.assertIn(f"{listen} is busy or unreachable: retrying\n", result.stderr)
-        self.assertIn("that the join string is current", result.stderr)
-        member = self.member("anna")
-        member.command[2] = f"{listen}#{other}"
-        member.start()
-        self.wait_for(lambda: "retrying until it answers" in member.log(), "word of the tracker")
-        self.assertIn(f"{listen}: busy or unreachable", member.log())
-        self.assertTrue(member.is_running())
-        member.ask_to_stop()
-        self.wait_for_end(member)
+        for command in (["status"], ["ledger"], ["join", *DATA]):
+            self.say(2, [listen, "signed with another key than the operator's",
+                         "ask the swarm's operator for its current join string"],
+                     command[0], f"{listen}#{other}", *command[1:])
+
+    def test_an_address_that_hangs_up_is_retried_like_a_busy_one(self):
+        self.swarm()
+        key = self.join_string.partition("#")[2]
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            listen = f"tcp://127.0.0.1:{port - 1}"
+            hung_up = threading.Event()
+
+            def hang_up():
+                while not hung_up.is_set():
+                    connection, _ = server.accept()
+                    connection.close()
+            threading.Thread(target=hang_up, daemon=True).start()
+            result = self.site.run("status", f"{listen}#{key}")
+            self.assert_exit(result, 1)
+            self.assertIn(f"{listen} is busy or unreachable: retrying\n", result.stderr)
+            self.assertIn("that the join string is current", result.stderr)
+            member = self.member("anna")
+            member.command[2] = f"{listen}#{key}"
+            member.start()
+            self.wait_for(lambda: "retrying until it answers" in member.log(), "word of the wait")
+            self.assertIn(f"{listen}: busy or unreachable", member.log())
+            self.assertTrue(member.is_running())
+            member.ask_to_stop()
+            self.wait_for_end(member)
+            hung_up.set()
 
     def test_join_strings_are_checked(self):
         self.swarm()
@@ -137,8 +157,8 @@ class BadInput(WordsTest):
         key = self.join_string.partition("#")[2]
         self.say(2, ["nothing.jsonl", "No such file"], "ledger", "nothing.jsonl")
         self.say(2, ["run.yaml:1:", "not valid JSON"], "ledger", "run.yaml")
-        self.say(2, ["--tracker", "112 characters", "join string"],
-                 "ledger", self.join_string, "--tracker", key[:-1])
+        self.say(2, ["--operator", "112 characters", "join string"],
+                 "ledger", self.join_string, "--operator", key[:-1])
         self.say(2, ["tracker.db", "another process", "join string"],
                  "ledger", "tracker/tracker.db")
 

@@ -145,7 +145,7 @@ class Track(RunTest):
         self.assert_exit(self.skep("ledger", self.state / "tracker.db", "--export", again), 0)
         self.assertEqual(again.read_bytes(), out.read_bytes())
         key = tracker.join.split("#")[1]
-        self.assert_exit(self.skep("ledger", again, "--verify", "--tracker", key), 0)
+        self.assert_exit(self.skep("ledger", again, "--verify", "--operator", key), 0)
 
     def test_bad_addresses_are_refused_before_anything_is_made(self):
         for arguments in (["--listen", "tcp://127.0.0.1"], ["--listen", "127.0.0.1:x"],
@@ -172,11 +172,16 @@ class Track(RunTest):
         Tracker(self, self.there).stop()
         self.assertFalse(key.exists())
 
-    def test_a_swarm_starts_with_the_operators_public_key(self):
+    def test_a_swarm_starts_with_the_operators_own_key(self):
         own = self.there.path / "own.key"
         public = self.there.path / "public.key"
         public.write_text(self.skep("keys", "--identity", own).stdout)
-        Tracker(self, self.there, "--operator-key", public).stop()
+        refused = self.skep("track", self.there.path / "run.yaml", "--listen",
+                            "tcp://127.0.0.1:0", "--operator-key", public)
+        self.assert_exit(refused, 2)
+        self.assertIn("cannot sign a new swarm", refused.stderr)
+        self.assertFalse((self.state / "heather.skep").exists())
+        Tracker(self, self.there, "--operator-key", own).stop()
         self.assertFalse((self.state / "operator.key").exists())
         self.assertIn(f"operator: {public.read_text().strip()}\n",
                       (self.state / "heather.skep").read_text())

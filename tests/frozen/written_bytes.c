@@ -180,9 +180,8 @@ static void print_manifest(void) {
                                 .config_text = "{\n\t\"model_type\": \"llama\"\n}",
                                 .files = files,
                                 .file_count = ARRAY_COUNT(files)};
-    manifest.tracker.keys = keys.public_keys;
-    manifest.operator_keys = keys.public_keys;
-    snprintf(manifest.tracker.address, sizeof manifest.tracker.address, "tcp://203.0.113.7:7700");
+    manifest.join.operator_keys = keys.public_keys;
+    snprintf(manifest.join.address, sizeof manifest.join.address, "tcp://203.0.113.7:7700");
     if (manifest_write(&manifest, &keys, &text, &hash, &fault) != OK) {
         abort();
     }
@@ -192,7 +191,7 @@ static void print_manifest(void) {
     print("manifest", 0, 0);
     char join[JOIN_STRING_BYTES];
     begin();
-    add(join, strlen(join_string_write(&manifest.tracker, join)));
+    add(join, strlen(join_string_write(&manifest.join, join)));
     print("join string", 0, 0);
 }
 

@@ -13,7 +13,8 @@ static struct entry_slice slices[SWARM_SLICES_MAX], slices_again[SWARM_SLICES_MA
 static uint8_t record[ENTRY_RECORD_BYTES_MAX];
 
 static void check_entry(void) {
-    struct ledger_chain chain = {0};
+    static struct ledger_chain chain;
+    memset(&chain, 0, sizeof chain);
     ASSERT(entry_error(&entry) == NULL);
     if (ledger_append(&chain, &entry) == NULL) {
         ASSERT(entry.kind == ENTRY_GENESIS && chain.entry_count == 1);

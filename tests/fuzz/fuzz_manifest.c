@@ -25,7 +25,7 @@ static struct key_pairs known_keys(void) {
 
 static void check_bounds(const struct manifest *manifest) {
     ASSERT(swarm_name_error(manifest->name) == NULL);
-    ASSERT(address_error(manifest->tracker.address) == NULL);
+    ASSERT(address_error(manifest->join.address) == NULL);
     ASSERT(manifest->protocol == SWARM_PROTOCOL_VERSION && manifest->created >= 0);
     ASSERT(manifest->file_count >= 1 && manifest->file_count <= MANIFEST_FILES_MAX);
     ASSERT(manifest->run_text[0] != '\0' && manifest->config_text[0] != '\0');
@@ -55,7 +55,7 @@ static void check_round_trip(const struct manifest *manifest, const struct key_p
     struct hash hash;
     struct fault fault;
     struct text text = text_over(written, sizeof written);
-    if (memcmp(&manifest->tracker.keys, &keys->public_keys, sizeof keys->public_keys) != 0 ||
+    if (!public_keys_equal(&manifest->join.operator_keys, &keys->public_keys) ||
         manifest_write(manifest, keys, &text, &hash, &fault) != OK) {
         return; /* escapes can stand for characters that a text cannot have */
     }

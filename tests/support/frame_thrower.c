@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/region.h"
-#include "transport/identity/join_string.h"
+#include "runtime/swarm/delegation/delegation_search.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ struct target {
 
 struct thrower {
     struct thrower_view view;
-    struct join_string join;
+    struct tracker_contact contact;
     struct key_pairs keys;
     struct messenger *messenger;
     struct region region;
@@ -211,7 +211,7 @@ static bool begin(struct thrower *thrower) {
     if (messenger_open(&options, &thrower->region, &thrower->messenger, &fault) != OK) {
         give_up(fault.subject, fault.reason);
     }
-    add_target(thrower, thrower->join.keys.curve, thrower->join.address);
+    add_target(thrower, thrower->contact.keys.curve, thrower->contact.address);
     return wait_for(thrower, tracker_is_open, WAIT_MS);
 }
 
@@ -365,7 +365,10 @@ int main(int argument_count, char **arguments) {
     if (argument_count < 3 || (argument_count != 6 && strcmp(arguments[2], "stranger") != 0)) {
         give_up("usage", "JOIN_STRING FRAMES SEED SLICES MEMBERS_MAX");
     }
-    if (join_string_read(arguments[1], &thrower.join, &fault) != OK) {
+    const struct delegation_search_args search = {.timeout_ms = WAIT_MS};
+    struct join_string join;
+    if (join_string_read(arguments[1], &join, &fault) != OK ||
+        delegation_search(&join, &search, &thrower.contact, &fault) != OK) {
         give_up(fault.subject, fault.reason);
     }
     bool is_stranger = argument_count != 6;

@@ -33,6 +33,8 @@ MAY_INCLUDE = {
         "runtime/shard", "runtime/ops"),
     "runtime/checkpoint": ("base", "runtime/model"),
     "runtime/swarm/ledger": ("base", "transport/identity"),
+    "runtime/swarm/delegation": (
+        "base", "transport/identity", "transport/messages", "runtime/swarm/ledger"),
     "runtime/swarm/protocol": ("base", "runtime/swarm/ledger"),
     "runtime/swarm/wire": (
         "base", "transport/identity", "transport/messages", "runtime/swarm/ledger",
@@ -44,10 +46,12 @@ MAY_INCLUDE = {
         "base", "targets/os", "transport/messages", "runtime/swarm/ledger",
         "runtime/swarm/protocol", "runtime/swarm/wire", "runtime/swarm/replica"),
     "runtime/swarm/client": (
-        "base", "transport/identity", "runtime/swarm/ledger", "runtime/swarm/wire"),
+        "base", "transport/identity", "runtime/swarm/ledger", "runtime/swarm/delegation",
+        "runtime/swarm/wire"),
     "runtime/swarm/tracker": (
         "base", "transport/identity", "transport/messages", "runtime/swarm/ledger",
-        "runtime/swarm/protocol", "runtime/swarm/wire", "runtime/swarm/client"),
+        "runtime/swarm/delegation", "runtime/swarm/protocol", "runtime/swarm/wire",
+        "runtime/swarm/client"),
     "runtime/program": (
         "base", "arena", "targets", "targets/os", "targets/ports", "kernels", "kernels/cpu",
         "kernels/cuda/launch", "transport/site", "transport/collectives", "runtime/schedule"),
@@ -64,16 +68,17 @@ MAY_INCLUDE = {
     "runtime/swarm_setup": (
         "base", "targets", "transport/identity", "transport/messages", "transport/site",
         "runtime/model", "runtime/model/families", "runtime/schedule", "runtime/checkpoint",
-        "runtime/swarm/ledger", "runtime/swarm/replica", "runtime/swarm/member",
-        "runtime/swarm/client", "runtime/swarm/tracker", "runtime/settings", "runtime/data",
-        "runtime/session"),
+        "runtime/swarm/ledger", "runtime/swarm/delegation", "runtime/swarm/replica",
+        "runtime/swarm/member", "runtime/swarm/client", "runtime/swarm/tracker",
+        "runtime/settings", "runtime/data", "runtime/session"),
     "runtime/train": (
         "base", "targets/os", "transport/site", "runtime/schedule", "runtime/checkpoint",
         "runtime/program", "runtime/settings", "runtime/data", "runtime/session"),
     "runtime/inner_training": (
         "base", "transport/identity", "transport/site", "runtime/schedule", "runtime/checkpoint",
-        "runtime/swarm/ledger", "runtime/swarm/replica", "runtime/swarm/member",
-        "runtime/swarm/client", "runtime/program", "runtime/data", "runtime/swarm_setup",
+        "runtime/swarm/ledger", "runtime/swarm/delegation", "runtime/swarm/replica",
+        "runtime/swarm/member", "runtime/swarm/client", "runtime/program", "runtime/data",
+        "runtime/swarm_setup",
         "runtime/session", "runtime/train"),
     "runtime/diagnose": (
         "base", "targets/os", "targets/ports", "targets/probe", "kernels", "kernels/cuda/launch",
@@ -85,7 +90,8 @@ MAY_INCLUDE = {
     "runtime/cli": (
         "base", "arena", "arena/formats", "targets", "targets/probe", "transport/identity",
         "transport/site", "runtime/model/families", "runtime/checkpoint", "runtime/swarm/ledger",
-        "runtime/swarm/client", "runtime/swarm/tracker", "runtime/program", "runtime/settings",
+        "runtime/swarm/delegation", "runtime/swarm/client", "runtime/swarm/tracker",
+        "runtime/program", "runtime/settings",
         "runtime/swarm_setup", "runtime/session", "runtime/train", "runtime/inner_training",
         "runtime/diagnose", "runtime/cli/reports"),
 }
@@ -186,14 +192,19 @@ OWNED_STRUCTS = ("runtime/swarm/", "transport/messages/")
 # struct: why any file may fill it in.
 VALUE_STRUCTS = {
     "action": "a value: any part of a state machine emits one",
+    "delegation": "a value: the operator and a reader each make one",
     "entry": "a value: the reader, the tracker and the store each make one",
+    "entry_documents": "a part of an entry",
     "entry_signature": "a part of an entry",
     "frame": "a value: any sender makes one",
+    "known_delegation": "a value: the operator and a reader each make one",
     "message": "a value: any sender makes one",
+    "roster_epoch": "a value: the operator and a reader each make one",
     "round_table": "a part of a message",
     "sample_range": "a value",
     "slice_report": "a part of a message",
     "swarm_timing": "a value",
+    "tracker_contact": "a value: a tracker knows its own, others search for it",
     "tracker_record": "a value: the store and an import make one for the state machine",
 }
 # struct: why another file than the owner of its fields may overwrite it whole.
@@ -260,6 +271,7 @@ PLAIN_FOLDERS = (
     "runtime/settings",
     "runtime/shard",
     "runtime/swarm/client",
+    "runtime/swarm/delegation",
     "runtime/swarm/ledger",
     "runtime/swarm/member",
     "runtime/swarm/protocol",

@@ -15,6 +15,7 @@ enum {
     PORT_MAX = 65535,    /* highest TCP port */
     PORT_DIGITS_MAX = 5, /* decimal digits of PORT_MAX */
     DISCARD_PORT = 9,    /* UDP port of the discard service */
+    PAIR_ATTEMPTS = 64,  /* attempts to find two free ports in a row */
 };
 
 static const char SCHEME[] = "tcp://";
@@ -59,6 +60,17 @@ const char *address_error(const char *text) {
     }
     end += has_brackets;
     return *end == ':' ? port_error(end + 1) : "has no :PORT after its host";
+}
+
+bool address_next_port(const char *address, char next[static MESSAGE_ADDRESS_BYTES]) {
+    const char *colon = strrchr(address, ':');
+    int64_t port = 0;
+    struct text text = text_over(next, MESSAGE_ADDRESS_BYTES);
+    if (colon == NULL || !text_parse_i64(colon + 1, &port) || port < 1 || port >= PORT_MAX) {
+        return false;
+    }
+    text_add(&text, "%.*s:%d", (int)(colon - address), address, (int)port + 1);
+    return !text.truncated;
 }
 
 /* The first address of `family` in the list; NULL: none. */
@@ -141,16 +153,33 @@ const char *local_address(char text[static LOCAL_ADDRESS_BYTES]) {
     return text;
 }
 
-uint16_t local_free_port(void) {
-    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-    uint16_t port = 0;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && bind(fd, (const struct sockaddr *)&any, sizeof any) == 0 &&
-        read_local_address(fd, &any)) {
-        port = ntohs(any.sin_port);
+/* Binds a socket to a port, 0 for any. Returns the port, or 0 if it is in use. */
+static uint16_t bind_port(int fd, uint16_t port) {
+    struct sockaddr_in any = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_ANY)};
+    return fd >= 0 && bind(fd, (const struct sockaddr *)&any, sizeof any) == 0 &&
+                   read_local_address(fd, &any)
+               ? ntohs(any.sin_port)
+               : 0;
+}
+
+static uint16_t find_free_pair(void) {
+    int fds[2] = {socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+                  socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    const uint16_t port = bind_port(fds[0], 0);
+    const bool is_pair = port > 0 && port < PORT_MAX && bind_port(fds[1], (uint16_t)(port + 1)) > 0;
+    for (int i = 0; i < 2; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
     }
-    if (fd >= 0) {
-        close(fd);
+    return is_pair ? port : 0;
+}
+
+uint16_t local_free_port(void) {
+    uint16_t port = 0;
+    for (int i = 0; i < PAIR_ATTEMPTS && port == 0; i++) {
+        port = find_free_pair();
     }
     return port;
 }

@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -27,12 +28,17 @@ MUST_CHECK const char *address_error(const char *text);
 MUST_CHECK enum status resolve_host(const char *address, char found[static MESSAGE_ADDRESS_BYTES],
                                     struct fault *fault);
 
+/* address_next_port: copy the address to `next` with its port number increased by 1. False: it has
+ * no port below 65535 at its end, or the result is too long; `next` is then undefined. */
+MUST_CHECK bool address_next_port(const char *address, char next[static MESSAGE_ADDRESS_BYTES]);
+
 /* local_address: write the IPv4 address from which this machine would send packets to the internet,
  * or 127.0.0.1 if it has no route. Sends nothing. Behind NAT, other machines see a different
  * address. Returns `text`. */
 const char *local_address(char text[static LOCAL_ADDRESS_BYTES]);
 
-/* local_free_port: a TCP port number that is not in use now; 0 if there is none. */
+/* local_free_port: a TCP port number that is not in use now, and neither is the one after it; 0 if
+ * none was found. */
 uint16_t local_free_port(void);
 
 #endif

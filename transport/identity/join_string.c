@@ -11,7 +11,8 @@ bool is_join_string(const char *text) {
 const char *join_string_write(const struct join_string *join, char text[static JOIN_STRING_BYTES]) {
     char key[KEYS_TEXT_BYTES];
     ASSERT(address_error(join->address) == NULL);
-    snprintf(text, JOIN_STRING_BYTES, "%s#%s", join->address, public_keys_write(&join->keys, key));
+    snprintf(text, JOIN_STRING_BYTES, "%s#%s", join->address,
+             public_keys_write(&join->operator_keys, key));
     return text;
 }
 
@@ -35,7 +36,7 @@ enum status join_string_read(const char *text, struct join_string *join, struct 
     if (error != NULL) {
         return set_join_string_fault(fault, "its address", error);
     }
-    error = public_keys_read(hash + 1, &read.keys);
+    error = public_keys_read(hash + 1, &read.operator_keys);
     if (error != NULL) {
         return set_join_string_fault(fault, "its key", error);
     }

@@ -1,5 +1,5 @@
 /* join_string: what a process needs to join a swarm, as one text: the address of the tracker and
- * the public keys that authenticate it.
+ * the public keys of the operator, who signs the tracker's keys.
  *
  *     tcp://HOST:PORT#KEY       KEY: the 112 letters of public_keys_write */
 #ifndef SKEP_TRANSPORT_IDENTITY_JOIN_STRING_H
@@ -14,7 +14,7 @@ enum { JOIN_STRING_BYTES = MESSAGE_ADDRESS_BYTES + KEYS_TEXT_BYTES };
 
 struct join_string {
     char address[MESSAGE_ADDRESS_BYTES]; /* "tcp://HOST:PORT" */
-    struct public_keys keys;             /* public keys of the tracker */
+    struct public_keys operator_keys;    /* public keys of the swarm's operator */
 };
 
 /* is_join_string: whether `text` is meant as a join string and not as a file name. It may still be

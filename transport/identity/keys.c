@@ -116,6 +116,10 @@ const char *public_keys_read(const char *text, struct public_keys *keys) {
     return error;
 }
 
+bool public_keys_equal(const struct public_keys *a, const struct public_keys *b) {
+    return memcmp(a->curve, b->curve, KEY_BYTES) == 0 && memcmp(a->sign, b->sign, KEY_BYTES) == 0;
+}
+
 const char *secret_keys_write(const struct key_pairs *keys, char text[static KEYS_TEXT_BYTES]) {
     return write_keys_text(KIND_SECRET, keys->curve_secret, keys->sign_seed, text);
 }

@@ -53,6 +53,9 @@ MUST_CHECK const char *public_keys_read(const char *text, struct public_keys *ke
 const char *secret_keys_write(const struct key_pairs *keys, char text[static KEYS_TEXT_BYTES]);
 MUST_CHECK const char *secret_keys_read(const char *text, struct key_pairs *keys);
 
+/* public_keys_equal: whether both the signing keys and the channel keys are equal. */
+bool public_keys_equal(const struct public_keys *a, const struct public_keys *b);
+
 /* keys_sign: sign `context` and `bytes` with Ed25519. The context names the purpose, so that a
  * signature is not valid for any other purpose. The signed digest is BLAKE2b-256("skep signature"
  * NUL, the length of `context` in one byte, `context`, `bytes`). The same input always gives the

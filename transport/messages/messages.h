@@ -5,7 +5,7 @@
  * rejects or bans keys. The network threads of a tracker and of a member each call one messenger,
  * and so do clients such as `skep status`. The callers interpret the frames.
  *
- * public   frame.h connect_probe.h
+ * public   accept_policy.h connect_probe.h frame.h listener_filter.h source.h
  *
  * Two processes share one control connection and several bulk connections. The process that has the
  * address of the other opens them, and both use them in both directions. A process that does not

@@ -60,7 +60,7 @@ static void print_report(const struct fit_report *report) {
     struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_bool(json, "fits", report->misfit.status == OK);
     json_add_text(json, "swarm", manifest->name);
-    json_add_text(json, "tracker", manifest->tracker.address);
+    json_add_text(json, "tracker", manifest->join.address);
     json_add_hex(json, "manifest", manifest->hash.bytes, HASH_BYTES);
     json_add_text(json, "model", session->blueprint.model_type);
     json_add_text(json, "target", session->target->name);

@@ -14,7 +14,7 @@ static void add_heading(const struct fit_report *report, struct text *text) {
     const struct settings *settings = &session->settings;
     char hash[HASH_HEX_BYTES], count[24];
     text_add(text, "swarm    %s at %s, manifest %.16s\n", terms->manifest->name,
-             terms->manifest->tracker.address, hash_hex(&terms->manifest->hash, hash));
+             terms->manifest->join.address, hash_hex(&terms->manifest->hash, hash));
     text_add(text, "model    %s, %s parameters\n", session->blueprint.model_type,
              text_format_count((double)terms->shape.slices.parameter_count, count));
     text_add(text, "target   %s: %s\n", session->target->name, session->target->description);

@@ -1,7 +1,8 @@
 /* client: queries a tracker from a process that is not a member. It fetches the manifest for
  * `skep join` and `skep plan`, the swarm status for `skep status` and the ledger for `skep ledger`,
- * and measures the round trip to a tracker. The module owns a client's connection, and finds the
- * address and keys of a tracker from a join string or a file NAME.skep.
+ * and measures the round trip to a tracker. The module owns a client's connection, and finds
+ * the join string in a file NAME.skep. The keys of a tracker come from its delegation
+ * (runtime/swarm/delegation).
  *
  * A client connects with a temporary key, because a connection with the key of an identity would
  * end the connection of a member that runs with that identity. For queries that the tracker answers
@@ -14,6 +15,7 @@
 
 #include "base/fault.h"
 #include "base/region.h"
+#include "runtime/swarm/delegation/delegation_search.h"
 #include "runtime/swarm/ledger/manifest.h"
 #include "runtime/swarm/wire/wire.h"
 #include "transport/identity/join_string.h"
@@ -25,13 +27,14 @@
 
 struct tracker_client; /* in the region */
 
-/* tracker_client_open: starts to connect to the address of the join string.
+/* tracker_client_open: starts to connect to a tracker.
  * identity  is proven to the tracker with each query; may be NULL for queries of the manifest
  * memory    about 2 MiB in `region`; the pointer `tracker` is kept
  * errors    those of messenger_open */
 MUST_CHECK enum status tracker_client_open(const struct key_pairs *identity,
-                                           const struct join_string *tracker, struct region *region,
-                                           struct tracker_client **client, struct fault *fault);
+                                           const struct tracker_contact *tracker,
+                                           struct region *region, struct tracker_client **client,
+                                           struct fault *fault);
 void tracker_client_close(struct tracker_client *client);
 
 struct tracker_query_args {
@@ -61,17 +64,24 @@ MUST_CHECK enum status tracker_query(struct tracker_client *client,
  * memory  answer->bytes is in `region` and followed by a NUL; the rest is released
  * errors  those of tracker_client_open and tracker_query; *answer is then untouched */
 MUST_CHECK enum status tracker_query_once(const struct key_pairs *identity,
-                                          const struct join_string *tracker,
+                                          const struct tracker_contact *tracker,
                                           const struct tracker_query_args *args,
                                           struct region *region, struct tracker_answer *answer,
                                           struct fault *fault);
 
 /* manifest_fetch: fetches the manifest of a swarm from the tracker that the join string specifies.
  * memory  *manifest and the tracker's address, *address, are in `region`
- * errors  those of join_string_read, tracker_query and manifest_read; outputs are then untouched */
+ * errors  those of join_string_read, delegation_search, tracker_query and manifest_read;
+ *         STATUS_INPUT: a manifest that the delegation does not name; outputs are then undefined */
 MUST_CHECK enum status manifest_fetch(const char *join_string, struct region *region,
                                       struct manifest *manifest, const char **address,
                                       struct fault *fault);
+
+/* manifest_check_delegation: check that the operator delegated the swarm of this manifest.
+ * errors  STATUS_INPUT: another swarm */
+MUST_CHECK enum status manifest_check_delegation(const struct manifest *manifest,
+                                                 const struct tracker_contact *tracker,
+                                                 struct fault *fault);
 
 enum {
     LINK_PROBE_PINGS = 7, /* number of pings that a probe sends */
@@ -82,17 +92,17 @@ enum {
  * a new connection.
  * errors  false when not all pings were answered within LINK_PROBE_MS; *round_trip_s is then
  *         untouched */
-MUST_CHECK bool link_probe(const struct join_string *tracker, double *round_trip_s);
+MUST_CHECK bool link_probe(const struct tracker_contact *tracker, double *round_trip_s);
 
 /* swarm_is_reference: whether a text refers to a swarm: it is a join string or the path of a
  * manifest, NAME.skep. */
 bool swarm_is_reference(const char *text);
 
-/* swarm_reference_read: reads the tracker's address and keys from a join string or a manifest.
+/* swarm_reference_read: reads the join string of a swarm, or that in a manifest.
  * memory  the manifest is in `region`
  * errors  those of join_string_read and manifest_read_file */
 MUST_CHECK enum status swarm_reference_read(const char *swarm, struct region *region,
-                                            struct join_string *tracker, struct fault *fault);
+                                            struct join_string *join, struct fault *fault);
 
 /* swarm_load_identity: reads the identity from `path`. If that is NULL, reads this user's default
  * file, which is created if missing.

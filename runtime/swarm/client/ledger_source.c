@@ -47,7 +47,7 @@ enum status ledger_source_open(const char *path, struct region *region,
 }
 
 enum status ledger_source_open_remote(const struct key_pairs *keys,
-                                      const struct join_string *tracker, struct region *region,
+                                      const struct tracker_contact *tracker, struct region *region,
                                       struct ledger_source **source, struct fault *fault) {
     struct ledger_source *opened = alloc_source(tracker->address, region);
     TRY(tracker_client_open(keys, tracker, region, &opened->client, fault));

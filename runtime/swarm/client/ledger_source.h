@@ -28,7 +28,7 @@ struct ledger_source {
 MUST_CHECK enum status ledger_source_open(const char *path, struct region *region,
                                           struct ledger_source **source, struct fault *fault);
 MUST_CHECK enum status ledger_source_open_remote(const struct key_pairs *keys,
-                                                 const struct join_string *tracker,
+                                                 const struct tracker_contact *tracker,
                                                  struct region *region,
                                                  struct ledger_source **source,
                                                  struct fault *fault);

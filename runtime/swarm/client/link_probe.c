@@ -10,7 +10,7 @@ enum {
 };
 
 struct probe { /* measures the round trip to a tracker with pings */
-    const struct join_string *tracker;
+    const struct tracker_contact *tracker;
     struct messenger *messenger;
     int64_t deadline_ns;                    /* when the probe ends */
     int64_t sent_ns;                        /* when the unanswered ping was sent; 0: none */
@@ -54,7 +54,7 @@ static void run_probe(struct probe *probe) {
     }
 }
 
-bool link_probe(const struct join_string *tracker, double *round_trip_s) {
+bool link_probe(const struct tracker_contact *tracker, double *round_trip_s) {
     struct region scratch = {0};
     struct key_pairs keys;
     struct fault fault;

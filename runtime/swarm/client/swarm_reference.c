@@ -12,14 +12,14 @@ bool swarm_is_reference(const char *text) {
     return is_join_string(text) || (length > suffix && strcmp(text + length - suffix, SUFFIX) == 0);
 }
 
-enum status swarm_reference_read(const char *swarm, struct region *region,
-                                 struct join_string *tracker, struct fault *fault) {
+enum status swarm_reference_read(const char *swarm, struct region *region, struct join_string *join,
+                                 struct fault *fault) {
     struct manifest manifest;
     if (is_join_string(swarm)) {
-        return join_string_read(swarm, tracker, fault);
+        return join_string_read(swarm, join, fault);
     }
     TRY(manifest_read_file(swarm, region, &manifest, fault));
-    *tracker = manifest.tracker;
+    *join = manifest.join;
     return OK;
 }
 

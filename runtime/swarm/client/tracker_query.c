@@ -21,10 +21,10 @@ static size_t answer_bytes_max(void) {
 }
 
 struct tracker_client {
-    const struct join_string *tracker;   /* address and keys of the tracker */
-    struct key_pairs keys;               /* temporary keys of this connection */
-    uint8_t proof[WIRE_PROOF_BYTES_MAX]; /* proof of the client's identity */
-    uint32_t proof_bytes;                /* size of the proof; 0: the client has no identity */
+    const struct tracker_contact *tracker; /* address and keys of the tracker */
+    struct key_pairs keys;                 /* temporary keys of this connection */
+    uint8_t proof[WIRE_PROOF_BYTES_MAX];   /* proof of the client's identity */
+    uint32_t proof_bytes;                  /* size of the proof; 0: the client has no identity */
     struct messenger *messenger;
     struct wire_chunks chunks;                /* chunks of the answer */
     char rejection[WIRE_REJECT_REASON_BYTES]; /* reason of a rejected query; "" for none */
@@ -37,9 +37,9 @@ static void sign_proof(struct tracker_client *client, const struct key_pairs *id
     client->proof_bytes = (uint32_t)wire_write_proof(&proof, client->proof);
 }
 
-enum status tracker_client_open(const struct key_pairs *identity, const struct join_string *tracker,
-                                struct region *region, struct tracker_client **client,
-                                struct fault *fault) {
+enum status tracker_client_open(const struct key_pairs *identity,
+                                const struct tracker_contact *tracker, struct region *region,
+                                struct tracker_client **client, struct fault *fault) {
     struct tracker_client *opened = region_alloc(region, 1, sizeof *opened);
     struct messenger_options options = {
         .keys = &opened->keys, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
@@ -158,7 +158,8 @@ void tracker_client_close(struct tracker_client *client) {
     keys_wipe(&client->keys);
 }
 
-enum status tracker_query_once(const struct key_pairs *identity, const struct join_string *tracker,
+enum status tracker_query_once(const struct key_pairs *identity,
+                               const struct tracker_contact *tracker,
                                const struct tracker_query_args *args, struct region *region,
                                struct tracker_answer *answer, struct fault *fault) {
     struct region scratch = {0};
@@ -178,16 +179,30 @@ enum status tracker_query_once(const struct key_pairs *identity, const struct jo
     return status;
 }
 
+enum status manifest_check_delegation(const struct manifest *manifest,
+                                      const struct tracker_contact *tracker, struct fault *fault) {
+    return hash_equal(&manifest->hash, &tracker->delegation.swarm)
+               ? OK
+               : fault_set(fault, STATUS_INPUT, tracker->address,
+                           "ask the swarm's operator for the manifest and its join string",
+                           "the manifest of %s is not the one that the operator has delegated to "
+                           "this tracker",
+                           manifest->name);
+}
+
 enum status manifest_fetch(const char *join_string, struct region *region,
                            struct manifest *manifest, const char **address, struct fault *fault) {
     const struct tracker_query_args args = {.request = WIRE_MANIFEST_REQUEST,
                                             .timeout_ms = MANIFEST_TIMEOUT_MS};
-    struct join_string tracker;
+    const struct delegation_search_args search = {.timeout_ms = MANIFEST_TIMEOUT_MS};
+    struct join_string join;
+    struct tracker_contact tracker;
     struct tracker_answer answer;
-    TRY(join_string_read(join_string, &tracker, fault));
+    TRY(join_string_read(join_string, &join, fault));
+    TRY(delegation_search(&join, &search, &tracker, fault));
     TRY(tracker_query_once(NULL, &tracker, &args, region, &answer, fault));
-    TRY(manifest_read((const char *)answer.bytes, answer.count, tracker.address, &tracker.keys,
-                      region, manifest, fault));
+    TRY(manifest_read((const char *)answer.bytes, answer.count, tracker.address,
+                      &join.operator_keys, region, manifest, fault));
     *address = region_copy_text(region, tracker.address);
-    return OK;
+    return manifest_check_delegation(manifest, &tracker, fault);
 }

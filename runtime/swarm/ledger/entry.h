@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "runtime/swarm/ledger/operator_documents.h"
 #include "runtime/swarm/ledger/packer.h"
 
 #include <stdbool.h>
@@ -83,6 +84,12 @@ struct rollback_order {
     /* Hash of the entry of the newest state when the operator signed; zero if there is no order. */
     struct hash newest;
     struct signature signature;
+};
+
+/* The operator's documents that become valid with an entry; a serial of 0: none. */
+struct entry_documents {
+    struct delegation delegation; /* the tracker that signed the entry has these keys */
+    struct roster_epoch roster;   /* OPEN: members that may have a seat from now on */
 };
 
 /* Samples [begin, end). */
@@ -165,8 +172,9 @@ struct entry { /* one entry of the ledger */
     struct hash root;            /* Root of the outer state that is current after this entry. */
     struct hash manifest;        /* GENESIS: hash of the manifest. */
     struct rollback_order order; /* ROLLBACK: the operator's order; zero if it has none. */
-    double reference_norm;       /* Reference norm of the newest commit; 0: none (norms.h). */
-    uint32_t deadline_ms;        /* OPEN: time from its arrival until a member must declare. */
+    struct entry_documents documents; /* all kinds but COMMIT */
+    double reference_norm;            /* Reference norm of the newest commit; 0: none (norms.h). */
+    uint32_t deadline_ms;             /* OPEN: time from its arrival until a member must declare. */
     struct entry_suspension suspension;             /* SUSPEND: the member and the reason */
     uint32_t seat_count;                            /* Number of seats in the roster. */
     struct entry_seat seats[SWARM_MEMBERS_MAX];     /* Roster: the member in each seat. */
@@ -193,6 +201,10 @@ void entry_copy(struct entry *to, const struct entry *from);
  *     entry: protocol, kind, incarnation, round, commits, deadline_ms, prev, root, manifest,
  *         reference_norm, position and returned {begin 8, end 8} of the cursor,
  *         seat_count, seats {id 32}, sessions {4}, ranges: an array of {begin 8, end 8} ...,
+ *         of all kinds but a commit: delegation (a serial), and unless that is 0: expires_s,
+ *         tracker_curve, tracker_sign, delegation_signature,
+ *         of an open: roster (a serial), and unless that is 0: is_open, roster_members {32},
+ *         roster_signature,
  *         of a rollback: order_newest and order_signature,
  *         of a suspension: suspended, reason and until_round,
  *         of a commit: tokens {8}, weights {8}, samples {8}, norms {8, fp64}, contributed {4} and
@@ -210,13 +222,17 @@ enum {
     ENTRY_MEMBER_BYTES = 4 * 8 + 2 * 4, /* encoded size of a member of a commit */
     ENTRY_SLICE_BYTES = 8 + 8 + 1 + 2 + 8 + 8 + HASH_BYTES, /* encoded size of a slice */
     ENTRY_SIGNATURE_BYTES = 1 + SWARM_SIGNATURE_BYTES,      /* encoded size: seat and signature */
-    ENTRY_FIELDS_MAX = 46, /* Number of fields of a record, those of `entry` included. */
+    ENTRY_FIELDS_MAX = 55, /* Number of fields of a record, those of `entry` included. */
     /* Most bytes of a record without the elements of its lists. */
     ENTRY_FIXED_BYTES_MAX = ENTRY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 2 * PACKER_MAP_BYTES_MAX +
-                            6 * HASH_BYTES + SWARM_SIGNATURE_BYTES,
+                            6 * HASH_BYTES + SWARM_SIGNATURE_BYTES + 2 * KEY_BYTES +
+                            2 * SIGNATURE_BYTES,
+    /* The keys of a roster epoch. Few entries have one. */
+    ENTRY_ROSTER_BYTES_MAX = ROSTER_KEYS_MAX * KEY_BYTES,
     /* No record is longer: a commit in which all arrays are full. */
     ENTRY_RECORD_BYTES_MAX =
-        ENTRY_FIXED_BYTES_MAX + SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES +
+        ENTRY_FIXED_BYTES_MAX + ENTRY_ROSTER_BYTES_MAX +
+        SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES +
         SWARM_MEMBERS_MAX * (ENTRY_SEAT_BYTES + ENTRY_MEMBER_BYTES + ENTRY_SIGNATURE_BYTES) +
         SWARM_SLICES_MAX * ENTRY_SLICE_BYTES,
 };

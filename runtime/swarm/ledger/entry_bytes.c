@@ -70,6 +70,30 @@ static void pack_order(struct packer *packer, struct rollback_order *order) {
     pack_bytes(packer, "order_signature", order->signature.bytes, SWARM_SIGNATURE_BYTES);
 }
 
+static void pack_delegation(struct packer *packer, struct delegation *delegation) {
+    pack_u64(packer, "delegation", &delegation->serial);
+    if (delegation->serial != 0) {
+        pack_u64(packer, "expires_s", &delegation->expires_s);
+        pack_bytes(packer, "tracker_curve", delegation->tracker.curve, KEY_BYTES);
+        pack_bytes(packer, "tracker_sign", delegation->tracker.sign, KEY_BYTES);
+        pack_bytes(packer, "delegation_signature", delegation->signature, SIGNATURE_BYTES);
+    }
+}
+
+static void pack_roster(struct packer *packer, struct roster_epoch *roster) {
+    pack_u64(packer, "roster", &roster->serial);
+    if (roster->serial == 0) {
+        return;
+    }
+    pack_u32(packer, "is_open", &roster->is_open);
+    const uint32_t count = pack_bin_of_any_length(packer, "roster_members", &roster->count,
+                                                  ROSTER_KEYS_MAX, KEY_BYTES);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_part(packer, roster->members[i], KEY_BYTES);
+    }
+    pack_bytes(packer, "roster_signature", roster->signature, SIGNATURE_BYTES);
+}
+
 static void pack_suspension(struct packer *packer, struct entry_suspension *suspension) {
     pack_bytes(packer, "suspended", suspension->id.bytes, SWARM_IDENTITY_BYTES);
     pack_u32(packer, "reason", &suspension->reason);
@@ -102,6 +126,12 @@ static void pack_hashed_fields(struct packer *packer, void *object) {
     pack_ranges(packer, "returned", entry->cursor.returned, &entry->cursor.returned_count,
                 SWARM_RETURNED_RANGES_MAX);
     pack_seats(packer, entry);
+    if (entry->kind != ENTRY_COMMIT) {
+        pack_delegation(packer, &entry->documents.delegation);
+    }
+    if (entry->kind == ENTRY_OPEN) {
+        pack_roster(packer, &entry->documents.roster);
+    }
     if (entry->kind == ENTRY_ROLLBACK) {
         pack_order(packer, &entry->order);
     } else if (entry->kind == ENTRY_SUSPEND) {

@@ -205,6 +205,25 @@ static const char *unused_field_error(const struct entry *entry) {
     return NULL;
 }
 
+static const char *documents_error(const struct entry *entry) {
+    const struct delegation *delegation = &entry->documents.delegation;
+    const struct roster_epoch *roster = &entry->documents.roster;
+    if (delegation->serial > NUMBER_MAX || delegation->expires_s > NUMBER_MAX ||
+        roster->serial > NUMBER_MAX) {
+        return "has a document of the operator with a number above 2^63";
+    }
+    if ((entry->kind == ENTRY_COMMIT || delegation->serial == 0) &&
+        !is_zero(delegation, sizeof *delegation)) {
+        return "has a delegation without a serial, or is a commit";
+    }
+    if (entry->kind != ENTRY_OPEN || roster->serial == 0) {
+        return is_zero(roster, sizeof *roster)
+                   ? NULL
+                   : "has a roster epoch without a serial, or opens no round";
+    }
+    return roster_epoch_error(roster);
+}
+
 static bool are_counts_valid(const struct entry *entry) {
     bool fit = (uint32_t)entry->kind <= ENTRY_SUSPEND && entry->seat_count <= SWARM_MEMBERS_MAX &&
                entry->slice_count <= SWARM_SLICES_MAX && entry->result_count <= SWARM_SLICES_MAX &&
@@ -218,7 +237,8 @@ static bool are_counts_valid(const struct entry *entry) {
 
 const char *entry_error(const struct entry *entry) {
     static const char *(*const CHECKS[])(const struct entry *) = {
-        unused_field_error, suspension_error, seats_error, entry_results_error, signatures_error};
+        unused_field_error, documents_error,     suspension_error,
+        seats_error,        entry_results_error, signatures_error};
     if (!are_counts_valid(entry)) {
         return "has a count above its limit";
     }

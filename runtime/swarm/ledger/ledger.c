@@ -118,6 +118,73 @@ static bool is_order_signed(const struct ledger_chain *chain, const struct entry
                                     &entry->order);
 }
 
+/* The operator's signatures of documents are verified where the operator's key is known. Without
+ * it, the tracker's signatures still have to be made with the keys that the ledger names. */
+static const char *delegation_error(const struct ledger_chain *chain, const struct entry *entry) {
+    const struct delegation *delegation = &entry->documents.delegation;
+    const struct hash *swarm = entry->kind == ENTRY_GENESIS ? &entry->manifest : &chain->swarm;
+    if (delegation->serial == 0) {
+        return chain->has_operator && entry->kind == ENTRY_GENESIS
+                   ? "is a genesis without the operator's delegation to a tracker"
+                   : NULL;
+    }
+    if (delegation->serial <= chain->delegation_serial) {
+        return "has a delegation that is not newer than the one before";
+    }
+    return !chain->has_operator || delegation_is_signed(chain->operator_key, swarm, delegation)
+               ? NULL
+               : "has a delegation that the operator did not sign";
+}
+
+static const char *roster_error(const struct ledger_chain *chain, const struct entry *entry) {
+    const struct roster_epoch *newer = &entry->documents.roster;
+    const struct roster_epoch *roster = newer->serial != 0 ? newer : &chain->roster_epoch;
+    if (newer->serial != 0 && newer->serial <= chain->roster_epoch.serial) {
+        return "has a roster epoch that is not newer than the one before";
+    }
+    if (newer->serial != 0 && chain->has_operator &&
+        !roster_epoch_is_signed(chain->operator_key, &chain->swarm, newer)) {
+        return "has a roster epoch that the operator did not sign";
+    }
+    if (entry->kind != ENTRY_OPEN || roster->serial == 0 || roster->is_open == 1) {
+        return NULL;
+    }
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        if (!roster_epoch_has(roster, entry->seats[seat].id.bytes)) {
+            return "gives a seat to a member that the operator's roster does not name";
+        }
+    }
+    return NULL;
+}
+
+static const char *documents_error(const struct ledger_chain *chain, const struct entry *entry) {
+    const char *error = delegation_error(chain, entry);
+    return error == NULL ? roster_error(chain, entry) : error;
+}
+
+/* A delegation is signed by the tracker that it names. */
+static const char *signatures_error(const struct ledger_chain *chain, const struct entry *entry) {
+    const struct delegation *delegation = &entry->documents.delegation;
+    if (delegation->serial != 0) {
+        return ledger_signatures_error(delegation->tracker.sign, entry);
+    }
+    return chain->has_tracker || entry->kind == ENTRY_COMMIT
+               ? ledger_signatures_error(chain->tracker_key, entry)
+               : NULL;
+}
+
+static void adopt_documents(struct ledger_chain *chain, const struct entry_documents *documents) {
+    const struct delegation *delegation = &documents->delegation;
+    if (delegation->serial != 0) {
+        chain->has_tracker = true;
+        chain->delegation_serial = delegation->serial;
+        memcpy(chain->tracker_key, delegation->tracker.sign, KEY_BYTES);
+    }
+    if (documents->roster.serial != 0) {
+        chain->roster_epoch = documents->roster;
+    }
+}
+
 static const char *weights_error(const struct ledger_chain *chain, const struct entry *entry) {
     if (entry->kind == ENTRY_COMMIT) {
         return norms_error(entry->members, entry->seat_count, chain->reference_norm,
@@ -131,6 +198,7 @@ static const char *weights_error(const struct ledger_chain *chain, const struct 
 static void advance_chain(struct ledger_chain *chain, const struct entry *entry) {
     ASSERT(entry->incarnation >= chain->incarnation && entry->commits >= chain->commits);
     ASSERT(entry->kind == ENTRY_GENESIS || entry->round >= chain->last_ended_round);
+    adopt_documents(chain, &entry->documents);
     chain->entry_count++;
     chain->head = entry->hash;
     chain->root = entry->root;
@@ -153,11 +221,6 @@ static void advance_chain(struct ledger_chain *chain, const struct entry *entry)
     }
 }
 
-void ledger_set_tracker_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]) {
-    chain->has_tracker = true;
-    memcpy(chain->tracker_key, sign_key, KEY_BYTES);
-}
-
 void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]) {
     chain->has_operator = true;
     memcpy(chain->operator_key, sign_key, KEY_BYTES);
@@ -173,9 +236,8 @@ const char *ledger_append(struct ledger_chain *chain, const struct entry *entry)
                                             : "has a hash that does not match its content";
     error = error == NULL ? cursor_step_error(&chain->cursor, entry) : error;
     error = error == NULL ? weights_error(chain, entry) : error;
-    if (error == NULL && (chain->has_tracker || entry->kind == ENTRY_COMMIT)) {
-        error = ledger_signatures_error(chain->tracker_key, entry);
-    }
+    error = error == NULL ? documents_error(chain, entry) : error;
+    error = error == NULL ? signatures_error(chain, entry) : error;
     if (error == NULL && !is_order_signed(chain, entry)) {
         error = "has an order to roll back that the operator did not sign";
     }

@@ -36,7 +36,9 @@ struct ledger_chain {
     bool is_round_open;         /* The last opened round has not ended. */
     struct hash roster;         /* Hash of the roster of the last opened round. */
     bool has_tracker; /* tracker_key is known, and the tracker's signatures are verified. */
-    uint8_t tracker_key[KEY_BYTES]; /* The tracker's public signing key. */
+    uint8_t tracker_key[KEY_BYTES]; /* The tracker's public signing key, by the last delegation. */
+    uint64_t delegation_serial;     /* Serial of the last delegation; 0: none. */
+    struct roster_epoch roster_epoch; /* The last one in the ledger; serial 0: none. */
     bool has_operator; /* operator_key is known, and the operator's orders are verified. */
     uint8_t operator_key[KEY_BYTES]; /* Public key of the operator, from the manifest. */
     struct hash swarm;               /* Hash of the manifest, from the genesis. */
@@ -58,10 +60,8 @@ MUST_CHECK bool ledger_is_signed_by(const uint8_t sign_key[static KEY_BYTES],
 MUST_CHECK const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
                                                const struct entry *entry);
 
-/* ledger_set_tracker_key: from now on, also verify the tracker's signatures, with this key. */
-void ledger_set_tracker_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]);
-
-/* ledger_set_operator_key: from now on, also verify the operator's orders, with this key. */
+/* ledger_set_operator_key: from now on, also verify the signatures of the operator with this key,
+ * and require a delegation in the genesis. */
 void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]);
 
 /* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. It
@@ -70,8 +70,10 @@ void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[
  * repeats the roster of its OPEN; that only a commit or rollback changes the root; that a rollback
  * returns to a state of this chain (rollback_error), by an order of the operator if it has one;
  * that the weights and the reference norm of a commit follow from its norms, and that no other
- * entry changes the reference norm; all signatures of a commit, which must be a quorum; and the
- * signatures of the tracker and of the operator, if their keys are known.
+ * entry changes the reference norm; all signatures of a commit, which must be a quorum; that a
+ * document of the operator has a higher serial than the one before; that the last roster epoch, if
+ * there is one, names each seat of an OPEN or is open; and the signatures of the tracker, by the
+ * keys that the last delegation names, and of the operator, if the key is known.
  * returns  NULL, or a text that describes the error; *chain is then unchanged */
 MUST_CHECK const char *ledger_append(struct ledger_chain *chain, const struct entry *entry);
 

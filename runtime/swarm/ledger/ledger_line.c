@@ -145,6 +145,8 @@ void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct t
     if (entry->kind != ENTRY_GENESIS) {
         add_members(&json, entry);
     }
+    line_add_delegation(&json, &entry->documents.delegation);
+    line_add_roster(&json, &entry->documents.roster);
     if (has_order(entry)) {
         add_order(&json, &entry->order);
     }
@@ -383,7 +385,7 @@ static enum status read_order(const struct json_node *root, struct entry *entry,
                          fault);
 }
 
-/* Reads the fields that only this kind of entry has. The order has been read before. */
+/* Reads the fields that only this kind of entry has. Order and documents have been read before. */
 static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
                                     struct entry *entry, struct fault *fault) {
     static const size_t FIELD_COUNTS[] = {
@@ -392,8 +394,9 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
     if (entry->kind == ENTRY_GENESIS) {
         TRY(check_protocol(root, fault));
     }
-    const bool is_ordered = has_order(entry);
-    TRY(check_field_count(root, FIELD_COUNTS[entry->kind] + is_ordered, fault));
+    const size_t more = (size_t)has_order(entry) + (entry->documents.delegation.serial != 0) +
+                        (entry->documents.roster.serial != 0);
+    TRY(check_field_count(root, FIELD_COUNTS[entry->kind] + more, fault));
     if (entry->kind == ENTRY_GENESIS) {
         return line_read_hex(root, "manifest", &entry->manifest, sizeof entry->manifest, fault);
     }
@@ -413,6 +416,8 @@ static enum status read_entry(const struct json_node *root, uint32_t slice_max, 
     TRY(line_read_fields(root, ENTRY_FIELDS, ARRAY_COUNT(ENTRY_FIELDS), entry, fault));
     TRY(read_cursor(root, &entry->cursor, fault));
     TRY(read_order(root, entry, fault));
+    TRY(line_read_delegation(root, &entry->documents.delegation, fault));
+    TRY(line_read_roster(root, &entry->documents.roster, fault));
     TRY(read_kind_fields(root, slice_max, entry, fault));
     return read_signatures(root, entry, fault);
 }

@@ -83,3 +83,104 @@ enum status line_read_fields(const struct json_node *object, const struct line_f
     }
     return OK;
 }
+
+/* ---- documents of the operator ---- */
+
+void line_add_delegation(struct json_writer *json, const struct delegation *delegation) {
+    char key[KEYS_TEXT_BYTES];
+    if (delegation->serial == 0) {
+        return;
+    }
+    json_begin_object(json, "delegation");
+    json_add_u64(json, "serial", delegation->serial);
+    json_add_u64(json, "expires_s", delegation->expires_s);
+    json_add_text(json, "tracker", public_keys_write(&delegation->tracker, key));
+    json_add_hex(json, "signature", delegation->signature, sizeof delegation->signature);
+    json_end(json);
+}
+
+void line_add_roster(struct json_writer *json, const struct roster_epoch *roster) {
+    if (roster->serial == 0) {
+        return;
+    }
+    json_begin_object(json, "roster");
+    json_add_u64(json, "serial", roster->serial);
+    json_add_bool(json, "open", roster->is_open == 1);
+    json_begin_array(json, "members");
+    for (uint32_t i = 0; i < roster->count; i++) {
+        json_add_hex(json, NULL, roster->members[i], KEY_BYTES);
+    }
+    json_end(json);
+    json_add_hex(json, "signature", roster->signature, sizeof roster->signature);
+    json_end(json);
+}
+
+/* Finds a document, which the line need not have. Its serial is above 0. */
+static enum status find_document(const struct json_node *object, const char *key,
+                                 struct json_node *node, bool *is_found, uint64_t *serial,
+                                 struct fault *fault) {
+    enum { DOCUMENT_FIELDS = 4 };
+    *is_found = false;
+    TRY(json_get_object(object, key, node, is_found, fault));
+    if (!*is_found) {
+        return OK;
+    }
+    TRY(line_read_u64(node, "serial", INT64_MAX, serial, fault));
+    return json_child_count(node) == DOCUMENT_FIELDS && *serial > 0
+               ? OK
+               : json_fault(node, fault, NULL, "has unknown fields or a serial of 0");
+}
+
+enum status line_read_delegation(const struct json_node *object, struct delegation *delegation,
+                                 struct fault *fault) {
+    struct json_node node;
+    const char *text = "";
+    bool is_found;
+    TRY(find_document(object, "delegation", &node, &is_found, &delegation->serial, fault));
+    if (!is_found) {
+        return OK;
+    }
+    TRY(line_read_u64(&node, "expires_s", INT64_MAX, &delegation->expires_s, fault));
+    TRY(json_get_text(&node, "tracker", &text, NULL, fault));
+    const char *error = public_keys_read(text, &delegation->tracker);
+    if (error != NULL) {
+        return json_fault_member(&node, "tracker", fault, "%s", error);
+    }
+    return line_read_hex(&node, "signature", delegation->signature, sizeof delegation->signature,
+                         fault);
+}
+
+static enum status read_roster_members(const struct json_node *node, struct roster_epoch *roster,
+                                       struct fault *fault) {
+    struct json_node array;
+    TRY(json_require(node, "members", &array, fault));
+    TRY(json_as_array(&array, fault));
+    if (json_child_count(&array) > ROSTER_KEYS_MAX) {
+        return json_fault(&array, fault, NULL, "has more elements than its limit");
+    }
+    roster->count = (uint32_t)json_child_count(&array);
+    for (uint32_t i = 0; i < roster->count; i++) {
+        const struct json_node key = json_element(&array, i);
+        const char *text = "";
+        TRY(json_as_text(&key, &text, fault));
+        if (strlen(text) != (size_t)(2 * KEY_BYTES) ||
+            !hex_read(text, KEY_BYTES, roster->members[i])) {
+            return json_fault(&key, fault, NULL, "is not a key of 64 hexadecimal digits");
+        }
+    }
+    return OK;
+}
+
+enum status line_read_roster(const struct json_node *object, struct roster_epoch *roster,
+                             struct fault *fault) {
+    struct json_node node;
+    bool is_found, is_open = false;
+    TRY(find_document(object, "roster", &node, &is_found, &roster->serial, fault));
+    if (!is_found) {
+        return OK;
+    }
+    TRY(json_get_bool(&node, "open", &is_open, NULL, fault));
+    roster->is_open = is_open;
+    TRY(read_roster_members(&node, roster, fault));
+    return line_read_hex(&node, "signature", roster->signature, sizeof roster->signature, fault);
+}

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/json_write.h"
+#include "runtime/swarm/ledger/operator_documents.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +41,14 @@ enum status line_read_u32(const struct json_node *object, const char *key, uint3
                           struct fault *fault);
 enum status line_read_hex(const struct json_node *object, const char *key, void *bytes,
                           size_t count, struct fault *fault);
+
+/* line_add_delegation, line_add_roster: write a document of the operator, unless its serial is 0.
+ * line_read_delegation, line_read_roster: read it, if the object has it. */
+void line_add_delegation(struct json_writer *json, const struct delegation *delegation);
+void line_add_roster(struct json_writer *json, const struct roster_epoch *roster);
+enum status line_read_delegation(const struct json_node *object, struct delegation *delegation,
+                                 struct fault *fault);
+enum status line_read_roster(const struct json_node *object, struct roster_epoch *roster,
+                             struct fault *fault);
 
 #endif

@@ -1,5 +1,5 @@
-/* manifest: the definition of a swarm, in one file NAME.skep that its tracker signed: the tracker's
- * address and key, the model, the genesis, the data and the shared settings.
+/* manifest: the definition of a swarm, in one file NAME.skep that its operator signed: the address
+ * of the tracker, the operator's key, the model, the genesis, the data and the shared settings.
  *
  * The file is a YAML text of at most MANIFEST_BYTES_MAX bytes. Its last line is the signature of
  * all lines before it, and the hash of the whole file identifies the swarm:
@@ -8,9 +8,7 @@
  *     name: heather
  *     protocol: 2
  *     created: 1795276800
- *     tracker:
- *       address: tcp://203.0.113.7:7700
- *       key: p...
+ *     tracker: tcp://203.0.113.7:7700
  *     operator: p...
  *     genesis: <root of the outer state that all members start from>
  *     files:
@@ -58,13 +56,12 @@ struct manifest_file {
 
 struct manifest {
     const char *name;
-    int64_t protocol;           /* SWARM_PROTOCOL_VERSION of the tracker that wrote the manifest. */
-    int64_t created;            /* Time of creation, in Unix seconds. */
-    struct join_string tracker; /* Address and public keys of the tracker. */
-    struct public_keys operator_keys;  /* Keys that the operator signs orders with. */
-    struct hash genesis_root;          /* Root of the initial state. */
-    const char *run_text;              /* Shared settings: a run file without paths. */
-    const char *config_text;           /* Text of config.json. */
+    int64_t protocol;         /* SWARM_PROTOCOL_VERSION of the tracker that wrote the manifest. */
+    int64_t created;          /* Time of creation, in Unix seconds. */
+    struct join_string join;  /* Address of the tracker, and public keys of the operator. */
+    struct hash genesis_root; /* Root of the initial state. */
+    const char *run_text;     /* Shared settings: a run file without paths. */
+    const char *config_text;  /* Text of config.json. */
     const struct manifest_file *files; /* [file_count]: training files first, in reading order. */
     int file_count;                    /* number of files */
     struct hash hash; /* Hash of the whole file, set by manifest_read and manifest_write. */
@@ -78,7 +75,7 @@ const char *manifest_file_kind_key(enum manifest_file_kind data);
  * error. */
 MUST_CHECK const char *swarm_name_error(const char *name);
 
-/* manifest_write: write a manifest as text, signed with the tracker's keys. The manifest contains
+/* manifest_write: write a manifest as text, signed with the operator's keys. The manifest contains
  * the public keys.
  * limits  all fields but `protocol` and `hash` are set; the name and address are valid
  * text    has at least MANIFEST_BYTES_MAX + 1 bytes; *hash is that of the text
@@ -94,7 +91,8 @@ MUST_CHECK enum status manifest_write(const struct manifest *manifest, const str
  * memory    allocates in `region`; *manifest points into it
  * errors    STATUS_INPUT at "subject:line:column" or `subject`: above MANIFEST_BYTES_MAX, a
  *           newer format, another protocol, a key that is unknown, given twice or missing, a value
- *           out of bounds, a tracker other than `expected`, a signature that is not the tracker's.
+ *           out of bounds, an operator other than `expected`, a signature that is not the
+ *           operator's.
  *           *manifest is then untouched */
 MUST_CHECK enum status manifest_read(const char *text, size_t length, const char *subject,
                                      const struct public_keys *expected, struct region *region,

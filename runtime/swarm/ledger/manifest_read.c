@@ -92,28 +92,23 @@ static enum status read_swarm_fields(struct manifest_reader *reader) {
     return read_text(reader, root, "config", &node, &manifest->config_text);
 }
 
-static enum status read_tracker(struct manifest_reader *reader, const struct yaml_node **key) {
-    struct join_string *tracker = &reader->manifest->tracker;
-    const struct yaml_node *parent;
+static enum status read_tracker(struct manifest_reader *reader) {
+    struct join_string *join = &reader->manifest->join;
     const struct yaml_node *node;
     const char *text;
-    TRY(find_child(reader, reader->document.root, "tracker", &parent));
-    TRY(read_text(reader, parent, "address", &node, &text));
+    TRY(read_text(reader, reader->document.root, "tracker", &node, &text));
     if (address_error(text) != NULL) {
         return set_value_fault(reader, node, address_error(text));
     }
-    memcpy(tracker->address, text, strlen(text) + 1);
-    TRY(read_text(reader, parent, "key", key, &text));
-    const char *error = public_keys_read(text, &tracker->keys);
-    return error == NULL ? OK : set_value_fault(reader, *key, error);
+    memcpy(join->address, text, strlen(text) + 1);
+    return OK;
 }
 
-static enum status read_operator(struct manifest_reader *reader) {
-    const struct yaml_node *node;
+static enum status read_operator(struct manifest_reader *reader, const struct yaml_node **key) {
     const char *text;
-    TRY(read_text(reader, reader->document.root, "operator", &node, &text));
-    const char *error = public_keys_read(text, &reader->manifest->operator_keys);
-    return error == NULL ? OK : set_value_fault(reader, node, error);
+    TRY(read_text(reader, reader->document.root, "operator", key, &text));
+    const char *error = public_keys_read(text, &reader->manifest->join.operator_keys);
+    return error == NULL ? OK : set_value_fault(reader, *key, error);
 }
 
 static enum status read_file_kind(struct manifest_reader *reader, const struct yaml_node *item,
@@ -189,10 +184,9 @@ static enum status read_files(struct manifest_reader *reader) {
 
 static enum status check_keys(struct manifest_reader *reader) {
     static const char *const NAMES[] = {
-        "format",          "name",         "protocol",      "created",
-        "tracker.address", "tracker.key",  "operator",      "genesis",
-        "files[].key",     "files[].name", "files[].bytes", "files[].format",
-        "files[].root",    "run",          "config",        "signature"};
+        "format",         "name",         "protocol",    "created",      "tracker",
+        "operator",       "genesis",      "files[].key", "files[].name", "files[].bytes",
+        "files[].format", "files[].root", "run",         "config",       "signature"};
     int64_t format;
     TRY(check_version(reader, "format", MANIFEST_FORMAT_VERSION, &format));
     TRY(check_version(reader, "protocol", SWARM_PROTOCOL_VERSION, &reader->manifest->protocol));
@@ -202,9 +196,9 @@ static enum status check_keys(struct manifest_reader *reader) {
     return yaml_expect_known(&reader->document, NAMES, (int)ARRAY_COUNT(NAMES), reader->fault);
 }
 
-static enum status check_tracker(struct manifest_reader *reader, const struct yaml_node *key,
-                                 const struct public_keys *expected) {
-    const struct public_keys *found = &reader->manifest->tracker.keys;
+static enum status check_operator(struct manifest_reader *reader, const struct yaml_node *key,
+                                  const struct public_keys *expected) {
+    const struct public_keys *found = &reader->manifest->join.operator_keys;
     char wanted[KEYS_TEXT_BYTES];
     if (expected == NULL || memcmp(found, expected, sizeof *found) == 0) {
         return OK;
@@ -228,7 +222,7 @@ static enum status check_signature(struct manifest_reader *reader, const char *t
                          "fetch the manifest again from its source",
                          "the last line is not a signature of 128 digits 0-9 a-f");
     }
-    if (keys_verify(reader->manifest->tracker.keys.sign, MANIFEST_SIGN_CONTEXT, text,
+    if (keys_verify(reader->manifest->join.operator_keys.sign, MANIFEST_SIGN_CONTEXT, text,
                     length - SIGNATURE_LINE_BYTES, signature)) {
         return OK;
     }
@@ -249,10 +243,10 @@ enum status manifest_read(const char *text, size_t length, const char *subject,
     }
     TRY(yaml_open(text, length, subject, region, &reader.document, fault));
     TRY(check_keys(&reader));
-    TRY(read_tracker(&reader, &key));
-    TRY(check_tracker(&reader, key, expected));
+    TRY(read_operator(&reader, &key));
+    TRY(check_operator(&reader, key, expected));
     TRY(check_signature(&reader, text, length));
-    TRY(read_operator(&reader));
+    TRY(read_tracker(&reader));
     TRY(read_swarm_fields(&reader));
     TRY(read_files(&reader));
     read.hash = hash_of(text, length);

@@ -92,9 +92,8 @@ static void add_manifest(struct text *text, const struct manifest *manifest) {
     text_add(text, "format: %d\nname: \"%s\"\nprotocol: %d\ncreated: %lld\n",
              MANIFEST_FORMAT_VERSION, manifest->name, SWARM_PROTOCOL_VERSION,
              (long long)manifest->created);
-    text_add(text, "tracker:\n  address: %s\n  key: %s\n", manifest->tracker.address,
-             public_keys_write(&manifest->tracker.keys, key));
-    text_add(text, "operator: %s\n", public_keys_write(&manifest->operator_keys, key));
+    text_add(text, "tracker: %s\noperator: %s\n", manifest->join.address,
+             public_keys_write(&manifest->join.operator_keys, key));
     add_hash(text, "genesis: ", &manifest->genesis_root);
     add_files(text, manifest);
     add_block(text, "run", manifest->run_text);
@@ -116,7 +115,7 @@ static enum status check_text_is_readable(const struct manifest *manifest, const
     struct region scratch = {0};
     struct manifest again;
     enum status status = manifest_read(text->bytes, text->length, "manifest",
-                                       &manifest->tracker.keys, &scratch, &again, fault);
+                                       &manifest->join.operator_keys, &scratch, &again, fault);
     if (status == OK && (strcmp(again.config_text, manifest->config_text) != 0 ||
                          strcmp(again.run_text, manifest->run_text) != 0)) {
         status = fault_set(fault, STATUS_INPUT, "config.json", "write such characters as \\uXXXX",
@@ -129,8 +128,8 @@ static enum status check_text_is_readable(const struct manifest *manifest, const
 enum status manifest_write(const struct manifest *manifest, const struct key_pairs *keys,
                            struct text *text, struct hash *hash, struct fault *fault) {
     ASSERT(swarm_name_error(manifest->name) == NULL);
-    ASSERT(address_error(manifest->tracker.address) == NULL);
-    ASSERT(memcmp(&keys->public_keys, &manifest->tracker.keys, sizeof keys->public_keys) == 0);
+    ASSERT(address_error(manifest->join.address) == NULL);
+    ASSERT(public_keys_equal(&keys->public_keys, &manifest->join.operator_keys));
     if (manifest->file_count > MANIFEST_FILES_MAX) {
         return fault_set(fault, STATUS_INPUT, "data.train", "join small files",
                          "%d files; a manifest lists at most %d", manifest->file_count,

@@ -23,7 +23,6 @@ void ledger_follower_init(struct ledger_follower *follower, const struct ledger_
                                          .slice_count = slice_count,
                                          .tracker_has_head = true,
                                          .needs_entries = true};
-    ledger_set_tracker_key(&follower->chain, args->options->tracker.sign);
     ledger_set_operator_key(&follower->chain, args->options->operator_key);
     follower->entry.slices = memory;
     follower->deferred_entry.slices = follower->entry.slices + slice_count;

@@ -59,6 +59,13 @@ void tracker_replay_entry(struct tracker *tracker, const struct entry *entry);
 bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,
                             const struct rollback_order *order);
 
+/* tracker_set_delegation: write this delegation into the next entry that the tracker signs.
+ * tracker_set_roster: write this roster epoch into the next OPEN. The caller has closed the
+ * connections of members that it does not name.
+ * limits  the operator's signature is verified; the serial is above those of the ledger */
+void tracker_set_delegation(struct tracker *tracker, const struct delegation *delegation);
+void tracker_set_roster(struct tracker *tracker, const struct roster_epoch *roster);
+
 /* tracker_step: handle one event and return the actions that it causes.
  * limits  pass EVENT_TICK every heartbeat; the tracker makes no new promise while an
  *         ACTION_WRITE is in progress

@@ -54,6 +54,40 @@ void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct i
     tracker->writer.pending_row = row + 1;
 }
 
+void tracker_set_delegation(struct tracker *tracker, const struct delegation *delegation) {
+    ASSERT(delegation->serial > tracker->writer.documents.delegation.serial);
+    tracker->writer.documents.delegation = *delegation;
+}
+
+void tracker_set_roster(struct tracker *tracker, const struct roster_epoch *roster) {
+    ASSERT(roster->serial > tracker->writer.documents.roster.serial);
+    tracker->writer.documents.roster = *roster;
+}
+
+/* Adds the documents that wait for an entry of this kind. The tracker signs every kind but a
+ * commit. */
+static void draft_documents(const struct tracker_writer *writer, struct entry *entry) {
+    memset(&entry->documents, 0, sizeof entry->documents);
+    if (entry->kind != ENTRY_COMMIT) {
+        entry->documents.delegation = writer->documents.delegation;
+    }
+    if (entry->kind == ENTRY_OPEN) {
+        entry->documents.roster = writer->documents.roster;
+    }
+}
+
+/* The documents of a durable entry need not be written again. Newer ones may wait by now. */
+static void end_documents(struct tracker_writer *writer, const struct entry_documents *written) {
+    struct entry_documents *waiting = &writer->documents;
+    if (written->delegation.serial != 0 &&
+        waiting->delegation.serial == written->delegation.serial) {
+        memset(&waiting->delegation, 0, sizeof waiting->delegation);
+    }
+    if (written->roster.serial != 0 && waiting->roster.serial == written->roster.serial) {
+        memset(&waiting->roster, 0, sizeof waiting->roster);
+    }
+}
+
 struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind) {
     ASSERT((tracker->record.head.kind == ENTRY_OPEN) ==
            (kind == ENTRY_COMMIT || kind == ENTRY_ABORT));
@@ -75,6 +109,7 @@ struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind)
     entry->deadline_ms = 0;
     entry->suspension = (struct entry_suspension){0};
     entry->order = (struct rollback_order){0};
+    draft_documents(&tracker->writer, entry);
     return entry;
 }
 
@@ -112,6 +147,7 @@ void tracker_write_draft(struct tracker *tracker, uint32_t parts, struct actions
  * */
 static void complete_head(struct tracker *tracker, const struct event *event) {
     struct tracker_record *next = &tracker->writer.next;
+    end_documents(&tracker->writer, &next->head.documents);
     next->head.hash = event->hash;
     if (next->head.kind != ENTRY_COMMIT) {
         next->head.signature_count = 1;

@@ -82,8 +82,9 @@ struct tracker_writer {             /* tracker_record.c */
     struct slice_plan *spare_plans; /* [slice_count]: the plans before the last change. */
     uint32_t parts;       /* Bits of enum record_part that are being written; 0: no write. */
     uint32_t pending_row; /* 1 + the row whose session is being written */
-    bool is_fenced;       /* another process writes to the store, so no write is possible */
-    bool is_backing_off;  /* A write failed, so none starts before the next tick. */
+    struct entry_documents documents; /* for the next entry that may have them; serial 0: none */
+    bool is_fenced;      /* another process writes to the store, so no write is possible */
+    bool is_backing_off; /* A write failed, so none starts before the next tick. */
 };
 
 struct tracker_proposal { /* tracker_proposal.c */

@@ -19,10 +19,6 @@ const char *member_name_error(const char *name) {
     return strspn(name, LETTERS) == length ? NULL : "has a character other than A-Z a-z 0-9 - _ .";
 }
 
-bool public_keys_equal(const struct public_keys *a, const struct public_keys *b) {
-    return memcmp(a->curve, b->curve, KEY_BYTES) == 0 && memcmp(a->sign, b->sign, KEY_BYTES) == 0;
-}
-
 const struct allow_list_row *allow_list_find(const struct allow_list *list,
                                              const struct public_keys *keys) {
     for (uint32_t i = 0; i < list->count; i++) {

@@ -49,9 +49,6 @@ bool allow_list_is_stale(const char *path, const struct allow_list *list);
 /* allow_list_is_missing: whether the file was read before and is missing now. Does not allocate. */
 bool allow_list_is_missing(const char *path, const struct allow_list *list);
 
-/* public_keys_equal: whether both the signing keys and the channel keys are equal. */
-bool public_keys_equal(const struct public_keys *a, const struct public_keys *b);
-
 /* allow_list_find: returns the row with these keys, or NULL. */
 const struct allow_list_row *allow_list_find(const struct allow_list *list,
                                              const struct public_keys *keys);

@@ -43,6 +43,10 @@ enum status machine_driver_open(const struct durable_options *options,
     entry_copy(&opened->newest_entry, &record->head);
     void *memory = region_alloc(region, tracker_memory_bytes(settings), 1);
     opened->tracker = tracker_init(memory, settings, record, tracker_now_ms());
+    if (options->delegation != NULL &&
+        options->delegation->serial > opened->durable.serials.delegation) {
+        tracker_set_delegation(opened->tracker, options->delegation);
+    }
     enum status status = tracker_durable_replay(&opened->durable, opened->tracker, fault);
     if (status != OK) {
         tracker_durable_close(&opened->durable);

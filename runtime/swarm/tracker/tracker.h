@@ -7,6 +7,7 @@
  *     sockets ──► frames ──► state machine ──► promises ──► store ──► messages ──► sockets
  *                   │
  *                   └──► introductions and queries are answered without the state machine
+ *     port after it ──► delegation_server sends the operator's delegation to everyone
  *
  * The tracker has one thread. It handles all frames that have arrived before it checks a deadline,
  * so that members do not time out because the tracker's process did not run. All memory of the
@@ -19,6 +20,7 @@
 
 #include "base/fault.h"
 #include "base/region.h"
+#include "runtime/swarm/delegation/delegation.h"
 #include "runtime/swarm/protocol/tracker.h"
 #include "transport/identity/keys.h"
 
@@ -38,11 +40,12 @@ struct tracker_loop_options {
     struct hash manifest_hash;   /* hash of the manifest's text */
     struct hash genesis_root;    /* root of the initial state */
     const char *order_path;      /* file with the operator's order to roll back; NULL: no orders */
-    struct public_keys operator_keys; /* keys that the operator signs orders with */
-    struct tracker_settings settings; /* settings of the state machine */
-    uint32_t members_max;             /* 1 .. SWARM_MEMBERS_MAX */
-    uint32_t queued_frames;           /* see struct messenger_options */
-    uint32_t strangers_max;           /* limit for connections of strangers; 0: default */
+    struct public_keys operator_keys;          /* keys that the operator signs orders with */
+    const struct known_delegation *delegation; /* names `keys`; NULL: none, and no port for it */
+    struct tracker_settings settings;          /* settings of the state machine */
+    uint32_t members_max;                      /* 1 .. SWARM_MEMBERS_MAX */
+    uint32_t queued_frames;                    /* see struct messenger_options */
+    uint32_t strangers_max;                    /* limit for connections of strangers; 0: default */
     uint32_t idle_ms; /* an idle guest is disconnected after this time; 0: default */
     int stop_fd;      /* tracker_loop_run returns when it is readable; -1: none */
     /* Set by tests that end the process at a crash point; else NULL. Called at each crash point

@@ -51,6 +51,14 @@ MUST_CHECK const char *record_read_table(const uint8_t *bytes, size_t count, uin
 /* The name of the durable record that contains the members and their sessions. */
 #define TRACKER_MEMBERS "members"
 
+/* The name of the durable record that contains a struct document_serials. */
+#define TRACKER_DOCUMENTS "documents"
+
+/* Serials of the newest documents of the operator in the ledger; 0: none. */
+struct document_serials {
+    uint64_t delegation, roster;
+};
+
 /* One part of the record in its stored form: the bytes in the store, and the bytes that the
  * write in progress will store. */
 struct durable_part {
@@ -63,6 +71,7 @@ struct tracker_durable {
     const struct key_pairs *keys;
     uint32_t slice_count;               /* number of slices of the parameters */
     uint32_t incarnation;               /* number of this start of the tracker */
+    struct document_serials serials;    /* of the newest documents in the ledger */
     struct entry entry;                 /* the last appended entry, with hash and signature */
     struct durable_part members, table; /* the two encoded parts of the record */
 };
@@ -73,6 +82,8 @@ struct durable_options {
     uint32_t slice_count;
     struct hash manifest; /* manifest hash in the GENESIS entry */
     struct hash root;     /* root in the GENESIS entry */
+    /* delegation in the GENESIS entry; NULL: none; kept by reference */
+    const struct delegation *delegation;
 };
 
 /* tracker_durable_open: opens the store, or creates one with a GENESIS entry. Increments the

@@ -79,7 +79,10 @@ static enum status set_next_numbers(const struct highest_numbers *imported, stru
     uint8_t *bytes = region_alloc(region, RECORD_MEMBERS_MAX, 1);
     record->next_session = skip_numbers(imported->session);
     size_t count = record_write_members(record, bytes);
+    const struct document_serials serials = {imported->chain.delegation_serial,
+                                             imported->chain.roster_epoch.serial};
     TRY(ledger_store_write_promise(store, TRACKER_MEMBERS, bytes, count, fault));
+    TRY(ledger_store_write_promise(store, TRACKER_DOCUMENTS, &serials, sizeof serials, fault));
     return ledger_store_set_start_count(store, skip_numbers(imported->chain.incarnation), fault);
 }
 
@@ -87,7 +90,6 @@ static enum status fill_store(const struct tracker_import *import, const char *p
                               struct region *region, uint64_t *entry_count, struct fault *fault) {
     struct ledger_store store;
     struct highest_numbers *imported = region_alloc(region, 1, sizeof *imported);
-    ledger_set_tracker_key(&imported->chain, import->tracker_key);
     ledger_set_operator_key(&imported->chain, import->operator_key);
     TRY(ledger_store_open(path, region, &store, fault));
     enum status status = copy_entries(import, region, &store, imported, fault);

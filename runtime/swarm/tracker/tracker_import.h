@@ -11,7 +11,6 @@
 struct tracker_import {
     const char *source_path;     /* ledger to copy: JSON lines of a member, or a store */
     const char *store_path;      /* store to create; it is missing or has no entries */
-    const uint8_t *tracker_key;  /* the tracker's public signing key */
     const uint8_t *operator_key; /* public key of the operator, from the manifest */
     struct hash manifest;        /* manifest hash in the GENESIS entry */
 };

@@ -80,7 +80,8 @@ uint64_t tracker_loop_bytes(const struct tracker_loop_options *options) {
     return sizeof(struct tracker_loop) + sizeof(struct member_table) +
            sizeof(struct allow_list_watch) + machine_driver_bytes(&options->settings) +
            guest_table_bytes(options->members_max + GUESTS_MAX) + document_table_bytes(options) +
-           ledger_server_bytes(shape.slice_count) + wire_arrays_size(&shape) + FRAME_PAYLOAD_MAX;
+           ledger_server_bytes(shape.slice_count) + wire_arrays_size(&shape) + FRAME_PAYLOAD_MAX +
+           delegation_server_bytes();
 }
 
 static void alloc_tables(struct tracker_loop *loop, struct region *region) {
@@ -95,11 +96,14 @@ static void alloc_tables(struct tracker_loop *loop, struct region *region) {
 
 static enum status open_driver(struct tracker_loop *loop, struct region *region,
                                struct fault *fault) {
-    const struct durable_options options = {.path = loop->options.store_path,
-                                            .keys = loop->options.keys,
-                                            .slice_count = loop->shape.slice_count,
-                                            .manifest = loop->options.manifest_hash,
-                                            .root = loop->options.genesis_root};
+    const struct durable_options options = {
+        .path = loop->options.store_path,
+        .keys = loop->options.keys,
+        .slice_count = loop->shape.slice_count,
+        .manifest = loop->options.manifest_hash,
+        .root = loop->options.genesis_root,
+        .delegation =
+            loop->options.delegation == NULL ? NULL : &loop->options.delegation->delegation};
     return machine_driver_open(&options, &loop->options.settings, region, &loop->driver, fault);
 }
 
@@ -119,6 +123,23 @@ static struct tracker_loop *make_loop(const struct tracker_loop_options *options
     return loop;
 }
 
+static enum status open_delegation_server(struct tracker_loop *loop, struct region *region,
+                                          struct fault *fault) {
+    const struct tracker_loop_options *options = &loop->options;
+    if (options->delegation == NULL) {
+        return OK;
+    }
+    TRY(delegation_server_open(options->listen, region, &loop->delegation_server, fault));
+    delegation_server_set(loop->delegation_server, options->delegation);
+    return OK;
+}
+
+static void close_delegation_server(struct tracker_loop *loop) {
+    if (loop->delegation_server != NULL) {
+        delegation_server_close(loop->delegation_server);
+    }
+}
+
 enum status tracker_loop_open(const struct tracker_loop_options *options, struct region *region,
                               struct tracker_loop **loop, struct fault *fault) {
     ASSERT(options->manifest_bytes <= MANIFEST_BYTES_MAX);
@@ -130,9 +151,13 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
     TRY(open_driver(opened, region, fault));
     enum status status = address_book_restore(opened, fault);
     if (status == OK) {
+        status = open_delegation_server(opened, region, fault);
+    }
+    if (status == OK) {
         status = messenger_open(&channels, region, &opened->messenger, fault);
     }
     if (status != OK) {
+        close_delegation_server(opened);
         machine_driver_close(opened->driver);
         return status;
     }
@@ -257,6 +282,9 @@ static void run_due_work(struct tracker_loop *loop) {
     if (loop->options.order_path != NULL && rollback_watch_poll(&loop->order_watch, now_ms)) {
         read_rollback_order(loop);
     }
+    if (loop->delegation_server != NULL) {
+        delegation_server_run(loop->delegation_server, now_ms);
+    }
     admission_disconnect_idle(loop, now_ms);
     admission_log_strangers(loop, now_ms);
     reachability_run_due(loop, now_ms);
@@ -289,5 +317,6 @@ void tracker_loop_close(struct tracker_loop *loop) {
         member_probe_end(&loop->members->rows[row].probe);
     }
     messenger_close(loop->messenger, LINGER_MS);
+    close_delegation_server(loop);
     machine_driver_close(loop->driver);
 }

@@ -7,10 +7,11 @@
  *   admission            introductions               allow_list_watch    the operator's file
  *   reachability         probes of addresses         address_book    what is announced and stored
  *   ledger_server        answers from the ledger     tracker_status  the answer to `skep status`
- *   serving              limits of all answers */
+ *   serving              limits of all answers    delegation_server  the tracker's keys */
 #ifndef SKEP_SWARM_TRACKER_TRACKER_LOOP_STATE_H
 #define SKEP_SWARM_TRACKER_TRACKER_LOOP_STATE_H
 
+#include "runtime/swarm/delegation/delegation_server.h"
 #include "runtime/swarm/tracker/address_book.h"
 #include "runtime/swarm/tracker/admission.h"
 #include "runtime/swarm/tracker/allow_list.h"
@@ -25,23 +26,24 @@
 struct tracker_loop {
     struct tracker_loop_options options; /* settings of the tracker */
     struct messenger *messenger;
-    struct machine_driver *driver;       /* runs the state machine and its store */
-    struct member_table *members;        /* admitted members */
-    struct guest_table *guests;          /* connected peers that are not members yet */
-    struct document_table *documents;    /* encoded large messages */
-    struct ledger_server *ledger_server; /* sends ledger entries on request */
-    struct serving serving;              /* bytes that strangers and clients have received */
-    struct stranger_log stranger_log;    /* limits log lines about strangers */
-    struct allow_list_watch *watch;      /* reads the allow-list again when it changes */
-    struct rollback_watch order_watch;   /* detects an order of the operator */
-    struct wire_shape shape;             /* sizes that bound every message */
-    struct wire_arrays arrays;           /* buffers of the message being decoded */
-    uint8_t *scratch;                    /* [FRAME_PAYLOAD_MAX] */
-    struct swarm_timing timing;          /* deadlines announced last */
-    int64_t tick_ms;                     /* when the next tick is due */
-    int64_t received_ms;                 /* when incoming frames were last drained */
-    int64_t started_ms;                  /* start of the tracker, monotonic clock */
-    double started_unix_s;               /* start of the tracker, Unix time in seconds */
+    struct delegation_server *delegation_server; /* NULL: there is no delegation */
+    struct machine_driver *driver;               /* runs the state machine and its store */
+    struct member_table *members;                /* admitted members */
+    struct guest_table *guests;                  /* connected peers that are not members yet */
+    struct document_table *documents;            /* encoded large messages */
+    struct ledger_server *ledger_server;         /* sends ledger entries on request */
+    struct serving serving;            /* bytes that strangers and clients have received */
+    struct stranger_log stranger_log;  /* limits log lines about strangers */
+    struct allow_list_watch *watch;    /* reads the allow-list again when it changes */
+    struct rollback_watch order_watch; /* detects an order of the operator */
+    struct wire_shape shape;           /* sizes that bound every message */
+    struct wire_arrays arrays;         /* buffers of the message being decoded */
+    uint8_t *scratch;                  /* [FRAME_PAYLOAD_MAX] */
+    struct swarm_timing timing;        /* deadlines announced last */
+    int64_t tick_ms;                   /* when the next tick is due */
+    int64_t received_ms;               /* when incoming frames were last drained */
+    int64_t started_ms;                /* start of the tracker, monotonic clock */
+    double started_unix_s;             /* start of the tracker, Unix time in seconds */
 };
 
 int64_t tracker_now_ms(void);

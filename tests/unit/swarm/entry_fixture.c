@@ -17,6 +17,8 @@ void entry_fixture_init(struct entry_fixture *fixture, uint32_t member_count,
         memset(secrets, (int)i + 1, sizeof secrets);
         keys_from_secrets(secrets, i < member_count ? &fixture->members[i] : &fixture->tracker);
     }
+    memset(secrets, 0xf0, sizeof secrets);
+    keys_from_secrets(secrets, &fixture->operator_keys);
     fixture->root = hash_of("root", 4);
 }
 
@@ -65,6 +67,15 @@ void entry_fixture_sign(const struct entry_fixture *fixture, struct entry *entry
     }
 }
 
+void entry_fixture_delegate(struct entry_fixture *fixture, const struct key_pairs *tracker,
+                            uint64_t serial, struct entry *entry) {
+    const struct hash swarm = hash_of("manifest", 8);
+    fixture->tracker = *tracker;
+    entry->documents.delegation =
+        (struct delegation){.serial = serial, .tracker = tracker->public_keys};
+    delegation_sign(&fixture->operator_keys, &swarm, &entry->documents.delegation);
+}
+
 void entry_fixture_next(struct entry_fixture *fixture, uint32_t index, struct entry *entry) {
     memset(entry, 0, sizeof *entry);
     entry->kind = index == 0 ? ENTRY_GENESIS : index % 2 == 1 ? ENTRY_OPEN : ENTRY_COMMIT;
@@ -74,6 +85,8 @@ void entry_fixture_next(struct entry_fixture *fixture, uint32_t index, struct en
     entry->prev = fixture->head;
     if (entry->kind == ENTRY_GENESIS) {
         entry->manifest = hash_of("manifest", 8);
+        const struct key_pairs tracker = fixture->tracker;
+        entry_fixture_delegate(fixture, &tracker, 1, entry);
     } else {
         seat_members(fixture, entry);
     }

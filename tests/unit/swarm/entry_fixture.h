@@ -9,6 +9,7 @@
 struct entry_fixture {
     uint32_t member_count, slice_count;
     struct key_pairs tracker;
+    struct key_pairs operator_keys; /* delegates to the tracker in the genesis */
     struct key_pairs members[SWARM_MEMBERS_MAX];
     struct entry_slice *slices; /* slice_count, of the last commit */
     struct hash head, root;
@@ -20,8 +21,11 @@ void entry_fixture_init(struct entry_fixture *fixture, uint32_t member_count,
                         struct entry_slice *slices, uint32_t slice_count);
 
 /* entry_fixture_next: entry `index` of a chain: a genesis, then open and commit in turn, signed
- * by the tracker, or by a quorum. Each gives the next its `prev`. */
+ * by the tracker, or by a quorum. Each gives the next its `prev`.
+ * entry_fixture_delegate: add a delegation to these keys, which sign from then on. */
 void entry_fixture_next(struct entry_fixture *fixture, uint32_t index, struct entry *entry);
+void entry_fixture_delegate(struct entry_fixture *fixture, const struct key_pairs *tracker,
+                            uint64_t serial, struct entry *entry);
 
 /* entry_fixture_sign: an entry that was changed gets its hash and signatures anew. */
 void entry_fixture_sign(const struct entry_fixture *fixture, struct entry *entry);

@@ -219,6 +219,7 @@ void site_start(struct site *site) {
         .start = {.sample_tokens = SAMPLE_TOKENS, .root = replica_of(site)->root},
         .ledger_context = site,
         .append_ledger_entry = see_entry};
+    memcpy(options.operator_key, scene->tracker.operator_keys.public_keys.sign, KEY_BYTES);
     size_t bytes = (size_t)member_loop_memory_bytes(&options);
     site->tables = aligned_alloc(64, (bytes + 63) / 64 * 64);
     site->is_over = false;

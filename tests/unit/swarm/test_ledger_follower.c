@@ -54,7 +54,7 @@ static void begin(void) {
     scene.replica.shape.slices.count = SLICES;
     scene.options.replica = &scene.replica;
     scene.options.manifest = hash_of("manifest", 8);
-    memcpy(scene.options.tracker.sign, scene.fixture.tracker.public_keys.sign, KEY_BYTES);
+    memcpy(scene.options.operator_key, scene.fixture.operator_keys.public_keys.sign, KEY_BYTES);
     struct member_initial_state start = {
         .start_id = 1, .slice_count = SLICES, .root = scene.genesis};
     free(member);

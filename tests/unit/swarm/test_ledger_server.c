@@ -95,7 +95,7 @@ static void stop_tracker(void) {
 
 static void a_reader_gets_entries_that_are_longer_than_a_frame(void **state) {
     (void)state;
-    struct join_string tracker = {.keys = fixture.tracker.public_keys};
+    struct tracker_contact tracker = {.keys = fixture.tracker.public_keys};
     struct ledger_source *source = NULL;
     bool more = true;
     snprintf(tracker.address, sizeof tracker.address, "tcp://127.0.0.1:%u",

@@ -76,7 +76,9 @@ static void append(struct ledger_store *store, uint64_t number) {
 static void verify(struct ledger_store *store) {
     static struct entry read;
     static struct entry_slice read_slices[SLICES];
-    struct ledger_chain chain = {.has_tracker = true};
+    static struct ledger_chain chain;
+    memset(&chain, 0, sizeof chain);
+    chain.has_tracker = true;
     struct fault fault;
     memcpy(chain.tracker_key, fixture.tracker.public_keys.sign, KEY_BYTES);
     for (uint64_t number = 0; number < store->entry_count; number++) {

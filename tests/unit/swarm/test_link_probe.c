@@ -21,7 +21,7 @@ struct answerer {
     struct region region;
     struct key_pairs keys;
     struct messenger *messenger;
-    struct join_string join;
+    struct tracker_contact contact;
     pthread_t thread;
     atomic_bool stop;
     bool silent;
@@ -63,8 +63,8 @@ static void start(struct answerer *answerer, bool silent) {
     keys_generate(&answerer->keys);
     wire_allowed_kinds(WIRE_TRACKER, options.accepted_kinds);
     assert_int_equal(messenger_open(&options, &answerer->region, &answerer->messenger, &fault), OK);
-    answerer->join.keys = answerer->keys.public_keys;
-    snprintf(answerer->join.address, sizeof answerer->join.address, "tcp://127.0.0.1:%u",
+    answerer->contact.keys = answerer->keys.public_keys;
+    snprintf(answerer->contact.address, sizeof answerer->contact.address, "tcp://127.0.0.1:%u",
              messenger_port(answerer->messenger));
     assert_int_equal(pthread_create(&answerer->thread, NULL, serve, answerer), 0);
 }
@@ -81,7 +81,7 @@ static void a_late_answer_is_a_long_round_trip(void **state) {
     static struct answerer answerer;
     double round_trip_s = 0;
     start(&answerer, false);
-    assert_true(link_probe(&answerer.join, &round_trip_s));
+    assert_true(link_probe(&answerer.contact, &round_trip_s));
     stop(&answerer);
     assert_true(round_trip_s >= LATE_MS / 1e3 && round_trip_s < LINK_PROBE_MS / 1e3);
 }
@@ -92,7 +92,7 @@ static void a_peer_that_does_not_answer_is_not_awaited_for_long(void **state) {
     double round_trip_s = 77;
     start(&answerer, true);
     int64_t begin_ns = clock_monotonic_ns();
-    assert_false(link_probe(&answerer.join, &round_trip_s));
+    assert_false(link_probe(&answerer.contact, &round_trip_s));
     assert_true(clock_monotonic_ns() - begin_ns < 2 * LINK_PROBE_MS * (int64_t)1000000);
     stop(&answerer);
     assert_true(round_trip_s == 77);

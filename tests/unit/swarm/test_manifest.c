@@ -16,12 +16,9 @@ static const char GOLDEN[] =
     "name: \"heather\"\n"
     "protocol: 2\n"
     "created: 1795276800\n"
-    "tracker:\n"
-    "  address: tcp://203.0.113.7:7700\n"
-    "  key: pghubrnnw2hskysk4wzbj2twpjxmstmctu6xwxq22g5g6prbhauf6knmxlqudpg"
+    "tracker: tcp://203.0.113.7:7700\n"
+    "operator: pghubrnnw2hskysk4wzbj2twpjxmstmctu6xwxq22g5g6prbhauf6knmxlqudpg"
     "k6czc4guu2ngqxrzwdzjg2c76clejpff4smrjm3ox2i3d5oak\n"
-    "operator: pf42mmpo3yn7tsmpcibszxvn2dt2a6jzr7dynoemzbdozcnpqwsruf2fko2fnxo7"
-    "y2ii5svryea742vsdyv2ubqxpfnx2q5ggsbjsp6vzgcxoi23\n"
     "genesis: 0000000000000000000000000000000000000000000000000000000000000007\n"
     "files:\n"
     "  - key: data.train\n"
@@ -43,10 +40,10 @@ static const char GOLDEN[] =
     "\n"
     "    \"hidden_size\": 8\n"
     "  }\n"
-    "signature: 29762af7c88b0ac0536b540896199a62bcf993529452d93464a2a755aaf9d7c6"
-    "89c1e261b19cd646bb6b3ecb6852c74c6304b0f61fcfc18ea8574404f3790006\n";
+    "signature: a26cec159ac1ccc261ed42ef5dddba2b755d3239290fb235b20db4c7d395413a"
+    "06c959df1500b9619201ef73dcec91e78c932fa94631b7269ebf724c2f874b05\n";
 static const char GOLDEN_HASH[] =
-    "c65c99db0f3e34795ec8bd74b2119d4c21ba869323bd5b9f50f0cf33c877c506";
+    "e8e3afa7ec1d399e72b52164a51efb3cdfb2dcc9d2e03f99410189a3c8c48189";
 static const char RUN_TEXT[] = "seed: 3\nswarm.name: \"heather\"\n";
 static const char CONFIG_TEXT[] = "{\n\t\"model_type\": \"llama\",\n\n  \"hidden_size\": 8\n}";
 
@@ -54,10 +51,10 @@ enum { UNTOUCHED = 77 };
 
 static char written[MANIFEST_BYTES_MAX + 1];
 static char config[MANIFEST_BYTES_MAX + 1];
-static struct key_pairs keys, operator_keys;
+static struct key_pairs keys;
 static struct manifest_file files[MANIFEST_FILES_MAX + 1];
 
-/* Secrets 0, 1, 2 .. 63, and of the operator 64, 65 .. 127. */
+/* Secrets 0, 1, 2 .. 63, of the operator. */
 static int make_keys(void **state) {
     uint8_t secrets[2 * KEY_BYTES];
     (void)state;
@@ -65,10 +62,6 @@ static int make_keys(void **state) {
         secrets[i] = (uint8_t)i;
     }
     keys_from_secrets(secrets, &keys);
-    for (int i = 0; i < 2 * KEY_BYTES; i++) {
-        secrets[i] = (uint8_t)(2 * KEY_BYTES + i);
-    }
-    keys_from_secrets(secrets, &operator_keys);
     return 0;
 }
 
@@ -76,8 +69,7 @@ static struct manifest example(void) {
     struct manifest manifest = {
         .name = "heather",
         .created = 1795276800,
-        .tracker = {.address = "tcp://203.0.113.7:7700", .keys = keys.public_keys},
-        .operator_keys = operator_keys.public_keys,
+        .join = {.address = "tcp://203.0.113.7:7700", .operator_keys = keys.public_keys},
         .genesis_root = {.bytes = {[31] = 7}},
         .run_text = RUN_TEXT,
         .config_text = CONFIG_TEXT,
@@ -148,10 +140,8 @@ static void reading_gives_every_field(void **state) {
     assert_string_equal(manifest.name, "heather");
     assert_int_equal(manifest.protocol, 2);
     assert_int_equal(manifest.created, 1795276800);
-    assert_string_equal(manifest.tracker.address, "tcp://203.0.113.7:7700");
-    assert_memory_equal(&manifest.tracker.keys, &keys.public_keys, sizeof keys.public_keys);
-    assert_memory_equal(&manifest.operator_keys, &operator_keys.public_keys,
-                        sizeof manifest.operator_keys);
+    assert_string_equal(manifest.join.address, "tcp://203.0.113.7:7700");
+    assert_memory_equal(&manifest.join.operator_keys, &keys.public_keys, sizeof keys.public_keys);
     assert_int_equal(manifest.genesis_root.bytes[31], 7);
     assert_string_equal(manifest.run_text, RUN_TEXT);
     assert_string_equal(manifest.config_text, CONFIG_TEXT);
@@ -227,26 +217,24 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
          "uses protocol 1, which Skep 0.1.0 was the last version to read"},
         {"created:", "creatd:", "it:4:1", "creatd is not a known key"},
         {"created: 1795276800\n", "", "it:1:1", "does not have the required key created"},
-        {"    bytes: 12\n", "", "it:16:5", "files[1] does not have the required key bytes"},
+        {"    bytes: 12\n", "", "it:14:5", "files[1] does not have the required key bytes"},
         {"created: 1", "name: x\ncreated: 1", "it:4:1", "name appears twice, first on line 2"},
         {"created: 1", "created: -1", "it:4:1",
          "created is \"-1795276800\", not a whole number from 0 to 9007199254740992"},
         {"heather\"\np", "../x\"\np", "it:2:1",
          "name has a character other than letters, digits, '-', '_' and '.'"},
-        {"tcp://203", "udp://203", "it:6:3", "tracker.address does not begin with tcp://"},
-        {"  key: p", "  key: q", "it:7:3", "tracker.key is not a Skep key"},
-        {"operator: p", "operator: q", "it:8:1", "operator is not a Skep key"},
-        {"operator: p", "operatr: p", "it:8:1", "operatr is not a known key"},
-        {"00007\n", "0007\n", "it:9:1", "genesis is not a hash of 64 hexadecimal digits"},
-        {"bytes: 12", "bytes: 0", "it:18:5",
+        {"tcp://203", "udp://203", "it:5:1", "tracker does not begin with tcp://"},
+        {"operator: p", "operator: q", "it:6:1", "operator is not a Skep key"},
+        {"operator: p", "operatr: p", "it:6:1", "operatr is not a known key"},
+        {"00007\n", "0007\n", "it:7:1", "genesis is not a hash of 64 hexadecimal digits"},
+        {"bytes: 12", "bytes: 0", "it:16:5",
          "files[1].bytes is \"0\", not a whole number from 1 to 9007199254740992"},
-        {"held-out", "held/out", "it:16:5", "files[1] has an invalid file name"},
-        {"held-out", "held\\u001bout", "it:16:5", "files[1] has an invalid file name"},
-        {"format: bytes", "format: Bytes", "it:16:5",
+        {"held-out", "held/out", "it:14:5", "files[1] has an invalid file name"},
+        {"held-out", "held\\u001bout", "it:14:5", "files[1] has an invalid file name"},
+        {"format: bytes", "format: Bytes", "it:14:5",
          "files[1] has a format with characters other than a-z 0-9 -"},
-        {"data.train", "data.test", "it:11:5",
-         "files[0].key must be data.train or data.validation"},
-        {"data.train", "data.validation", "it:11:5",
+        {"data.train", "data.test", "it:9:5", "files[0].key must be data.train or data.validation"},
+        {"data.train", "data.validation", "it:9:5",
          "files[0] is out of order: list data.train files before data.validation files"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
@@ -259,14 +247,14 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
     }
 }
 
-static void a_manifest_of_another_tracker_is_refused_though_whole(void **state) {
+static void a_manifest_of_another_operator_is_refused_though_whole(void **state) {
     (void)state;
     struct key_pairs other;
     struct fault fault;
     keys_generate(&other);
     assert_int_equal(read_untouched(GOLDEN, sizeof GOLDEN - 1, &other.public_keys, &fault),
                      STATUS_INPUT);
-    assert_string_equal(fault.subject, "it:7:3");
+    assert_string_equal(fault.subject, "it:6:1");
     assert_non_null(strstr(fault.reason, "is not the key in the join string, p"));
     assert_int_equal(read_untouched(GOLDEN, sizeof GOLDEN - 1, &keys.public_keys, &fault), OK);
 }
@@ -332,7 +320,7 @@ int main(void) {
         cmocka_unit_test(any_text_of_a_config_comes_back_as_it_was),
         cmocka_unit_test(a_change_of_any_byte_is_refused),
         cmocka_unit_test(what_is_wrong_is_named_when_the_signature_is_right),
-        cmocka_unit_test(a_manifest_of_another_tracker_is_refused_though_whole),
+        cmocka_unit_test(a_manifest_of_another_operator_is_refused_though_whole),
         cmocka_unit_test(what_is_too_long_is_neither_written_nor_read),
         cmocka_unit_test(as_many_files_as_promised_are_written_and_read),
         cmocka_unit_test(names_are_those_that_files_can_have),

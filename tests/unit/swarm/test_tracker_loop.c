@@ -203,7 +203,9 @@ static void verify_ledger(uint32_t commits) {
     static struct entry_slice slices[SCRIPTED_SLICES];
     struct region region = {0};
     struct ledger_store store;
-    struct ledger_chain chain = {.has_tracker = true};
+    static struct ledger_chain chain;
+    memset(&chain, 0, sizeof chain);
+    chain.has_tracker = true;
     memcpy(chain.tracker_key, tracker_keys.public_keys.sign, KEY_BYTES);
     assert_int_equal(ledger_store_open(store_path, &region, &store, &fault), OK);
     for (uint64_t number = 0; number < store.entry_count; number++) {
@@ -259,12 +261,12 @@ static void an_unknown_key_is_told_the_line_and_let_in_once_it_is_added(void **s
 }
 
 static struct tracker_client *open_asker(uint8_t number, struct region *region,
-                                         struct key_pairs *keys, struct join_string *join) {
+                                         struct key_pairs *keys, struct tracker_contact *contact) {
     struct tracker_client *asker = NULL;
     scripted_keys(number, keys);
-    join->keys = tracker_keys.public_keys;
-    strcpy(join->address, address);
-    assert_int_equal(tracker_client_open(keys, join, region, &asker, &fault), OK);
+    contact->keys = tracker_keys.public_keys;
+    strcpy(contact->address, address);
+    assert_int_equal(tracker_client_open(keys, contact, region, &asker, &fault), OK);
     return asker;
 }
 
@@ -279,7 +281,7 @@ static void questions_are_answered_as_far_as_they_may_be(void **state) {
     struct tracker_answer answer;
     struct region region = {0};
     struct key_pairs keys[2];
-    struct join_string joins[2];
+    struct tracker_contact joins[2];
     let_in(1);
     start_tracker("", 0);
     struct tracker_client *guest = open_asker(9, &region, &keys[0], &joins[0]);
@@ -312,7 +314,7 @@ static void a_question_of_a_member_s_identity_leaves_the_member_where_it_is(void
     struct tracker_answer answer;
     struct region region = {0};
     struct key_pairs keys;
-    struct join_string join;
+    struct tracker_contact join;
     let_in(MEMBERS);
     start_tracker("", 0);
     open_members(MEMBERS);

@@ -267,6 +267,9 @@ static void make_record(struct tiny_tracker *tracker, const struct hash *root) {
     record->head.incarnation = 1;
     record->head.root = *root;
     record->head.manifest = tracker->shape.swarm;
+    struct delegation *delegation = &record->head.documents.delegation;
+    *delegation = (struct delegation){.serial = 1, .tracker = tracker->keys.public_keys};
+    delegation_sign(&tracker->operator_keys, &tracker->shape.swarm, delegation);
     seal_entry(tracker, &record->head);
     entry_copy(&record->commit, &record->head);
     keep(tracker, &record->head);
@@ -275,6 +278,7 @@ static void make_record(struct tiny_tracker *tracker, const struct hash *root) {
 void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {
     struct fault fault;
     keys_generate(&tracker->keys);
+    keys_generate(&tracker->operator_keys);
     pthread_mutex_init(&tracker->lock, NULL);
     tracker->entries = zeros(TINY_ENTRIES_MAX, sizeof(struct entry));
     make_record(tracker, root);

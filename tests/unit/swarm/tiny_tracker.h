@@ -17,7 +17,7 @@ struct tiny_member {
 };
 
 struct tiny_tracker {
-    struct key_pairs keys;
+    struct key_pairs keys, operator_keys;
     struct tracker_settings settings;
     struct wire_shape shape;
     char address[MESSAGE_ADDRESS_BYTES];

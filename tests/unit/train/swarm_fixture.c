@@ -33,9 +33,7 @@ static void expect_ok(enum status status, const struct fault *fault) {
 
 const char *swarm_fixture_make(struct region *region, struct manifest_draft *offer,
                                struct manifest *manifest) {
-    struct key_pairs tracker;
     struct key_pairs operator_keys;
-    const struct manifest_keys keys = {&tracker, &operator_keys.public_keys};
     struct fault fault;
     const char *text = NULL;
     scratch_write_text("tracker/model/config.json", CONFIG);
@@ -46,12 +44,11 @@ const char *swarm_fixture_make(struct region *region, struct manifest_draft *off
                                         "more than thirty-three bytes.");
     scratch_write_text("tracker/c.txt", "Held out: neither of the other two has these words in it, "
                                         "and nobody trains on them.");
-    keys_generate(&tracker);
     keys_generate(&operator_keys);
     expect_ok(manifest_draft_read("tracker/run.yaml", NULL, 0, region, offer, &fault), &fault);
-    expect_ok(
-        manifest_draft_sign(offer, "tcp://127.0.0.1:7700", &keys, region, manifest, &text, &fault),
-        &fault);
+    expect_ok(manifest_draft_sign(offer, "tcp://127.0.0.1:7700", &operator_keys, region, manifest,
+                                  &text, &fault),
+              &fault);
     scratch_write_text("heather.skep", text);
     assert_int_equal(setenv("XDG_STATE_HOME", "/state", 1), 0);
     assert_int_equal(unsetenv("STATE_DIRECTORY"), 0);

@@ -30,7 +30,8 @@ static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000);
 static uint32_t hear(uint32_t count) {
     static struct entry_fixture fixture;
     struct ledger_copy ledger;
-    struct ledger_chain chain = {.entry_count = 0};
+    static struct ledger_chain chain;
+    memset(&chain, 0, sizeof chain);
     const struct entry *past = NULL;
     const char *place;
     struct fault fault;
@@ -55,7 +56,8 @@ static uint32_t hear(uint32_t count) {
 
 /* Reads the file back: a verified chain; gives how many entries it has. */
 static uint64_t verified(void) {
-    struct ledger_chain chain = {.entry_count = 0};
+    static struct ledger_chain chain;
+    memset(&chain, 0, sizeof chain);
     struct ledger_file *file;
     struct fault fault;
     bool more = true;

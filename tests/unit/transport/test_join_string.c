@@ -30,7 +30,7 @@ static void addresses_of_all_kinds_survive_a_round_trip(void **state) {
         assert_int_equal(join_string_read(text, &join, &fault), OK);
         assert_string_equal(join.address, ADDRESSES[i]);
         assert_null(public_keys_read(KEY, &keys));
-        assert_memory_equal(&join.keys, &keys, sizeof keys);
+        assert_memory_equal(&join.operator_keys, &keys, sizeof keys);
         assert_string_equal(join_string_write(&join, again), text);
     }
 }

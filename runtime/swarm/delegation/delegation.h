@@ -1,0 +1,42 @@
+/* delegation: how processes learn the keys of a swarm's tracker from the operator's key alone. The
+ * operator signs a delegation (runtime/swarm/ledger/operator_documents.h), which is a file in the
+ * tracker's state folder. The tracker sends it over each connection to the port after its own.
+ * Clients and members fetch it there before they connect with CURVE, and keep the newest one.
+ *
+ *     operator ── signs ──► file ──► delegation_server ──► delegation_fetch ──► delegation_search
+ *
+ * This header declares the file.
+ *
+ * public   delegation_fetch.h delegation_search.h delegation_server.h */
+#ifndef SKEP_SWARM_DELEGATION_DELEGATION_H
+#define SKEP_SWARM_DELEGATION_DELEGATION_H
+
+#include "base/fault.h"
+#include "runtime/swarm/ledger/operator_documents.h"
+
+/* The name of the file in the tracker's state folder. */
+#define DELEGATION_FILE_NAME "delegation.signed"
+
+/* A delegation whose signature was verified. */
+struct known_delegation {
+    struct hash swarm;            /* hash of the swarm's manifest */
+    struct delegation delegation; /* serial 0: none is known */
+};
+
+/* delegation_open: read a frame and verify that the operator with this key signed it.
+ * errors  those of delegation_read, or that another key signed it; *known is then unchanged */
+MUST_CHECK const char *delegation_open(const uint8_t *bytes, size_t count,
+                                       const uint8_t operator_key[static KEY_BYTES],
+                                       struct known_delegation *known);
+
+/* delegation_file_read: read and verify the file.
+ * delegation_file_write: replace the file, atomically and durably.
+ * errors  STATUS_INPUT: the file is missing, damaged or not signed by this key; *known is then
+ *         unchanged; those of file_replace: the earlier file remains */
+MUST_CHECK enum status delegation_file_read(const char *path,
+                                            const uint8_t operator_key[static KEY_BYTES],
+                                            struct known_delegation *known, struct fault *fault);
+MUST_CHECK enum status delegation_file_write(const char *path, const struct known_delegation *known,
+                                             struct fault *fault);
+
+#endif

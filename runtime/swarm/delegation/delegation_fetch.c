@@ -1,0 +1,66 @@
+#include "runtime/swarm/delegation/delegation_fetch.h"
+
+#include "transport/identity/address.h"
+#include "transport/identity/numeric_address.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void close_socket(struct delegation_fetch *fetch, enum fetch_state state) {
+    if (fetch->state == FETCH_PENDING) {
+        close(fetch->fd);
+    }
+    fetch->state = state;
+}
+
+static bool connect_to(struct delegation_fetch *fetch, const char *address) {
+    char next[MESSAGE_ADDRESS_BYTES];
+    union numeric_address number;
+    const socklen_t length =
+        address_next_port(address, next) ? numeric_address_parse(next, &number) : 0;
+    fetch->fd = length > 0
+                    ? socket(number.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
+                    : -1;
+    if (fetch->fd < 0) {
+        return false;
+    }
+    if (connect(fetch->fd, &number.any, length) == 0 || errno == EINPROGRESS) {
+        return true;
+    }
+    close(fetch->fd);
+    return false;
+}
+
+void delegation_fetch_begin(struct delegation_fetch *fetch, const char *address, int64_t now_ms) {
+    close_socket(fetch, FETCH_NONE);
+    fetch->count = 0;
+    fetch->until_ms = now_ms + FETCH_MS;
+    fetch->state = connect_to(fetch, address) ? FETCH_PENDING : FETCH_FAILED;
+}
+
+/* A connection in progress reads as not ready; a refused one as an error. A frame that fills the
+ * buffer is complete, and what follows it is not read. */
+enum fetch_state delegation_fetch_step(struct delegation_fetch *fetch, int64_t now_ms) {
+    ssize_t got = 1;
+    while (fetch->state == FETCH_PENDING && got > 0 && fetch->count < sizeof fetch->bytes) {
+        got = recv(fetch->fd, fetch->bytes + fetch->count, sizeof fetch->bytes - fetch->count,
+                   MSG_DONTWAIT);
+        fetch->count += got > 0 ? (size_t)got : 0;
+    }
+    if (fetch->state != FETCH_PENDING) {
+        return fetch->state;
+    }
+    const bool is_waiting =
+        got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOTCONN);
+    if (got >= 0) {
+        close_socket(fetch, fetch->count > 0 ? FETCH_DONE : FETCH_FAILED);
+    } else if (!is_waiting || now_ms >= fetch->until_ms) {
+        close_socket(fetch, FETCH_FAILED);
+    }
+    return fetch->state;
+}
+
+void delegation_fetch_end(struct delegation_fetch *fetch) {
+    close_socket(fetch, FETCH_NONE);
+}

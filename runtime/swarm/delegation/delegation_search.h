@@ -1,0 +1,47 @@
+/* delegation_search: finds the keys of a swarm's tracker from its join string. The newest
+ * delegation that was ever seen is kept in a file of this user, so that an older one is never
+ * followed again, and a tracker whose port for the delegation cannot be reached is still found. */
+#ifndef SKEP_SWARM_DELEGATION_DELEGATION_SEARCH_H
+#define SKEP_SWARM_DELEGATION_DELEGATION_SEARCH_H
+
+#include "base/limits.h"
+#include "runtime/swarm/delegation/delegation.h"
+#include "transport/identity/join_string.h"
+
+/* How to connect to a tracker. */
+struct tracker_contact {
+    char address[MESSAGE_ADDRESS_BYTES]; /* "tcp://HOST:PORT" */
+    struct public_keys keys;             /* public keys of the tracker, by the delegation */
+    struct known_delegation delegation;
+};
+
+struct delegation_search_args {
+    int timeout_ms;                         /* time to wait for an answer */
+    bool is_kept;                           /* a newer delegation is kept in the file */
+    bool (*should_continue)(void *context); /* called several times a second; NULL: always true */
+    void *context;
+};
+
+/* delegation_search: fetch the delegation, compare it with the newest known one, and keep the newer
+ * of the two. Blocks while it fetches, and allocates only through the resolver of host names.
+ * errors  STATUS_FAILED: no answer in time and no delegation is known, or the newest one has
+ *         expired; STATUS_INPUT: the operator of the join string did not sign the delegation that
+ *         is served at this address, and none is known; STATUS_STOPPED: should_continue returned
+ *         false; those of resolve_host */
+MUST_CHECK enum status delegation_search(const struct join_string *join,
+                                         const struct delegation_search_args *args,
+                                         struct tracker_contact *contact, struct fault *fault);
+
+/* delegation_choose: of the newest known delegation and one that was received, the one to follow.
+ * An older one of the same swarm is not followed. */
+const struct known_delegation *delegation_choose(const struct known_delegation *known,
+                                                 const struct known_delegation *received);
+
+/* delegation_cache_path: the file with the newest known delegation of the swarm of a join string:
+ * delegations/DIGITS in the folder of this user's state. False: there is no such folder.
+ * delegation_cache_store: replace that file. A failure is only logged, because the file is needed
+ * by later starts alone. */
+MUST_CHECK bool delegation_cache_path(const struct join_string *join, char path[static PATH_BYTES]);
+void delegation_cache_store(const char *path, const struct known_delegation *known);
+
+#endif
