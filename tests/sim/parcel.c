@@ -23,11 +23,20 @@ static void copy_entry(struct parcel *parcel, const struct entry *entry) {
     parcel->message.entry = parcel->entry;
 }
 
+/* A table with a base arrives without declarations, and without the plans of the base. */
 static void copy_table(struct parcel *parcel, const struct round_table *table, uint32_t count) {
+    const uint32_t base = parcel->message.version;
     parcel->table = malloc(sizeof(struct round_table));
-    *parcel->table = *table;
-    parcel->plans = malloc(count * sizeof(struct slice_plan));
-    memcpy(parcel->plans, table->slices, count * sizeof(struct slice_plan));
+    *parcel->table = (struct round_table){.round = table->round, .version = table->version};
+    if (base == 0) {
+        *parcel->table = *table;
+    }
+    parcel->plans = calloc(count, sizeof(struct slice_plan));
+    for (uint32_t s = 0; s < count; s++) {
+        if (base == 0 || table->slices[s].version > base) {
+            parcel->plans[s] = table->slices[s];
+        }
+    }
     parcel->table->slices = parcel->plans;
     parcel->message.table = parcel->table;
 }

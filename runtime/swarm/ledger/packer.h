@@ -112,9 +112,9 @@ void pack_bulk(struct packer *packer, const char *name, const uint8_t **bytes, s
 struct packer_rows {
     void *first;
     size_t stride;
-    uint32_t count;    /* number of rows */
-    bool is_partial;   /* Only the rows whose bit is set in `selected` are passed. */
-    uint64_t selected; /* limits  count <= 64 */
+    uint32_t count; /* number of rows */
+    /* [(count + 63) / 64]: one bit for each row that is passed; NULL: all rows are passed */
+    const uint64_t *selected;
 };
 
 /* Functions that pass one field of all rows as a bin, or as runs. `offset` is the field's offset in
@@ -131,5 +131,10 @@ void pack_bytes_column(struct packer *packer, const char *name, struct packer_ro
 void pack_u64_runs(struct packer *packer, const char *name, struct packer_rows rows, size_t offset);
 void pack_u32_runs(struct packer *packer, const char *name, struct packer_rows rows, size_t offset,
                    size_t bytes);
+
+/* pack_row_set: pass which of `count` rows are selected, as a bin of {first row 2, rows 2} for each
+ * stretch of selected rows. `selected` [(count + 63) / 64] has one bit for each row.
+ * limits  count <= 65535 */
+void pack_row_set(struct packer *packer, const char *name, uint64_t *selected, uint32_t count);
 
 #endif

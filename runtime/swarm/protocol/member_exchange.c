@@ -93,29 +93,62 @@ static uint64_t find_optional_seats(const struct round_table *table, uint32_t sl
     return weighted & ~expected;
 }
 
-void member_handle_table(struct member *member, const struct round_table *table) {
+static bool take_first_table(struct member *member, const struct round_table *table) {
+    const struct entry *open = &member->round.open;
+    double reference = norms_find_reference(table->members, open->seat_count, open->reference_norm);
+    bool is_valid = has_valid_weights(member, table, reference);
+    if (is_valid) {
+        copy_first_table(member, table, reference);
+    }
+    return is_valid;
+}
+
+/* Returns the plan of a slice in a table: the member's own one if it is that of the base. */
+static const struct slice_plan *find_plan(const struct member *member,
+                                          const struct round_table *table, uint32_t base,
+                                          uint32_t slice) {
+    ASSERT(slice < member->slice_count && base <= member->table.version);
+    const struct slice_plan *plan = &table->slices[slice];
+    return base == 0 || plan->version > base ? plan : &member->table.slices[slice];
+}
+
+static bool has_known_seats(const struct member *member, const struct round_table *table,
+                            uint32_t base) {
+    uint64_t seats = 0;
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        const struct slice_plan *plan = find_plan(member, table, base, s);
+        seats |= plan->expected_seats | plan->optional_seats;
+    }
+    return (seats & ~member->table.declared_seats) == 0;
+}
+
+/* Whether the member can use the table: the first one of a round is whole, and later ones complete
+ * a table that it has. */
+static bool take_table(struct member *member, const struct round_table *table, uint32_t base) {
+    if (member->table.version == 0) {
+        return base == 0 && take_first_table(member, table);
+    }
+    return base <= member->table.version && has_known_seats(member, table, base);
+}
+
+void member_handle_table(struct member *member, const struct round_table *table, uint32_t base) {
     struct round_table *own_table = &member->table;
     ASSERT(member->round.is_open && table->round == member->round.open.round);
     ASSERT(table->version > own_table->version && !member->commit.is_pending);
-    if (own_table->version == 0) {
-        const struct entry *open = &member->round.open;
-        double reference =
-            norms_find_reference(table->members, open->seat_count, open->reference_norm);
-        if (!has_valid_weights(member, table, reference)) {
-            return;
-        }
-        copy_first_table(member, table, reference);
+    if (!take_table(member, table, base)) {
+        return;
     }
     own_table->round = table->round;
     own_table->version = table->version;
     proposal_withdraw(&member->proposal);
     const struct member_job *job = &member->job;
-    if (job->kind != JOB_SUM || !is_owner(member, &table->slices[job->slice]) ||
-        table->slices[job->slice].epoch != own_table->slices[job->slice].epoch) {
+    const struct slice_plan *summed = find_plan(member, table, base, job->slice);
+    if (job->kind != JOB_SUM || !is_owner(member, summed) ||
+        summed->epoch != own_table->slices[job->slice].epoch) {
         job_abandon(&member->job);
     }
     for (uint32_t s = 0; s < member->slice_count; s++) {
-        update_plan(member, s, &table->slices[s]);
+        update_plan(member, s, find_plan(member, table, base, s));
     }
     member->optional_seats = find_optional_seats(own_table, member->slice_count);
     member_requests_reset_for_table(member);

@@ -241,7 +241,7 @@ bool member_has_all_results(const struct member *member);
 
 /* The exchange (member_exchange.c). */
 void member_clear_table(struct member *member);
-void member_handle_table(struct member *member, const struct round_table *table);
+void member_handle_table(struct member *member, const struct round_table *table, uint32_t base);
 void member_handle_contribution(struct member *member, const struct message *message,
                                 struct actions *actions);
 void member_handle_result(struct member *member, const struct message *message,

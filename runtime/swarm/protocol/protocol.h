@@ -83,6 +83,9 @@ struct slice_plan {
     uint32_t epoch;          /* Increases when the plan of the slice changes. */
     uint64_t expected_seats; /* Seats whose contributions the owner waits for. */
     uint64_t optional_seats; /* Seats whose contributions it adds if they arrive in time. */
+    /* Version of the table that brought this plan. In a table that was read from a message: 0 if
+     * the message does not have the slice, because its plan is that of the base. */
+    uint32_t version; /* Version of the table in which the plan changed last. */
 };
 
 /* The tracker's assignment for the exchange of a round. */
@@ -128,7 +131,9 @@ enum message_kind {
     MESSAGE_LEAVE,   /* From a member that joins no further round: session. */
     MESSAGE_WELCOME, /* From the tracker: session, number (start id from the HELLO). */
     MESSAGE_ENTRY,   /* From the tracker: entry; for a COMMIT also root (root before the commit). */
-    MESSAGE_TABLE,   /* From the tracker: round, table. */
+    /* From the tracker: round, version (of a table that the receiver has, the base; 0: none),
+     * table. With a base, only the plans that are newer than it are sent, and no declarations. */
+    MESSAGE_TABLE, /* Assignment for the exchange. */
     /* From the tracker, to request a report and a declaration at once: round, poll. */
     MESSAGE_POLL, /* Request for a report. */
     /* From the tracker: the member may exit. Sent to a leaving member that no other member needs,
@@ -174,7 +179,7 @@ struct message {
     uint32_t round;
     uint32_t slice;                 /* Index of the slice. */
     uint32_t epoch;                 /* Epoch of the slice's plan. */
-    uint32_t version;               /* Version of the table. */
+    uint32_t version;               /* Version of the table, or of its base. */
     uint32_t poll;                  /* Number of the poll. */
     uint64_t number;                /* Start id, report number or proposal number, by kind. */
     struct training_amount trained; /* Amount of training that a member declares. */

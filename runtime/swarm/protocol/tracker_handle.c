@@ -66,6 +66,12 @@ static bool needs_poll(const struct tracker *tracker, const struct tracker_membe
                                                : tracker->exchange.is_poll_open);
 }
 
+/* Returns the version of the table that the member's table is completed from; 0: it has none. */
+static uint32_t base_version(const struct round_table *table, uint32_t reported) {
+    ASSERT(table->version > 0 && reported != table->version);
+    return reported < table->version ? reported : 0;
+}
+
 /* Returns the message that a member of the open round needs next, or one of kind MESSAGE_KINDS if
  * it needs none. */
 static struct message next_round_message(const struct tracker *tracker, uint32_t row) {
@@ -84,6 +90,7 @@ static struct message next_round_message(const struct tracker *tracker, uint32_t
         ASSERT(record->table.round == record->head.round && record->table.version > 0);
         message.kind = MESSAGE_TABLE;
         message.table = &record->table;
+        message.version = base_version(&record->table, member->report.version);
     } else if (needs_poll(tracker, member)) {
         message.kind = MESSAGE_POLL;
         message.poll = tracker->exchange.poll;

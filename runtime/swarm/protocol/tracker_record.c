@@ -15,6 +15,7 @@ void tracker_load_record(struct tracker *tracker, char **memory,
     memcpy(record->commit.slices, from->commit.slices,
            from->commit.slice_count * sizeof(struct entry_slice));
     memcpy(record->table.slices, from->table.slices, slice_count * sizeof(struct slice_plan));
+    table_mark_all_new(&record->table, tracker->settings.slice_count);
     if (record->table.version > 0) {
         record->table.reference_norm = norms_find_reference(
             record->table.members, record->head.seat_count, record->head.reference_norm);

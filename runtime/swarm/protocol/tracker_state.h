@@ -376,6 +376,8 @@ void tracker_add_suspension(struct tracker *tracker, const struct entry *entry);
  *                         a weight.
  * plan_drop_seats         Let these seats contribute no longer, unless the owner has their
  *                         contributions already.
+ * table_mark_all_new      Treat all plans as changed, because the record does not say when they
+ *                         changed.
  * tracker_write_table     Write the weights, owners and roots of the declarations.
  * tracker_change_plan     Change one slice of the draft's table, which gets the next version.
  * tracker_clear_table     Clear the draft's table for the round that opens.
@@ -399,6 +401,7 @@ void tracker_plan_seats(const struct tracker *tracker, const struct round_table 
 void plan_drop_seats(struct slice_plan *plan, uint64_t seats);
 void tracker_write_table(struct tracker *tracker, struct actions *actions);
 void tracker_change_plan(struct tracker *tracker, uint32_t slice, const struct slice_plan *plan);
+void table_mark_all_new(struct round_table *table, uint32_t slice_count);
 void tracker_clear_table(struct tracker *tracker, uint32_t round);
 uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats);
 

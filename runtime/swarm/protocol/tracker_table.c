@@ -258,7 +258,7 @@ static void fill_plans(const struct tracker *tracker, struct round_table *table)
         }
         counts[owner] -= 1;
         ASSERT(seats_contain(table->declared_seats, owner));
-        table->slices[s] = (struct slice_plan){.owner = owner};
+        table->slices[s] = (struct slice_plan){.owner = owner, .version = 1};
         tracker_plan_seats(tracker, table, s, table->declared_seats & ~links.unreachable[owner],
                            &table->slices[s]);
     }
@@ -279,8 +279,16 @@ void tracker_change_plan(struct tracker *tracker, uint32_t slice, const struct s
     struct round_table *table = &tracker->writer.next.table;
     ASSERT(slice < tracker->settings.slice_count);
     ASSERT(table->slices != tracker->record.table.slices);
-    table->slices[slice] = *plan;
     table->version = tracker->record.table.version + 1;
+    table->slices[slice] = *plan;
+    table->slices[slice].version = table->version;
+}
+
+void table_mark_all_new(struct round_table *table, uint32_t slice_count) {
+    ASSERT(slice_count <= SWARM_SLICES_MAX);
+    for (uint32_t s = 0; s < slice_count; s++) {
+        table->slices[s].version = table->version;
+    }
 }
 
 void tracker_clear_table(struct tracker *tracker, uint32_t round) {

@@ -43,12 +43,12 @@ static void pack_members(struct packer *packer, void *object) {
 
 static void pack_declarations(struct packer *packer, struct round_table *table) {
     pack_u64(packer, "declared", &table->declared_seats);
-    struct packer_rows members = {table->members, sizeof table->members[0], SWARM_MEMBERS_MAX, true,
-                                  table->declared_seats};
-    struct packer_rows roots = {table->roots, sizeof table->roots[0], SWARM_MEMBERS_MAX, true,
-                                table->declared_seats};
+    struct packer_rows members = {table->members, sizeof table->members[0], SWARM_MEMBERS_MAX,
+                                  &table->declared_seats};
+    struct packer_rows roots = {table->roots, sizeof table->roots[0], SWARM_MEMBERS_MAX,
+                                &table->declared_seats};
     struct packer_rows signatures = {table->signatures, sizeof table->signatures[0],
-                                     SWARM_MEMBERS_MAX, true, table->declared_seats};
+                                     SWARM_MEMBERS_MAX, &table->declared_seats};
     pack_u64_column(packer, "tokens", members, offsetof(struct entry_member, tokens));
     pack_u64_column(packer, "weights", members, offsetof(struct entry_member, weight));
     pack_u64_column(packer, "samples", members, offsetof(struct entry_member, samples));

@@ -194,7 +194,7 @@ static void pack_message(struct packer *pack, void *object) {
         wire_pack_proposal(pack, shape, packed->entry, packed->holders);
         break;
     case MESSAGE_TABLE:
-        wire_pack_table(pack, shape, packed->table);
+        wire_pack_table(pack, shape, packed->table, &packed->message->version);
         break;
     case MESSAGE_REPORT:
         wire_pack_awaited(pack, shape, packed->awaited_ms);

@@ -13,10 +13,11 @@
  *     ENTRY    the entry's record (entry.h); of a commit: base, the root before it
  *     PROPOSE  entry, its root zero, and the rows of its results (entry.h); holders {8} of each
  *              slice
- *     TABLE    version, declared; tokens {8}, weights {8}, samples {8}, norms {8, fp64}, roots
- *              {32} and signatures {64} of each declared seat; owners {1} of each slice; epochs,
- *              expected and optional of each slice as runs of {rows 2} and a number of 2, 8 and 8
- *              bytes
+ *     TABLE    version, base; if base is 0: declared; tokens {8}, weights {8}, samples {8}, norms
+ *              {8, fp64}, roots {32} and signatures {64} of each declared seat; else: slices as
+ *              stretches of {first 2, rows 2}, and the following of these slices only; owners {1}
+ *              of each slice; epochs, expected and optional of each slice as runs of {rows 2} and
+ *              a number of 2, 8 and 8 bytes
  *     REPORT   awaited_ms of 64 seats as runs of {rows 2, number 4}; epochs, received, rejected,
  *              has_result and contributors of each slice as runs of {rows 2} and a number of 2,
  *              8, 8, 1 and 8 bytes; hashes {32} of each result
@@ -186,7 +187,8 @@ MUST_CHECK const char *wire_read_message(const struct wire_shape *shape, const s
  *     DECLARE, VOTE  signed by the sender (message->from)
  *     RESULT         signed by its owner; the bulk bytes have message->hash
  *     ENTRY          signed by the tracker, a commit by a quorum of its seats; its hash is correct
- *     TABLE          signed by each declared seat; has only seats of the round's OPEN
+ *     TABLE          has only seats of the round's OPEN; its declarations are signed by their seats
+ *                    (a table with a base has none)
  *     CONTRIBUTION   unsigned; sets message->hash to the hash of the bulk bytes
  * Other kinds carry no signature: true.
  * open  the newest OPEN entry; NULL when none is known: every TABLE is then rejected */

@@ -12,6 +12,7 @@ enum {
     TABLE_SLICE_BYTES = 1 + (2 + 2) + 2 * (2 + 8),
     /* A row of a report that begins a run in every column, and the hash of its result. */
     ROW_BYTES = (2 + 2) + (2 + 1) + 3 * (2 + 8) + HASH_BYTES,
+    ROW_SET_WORDS = (SWARM_SLICES_MAX + 63) / 64,
     BODY_FIELDS_MAX = 24, /* Number of fields of a body except an entry's. */
 };
 
@@ -78,10 +79,18 @@ void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, str
 /* Rows of all seats, of which those that declared are passed. */
 static struct packer_rows declared_rows(void *first, size_t stride,
                                         const struct round_table *table) {
-    return (struct packer_rows){first, stride, SWARM_MEMBERS_MAX, true, table->declared_seats};
+    return (struct packer_rows){first, stride, SWARM_MEMBERS_MAX, &table->declared_seats};
 }
 
-static void pack_seats(struct packer *pack, struct round_table *table) {
+static void pack_seats(struct packer *pack, const struct wire_shape *shape,
+                       struct round_table *table) {
+    pack_u64(pack, "declared", &table->declared_seats);
+    if (wire_has_unknown_seats(shape, table->declared_seats)) {
+        packer_fail(pack, "declares seats beyond the swarm's");
+    }
+    if (packer_is_reading(pack) && pack->error != NULL) {
+        table->declared_seats = 0;
+    }
     struct packer_rows members = declared_rows(table->members, sizeof *table->members, table);
     struct packer_rows signatures =
         declared_rows(table->signatures, sizeof *table->signatures, table);
@@ -103,14 +112,37 @@ static void pack_seats(struct packer *pack, struct round_table *table) {
     }
 }
 
+static void select_new_plans(const struct round_table *table, uint32_t base, uint32_t count,
+                             uint64_t selected[static ROW_SET_WORDS]) {
+    memset(selected, 0, ROW_SET_WORDS * sizeof *selected);
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_new = table->slices[i].version > base;
+        selected[i / 64] |= (uint64_t)is_new << i % 64;
+    }
+}
+
+/* Passes all plans, or those that are newer than the base. */
 static void pack_plans(struct packer *pack, const struct wire_shape *shape,
-                       struct slice_plan *plans) {
-    struct packer_rows rows = {plans, sizeof *plans, .count = shape->slice_count};
+                       struct round_table *table, uint32_t base) {
+    const uint32_t count = shape->slice_count;
+    struct slice_plan *plans = table->slices;
+    uint64_t selected[ROW_SET_WORDS];
+    struct packer_rows rows = {plans, sizeof *plans, count, base > 0 ? selected : NULL};
+    if (base > 0 && !packer_is_reading(pack)) {
+        select_new_plans(table, base, count, selected);
+    }
+    if (base > 0) {
+        pack_row_set(pack, "slices", selected, count);
+    }
+    for (uint32_t i = 0; packer_is_reading(pack) && i < count; i++) {
+        bool is_passed = base == 0 || (selected[i / 64] >> i % 64 & 1) != 0;
+        plans[i] = (struct slice_plan){.version = is_passed ? table->version : 0};
+    }
     pack_u32_column(pack, "owners", rows, offsetof(struct slice_plan, owner), 1);
     pack_u32_runs(pack, "epochs", rows, offsetof(struct slice_plan, epoch), 2);
     pack_u64_runs(pack, "expected", rows, offsetof(struct slice_plan, expected_seats));
     pack_u64_runs(pack, "optional", rows, offsetof(struct slice_plan, optional_seats));
-    for (uint32_t i = 0; i < shape->slice_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (plans[i].owner >= shape->members_max ||
             wire_has_unknown_seats(shape, plans[i].expected_seats | plans[i].optional_seats)) {
             packer_fail(pack, "has a slice with seats beyond the swarm's");
@@ -118,21 +150,23 @@ static void pack_plans(struct packer *pack, const struct wire_shape *shape,
     }
 }
 
-void wire_pack_table(struct packer *pack, const struct wire_shape *shape,
-                     struct round_table *table) {
+void wire_pack_table(struct packer *pack, const struct wire_shape *shape, struct round_table *table,
+                     uint32_t *base) {
     pack_u32(pack, "version", &table->version);
-    pack_u64(pack, "declared", &table->declared_seats);
-    if (table->version == 0 || wire_has_unknown_seats(shape, table->declared_seats)) {
-        packer_fail(pack, "has version 0, or declares seats beyond the swarm's");
+    pack_u32(pack, "base", base);
+    if (table->version <= *base) {
+        packer_fail(pack, "is not newer than its base");
     }
     if (packer_is_reading(pack)) {
-        table->declared_seats = pack->error == NULL ? table->declared_seats : 0;
+        table->declared_seats = 0;
         memset(table->members, 0, sizeof table->members);
         memset(table->signatures, 0, sizeof table->signatures);
         memset(table->roots, 0, sizeof table->roots);
     }
-    pack_seats(pack, table);
-    pack_plans(pack, shape, table->slices);
+    if (*base == 0) {
+        pack_seats(pack, shape, table);
+    }
+    pack_plans(pack, shape, table, *base);
 }
 
 void wire_pack_awaited(struct packer *pack, const struct wire_shape *shape,

@@ -11,8 +11,8 @@ void wire_pack_entry(struct packer *pack, const struct wire_shape *shape, struct
                      struct hash *base);
 void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
                         uint64_t *holders);
-void wire_pack_table(struct packer *pack, const struct wire_shape *shape,
-                     struct round_table *table);
+void wire_pack_table(struct packer *pack, const struct wire_shape *shape, struct round_table *table,
+                     uint32_t *base);
 void wire_pack_awaited(struct packer *pack, const struct wire_shape *shape,
                        uint32_t awaited_ms[static SWARM_MEMBERS_MAX]);
 void wire_pack_reports(struct packer *pack, const struct wire_shape *shape,

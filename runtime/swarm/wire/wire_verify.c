@@ -96,24 +96,9 @@ static bool is_entry_verified(const uint8_t tracker_key[static KEY_BYTES],
     return hash_equal(&hash, &entry->hash) && ledger_signatures_error(tracker_key, entry) == NULL;
 }
 
-/* The tracker decides which seat owns a slice, so the plans are only range-checked. The rows of
- * the seats must be signed by the members that declared them. */
-static bool is_table_verified(const struct wire_shape *shape, const struct entry *open,
-                              const struct round_table *table) {
-    if (open == NULL || open->kind != ENTRY_OPEN || open->round != table->round) {
-        return false;
-    }
-    if (open->seat_count < SWARM_MEMBERS_MAX && table->declared_seats >> open->seat_count != 0) {
-        return false;
-    }
-    for (uint32_t i = 0; i < shape->slice_count; i++) {
-        const struct slice_plan *plan = &table->slices[i];
-        if (plan->owner >= open->seat_count ||
-            ((plan->expected_seats | plan->optional_seats) & ~table->declared_seats) != 0 ||
-            (plan->expected_seats & plan->optional_seats) != 0) {
-            return false;
-        }
-    }
+/* The rows of the seats must be signed by the members that declared them. */
+static bool are_declarations_verified(const struct wire_shape *shape, const struct entry *open,
+                                      const struct round_table *table) {
     bool verified = true;
     for (uint32_t seat = 0; seat < open->seat_count && verified; seat++) {
         if ((table->declared_seats >> seat & 1) != 0) {
@@ -129,6 +114,27 @@ static bool is_table_verified(const struct wire_shape *shape, const struct entry
         }
     }
     return verified;
+}
+
+/* The tracker decides which seat owns a slice, so the plans are only range-checked. With a base,
+ * the receiver has the declarations. */
+static bool is_table_verified(const struct wire_shape *shape, const struct entry *open,
+                              const struct round_table *table, uint32_t base) {
+    if (open == NULL || open->kind != ENTRY_OPEN || open->round != table->round) {
+        return false;
+    }
+    const uint64_t seats =
+        open->seat_count < SWARM_MEMBERS_MAX ? (UINT64_C(1) << open->seat_count) - 1 : UINT64_MAX;
+    const uint64_t declared = base > 0 ? seats : table->declared_seats;
+    for (uint32_t i = 0; i < shape->slice_count; i++) {
+        const struct slice_plan *plan = &table->slices[i];
+        if (plan->owner >= open->seat_count ||
+            ((plan->expected_seats | plan->optional_seats) & ~declared) != 0 ||
+            (plan->expected_seats & plan->optional_seats) != 0) {
+            return false;
+        }
+    }
+    return (table->declared_seats & ~seats) == 0 && are_declarations_verified(shape, open, table);
 }
 
 static bool is_result_verified(const struct wire_shape *shape, const struct message *message,
@@ -153,7 +159,7 @@ bool wire_is_verified(const struct wire_shape *shape, const uint8_t tracker_key[
     case MESSAGE_ENTRY:
         return is_entry_verified(tracker_key, message->entry);
     case MESSAGE_TABLE:
-        return is_table_verified(shape, open, message->table);
+        return is_table_verified(shape, open, message->table, message->version);
     case MESSAGE_CONTRIBUTION:
         message->hash = hash_of(bulk, bulk_bytes);
         return true;

@@ -158,6 +158,9 @@ static void hear_table(struct scripted_member *member, const struct round_table 
     member->has_table = true;
     member->version = table->version;
     for (uint32_t s = 0; s < SCRIPTED_SLICES; s++) {
+        if (table->slices[s].version == 0) {
+            continue; /* The plan is that of the base. */
+        }
         const uint32_t words[] = {table->round, s};
         member->reports[s] = (struct slice_report){.epoch = table->slices[s].epoch,
                                                    .has_result = 1,

@@ -205,6 +205,48 @@ static void a_table_is_taken_only_with_weights_that_follow_from_it(void **state)
     assert_true(has_taken_table());
 }
 
+static uint32_t reported_version(void) {
+    take(&(struct event){.kind = EVENT_TICK});
+    const struct message *report = sent(MESSAGE_REPORT);
+    assert_non_null(report);
+    return report->version;
+}
+
+/* Says a table that has the plan of slice 0 only, as it is read from a message with a base. */
+static void say_difference(uint32_t base, uint32_t version, uint32_t owner, uint64_t expected) {
+    static struct slice_plan plans[SLICES];
+    plans[0] = (struct slice_plan){
+        .owner = owner, .epoch = version, .expected_seats = expected, .version = version};
+    struct round_table table = {.round = 1, .version = version, .slices = plans};
+    hear((struct message){.kind = MESSAGE_TABLE, .round = 1, .version = base, .table = &table});
+}
+
+static void a_table_with_a_base_changes_only_the_plans_that_it_has(void **state) {
+    (void)state;
+    begin();
+    say_difference(1, 2, 1, ALL); /* there is no base yet */
+    assert_int_equal(reported_version(), 0);
+    say_table();
+    say_difference(2, 3, 1, ALL); /* the member does not have version 2 */
+    assert_int_equal(reported_version(), 1);
+    say_difference(1, 2, 1, ALL | 8); /* an undeclared seat */
+    assert_int_equal(reported_version(), 1);
+    say_difference(1, 3, 1, ALL & ~4);
+    assert_null(find(ACTION_SUM));
+    assert_int_equal(reported_version(), 3);
+    say_difference(1, 4, 1, ALL); /* what has changed since an older version */
+    assert_int_equal(reported_version(), 4);
+    say_difference(2, 5, 0, ALL & ~4);
+    const struct message *request = sent(MESSAGE_FETCH_CONTRIBUTION);
+    assert_non_null(request);
+    assert_int_equal(request->slice, 0);
+    assert_int_equal(request->epoch, 5);
+    for (uint32_t seat = 1; seat < SEATS; seat++) {
+        give_contribution(seat, 1, 1);
+    }
+    assert_int_equal(reported_version(), 5);
+}
+
 static void a_proposal_is_accepted_only_with_the_weights_of_the_table(void **state) {
     (void)state;
     for (int i = 0; i < 5; i++) {
@@ -332,6 +374,7 @@ static int free_scene(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_is_taken_only_with_weights_that_follow_from_it),
+        cmocka_unit_test(a_table_with_a_base_changes_only_the_plans_that_it_has),
         cmocka_unit_test(a_proposal_is_accepted_only_with_the_weights_of_the_table),
         cmocka_unit_test(a_commit_without_its_rows_is_fetched_as_a_state),
         cmocka_unit_test(a_slice_without_its_declared_norm_is_not_added),

@@ -81,13 +81,74 @@ static void walk(struct packer *pack, void *object) {
     pack_u32(pack, NULL, &fields->number);
     pack_u32(pack, NULL, &fields->nested);
     pack_u32_column(pack, "epochs", rows, offsetof(struct row, epoch), 2);
-    rows.is_partial = true;
-    rows.selected = 1 << 0 | 1 << 4;
+    rows.selected = &(uint64_t){1 << 0 | 1 << 4};
     pack_bytes_column(pack, "keys", rows, offsetof(struct row, key), 2);
-    rows.is_partial = false;
+    rows.selected = NULL;
     pack_u64_runs(pack, "seats", rows, offsetof(struct row, seats));
     if (pack_bin_of_any_length(pack, "totals", &totals, 3, 8) == 1) {
         (void)pack_part_number(pack, 7, 8);
+    }
+}
+
+/* ---- sets of rows ---- */
+
+struct row_set {
+    uint64_t selected[2];
+    uint32_t numbers[100];
+};
+
+static void walk_row_set(struct packer *pack, void *object) {
+    struct row_set *set = object;
+    struct packer_rows rows = {set->numbers, sizeof set->numbers[0], 100, set->selected};
+    pack_row_set(pack, "rows", set->selected, 100);
+    pack_u32_runs(pack, "numbers", rows, 0, 4);
+}
+
+/* Rows 3, 4, 63, 64 and 99 with the numbers 7, 7, 7, 8, 8. */
+static const uint8_t ROW_SET[] = {
+    0x82, 0xa4, 'r', 'o', 'w', 's', 0xc4, 12,   3,  0, 2, 0, 63, 0, 2, 0, 99, 0, 1, 0, 0xa7,
+    'n',  'u',  'm', 'b', 'e', 'r', 's',  0xc4, 12, 3, 0, 7, 0,  0, 0, 2, 0,  8, 0, 0, 0};
+
+static const char *read_row_set(const uint8_t *bytes, size_t count, struct row_set *set) {
+    return packer_read((struct packed_object){walk_row_set, set}, bytes, count);
+}
+
+static void a_set_of_rows_has_one_encoding(void **state) {
+    (void)state;
+    enum { STRETCHES = 8, RUNS = 30 };
+    struct row_set set;
+    uint8_t bytes[sizeof ROW_SET];
+    memset(&set, 0xff, sizeof set);
+    assert_null(read_row_set(ROW_SET, sizeof ROW_SET, &set));
+    assert_true(set.selected[0] == (UINT64_C(1) << 63 | 0x18));
+    assert_true(set.selected[1] == (UINT64_C(1) << 35 | 1));
+    assert_int_equal(set.numbers[63], 7);
+    assert_int_equal(set.numbers[99], 8);
+    assert_int_equal(set.numbers[5], UINT32_MAX); /* a row that is not passed is left as it was */
+    assert_int_equal(packer_write((struct packed_object){walk_row_set, &set}, bytes, sizeof bytes),
+                     sizeof bytes);
+    assert_memory_equal(bytes, ROW_SET, sizeof bytes);
+    static const struct {
+        size_t at;
+        uint8_t value;
+    } PATCHES[] = {
+        {STRETCHES + 8, 100}, /* row 100 */
+        {STRETCHES + 10, 2},  /* rows 99 and 100 */
+        {STRETCHES + 2, 0},   /* no rows */
+        {STRETCHES + 4, 5},   /* two stretches for one */
+        {STRETCHES + 4, 2},   /* rows that are passed twice */
+        {STRETCHES + 2, 60},  /* the same */
+        {STRETCHES + 9, 1},   /* row 355 */
+        {RUNS, 2},            /* fewer numbers than rows */
+        {RUNS, 4},            /* more */
+        {RUNS + 8, 7},        /* two runs for one */
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(PATCHES); i++) {
+        memcpy(bytes, ROW_SET, sizeof bytes);
+        bytes[PATCHES[i].at] = PATCHES[i].value;
+        if (read_row_set(bytes, sizeof bytes, &set) == NULL) {
+            fail_msg("accepted patch %zu", i);
+        }
     }
 }
 
@@ -331,6 +392,7 @@ static void bulk_bytes_are_not_copied(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_set_of_rows_has_one_encoding),
         cmocka_unit_test(all_passes_meet_the_same_bytes),
         cmocka_unit_test(truncated_and_longer_bytes_are_rejected),
         cmocka_unit_test(other_encodings_of_the_same_content_are_rejected),

@@ -81,6 +81,38 @@ static void orphans_go_to_whoever_is_done_soonest(void **state) {
     }
 }
 
+static bool is_same_plan(const struct slice_plan *a, const struct slice_plan *b) {
+    return a->owner == b->owner && a->epoch == b->epoch && a->expected_seats == b->expected_seats &&
+           a->optional_seats == b->optional_seats;
+}
+
+/* The last member has no table yet, so its next one is whole. */
+static void a_table_is_sent_as_the_difference_to_the_one_that_a_member_has(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    scene.lost_tables = 1 << 4;
+    scene_open_and_declare();
+    uint32_t round = scene.head.round;
+    scene_beat(round, 0);
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        assert_int_equal(scene.bases[m], 0);
+    }
+    scene_close(0);
+    scene_beat(round, 1);
+    assert_int_equal(scene.table_version, 3);
+    for (uint32_t m = 1; m < MEMBERS; m++) {
+        assert_int_equal(scene.bases[m], m == 4 ? 0 : 2);
+    }
+    uint32_t changed = 0;
+    for (uint32_t s = 0; s < SLICES; s++) {
+        bool is_same = is_same_plan(&scene.table[s], &scene.plans_first[s]);
+        changed += scene.table[s].version == 3;
+        assert_in_range(scene.table[s].version, 1, 3);
+        assert_true(is_same || scene.table[s].version > 1);
+    }
+    assert_in_range(changed, 1, SLICES - 1);
+}
+
 /* The proposal that was said in the last step, or NULL. */
 static const struct message *proposed(void) {
     const struct message *found = NULL;
@@ -242,6 +274,7 @@ static void a_declaration_for_another_open_is_ignored(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_table_is_sent_as_the_difference_to_the_one_that_a_member_has),
         cmocka_unit_test(members_that_cannot_be_reached_own_nothing),
         cmocka_unit_test(orphans_go_to_whoever_is_done_soonest),
         cmocka_unit_test(results_that_nobody_can_have_are_not_proposed),

@@ -157,6 +157,9 @@ static void numbers_that_no_sender_has_are_refused(void **state) {
     assert_true(taken());
     bytes[wire_fixture_find(bytes, count, "version")] = 0;
     assert_false(taken());
+    write_fixture();
+    bytes[wire_fixture_find(bytes, count, "base")] = 1; /* as new as the table */
+    assert_false(taken());
 }
 
 /* Replaces the short bin of a field by another one. */

@@ -35,6 +35,7 @@ static void do_action(const struct action *action) {
     scene.proposal = message->kind == MESSAGE_PROPOSE ? message->number : scene.proposal;
     scene.poll = message->kind == MESSAGE_POLL ? message->poll : scene.poll;
     if (message->kind == MESSAGE_TABLE) {
+        scene.bases[action->to.bytes[0] - 1] = message->version;
         scene.table_version = message->table->version;
         memcpy(scene.table, message->table->slices, sizeof(scene.table));
         if (message->table->version == 1) {
@@ -69,7 +70,8 @@ void scene_report(uint32_t member, uint32_t round) {
                               .number = ++scene.number,
                               .root = is_fetching_state ? (struct hash){{0}} : ROOT,
                               .round = round,
-                              .version = scene.table_version,
+                              .version =
+                                  (scene.lost_tables >> member & 1) != 0 ? 0 : scene.table_version,
                               .poll = scene.poll,
                               .links = {scene.unreachable[member], scene.awaited_ms[member]},
                               .measured = scene.measured[member],

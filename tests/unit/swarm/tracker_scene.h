@@ -32,6 +32,8 @@ extern struct scene {
     struct slice_plan table[SLICES];       /* as it was said */
     struct slice_plan plans_first[SLICES]; /* in the first table of a round */
     uint32_t table_version;
+    uint32_t bases[MEMBERS]; /* of the last table to each member */
+    uint32_t lost_tables;    /* members that report no table */
     uint32_t poll;
     uint64_t proposal; /* number of the last */
     uint64_t goodbyes; /* by member */

@@ -112,8 +112,11 @@ static void make_table(struct wire_fixture *fixture, enum wire_fill fill) {
     struct round_table *table = &fixture->table;
     *table = (struct round_table){.slices = fixture->plans};
     table->round = fixture->open.round;
-    table->version = 1 + (uint32_t)(number(fixture, fill) >> 33);
-    table->declared_seats = seats(fixture, fill);
+    table->version = 2 + (uint32_t)(number(fixture, fill) >> 33);
+    const bool has_base = fill == WIRE_SOME && draw(fixture) % 2 == 0;
+    fixture->message.version = has_base ? 1 + (uint32_t)draw(fixture) % (table->version - 1) : 0;
+    const uint64_t known_seats = seats(fixture, fill);
+    table->declared_seats = has_base ? 0 : known_seats;
     for (uint32_t seat = 0; seat < fixture->shape.members_max; seat++) {
         if ((table->declared_seats >> seat & 1) != 0) {
             declare(fixture, seat, fill);
@@ -123,9 +126,13 @@ static void make_table(struct wire_fixture *fixture, enum wire_fill fill) {
         fixture->plans[i] =
             (struct slice_plan){.owner = (uint32_t)draw(fixture) % fixture->shape.members_max,
                                 .epoch = (uint32_t)(number(fixture, fill) & SWARM_EPOCH_MAX),
-                                .expected_seats = table->declared_seats & number(fixture, fill)};
+                                .expected_seats = known_seats & number(fixture, fill),
+                                .version = table->version};
         fixture->plans[i].optional_seats =
-            table->declared_seats & number(fixture, fill) & ~fixture->plans[i].expected_seats;
+            known_seats & number(fixture, fill) & ~fixture->plans[i].expected_seats;
+        if (has_base && draw(fixture) % 2 == 0) {
+            fixture->plans[i] = (struct slice_plan){0}; /* that of the base */
+        }
     }
     fixture->message.round = table->round;
     fixture->message.table = table;
