@@ -14,11 +14,12 @@ static const struct {
     const char *name;
     uint32_t faulty;
 } CASES[] = {
-    {"dial-only", 1}, {"sign", 1},     {"replay", 1}, {"copy", 1},      {"zeros", 1},
-    {"tokens", 1},    {"sum", 1},      {"vote", 1},   {"withdraw", 1},  {"damage", 1},
-    {"withhold", 1},  {"links", 1},    {"day", 1},    {"rate-zero", 1}, {"rate-max", 1},
-    {"stale", 1},     {"sign", 2},     {"tokens", 2}, {"zeros", 2},     {"sum", 2},
-    {"withdraw", 2},  {"rate-max", 2}, {"day", 2},
+    {"dial-only", 1}, {"unlike", 1},   {"drip", 1},     {"trickle", 1}, {"unlike", 2},
+    {"drip", 2},      {"trickle", 2},  {"sign", 1},     {"replay", 1},  {"copy", 1},
+    {"zeros", 1},     {"tokens", 1},   {"sum", 1},      {"vote", 1},    {"withdraw", 1},
+    {"damage", 1},    {"withhold", 1}, {"links", 1},    {"day", 1},     {"rate-zero", 1},
+    {"rate-max", 1},  {"stale", 1},    {"sign", 2},     {"tokens", 2},  {"zeros", 2},
+    {"sum", 2},       {"withdraw", 2}, {"rate-max", 2}, {"day", 2},
 };
 
 /* Honest members that are slower than the others. What they can send in time counts: on an uplink

@@ -43,10 +43,12 @@ static void enter_stage_of_head(struct tracker *tracker, int64_t now_ms) {
         if (tracker->record.head.kind == ENTRY_COMMIT) {
             tracker_count_deliveries(tracker);
             tracker_judge_round(tracker); /* by the speeds that were known when it began */
+            tracker_observe_pairs(tracker);
             tracker_observe_exchange(tracker);
             tracker_begin_apply(tracker);
         } else if (tracker->record.head.kind == ENTRY_ABORT) {
             tracker_judge_round(tracker);
+            tracker_observe_pairs(tracker);
         } else if (tracker->record.head.kind == ENTRY_SUSPEND) {
             tracker_add_suspension(tracker, &tracker->record.head);
         }

@@ -237,7 +237,8 @@ static void check_owner(struct tracker *tracker, struct recovery *recovery, uint
     int64_t passed_ms = now_ms - exchange->assigned_ms[owner];
     bool is_general = 2 * seats_count(recovery->unfinished_owners) > seats_count(recovery->owners);
     uint64_t received = received_contribution_seats(tracker, owner, slice);
-    uint64_t missing = plan->expected_seats & recovery->live & ~received;
+    /* An owner always has its own contribution, whatever it reports. */
+    uint64_t missing = plan->expected_seats & recovery->live & ~received & ~seat_bit(owner);
     if (missing == 0) {
         if (passed_ms >= (is_general ? 2 : 1) * (int64_t)timing->exchange_ms) {
             exchange->failed_owners |= seat_bit(owner);

@@ -162,7 +162,8 @@ static bool is_slow_trainer(const struct tracker *tracker, uint32_t row) {
 }
 
 bool tracker_is_fast_enough(const struct tracker *tracker, uint32_t row) {
-    return !tracker->speeds[row].is_slow && !is_slow_trainer(tracker, row);
+    return !tracker->speeds[row].is_slow && !is_slow_trainer(tracker, row) &&
+           !tracker_has_many_pairs(tracker, row);
 }
 
 bool tracker_is_known_fast(const struct tracker *tracker, uint32_t row) {
@@ -224,6 +225,15 @@ static uint32_t owner_median_ms(const struct tracker_exchange *exchange) {
     return count == 0 ? 1 : (uint32_t)sorted_value_i64(values, count, count / 2);
 }
 
+/* Owners that stopped waiting for a contributor: that it was late was not their fault. */
+static uint64_t find_excused_owners(const struct tracker_exchange *exchange) {
+    uint64_t owners = 0;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        owners |= exchange->missed_by[seat];
+    }
+    return owners;
+}
+
 /* A member that has owned nothing for some rounds may own slices again. If it was slow, its next
  * time decides alone: the history is one bad and one good value. */
 static void add_owner_time(struct tracker_speed *speed, uint32_t result_ms, uint32_t median_ms) {
@@ -255,7 +265,9 @@ static void add_exchange(struct tracker *tracker, uint32_t seat,
     if (!speed->is_slow) {
         add_value(&speed->times[SPEED_CONTRIBUTION], time_ms);
     }
-    add_owner_time(speed, exchange->result_ms[seat], owner_median_ms(exchange));
+    if (!seats_contain(find_excused_owners(exchange), seat)) {
+        add_owner_time(speed, exchange->result_ms[seat], owner_median_ms(exchange));
+    }
 }
 
 /* The smallest share: that of one slice. */

@@ -178,6 +178,19 @@ struct tracker_member {      /* tracker_members.c */
     struct tracker_last_sent last_sent; /* last message sent to the member */
 };
 
+/* An owner and a contributor whose contributions do not reach it. */
+struct tracker_pair {
+    uint32_t rounds;      /* for so many, the owner does not wait */
+    uint32_t until_round; /* it does not wait before this round */
+};
+
+/* By the row of the contributor and the row of the owner. */
+struct tracker_pairs { /* tracker_pairs.c */
+    struct {
+        struct tracker_pair owners[SWARM_MEMBERS_MAX];
+    } contributors[SWARM_MEMBERS_MAX];
+};
+
 /* The misses of the member in a row; kept when the member restarts. */
 struct tracker_strikes { /* tracker_strikes.c */
     uint32_t misses;     /* last rounds in which others waited for it; bit set: it missed a part */
@@ -201,6 +214,7 @@ struct tracker {
     struct tracker_member members[SWARM_MEMBERS_MAX];  /* by row */
     struct tracker_speed speeds[SWARM_MEMBERS_MAX];    /* by row */
     struct tracker_strikes strikes[SWARM_MEMBERS_MAX]; /* by row */
+    struct tracker_pairs pairs; /* owners that do not get the contributions of some members */
 };
 
 /* The stage and its times (tracker_stage.c).
@@ -352,6 +366,17 @@ bool tracker_is_known_fast(const struct tracker *tracker, uint32_t row);
 bool tracker_may_own(const struct tracker *tracker, uint32_t row);
 uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row);
 bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t slice);
+
+/* Owners and contributors that are separated (tracker_pairs.c).
+ * tracker_clear_pairs      Forget the pairs of a row, which gets another member.
+ * tracker_observe_pairs    A round has ended: separate owners from seats that they stopped waiting
+ *                          for, except from seats that are late for most owners.
+ * tracker_separated_seats  The seats whose contributions an owner does not wait for.
+ * tracker_has_many_pairs   Whether the row is separated from more than a third of the members. */
+void tracker_clear_pairs(struct tracker *tracker, uint32_t row);
+void tracker_observe_pairs(struct tracker *tracker);
+uint64_t tracker_separated_seats(const struct tracker *tracker, uint32_t owner);
+bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
 
 /* Strikes and suspensions (tracker_strikes.c).
  * tracker_is_suspended    Whether the row has no seat in the next round.

@@ -201,16 +201,19 @@ static void fill_declarations(struct tracker *tracker, struct round_table *table
     weigh_norms(tracker, table);
 }
 
-/* Waits for no slow seat, unless more than half of the seats are slow: then the network has
- * changed, or no speed is known yet. An owner always has its own contribution. */
+/* Waits for no slow seat, and for none that is separated from the owner, unless these are more than
+ * half of the seats: then the network has changed, or no speed is known yet. An owner always has
+ * its own contribution. */
 void tracker_plan_seats(const struct tracker *tracker, const struct round_table *table,
                         uint32_t slice, uint64_t seats, struct slice_plan *plan) {
     uint64_t weighted = tracker_weighted_seats(table, seats & table->declared_seats);
+    uint64_t separated = tracker_separated_seats(tracker, plan->owner);
     uint64_t fast = 0;
     uint64_t optional = 0;
     SEATS_EACH(seat, weighted) {
         int row = tracker->seats.row_of_seat[seat];
-        bool is_fast = row != NO_SEAT && tracker_is_fast_enough(tracker, (uint32_t)row);
+        bool is_fast = row != NO_SEAT && tracker_is_fast_enough(tracker, (uint32_t)row) &&
+                       !seats_contain(separated, seat);
         bool is_optional = row != NO_SEAT && tracker_is_optional(tracker, (uint32_t)row, slice);
         fast |= is_fast ? seat_bit(seat) : 0;
         optional |= is_optional ? seat_bit(seat) : 0;

@@ -83,7 +83,7 @@ void play_exchange_beat(void) {
     }
     for (uint32_t s = 0; s < SLICES; s++) {
         const struct slice_plan *plan = &scene.table[s];
-        uint64_t received = SEATS_ALL & ~(uint64_t)play.withholding;
+        uint64_t received = SEATS_ALL & ~(uint64_t)(play.withholding | play.missing[plan->owner]);
         uint64_t wanted = plan->expected_seats & ~(1U << plan->owner);
         bool is_complete = (wanted & ~received) == 0;
         for (uint32_t m = 0; m < MEMBERS; m++) {
@@ -94,7 +94,7 @@ void play_exchange_beat(void) {
             report->has_result = is_complete && (play.silent_owners >> plan->owner & 1) == 0 &&
                                  play.beat >= play.result_beats[plan->owner];
             report->contributors = (plan->expected_seats & (received | 1U << plan->owner)) |
-                                   (plan->optional_seats & prompt_members());
+                                   (plan->optional_seats & received & prompt_members());
         }
     }
     play.beat++;
