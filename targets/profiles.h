@@ -10,7 +10,7 @@ struct embedded_profile {
     size_t length;
 };
 
-/* Sorted by name. tools/embed_profiles.py generates the definition during the build. */
+/* Sorted by name. targets/meson.build generates the definition. */
 extern const struct embedded_profile EMBEDDED_PROFILES[];
 extern const int EMBEDDED_PROFILE_COUNT;
 

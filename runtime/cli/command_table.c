@@ -38,6 +38,7 @@ const struct fact VARIABLES[] = {
     {"XDG_CONFIG_HOME", "folder for skep/identity; default: ~/.config"},
     {"XDG_CACHE_HOME", "folder for skep/, a cache of hashes; default: ~/.cache"},
     {"HF_HOME", "folder of the Hugging Face cache; default: ~/.cache/huggingface"},
+    {"NOTIFY_SOCKET", "set by systemd: `skep track` and `skep join` report when they are ready"},
     {"JOURNAL_STREAM", "set by systemd: each line of the log begins with its priority"},
 };
 const int VARIABLE_COUNT = ARRAY_COUNT(VARIABLES);

@@ -9,6 +9,7 @@
 #include "runtime/swarm/tracker/allow_list.h"
 #include "transport/identity/address.h"
 #include "transport/identity/join_string.h"
+#include "transport/site/service.h"
 
 #include <stdio.h>
 
@@ -103,7 +104,10 @@ static enum status run_join(struct invocation *invocation) {
         return OK;
     }
     TRY(member_run_prepare(member, fault));
-    return member_run_execute(member, fault);
+    service_notify("READY=1\nSTATUS=member of the swarm");
+    enum status status = member_run_execute(member, fault);
+    service_notify("STOPPING=1");
+    return status;
 }
 
 static void finish_join(void *context) {

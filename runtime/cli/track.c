@@ -8,6 +8,7 @@
 #include "runtime/cli/reports/reports.h"
 #include "runtime/swarm_setup/rollback_setup.h"
 #include "runtime/swarm_setup/tracker_setup.h"
+#include "transport/site/service.h"
 #include "transport/site/stop.h"
 
 #include <errno.h>
@@ -83,7 +84,9 @@ static enum status serve_requests(const struct request *request,
     struct tracker_loop *loop;
     TRY(tracker_loop_open(options, region, &loop, fault));
     report_listening(request, options);
+    service_notify("READY=1\nSTATUS=admitting members");
     enum status status = tracker_loop_run(loop, fault);
+    service_notify("STOPPING=1");
     tracker_loop_close(loop);
     return status;
 }

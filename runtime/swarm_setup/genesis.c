@@ -85,7 +85,8 @@ static enum status fill_values(struct genesis *genesis) {
 /* A leaf consists of up to LEAF_ELEMENTS parameters, followed by the momentum of the same
  * elements. */
 static void hash_part(struct genesis *genesis) {
-    static const float zeros[LEAF_ELEMENTS];
+    /* Not const: 512 KiB of constant zeros would be part of the program's file. */
+    static float zeros[LEAF_ELEMENTS];
     for (int64_t at = 0; at < genesis->element_count; at += LEAF_ELEMENTS) {
         int64_t left = genesis->element_count - at;
         size_t bytes = sizeof(float) * (size_t)(left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS);

@@ -159,13 +159,19 @@ static enum status replace_text(const char *path, const char *text, struct fault
     return file_replace(path, beside, text, strlen(text), fault);
 }
 
-/* Writes a copy of the manifest beside the run file, where the operator can find it. */
+/* Writes a copy of the manifest beside the run file, where the operator can find it. A service may
+ * not write there. */
 static enum status write_manifest_copy(const struct tracker_setup *setup, const char *run_path,
                                        struct fault *fault) {
     char folder[PATH_BYTES], path[PATH_BYTES];
     const char *name = strrchr(setup->manifest_path, '/');
     file_parent_folder(run_path, folder, sizeof folder);
     file_join(folder, name == NULL ? setup->manifest_path : name + 1, path, sizeof path);
+    if (access(folder, W_OK) != 0) {
+        log_line(LOG_INFO, "%s is not writable, so the manifest is only in %s", folder,
+                 setup->manifest_path);
+        return OK;
+    }
     return replace_text(path, setup->manifest_text, fault);
 }
 

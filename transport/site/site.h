@@ -4,7 +4,7 @@
  * run. Every command that runs on several ranks opens one site; the collectives use it to open
  * their communicators.
  *
- * public   launch.h stop.h
+ * public   launch.h service.h stop.h
  *
  * Rank 0 listens at the address that the launcher gives. Every other rank opens two connections to
  * it: one for exchanges, which all ranks make in the same order, and one for heartbeats. Exchanged
