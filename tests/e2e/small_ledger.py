@@ -173,7 +173,8 @@ def body(line):
                   "norms": column("d", [member["norm"] for member in members]),
                   "contributed": column("I", [member["contributed"] for member in members]),
                   "owned": column("I", [member["owned"] for member in members]),
-                  "slice_count": line["slice_count"], "results": bytes.fromhex(line["results"])}
+                  "slice_count": line["slice_count"], "results": bytes.fromhex(line["results"]),
+                  "chain": bytes.fromhex(line["chain"])}
     return message_pack(entry)
 
 
@@ -198,6 +199,47 @@ def results(members, slices):
                for seat, member in enumerate(members)]
     return {"members": counted, "slices": slices, "slice_count": len(slices),
             "results": results_root(slices)}
+
+
+def cursor_hash(cursor):
+    return blake(struct.pack("<Q", cursor["position"]), ranges_bytes(cursor["returned"]))
+
+
+def roster_hash(members):
+    return blake(*[bytes.fromhex(member["id"]) +
+                   struct.pack("<II", member["session"], len(member["ranges"])) +
+                   ranges_bytes(member["ranges"]) for member in members])
+
+
+NO_ROSTER = {"roster": 0, "is_open": 0, "roster_members": b"", "roster_signature": 2 * ZERO}
+
+
+def chain_hash(lines):
+    """The hash of a chain's state, from all of its lines; none of them is a rollback."""
+    states = [line for line in lines if line["kind"] in ("genesis", "commit")][-33:]
+    opened = [line for line in lines if line["kind"] == "open"]
+    ended = [line for line in lines if line["kind"] in ("commit", "abort")]
+    delegated = [delegation_fields(line) for line in lines if "delegation" in line]
+    epochs = [roster_fields(line) for line in lines if "roster" in line]
+    last = lines[-1]
+    state = {"swarm": bytes.fromhex(lines[0]["manifest"]), "entry_count": len(lines),
+             "head": bytes.fromhex(last["hash"]), "root": bytes.fromhex(last["root"]),
+             "reference_norm": column("d", [last["reference_norm"]]),
+             "incarnation": last["incarnation"],
+             "last_ended_round": ended[-1]["round"] if ended else 0,
+             "last_opened_round": opened[-1]["round"] if opened else 0,
+             "commits": last["commits"], "is_round_open": int(last["kind"] == "open"),
+             "seats": roster_hash(opened[-1]["members"]) if opened else ZERO,
+             "delegation": delegated[-1]["delegation"], "tracker": delegated[-1]["tracker_sign"],
+             **(epochs[-1] if epochs else NO_ROSTER),
+             "position": last["cursor"]["position"],
+             "returned": ranges_bytes(last["cursor"]["returned"]),
+             "state_count": len(states), "state_roots": hex_column(states, "root"),
+             "state_entries": hex_column(states, "hash"),
+             "state_cursors": b"".join(cursor_hash(line["cursor"]) for line in states),
+             "state_rounds": column("I", [line["round"] for line in states]),
+             "state_commits": column("I", [line["commits"] for line in states])}
+    return blake(b"skep ledger chain\0", message_pack(state)).hex()
 
 
 def hash_of(line):
@@ -278,7 +320,8 @@ class Ledger:
                    "weight": 30 * (len(self.signers) - (index == 0)),
                    "hash": blake(b"slice", bytes([index])).hex()} for index in range(3)]
         members = self.members(first, tokens=40, weight=30, samples=10, norm=0.1)
-        return self.append("commit", number, voters, **results(members, slices))
+        return self.append("commit", number, voters, chain=chain_hash(self.lines),
+                           **results(members, slices))
 
     def text(self):
         return "".join(json.dumps(line) + "\n" for line in self.lines)

@@ -160,6 +160,10 @@ class LedgerTest(RunTest):
         self.refused(self.resigned(6, members=members, slices=[]), 7, "without an owner")
         self.refused(self.resigned(6, slice_count=0, slices=[]), 7, "more slices than")
 
+    def test_a_commit_has_the_state_of_its_chain(self):
+        self.refused(self.resigned(6, chain="00" * 32), 7, "hash of the chain's state")
+        self.refused(self.resigned(6, chain=self.small.lines[2]["chain"]), 7, "chain's state")
+
     def test_what_is_no_ledger(self):
         text = self.small.text()
         self.refused(text[:-1], 7, "middle")

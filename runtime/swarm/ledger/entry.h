@@ -181,7 +181,8 @@ struct entry { /* one entry of the ledger */
     struct entry_member members[SWARM_MEMBERS_MAX]; /* COMMIT: one element for each seat. */
     uint32_t result_count;                          /* COMMIT: number of slices. */
     struct hash results;                            /* COMMIT: root over the rows of all slices. */
-    uint32_t slice_count;       /* Number of rows in `slices`: result_count, or 0. Not hashed. */
+    struct hash chain;    /* COMMIT: hash of the chain's state before this entry (ledger.h). */
+    uint32_t slice_count; /* Number of rows in `slices`: result_count, or 0. Not hashed. */
     struct entry_slice *slices; /* COMMIT: [slice_count], the caller's. Not hashed. */
     uint32_t signature_count;   /* COMMIT: at least a quorum. Other kinds: 0 or 1. */
     struct entry_signature signatures[SWARM_MEMBERS_MAX]; /* In ascending order of seats. */
@@ -190,6 +191,12 @@ struct entry { /* one entry of the ledger */
 /* entry_quorum: the smallest number of votes that is more than half of a roster. */
 static inline uint32_t entry_quorum(uint32_t seat_count) {
     return seat_count / 2 + 1;
+}
+
+/* entry_sets_state: whether the root of an entry of this kind names the state of a new position in
+ * the chain: the others repeat the root of the entry before. */
+static inline bool entry_sets_state(enum entry_kind kind) {
+    return kind == ENTRY_GENESIS || kind == ENTRY_COMMIT || kind == ENTRY_ROLLBACK;
 }
 
 /* entry_copy: copy all of `from`; the slices are copied into the array that to->slices points
@@ -208,7 +215,7 @@ void entry_copy(struct entry *to, const struct entry *from);
  *         of a rollback: order_newest and order_signature,
  *         of a suspension: suspended, reason and until_round,
  *         of a commit: tokens {8}, weights {8}, samples {8}, norms {8, fp64}, contributed {4} and
- *         owned {4} of each seat, slice_count, results
+ *         owned {4} of each seat, slice_count, results, chain
  *     hash, signature_count, signature_seats {1}, signatures {64}
  *     of a commit: row_count, which is slice_count or 0, and of each row begins {8}, ends {8},
  *         owners {1}, epochs {2}, contributors {8}, slice_weights {8}, hashes {32}
@@ -222,10 +229,10 @@ enum {
     ENTRY_MEMBER_BYTES = 4 * 8 + 2 * 4, /* encoded size of a member of a commit */
     ENTRY_SLICE_BYTES = 8 + 8 + 1 + 2 + 8 + 8 + HASH_BYTES, /* encoded size of a slice */
     ENTRY_SIGNATURE_BYTES = 1 + SWARM_SIGNATURE_BYTES,      /* encoded size: seat and signature */
-    ENTRY_FIELDS_MAX = 55, /* Number of fields of a record, those of `entry` included. */
+    ENTRY_FIELDS_MAX = 56, /* Number of fields of a record, those of `entry` included. */
     /* Most bytes of a record without the elements of its lists. */
     ENTRY_FIXED_BYTES_MAX = ENTRY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 2 * PACKER_MAP_BYTES_MAX +
-                            6 * HASH_BYTES + SWARM_SIGNATURE_BYTES + 2 * KEY_BYTES +
+                            7 * HASH_BYTES + SWARM_SIGNATURE_BYTES + 2 * KEY_BYTES +
                             2 * SIGNATURE_BYTES,
     /* The keys of a roster epoch. Few entries have one. */
     ENTRY_ROSTER_BYTES_MAX = ROSTER_KEYS_MAX * KEY_BYTES,

@@ -45,6 +45,7 @@ static void pack_results(struct packer *packer, struct entry *entry) {
     pack_u32_column(packer, "owned", members, offsetof(struct entry_member, owned), 4);
     (void)pack_element_count(packer, "slice_count", &entry->result_count, SWARM_SLICES_MAX);
     pack_bytes(packer, "results", entry->results.bytes, HASH_BYTES);
+    pack_bytes(packer, "chain", entry->chain.bytes, HASH_BYTES);
 }
 
 void entry_pack_rows(struct packer *packer, struct entry *entry, uint32_t slice_max) {

@@ -127,9 +127,10 @@ static const char *entry_results_error(const struct entry *entry) {
     uint64_t owned = 0;
     if (entry->kind != ENTRY_COMMIT) {
         return entry->slice_count == 0 && entry->result_count == 0 &&
-                       is_zero(&entry->results, sizeof entry->results)
+                       is_zero(&entry->results, sizeof entry->results) &&
+                       is_zero(&entry->chain, sizeof entry->chain)
                    ? NULL
-                   : "has slices, but is not a commit";
+                   : "has slices or the state of a chain, but is not a commit";
     }
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         const char *error = member_error(entry, i);

@@ -59,6 +59,11 @@ static const char *round_error(const struct ledger_chain *chain, const struct en
     return "has an unknown kind";
 }
 
+static bool has_state_of_chain(const struct ledger_chain *chain, const struct entry *entry) {
+    const struct hash state = ledger_chain_hash(chain);
+    return hash_equal(&entry->chain, &state);
+}
+
 static const char *position_error(const struct ledger_chain *chain, const struct entry *entry) {
     bool ends = entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ABORT;
     bool keeps_root =
@@ -84,6 +89,9 @@ static const char *position_error(const struct ledger_chain *chain, const struct
     }
     if (entry->kind == ENTRY_ROLLBACK) {
         return rollback_error(&chain->history, entry);
+    }
+    if (entry->kind == ENTRY_COMMIT && !has_state_of_chain(chain, entry)) {
+        return "has a hash of the chain's state that differs from the chain";
     }
     const struct hash roster = hash_roster(entry);
     return ends && !hash_equal(&roster, &chain->roster)
@@ -195,7 +203,7 @@ static const char *weights_error(const struct ledger_chain *chain, const struct 
                : "changes the reference norm, but is not a commit";
 }
 
-static void advance_chain(struct ledger_chain *chain, const struct entry *entry) {
+void ledger_advance(struct ledger_chain *chain, const struct entry *entry) {
     ASSERT(entry->incarnation >= chain->incarnation && entry->commits >= chain->commits);
     ASSERT(entry->kind == ENTRY_GENESIS || entry->round >= chain->last_ended_round);
     adopt_documents(chain, &entry->documents);
@@ -210,7 +218,7 @@ static void advance_chain(struct ledger_chain *chain, const struct entry *entry)
     if (entry->kind == ENTRY_GENESIS) {
         chain->swarm = entry->manifest;
     }
-    if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
+    if (entry_sets_state(entry->kind)) {
         (void)state_history_add(&chain->history, entry);
     }
     if (chain->is_round_open) {
@@ -242,7 +250,7 @@ const char *ledger_append(struct ledger_chain *chain, const struct entry *entry)
         error = "has an order to roll back that the operator did not sign";
     }
     if (error == NULL) {
-        advance_chain(chain, entry);
+        ledger_advance(chain, entry);
     }
     return error;
 }

@@ -33,7 +33,7 @@ struct ledger_chain {
     uint32_t last_ended_round;  /* Number of the last round that was committed or aborted. */
     uint32_t last_opened_round; /* Number of the last round that was opened. */
     uint32_t commits;           /* Number of commits up to and including the last entry. */
-    bool is_round_open;         /* The last opened round has not ended. */
+    uint32_t is_round_open;     /* 1: the last opened round has not ended; else 0. */
     struct hash roster;         /* Hash of the roster of the last opened round. */
     bool has_tracker; /* tracker_key is known, and the tracker's signatures are verified. */
     uint8_t tracker_key[KEY_BYTES]; /* The tracker's public signing key, by the last delegation. */
@@ -44,6 +44,34 @@ struct ledger_chain {
     struct hash swarm;               /* Hash of the manifest, from the genesis. */
     struct state_history history;    /* The states that a ROLLBACK may return to. */
 };
+
+enum {
+    LEDGER_CHAIN_FIELDS_MAX = 26, /* Number of fields of a chain's state. */
+    /* No state of a chain has more bytes. */
+    LEDGER_CHAIN_BYTES_MAX = PACKER_MAP_BYTES_MAX +
+                             LEDGER_CHAIN_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 4 * HASH_BYTES +
+                             SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES +
+                             ROLLBACK_STATES_MAX * (3 * HASH_BYTES + 2 * 4),
+};
+
+/* The state of a chain as one MessagePack map (packer.h): all that appending later entries needs,
+ * except for the operator's key. Its fields are swarm, entry_count, head, root, reference_norm,
+ * incarnation, last_ended_round, last_opened_round, commits, is_round_open (0 or 1), seats (hash of
+ * the seats of the last OPEN), delegation (serial of the last one), unless that is 0 its tracker,
+ * roster, is_open, roster_members {32} and roster_signature of the last roster epoch; position and
+ * returned {begin 8, end 8} of the cursor; state_count, and of each state of the history
+ * state_roots {32}, state_entries {32}, state_cursors {32}, state_rounds {4}, state_commits {4}.
+ *
+ * ledger_chain_hash: BLAKE2b of "skep ledger chain" with its NUL and this map. A COMMIT has the
+ * hash of the state before it, so that its quorum has signed that state too.
+ * ledger_chain_write: write the map into `bytes`, which has LEDGER_CHAIN_BYTES_MAX bytes. Returns
+ * its length.
+ * ledger_chain_read: read it into *chain, which is zero except for the operator's key.
+ * errors  a text that describes the error, else NULL; *chain is then undefined */
+struct hash ledger_chain_hash(const struct ledger_chain *chain);
+size_t ledger_chain_write(const struct ledger_chain *chain, uint8_t *bytes);
+MUST_CHECK const char *ledger_chain_read(const uint8_t *bytes, size_t count,
+                                         struct ledger_chain *chain);
 
 /* ledger_sign: sign entry->hash, as a voter or as the tracker. */
 void ledger_sign(const struct key_pairs *keys, const struct hash *hash,
@@ -66,15 +94,20 @@ void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[
 
 /* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. It
  * checks the fields, hash, `prev`, incarnation, round and commit count; that no sample is assigned
- * twice and the unused ones are returned (cursor_step_error); that a commit or abort
- * repeats the roster of its OPEN; that only a commit or rollback changes the root; that a rollback
- * returns to a state of this chain (rollback_error), by an order of the operator if it has one;
- * that the weights and the reference norm of a commit follow from its norms, and that no other
- * entry changes the reference norm; all signatures of a commit, which must be a quorum; that a
- * document of the operator has a higher serial than the one before; that the last roster epoch, if
- * there is one, names each seat of an OPEN or is open; and the signatures of the tracker, by the
- * keys that the last delegation names, and of the operator, if the key is known.
+ * twice and the unused ones are returned (cursor_step_error); that a commit or abort repeats the
+ * roster of its OPEN; that only a commit or rollback changes the root; that a rollback returns to a
+ * state of this chain (rollback_error), by an order of the operator if it has one; that a commit
+ * has the hash of the chain's state before it (ledger_chain_hash); that the weights and the
+ * reference norm of a commit follow from its norms, and that no other entry changes the reference
+ * norm; all signatures of a commit, which must be a quorum; that a document of the operator has a
+ * higher serial than the one before; that the last roster epoch, if there is one, names each seat
+ * of an OPEN or is open; and the signatures of the tracker, by the keys that the last delegation
+ * names, and of the operator, if the key is known.
  * returns  NULL, or a text that describes the error; *chain is then unchanged */
 MUST_CHECK const char *ledger_append(struct ledger_chain *chain, const struct entry *entry);
+
+/* ledger_advance: advance the chain to an entry that was verified before, as one from the tracker's
+ * own store. */
+void ledger_advance(struct ledger_chain *chain, const struct entry *entry);
 
 #endif

@@ -10,9 +10,9 @@
  *     a suspend          suspended (identity), reason, until_round
  *     all but a genesis  members [{id, session, ranges}], in a commit with tokens, weight, samples,
  *                        norm, contributed and owned (numbers of slices)
- *     a commit           slice_count, results (the root over the slices), slices [{index, begin,
- *                        end, owner, epoch, contributors, weight, hash}]: empty where the rows are
- *                        not known
+ *     a commit           slice_count, results (the root over the slices), chain, slices [{index,
+ *                        begin, end, owner, epoch, contributors, weight, hash}]: empty where the
+ *                        rows are not known
  * A signature of a commit is {id, signature}; the tracker's is {signature}. */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_FILE_H
 #define SKEP_SWARM_LEDGER_LEDGER_FILE_H

@@ -115,6 +115,7 @@ static void add_order(struct json_writer *json, const struct rollback_order *ord
 static void add_results(struct json_writer *json, const struct entry *entry, enum entry_rows rows) {
     json_add_u64(json, "slice_count", entry->result_count);
     json_add_hex(json, "results", &entry->results, sizeof entry->results);
+    json_add_hex(json, "chain", &entry->chain, sizeof entry->chain);
     json_begin_array(json, "slices");
     for (uint32_t i = 0; rows == ENTRY_WITH_ROWS && i < entry->slice_count; i++) {
         add_slice(json, entry, i);
@@ -275,6 +276,7 @@ static enum status read_slices(const struct json_node *root, uint32_t slice_max,
     const uint32_t max = slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX;
     TRY(line_read_u32(root, "slice_count", &entry->result_count, fault));
     TRY(line_read_hex(root, "results", &entry->results, sizeof entry->results, fault));
+    TRY(line_read_hex(root, "chain", &entry->chain, sizeof entry->chain, fault));
     TRY(read_array(root, "slices", max, &array, &entry->slice_count, fault));
     for (uint32_t i = 0; i < entry->slice_count; i++) {
         const struct json_node node = json_element(&array, i);
@@ -389,7 +391,7 @@ static enum status read_order(const struct json_node *root, struct entry *entry,
 static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
                                     struct entry *entry, struct fault *fault) {
     static const size_t FIELD_COUNTS[] = {
-        [ENTRY_GENESIS] = 12, [ENTRY_OPEN] = 12,     [ENTRY_COMMIT] = 14,
+        [ENTRY_GENESIS] = 12, [ENTRY_OPEN] = 12,     [ENTRY_COMMIT] = 15,
         [ENTRY_ABORT] = 11,   [ENTRY_ROLLBACK] = 11, [ENTRY_SUSPEND] = 14};
     if (entry->kind == ENTRY_GENESIS) {
         TRY(check_protocol(root, fault));

@@ -31,7 +31,7 @@ uint32_t state_history_find_entry(const struct state_history *history, const str
 }
 
 uint32_t state_history_add(struct state_history *history, const struct entry *entry) {
-    ASSERT(entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT);
+    ASSERT(entry_sets_state(entry->kind));
     uint32_t at =
         entry->kind == ENTRY_ROLLBACK ? state_history_find(history, &entry->root) : history->count;
     if (at < history->count) {

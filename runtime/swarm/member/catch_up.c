@@ -19,7 +19,7 @@ static const struct entry *newest_entry(const struct catch_up *catch_up) {
 
 void catch_up_add_entry(struct catch_up *catch_up, const struct entry *entry,
                         const struct hash *base, const struct hash *current) {
-    ASSERT(entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT);
+    ASSERT(entry_sets_state(entry->kind));
     const struct hash *tip = catch_up->count > 0 ? &newest_entry(catch_up)->root : current;
     if (entry->kind != ENTRY_COMMIT || entry->slice_count == 0) {
         catch_up->count = 0; /* a rollback, or a commit whose rows are not known */

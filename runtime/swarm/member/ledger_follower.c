@@ -80,7 +80,7 @@ static const char *append_verified_entry(struct ledger_follower *follower,
     }
     ASSERT(follower->chain.entry_count == entry_count + 1);
     follower->round = entry->round > follower->round ? entry->round : follower->round;
-    if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
+    if (entry_sets_state(entry->kind)) {
         follower->commit = entry->hash;
         follower->base = base;
         catch_up_add_entry(follower->catch_up, entry, &base, member_current_root(follower->member));
@@ -290,6 +290,12 @@ bool ledger_follower_request(const struct ledger_follower *follower, int64_t now
 
 void ledger_follower_on_requested(struct ledger_follower *follower, int64_t now_ns) {
     follower->requested_ns = now_ns;
+}
+
+bool ledger_follower_has_state(const struct ledger_follower *follower, const struct entry *entry) {
+    const struct hash state = ledger_chain_hash(&follower->chain);
+    ASSERT(entry->kind == ENTRY_COMMIT);
+    return hash_equal(&entry->prev, &follower->chain.head) && hash_equal(&entry->chain, &state);
 }
 
 const struct hash *ledger_follower_base_root(const struct ledger_follower *follower,

@@ -82,6 +82,10 @@ bool ledger_follower_request(const struct ledger_follower *follower, int64_t now
                              struct frame *frame);
 void ledger_follower_on_requested(struct ledger_follower *follower, int64_t now_ns);
 
+/* ledger_follower_has_state: whether a proposed COMMIT follows the chain and has the hash of its
+ * state. A vote for another one would let a tracker show a wrong state to joiners. */
+bool ledger_follower_has_state(const struct ledger_follower *follower, const struct entry *entry);
+
 /* ledger_follower_base_root: the root of the state that `entry` applies to if it is the newest
  * commit, else NULL. */
 const struct hash *ledger_follower_base_root(const struct ledger_follower *follower,

@@ -52,6 +52,8 @@ static bool should_deliver(struct member_loop *loop, struct message *message) {
     switch (message->kind) {
     case MESSAGE_ENTRY:
         return ledger_follower_may_deliver(&loop->ledger, message);
+    case MESSAGE_PROPOSE:
+        return ledger_follower_has_state(&loop->ledger, message->entry);
     case MESSAGE_TABLE:
         uplink_on_table(&loop->uplink, message->round);
         return true;

@@ -214,6 +214,7 @@ struct tracker_record {
     struct entry head;        /* Newest entry of any kind. */
     struct entry commit;      /* Newest GENESIS, COMMIT or ROLLBACK, whose root is current. */
     struct hash base_root;    /* Root that was current before `commit`. */
+    struct hash chain;        /* Hash of the chain's state after `head` (ledger.h). */
     struct round_table table; /* Assignment of the open round. */
 };
 
@@ -221,7 +222,8 @@ enum event_kind {
     EVENT_TICK, /* One heartbeat has passed, and all messages received so far are handled. */
     /* `message` has arrived. It is authenticated, within bounds, and has valid signatures. */
     EVENT_MESSAGE, /* A message has arrived. */
-    /* Tracker: ACTION_WRITE has ended. write_outcome, hash and signature of its entry. */
+    /* Tracker: ACTION_WRITE has ended. write_outcome; hash and signature of its entry,
+     * and the hash of the chain's state after it. */
     EVENT_WRITTEN, /* Tracker: a write of the record has ended. */
     EVENT_TRAINED, /* Member: ACTION_TRAIN has ended. round, trained, root. */
     EVENT_SUMMED,  /* Member: ACTION_SUM has ended. job, hash of the encoded result. */
@@ -244,6 +246,7 @@ struct event {
     struct training_amount trained; /* Work that a contribution is made of. */
     struct hash root;               /* Root of the outer state, or of a contribution. */
     struct hash hash;               /* Hash of the result or entry. */
+    struct hash chain;              /* Hash of the chain's state after the entry. */
     struct signature signature;     /* Signature of the entry. */
     struct identity peer;           /* Member whose connection has closed. */
     const struct message *message;  /* The message that has arrived. */

@@ -52,6 +52,7 @@ void tracker_complete_proposal(struct tracker *tracker) {
     entry->round = head->round;
     entry->prev = head->hash;
     entry->commits = head->commits + 1;
+    entry->chain = tracker->record.chain;
     entry->cursor = head->cursor;
     entry->reference_norm = tracker->record.table.reference_norm;
     entry->seat_count = head->seat_count;

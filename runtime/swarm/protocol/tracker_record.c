@@ -107,6 +107,7 @@ struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind)
     entry->slice_count = 0;
     entry->result_count = 0;
     entry->results = (struct hash){{0}};
+    entry->chain = (struct hash){{0}};
     entry->deadline_ms = 0;
     entry->suspension = (struct entry_suspension){0};
     entry->order = (struct rollback_order){0};
@@ -150,6 +151,7 @@ static void complete_head(struct tracker *tracker, const struct event *event) {
     struct tracker_record *next = &tracker->writer.next;
     end_documents(&tracker->writer, &next->head.documents);
     next->head.hash = event->hash;
+    next->chain = event->chain;
     if (next->head.kind != ENTRY_COMMIT) {
         next->head.signature_count = 1;
         next->head.signatures[0].signature = event->signature;

@@ -57,12 +57,6 @@ static enum status load_table(struct tracker_durable *durable, struct tracker_re
     return OK;
 }
 
-/* Whether the root of this entry became the current root. */
-static bool has_new_root(const struct entry *entry) {
-    return entry->kind == ENTRY_GENESIS || entry->kind == ENTRY_COMMIT ||
-           entry->kind == ENTRY_ROLLBACK;
-}
-
 /* Reads the newest entry that made a root current. Entries of open or aborted rounds may follow
  * it. */
 static enum status load_commit(struct tracker_durable *durable, struct tracker_record *record,
@@ -77,7 +71,7 @@ static enum status load_commit(struct tracker_durable *durable, struct tracker_r
         if (status == OK && number == store->entry_count - 1) {
             entry_copy(&record->head, commit);
         }
-    } while (status == OK && number > 0 && !has_new_root(commit));
+    } while (status == OK && number > 0 && !entry_sets_state(commit->kind));
     if (status == OK && number > 0) {
         status = ledger_store_read(store, number - 1, durable->entry.slices, durable->slice_count,
                                    &durable->entry, fault);
@@ -94,7 +88,7 @@ enum status tracker_durable_replay(struct tracker_durable *durable, struct track
     uint32_t count = 0;
     for (uint64_t number = store->entry_count; number > 0 && count < TRACKER_REPLAY_ENTRIES;) {
         TRY(ledger_store_read(store, --number, entry->slices, durable->slice_count, entry, fault));
-        if (has_new_root(entry) || entry->kind == ENTRY_SUSPEND) {
+        if (entry_sets_state(entry->kind) || entry->kind == ENTRY_SUSPEND) {
             numbers[count++] = number;
         }
     }
@@ -103,6 +97,20 @@ enum status tracker_durable_replay(struct tracker_durable *durable, struct track
                               fault));
         tracker_replay_entry(tracker, entry);
     }
+    return OK;
+}
+
+/* Reads the whole ledger, to know the state of its chain. */
+static enum status load_chain(struct tracker_durable *durable, struct tracker_record *record,
+                              struct fault *fault) {
+    struct ledger_store *store = &durable->store;
+    struct entry *entry = &durable->entry;
+    while (durable->chain.entry_count < store->entry_count) {
+        TRY(ledger_store_read(store, durable->chain.entry_count, entry->slices,
+                              durable->slice_count, entry, fault));
+        ledger_advance(&durable->chain, entry);
+    }
+    record->chain = ledger_chain_hash(&durable->chain);
     return OK;
 }
 
@@ -173,6 +181,7 @@ static enum status load_state(struct tracker_durable *durable,
     TRY(check_swarm(durable, options, fault));
     TRY(load_serials(durable, fault));
     TRY(load_commit(durable, record, fault));
+    TRY(load_chain(durable, record, fault));
     TRY(load_members(durable, record, fault));
     TRY(load_table(durable, record, fault));
     record->incarnation = durable->incarnation;
@@ -287,7 +296,9 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
     mark_part_stored(&durable->members);
     mark_part_stored(&durable->table);
     if (action->entry != NULL) {
+        ledger_advance(&durable->chain, &durable->entry);
         event->hash = durable->entry.hash;
+        event->chain = ledger_chain_hash(&durable->chain);
         event->signature = durable->entry.signatures[0].signature;
     }
 }

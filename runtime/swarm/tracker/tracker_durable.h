@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/fault.h"
 #include "base/region.h"
+#include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/protocol/protocol.h"
 #include "runtime/swarm/protocol/tracker.h"
@@ -73,6 +74,7 @@ struct tracker_durable {
     uint32_t incarnation;               /* number of this start of the tracker */
     struct document_serials serials;    /* of the newest documents in the ledger */
     struct entry entry;                 /* the last appended entry, with hash and signature */
+    struct ledger_chain chain;          /* state of the ledger after its last entry */
     struct durable_part members, table; /* the two encoded parts of the record */
 };
 

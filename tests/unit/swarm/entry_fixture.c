@@ -95,9 +95,11 @@ void entry_fixture_next(struct entry_fixture *fixture, uint32_t index, struct en
         entry->deadline_ms = 5000;
     } else if (entry->kind == ENTRY_COMMIT) {
         fill_commit(fixture, entry);
+        entry->chain = ledger_chain_hash(&fixture->chain);
         fixture->position = entry->cursor.position;
     }
     entry->root = fixture->root;
     entry_fixture_sign(fixture, entry);
     fixture->head = entry->hash;
+    ledger_advance(&fixture->chain, entry);
 }

@@ -13,6 +13,7 @@ struct entry_fixture {
     struct key_pairs members[SWARM_MEMBERS_MAX];
     struct entry_slice *slices; /* slice_count, of the last commit */
     struct hash head, root;
+    struct ledger_chain chain; /* after the last entry */
     uint64_t position;
 };
 

@@ -205,6 +205,7 @@ static void a_chain_counts_its_commits(void **state) {
         }
         chain = kept;
         fixture.head = chain.head;
+        fixture.chain = chain;
         assert_int_equal(chain.commits, COUNTS[index]);
     }
 }
@@ -217,6 +218,7 @@ static void suspend_first_member(uint32_t chain_commits, uint32_t reason, uint32
     entry.slice_count = 0;
     entry.result_count = 0;
     entry.results = (struct hash){{0}};
+    entry.chain = (struct hash){{0}};
     memset(entry.members, 0, sizeof entry.members);
     entry.round = 1;
     entry.commits = chain_commits;

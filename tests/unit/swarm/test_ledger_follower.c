@@ -256,7 +256,7 @@ static void a_ledger_that_ends_before_the_state_is_rejected(void **state) {
 /* A ROLLBACK after the second commit, signed by the tracker, with the state of the first commit. */
 static struct entry *make_rollback(void) {
     static struct entry rollback;
-    struct entry_fixture fixture;
+    static struct entry_fixture fixture;
     struct entry_slice slices[SLICES];
     entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
     for (uint32_t i = 0; i < 5; i++) {
@@ -270,6 +270,7 @@ static struct entry *make_rollback(void) {
     rollback.slice_count = 0;
     rollback.result_count = 0;
     rollback.results = (struct hash){{0}};
+    rollback.chain = (struct hash){{0}};
     memset(rollback.members, 0, sizeof rollback.members);
     memset(rollback.signatures, 0, sizeof rollback.signatures);
     return &rollback;
@@ -306,6 +307,64 @@ static void a_rollback_to_a_root_outside_the_chain_is_rejected(void **state) {
     assert_false(scene.follower.is_rejected);
 }
 
+/* The tracker sends the newest commit to a member that connects, also after a suspension. */
+static void a_suspension_is_not_taken_for_the_newest_state(void **state) {
+    (void)state;
+    static struct entry_slice slices[SLICES];
+    static struct entry_fixture fixture;
+    static struct entry commit, suspend;
+    struct fault fault;
+    begin();
+    assert_int_equal(restore(5, &fault), OK);
+    answer(4, 5);
+    entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
+    for (uint32_t i = 0; i < 5; i++) {
+        entry_fixture_next(&fixture, i, &commit);
+    }
+    suspend = commit;
+    suspend.kind = ENTRY_SUSPEND;
+    suspend.prev = commit.hash;
+    suspend.slice_count = 0;
+    suspend.result_count = 0;
+    suspend.results = (struct hash){{0}};
+    suspend.chain = (struct hash){{0}};
+    memset(suspend.members, 0, sizeof suspend.members);
+    memset(suspend.signatures, 0, sizeof suspend.signatures);
+    suspend.suspension = (struct entry_suspension){
+        .id = suspend.seats[1].id, .reason = SUSPENSION_RESULTS, .until_round = 9};
+    entry_fixture_sign(&fixture, &suspend);
+    struct message message = {.kind = MESSAGE_ENTRY, .entry = &suspend};
+    (void)ledger_follower_may_deliver(&scene.follower, &message);
+    assert_int_equal(scene.follower.chain.entry_count, 6);
+    assert_int_equal(scene.follower.chain.history.count, 3); /* the genesis and two commits */
+    message.entry = &commit;
+    assert_true(ledger_follower_may_deliver(&scene.follower, &message));
+    assert_false(scene.follower.has_gap);
+    assert_int_equal(scene.catch_up.count, 2); /* the commits can still be replayed */
+}
+
+/* A vote for another state would let the tracker show it to joiners. */
+static void a_proposal_must_have_the_state_of_the_chain(void **state) {
+    (void)state;
+    static struct entry_slice slices[SLICES];
+    static struct entry_fixture fixture;
+    static struct entry proposal;
+    struct fault fault;
+    begin();
+    assert_int_equal(restore(4, &fault), OK); /* ends with an OPEN */
+    answer(3, 4);
+    entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
+    for (uint32_t i = 0; i < 5; i++) {
+        entry_fixture_next(&fixture, i, &proposal);
+    }
+    assert_true(ledger_follower_has_state(&scene.follower, &proposal));
+    proposal.chain.bytes[3] ^= 1;
+    assert_false(ledger_follower_has_state(&scene.follower, &proposal));
+    proposal.chain.bytes[3] ^= 1;
+    scene.follower.chain.commits++;
+    assert_false(ledger_follower_has_state(&scene.follower, &proposal));
+}
+
 static void a_changed_entry_of_the_copy_is_reported(void **state) {
     (void)state;
     struct fault fault;
@@ -329,6 +388,8 @@ int main(void) {
         cmocka_unit_test(a_member_resumes_from_its_own_copy),
         cmocka_unit_test(a_ledger_without_the_known_head_is_rejected),
         cmocka_unit_test(a_ledger_that_ends_before_the_state_is_rejected),
+        cmocka_unit_test(a_suspension_is_not_taken_for_the_newest_state),
+        cmocka_unit_test(a_proposal_must_have_the_state_of_the_chain),
         cmocka_unit_test(a_changed_entry_of_the_copy_is_reported),
         cmocka_unit_test(an_entry_that_is_missing_from_the_ledger_is_rejected),
         cmocka_unit_test(a_rollback_to_a_root_outside_the_chain_is_rejected),

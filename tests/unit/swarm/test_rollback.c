@@ -46,6 +46,7 @@ static void draft_rollback(uint32_t target) {
     entry.slice_count = 0;
     entry.result_count = 0;
     entry.results = (struct hash){{0}};
+    entry.chain = (struct hash){{0}};
     memset(entry.members, 0, sizeof entry.members);
     memset(entry.signatures, 0, sizeof entry.signatures);
     entry.cursor = commits[target].cursor;

@@ -98,7 +98,7 @@ static void add_member(struct tracker_record *record, uint8_t number) {
 static void begin_entry(struct tracker_record *record, enum entry_kind kind) {
     struct entry *head = &record->head;
     head->kind = kind;
-    head->incarnation = record->incarnation;
+    head->incarnation = durable.incarnation;
     head->prev = head->hash;
     head->commits = record->commit.commits + (kind == ENTRY_COMMIT ? 1U : 0U);
     head->root = record->commit.root;
@@ -108,6 +108,7 @@ static void begin_entry(struct tracker_record *record, enum entry_kind kind) {
     head->slice_count = 0;
     head->result_count = 0;
     head->results = (struct hash){{0}};
+    head->chain = (struct hash){{0}};
 }
 
 static void open_round(struct tracker_record *record) {

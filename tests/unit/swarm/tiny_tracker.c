@@ -35,6 +35,7 @@ static void keep(struct tiny_tracker *tracker, const struct entry *entry) {
     struct entry *kept = &tracker->entries[tracker->entry_count];
     kept->slices = zeros(entry->slice_count, sizeof(struct entry_slice));
     entry_copy(kept, entry);
+    ledger_advance(&tracker->chain, entry);
     tracker->entry_count++;
     pthread_mutex_unlock(&tracker->lock);
 }
@@ -131,6 +132,7 @@ static bool act(struct tiny_tracker *tracker, struct event *written) {
             seal_entry(tracker, &entry);
             keep(tracker, &entry);
             written->hash = entry.hash;
+            written->chain = ledger_chain_hash(&tracker->chain);
             written->signature = entry.signatures[0].signature;
             if (entry.kind == ENTRY_OPEN) {
                 tracker->open = entry;
@@ -273,6 +275,7 @@ static void make_record(struct tiny_tracker *tracker, const struct hash *root) {
     seal_entry(tracker, &record->head);
     entry_copy(&record->commit, &record->head);
     keep(tracker, &record->head);
+    record->chain = ledger_chain_hash(&tracker->chain);
 }
 
 void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {

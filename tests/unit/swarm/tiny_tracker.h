@@ -3,6 +3,7 @@
 #ifndef SKEP_TESTS_UNIT_SWARM_TINY_TRACKER_H
 #define SKEP_TESTS_UNIT_SWARM_TINY_TRACKER_H
 
+#include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/protocol/tracker.h"
 #include "runtime/swarm/wire/wire.h"
 
@@ -36,10 +37,11 @@ struct tiny_tracker {
 
     pthread_t thread;
     atomic_bool is_over;
-    atomic_bool lets_in;   /* false: every member is rejected */
-    atomic_int lie;        /* its misbehaviour: enum tiny_lie */
-    pthread_mutex_t lock;  /* of the ledger */
-    struct entry *entries; /* [TINY_ENTRIES_MAX] */
+    atomic_bool lets_in;       /* false: every member is rejected */
+    atomic_int lie;            /* its misbehaviour: enum tiny_lie */
+    pthread_mutex_t lock;      /* of the ledger */
+    struct entry *entries;     /* [TINY_ENTRIES_MAX] */
+    struct ledger_chain chain; /* after the last entry */
     uint32_t entry_count;
 };
 

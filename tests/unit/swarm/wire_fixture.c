@@ -53,7 +53,8 @@ bool wire_fixture_is(uint32_t kind) {
 
 static void make_entry(struct wire_fixture *fixture, enum wire_fill fill) {
     struct entry *entry = &fixture->entry;
-    struct entry_fixture swarm = fixture->swarm;
+    static struct entry_fixture swarm;
+    swarm = fixture->swarm;
     uint32_t kind = fill == WIRE_EMPTY ? ENTRY_GENESIS : (uint32_t)draw(fixture) % 6;
     kind = fill == WIRE_FULL || fixture->message.kind == MESSAGE_PROPOSE ? ENTRY_COMMIT : kind;
     entry_fixture_next(&swarm, kind == ENTRY_GENESIS ? 0 : kind == ENTRY_COMMIT ? 2 : 1, entry);

@@ -1,0 +1,105 @@
+/* chain_bytes: the canonical bytes of the state of a chain. */
+#include "runtime/swarm/ledger/ledger.h"
+
+#include "runtime/swarm/ledger/packer.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static void pack_cursor(struct packer *pack, struct data_cursor *cursor) {
+    pack_u64(pack, "position", &cursor->position);
+    pack_bin_of_any_length(pack, "returned", &cursor->returned_count, SWARM_RETURNED_RANGES_MAX,
+                           ENTRY_RANGE_BYTES);
+    for (uint32_t i = 0; i < cursor->returned_count; i++) {
+        cursor->returned[i].begin = pack_part_number(pack, cursor->returned[i].begin, 8);
+        cursor->returned[i].end = pack_part_number(pack, cursor->returned[i].end, 8);
+    }
+}
+
+static void pack_roster(struct packer *pack, struct roster_epoch *roster) {
+    pack_u64(pack, "roster", &roster->serial);
+    pack_u32(pack, "is_open", &roster->is_open);
+    const uint32_t count =
+        pack_bin_of_any_length(pack, "roster_members", &roster->count, ROSTER_KEYS_MAX, KEY_BYTES);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_part(pack, roster->members[i], KEY_BYTES);
+    }
+    pack_bytes(pack, "roster_signature", roster->signature, SIGNATURE_BYTES);
+}
+
+static void pack_history(struct packer *pack, struct state_history *history) {
+    const uint32_t count =
+        pack_element_count(pack, "state_count", &history->count, ROLLBACK_STATES_MAX);
+    struct packer_rows rows = {history->states, sizeof history->states[0], .count = count};
+    pack_bytes_column(pack, "state_roots", rows, offsetof(struct past_state, root), HASH_BYTES);
+    pack_bytes_column(pack, "state_entries", rows, offsetof(struct past_state, entry), HASH_BYTES);
+    pack_bytes_column(pack, "state_cursors", rows, offsetof(struct past_state, cursor), HASH_BYTES);
+    pack_u32_column(pack, "state_rounds", rows, offsetof(struct past_state, round), 4);
+    pack_u32_column(pack, "state_commits", rows, offsetof(struct past_state, commits), 4);
+}
+
+static void pack_chain(struct packer *pack, void *object) {
+    struct ledger_chain *chain = object;
+    pack_bytes(pack, "swarm", chain->swarm.bytes, HASH_BYTES);
+    pack_u64(pack, "entry_count", &chain->entry_count);
+    pack_bytes(pack, "head", chain->head.bytes, HASH_BYTES);
+    pack_bytes(pack, "root", chain->root.bytes, HASH_BYTES);
+    pack_f64(pack, "reference_norm", &chain->reference_norm);
+    pack_u32(pack, "incarnation", &chain->incarnation);
+    pack_u32(pack, "last_ended_round", &chain->last_ended_round);
+    pack_u32(pack, "last_opened_round", &chain->last_opened_round);
+    pack_u32(pack, "commits", &chain->commits);
+    pack_u32(pack, "is_round_open", &chain->is_round_open);
+    pack_bytes(pack, "seats", chain->roster.bytes, HASH_BYTES);
+    pack_u64(pack, "delegation", &chain->delegation_serial);
+    if (chain->delegation_serial != 0) {
+        pack_bytes(pack, "tracker", chain->tracker_key, KEY_BYTES);
+    }
+    pack_roster(pack, &chain->roster_epoch);
+    pack_cursor(pack, &chain->cursor);
+    pack_history(pack, &chain->history);
+    if (chain->is_round_open > 1) {
+        packer_fail(pack, "has a flag that is neither 0 nor 1");
+    }
+}
+
+/* The cast is safe: only a packer that reads writes into the chain. */
+static struct packed_object packed_chain(const struct ledger_chain *chain) {
+    return (struct packed_object){pack_chain, (void *)(uintptr_t)chain};
+}
+
+struct hash ledger_chain_hash(const struct ledger_chain *chain) {
+    static const char DOMAIN[] = "skep ledger chain";
+    struct hash_state state;
+    hash_begin(&state);
+    hash_add(&state, DOMAIN, sizeof DOMAIN);
+    packer_hash(packed_chain(chain), &state);
+    return hash_end(&state);
+}
+
+size_t ledger_chain_write(const struct ledger_chain *chain, uint8_t *bytes) {
+    return packer_write(packed_chain(chain), bytes, LEDGER_CHAIN_BYTES_MAX);
+}
+
+/* Checks what appending entries relies on. The hash decides whether the content is right. */
+static const char *chain_error(const struct ledger_chain *chain) {
+    uint64_t least = 0;
+    if (chain->entry_count == 0 || chain->history.count == 0) {
+        return "is the state of a chain without a genesis";
+    }
+    for (uint32_t i = 0; i < chain->cursor.returned_count; i++) {
+        const struct sample_range *range = &chain->cursor.returned[i];
+        if (range->begin < least || range->begin >= range->end ||
+            range->end > chain->cursor.position) {
+            return "lists returned sample ranges that are out of order or above the cursor";
+        }
+        least = range->end + 1;
+    }
+    return NULL;
+}
+
+const char *ledger_chain_read(const uint8_t *bytes, size_t count, struct ledger_chain *chain) {
+    ASSERT(chain->entry_count == 0);
+    const char *error = packer_read(packed_chain(chain), bytes, count);
+    return error == NULL ? chain_error(chain) : error;
+}
