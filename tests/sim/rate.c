@@ -19,6 +19,7 @@ static const struct fault_case HEALTHY = {.uplink_divisor = 1, .slowness = 1};
 struct watch {
     const struct rate_run *run;
     struct rate_figures *figures;
+    uint64_t expected[RATE_SLICES]; /* seats that the first table of the round waits for */
 };
 
 static uint32_t max_u32(uint32_t a, uint32_t b) {
@@ -41,6 +42,19 @@ static void watch_owners(const struct rate_run *run, const struct tracker_record
         if (is_faulty(run, record->head.seats[seat].id.bytes[0])) {
             figures->owned = fmax(figures->owned, owned[seat] / fair);
         }
+    }
+}
+
+/* In a rate run all members stay connected, so that only closes drop contributors. */
+static void watch_closes(struct watch *watch, const struct round_table *table) {
+    for (uint32_t s = 0; s < RATE_SLICES; s++) {
+        uint64_t expected = table->slices[s].expected_seats;
+        if (table->version == 1) {
+            watch->expected[s] = expected;
+        }
+        double part = (double)__builtin_popcountll(expected) /
+                      (double)__builtin_popcountll(watch->expected[s]);
+        watch->figures->kept = fmin(watch->figures->kept, part);
     }
 }
 
@@ -75,12 +89,13 @@ static void watch_deadlines(const struct swarm_timing *timing, union deadlines *
 }
 
 static void watch_writes(struct world *world, uint32_t node, const struct action *action) {
-    const struct watch *watch = world->observed;
+    struct watch *watch = world->observed;
     if (action->kind != ACTION_WRITE || action->record->head.round <= FIRST_ROUNDS) {
         return;
     }
     if ((action->parts & RECORD_PLANS) != 0 && action->record->table.version > 0) {
         watch_owners(watch->run, action->record, watch->figures);
+        watch_closes(watch, &action->record->table);
     }
     if (action->entry != NULL) {
         watch->figures->aborts += action->entry->kind == ENTRY_ABORT;
@@ -117,14 +132,14 @@ static void make_swarm(struct world *world, const struct rate_run *run) {
 
 static bool run_swarm(struct world *world, const struct rate_run *run,
                       struct rate_figures *figures) {
-    struct watch watch = {run, figures};
+    struct watch watch = {.run = run, .figures = figures};
     struct steady_swarm swarm = {.members = run->members,
                                  .slices = RATE_SLICES,
                                  .slice_bytes = RATE_SLICE_BYTES,
                                  .delay_ms = RATE_DELAY_MS,
                                  .samples = RATE_SAMPLES,
                                  .sample_ms = RATE_SAMPLE_MS};
-    *figures = (struct rate_figures){0};
+    *figures = (struct rate_figures){.kept = 1};
     world_begin_steady(world, run->seed, &swarm);
     world->settings.members_min = run->members - run->faulty;
     world->observe = watch_writes;
@@ -195,9 +210,10 @@ bool rate_check(const struct rate_pair *pair) {
     const double min_commits = 0.9;
     const double max_owned = 2;
     const double max_deadline = 2;
+    const double min_kept = 0.5;
     return pair->commits >= min_commits && pair->faulty.aborts == 0 &&
-           pair->faulty.owned <= max_owned && pair->deadline <= max_deadline &&
-           pair->faulty.honest_named == 0;
+           pair->faulty.owned <= max_owned && pair->faulty.kept >= min_kept &&
+           pair->deadline <= max_deadline && pair->faulty.honest_named == 0;
 }
 
 static const struct {

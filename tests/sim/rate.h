@@ -52,6 +52,7 @@ struct rate_figures {
     uint32_t honest_named; /* suspensions of members that do not lie, slow ones included */
     uint32_t named_round;  /* round after which a liar is suspended first; 0: never */
     double owned;          /* most slices of one faulty member, relative to an equal share */
+    double kept;           /* least part of the contributors of a slice that a close left */
     uint64_t delivered;    /* contributions of faulty members to slices, in all commits */
     union deadlines max;   /* longest deadline of each kind */
 };

@@ -7,7 +7,7 @@ size_t tracker_memory_bytes(const struct tracker_settings *settings) {
     return carve_padded_bytes(sizeof(struct tracker)) +
            2 * carve_padded_bytes(slices * sizeof(struct entry_slice)) +
            2 * carve_padded_bytes(slices * sizeof(struct slice_plan)) +
-           2 * carve_padded_bytes(slices * sizeof(uint64_t)) +
+           3 * carve_padded_bytes(slices * sizeof(uint64_t)) +
            SWARM_MEMBERS_MAX * carve_padded_bytes(slices * sizeof(struct slice_report));
 }
 

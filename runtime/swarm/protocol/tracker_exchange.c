@@ -8,6 +8,7 @@ void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t sl
     ASSERT(!exchange->is_poll_open);
     exchange->holders = carve(memory, slice_count * sizeof *exchange->holders);
     exchange->planned = carve(memory, slice_count * sizeof *exchange->planned);
+    exchange->awaited = carve(memory, slice_count * sizeof *exchange->awaited);
     exchange->table_ms = now_ms;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         exchange->assigned_ms[seat] = now_ms;
@@ -48,6 +49,7 @@ void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms) {
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         const struct slice_plan *plan = &table->slices[s];
         exchange->planned[s] = plan->expected_seats | plan->optional_seats;
+        exchange->awaited[s] = plan->expected_seats;
         exchange->expected_seats |= plan->expected_seats & ~seat_bit(plan->owner);
     }
 }
@@ -222,6 +224,14 @@ static void mark_missed(struct tracker_exchange *exchange, const struct recovery
     }
 }
 
+/* Whether at least half of the seats that the first table made an owner wait for are left, of those
+ * that are live. A restarted tracker does not know the first table. */
+static bool keeps_half(const struct tracker *tracker, uint32_t slice, uint64_t live,
+                       uint64_t left) {
+    uint64_t first = tracker->exchange.awaited[slice] & live;
+    return 2 * seats_count(left & live) >= seats_count(first);
+}
+
 /* Checks a live owner at its closes, by its lowest slice without a sum. It stops waiting for the
  * seats that delay it, if most of the contributions have arrived. An owner that has all
  * contributions and no result, or that received next to nothing, is replaced, unless most owners
@@ -251,11 +261,10 @@ static void check_owner(struct tracker *tracker, struct recovery *recovery, uint
     }
     uint64_t slow = missing & find_slow_contributors(tracker, owner);
     slow = slow == 0 && passed_ms >= 2 * (int64_t)timing->contribution_ms ? missing : slow;
-    uint64_t expected = plan->expected_seats & recovery->live;
     if (slow == 0) {
         return;
     }
-    if (2 * seats_count(expected & ~slow) >= seats_count(expected)) {
+    if (keeps_half(tracker, slice, recovery->live, plan->expected_seats & ~slow)) {
         recovery->blocked[owner] = slow;
         mark_missed(exchange, recovery, slow, owner);
     } else if (!is_general) {
@@ -295,6 +304,17 @@ static uint32_t choose_owner(const struct tracker *tracker, struct recovery *rec
     return best;
 }
 
+/* The new owner of a slice waits for no late seat, if these are at most half. */
+static void plan_new_owner(const struct tracker *tracker, const struct recovery *recovery,
+                           uint32_t slice, struct slice_plan *plan) {
+    const struct round_table *table = &tracker->record.table;
+    uint64_t late = tracker->exchange.late_seats;
+    uint64_t seats = recovery->live & ~recovery->links.unreachable[plan->owner];
+    bool may_close =
+        keeps_half(tracker, slice, recovery->live, tracker->exchange.awaited[slice] & ~late);
+    tracker_plan_seats(tracker, table, slice, seats & ~(may_close ? late : 0), plan);
+}
+
 /* Returns the new plan of a slice without a result. The owner no longer waits for a contributor
  * that is lost or that it cannot connect to. The slice of a lost owner gets a new owner and a
  * new epoch once all live seats have reported that they do not have the result. The slice of a
@@ -314,15 +334,14 @@ static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *
     if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum the round is aborted */
         plan.owner = choose_owner(tracker, recovery, plan.owner);
         plan.epoch += 1;
-        tracker_plan_seats(tracker, table, slice,
-                           recovery->live & ~recovery->links.unreachable[plan.owner] &
-                               ~tracker->exchange.late_seats,
-                           &plan);
+        plan_new_owner(tracker, recovery, slice, &plan);
     } else if (is_owner_live) {
         uint64_t received = received_contribution_seats(tracker, plan.owner, slice);
-        uint64_t lost = recovery->blocked[plan.owner] | recovery->links.unreachable[plan.owner] |
-                        tracker->exchange.late_seats;
-        plan_drop_seats(&plan, ~(received | (recovery->live & ~lost)));
+        uint64_t late = recovery->blocked[plan.owner] | tracker->exchange.late_seats;
+        uint64_t left = received | (recovery->live & ~recovery->links.unreachable[plan.owner]);
+        bool may_close =
+            keeps_half(tracker, slice, recovery->live, plan.expected_seats & (received | ~late));
+        plan_drop_seats(&plan, ~(received | (left & ~(may_close ? late : 0))));
     }
     ASSERT((plan.expected_seats & ~table->declared_seats) == 0);
     ASSERT(plan.epoch >= table->slices[slice].epoch && plan.epoch <= SWARM_EPOCH_MAX);

@@ -102,6 +102,7 @@ struct tracker_vote {           /* tracker_proposal.c */
 struct tracker_exchange {    /* tracker_exchange.c */
     uint64_t *holders;       /* [slice_count]: seats that have a result of the current epoch */
     uint64_t *planned;       /* [slice_count]: seats that the first table lets contribute */
+    uint64_t *awaited;       /* [slice_count]: those of them that the owner waits for */
     uint64_t expected_seats; /* seats that owners wait for, by the first table */
     int64_t table_ms;        /* when the first table was durable */
     /* By seat: when the owner got its newest slices or stopped waiting for a seat. */

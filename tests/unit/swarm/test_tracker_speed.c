@@ -210,6 +210,40 @@ static void an_owner_without_results_is_replaced_at_the_close(void **state) {
     assert_int_equal(scene.head.kind, ENTRY_COMMIT);
 }
 
+/* Of five members, two withhold their contributions and then a third one. The owners do without the
+ * first two at the close; the third one cannot be dropped, so that the round waits for it. */
+static void closes_drop_at_most_half_of_the_contributors_of_a_slice(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    play_evenly();
+    for (int i = 0; i < 4; i++) {
+        play_round();
+    }
+    play_train();
+    int close = (int)(tracker_timing(scene.tracker)->contribution_ms / 100);
+    play.withholding = 1 << 3 | 1 << SLOW;
+    for (int i = 0; i < close + 2; i++) {
+        play.silent_owners = SEATS_ALL; /* the others are done with other slices */
+        play_exchange_beat();
+    }
+    for (uint32_t s = 0; s < SLICES; s++) {
+        assert_int_equal(scene.table[s].expected_seats | 1U << scene.table[s].owner,
+                         7U | 1U << scene.table[s].owner);
+    }
+    play.withholding |= 1 << 2;
+    for (int i = 0; i < 3 * close; i++) {
+        play_exchange_beat();
+        for (uint32_t s = 0; s < SLICES; s++) {
+            const struct slice_plan *plan = &scene.table[s];
+            assert_in_range(__builtin_popcountll(plan->expected_seats), 3, MEMBERS);
+        }
+    }
+    play.silent_owners = 0;
+    play.withholding = 0;
+    play_exchange();
+    assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+}
+
 /* No member has a result: the network is slow, and no owner is to blame. */
 static void a_delay_of_most_replaces_nobody_at_first(void **state) {
     (void)state;
@@ -277,6 +311,7 @@ int main(void) {
         cmocka_unit_test(a_slow_uplink_is_asked_for_what_it_can_send),
         cmocka_unit_test(a_member_that_sends_nothing_is_dropped_from_all_slices_at_the_close),
         cmocka_unit_test(an_owner_without_results_is_replaced_at_the_close),
+        cmocka_unit_test(closes_drop_at_most_half_of_the_contributors_of_a_slice),
         cmocka_unit_test(a_delay_of_most_replaces_nobody_at_first),
         cmocka_unit_test(no_owner_has_more_than_twice_the_fair_share),
         cmocka_unit_test(samples_that_were_not_trained_on_return),
