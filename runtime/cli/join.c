@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/cli/cli.h"
+#include "runtime/cli/join_check.h"
 #include "runtime/cli/reports/reports.h"
 #include "runtime/swarm/client/client.h"
 #include "runtime/swarm/tracker/allow_list.h"
@@ -99,10 +100,11 @@ static enum status run_join(struct invocation *invocation) {
     args->overrides = invocation->overrides;
     args->override_count = invocation->override_count;
     TRY(member_run_read(member, args, fault));
-    TRY(check_fit(member, request->json, fault));
+    enum status fits = check_fit(member, request->json, fault);
     if (request->check) {
-        return OK;
+        return join_check_report(member, request->json, fits, fault);
     }
+    TRY(fits);
     TRY(member_run_prepare(member, fault));
     service_notify("READY=1\nSTATUS=member of the swarm");
     enum status status = member_run_execute(member, fault);
@@ -117,7 +119,7 @@ static void finish_join(void *context) {
 
 static const struct option OPTIONS[] = {
     {OPTION("--check", FLAG, check),
-     .help = "print the report on memory, time, disk and traffic, and exit",
+     .help = "report memory, time, disk, traffic, data and admission, and exit",
      .example = "austen.skep --check"},
     {OPTION("--identity", TEXT, args.identity), .value = "FILE",
      .help = "identity of this member; default: skep/identity in $XDG_CONFIG_HOME",

@@ -27,9 +27,10 @@ enum { STEP_TIMES_MAX = 15 /* number of recent steps whose median time is used *
 
 /* The command line. */
 struct member_run_args {
-    const char *swarm;                          /* NAME.skep or a join string */
-    const char *identity;                       /* path of the identity file */
-    bool is_report;                             /* only a report is written, and no file */
+    const char *swarm;    /* NAME.skep or a join string */
+    const char *identity; /* path of the identity file */
+    /* only a report is written, and no file; a tracker that does not answer is not retried */
+    bool is_report;
     const char *listen, *public_address, *name; /* NULL: the defaults */
     const char *const *overrides; /* [override_count]: texts of the form "key=value" */
     int override_count;
@@ -113,6 +114,9 @@ struct last_logged {
     uint32_t evaluated_round; /* last round after which the member evaluated */
     /* last logged reason for which the tracker rejected the member */
     char reason[WIRE_REJECT_REASON_BYTES];
+    int64_t reason_logged_ns; /* time of that log line */
+    uint32_t members;         /* number of members when too few had joined */
+    int64_t members_logged_ns;
 };
 
 struct member_run {
@@ -128,11 +132,17 @@ struct member_run {
 };
 
 /* member_run_read: reads identity, manifest and settings. If the tracker does not answer, it is
- * retried until it answers, with one log line. *member must be zero-initialised except for the
- * session's ranks and site. After any outcome member_run_finish frees its memory.
+ * retried until it answers, with one log line, unless args->is_report. *member must be
+ * zero-initialised except for the session's ranks and site. After any outcome member_run_finish
+ * frees its memory.
  * errors  STATUS_INPUT for an invalid file or setting; STATUS_STOPPED */
 MUST_CHECK enum status member_run_read(struct member_run *member,
                                        const struct member_run_args *args, struct fault *fault);
+
+/* member_run_find_data: checks, after member_run_read, that the data files of the swarm are on this
+ * machine, by their number, sizes and formats. member_run_prepare compares their contents too.
+ * errors  those of data_match_look */
+MUST_CHECK enum status member_run_find_data(const struct member_run *member, struct fault *fault);
 
 /* member_run_prepare: does all preparation that must precede the seal: opens the data, binds the
  * program, loads the state and opens the sockets. The caller must have compiled the session's

@@ -10,6 +10,7 @@
 /* minimum time between progress lines outside a terminal */
 static const int64_t PLAIN_NS = 10 * NS_PER_SECOND;
 static const int64_t ABSENT_NS = 5000000000;
+static const int64_t REASON_NS = 60 * NS_PER_SECOND; /* time between two logs of one reason */
 
 /* ---- rounds ---- */
 
@@ -84,16 +85,55 @@ void member_log_disk(struct member_run *member, const struct fault *fault) {
 
 /* ---- the swarm ---- */
 
+/* Logs why the member is idle when the reason changes, and then at intervals. */
+static void log_idle_reason(struct member_run *member, const struct member_loop_view *view) {
+    struct last_logged *logged = &member->logged;
+    const int64_t now_ns = clock_monotonic_ns();
+    const bool is_new = strcmp(view->reason, logged->reason) != 0;
+    const bool is_due = is_new || now_ns - logged->reason_logged_ns >= REASON_NS;
+    char key[KEYS_TEXT_BYTES];
+    memcpy(logged->reason, view->reason, sizeof logged->reason);
+    if (view->reason[0] == '\0' || !is_due) {
+        return;
+    }
+    logged->reason_logged_ns = now_ns;
+    if (view->is_admitted) {
+        log_line(LOG_WARNING, "%s", view->reason);
+    } else if (strcmp(view->reason, WIRE_NOT_LISTED) == 0) {
+        log_line(LOG_WARNING,
+                 "not admitted to %s yet; Ctrl-C stops waiting; send the operator this key: %s",
+                 member->swarm.manifest.name,
+                 public_keys_write(&member->swarm.keys.public_keys, key));
+    } else {
+        log_line(LOG_WARNING, "not admitted to %s yet; retrying, Ctrl-C stops: %s",
+                 member->swarm.manifest.name, view->reason);
+    }
+}
+
 static void log_admission(struct member_run *member, const struct member_loop_view *view) {
     struct last_logged *logged = &member->logged;
     if (view->is_admitted && !logged->was_admitted) {
-        log_line(LOG_INFO, "a member of %s", member->swarm.manifest.name);
+        log_line(LOG_INFO, "joined %s, which has %u member%s", member->swarm.manifest.name,
+                 view->members, view->members == 1 ? "" : "s");
     }
-    if (view->reason[0] != '\0' && strcmp(view->reason, logged->reason) != 0) {
-        log_line(LOG_WARNING, "%s", view->reason);
-    }
-    memcpy(logged->reason, view->reason, sizeof logged->reason);
+    log_idle_reason(member, view);
     logged->was_admitted = view->is_admitted;
+}
+
+/* Logs that too few members have joined for a round, when their number changes and at intervals. */
+static void log_missing_members(struct member_run *member, const struct member_loop_view *view) {
+    struct last_logged *logged = &member->logged;
+    const uint32_t needed = (uint32_t)member->trainer.session.settings.swarm_members_min;
+    const int64_t now_ns = clock_monotonic_ns();
+    const bool is_due =
+        view->members != logged->members || now_ns - logged->members_logged_ns >= REASON_NS;
+    if (!view->is_admitted || view->members >= needed || !is_due) {
+        return;
+    }
+    log_line(LOG_INFO, "waiting for %u more member%s: %u of at least %u have joined",
+             needed - view->members, needed - view->members == 1 ? "" : "s", view->members, needed);
+    logged->members = view->members;
+    logged->members_logged_ns = now_ns;
 }
 
 /* Logs that the tracker does not answer. A member that has the manifest as a file may start before
@@ -152,6 +192,7 @@ void member_log_swarm(struct member_run *member) {
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
     log_tracker(member, &view);
     log_admission(member, &view);
+    log_missing_members(member, &view);
     log_state_fetch(member, &view);
 }
 

@@ -27,6 +27,10 @@ static enum status check_data(struct member_run *member, struct fault *fault) {
                : OK;
 }
 
+enum status member_run_find_data(const struct member_run *member, struct fault *fault) {
+    return data_match_look(&member->trainer.session.settings, &member->swarm.manifest, fault);
+}
+
 /* Binds the outer state and the transfer between it and the weights that are trained. */
 static enum status bind_state(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
@@ -155,8 +159,8 @@ enum status member_run_prepare(struct member_run *member, struct fault *fault) {
 static bool has_waited(const struct member_run *member) {
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
-    if (!view.is_tracker_connected && view.round == 0) {
-        return true; /* the member has not taken part in any round */
+    if (view.round == 0 && !(view.is_tracker_connected && view.is_admitted)) {
+        return true; /* the member has not taken part in any round, and cannot */
     }
     bool is_idle = !view.is_tracker_connected || view.round == 0;
     double limit_s = member->trainer.session.settings.stop_within_s +
@@ -242,9 +246,9 @@ static enum status run_jobs_to_end(struct member_run *member, struct fault *faul
     if (member->has_left && !finished && !stop_requested()) {
         log_line(
             LOG_WARNING,
-            "the run has ended, but this member has applied only the rounds up to %u; copy the "
-            "model from another member",
-            member->position.round);
+            "the run of %s is over: its %u rounds are committed, and nothing is left to train; "
+            "this member has the model of round %u",
+            member->swarm.manifest.name, member->swarm.terms.commits_max, member->position.round);
     }
     TRY(trainer_conclude(&member->trainer, &ACTS, member, finished, finished, fault));
     TRY(member_exchange_memory(member, fault));

@@ -1,9 +1,14 @@
 /* member_settings: reads the identity of a member, the manifest of the swarm and the settings. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "runtime/inner_training/lockstep.h"
 #include "runtime/swarm/client/client.h"
 #include "transport/identity/identity.h"
 #include "transport/site/stop.h"
+
+#include <poll.h>
+
+enum { STOP_POLL_MS = 100 }; /* time between two tests for a request to stop */
 
 static const int FIRST_TIMEOUT_MS = 5000;
 static const int LONGEST_TIMEOUT_MS = 60000; /* longest time between two retries */
@@ -44,17 +49,37 @@ static enum status contact_tracker(struct member_run *member, const struct join_
                             : tracker_query_once(identity, tracker, &args, region, manifest, fault);
 }
 
+/* Waits until a failed query has taken its whole timeout. A name that cannot be resolved fails at
+ * once. */
+static enum status wait_for_retry(struct member_run *member, int64_t wait_ms, struct fault *fault) {
+    const int64_t until_ms = clock_monotonic_ms() + wait_ms;
+    while (clock_monotonic_ms() < until_ms) {
+        if (!is_not_stopped(member)) {
+            return fault_set(fault, STATUS_STOPPED, "join", NULL, "stopped by request");
+        }
+        poll(NULL, 0, STOP_POLL_MS);
+    }
+    return OK;
+}
+
 /* Retries until the tracker answers, because it may start much later. One log line reports that it
  * does not answer. */
 static enum status await_tracker(struct member_run *member, const struct join_string *join,
                                  struct tracker_answer *manifest, struct fault *fault) {
     int timeout_ms = FIRST_TIMEOUT_MS;
+    int64_t began_ms = clock_monotonic_ms();
     enum status status = contact_tracker(member, join, timeout_ms, manifest, fault);
+    if (status == STATUS_FAILED && member->swarm.args.is_report) {
+        fault->status = STATUS_INPUT;
+        return STATUS_INPUT;
+    }
     if (status == STATUS_FAILED) {
         log_line(LOG_WARNING, "%s: %s; %s; retrying until it answers", fault->subject,
                  fault->reason, fault->remedy);
     }
     while (status == STATUS_FAILED) {
+        TRY(wait_for_retry(member, timeout_ms - (clock_monotonic_ms() - began_ms), fault));
+        began_ms = clock_monotonic_ms();
         timeout_ms = 2 * timeout_ms < LONGEST_TIMEOUT_MS ? 2 * timeout_ms : LONGEST_TIMEOUT_MS;
         status = contact_tracker(member, join, timeout_ms, manifest, fault);
     }
@@ -87,7 +112,13 @@ static enum status get_manifest(struct member_run *member, struct fault *fault) 
     return lockstep_execute(member, &command, fault);
 }
 
+/* A join string is checked before an identity is created. */
 static enum status read_as_rank0(struct member_run *member, struct fault *fault) {
+    const char *swarm = member->swarm.args.swarm;
+    struct join_string tracker;
+    if (is_join_string(swarm)) {
+        TRY(join_string_read(swarm, &tracker, fault));
+    }
     TRY(read_identity(member, fault));
     return get_manifest(member, fault);
 }

@@ -152,11 +152,11 @@ static enum status read_node(struct settings *settings, const struct yaml_docume
 
 /* Returns the remedy for a key that only other trainers have, or NULL. A key as "optimiser.lr",
  * whose last part is one of ours, is a slip in the name of the group. */
-static const char *find_other_remedy(const struct yaml_node *node) {
-    const char *dot = strrchr(node->path, '.');
-    const char *name = dot == NULL ? node->path : dot + 1;
-    bool is_ours = setting_key_find(node->path) != NULL ||
-                   (dot != NULL && setting_key_find_by_end(name) != NULL);
+static const char *find_other_remedy(const char *path) {
+    const char *dot = strrchr(path, '.');
+    const char *name = dot == NULL ? path : dot + 1;
+    bool is_ours =
+        setting_key_find(path) != NULL || (dot != NULL && setting_key_find_by_end(name) != NULL);
     return is_ours ? NULL : other_trainers_remedy(name);
 }
 
@@ -164,7 +164,7 @@ static const char *find_other_remedy(const struct yaml_node *node) {
  * mislead. */
 static enum status check_other_names(const struct yaml_document *document, struct fault *fault) {
     for (const struct yaml_node *node = document->first; node != NULL; node = node->next) {
-        const char *remedy = find_other_remedy(node);
+        const char *remedy = find_other_remedy(node->path);
         if (remedy != NULL) {
             return yaml_fault(document, node, fault, remedy, "is not a known key");
         }
@@ -187,8 +187,7 @@ static enum status read_document(struct settings *settings, const struct yaml_do
 
 static enum status unknown_key_fault(const char *name, struct fault *fault) {
     char remedy[sizeof fault->remedy] = "`skep help keys` lists them";
-    const char *dot = strrchr(name, '.');
-    const char *other = other_trainers_remedy(dot == NULL ? name : dot + 1);
+    const char *other = find_other_remedy(name);
     int nearest = text_find_nearest(name, setting_key_names(), setting_key_count());
     if (other != NULL) {
         snprintf(remedy, sizeof remedy, "%s", other);

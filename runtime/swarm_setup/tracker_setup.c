@@ -152,6 +152,11 @@ static enum status set_paths(struct tracker_setup *setup, const struct tracker_s
     return OK;
 }
 
+static bool is_same_file(const char *a, const char *b) {
+    const struct file_stamp one = file_stamp_of(a), other = file_stamp_of(b);
+    return one.inode != 0 && one.inode == other.inode && one.device == other.device;
+}
+
 static enum status replace_text(const char *path, const char *text, struct fault *fault) {
     char beside[PATH_BYTES + 8];
     struct text name = text_over(beside, sizeof beside);
@@ -159,20 +164,48 @@ static enum status replace_text(const char *path, const char *text, struct fault
     return file_replace(path, beside, text, strlen(text), fault);
 }
 
-/* Writes a copy of the manifest beside the run file, where the operator can find it. A service may
- * not write there. */
-static enum status write_manifest_copy(const struct tracker_setup *setup, const char *run_path,
-                                       struct fault *fault) {
-    char folder[PATH_BYTES], path[PATH_BYTES];
+/* Writes the path of the copy of the manifest beside the run file, where the operator can find it.
+ * False: a service may not write there. */
+static bool manifest_copy_path(const struct tracker_setup *setup, const char *run_path,
+                               char path[static PATH_BYTES]) {
+    char folder[PATH_BYTES];
     const char *name = strrchr(setup->manifest_path, '/');
     file_parent_folder(run_path, folder, sizeof folder);
-    file_join(folder, name == NULL ? setup->manifest_path : name + 1, path, sizeof path);
-    if (access(folder, W_OK) != 0) {
-        log_line(LOG_INFO, "%s is not writable, so the manifest is only in %s", folder,
+    file_join(folder, name == NULL ? setup->manifest_path : name + 1, path, PATH_BYTES);
+    return access(folder, W_OK) == 0;
+}
+
+static enum status write_manifest_copy(const struct tracker_setup *setup, const char *run_path,
+                                       struct fault *fault) {
+    char path[PATH_BYTES];
+    if (!manifest_copy_path(setup, run_path, path)) {
+        log_line(LOG_INFO, "%s cannot be written, so the manifest is only in %s", path,
                  setup->manifest_path);
         return OK;
     }
     return replace_text(path, setup->manifest_text, fault);
+}
+
+/* A file beside the run file that is not the manifest of this swarm may be needed by members of
+ * another one. */
+static enum status check_manifest_copy(const struct tracker_setup *setup, const char *run_path,
+                                       const struct manifest *earlier, struct fault *fault) {
+    struct region scratch = {0};
+    struct fault unreadable;
+    char path[PATH_BYTES];
+    char *text = region_alloc(&scratch, MANIFEST_BYTES_MAX + 1, 1);
+    size_t length = 0;
+    bool is_other = manifest_copy_path(setup, run_path, path) && file_exists(path) &&
+                    !is_same_file(path, setup->manifest_path);
+    if (is_other && earlier != NULL) {
+        is_other = file_read_text(path, text, MANIFEST_BYTES_MAX + 1, &length, &unreadable) != OK ||
+                   strcmp(text, setup->manifest_text) != 0;
+    }
+    region_finish(&scratch);
+    return !is_other
+               ? OK
+               : fault_set(fault, STATUS_INPUT, path, "move it away, or choose another swarm.name",
+                           "is the manifest of another swarm, and would be overwritten");
 }
 
 static enum status read_earlier_manifest(struct tracker_setup *setup, struct region *region,
@@ -256,10 +289,31 @@ static enum status check_can_serve(const struct tracker_setup *setup, struct fau
     return status;
 }
 
-static enum status create_swarm(struct tracker_setup *setup, struct region *region,
-                                struct fault *fault) {
+/* Starts the allow-list of a new swarm with the identity of the user who runs the tracker, so that
+ * `skep status` answers the operator. A service without a home folder has no such identity. */
+static enum status list_operator(const struct tracker_setup *setup, struct fault *fault) {
+    struct fault ignored;
+    struct key_pairs keys;
+    char path[PATH_BYTES], key[KEYS_TEXT_BYTES];
+    bool is_created = false;
+    if (file_exists(setup->allow_list_path) || identity_path(NULL, path, &ignored) != OK ||
+        identity_load_or_create(path, &keys, &is_created, &ignored) != OK) {
+        return OK;
+    }
+    public_keys_write(&keys.public_keys, key);
+    keys_wipe(&keys);
+    TRY(allow_list_add(setup->allow_list_path, key, "operator", fault));
+    log_line(LOG_INFO, "created the allow-list %s with the key of %s, named operator",
+             setup->allow_list_path, path);
+    return OK;
+}
+
+static enum status create_swarm(struct tracker_setup *setup, const struct tracker_setup_args *args,
+                                struct region *region, struct fault *fault) {
     TRY(check_can_serve(setup, fault));
-    return create_manifest(setup, region, fault);
+    TRY(check_manifest_copy(setup, args->run_path, NULL, fault));
+    TRY(create_manifest(setup, region, fault));
+    return args->allow_list_path == NULL ? list_operator(setup, fault) : OK;
 }
 
 /* The tracker does not start with an empty ledger: members have copies of the lost one and would
@@ -339,6 +393,7 @@ static enum status check_earlier_manifest(struct tracker_setup *setup,
                                           struct fault *fault) {
     TRY(check_operator_key(setup, args, fault));
     TRY(tracker_delegation_load(setup, fault));
+    TRY(check_manifest_copy(setup, args->run_path, &setup->manifest, fault));
     TRY(manifest_draft_matches(&setup->draft, &setup->manifest, setup->manifest_path, &setup->join,
                                fault));
     return check_store(setup, args->ledger_copy_path, fault);
@@ -357,7 +412,7 @@ enum status tracker_setup_prepare(const struct tracker_setup_args *args, struct 
     TRY(choose_listen_address(setup, args, earlier, fault));
     TRY(choose_public_address(setup, args, earlier, fault));
     TRY(earlier != NULL ? check_earlier_manifest(setup, args, fault)
-                        : create_swarm(setup, region, fault));
+                        : create_swarm(setup, args, region, fault));
     setup->join.operator_keys = setup->manifest.join.operator_keys;
     setup->draft.terms.manifest = &setup->manifest;
     return write_manifest_copy(setup, args->run_path, fault);

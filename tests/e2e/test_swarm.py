@@ -192,7 +192,7 @@ class Sealed(SwarmTest):
         early.process.send_signal(signal.SIGSTOP)
         late = self.member("late")
         late.start(COUNT_ALLOC_REPORT=str(late.folder / "report"), **counted)
-        self.wait_for(lambda: "a member of" in late.log(), "the late one")
+        self.wait_for(lambda: "joined heather" in late.log(), "the late one")
         early.process.send_signal(signal.SIGCONT)
         self.wait_for_end(early, late)
         self.assertIn("state received", late.log())
@@ -229,7 +229,7 @@ class Ending(SwarmTest):
         self.wait_for_end(early.start())  # again: the model is written anew
         self.assertEqual(self.exported(early), model)
         self.wait_for_end(late.start())
-        self.assertIn("copy the model from another member", late.log())
+        self.assertIn("the run of heather is over", late.log())
 
     def test_weights_of_a_folder_come_from_it_or_from_other_members(self):
         self.swarm(steps=20)
@@ -293,12 +293,12 @@ class Refused(SwarmTest):
         again.folder = joined.folder
         self.refused(again, 2, f"process {joined.process.pid}")
 
-    def test_who_is_not_on_the_roster_is_told_what_to_ask_for(self):
+    def test_a_member_that_is_not_on_the_list_trains_once_its_key_is(self):
         self.swarm(steps=100000)
         (self.site.path / "roster.yaml").write_text("open: false\n")
         stranger = self.member("stranger").start()
-        self.wait_for(lambda: "roster add p" in stranger.log(), "word of the roster")
-        key = stranger.log().partition("roster add ")[2].split()[0]
+        self.wait_for(lambda: "this key: p" in stranger.log(), "word of the key")
+        key = stranger.log().partition("this key: ")[2].split()[0]
         result = self.site.run("roster", "add", key, "--roster", "roster.yaml")
         self.assert_exit(result, 0)
         self.wait_for(lambda: stranger.last() >= 1, "round")

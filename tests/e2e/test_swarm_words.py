@@ -145,7 +145,8 @@ class BadInput(WordsTest):
         self.say(2, ["--public", '"host"', "tcp://HOST:PORT"], *join, own, "--public", "host")
         self.say(2, ["tcp://nohost", "ADDRESS:PORT"], *join, own, "--listen", "tcp://nohost")
         self.say(3, ["1.00 MiB", "increase limits.device"], *join, own, "limits.device=1MiB")
-        self.say(3, ["snapshots", "1.00 KiB", "larger disk"], *join, own, "limits.disk=1KiB")
+        self.say(3, ["limits.disk", "1.00 KiB", "raise limits.disk"], *join, own,
+                 "limits.disk=1KiB")
         listen = self.join_string.partition("#")[0]
         self.say(1, [listen, "in use", "another port"], *join, own, "--listen", listen)
         self.write("identity", "no identity\n")

@@ -48,8 +48,12 @@ class Track(RunTest):
         self.state = self.there.path / "run"
 
     def skep(self, *arguments):
+        return self.skep_of(self.there.path, *arguments)
+
+    @staticmethod
+    def skep_of(home, *arguments):
         return subprocess.run([SKEP, *map(str, arguments)], text=True, capture_output=True,
-                              timeout=TIMEOUT_S, env={**os.environ, "HOME": str(self.there.path)})
+                              timeout=TIMEOUT_S, env={**os.environ, "HOME": str(home)})
 
     def own(self, *arguments):
         return self.skep(*arguments, "--identity", self.state / "identity")
@@ -84,15 +88,16 @@ class Track(RunTest):
 
     def test_status_is_for_the_roster(self):
         tracker = Tracker(self, self.there)
-        stranger = self.skep("status", tracker.join)
+        home = self.there.path / "elsewhere"
+        stranger = self.skep_of(home, "status", tracker.join)
         self.assert_exit(stranger, 2)
-        self.assertIn("roster", stranger.stderr)
-        key = self.skep("keys").stdout.strip()
+        self.assertIn("not on the allow-list", stranger.stderr)
+        key = self.skep_of(home, "keys").stdout.strip()
         roster = self.state / "roster.yaml"
         self.assert_exit(self.skep("roster", "add", key, "--roster", roster), 0)
         until = time.monotonic() + TIMEOUT_S
         while stranger.returncode != 0 and time.monotonic() < until:
-            stranger = self.skep("status", self.state / "heather.skep", "--json")
+            stranger = self.skep_of(home, "status", self.state / "heather.skep", "--json")
         status = json.loads(stranger.stdout)
         self.assertEqual((status["format"], status["name"], status["stage"], status["round"]),
                          (1, "heather", "ready", 0))

@@ -134,7 +134,7 @@ class LieRun:
         is over."""
         outcome = self.outcome
         self.swarm.wait_for(
-            lambda: all("a member of" in member.text() for member in self.honest_members()),
+            lambda: all("joined " in member.text() for member in self.honest_members()),
             START_S, "admission of all honest members")
         outcome.start_seconds = self.poll_until(lambda: self.newest_round() >= SETTLED_ROUND,
                                                 SETTLED_S)

@@ -104,7 +104,7 @@ class Window:
         known = len(member.text())
         member.start()
         began = time.monotonic()
-        self.trial.swarm.wait_for(lambda: "admitted by the tracker" in member.text()[known:],
+        self.trial.swarm.wait_for(lambda: "joined " in member.text()[known:],
                                   START_S, f"admission of {member.name} after its kill")
         self.back_s.append(time.monotonic() - began)
 

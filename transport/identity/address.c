@@ -89,8 +89,10 @@ static enum status look_up_host(const char *address, const char *name, struct ad
         return OK;
     }
     return fault_set(fault, failure == EAI_AGAIN ? STATUS_FAILED : STATUS_INPUT, address,
-                     "use an IP address, as in tcp://203.0.113.5:7000",
-                     "cannot resolve \"%.80s\": %s", name, gai_strerror(failure));
+                     failure == EAI_AGAIN ? "check the network, or use an IP address"
+                                          : "check the spelling, or use an IP address",
+                     "%s \"%.80s\": %s", failure == EAI_AGAIN ? "cannot resolve" : "unknown host",
+                     name, gai_strerror(failure));
 }
 
 static void write_numeric_address(const struct addrinfo *at, const char *port,

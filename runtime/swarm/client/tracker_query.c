@@ -25,6 +25,7 @@ struct tracker_client {
     struct key_pairs keys;                 /* temporary keys of this connection */
     uint8_t proof[WIRE_PROOF_BYTES_MAX];   /* proof of the client's identity */
     uint32_t proof_bytes;                  /* size of the proof; 0: the client has no identity */
+    char key[KEYS_TEXT_BYTES];             /* public keys of the identity; "" for none */
     struct messenger *messenger;
     struct wire_chunks chunks;                /* chunks of the answer */
     char rejection[WIRE_REJECT_REASON_BYTES]; /* reason of a rejected query; "" for none */
@@ -35,6 +36,7 @@ static void sign_proof(struct tracker_client *client, const struct key_pairs *id
     struct wire_proof proof;
     wire_sign_proof(identity, &client->tracker->keys, client->keys.public_keys.curve, &proof);
     client->proof_bytes = (uint32_t)wire_write_proof(&proof, client->proof);
+    public_keys_write(&identity->public_keys, client->key);
 }
 
 enum status tracker_client_open(const struct key_pairs *identity,
@@ -104,6 +106,18 @@ static void handle_frame(struct tracker_client *client, const struct tracker_que
     }
 }
 
+static enum status set_rejection_fault(const struct tracker_client *client, struct fault *fault) {
+    char remedy[sizeof fault->remedy] = "";
+    struct text text = text_over(remedy, sizeof remedy);
+    if (client->key[0] != '\0') {
+        text_add(&text, "send the operator this key: %s", client->key);
+    } else {
+        text_add(&text, "run `skep keys` and send the operator the key that it prints");
+    }
+    return fault_set(fault, STATUS_INPUT, client->tracker->address, remedy,
+                     "the tracker rejected the query: %s", client->rejection);
+}
+
 /* Handles the events that have arrived. A connection that is rejected or closed does not prove that
  * another process listens at the address, so the messenger redials until the query times out. */
 static enum status handle_events(struct tracker_client *client,
@@ -115,10 +129,7 @@ static enum status handle_events(struct tracker_client *client,
             handle_frame(client, args, &event, answer);
         }
     }
-    return client->rejection[0] == '\0'
-               ? OK
-               : fault_set(fault, STATUS_INPUT, client->tracker->address, NULL,
-                           "the tracker rejected the query: %s", client->rejection);
+    return client->rejection[0] == '\0' ? OK : set_rejection_fault(client, fault);
 }
 
 static enum status set_no_answer_fault(const struct tracker_client *client,

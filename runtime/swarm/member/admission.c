@@ -80,9 +80,7 @@ void admission_on_rejected(struct admission *admission, const uint8_t *text, siz
         printable[length++] = text[i] >= ' ' && text[i] <= '~' ? (char)text[i] : ' ';
     }
     admission->is_admitted = false;
-    if (idle_reason_set(admission->reason, printable)) {
-        log_line(LOG_WARNING, "swarm: the tracker rejected this member (%s); retrying", printable);
-    }
+    (void)idle_reason_set(admission->reason, printable); /* the compute thread logs it */
 }
 
 void admission_on_replaced(struct admission *admission) {
@@ -109,7 +107,6 @@ void admission_on_address_book(struct admission *admission, const struct wire_ad
     if (is_listed && !admission->is_admitted) {
         admission->is_admitted = true;
         idle_reason_clear(admission->reason);
-        log_line(LOG_INFO, "swarm: admitted by the tracker, %u members known", book->count);
     }
     admission->timing = book->timing;
     admission->member_count = book->count;

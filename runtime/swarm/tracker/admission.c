@@ -132,15 +132,10 @@ void admission_log_strangers(struct tracker_loop *loop, int64_t now_ms) {
 
 void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *guest,
                            const struct public_keys *keys, const char *name) {
-    char reason[WIRE_REJECT_REASON_BYTES];
     char key[KEYS_TEXT_BYTES];
     const char *path = loop->options.allow_list_path;
     const char *flag = name[0] != '\0' ? " --name " : "";
-    struct text text = text_over(reason, sizeof reason);
     public_keys_write(keys, key);
-    text_add(&text,
-             "its key is not on the allow-list; add it with `skep roster add %s%s%s --roster %s`",
-             key, flag, name, path);
     if (!guest->was_rejected && is_stranger_log_due(&loop->stranger_log)) {
         log_line(
             LOG_INFO,
@@ -149,7 +144,7 @@ void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *gues
             name[0] != '\0' ? name : "a process without a name", guest->ip,
             guest->has_introduced ? "join" : "query", key, flag, name, path);
     }
-    guest_reject(loop, guest, reason);
+    guest_reject(loop, guest, WIRE_NOT_LISTED); /* without the operator's path */
 }
 
 /* Whether the host of an address is the IP address that a guest connects from. */

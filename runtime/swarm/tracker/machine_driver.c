@@ -74,6 +74,15 @@ static enum crash_point_id find_crash_point(const struct action *action) {
     }
 }
 
+/* Number of members whose contribution is in any slice of a commit. */
+static int count_contributors(const struct entry *commit) {
+    uint64_t seats = 0;
+    for (uint32_t slice = 0; slice < commit->slice_count; slice++) {
+        seats |= commit->slices[slice].contributors;
+    }
+    return __builtin_popcountll(seats);
+}
+
 static void log_entry(const struct entry *entry) {
     char root[HASH_HEX_BYTES];
     hash_hex(&entry->root, root);
@@ -87,8 +96,11 @@ static void log_entry(const struct entry *entry) {
                  entry->seat_count, entry->deadline_ms);
         break;
     case ENTRY_COMMIT:
-        log_line(LOG_INFO, "round %u committed by %u of %u members, commit %u, root %.16s",
-                 entry->round, entry->signature_count, entry->seat_count, entry->commits, root);
+        log_line(LOG_INFO,
+                 "round %u committed as commit %u: %d of %u members contributed, %u voted, root "
+                 "%.16s",
+                 entry->round, entry->commits, count_contributors(entry), entry->seat_count,
+                 entry->signature_count, root);
         break;
     case ENTRY_ABORT:
         log_line(LOG_WARNING,

@@ -87,6 +87,10 @@ enum {
         WIRE_SERVICE_BYTES_MAX + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + 3 + MESSAGE_ADDRESS_BYTES),
 };
 
+/* The reason of WIRE_REJECTED for a key that is not on the allow-list. The rejected process prints
+ * its key, so that it can be sent to the operator. */
+#define WIRE_NOT_LISTED "its key is not on the allow-list"
+
 /* wire_may_send: whether `sender` may send this kind to `receiver`. A client of the tracker, which
  * requests the manifest or the status, counts as a member here.
  * wire_allowed_kinds: the kinds that such a process accepts, for

@@ -1,0 +1,228 @@
+"""The first ten minutes of a volunteer and of an operator: what `join --check` covers, what a
+stranger is told, a host that does not exist, a restart on a disk that the member fills, and the
+operator's own queries."""
+import os
+import pathlib
+import subprocess
+import time
+import unittest
+
+from loopback_swarm import SwarmTest
+from small_run import main
+
+KEY = r"p[a-z2-7]{111}"
+
+
+class JoinTest(SwarmTest):
+    def close_roster(self):
+        (self.site.path / "roster.yaml").write_text("open: false\n")
+        time.sleep(1.5)  # the tracker looks at the file each second
+
+    def run_in(self, folder, *arguments, **environment):
+        """A command with an identity, state and cache of its own, below a folder."""
+        path = self.site.path / folder
+        path.mkdir(exist_ok=True)
+        return self.site.run(*arguments, env={
+            "HOME": str(path), "XDG_CONFIG_HOME": str(path / "config"),
+            "XDG_CACHE_HOME": str(path / "cache"), "STATE_DIRECTORY": str(path / "state"),
+            **environment})
+
+
+class Check(JoinTest):
+    """`join --check` covers data, allow-list and tracker, and exits with 2 when one is missing."""
+
+    def check(self, code, lines, *arguments):
+        began = time.monotonic()
+        result = self.run_in("me", "join", *arguments, "--check", "threads=1")
+        self.assertLess(time.monotonic() - began, 40)
+        self.assert_exit(result, code)
+        self.assertIn("device ", result.stdout)  # the report comes in any case
+        for line in lines:
+            self.assertRegex(result.stdout, line)
+        self.assertFalse((self.site.path / "me" / "state").exists())
+        return result
+
+    def test_everything_is_there(self):
+        self.swarm()
+        self.check(0, [r"\ndata +files of the right number", r"\ntracker +tcp://\S+ answers\n",
+                       r"\naccess +this key may join\n", r"\npeers "],
+                   self.join_string, "data.train=train.u16")
+
+    def test_data_are_missing(self):
+        self.swarm()
+        (self.site.path / "train.u16").rename(self.site.path / "moved.u16")
+        result = self.check(2, [r"\ndata +MISSING: .*1 file; the first is train.u16",
+                                r"\naccess +this key may join\n"],
+                            self.join_string, "data.validation=valid.u16")
+        self.assertRegex(result.stderr, r"skep: data.train: .*missing.*data.train=PATH\n$")
+        self.check(2, [r"\ndata +MISSING: .*bytes, but the manifest has"],
+                   self.join_string, "data.train=valid.u16")
+
+    def test_the_key_is_not_on_the_list(self):
+        self.swarm()
+        self.close_roster()
+        result = self.check(2, [r"\ntracker +tcp://\S+ answers\n",
+                                r"\naccess +MISSING: .*not on the allow-list"],
+                            self.join_string, "data.train=train.u16")
+        key = self.run_in("me", "keys").stdout.split()[-1]
+        self.assertRegex(result.stderr, rf"send the operator this key: {key}\n$")
+        self.assert_exit(self.site.run("roster", "add", key, "--roster", "roster.yaml"), 0)
+        time.sleep(1.5)
+        self.check(0, [r"\naccess +this key may join\n"], self.join_string, "data.train=train.u16")
+
+    def test_the_tracker_does_not_answer(self):
+        self.swarm()
+        self.tracker.kill()
+        for swarm in (self.join_string, "heather.skep"):
+            began = time.monotonic()
+            result = self.run_in("me", "join", swarm, "--check", "data.train=train.u16")
+            self.assert_exit(result, 2)
+            self.assertRegex(result.stderr, "no answer within 5 s; check that the tracker")
+            self.assertLess(time.monotonic() - began, 20)
+
+
+class Stranger(JoinTest):
+    def test_a_stranger_is_told_its_key_and_nothing_of_the_operator(self):
+        self.swarm()
+        self.close_roster()
+        stranger = self.member("stranger").start("--name", "ada")
+        self.wait_for(lambda: "send the operator this key" in stranger.log(), "word of the key")
+        key = self.run_in("stranger", "keys").stdout.split()[-1]
+        self.assertRegex(stranger.log(), rf"not admitted to heather yet; .*this key: {key}\n")
+        self.assertEqual(stranger.log().count(key), 1, stranger.log())
+        for secret in (str(self.site.path), "roster.yaml", "skep roster"):
+            self.assertNotIn(secret, stranger.log().replace(str(stranger.folder), ""))
+        # the operator reads the whole command
+        self.assertRegex(self.tracker.log(),
+                         rf"skep roster add {key} --name ada --roster \S+/roster.yaml\n")
+        asked = time.monotonic()
+        stranger.ask_to_stop()
+        self.wait_for_end(stranger)
+        self.assertLess(time.monotonic() - asked, 3, stranger.log())  # stop_within is 8 s
+
+    def test_a_query_of_a_stranger_says_which_key_to_send(self):
+        self.swarm()
+        self.close_roster()
+        for command in ("status", "ledger"):
+            result = self.run_in("me", command, self.join_string)
+            self.assert_exit(result, 2)
+            key = self.run_in("me", "keys").stdout.split()[-1]
+            self.assertRegex(result.stderr, rf"not on the allow-list; send the operator this key: "
+                                            rf"{key}\n$")
+            self.assertNotIn("roster.yaml", result.stderr)
+
+    def test_a_bad_join_string_makes_no_identity(self):
+        self.swarm()
+        result = self.run_in("me", "join", self.join_string[:-5], "data.train=train.u16")
+        self.assert_exit(result, 2)
+        self.assertEqual(list((self.site.path / "me").rglob("identity")), [])
+
+
+class Names(JoinTest):
+    def test_a_host_that_does_not_exist_is_said_at_once(self):
+        """A label of 64 letters is no name, so no name server is needed."""
+        self.swarm()
+        key = self.join_string.partition("#")[2]
+        swarm = f"tcp://{'x' * 64}.invalid:7700#{key}"
+        for command in (["join", swarm, "data.train=train.u16"], ["status", swarm],
+                        ["ledger", swarm], ["plan", swarm]):
+            began = time.monotonic()
+            result = self.run_in("me", *command)
+            self.assertLess(time.monotonic() - began, 5)
+            self.assert_exit(result, 2)
+            self.assertRegex(result.stderr, r"skep: tcp://x+\S+: unknown host \"x+\.invalid\": .*; "
+                                            r"check the spelling, or use an IP address\n$")
+
+
+class Waiting(JoinTest):
+    def test_a_member_alone_says_for_how_many_it_waits(self):
+        self.swarm(swarm__members_min=2, steps=1000000)
+        anna = self.member("anna").start()
+        self.wait_for(lambda: "waiting for 1 more member: 1 of at least 2 have joined" in
+                      anna.log(), "word of the others")
+        bert = self.member("bert").start()
+        self.wait_for(lambda: min(anna.last(), bert.last()) >= 1, "a round")
+        self.assertEqual(anna.log().count("waiting for"), 1, anna.log())
+
+    def test_after_the_end_it_is_said_that_the_run_is_over(self):
+        self.swarm(steps=20)
+        anna = self.member("anna").start()
+        self.wait_for_end(anna)
+        late = self.member("late").start()
+        self.wait_for_end(late)
+        self.assertRegex(late.log(), "the run of heather is over: its 2 rounds are committed, and "
+                                     "nothing is left to train")
+        self.assertRegex(self.tracker.log(), r"round 1 committed as commit 1: 1 of 1 members "
+                                             r"contributed, 1 voted, root [0-9a-f]{16}\n")
+
+
+class OwnDisk(JoinTest):
+    @unittest.skipIf(os.geteuid() != 0, "only root mounts")
+    def test_a_member_restarts_on_the_disk_that_it_fills(self):
+        self.swarm(steps=1000000, config={
+            "model_type": "llama", "vocab_size": 97, "hidden_size": 128, "intermediate_size": 256,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "tie_word_embeddings": False})
+        plan = self.document(self.site.run("plan", "heather.skep", "--json"), 0, 3)
+        need = next(space for space in plan["spaces"] if space["name"] == "disk")["peak_bytes"]
+        anna = self.member("anna")
+        state = anna.folder / "state"
+        state.mkdir()
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={need + (1 << 16)}", "none",
+                               str(state)], capture_output=True, check=False)
+        if made.returncode != 0:
+            self.skipTest("mounting is not permitted")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(state)], check=False)
+        anna.start()
+        self.wait_for(lambda: list(state.glob("snapshots/step-*/snapshot.json")), "a snapshot")
+        anna.kill()
+        reached = anna.last()
+        anna.start()
+        self.wait_for(lambda: anna.last() > reached or not anna.is_running(), "more rounds")
+        self.assertTrue(anna.is_running(), anna.log())
+
+
+class Operator(JoinTest):
+    """A tracker with the default allow-list, in a home of the operator."""
+
+    def start(self, folder, *more):
+        self.site.write_run(**{"swarm__name": "heather", "swarm__inner_steps": 10})
+        home = pathlib.Path(self.site.path / folder)
+        home.mkdir(exist_ok=True)
+        with open(home / "log", "wb") as log:
+            tracker = subprocess.Popen(
+                self.site.command("track", "run.yaml", "--listen", "tcp://127.0.0.1:0", *more),
+                cwd=self.site.path, stdout=subprocess.PIPE, stderr=log, text=True,
+                env={**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")})
+        self.addCleanup(tracker.stdout.close)
+        self.addCleanup(tracker.wait)
+        self.addCleanup(tracker.kill)
+        return tracker, tracker.stdout.readline().strip(), home / "log"
+
+    def test_the_operator_may_ask_for_the_status(self):
+        self.site = self.folder(steps=20)
+        _, join, log = self.start("me")
+        self.assertIn("named operator", log.read_text())
+        for swarm in (join, "heather.skep"):
+            self.assert_exit(self.run_in("me", "status", swarm, "--json"), 0)
+        self.assert_exit(self.run_in("other", "status", join), 2)
+
+    def test_a_manifest_of_another_swarm_is_not_overwritten(self):
+        self.site = self.folder(steps=20)
+        first, _, _ = self.start("me", "--state", "first")
+        first.kill()
+        manifest = self.site.path / "heather.skep"
+        before = manifest.read_bytes()
+        second, join, log = self.start("me", "--state", "second")
+        self.assertEqual((second.wait(timeout=60), join), (2, ""))
+        self.assertRegex(log.read_text(), r"skep: \./heather.skep: is the manifest of another "
+                                          r"swarm.*; move it away, or choose another swarm.name\n$")
+        self.assertEqual(manifest.read_bytes(), before)
+        self.assertFalse((self.site.path / "second" / "heather.skep").exists())
+        again, join, _ = self.start("me", "--state", "first")
+        self.assertRegex(join, "^tcp://")
+        self.assertIsNone(again.poll())
+
+
+if __name__ == "__main__":
+    main()
