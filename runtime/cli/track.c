@@ -7,6 +7,7 @@
 #include "runtime/cli/cli.h"
 #include "runtime/cli/reports/reports.h"
 #include "runtime/swarm_setup/rollback_setup.h"
+#include "runtime/swarm_setup/tracker_delegation.h"
 #include "runtime/swarm_setup/tracker_setup.h"
 #include "transport/site/service.h"
 #include "transport/site/stop.h"
@@ -22,6 +23,8 @@ struct request {
     struct tracker_setup_args args;
     struct tracker_setup setup;
     int64_t rollback_round; /* round to return to; 0: run the tracker */
+    const char *delegate;   /* public key of the tracker to delegate to; NULL: run the tracker */
+    int64_t days;           /* the delegation is valid for so many days; 0: for ever */
     bool json;
 };
 
@@ -138,6 +141,31 @@ static enum status order_rollback(struct request *request, struct region *region
     return OK;
 }
 
+static enum status delegate(struct request *request, struct region *region, struct fault *fault) {
+    const struct tracker_setup *setup = &request->setup;
+    char key[KEYS_TEXT_BYTES];
+    TRY(tracker_delegation_renew(&request->args, request->delegate, request->days, region,
+                                 &request->setup, fault));
+    const struct delegation *made = &setup->delegation.delegation;
+    public_keys_write(&made->tracker, key);
+    if (request->json) {
+        struct json_stdout out;
+        struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
+        json_add_text(json, "tracker", key);
+        json_add_u64(json, "serial", made->serial);
+        json_add_u64(json, "expires_s", made->expires_s);
+        json_add_text(json, "delegation", setup->delegation_path);
+        json_stdout_end(&out);
+        return OK;
+    }
+    printf(
+        "delegated   to %.16s..., serial %llu%s\ndelegation  %s, which the tracker reads at once "
+        "or when it starts\n",
+        key, (unsigned long long)made->serial, made->expires_s == 0 ? "" : ", until it expires",
+        setup->delegation_path);
+    return OK;
+}
+
 static enum status run_track(struct invocation *invocation) {
     struct request *request = invocation->request;
     struct tracker_setup_args *args = &request->args;
@@ -146,6 +174,13 @@ static enum status run_track(struct invocation *invocation) {
     args->run_path = invocation->positionals[0];
     args->overrides = invocation->overrides;
     args->override_count = invocation->override_count;
+    if (request->delegate != NULL) {
+        return delegate(request, &invocation->region, fault);
+    }
+    if (request->days > 0) {
+        return fault_set(fault, STATUS_USAGE, "--days", "add --delegate KEY, or remove it",
+                         "limits a delegation, but none is signed");
+    }
     if (request->rollback_round > 0) {
         return order_rollback(request, &invocation->region, fault);
     }
@@ -185,6 +220,12 @@ static const struct option OPTIONS[] = {
     {OPTION("--operator-key", TEXT, args.operator_key_path), .value = "FILE",
      .help = "key of the operator; default: operator.key in the state folder",
      .example = "run.yaml --operator-key operator.key"},
+    {OPTION("--delegate", TEXT, delegate), .value = "KEY",
+     .help = "sign a delegation to the tracker with this public key, and exit",
+     .example = "run.yaml --delegate KEY --operator-key operator.key"},
+    {OPTION("--days", INTEGER, days), .minimum = 1, .maximum = 36500, .value = "D",
+     .help = "with --delegate: days for which the delegation is valid; default: for ever",
+     .example = "run.yaml --delegate KEY --days 90"},
     {OPTION("--rollback", INTEGER, rollback_round), .minimum = 1, .maximum = UINT32_MAX,
      .value = "ROUND",
      .help = "order the tracker to return to the state after this round, and exit",

@@ -41,8 +41,9 @@ struct member_swarm {
     struct member_run_args args;
     struct key_pairs keys; /* key pairs of the member's identity */
     struct manifest manifest;
-    struct tracker_contact tracker; /* of rank 0: address and keys of the tracker */
-    const char *subject;            /* subject of messages: manifest file or tracker address */
+    struct tracker_contact tracker;   /* of rank 0: address and keys of the tracker */
+    char delegation_path[PATH_BYTES]; /* of rank 0: file that keeps its delegation; "": none */
+    const char *subject;              /* subject of messages: manifest file or tracker address */
     char *text;               /* text of a manifest from the tracker; NULL: `subject` is a file */
     size_t text_bytes;        /* length of `text` */
     struct swarm_terms terms; /* rules of the swarm, from the manifest */

@@ -107,6 +107,8 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
     struct member_loop_options options = swarm_loop_options(&swarm->terms, &outer->replica);
     options.keys = &swarm->keys;
     options.tracker = swarm->tracker.keys;
+    options.delegation = &swarm->tracker.delegation;
+    options.delegation_path = swarm->delegation_path[0] == '\0' ? NULL : swarm->delegation_path;
     memcpy(options.operator_key, swarm->manifest.join.operator_keys.sign, KEY_BYTES);
     options.tracker_address = swarm->tracker.address;
     options.listen = swarm->args.listen != NULL ? swarm->args.listen : LISTEN_ANYWHERE;

@@ -44,6 +44,9 @@ static enum status contact_tracker(struct member_run *member, const struct join_
                                             .timeout_ms = timeout_ms,
                                             .should_continue = is_not_stopped,
                                             .context = member};
+    if (!delegation_cache_path(join, member->swarm.delegation_path)) {
+        member->swarm.delegation_path[0] = '\0';
+    }
     TRY(delegation_search(join, &search, tracker, fault));
     return manifest == NULL ? OK
                             : tracker_query_once(identity, tracker, &args, region, manifest, fault);

@@ -4,6 +4,7 @@
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/tracker/allow_list.h"
 #include "runtime/swarm/tracker/rollback_file.h"
+#include "runtime/swarm_setup/tracker_delegation.h"
 #include "transport/identity/operator_key.h"
 
 #include <string.h>
@@ -99,22 +100,6 @@ static enum status read_chain(const struct tracker_setup *setup, struct region *
 
 /* ---- the order ---- */
 
-static enum status read_key(const struct tracker_setup *setup, struct operator_key *key,
-                            struct fault *fault) {
-    const char *path = setup->operator_key_path;
-    TRY(operator_key_read(path, key, fault));
-    if (!public_keys_equal(&key->keys.public_keys, &setup->manifest.join.operator_keys)) {
-        return fault_set(fault, STATUS_INPUT, path, "pass the operator's key with --operator-key",
-                         "is not the operator's key that the manifest of %s names",
-                         setup->manifest.name);
-    }
-    return key->has_secrets
-               ? OK
-               : fault_set(fault, STATUS_INPUT, path,
-                           "pass the identity file of the operator with --operator-key",
-                           "contains only the operator's public key, which cannot sign");
-}
-
 /* The current state is not listed: there is nothing to undo. */
 static uint32_t count_targets(const struct stored_chain *stored) {
     const struct state_history *history = &stored->chain.history;
@@ -176,7 +161,7 @@ enum status rollback_setup_sign_order(const struct tracker_setup_args *args, uin
     struct stored_chain *stored = region_alloc(region, 1, sizeof *stored);
     struct operator_key key;
     TRY(tracker_setup_open(args, region, setup, fault));
-    TRY(read_key(setup, &key, fault));
+    TRY(tracker_setup_read_operator_key(setup, &key, fault));
     enum status status = read_chain(setup, region, stored, fault);
     if (status == OK) {
         status = find_target(stored, round, plan, fault);

@@ -4,7 +4,8 @@
  * options of its tracker. This header declares the functions for settings. runtime/cli and
  * runtime/inner_training call this module.
  *
- * public   member_session.h preflight.h rollback_setup.h swarm_memory.h tracker_setup.h */
+ * public   member_session.h preflight.h rollback_setup.h swarm_memory.h tracker_delegation.h
+ *          tracker_setup.h */
 #ifndef SKEP_SWARM_SETUP_SWARM_SETUP_H
 #define SKEP_SWARM_SETUP_SWARM_SETUP_H
 

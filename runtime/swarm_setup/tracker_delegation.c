@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 
+enum { DAY_S = 24 * 60 * 60 };
+
 enum status tracker_delegation_sign(struct tracker_setup *setup,
                                     const struct key_pairs *operator_keys, const struct hash *swarm,
                                     const struct public_keys *tracker, uint64_t expires_s,
@@ -45,4 +47,52 @@ enum status tracker_delegation_load(struct tracker_setup *setup, struct fault *f
                            "sign a new one with `skep track RUN.yaml --delegate KEY`",
                            "the operator's delegation to this tracker has expired")
                : OK;
+}
+
+enum status tracker_setup_read_operator_key(const struct tracker_setup *setup,
+                                            struct operator_key *key, struct fault *fault) {
+    const char *path = setup->operator_key_path;
+    TRY(operator_key_read(path, key, fault));
+    if (!public_keys_equal(&key->keys.public_keys, &setup->manifest.join.operator_keys)) {
+        return fault_set(fault, STATUS_INPUT, path, "pass the operator's key with --operator-key",
+                         "is not the operator's key that the manifest of %s names",
+                         setup->manifest.name);
+    }
+    return key->has_secrets
+               ? OK
+               : fault_set(fault, STATUS_INPUT, path,
+                           "pass the identity file of the operator with --operator-key",
+                           "contains only the operator's public key, which cannot sign");
+}
+
+/* A delegation that is missing or damaged is replaced: the serial follows the time. */
+static void read_newest(struct tracker_setup *setup) {
+    struct fault fault;
+    if (delegation_file_read(setup->delegation_path, setup->manifest.join.operator_keys.sign,
+                             &setup->delegation, &fault) != OK) {
+        setup->delegation = (struct known_delegation){.delegation = {.serial = 0}};
+    }
+}
+
+enum status tracker_delegation_renew(const struct tracker_setup_args *args, const char *key,
+                                     int64_t days, struct region *region,
+                                     struct tracker_setup *setup, struct fault *fault) {
+    struct operator_key operator_key;
+    struct public_keys tracker;
+    const char *error = public_keys_read(key, &tracker);
+    const uint64_t now_s = (uint64_t)clock_unix_s();
+    if (error != NULL) {
+        return fault_set(fault, STATUS_USAGE, "--delegate",
+                         "copy the tracker's key as `skep keys --identity FILE` prints it",
+                         "the key %s", error);
+    }
+    TRY(tracker_setup_open_manifest(args, region, setup, fault));
+    read_newest(setup);
+    enum status status = tracker_setup_read_operator_key(setup, &operator_key, fault);
+    if (status == OK) {
+        status = tracker_delegation_sign(setup, &operator_key.keys, &setup->manifest.hash, &tracker,
+                                         days == 0 ? 0 : now_s + (uint64_t)days * DAY_S, fault);
+    }
+    keys_wipe(&operator_key.keys);
+    return status;
 }

@@ -4,6 +4,7 @@
 #define SKEP_SWARM_SETUP_TRACKER_DELEGATION_H
 
 #include "runtime/swarm_setup/tracker_setup.h"
+#include "transport/identity/operator_key.h"
 
 /* tracker_delegation_sign: sign a delegation to these keys, newer than the one in
  * setup->delegation, and write it to the state folder.
@@ -15,6 +16,24 @@ MUST_CHECK enum status tracker_delegation_sign(struct tracker_setup *setup,
                                                const struct hash *swarm,
                                                const struct public_keys *tracker,
                                                uint64_t expires_s, struct fault *fault);
+
+/* tracker_setup_read_operator_key: read the key that signs for the swarm of the manifest, which the
+ * caller wipes.
+ * errors  those of operator_key_read; STATUS_INPUT: another key, or one that cannot sign */
+MUST_CHECK enum status tracker_setup_read_operator_key(const struct tracker_setup *setup,
+                                                       struct operator_key *key,
+                                                       struct fault *fault);
+
+/* tracker_delegation_renew: sign a delegation of an existing swarm to the tracker with this public
+ * key. The tracker reads it when it starts, and within a second while it runs.
+ * days    it is valid for so many days; 0: for ever
+ * memory  in `region`; the caller passes a zeroed *setup
+ * errors  STATUS_USAGE: a key that is not valid; those of tracker_setup_open_manifest,
+ *         tracker_setup_read_operator_key and tracker_delegation_sign */
+MUST_CHECK enum status tracker_delegation_renew(const struct tracker_setup_args *args,
+                                                const char *key, int64_t days,
+                                                struct region *region, struct tracker_setup *setup,
+                                                struct fault *fault);
 
 /* tracker_delegation_load: read the delegation of an existing swarm into setup->delegation, and
  * check that it names the tracker's keys.

@@ -418,8 +418,9 @@ enum status tracker_setup_prepare(const struct tracker_setup_args *args, struct 
     return write_manifest_copy(setup, args->run_path, fault);
 }
 
-enum status tracker_setup_open(const struct tracker_setup_args *args, struct region *region,
-                               struct tracker_setup *setup, struct fault *fault) {
+enum status tracker_setup_open_manifest(const struct tracker_setup_args *args,
+                                        struct region *region, struct tracker_setup *setup,
+                                        struct fault *fault) {
     TRY(manifest_draft_read(args->run_path, args->overrides, args->override_count, region,
                             &setup->draft, fault));
     TRY(set_paths(setup, args, fault));
@@ -428,12 +429,17 @@ enum status tracker_setup_open(const struct tracker_setup_args *args, struct reg
                          "start the tracker first, or pass its folder with --state",
                          "is missing, so there is no swarm in this folder");
     }
-    TRY(identity_load(setup->identity_path, &setup->keys, fault));
     TRY(read_earlier_manifest(setup, region, fault));
     setup->join = setup->manifest.join;
     return args->public_address == NULL
                ? OK
                : add_scheme(args->public_address, "--public", setup->join.address, fault);
+}
+
+enum status tracker_setup_open(const struct tracker_setup_args *args, struct region *region,
+                               struct tracker_setup *setup, struct fault *fault) {
+    TRY(tracker_setup_open_manifest(args, region, setup, fault));
+    return identity_load(setup->identity_path, &setup->keys, fault);
 }
 
 struct tracker_loop_options tracker_setup_options(const struct tracker_setup *setup) {
@@ -451,6 +457,7 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
         .order_path = setup->order_path,
         .operator_keys = setup->manifest.join.operator_keys,
         .delegation = &setup->delegation,
+        .delegation_path = setup->delegation_path,
         .manifest = (const uint8_t *)setup->manifest_text,
         .manifest_bytes = strlen(setup->manifest_text),
         .manifest_hash = setup->manifest.hash,

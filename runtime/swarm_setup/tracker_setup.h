@@ -61,6 +61,11 @@ MUST_CHECK enum status tracker_setup_open(const struct tracker_setup_args *args,
                                           struct region *region, struct tracker_setup *setup,
                                           struct fault *fault);
 
+/* tracker_setup_open_manifest: the same, but the identity is not read. */
+MUST_CHECK enum status tracker_setup_open_manifest(const struct tracker_setup_args *args,
+                                                   struct region *region,
+                                                   struct tracker_setup *setup,
+                                                   struct fault *fault);
 /* tracker_setup_options: returns the options of tracker_loop_open, which point into *setup. The
  * caller sets stop_fd. */
 struct tracker_loop_options tracker_setup_options(const struct tracker_setup *setup);

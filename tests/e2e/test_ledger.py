@@ -164,6 +164,43 @@ class LedgerTest(RunTest):
         self.refused(self.resigned(6, chain="00" * 32), 7, "hash of the chain's state")
         self.refused(self.resigned(6, chain=self.small.lines[2]["chain"]), 7, "chain's state")
 
+    def with_documents(self, change=None):
+        """A ledger whose fourth entry, an OPEN, has a new tracker key and a roster epoch."""
+        ledger = copy.deepcopy(self.small)
+        head = copy.deepcopy(ledger.lines[3])
+        ledger.lines = ledger.lines[:3]
+        ledger.tracker = Signer(102)
+        head["delegation"] = ledger.delegation(ledger.tracker, 2)
+        head["roster"] = ledger.roster([signer.id for signer in ledger.signers], 5)
+        if change:
+            change(ledger, head)
+        ledger.sign(head)
+        return ledger.lines
+
+    def test_documents_of_the_operator_are_verified(self):
+        def accepted(lines):
+            return self.ledger("".join(json.dumps(line) + "\n" for line in lines), "--verify",
+                               "--operator", self.small.operator.text())
+
+        def invent(ledger, head):
+            head["members"][1]["id"] = Signer(77).id.hex()
+
+        def forge(ledger, head):
+            ledger.operator = ledger.tracker
+            head["delegation"] = ledger.delegation(ledger.tracker, 2)
+
+        def repeat(ledger, head):
+            head["delegation"] = ledger.delegation(ledger.tracker, 1)
+
+        def keep_key(ledger, head):
+            ledger.tracker = self.small.tracker
+
+        self.assert_exit(accepted(self.with_documents()), 0)
+        self.refused(self.with_documents(invent), 4, "roster does not name")
+        self.refused(self.with_documents(forge), 4, "operator did not sign")
+        self.refused(self.with_documents(repeat), 4, "not newer")
+        self.refused(self.with_documents(keep_key), 4, "not signed by the tracker")
+
     def test_what_is_no_ledger(self):
         text = self.small.text()
         self.refused(text[:-1], 7, "middle")

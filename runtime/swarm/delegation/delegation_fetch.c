@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void close_socket(struct delegation_fetch *fetch, enum fetch_state state) {
-    if (fetch->state == FETCH_PENDING) {
+static void close_socket(struct delegation_fetch *fetch, enum download_state state) {
+    if (fetch->state == DOWNLOAD_PENDING) {
         close(fetch->fd);
     }
     fetch->state = state;
@@ -33,34 +33,34 @@ static bool connect_to(struct delegation_fetch *fetch, const char *address) {
 }
 
 void delegation_fetch_begin(struct delegation_fetch *fetch, const char *address, int64_t now_ms) {
-    close_socket(fetch, FETCH_NONE);
+    close_socket(fetch, DOWNLOAD_NONE);
     fetch->count = 0;
-    fetch->until_ms = now_ms + FETCH_MS;
-    fetch->state = connect_to(fetch, address) ? FETCH_PENDING : FETCH_FAILED;
+    fetch->until_ms = now_ms + DOWNLOAD_MS;
+    fetch->state = connect_to(fetch, address) ? DOWNLOAD_PENDING : DOWNLOAD_FAILED;
 }
 
 /* A connection in progress reads as not ready; a refused one as an error. A frame that fills the
  * buffer is complete, and what follows it is not read. */
-enum fetch_state delegation_fetch_step(struct delegation_fetch *fetch, int64_t now_ms) {
+enum download_state delegation_fetch_step(struct delegation_fetch *fetch, int64_t now_ms) {
     ssize_t got = 1;
-    while (fetch->state == FETCH_PENDING && got > 0 && fetch->count < sizeof fetch->bytes) {
+    while (fetch->state == DOWNLOAD_PENDING && got > 0 && fetch->count < sizeof fetch->bytes) {
         got = recv(fetch->fd, fetch->bytes + fetch->count, sizeof fetch->bytes - fetch->count,
                    MSG_DONTWAIT);
         fetch->count += got > 0 ? (size_t)got : 0;
     }
-    if (fetch->state != FETCH_PENDING) {
+    if (fetch->state != DOWNLOAD_PENDING) {
         return fetch->state;
     }
     const bool is_waiting =
         got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOTCONN);
     if (got >= 0) {
-        close_socket(fetch, fetch->count > 0 ? FETCH_DONE : FETCH_FAILED);
+        close_socket(fetch, fetch->count > 0 ? DOWNLOAD_DONE : DOWNLOAD_FAILED);
     } else if (!is_waiting || now_ms >= fetch->until_ms) {
-        close_socket(fetch, FETCH_FAILED);
+        close_socket(fetch, DOWNLOAD_FAILED);
     }
     return fetch->state;
 }
 
 void delegation_fetch_end(struct delegation_fetch *fetch) {
-    close_socket(fetch, FETCH_NONE);
+    close_socket(fetch, DOWNLOAD_NONE);
 }

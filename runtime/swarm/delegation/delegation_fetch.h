@@ -1,17 +1,17 @@
 /* delegation_fetch: fetches the delegation from a tracker's port for it, without waiting. Neither
  * end is authenticated: the operator's signature is what counts. A fetch reads at most one frame
- * and ends after FETCH_MS, whatever the other end sends. It does not allocate. */
+ * and ends after DOWNLOAD_MS, whatever the other end sends. It does not allocate. */
 #ifndef SKEP_SWARM_DELEGATION_DELEGATION_FETCH_H
 #define SKEP_SWARM_DELEGATION_DELEGATION_FETCH_H
 
 #include "runtime/swarm/delegation/delegation.h"
 
-enum { FETCH_MS = 3000 }; /* longest time of one fetch */
+enum { DOWNLOAD_MS = 3000 }; /* longest time of one fetch */
 
-enum fetch_state { FETCH_NONE, FETCH_PENDING, FETCH_DONE, FETCH_FAILED };
+enum download_state { DOWNLOAD_NONE, DOWNLOAD_PENDING, DOWNLOAD_DONE, DOWNLOAD_FAILED };
 
 struct delegation_fetch {
-    enum fetch_state state;
+    enum download_state state;
     int fd;           /* socket while the fetch is pending */
     int64_t until_ms; /* when the fetch fails */
     size_t count;     /* number of bytes received */
@@ -20,10 +20,10 @@ struct delegation_fetch {
 
 /* delegation_fetch_begin: begin to connect to the port after that of `address`, which is numeric.
  * Ends a pending fetch. The fetch fails at once where the address cannot be reached.
- * delegation_fetch_step: continue. Returns the state; the bytes are complete once it is FETCH_DONE.
- * delegation_fetch_end: close the socket of a pending fetch. The state becomes FETCH_NONE. */
+ * delegation_fetch_step: continue. Returns the state; the bytes are complete at DOWNLOAD_DONE.
+ * delegation_fetch_end: close the socket of a pending fetch. The state becomes DOWNLOAD_NONE. */
 void delegation_fetch_begin(struct delegation_fetch *fetch, const char *address, int64_t now_ms);
-enum fetch_state delegation_fetch_step(struct delegation_fetch *fetch, int64_t now_ms);
+enum download_state delegation_fetch_step(struct delegation_fetch *fetch, int64_t now_ms);
 void delegation_fetch_end(struct delegation_fetch *fetch);
 
 #endif

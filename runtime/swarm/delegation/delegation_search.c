@@ -82,7 +82,8 @@ static void read_known(struct search *search) {
 /* ---- the fetch ---- */
 
 static void wait_for_bytes(const struct delegation_fetch *fetch) {
-    struct pollfd wait = {.fd = fetch->state == FETCH_PENDING ? fetch->fd : -1, .events = POLLIN};
+    struct pollfd wait = {.fd = fetch->state == DOWNLOAD_PENDING ? fetch->fd : -1,
+                          .events = POLLIN};
     (void)poll(&wait, 1, WAIT_MS);
 }
 
@@ -93,23 +94,23 @@ static enum status fetch_delegation(struct search *search, struct fault *fault) 
     const struct delegation_search_args *args = search->args;
     const int64_t until_ms = clock_monotonic_ms() + args->timeout_ms;
     int64_t retry_ms = 0;
-    while (fetch->state != FETCH_DONE && clock_monotonic_ms() < until_ms) {
+    while (fetch->state != DOWNLOAD_DONE && clock_monotonic_ms() < until_ms) {
         if (args->should_continue != NULL && !args->should_continue(args->context)) {
             delegation_fetch_end(fetch);
             return fault_set(fault, STATUS_STOPPED, search->join->address, NULL,
                              "stopped by request");
         }
-        if (fetch->state != FETCH_PENDING && clock_monotonic_ms() >= retry_ms) {
+        if (fetch->state != DOWNLOAD_PENDING && clock_monotonic_ms() >= retry_ms) {
             delegation_fetch_begin(fetch, search->numeric, clock_monotonic_ms());
             retry_ms = clock_monotonic_ms() + RETRY_MS;
         }
         wait_for_bytes(fetch);
-        if (delegation_fetch_step(fetch, clock_monotonic_ms()) == FETCH_FAILED &&
+        if (delegation_fetch_step(fetch, clock_monotonic_ms()) == DOWNLOAD_FAILED &&
             search->known.delegation.serial != 0) {
             break;
         }
     }
-    if (fetch->state == FETCH_DONE) {
+    if (fetch->state == DOWNLOAD_DONE) {
         search->error = delegation_open(fetch->bytes, fetch->count,
                                         search->join->operator_keys.sign, &search->received);
     }

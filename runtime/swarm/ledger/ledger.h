@@ -50,6 +50,7 @@ enum {
     /* No state of a chain has more bytes. */
     LEDGER_CHAIN_BYTES_MAX = PACKER_MAP_BYTES_MAX +
                              LEDGER_CHAIN_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 4 * HASH_BYTES +
+                             (1 + ROSTER_KEYS_MAX) * KEY_BYTES + SIGNATURE_BYTES +
                              SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES +
                              ROLLBACK_STATES_MAX * (3 * HASH_BYTES + 2 * 4),
 };

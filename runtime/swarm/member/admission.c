@@ -19,8 +19,10 @@ void admission_init(struct admission *admission, const struct member_loop_option
                                     .timing = {.heartbeat_ms = INITIAL_HEARTBEAT_MS}};
 }
 
-void admission_set_messenger(struct admission *admission, struct messenger *messenger) {
+void admission_set_messenger(struct admission *admission, struct messenger *messenger,
+                             const struct public_keys *tracker) {
     admission->messenger = messenger;
+    admission->tracker = tracker;
 }
 
 void admission_on_connect(struct admission *admission) {
@@ -59,7 +61,7 @@ static void send_introduction(struct admission *admission) {
     uint8_t payload[WIRE_INTRODUCTION_BYTES_MAX];
     struct frame frame = {.kind = WIRE_INTRODUCE};
     frame.length = (uint32_t)wire_write_introduction(&introduction, payload);
-    (void)messenger_send(admission->messenger, options->tracker.curve, CHANNEL_CONTROL, &frame,
+    (void)messenger_send(admission->messenger, admission->tracker->curve, CHANNEL_CONTROL, &frame,
                          payload);
 }
 
@@ -86,7 +88,7 @@ void admission_on_rejected(struct admission *admission, const uint8_t *text, siz
 void admission_on_replaced(struct admission *admission) {
     admission->is_replaced = true;
     admission->is_admitted = false;
-    messenger_ban(admission->messenger, admission->options->tracker.curve);
+    messenger_ban(admission->messenger, admission->tracker->curve);
 }
 
 bool admission_is_self(const struct admission *admission, const struct public_keys *keys) {

@@ -23,15 +23,16 @@ void idle_reason_clear(struct idle_reason *reason);
 struct admission {                             /* this member's admission by the tracker */
     const struct member_loop_options *options; /* settings of the member loop */
     struct messenger *messenger;
-    struct idle_reason *reason;   /* why the member is idle, for the view */
-    uint64_t start_id;            /* random number, new at each start of the process */
-    int64_t introduction_sent_ns; /* when the introduction was sent; 0: not sent yet */
-    bool is_connected;            /* the connection to the tracker is open */
-    bool is_admitted;             /* the tracker has accepted this member */
-    bool is_reachable;            /* the tracker found that other members can connect */
-    bool is_replaced;             /* another process has joined with this identity */
-    uint32_t member_count;        /* members in the address book, including this one */
-    struct swarm_timing timing;   /* from the address book; the default until it arrives */
+    const struct public_keys *tracker; /* public keys of the tracker, which may change */
+    struct idle_reason *reason;        /* why the member is idle, for the view */
+    uint64_t start_id;                 /* random number, new at each start of the process */
+    int64_t introduction_sent_ns;      /* when the introduction was sent; 0: not sent yet */
+    bool is_connected;                 /* the connection to the tracker is open */
+    bool is_admitted;                  /* the tracker has accepted this member */
+    bool is_reachable;                 /* the tracker found that other members can connect */
+    bool is_replaced;                  /* another process has joined with this identity */
+    uint32_t member_count;             /* members in the address book, including this one */
+    struct swarm_timing timing;        /* from the address book; the default until it arrives */
 };
 
 /* admission_init: initialize as not connected to the tracker.
@@ -39,8 +40,10 @@ struct admission {                             /* this member's admission by the
 void admission_init(struct admission *admission, const struct member_loop_options *options,
                     struct idle_reason *reason, uint64_t start_id);
 
-/* admission_set_messenger: introductions are sent through this messenger from now on. */
-void admission_set_messenger(struct admission *admission, struct messenger *messenger);
+/* admission_set_messenger: introductions are sent through this messenger from now on, to the
+ * process with these keys. */
+void admission_set_messenger(struct admission *admission, struct messenger *messenger,
+                             const struct public_keys *tracker);
 
 /* Call these when the connection to the tracker opens or closes. The tracker sends its decision
  * anew on each connection. */

@@ -17,6 +17,7 @@
 
 #include "base/fault.h"
 #include "base/region.h"
+#include "runtime/swarm/delegation/delegation.h"
 #include "runtime/swarm/protocol/member.h"
 #include "runtime/swarm/replica/replica.h"
 #include "runtime/swarm/wire/wire.h"
@@ -27,13 +28,15 @@ struct member_loop; /* stored in the caller's `tables` */
 /* The struct is copied. The objects that it points to must outlive the member loop. */
 struct member_loop_options {
     const struct key_pairs *keys;
-    struct public_keys tracker;      /* public keys of the tracker */
-    uint8_t operator_key[KEY_BYTES]; /* public key that the operator signs orders with */
-    const char *tracker_address;     /* "tcp://ADDRESS:PORT" of the tracker */
-    const char *listen;              /* "tcp://ADDRESS:PORT", * for any port; NULL: do not listen */
-    const char *public_address;      /* advertised address; NULL: the IP that the tracker sees */
-    const char *name;                /* name of this member; NULL: none */
-    struct hash manifest;            /* hash of the swarm's manifest */
+    struct public_keys tracker;                /* public keys of the tracker at the start */
+    const struct known_delegation *delegation; /* names them; NULL: they never change */
+    const char *delegation_path;               /* file that keeps a newer delegation; NULL: none */
+    uint8_t operator_key[KEY_BYTES];           /* public key that the operator signs orders with */
+    const char *tracker_address;               /* "tcp://ADDRESS:PORT" of the tracker */
+    const char *listen;         /* "tcp://ADDRESS:PORT", * for any port; NULL: do not listen */
+    const char *public_address; /* advertised address; NULL: the IP that the tracker sees */
+    const char *name;           /* name of this member; NULL: none */
+    struct hash manifest;       /* hash of the swarm's manifest */
     uint32_t members_max, bulk_connections, queued_frames; /* see struct messenger_options */
     uint64_t limit_up, limit_down;                         /* bytes a second; 0: unlimited */
     struct replica *replica;                               /* holds the state of state_round */

@@ -58,6 +58,7 @@ static enum status init_member(struct member_loop *loop, void *memory, struct fa
     }
     loop->member = member_init(memory, &start);
     admission_init(&loop->admission, &loop->options, &loop->reason, start.start_id);
+    tracker_link_init(&loop->tracker, &loop->options, &loop->admission);
     return OK;
 }
 
@@ -80,8 +81,7 @@ static enum status open_sockets(struct member_loop *loop, struct region *region,
     const struct member_loop_options *options = &loop->options;
     struct messenger_options messenger = make_messenger_options(options);
     TRY(messenger_open(&messenger, region, &loop->messenger, fault));
-    enum status status =
-        messenger_peer(loop->messenger, options->tracker.curve, options->tracker_address, fault);
+    enum status status = tracker_link_open(&loop->tracker, loop->messenger, fault);
     if (status != OK) {
         messenger_close(loop->messenger, 0);
     }
@@ -103,7 +103,7 @@ static void on_peer_disconnect(void *context, const struct identity *id) {
 /* Initializes the objects that use the messenger. */
 static void init_transfers(struct member_loop *loop, char *memory) {
     struct replica *replica = loop->options.replica;
-    admission_set_messenger(&loop->admission, loop->messenger);
+    admission_set_messenger(&loop->admission, loop->messenger, &loop->tracker.keys);
     peers_init(&loop->peers, &loop->admission, loop->member, loop->messenger,
                (struct peers_callbacks){loop, on_peer_usable, on_peer_disconnect});
     slice_store_init(&loop->slices, &loop->options, &loop->shape,
@@ -164,6 +164,7 @@ static enum status init_loop(struct member_loop *loop, char *memory, struct regi
 }
 
 static void close_all(struct member_loop *loop) {
+    tracker_link_finish(&loop->tracker);
     messenger_close(loop->messenger, 0);
     mailbox_close(&loop->mailbox);
 }

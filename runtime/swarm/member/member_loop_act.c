@@ -27,7 +27,7 @@ static void send_signed(struct member_loop *loop, const struct action *action) {
     struct message message = action->message;
     wire_sign(&loop->shape, loop->options.keys, &message);
     if (action->to_tracker) {
-        (void)uplink_send_message(&loop->uplink, loop->options.tracker.curve, &message);
+        (void)uplink_send_message(&loop->uplink, loop->tracker.keys.curve, &message);
         return;
     }
     uint32_t peer = peers_find_id(&loop->peers, &action->to);

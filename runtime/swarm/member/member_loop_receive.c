@@ -98,11 +98,19 @@ struct received_frame { /* a frame, and the slice bytes that follow it */
     size_t bulk_bytes;   /* size of `bulk` */
 };
 
+/* A tracker with new keys resumes the round that the one before it opened. */
+static bool is_signed_by_replaced_tracker(const struct member_loop *loop, struct message *message) {
+    return message->kind == MESSAGE_ENTRY &&
+           wire_is_verified(&loop->shape, loop->ledger.chain.tracker_key, NULL, message, NULL, 0);
+}
+
 static bool is_verified(struct member_loop *loop, struct message *message,
                         const struct received_frame *received_frame) {
     const struct entry *open = loop->open.round > 0 ? &loop->open : NULL;
-    return wire_is_verified(&loop->shape, loop->options.tracker.sign, open, message,
-                            received_frame->bulk, received_frame->bulk_bytes) ||
+    const uint8_t *bulk = received_frame->bulk;
+    const size_t bytes = received_frame->bulk_bytes;
+    return wire_is_verified(&loop->shape, loop->tracker.keys.sign, open, message, bulk, bytes) ||
+           is_signed_by_replaced_tracker(loop, message) ||
            catch_up_verify_result(&loop->catch_up, message, received_frame->bulk,
                                   received_frame->bulk_bytes);
 }
@@ -119,7 +127,7 @@ static void receive_message(struct member_loop *loop, struct received_frame rece
         return;
     }
     memcpy(message.from.bytes, sender, KEY_BYTES);
-    bool is_from_tracker = memcmp(sender, loop->options.tracker.sign, KEY_BYTES) == 0;
+    bool is_from_tracker = memcmp(sender, loop->tracker.keys.sign, KEY_BYTES) == 0;
     bool has_slice = message.kind == MESSAGE_CONTRIBUTION || message.kind == MESSAGE_RESULT;
     if (has_slice && !slice_store_receive(&loop->slices, message.slice, received_frame.bulk,
                                           received_frame.bulk_bytes)) {
@@ -192,7 +200,7 @@ static void on_tracker_service_frame(struct member_loop *loop,
 
 /* Handles a payload of the tracker once its last chunk has arrived. */
 static void on_tracker_chunk(struct member_loop *loop, const struct messenger_event *event) {
-    const uint8_t *tracker = loop->options.tracker.sign;
+    const uint8_t *tracker = loop->tracker.keys.sign;
     const struct wire_chunks *whole = &loop->chunks;
     const uint8_t *payload = NULL;
     if (wire_chunks_add(&loop->chunks, &event->frame, event->payload, &payload) != WIRE_COMPLETE) {
@@ -219,7 +227,7 @@ static void on_tracker_frame(struct member_loop *loop, const struct messenger_ev
     } else {
         receive_message(loop,
                         (struct received_frame){frame, event->payload, frame->length, NULL, 0},
-                        loop->options.tracker.sign);
+                        loop->tracker.keys.sign);
     }
 }
 
@@ -265,6 +273,7 @@ static void on_tracker_event(struct member_loop *loop, const struct messenger_ev
     case MESSENGER_OPENED:
         wire_chunks_reset(&loop->chunks);
         admission_on_connect(&loop->admission);
+        tracker_link_on_open(&loop->tracker, clock_monotonic_ms());
         ledger_follower_on_connect(&loop->ledger);
         break;
     case MESSENGER_CLOSED:
@@ -296,7 +305,7 @@ static void on_peer_event(struct member_loop *loop, uint32_t peer,
 }
 
 void member_loop_receive(struct member_loop *loop, const struct messenger_event *event) {
-    if (memcmp(event->curve, loop->options.tracker.curve, KEY_BYTES) == 0) {
+    if (memcmp(event->curve, loop->tracker.keys.curve, KEY_BYTES) == 0) {
         on_tracker_event(loop, event);
         return;
     }

@@ -6,6 +6,7 @@
 
 #include "runtime/swarm/member/leaf_server.h"
 #include "runtime/swarm/member/ledger_follower.h"
+#include "runtime/swarm/member/tracker_link.h"
 
 struct member_loop {
     struct member_loop_options options;
@@ -25,6 +26,7 @@ struct member_loop {
 
     struct idle_reason reason; /* why the member is idle */
     struct admission admission;
+    struct tracker_link tracker;
     struct peers peers;
     struct catch_up catch_up;            /* replays missed commits */
     struct ledger_follower ledger;       /* checks the tracker's ledger */

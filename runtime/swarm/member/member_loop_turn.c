@@ -62,8 +62,8 @@ static void request_entries(struct member_loop *loop, int64_t now_ns) {
     struct frame frame;
     if (ledger_follower_request(&loop->ledger, now_ns, &frame) &&
         admission_may_request(&loop->admission) &&
-        messenger_send(loop->messenger, loop->options.tracker.curve, CHANNEL_CONTROL, &frame,
-                       NULL) == SEND_OK) {
+        messenger_send(loop->messenger, loop->tracker.keys.curve, CHANNEL_CONTROL, &frame, NULL) ==
+            SEND_OK) {
         ledger_follower_on_requested(&loop->ledger, now_ns);
     }
 }
@@ -104,7 +104,7 @@ static void tick_if_due(struct member_loop *loop, struct loop_times *loop_times,
         member_loop_step(loop, &(struct event){.kind = EVENT_TICK});
     }
     if (loop->admission.is_connected) {
-        uplink_measurements_send_ping(&loop->measures, loop->messenger, loop->options.tracker.curve,
+        uplink_measurements_send_ping(&loop->measures, loop->messenger, loop->tracker.keys.curve,
                                       now_ns);
     }
     peers_dial(&loop->peers, now_ns);
@@ -155,6 +155,7 @@ static void run_iteration(struct member_loop *loop, struct loop_times *loop_time
     collect_answer(loop, loop_times);
 
     int64_t now_ns = clock_monotonic_ns();
+    tracker_link_step(&loop->tracker, now_ns / NS_PER_MS);
     admission_introduce(&loop->admission, now_ns);
     request_entries(loop, now_ns);
     has_more |= fetch_state(loop, now_ns);

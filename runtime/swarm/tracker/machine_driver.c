@@ -44,7 +44,15 @@ enum status machine_driver_open(const struct durable_options *options,
     void *memory = region_alloc(region, tracker_memory_bytes(settings), 1);
     opened->tracker = tracker_init(memory, settings, record, tracker_now_ms());
     if (options->delegation != NULL &&
-        options->delegation->serial > opened->durable.serials.delegation) {
+        options->delegation->serial < opened->durable.chain.delegation_serial) {
+        tracker_durable_close(&opened->durable);
+        return fault_set(fault, STATUS_INPUT, options->path,
+                         "restore the newest delegation.signed, or sign a new one with `skep track "
+                         "RUN.yaml --delegate KEY`",
+                         "the ledger contains a newer delegation than the one of this tracker");
+    }
+    if (options->delegation != NULL &&
+        options->delegation->serial > opened->durable.chain.delegation_serial) {
         tracker_set_delegation(opened->tracker, options->delegation);
     }
     enum status status = tracker_durable_replay(&opened->durable, opened->tracker, fault);

@@ -29,7 +29,8 @@ struct machine_driver {
 uint64_t machine_driver_bytes(const struct tracker_settings *settings);
 
 /* machine_driver_open: opens the store, and starts the state machine from the stored record.
- * errors  those of tracker_durable_open and tracker_durable_replay */
+ * errors  those of tracker_durable_open and tracker_durable_replay; STATUS_INPUT: the ledger has a
+ *         newer delegation */
 MUST_CHECK enum status machine_driver_open(const struct durable_options *options,
                                            const struct tracker_settings *settings,
                                            struct region *region, struct machine_driver **driver,

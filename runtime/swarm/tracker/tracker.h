@@ -42,10 +42,11 @@ struct tracker_loop_options {
     const char *order_path;      /* file with the operator's order to roll back; NULL: no orders */
     struct public_keys operator_keys;          /* keys that the operator signs orders with */
     const struct known_delegation *delegation; /* names `keys`; NULL: none, and no port for it */
-    struct tracker_settings settings;          /* settings of the state machine */
-    uint32_t members_max;                      /* 1 .. SWARM_MEMBERS_MAX */
-    uint32_t queued_frames;                    /* see struct messenger_options */
-    uint32_t strangers_max;                    /* limit for connections of strangers; 0: default */
+    const char *delegation_path;      /* its file, which the operator may replace; NULL: none */
+    struct tracker_settings settings; /* settings of the state machine */
+    uint32_t members_max;             /* 1 .. SWARM_MEMBERS_MAX */
+    uint32_t queued_frames;           /* see struct messenger_options */
+    uint32_t strangers_max;           /* limit for connections of strangers; 0: default */
     uint32_t idle_ms; /* an idle guest is disconnected after this time; 0: default */
     int stop_fd;      /* tracker_loop_run returns when it is readable; -1: none */
     /* Set by tests that end the process at a crash point; else NULL. Called at each crash point
@@ -72,7 +73,8 @@ MUST_CHECK enum status tracker_loop_open(const struct tracker_loop_options *opti
 uint16_t tracker_loop_port(const struct tracker_loop *loop);
 
 /* tracker_loop_run: coordinates the swarm until stop_fd is readable.
- * errors  STATUS_FAILED when another tracker has started with the same store */
+ * errors  STATUS_FAILED when another tracker has started with the same store; STATUS_INPUT when the
+ *         operator has delegated to another key, or the delegation has expired */
 MUST_CHECK enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault);
 
 void tracker_loop_close(struct tracker_loop *loop);

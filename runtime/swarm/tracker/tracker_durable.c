@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-static const char MEMBERS[] = TRACKER_MEMBERS, TABLE[] = "table", DOCUMENTS[] = TRACKER_DOCUMENTS;
+static const char MEMBERS[] = TRACKER_MEMBERS, TABLE[] = "table";
 static const char DAMAGED_REMEDY[] =
     "restore a copy of the store, or move it away and import a member's ledger with --ledger FILE";
 
-enum { PROMISES_MAX = 3 }; /* the members, the table, and the serials of documents */
+enum { PROMISES_MAX = 2 }; /* the members and the table */
 
 static void alloc_part(struct durable_part *part, size_t capacity, struct region *region) {
     part->stored = region_alloc(region, capacity, 1);
@@ -153,24 +153,6 @@ static enum status write_genesis(struct tracker_durable *durable,
     return ledger_store_append(&durable->store, &durable->entry, fault);
 }
 
-/* Loads the serials of the newest documents in the ledger. Only the genesis is written without
- * them. */
-static enum status load_serials(struct tracker_durable *durable, struct fault *fault) {
-    size_t count = 0;
-    struct entry *first = &durable->entry;
-    TRY(ledger_store_read_promise(&durable->store, DOCUMENTS, &durable->serials,
-                                  sizeof durable->serials, &count, fault));
-    if (count == 0) {
-        TRY(ledger_store_read(&durable->store, 0, first->slices, durable->slice_count, first,
-                              fault));
-        durable->serials.delegation = first->documents.delegation.serial;
-        return OK;
-    }
-    return count == sizeof durable->serials
-               ? OK
-               : set_damaged_promise_fault(durable, DOCUMENTS, "has the wrong length", fault);
-}
-
 static enum status load_state(struct tracker_durable *durable,
                               const struct durable_options *options, struct tracker_record *record,
                               struct fault *fault) {
@@ -179,7 +161,6 @@ static enum status load_state(struct tracker_durable *durable,
         TRY(write_genesis(durable, options, fault));
     }
     TRY(check_swarm(durable, options, fault));
-    TRY(load_serials(durable, fault));
     TRY(load_commit(durable, record, fault));
     TRY(load_chain(durable, record, fault));
     TRY(load_members(durable, record, fault));
@@ -255,19 +236,6 @@ static uint32_t list_changed_parts(struct tracker_durable *durable,
     return count;
 }
 
-/* The serials after an entry, which are stored with it if it has documents. */
-static struct document_serials next_serials(const struct tracker_durable *durable,
-                                            const struct entry *entry) {
-    struct document_serials next = durable->serials;
-    if (entry != NULL && entry->documents.delegation.serial != 0) {
-        next.delegation = entry->documents.delegation.serial;
-    }
-    if (entry != NULL && entry->documents.roster.serial != 0) {
-        next.roster = entry->documents.roster.serial;
-    }
-    return next;
-}
-
 void tracker_durable_write(struct tracker_durable *durable, const struct action *action,
                            struct event *event, struct fault *fault) {
     struct store_promise promises[PROMISES_MAX];
@@ -278,21 +246,15 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
                   action->entry->round, error);
         return;
     }
-    struct document_serials serials = next_serials(durable, action->entry);
-    struct store_transaction write = {.incarnation = durable->incarnation,
-                                      .entry = action->entry == NULL ? NULL : &durable->entry,
-                                      .promises = promises,
-                                      .promise_count =
-                                          list_changed_parts(durable, action->record, promises)};
-    if (memcmp(&serials, &durable->serials, sizeof serials) != 0) {
-        promises[write.promise_count++] =
-            (struct store_promise){DOCUMENTS, &serials, sizeof serials};
-    }
+    const struct store_transaction write = {
+        .incarnation = durable->incarnation,
+        .entry = action->entry == NULL ? NULL : &durable->entry,
+        .promises = promises,
+        .promise_count = list_changed_parts(durable, action->record, promises)};
     event->write_outcome = ledger_store_write(&durable->store, &write, fault);
     if (event->write_outcome != WRITE_OK) {
         return;
     }
-    durable->serials = serials;
     mark_part_stored(&durable->members);
     mark_part_stored(&durable->table);
     if (action->entry != NULL) {

@@ -52,14 +52,6 @@ MUST_CHECK const char *record_read_table(const uint8_t *bytes, size_t count, uin
 /* The name of the durable record that contains the members and their sessions. */
 #define TRACKER_MEMBERS "members"
 
-/* The name of the durable record that contains a struct document_serials. */
-#define TRACKER_DOCUMENTS "documents"
-
-/* Serials of the newest documents of the operator in the ledger; 0: none. */
-struct document_serials {
-    uint64_t delegation, roster;
-};
-
 /* One part of the record in its stored form: the bytes in the store, and the bytes that the
  * write in progress will store. */
 struct durable_part {
@@ -72,7 +64,6 @@ struct tracker_durable {
     const struct key_pairs *keys;
     uint32_t slice_count;               /* number of slices of the parameters */
     uint32_t incarnation;               /* number of this start of the tracker */
-    struct document_serials serials;    /* of the newest documents in the ledger */
     struct entry entry;                 /* the last appended entry, with hash and signature */
     struct ledger_chain chain;          /* state of the ledger after its last entry */
     struct durable_part members, table; /* the two encoded parts of the record */

@@ -79,10 +79,7 @@ static enum status set_next_numbers(const struct highest_numbers *imported, stru
     uint8_t *bytes = region_alloc(region, RECORD_MEMBERS_MAX, 1);
     record->next_session = skip_numbers(imported->session);
     size_t count = record_write_members(record, bytes);
-    const struct document_serials serials = {imported->chain.delegation_serial,
-                                             imported->chain.roster_epoch.serial};
     TRY(ledger_store_write_promise(store, TRACKER_MEMBERS, bytes, count, fault));
-    TRY(ledger_store_write_promise(store, TRACKER_DOCUMENTS, &serials, sizeof serials, fault));
     return ledger_store_set_start_count(store, skip_numbers(imported->chain.incarnation), fault);
 }
 

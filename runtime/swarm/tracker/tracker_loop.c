@@ -117,6 +117,7 @@ static struct tracker_loop *make_loop(const struct tracker_loop_options *options
     loop->shape = tracker_wire_shape(options);
     loop->timing = timing_derive(&options->settings.times, options->settings.training.patience);
     loop->order_watch.path = options->order_path;
+    loop->delegation.file.path = options->delegation_path;
     loop->started_ms = tracker_now_ms();
     loop->received_ms = loop->started_ms;
     loop->started_unix_s = clock_unix_s();
@@ -161,6 +162,7 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
         machine_driver_close(opened->driver);
         return status;
     }
+    delegation_watch_open(opened);
     admission_review_all(opened);
     *loop = opened;
     return OK;
@@ -282,9 +284,7 @@ static void run_due_work(struct tracker_loop *loop) {
     if (loop->options.order_path != NULL && rollback_watch_poll(&loop->order_watch, now_ms)) {
         read_rollback_order(loop);
     }
-    if (loop->delegation_server != NULL) {
-        delegation_server_run(loop->delegation_server, now_ms);
-    }
+    delegation_watch_run(loop, now_ms);
     admission_disconnect_idle(loop, now_ms);
     admission_log_strangers(loop, now_ms);
     reachability_run_due(loop, now_ms);
@@ -295,7 +295,8 @@ static void run_due_work(struct tracker_loop *loop) {
 }
 
 enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault) {
-    while (!is_stop_requested(loop) && !loop->driver->is_fenced) {
+    while (!is_stop_requested(loop) && !loop->driver->is_fenced &&
+           !delegation_watch_has_ended(loop)) {
         messenger_wait(loop->messenger, loop->options.stop_fd, next_wait_ms(loop));
         exclude_pause(loop);
         handle_incoming(loop);
@@ -309,7 +310,7 @@ enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault) {
                          "another tracker of this swarm has taken over: %s",
                          loop->driver->fault.reason);
     }
-    return OK;
+    return delegation_watch_has_ended(loop) ? delegation_watch_fault(loop, fault) : OK;
 }
 
 void tracker_loop_close(struct tracker_loop *loop) {

@@ -15,6 +15,7 @@
 #include "runtime/swarm/tracker/address_book.h"
 #include "runtime/swarm/tracker/admission.h"
 #include "runtime/swarm/tracker/allow_list.h"
+#include "runtime/swarm/tracker/delegation_watch.h"
 #include "runtime/swarm/tracker/guest_table.h"
 #include "runtime/swarm/tracker/machine_driver.h"
 #include "runtime/swarm/tracker/member_table.h"
@@ -32,18 +33,19 @@ struct tracker_loop {
     struct guest_table *guests;                  /* connected peers that are not members yet */
     struct document_table *documents;            /* encoded large messages */
     struct ledger_server *ledger_server;         /* sends ledger entries on request */
-    struct serving serving;            /* bytes that strangers and clients have received */
-    struct stranger_log stranger_log;  /* limits log lines about strangers */
-    struct allow_list_watch *watch;    /* reads the allow-list again when it changes */
-    struct rollback_watch order_watch; /* detects an order of the operator */
-    struct wire_shape shape;           /* sizes that bound every message */
-    struct wire_arrays arrays;         /* buffers of the message being decoded */
-    uint8_t *scratch;                  /* [FRAME_PAYLOAD_MAX] */
-    struct swarm_timing timing;        /* deadlines announced last */
-    int64_t tick_ms;                   /* when the next tick is due */
-    int64_t received_ms;               /* when incoming frames were last drained */
-    int64_t started_ms;                /* start of the tracker, monotonic clock */
-    double started_unix_s;             /* start of the tracker, Unix time in seconds */
+    struct serving serving;             /* bytes that strangers and clients have received */
+    struct stranger_log stranger_log;   /* limits log lines about strangers */
+    struct allow_list_watch *watch;     /* reads the allow-list again when it changes */
+    struct rollback_watch order_watch;  /* detects an order of the operator */
+    struct delegation_watch delegation; /* detects a newer delegation */
+    struct wire_shape shape;            /* sizes that bound every message */
+    struct wire_arrays arrays;          /* buffers of the message being decoded */
+    uint8_t *scratch;                   /* [FRAME_PAYLOAD_MAX] */
+    struct swarm_timing timing;         /* deadlines announced last */
+    int64_t tick_ms;                    /* when the next tick is due */
+    int64_t received_ms;                /* when incoming frames were last drained */
+    int64_t started_ms;                 /* start of the tracker, monotonic clock */
+    double started_unix_s;              /* start of the tracker, Unix time in seconds */
 };
 
 int64_t tracker_now_ms(void);

@@ -310,11 +310,11 @@ static void *send_nothing(void *context) {
     return NULL;
 }
 
-static enum fetch_state fetch_from(void *(*serve_one)(void *), int64_t *took_ms) {
+static enum download_state fetch_from(void *(*serve_one)(void *), int64_t *took_ms) {
     struct sockaddr_in bound = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof bound;
     char text[MESSAGE_ADDRESS_BYTES];
-    struct delegation_fetch fetch = {.state = FETCH_NONE};
+    struct delegation_fetch fetch = {.state = DOWNLOAD_NONE};
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(bind(listener, (const struct sockaddr *)&bound, sizeof bound), 0);
     assert_int_equal(listen(listener, 4), 0);
@@ -324,7 +324,7 @@ static enum fetch_state fetch_from(void *(*serve_one)(void *), int64_t *took_ms)
     assert_int_equal(pthread_create(&thread, NULL, serve_one, &listener), 0);
     const int64_t begin_ms = clock_monotonic_ms();
     delegation_fetch_begin(&fetch, text, begin_ms);
-    while (delegation_fetch_step(&fetch, clock_monotonic_ms()) == FETCH_PENDING) {
+    while (delegation_fetch_step(&fetch, clock_monotonic_ms()) == DOWNLOAD_PENDING) {
         (void)poll(NULL, 0, 1);
     }
     *took_ms = clock_monotonic_ms() - begin_ms;
@@ -338,13 +338,13 @@ static void endless_and_silent_answers_end(void **state) {
     (void)state;
     int64_t took_ms = 0;
     struct known_delegation known;
-    struct delegation_fetch none = {.state = FETCH_NONE};
-    assert_int_equal(fetch_from(send_without_end, &took_ms), FETCH_DONE);
-    assert_true(took_ms < FETCH_MS);
-    assert_int_equal(fetch_from(send_nothing, &took_ms), FETCH_FAILED);
-    assert_true(took_ms >= FETCH_MS && took_ms < 2 * FETCH_MS);
+    struct delegation_fetch none = {.state = DOWNLOAD_NONE};
+    assert_int_equal(fetch_from(send_without_end, &took_ms), DOWNLOAD_DONE);
+    assert_true(took_ms < DOWNLOAD_MS);
+    assert_int_equal(fetch_from(send_nothing, &took_ms), DOWNLOAD_FAILED);
+    assert_true(took_ms >= DOWNLOAD_MS && took_ms < 2 * DOWNLOAD_MS);
     delegation_fetch_begin(&none, "tcp://127.0.0.1:65535", 0);
-    assert_int_equal(delegation_fetch_step(&none, 0), FETCH_FAILED);
+    assert_int_equal(delegation_fetch_step(&none, 0), DOWNLOAD_FAILED);
     static const uint8_t ENDLESS[DELEGATION_FRAME_BYTES_MAX] = {'S', 'K', 'E', 'P', 1, 1};
     assert_non_null(
         delegation_open(ENDLESS, sizeof ENDLESS, operator_keys.public_keys.sign, &known));

@@ -1,0 +1,41 @@
+/* tracker_link: the keys of the tracker that this member connects to. While the tracker does not
+ * answer, the member fetches the operator's delegation again; a newer one may name other keys. */
+#ifndef SKEP_SWARM_MEMBER_TRACKER_LINK_H
+#define SKEP_SWARM_MEMBER_TRACKER_LINK_H
+
+#include "runtime/swarm/delegation/delegation_fetch.h"
+#include "runtime/swarm/member/admission.h"
+
+struct tracker_link {
+    const struct member_loop_options *options;
+    struct admission *admission;
+    struct messenger *messenger;
+    struct public_keys keys;             /* public keys of the tracker */
+    struct known_delegation known;       /* names `keys`; serial 0: they never change */
+    char numeric[MESSAGE_ADDRESS_BYTES]; /* address with its host name resolved; "": unknown */
+    struct delegation_fetch fetch;
+    int64_t next_fetch_ms;    /* when the next fetch is due */
+    const char *logged_error; /* what was logged about a delegation last; NULL: nothing */
+    bool has_expired;         /* the delegation has expired, and the connection was closed */
+};
+
+/* tracker_link_init: use the keys of options->tracker. Resolves the tracker's host name, so call it
+ * before the arena is sealed.
+ * tracker_link_open: connect to the tracker through this messenger.
+ * errors  those of messenger_peer */
+void tracker_link_init(struct tracker_link *link, const struct member_loop_options *options,
+                       struct admission *admission);
+MUST_CHECK enum status tracker_link_open(struct tracker_link *link, struct messenger *messenger,
+                                         struct fault *fault);
+
+/* tracker_link_step: fetch the delegation if it is due, and follow a newer one: the connection to
+ * the replaced tracker closes. Also closes the connection when the delegation expires. */
+void tracker_link_step(struct tracker_link *link, int64_t now_ms);
+
+/* tracker_link_on_open: the tracker with the current keys has connected. */
+void tracker_link_on_open(struct tracker_link *link, int64_t now_ms);
+
+/* tracker_link_finish: end a fetch that is in progress. */
+void tracker_link_finish(struct tracker_link *link);
+
+#endif

@@ -1,0 +1,69 @@
+#include "runtime/swarm/tracker/delegation_watch.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/swarm/tracker/tracker_loop_state.h"
+
+void delegation_watch_open(struct tracker_loop *loop) {
+    if (loop->options.delegation != NULL) {
+        loop->delegation.known = *loop->options.delegation;
+    }
+}
+
+static void adopt(struct tracker_loop *loop, const struct known_delegation *newer) {
+    const struct public_keys *own = &loop->options.keys->public_keys;
+    loop->delegation.known = *newer;
+    loop->delegation.is_revoked = !public_keys_equal(&newer->delegation.tracker, own);
+    if (!loop->delegation.is_revoked) {
+        delegation_server_set(loop->delegation_server, newer);
+        tracker_set_delegation(loop->driver->tracker, &newer->delegation);
+        log_line(LOG_INFO, "the operator's delegation has serial %llu now",
+                 (unsigned long long)newer->delegation.serial);
+    }
+}
+
+static void read_file(struct tracker_loop *loop) {
+    const struct delegation_watch *watch = &loop->delegation;
+    struct known_delegation read;
+    struct fault fault;
+    if (delegation_file_read(watch->file.path, loop->options.operator_keys.sign, &read, &fault) !=
+        OK) {
+        log_line(LOG_WARNING, "%s: %s; it is ignored", fault.subject, fault.reason);
+    } else if (!hash_equal(&read.swarm, &loop->options.manifest_hash)) {
+        log_line(LOG_WARNING, "%s: the delegation is for a different swarm; it is ignored",
+                 watch->file.path);
+    } else if (read.delegation.serial < watch->known.delegation.serial) {
+        log_line(LOG_WARNING, "%s: the delegation is older than the one in use; it is ignored",
+                 watch->file.path);
+    } else if (read.delegation.serial > watch->known.delegation.serial) {
+        adopt(loop, &read);
+    }
+}
+
+void delegation_watch_run(struct tracker_loop *loop, int64_t now_ms) {
+    struct delegation_watch *watch = &loop->delegation;
+    if (loop->delegation_server == NULL) {
+        return;
+    }
+    delegation_server_run(loop->delegation_server, now_ms);
+    if (watch->file.path != NULL && rollback_watch_poll(&watch->file, now_ms)) {
+        read_file(loop);
+    }
+    watch->has_expired = delegation_is_expired(&watch->known.delegation, (uint64_t)clock_unix_s());
+}
+
+bool delegation_watch_has_ended(const struct tracker_loop *loop) {
+    return loop->delegation.is_revoked || loop->delegation.has_expired;
+}
+
+enum status delegation_watch_fault(const struct tracker_loop *loop, struct fault *fault) {
+    const char *path = loop->delegation.file.path;
+    return loop->delegation.is_revoked
+               ? fault_set(fault, STATUS_INPUT, path,
+                           "start the tracker that has this key, or sign a new delegation with "
+                           "`skep track RUN.yaml --delegate KEY`",
+                           "the operator has delegated the swarm to a tracker with another key")
+               : fault_set(fault, STATUS_INPUT, path,
+                           "sign a new one with `skep track RUN.yaml --delegate KEY`",
+                           "the operator's delegation to this tracker has expired");
+}

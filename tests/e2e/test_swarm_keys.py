@@ -1,0 +1,146 @@
+"""The operator replaces a tracker's key: members and newcomers find the new key with their join
+string, and no member follows a tracker with the old one."""
+import json
+import time
+
+from loopback_swarm import SwarmTest
+from small_run import main
+
+
+class ReplacedKey(SwarmTest):
+    def setUp(self):
+        self.swarm(steps=100000)
+        self.state = self.site.path / "tracker"
+        self.safe = self.site.path / "safe.key"
+        (self.state / "operator.key").rename(self.safe)  # the operator keeps it elsewhere
+
+    def delegate(self, key, *more):
+        return self.site.run("track", "run.yaml", "--state", "tracker", "--operator-key", self.safe,
+                             "--delegate", key, "--json", *more)
+
+    def new_identity(self):
+        path = self.state / "identity.new"
+        return path, self.site.run("keys", "--identity", path).stdout.strip()
+
+    def wait_for_tracker_to_end(self):
+        self.wait_for(lambda: not self.tracker.is_running(), "end of the tracker", 10)
+        self.assertEqual(self.tracker.process.returncode, 2, self.tracker.log())
+
+    def test_members_follow_a_new_key_with_the_old_join_string(self):
+        join, listen = self.join_string, self.join_string.partition("#")[0]
+        members = [self.member("anna").start(), self.member("bert").start()]
+        self.wait_for(lambda: min(member.last() for member in members) >= 2, "rounds")
+        first = (self.state / "delegation.signed").read_bytes()
+        identity, key = self.new_identity()
+        signed = self.delegate(key)
+        self.assert_exit(signed, 0)
+        self.assertEqual(json.loads(signed.stdout)["tracker"], key)
+        self.wait_for_tracker_to_end()
+        self.assertIn("delegated the swarm to a tracker with another key", self.tracker.log())
+        before = max(member.last() for member in members)
+
+        begun = time.monotonic()
+        self.start_tracker(listen, "--identity", str(identity))
+        self.assertEqual(self.join_string, join)
+        self.wait_for(lambda: min(member.last() for member in members) > before + 2, "new rounds")
+        print(f"first rounds with the new key after {time.monotonic() - begun:.1f} s")
+        late = self.member("carl").start()
+        self.wait_for(lambda: late.last() > 0, "rounds of a newcomer")
+        status = self.site.run("status", join, "--json")
+        self.assert_exit(status, 0)
+
+        # The first delegation, replayed, changes nothing while the tracker runs.
+        newest = (self.state / "delegation.signed").read_bytes()
+        (self.state / "delegation.signed").write_bytes(first)
+        self.wait_for(lambda: "older than the one in use; it is ignored" in self.tracker.log(),
+                      "word of the old delegation", 10)
+        self.assertTrue(self.tracker.is_running())
+        (self.state / "delegation.signed").write_bytes(newest)
+
+        for member in [*members, late]:
+            member.ask_to_stop()
+        self.wait_for_end(*members, late, seconds=60)
+        self.assert_one_root_a_round()
+        history = self.assert_one_history()
+        named = [entry["delegation"]["tracker"] for entry in history if "delegation" in entry]
+        self.assertEqual(len(named), 2)
+        self.assertEqual(named[1], key)
+
+        # The old key is delegated no more, so a tracker with it does not start.
+        self.tracker.kill()
+        self.tracker.start("--listen", listen)
+        self.wait_for_tracker_to_end()
+        self.assertIn("--delegate", self.tracker.log())
+
+    def test_a_replayed_delegation_is_not_followed_by_a_member_that_saw_a_newer_one(self):
+        listen = self.join_string.partition("#")[0]
+        member = self.member("anna").start()
+        self.wait_for(lambda: member.last() >= 1, "a round")
+        first = (self.state / "delegation.signed").read_bytes()
+        identity, key = self.new_identity()
+        self.assert_exit(self.delegate(key), 0)
+        self.wait_for_tracker_to_end()
+        store = {path: path.read_bytes() for path in self.state.glob("tracker.db*")}
+        self.start_tracker(listen, "--identity", str(identity))
+        before = member.last()
+        self.wait_for(lambda: member.last() > before + 1, "rounds with the new key")
+        # The holder of the old key starts its tracker again, with its old delegation and ledger.
+        self.tracker.kill()
+        (self.state / "delegation.signed").write_bytes(first)
+        self.tracker.start("--listen", listen)  # the newer ledger betrays that it is too old
+        self.wait_for_tracker_to_end()
+        self.assertIn("contains a newer delegation", self.tracker.log())
+        for path in self.state.glob("tracker.db*"):
+            path.unlink()
+        for path, content in store.items():
+            path.write_bytes(content)
+        self.start_tracker(listen)
+        self.wait_for(lambda: "is older than the newest known one" in member.log(),
+                      "word of the replay", 20)
+        before = member.last()
+        time.sleep(3)
+        self.assertEqual(member.last(), before)
+        member.kill()
+        member.start()  # it knows the newer one from its file
+        self.wait_for(lambda: member.log().count("older than the newest known one") > 1,
+                      "word of the replay after a restart", 20)
+        self.assertEqual(member.last(), before)
+        member.kill()
+
+    def test_a_delegation_ends_and_is_renewed(self):
+        own = self.site.run("keys", "--identity", self.state / "identity").stdout.strip()
+        signed = self.delegate(own, "--days", "1")
+        self.assert_exit(signed, 0)
+        document = json.loads(signed.stdout)
+        self.assertAlmostEqual(document["expires_s"], time.time() + 86400, delta=60)
+        self.wait_for(lambda: f"serial {document['serial']} now" in self.tracker.log(),
+                      "word of the renewal", 10)
+        member = self.member("anna").start()
+        self.wait_for(lambda: member.last() >= 2, "rounds")
+        member.ask_to_stop()
+        self.wait_for_end(member)
+        history = [json.loads(line) for line in member.ledger().read_text().splitlines()]
+        self.assertEqual([entry["delegation"]["serial"] for entry in history
+                          if "delegation" in entry][-1], document["serial"])
+
+    def test_what_cannot_delegate_is_refused(self):
+        _, key = self.new_identity()
+        refused = self.delegate(key[:-1])
+        self.assert_exit(refused, 2)
+        self.assertIn("112 characters", refused.stderr)
+        self.safe.unlink()
+        self.site.run("keys", "--identity", self.safe)
+        refused = self.delegate(key)
+        self.assert_exit(refused, 2)
+        self.assertIn("is not the operator's key", refused.stderr)
+        refused = self.site.run("track", "run.yaml", "--state", "tracker", "--days", "1")
+        self.assert_exit(refused, 2)
+        self.assertIn("--delegate", refused.stderr)
+        (self.state / "delegation.signed").write_bytes(b"none")
+        self.wait_for(lambda: "is not a document of an operator; it is ignored"
+                      in self.tracker.log(), "word of the damaged file", 10)
+        self.assertTrue(self.tracker.is_running())
+
+
+if __name__ == "__main__":
+    main()
