@@ -20,6 +20,8 @@ struct member_row {
         upload_kib_s; /* last_frame_s: time since the last frame */
     bool is_silent, is_leaving, has_voted, has_declared, is_current;
     bool is_reachable, has_contributed;
+    double suspended_until; /* first round in which it may have a seat; 0: not suspended */
+    const char *suspended_for;
 };
 
 /* The values printed before the table. A text is "" if the tracker sent no value. */
@@ -86,8 +88,11 @@ static enum status read_member(const struct json_node *member, struct member_row
                                    {.key = "contributed", .flag = &row->has_contributed}};
     const struct field measured[] = {{.key = "step_ms", .number = &row->step_ms},
                                      {.key = "up_kib_s", .number = &row->upload_kib_s}};
-    *row = (struct member_row){.name = ""};
+    const struct field suspended[] = {{.key = "until_round", .number = &row->suspended_until},
+                                      {.key = "reason", .text = &row->suspended_for}};
+    *row = (struct member_row){.name = "", .suspended_for = ""};
     TRY(read_fields(member, fields, ARRAY_COUNT(fields), fault));
+    TRY(read_part(member, "suspended", suspended, ARRAY_COUNT(suspended), fault));
     return read_part(member, "measured", measured, ARRAY_COUNT(measured), fault);
 }
 
@@ -130,12 +135,13 @@ static enum status read_status(const struct json_node *root, struct region *regi
 }
 
 static const char *member_state(const struct member_row *row) {
-    return row->is_silent      ? "silent"
-           : row->is_leaving   ? "leaving"
-           : row->has_voted    ? "voted"
-           : row->has_declared ? "exchanging"
-           : row->is_current   ? "training"
-                               : "catch-up";
+    return row->is_silent             ? "silent"
+           : row->is_leaving          ? "leaving"
+           : row->suspended_until > 0 ? "suspended"
+           : row->has_voted           ? "voted"
+           : row->has_declared        ? "exchanging"
+           : row->is_current          ? "training"
+                                      : "catch-up";
 }
 
 static void print_member(const struct member_row *row, double slice_count) {
@@ -167,6 +173,18 @@ static void print_summary(const struct swarm_summary *summary, size_t contributo
     printf("\ndeadlines  %s\n", summary->derivation);
 }
 
+static void print_suspensions(const struct swarm_status *read) {
+    bool is_first = true;
+    for (size_t i = 0; i < read->member_count; i++) {
+        const struct member_row *row = &read->members[i];
+        if (row->suspended_until > 0) {
+            printf("%ssuspended until round %.0f: %s, last missed: %s\n", is_first ? "\n" : "",
+                   row->suspended_until, row->name, row->suspended_for);
+            is_first = false;
+        }
+    }
+}
+
 static enum status print_guests(const struct json_node *guests, struct fault *fault) {
     for (size_t i = 0; i < json_child_count(guests); i++) {
         const struct json_node guest = json_element(guests, i);
@@ -191,6 +209,7 @@ static enum status print_status(const struct json_node *root, struct region *reg
     for (size_t i = 0; i < read.member_count; i++) {
         print_member(&read.members[i], read.summary.slice_count);
     }
+    print_suspensions(&read);
     return read.has_guests ? print_guests(&read.guests, fault) : OK;
 }
 

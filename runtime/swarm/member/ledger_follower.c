@@ -1,6 +1,7 @@
 #include "runtime/swarm/member/ledger_follower.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/wire/wire_service.h"
@@ -127,6 +128,16 @@ static bool is_copy_outdated(const struct ledger_follower *follower) {
            !options->append_ledger_entry(options->ledger_context, NULL);
 }
 
+static void log_suspension(const struct ledger_follower *follower, const struct entry *entry) {
+    const uint8_t *own = follower->options->keys->public_keys.sign;
+    if (entry->kind == ENTRY_SUSPEND && memcmp(entry->suspension.id.bytes, own, KEY_BYTES) == 0) {
+        log_line(LOG_WARNING,
+                 "swarm: this member has no part in rounds before %u: it missed two of three "
+                 "rounds, last: %s",
+                 entry->suspension.until_round, ledger_suspension_name(entry->suspension.reason));
+    }
+}
+
 static bool append_entry(struct ledger_follower *follower, const struct entry *entry) {
     const struct member_loop_options *options = follower->options;
     if (is_copy_outdated(follower)) {
@@ -145,6 +156,7 @@ static bool append_entry(struct ledger_follower *follower, const struct entry *e
     if (options->append_ledger_entry != NULL) {
         (void)options->append_ledger_entry(options->ledger_context, entry);
     }
+    log_suspension(follower, entry);
     return true;
 }
 

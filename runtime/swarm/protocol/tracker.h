@@ -90,6 +90,9 @@ struct tracker_view_member {
     bool is_awaited;      /* the stage of the round cannot end before this member has answered */
     bool has_contributed; /* The member contributed to the newest commit. */
     uint32_t slices; /* Number of slices owned, in the open round or else in the newest commit. */
+    /* The member has no seat in the next round; in none before `suspended_until`. */
+    uint32_t suspended_until;             /* First round with a seat; 0: not suspended. */
+    enum suspension_reason suspended_for; /* Last miss that led to the suspension. */
 };
 
 struct tracker_view {

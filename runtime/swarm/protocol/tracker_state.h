@@ -195,10 +195,11 @@ struct tracker_pairs { /* tracker_pairs.c */
 /* The misses of the member in a row; kept when the member restarts. */
 struct tracker_strikes { /* tracker_strikes.c */
     uint32_t misses;     /* last rounds in which others waited for it; bit set: it missed a part */
-    uint32_t clean_rounds;      /* rounds since the last miss */
-    uint32_t term;              /* rounds of its last suspension */
-    uint32_t until_round;       /* it has no seat before this round */
-    enum suspension_reason due; /* reason for which it is suspended next; none: it is not */
+    uint32_t clean_rounds;         /* rounds since the last miss */
+    uint32_t term;                 /* rounds of its last suspension */
+    uint32_t until_round;          /* it has no seat before this round */
+    enum suspension_reason due;    /* reason for which it is suspended next; none: it is not */
+    enum suspension_reason reason; /* of its last suspension */
 };
 
 struct tracker {

@@ -120,7 +120,8 @@ void tracker_add_suspension(struct tracker *tracker, const struct entry *entry) 
         return; /* another member has the row by now */
     }
     uint32_t term = entry->suspension.until_round - entry->round - 1;
-    tracker->strikes[row] =
-        (struct tracker_strikes){.until_round = entry->suspension.until_round, .term = term};
+    tracker->strikes[row] = (struct tracker_strikes){.until_round = entry->suspension.until_round,
+                                                     .term = term,
+                                                     .reason = entry->suspension.reason};
     tracker_mark_slow(tracker, row); /* when it returns, no owner waits for it at first */
 }

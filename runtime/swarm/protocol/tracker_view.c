@@ -127,6 +127,10 @@ void tracker_read_view(const struct tracker *tracker, struct tracker_view *view)
             .is_current = hash_equal(&member->report.root, &record->commit.root),
             .seat = record->head.kind == ENTRY_OPEN ? tracker->seats.seat_of_row[row] : NO_SEAT,
         };
+        if (tracker_is_suspended(tracker, row)) {
+            view->members[row].suspended_until = tracker->strikes[row].until_round;
+            view->members[row].suspended_for = tracker->strikes[row].reason;
+        }
         fill_member_view(tracker, row, &view->members[row]);
     }
     view->slice_count = tracker->settings.slice_count;

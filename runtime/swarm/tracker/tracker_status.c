@@ -108,6 +108,18 @@ static void add_measured_json(const struct timing_measured *measured, struct jso
     json_end(json);
 }
 
+static void add_suspension_json(const struct tracker_view_member *member,
+                                struct json_writer *json) {
+    if (member->suspended_until == 0) {
+        json_add_null(json, "suspended");
+        return;
+    }
+    json_begin_object(json, "suspended");
+    json_add_u64(json, "until_round", member->suspended_until);
+    json_add_text(json, "reason", ledger_suspension_name(member->suspended_for));
+    json_end(json);
+}
+
 static void add_member_json(const struct tracker_view *view, const struct admitted_member *member,
                             bool has_address, struct json_writer *json) {
     const struct tracker_view_member none = {.is_silent = 1, .seat = -1};
@@ -139,6 +151,7 @@ static void add_member_json(const struct tracker_view *view, const struct admitt
     json_add_bool(json, "voted", member_view->has_voted);
     json_add_u64(json, "slices", member_view->slices);
     json_add_bool(json, "contributed", member_view->has_contributed);
+    add_suspension_json(member_view, json);
     add_measured_json(&member->measured, json);
     json_end(json);
 }

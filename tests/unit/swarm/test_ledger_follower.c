@@ -52,6 +52,8 @@ static void begin(void) {
                                    sizeof scene.records - scene.count);
     }
     scene.replica.shape.slices.count = SLICES;
+    static const struct key_pairs keys;
+    scene.options.keys = &keys;
     scene.options.replica = &scene.replica;
     scene.options.manifest = hash_of("manifest", 8);
     memcpy(scene.options.operator_key, scene.fixture.operator_keys.public_keys.sign, KEY_BYTES);

@@ -11,6 +11,20 @@
 
 #include <cmocka.h>
 
+/* What `skep status` shows: the first round with a seat (0: the next one), and the reason. */
+static void assert_shown_as_suspended(uint32_t until_round) {
+    struct tracker_view view;
+    tracker_read_view(scene.tracker, &view);
+    assert_int_equal(view.member_count, MEMBERS);
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        const struct tracker_view_member *member = &view.members[m];
+        bool is_suspended = m == SLOW && until_round > 0;
+        assert_int_equal(member->suspended_until, is_suspended ? until_round : 0);
+        assert_int_equal(member->suspended_for,
+                         is_suspended ? SUSPENSION_RESULTS : SUSPENSION_NONE);
+    }
+}
+
 /* The last member owns slices and never has a result. It keeps its connection, and counts for the
  * minimum of members. Its seat comes back; the next suspension is twice as long. */
 static void an_owner_that_fails_twice_is_suspended_and_named(void **state) {
@@ -28,6 +42,7 @@ static void an_owner_that_fails_twice_is_suspended_and_named(void **state) {
     play.silent_owners = 0;
     for (int i = 0; i < 8; i++) {
         assert_int_equal(play_judged_round(), MEMBERS - 1);
+        assert_shown_as_suspended(i < 7 ? last + 9 : 0);
         assert_int_equal(scene.suspension.kind, ENTRY_SUSPEND);
         assert_int_equal(scene.suspension.suspension.id.bytes[0], SLOW + 1);
         assert_int_equal(scene.suspension.suspension.reason, SUSPENSION_RESULTS);
