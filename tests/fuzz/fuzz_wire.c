@@ -1,8 +1,10 @@
-/* fuzz_wire: any bytes as a message, an introduction, a roster or a row of pieces are refused, or
- * are the one spelling of what they say; nothing that was changed passes for signed.
+/* fuzz_wire: any bytes as a message, an introduction, a roster, a payload of wire_service.h or a
+ * row of pieces are refused, or are the one spelling of what they say; nothing that was changed
+ * passes for signed.
  *
- * An input is a way and what goes it: a frame (header, payload), a host's payload, or steps of four
- * bytes that cut pieces. Inputs begin as messages of tests/unit/swarm/wire_fixture.h. */
+ * An input is a way and what goes it: a frame (header, payload), a host's payload, a service's kind
+ * and payload, or steps of four bytes that cut pieces. Inputs begin as messages of
+ * tests/unit/swarm/wire_fixture.h. */
 #include "tests/unit/swarm/wire_fixture.h"
 
 #include "base/random.h"
@@ -10,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum way { WAY_FRAME, WAY_INTRODUCTION, WAY_ROSTER, WAY_PIECES, WAYS };
+enum way { WAY_FRAME, WAY_INTRODUCTION, WAY_ROSTER, WAY_PIECES, WAY_SERVICE, WAYS };
 
 enum {
     MEMBERS = 3,
     SLICES = 4,
-    SAMPLES_MAX = 256,
+    SAMPLES_MAX = 512,
     SAMPLE_BYTES = 4096,
     KEYS = 4, /* samples of one kind and fill */
     SOURCE_BYTES = 3 * FRAME_PAYLOAD_MAX,
@@ -36,7 +38,7 @@ static struct wire_fixture fixture;
 static struct sample samples[SAMPLES_MAX];
 static uint32_t sample_count;
 static struct wire_arrays arrays;
-static uint8_t again[1 << 16];
+static uint8_t again[1 << 16]; /* at least WIRE_FIXTURE_SERVICE_BYTES */
 static uint8_t *source, *gathered;
 
 static struct sample *new_sample(enum way way) {
@@ -60,6 +62,16 @@ static void make_samples(uint32_t fill, uint64_t key) {
     sample->count += wire_write_introduction(&fixture.introduction, sample->bytes + 1);
     sample = new_sample(WAY_ROSTER);
     sample->count += wire_write_address_book(&fixture.roster, sample->bytes + 1);
+    for (uint8_t i = 0; i < WIRE_FIXTURE_SERVICES; i++) {
+        static uint8_t payload[WIRE_FIXTURE_SERVICE_BYTES];
+        const size_t count =
+            wire_fixture_service(&fixture, WIRE_FIXTURE_SERVICE_KINDS[i], fill, key, payload);
+        ASSERT(2 + count <= sizeof sample->bytes);
+        sample = new_sample(WAY_SERVICE);
+        sample->bytes[1] = i;
+        memcpy(sample->bytes + 2, payload, count);
+        sample->count += 1 + count;
+    }
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
@@ -148,6 +160,15 @@ static void try_roster(const uint8_t *bytes, size_t count) {
     }
 }
 
+static void try_service(const uint8_t *bytes, size_t count) {
+    if (count == 0 || count > WIRE_FIXTURE_SERVICE_BYTES / 2) {
+        return;
+    }
+    const enum wire_kind kind = WIRE_FIXTURE_SERVICE_KINDS[bytes[0] % WIRE_FIXTURE_SERVICES];
+    const size_t repeated = wire_fixture_repeat_service(kind, bytes + 1, count - 1, again);
+    ASSERT(repeated == 0 || (repeated == count - 1 && memcmp(again, bytes + 1, repeated) == 0));
+}
+
 /* Each step is a piece of `source`: where (in pieces, and odd bytes), how long its whole is. */
 static void try_pieces(const uint8_t *steps, size_t count) {
     struct wire_chunks pieces = {.bytes = gathered, .capacity = SOURCE_BYTES - 1000};
@@ -178,8 +199,8 @@ static void try_pieces(const uint8_t *steps, size_t count) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static void (*const TRIES[WAYS])(const uint8_t *, size_t) = {try_frame, try_introduction,
-                                                                 try_roster, try_pieces};
+    static void (*const TRIES[WAYS])(const uint8_t *, size_t) = {
+        try_frame, try_introduction, try_roster, try_pieces, try_service};
     if (size > 0) {
         TRIES[data[0] % WAYS](data + 1, size - 1);
     }

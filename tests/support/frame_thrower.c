@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/region.h"
 #include "runtime/swarm/delegation/delegation_search.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,10 +71,13 @@ static struct target *target_of(struct thrower *thrower, const uint8_t *curve) {
 /* ---- hearing ---- */
 
 static void hear_manifest(struct thrower *thrower, const struct messenger_event *event) {
-    const uint8_t *whole;
-    if (wire_chunks_add(&thrower->pieces, &event->frame, event->payload, &whole) == WIRE_COMPLETE) {
-        thrower->view.shape.swarm =
-            hash_of(whole + WIRE_LENGTH_BYTES, thrower->pieces.payload_bytes - WIRE_LENGTH_BYTES);
+    const uint8_t *whole, *manifest;
+    size_t count;
+    if (wire_chunks_add(&thrower->pieces, &event->frame, event->payload, &whole) == WIRE_COMPLETE &&
+        wire_read_document(WIRE_MANIFEST, whole + WIRE_LENGTH_BYTES,
+                           thrower->pieces.payload_bytes - WIRE_LENGTH_BYTES, &manifest,
+                           &count) == NULL) {
+        thrower->view.shape.swarm = hash_of(manifest, count);
         thrower->has_manifest = true;
     }
 }
@@ -91,8 +95,8 @@ static void hear_frame(struct thrower *thrower, struct target *target,
         if (wire_read_address_book(event->payload, frame->length, &roster) == NULL) {
             thrower->roster = roster;
         }
-    } else if (frame->kind == WIRE_PONG && frame->length == sizeof target->ponged) {
-        memcpy(&target->ponged, event->payload, sizeof target->ponged);
+    } else if (frame->kind == WIRE_PONG) {
+        (void)!wire_read_ping(event->payload, frame->length, &target->ponged);
     } else if (frame->kind == MESSAGE_WELCOME) {
         thrower->view.session = frame->session;
     } else if (frame->kind == MESSAGE_ENTRY || frame->kind == MESSAGE_TABLE) {
@@ -271,9 +275,11 @@ static uint32_t throw_batch(struct thrower *thrower) {
             thrower->frames++;
         }
         if (target->is_open && !target->is_closed) {
-            struct frame ping = {.kind = WIRE_PING, .length = sizeof target->pinged};
+            uint8_t payload[WIRE_SMALL_BYTES_MAX];
+            struct frame ping = {.kind = WIRE_PING};
             target->pinged++;
-            say(thrower, target, &ping, &target->pinged);
+            ping.length = (uint32_t)wire_write_ping(target->pinged, payload);
+            say(thrower, target, &ping, payload);
             listening++;
         }
     }

@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "runtime/swarm/client/client.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include <string.h>
 
@@ -18,21 +19,24 @@ struct probe { /* measures the round trip to a tracker with pings */
     int round_trip_count;                   /* number of measured round trips */
 };
 
-/* Sends a ping whose payload is the time. The pong contains the same payload, which identifies the
+/* Sends a ping whose number is the time. The pong has the same number, which identifies the
  * ping. */
 static void send_ping(struct probe *probe) {
     const int64_t now_ns = clock_monotonic_ns();
-    const struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
+    uint8_t payload[WIRE_SMALL_BYTES_MAX];
+    struct frame frame = {.kind = WIRE_PING};
+    frame.length = (uint32_t)wire_write_ping((uint64_t)now_ns, payload);
     if (messenger_send(probe->messenger, probe->tracker->keys.curve, CHANNEL_CONTROL, &frame,
-                       &now_ns) == SEND_OK) {
+                       payload) == SEND_OK) {
         probe->sent_ns = now_ns;
     }
 }
 
 static void handle_event(struct probe *probe, const struct messenger_event *event) {
+    uint64_t number = 0;
     bool is_answer = event->kind == MESSENGER_FRAME && event->frame.kind == WIRE_PONG &&
-                     event->frame.length == sizeof probe->sent_ns && probe->sent_ns != 0 &&
-                     memcmp(event->payload, &probe->sent_ns, sizeof probe->sent_ns) == 0;
+                     wire_read_ping(event->payload, event->frame.length, &number) == NULL &&
+                     probe->sent_ns != 0 && number == (uint64_t)probe->sent_ns;
     if (is_answer) {
         probe->round_trips_s[probe->round_trip_count++] = clock_seconds_since(probe->sent_ns);
         probe->sent_ns = 0;

@@ -17,7 +17,7 @@ static size_t answer_bytes_max(void) {
     const size_t document = WIRE_MANIFEST_BYTES_MAX > WIRE_STATUS_BYTES_MAX
                                 ? WIRE_MANIFEST_BYTES_MAX
                                 : WIRE_STATUS_BYTES_MAX;
-    return page > WIRE_LENGTH_BYTES + document ? page : WIRE_LENGTH_BYTES + document;
+    return page > WIRE_DOCUMENT_OFFSET + document ? page : WIRE_DOCUMENT_OFFSET + document;
 }
 
 struct tracker_client {
@@ -76,14 +76,29 @@ static enum wire_kind answer_kind(enum wire_kind request) {
     }
 }
 
-/* Whether this answers the query, and not an earlier one for other entries. An invalid page is an
- * answer too; its reader reports the mistake. */
-static bool is_answer_to(const struct tracker_query_args *args,
-                         const struct tracker_answer *answer) {
+/* Returns whether this payload answers the query, and not an earlier one for other entries. An
+ * invalid page is an answer too; its reader reports the mistake. */
+static bool read_answer(const struct tracker_query_args *args, const uint8_t *payload, size_t count,
+                        struct tracker_answer *answer) {
     struct wire_ledger_page page;
-    return args->request != WIRE_LEDGER_REQUEST ||
-           wire_read_ledger_page(answer->bytes, answer->count, &page) != NULL ||
-           page.first == args->first_entry;
+    if (args->request != WIRE_LEDGER_REQUEST) {
+        return wire_read_document((uint8_t)answer_kind(args->request), payload, count,
+                                  &answer->bytes, &answer->count) == NULL;
+    }
+    *answer = (struct tracker_answer){payload, count};
+    return wire_read_ledger_page(payload, count, &page) != NULL || page.first == args->first_entry;
+}
+
+static void read_rejection(struct tracker_client *client, const struct messenger_event *event) {
+    const uint8_t *reason = NULL;
+    size_t length = 0;
+    if (wire_read_document(WIRE_REJECTED, event->payload, event->frame.length, &reason, &length) ==
+            NULL &&
+        length > 0) {
+        length = length < WIRE_REJECT_REASON_BYTES ? length : WIRE_REJECT_REASON_BYTES - 1;
+        memcpy(client->rejection, reason, length);
+        client->rejection[length] = '\0';
+    }
 }
 
 static void handle_frame(struct tracker_client *client, const struct tracker_query_args *args,
@@ -92,17 +107,13 @@ static void handle_frame(struct tracker_client *client, const struct tracker_que
     const struct frame *frame = &event->frame;
     struct wire_chunks *chunks = &client->chunks;
     if (frame->kind == WIRE_REJECTED) {
-        size_t length =
-            frame->length < WIRE_REJECT_REASON_BYTES ? frame->length : WIRE_REJECT_REASON_BYTES - 1;
-        memcpy(client->rejection, payload, length);
-        client->rejection[length] = '\0';
+        read_rejection(client, event);
     } else if (frame->kind != answer_kind(args->request)) {
         return;
     } else if (wire_chunks_add(chunks, frame, payload, &payload) == WIRE_COMPLETE) {
         memmove(chunks->bytes, payload, chunks->payload_bytes);
-        *answer = (struct tracker_answer){chunks->bytes + WIRE_LENGTH_BYTES,
-                                          chunks->payload_bytes - WIRE_LENGTH_BYTES};
-        client->has_answer = is_answer_to(args, answer);
+        client->has_answer = read_answer(args, chunks->bytes + WIRE_LENGTH_BYTES,
+                                         chunks->payload_bytes - WIRE_LENGTH_BYTES, answer);
     }
 }
 

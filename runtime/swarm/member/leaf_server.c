@@ -1,10 +1,11 @@
 #include "runtime/swarm/member/leaf_server.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include <string.h>
 
 enum {
     HASHES_PER_FRAME_MAX =
-        (FRAME_PAYLOAD_MAX - HASH_BYTES) / HASH_BYTES, /* leaf hashes in one frame */
+        (FRAME_PAYLOAD_MAX - WIRE_DOCUMENT_OFFSET) / HASH_BYTES, /* leaf hashes in one frame */
 };
 
 /* Whether the replica has the state with this root and the compute thread is not changing it. */
@@ -37,21 +38,23 @@ void leaf_server_on_request(const struct leaf_server *server, uint32_t peer,
                             const struct frame *request, const uint8_t *payload) {
     bool is_hashes = request->kind == WIRE_LEAF_HASHES_REQUEST;
     ASSERT(is_hashes || request->kind == WIRE_LEAF_REQUEST);
-    if (request->length != HASH_BYTES || request->offset >= server->leaf_count) {
+    struct hash root;
+    if (wire_read_leaf_request(payload, request->length, &root) != NULL ||
+        request->offset >= server->leaf_count) {
         return;
     }
     struct outbox_item item = {.kind = is_hashes ? WIRE_LEAF_HASHES : WIRE_LEAF,
                                .round = request->round,
-                               .index = request->offset};
-    memcpy(&item.hash, payload, HASH_BYTES);
+                               .index = request->offset,
+                               .hash = root};
     bool is_available = has_state(server, &item.hash) || will_have_state_soon(server, &item.hash) ||
                         is_stored(server, &item.hash);
     if (!is_available || !uplink_push_item(server->uplink, peer, &item)) {
-        struct frame rejection = {.kind = (uint8_t)item.kind,
-                                  .round = request->round,
-                                  .offset = request->offset,
-                                  .length = is_hashes ? HASH_BYTES : 0};
-        (void)send_frame(server, peer, rejection, &item.hash);
+        uint8_t empty[WIRE_DOCUMENT_OFFSET];
+        struct frame rejection = {
+            .kind = (uint8_t)item.kind, .round = request->round, .offset = request->offset};
+        rejection.length = is_hashes ? (uint32_t)wire_write_leaf_hashes(&root, 0, empty) : 0;
+        (void)send_frame(server, peer, rejection, empty);
     }
 }
 
@@ -71,10 +74,10 @@ static size_t write_leaf_hashes(const struct leaf_server *server, const struct o
     ASSERT(item->index < server->leaf_count);
     uint64_t left = server->leaf_count - item->index;
     uint64_t count = left < HASHES_PER_FRAME_MAX ? left : HASHES_PER_FRAME_MAX;
-    memcpy(server->payload, &item->hash, HASH_BYTES);
     const bool is_copied =
-        may_send && copy_hashes(server, item, count, (struct hash *)(server->payload + HASH_BYTES));
-    return HASH_BYTES + (is_copied ? (size_t)count * HASH_BYTES : 0);
+        may_send &&
+        copy_hashes(server, item, count, (struct hash *)(server->payload + WIRE_DOCUMENT_OFFSET));
+    return wire_write_leaf_hashes(&item->hash, is_copied ? (size_t)count : 0, server->payload);
 }
 
 /* Returns the length of the leaf, or 0 if this member does not have the state. */

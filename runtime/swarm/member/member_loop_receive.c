@@ -2,6 +2,7 @@
  * machine, or passes them to the object that handles them. Invalid frames are dropped, and their
  * senders repeat them. */
 #include "runtime/swarm/member/member_loop_state.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -146,11 +147,21 @@ static void receive_message(struct member_loop *loop, struct received_frame rece
 /* ---- frames ---- */
 
 static void answer_ping(struct member_loop *loop, const struct messenger_event *event) {
-    if (event->frame.length == sizeof(uint64_t)) {
-        uint8_t copy[sizeof(uint64_t)]; /* the payload is valid until the next call only */
-        memcpy(copy, event->payload, sizeof copy);
-        struct frame pong = {.kind = WIRE_PONG, .length = sizeof copy};
-        (void)messenger_send(loop->messenger, event->curve, CHANNEL_CONTROL, &pong, copy);
+    uint8_t payload[WIRE_SMALL_BYTES_MAX];
+    struct frame pong = {.kind = WIRE_PONG};
+    uint64_t number = 0;
+    if (wire_read_ping(event->payload, event->frame.length, &number) == NULL) {
+        pong.length = (uint32_t)wire_write_ping(number, payload);
+        (void)messenger_send(loop->messenger, event->curve, CHANNEL_CONTROL, &pong, payload);
+    }
+}
+
+static void on_rejected(struct member_loop *loop, const struct messenger_event *event) {
+    const uint8_t *reason = NULL;
+    size_t count = 0;
+    if (wire_read_document(WIRE_REJECTED, event->payload, event->frame.length, &reason, &count) ==
+        NULL) {
+        admission_on_rejected(&loop->admission, reason, count);
     }
 }
 
@@ -178,7 +189,7 @@ static void on_tracker_service_frame(struct member_loop *loop,
     const struct frame *frame = &event->frame;
     switch (frame->kind) {
     case WIRE_REJECTED:
-        admission_on_rejected(&loop->admission, event->payload, frame->length);
+        on_rejected(loop, event);
         break;
     case WIRE_REPLACED:
         mailbox_cancel_job(&loop->mailbox);

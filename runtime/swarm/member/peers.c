@@ -1,4 +1,5 @@
 #include "runtime/swarm/member/peers.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -248,9 +249,11 @@ static void ping_peer(struct peers *peers, struct member_peer_link *link, int64_
         now_ns - link->pinged_ns < interval_ns) {
         return;
     }
-    struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
+    uint8_t payload[WIRE_SMALL_BYTES_MAX];
+    struct frame frame = {.kind = WIRE_PING};
+    frame.length = (uint32_t)wire_write_ping((uint64_t)now_ns, payload);
     (void)messenger_send(peers->messenger, link->entry.keys.curve, CHANNEL_CONTROL, &frame,
-                         &now_ns);
+                         payload);
     link->pinged_ns = now_ns;
 }
 

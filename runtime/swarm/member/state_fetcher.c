@@ -1,4 +1,5 @@
 #include "runtime/swarm/member/state_fetcher.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include "base/clock.h"
 
@@ -13,10 +14,11 @@ static const uint8_t *peer_curve_key(const struct state_fetcher *fetcher, uint32
 static bool request_hashes(void *context, uint32_t source, const struct hash *root,
                            uint64_t index) {
     struct state_fetcher *fetcher = context;
-    struct frame frame = {
-        .kind = WIRE_LEAF_HASHES_REQUEST, .offset = index, .length = (uint32_t)sizeof *root};
+    uint8_t payload[WIRE_SMALL_BYTES_MAX];
+    struct frame frame = {.kind = WIRE_LEAF_HASHES_REQUEST, .offset = index};
+    frame.length = (uint32_t)wire_write_leaf_request(root, payload);
     return messenger_send(fetcher->args.messenger, peer_curve_key(fetcher, source), CHANNEL_CONTROL,
-                          &frame, root) == SEND_OK;
+                          &frame, payload) == SEND_OK;
 }
 
 static bool request_leaf(void *context, uint32_t source, const struct hash *root, uint64_t index) {
@@ -56,12 +58,11 @@ enum send_result state_fetcher_send_request(void *context, uint32_t peer,
     if (item->round != fetcher->job) {
         return SEND_NO_PEER; /* a different root is being fetched now */
     }
-    struct frame frame = {.kind = WIRE_LEAF_REQUEST,
-                          .round = item->round,
-                          .offset = item->index,
-                          .length = (uint32_t)sizeof item->hash};
+    uint8_t payload[WIRE_SMALL_BYTES_MAX];
+    struct frame frame = {.kind = WIRE_LEAF_REQUEST, .round = item->round, .offset = item->index};
+    frame.length = (uint32_t)wire_write_leaf_request(&item->hash, payload);
     enum send_result sent = messenger_send(fetcher->args.messenger, peer_curve_key(fetcher, peer),
-                                           CHANNEL_CONTROL, &frame, &item->hash);
+                                           CHANNEL_CONTROL, &frame, payload);
     *bytes = sent == SEND_OK ? LEAF_BYTES : 0;
     return sent;
 }
@@ -130,10 +131,10 @@ bool state_fetcher_on_result(struct state_fetcher *fetcher, const struct message
 static void on_hashes(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
                       const uint8_t *payload, int64_t now_ns) {
     struct hash root;
-    if (frame->length >= sizeof root) {
-        memcpy(&root, payload, sizeof root);
-        leaf_fetch_on_hashes(&fetcher->fetch, peer, &root, frame->offset, payload + sizeof root,
-                             frame->length - sizeof root, now_ns);
+    const uint8_t *hashes = NULL;
+    size_t bytes = 0;
+    if (wire_read_leaf_hashes(payload, frame->length, &root, &hashes, &bytes) == NULL) {
+        leaf_fetch_on_hashes(&fetcher->fetch, peer, &root, frame->offset, hashes, bytes, now_ns);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "runtime/swarm/wire/wire.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include <string.h>
 
@@ -48,24 +49,23 @@ static uint32_t rounded_up_ms(int64_t ns) {
 void uplink_measurements_send_ping(struct uplink_measurements *measures,
                                    struct messenger *messenger,
                                    const uint8_t tracker_curve[static KEY_BYTES], int64_t now_ns) {
-    struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
+    uint8_t payload[WIRE_SMALL_BYTES_MAX];
+    struct frame frame = {.kind = WIRE_PING};
+    frame.length = (uint32_t)wire_write_ping((uint64_t)now_ns, payload);
     bool is_unanswered =
         measures->pinged_ns > 0 && now_ns - measures->pinged_ns < PING_TIMEOUT_MS * NS_PER_MS;
     if (!is_unanswered &&
-        messenger_send(messenger, tracker_curve, CHANNEL_CONTROL, &frame, &now_ns) == SEND_OK) {
+        messenger_send(messenger, tracker_curve, CHANNEL_CONTROL, &frame, payload) == SEND_OK) {
         measures->pinged_ns = now_ns;
     }
 }
 
 void uplink_measurements_on_pong(struct uplink_measurements *measures, const uint8_t *payload,
                                  size_t count) {
-    int64_t sent_ns;
-    if (count != sizeof sent_ns) {
-        return;
-    }
-    memcpy(&sent_ns, payload, sizeof sent_ns);
-    if (sent_ns > 0 && sent_ns == measures->pinged_ns) {
-        add_value(&measures->round_trips, clock_monotonic_ns() - sent_ns);
+    uint64_t number = 0;
+    if (wire_read_ping(payload, count, &number) == NULL && number > 0 &&
+        number == (uint64_t)measures->pinged_ns) {
+        add_value(&measures->round_trips, clock_monotonic_ns() - measures->pinged_ns);
         measures->pinged_ns = 0;
     }
 }

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
+#include "runtime/swarm/wire/wire_service.h"
 #include "transport/identity/address.h"
 #include "transport/identity/numeric_address.h"
 
@@ -107,8 +108,11 @@ static bool evict_unresponsive(struct tracker_loop *loop) {
 }
 
 void guest_reject(struct tracker_loop *loop, struct tracker_guest *guest, const char *reason) {
-    guest_set_rejected(guest, tracker_loop_send(loop, guest, WIRE_REJECTED, 0, reason,
-                                                strnlen(reason, WIRE_REJECT_REASON_BYTES - 1)));
+    uint8_t payload[WIRE_DOCUMENT_OFFSET + WIRE_REJECT_REASON_BYTES];
+    const size_t length = strnlen(reason, WIRE_REJECT_REASON_BYTES - 1);
+    memcpy(payload + WIRE_DOCUMENT_OFFSET, reason, length);
+    const size_t count = wire_write_document(WIRE_REJECTED, length, payload);
+    guest_set_rejected(guest, tracker_loop_send(loop, guest, WIRE_REJECTED, 0, payload, count));
 }
 
 /* Whether the next key gets a log line. Counts the keys that get none. */

@@ -1,6 +1,7 @@
 #include "runtime/swarm/tracker/tracker_documents.h"
 
 #include "runtime/swarm/tracker/tracker_loop_state.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include <string.h>
 
@@ -11,10 +12,10 @@ static size_t document_capacity(const struct tracker_loop_options *options,
     const struct wire_shape shape = tracker_wire_shape(options);
     switch (document) {
     case DOCUMENT_MANIFEST:
-        return WIRE_LENGTH_BYTES + options->manifest_bytes;
+        return WIRE_DOCUMENT_OFFSET + options->manifest_bytes;
     case DOCUMENT_STATUS:
     case DOCUMENT_PUBLIC_STATUS:
-        return WIRE_LENGTH_BYTES + WIRE_STATUS_BYTES_MAX;
+        return WIRE_DOCUMENT_OFFSET + WIRE_STATUS_BYTES_MAX;
     default:
         return wire_payload_bytes_max(&shape);
     }
@@ -37,10 +38,9 @@ struct document_table *document_table_init(const struct tracker_loop_options *op
         buffer->bytes = region_alloc(region, buffer->capacity, 1);
     }
     struct document_buffer *manifest = &table->buffers[DOCUMENT_MANIFEST];
-    manifest->count = manifest->capacity;
+    memcpy(manifest->bytes + WIRE_DOCUMENT_OFFSET, options->manifest, options->manifest_bytes);
+    manifest->count = wire_write_document(WIRE_MANIFEST, options->manifest_bytes, manifest->bytes);
     manifest->generation = 1;
-    wire_write_length(manifest->bytes, manifest->count);
-    memcpy(manifest->bytes + WIRE_LENGTH_BYTES, options->manifest, options->manifest_bytes);
     return table;
 }
 
@@ -231,12 +231,11 @@ void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *g
     const bool has_addresses = requester != REQUESTER_STRANGER;
     const enum document document = has_addresses ? DOCUMENT_STATUS : DOCUMENT_PUBLIC_STATUS;
     struct document_buffer *buffer = &loop->documents->buffers[document];
-    struct text text =
-        text_over((char *)buffer->bytes + WIRE_LENGTH_BYTES, buffer->capacity - WIRE_LENGTH_BYTES);
+    struct text text = text_over((char *)buffer->bytes + WIRE_DOCUMENT_OFFSET,
+                                 buffer->capacity - WIRE_DOCUMENT_OFFSET);
     tracker_status_write(loop, has_addresses, &text);
     ASSERT(!text.truncated);
-    buffer->count = WIRE_LENGTH_BYTES + text.length;
-    wire_write_length(buffer->bytes, buffer->count);
+    buffer->count = wire_write_document(WIRE_STATUS, text.length, buffer->bytes);
     buffer->generation++;
     serve_document(loop, guest, document, requester);
 }

@@ -1,11 +1,11 @@
 /* tracker_receive: handles incoming frames. Decodes and verifies messages for the state machine.
  * Answers queries, which the state machine does not handle. */
 #include "runtime/swarm/tracker/tracker_loop_state.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include <string.h>
 
 enum {
-    PING_BYTES = 8,  /* size of the payload of a ping */
     STRIKES_MAX = 3, /* protocol violations after which a peer is banned */
 };
 
@@ -103,13 +103,14 @@ static bool may_query(struct tracker_loop *loop, struct tracker_guest *guest,
     return false;
 }
 
-/* Answers a ping with its payload, which is copied first because sending invalidates the event. */
+/* Answers a ping with its number. */
 static void send_pong(struct tracker_loop *loop, const struct tracker_guest *guest,
                       const struct messenger_event *event) {
-    uint8_t bytes[PING_BYTES];
-    if (event->frame.length == PING_BYTES) {
-        memcpy(bytes, event->payload, PING_BYTES);
-        (void)tracker_loop_send(loop, guest, WIRE_PONG, 0, bytes, PING_BYTES);
+    uint8_t payload[WIRE_SMALL_BYTES_MAX];
+    uint64_t number = 0;
+    if (wire_read_ping(event->payload, event->frame.length, &number) == NULL) {
+        (void)tracker_loop_send(loop, guest, WIRE_PONG, 0, payload,
+                                wire_write_ping(number, payload));
     }
 }
 

@@ -42,16 +42,17 @@
 enum wire_kind {
     WIRE_STATE_MACHINE_KINDS = MESSAGE_KINDS, /* kinds below this are those of enum message_kind */
     WIRE_INTRODUCE = 32, /* Process to tracker: identity and address (struct wire_introduction). */
-    /* Tracker to process: text with the reason for not admitting it; it stays connected. */
+    /* Tracker to process: the reason for not admitting it; it stays connected. This and the other
+     * payloads below are in wire_service.h where nothing else is said. */
     WIRE_REJECTED,
     /* From the tracker: all members and the deadlines (struct wire_address_book). */
     WIRE_ADDRESS_BOOK,
     /* To the tracker, from any process, even if not on the allow-list: empty. */
     WIRE_MANIFEST_REQUEST,
-    WIRE_MANIFEST, /* From the tracker: length 4 and the bytes of the manifest file, chunked. */
+    WIRE_MANIFEST, /* From the tracker: the bytes of the manifest file, chunked. */
     /* To the tracker, from any process on the allow-list: empty, or a wire_proof. */
     WIRE_STATUS_REQUEST,
-    WIRE_STATUS, /* From the tracker: length 4 and one JSON document, chunked. */
+    WIRE_STATUS, /* From the tracker: one JSON document, chunked. */
     /* Member to member: root; frame.offset is the index of the first leaf. */
     WIRE_LEAF_HASHES_REQUEST,
     /* Member to member: root, then the hashes of the leaves from index frame.offset. */
@@ -63,8 +64,8 @@ enum wire_kind {
     WIRE_LEDGER, /* From the tracker: consecutive entries (struct wire_ledger_page), chunked. */
     /* Tracker to member: an address to connect to once; the member reports the outcome. */
     WIRE_PROBE_ADDRESS, /* Request to test an address. */
-    WIRE_PING,          /* From any process: 8 bytes. */
-    WIRE_PONG,          /* Reply to WIRE_PING: the same 8 bytes. */
+    WIRE_PING,          /* From any process: a number. */
+    WIRE_PONG,          /* Reply to WIRE_PING: the same number. */
     WIRE_REPLACED, /* Tracker to process: a newer process with this identity is the member; exit. */
     WIRE_KIND_END  /* one more than the highest kind */
 };

@@ -4,6 +4,105 @@
 
 #include <string.h>
 
+/* ---- pings and requests for leaves ---- */
+
+static void pack_ping(struct packer *pack, void *object) {
+    pack_u64(pack, "number", object);
+}
+
+size_t wire_write_ping(uint64_t number, uint8_t payload[static WIRE_SMALL_BYTES_MAX]) {
+    return packer_write((struct packed_object){pack_ping, &number}, payload, WIRE_SMALL_BYTES_MAX);
+}
+
+const char *wire_read_ping(const uint8_t *payload, size_t count, uint64_t *number) {
+    return packer_read((struct packed_object){pack_ping, number}, payload, count);
+}
+
+static void pack_root(struct packer *pack, void *object) {
+    pack_bytes(pack, "root", object, HASH_BYTES);
+}
+
+size_t wire_write_leaf_request(const struct hash *root,
+                               uint8_t payload[static WIRE_SMALL_BYTES_MAX]) {
+    struct hash copy = *root;
+    return packer_write((struct packed_object){pack_root, &copy}, payload, WIRE_SMALL_BYTES_MAX);
+}
+
+const char *wire_read_leaf_request(const uint8_t *payload, size_t count, struct hash *root) {
+    return packer_read((struct packed_object){pack_root, root}, payload, count);
+}
+
+/* ---- documents and hashes of leaves ---- */
+
+/* A payload that ends with bytes, which follow a root if has_root. */
+struct packed_bytes {
+    const char *name;
+    bool has_root;
+    struct hash root;
+    const uint8_t *bytes;
+    size_t count;
+};
+
+static void pack_named_bytes(struct packer *pack, void *object) {
+    struct packed_bytes *packed = object;
+    if (packed->has_root) {
+        pack_bytes(pack, "root", packed->root.bytes, HASH_BYTES);
+    }
+    pack_bulk(pack, packed->name, &packed->bytes, &packed->count);
+}
+
+/* Writes the fields before the bytes, and moves the bytes behind them. */
+static size_t write_named_bytes(struct packed_bytes *packed, size_t prefix, uint8_t *payload) {
+    const size_t fixed = prefix + packer_write((struct packed_object){pack_named_bytes, packed},
+                                               payload + prefix, WIRE_DOCUMENT_OFFSET - prefix);
+    memmove(payload + fixed, payload + WIRE_DOCUMENT_OFFSET, packed->count);
+    return fixed + packed->count;
+}
+
+static const char *document_name(uint8_t kind) {
+    ASSERT(kind == WIRE_REJECTED || kind == WIRE_MANIFEST || kind == WIRE_STATUS);
+    return kind == WIRE_REJECTED ? "reason" : kind == WIRE_MANIFEST ? "manifest" : "status";
+}
+
+size_t wire_write_document(uint8_t kind, size_t count, uint8_t *payload) {
+    struct packed_bytes packed = {.name = document_name(kind), .count = count};
+    const size_t prefix = wire_is_chunked(kind) ? WIRE_LENGTH_BYTES : 0;
+    const size_t total = write_named_bytes(&packed, prefix, payload);
+    if (prefix > 0) {
+        wire_write_length(payload, total);
+    }
+    return total;
+}
+
+const char *wire_read_document(uint8_t kind, const uint8_t *payload, size_t count,
+                               const uint8_t **bytes, size_t *byte_count) {
+    struct packed_bytes packed = {.name = document_name(kind)};
+    const char *error =
+        packer_read((struct packed_object){pack_named_bytes, &packed}, payload, count);
+    *bytes = packed.bytes;
+    *byte_count = packed.count;
+    return error;
+}
+
+size_t wire_write_leaf_hashes(const struct hash *root, size_t hash_count, uint8_t *payload) {
+    struct packed_bytes packed = {
+        .name = "hashes", .has_root = true, .root = *root, .count = hash_count * HASH_BYTES};
+    return write_named_bytes(&packed, 0, payload);
+}
+
+const char *wire_read_leaf_hashes(const uint8_t *payload, size_t count, struct hash *root,
+                                  const uint8_t **hashes, size_t *byte_count) {
+    struct packed_bytes packed = {.name = "hashes", .has_root = true};
+    const char *error =
+        packer_read((struct packed_object){pack_named_bytes, &packed}, payload, count);
+    *root = packed.root;
+    *hashes = packed.bytes;
+    *byte_count = packed.count;
+    return error == NULL && packed.count % HASH_BYTES != 0 ? "ends within a hash" : error;
+}
+
+/* ---- pages of the ledger ---- */
+
 static void pack_ledger_page(struct packer *pack, void *object) {
     struct wire_ledger_page *page = object;
     pack_u64(pack, "first", &page->first);

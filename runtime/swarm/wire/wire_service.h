@@ -1,7 +1,13 @@
 /* wire_service: the payloads of frames that are not messages of the state machines. Each is one
  * MessagePack map with exactly one encoding (packer.h). Readers return the text of the mistake and
  * leave the output undefined, or return NULL. Writers return the payload's length.
- *     LEDGER  first, entry_count, count, records: a bin of `count` records (entry.h) */
+ *     PING, PONG    number
+ *     REJECTED      reason, a bin with text
+ *     MANIFEST      manifest, a bin
+ *     STATUS        status, a bin with one JSON document
+ *     LEAF_HASHES_REQUEST, LEAF_REQUEST   root
+ *     LEAF_HASHES   root, hashes {32}
+ *     LEDGER        first, entry_count, count, records: a bin of `count` records (entry.h) */
 #ifndef SKEP_SWARM_WIRE_WIRE_SERVICE_H
 #define SKEP_SWARM_WIRE_WIRE_SERVICE_H
 
@@ -19,6 +25,41 @@ enum {
     /* The longest LEDGER payload without its records. */
     WIRE_LEDGER_FIXED_BYTES = WIRE_LENGTH_BYTES + PACKER_MAP_BYTES_MAX + 4 * PACKER_FIELD_BYTES_MAX,
 };
+
+enum {
+    /* No PING, PONG, LEAF_HASHES_REQUEST or LEAF_REQUEST is longer. */
+    WIRE_SMALL_BYTES_MAX = PACKER_MAP_BYTES_MAX + PACKER_FIELD_BYTES_MAX + HASH_BYTES,
+    /* Where the bytes of a document or the hashes of leaves are put in a payload that is being
+     * written: behind the longest other fields. They move to their place then. */
+    WIRE_DOCUMENT_OFFSET =
+        WIRE_LENGTH_BYTES + PACKER_MAP_BYTES_MAX + 2 * PACKER_FIELD_BYTES_MAX + HASH_BYTES,
+};
+
+/* wire_write_ping, wire_read_ping: the payload of a PING or PONG. */
+size_t wire_write_ping(uint64_t number, uint8_t payload[static WIRE_SMALL_BYTES_MAX]);
+MUST_CHECK const char *wire_read_ping(const uint8_t *payload, size_t count, uint64_t *number);
+
+/* wire_write_leaf_request, wire_read_leaf_request: the payload of a LEAF_HASHES_REQUEST or
+ * LEAF_REQUEST: the root of the state. */
+size_t wire_write_leaf_request(const struct hash *root,
+                               uint8_t payload[static WIRE_SMALL_BYTES_MAX]);
+MUST_CHECK const char *wire_read_leaf_request(const uint8_t *payload, size_t count,
+                                              struct hash *root);
+
+/* wire_write_document: a REJECTED, MANIFEST or STATUS of `count` bytes, which the caller has put at
+ * payload + WIRE_DOCUMENT_OFFSET. The payload of a chunked kind begins with its length.
+ * wire_read_document: read it, without the length field. *bytes points into `payload`. */
+size_t wire_write_document(uint8_t kind, size_t count, uint8_t *payload);
+MUST_CHECK const char *wire_read_document(uint8_t kind, const uint8_t *payload, size_t count,
+                                          const uint8_t **bytes, size_t *byte_count);
+
+/* wire_write_leaf_hashes: hashes of leaves of the state with this root, which the caller has put at
+ * payload + WIRE_DOCUMENT_OFFSET.
+ * wire_read_leaf_hashes: *hashes points into `payload`, to *byte_count bytes. */
+size_t wire_write_leaf_hashes(const struct hash *root, size_t hash_count, uint8_t *payload);
+MUST_CHECK const char *wire_read_leaf_hashes(const uint8_t *payload, size_t count,
+                                             struct hash *root, const uint8_t **hashes,
+                                             size_t *byte_count);
 
 /* Consecutive entries of the tracker's ledger. If there are none although the ledger has an entry
  * `first`, the tracker cannot read that entry. */

@@ -4,6 +4,7 @@
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/ledger/manifest.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -234,8 +235,11 @@ static void hear_frame(struct scripted_member *member, const struct messenger_ev
     } else if (frame->kind == WIRE_REPLACED) {
         member->is_replaced = true;
     } else if (frame->kind == WIRE_REJECTED) {
-        memcpy(member->reason, payload, frame->length);
-        member->reason[frame->length] = '\0';
+        const uint8_t *reason;
+        size_t length;
+        assert_null(wire_read_document(WIRE_REJECTED, payload, frame->length, &reason, &length));
+        memcpy(member->reason, reason, length);
+        member->reason[length] = '\0';
     } else if (frame->kind < WIRE_STATE_MACHINE_KINDS && !wire_is_chunked(frame->kind)) {
         hear_message(member, frame, payload, frame->length);
     } else if (frame->kind < WIRE_STATE_MACHINE_KINDS) {

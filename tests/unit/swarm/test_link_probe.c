@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "runtime/swarm/client/client.h"
 #include "runtime/swarm/wire/wire.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -30,11 +31,12 @@ struct answerer {
 static void answer(struct answerer *answerer, const struct messenger_event *event) {
     const struct timespec late = {.tv_nsec = LATE_MS * 1000000L};
     struct frame frame = event->frame;
-    uint8_t bytes[8];
+    uint8_t bytes[WIRE_SMALL_BYTES_MAX];
     if (event->kind != MESSENGER_FRAME || frame.kind != WIRE_PING || answerer->silent) {
         return;
     }
-    memcpy(bytes, event->payload, sizeof bytes);
+    assert_in_range(frame.length, 1, sizeof bytes);
+    memcpy(bytes, event->payload, frame.length);
     nanosleep(&late, NULL); /* the link that is measured */
     frame.kind = WIRE_PONG;
     (void)messenger_send(answerer->messenger, event->curve, CHANNEL_CONTROL, &frame, bytes);

@@ -193,9 +193,14 @@ static void look(struct stranger *stranger) {
         }
         stranger->answers += event.frame.kind == WIRE_MANIFEST || event.frame.kind == WIRE_STATUS;
         if (event.frame.kind == WIRE_STATUS) {
-            assert_in_range(event.frame.length, WIRE_LENGTH_BYTES, sizeof stranger->status - 1);
-            memcpy(stranger->status, event.payload + WIRE_LENGTH_BYTES,
-                   event.frame.length - WIRE_LENGTH_BYTES);
+            const uint8_t *status;
+            size_t length;
+            assert_null(wire_read_document(WIRE_STATUS, event.payload + WIRE_LENGTH_BYTES,
+                                           event.frame.length - WIRE_LENGTH_BYTES, &status,
+                                           &length));
+            assert_in_range(length, 1, sizeof stranger->status - 1);
+            memset(stranger->status, 0, sizeof stranger->status);
+            memcpy(stranger->status, status, length);
         }
     }
 }

@@ -180,7 +180,14 @@ void *__wrap_realloc(void *memory, size_t bytes) {
 
 /* ---- the messages ---- */
 
-enum { INTRODUCTION = MESSAGE_KINDS, ADDRESS_BOOK, PROOF, ALL_KINDS };
+/* The payloads of wire_service.h follow those of wire.h. */
+enum {
+    INTRODUCTION = MESSAGE_KINDS,
+    ADDRESS_BOOK,
+    PROOF,
+    SERVICE,
+    ALL_KINDS = SERVICE + WIRE_FIXTURE_SERVICES
+};
 
 /* Writes the MessagePack of a kind into `payload`. */
 static void make(uint32_t kind, enum wire_fill fill) {
@@ -195,6 +202,11 @@ static void make(uint32_t kind, enum wire_fill fill) {
         assert_int_equal(frame_read(bytes, written, KNOWN, &frame), FRAME_OK);
         count = written - FRAME_HEADER_BYTES - prefix;
         memcpy(payload, bytes + FRAME_HEADER_BYTES + prefix, count);
+        return;
+    }
+    if (kind >= SERVICE) {
+        count = wire_fixture_service(&fixture, WIRE_FIXTURE_SERVICE_KINDS[kind - SERVICE], fill,
+                                     kind, payload);
         return;
     }
     wire_fixture_hosts(&fixture, fill, kind);
@@ -213,6 +225,10 @@ static bool is_accepted(uint32_t kind, const void *bytes, size_t size) {
     struct message message;
     const uint8_t *bulk;
     size_t bulk_bytes;
+    if (kind >= SERVICE) {
+        return wire_fixture_repeat_service(WIRE_FIXTURE_SERVICE_KINDS[kind - SERVICE], bytes, size,
+                                           whole) > 0;
+    }
     switch (kind) {
     case INTRODUCTION:
         return wire_read_introduction(bytes, size, &introduction) == NULL;

@@ -160,8 +160,11 @@ static void introduce(struct tiny_tracker *tracker, const struct messenger_event
     ASSERT(wrong == NULL && wire_introduction_is_signed(&introduction));
     if (!atomic_load(&tracker->lets_in)) {
         const char text[] = "not on the roster; ask for: skep roster add p123";
-        struct frame frame = {.kind = WIRE_REJECTED, .length = sizeof text - 1};
-        send(tracker, event->curve, &frame, text);
+        uint8_t payload[WIRE_DOCUMENT_OFFSET + sizeof text];
+        memcpy(payload + WIRE_DOCUMENT_OFFSET, text, sizeof text - 1);
+        struct frame frame = {.kind = WIRE_REJECTED};
+        frame.length = (uint32_t)wire_write_document(WIRE_REJECTED, sizeof text - 1, payload);
+        send(tracker, event->curve, &frame, payload);
         return;
     }
     struct wire_address_book *roster = &tracker->roster;
@@ -231,9 +234,11 @@ static void hear(struct tiny_tracker *tracker, const struct messenger_event *eve
     } else if (event->frame.kind == WIRE_LEDGER_REQUEST) {
         say_ledger(tracker, event->curve, event->frame.offset);
     } else if (event->frame.kind == WIRE_PING) {
-        uint8_t bytes[8];
-        memcpy(bytes, event->payload, sizeof bytes);
-        struct frame frame = {.kind = WIRE_PONG, .length = sizeof bytes};
+        uint8_t bytes[WIRE_SMALL_BYTES_MAX];
+        uint64_t number = 0;
+        ASSERT(wire_read_ping(event->payload, event->frame.length, &number) == NULL);
+        struct frame frame = {.kind = WIRE_PONG};
+        frame.length = (uint32_t)wire_write_ping(number, bytes);
         send(tracker, event->curve, &frame, bytes);
     }
 }

@@ -302,3 +302,92 @@ size_t wire_fixture_write(const struct wire_fixture *fixture, const struct messa
     frame_write(&frame, bytes);
     return FRAME_HEADER_BYTES + count + bulk_bytes;
 }
+
+/* ---- payloads of no state machine ---- */
+
+const enum wire_kind WIRE_FIXTURE_SERVICE_KINDS[WIRE_FIXTURE_SERVICES] = {
+    WIRE_PING,   WIRE_LEAF_REQUEST, WIRE_REJECTED, WIRE_MANIFEST,
+    WIRE_STATUS, WIRE_LEAF_HASHES,  WIRE_LEDGER};
+
+/* Removes the length field of a chunked kind. */
+static size_t without_length(enum wire_kind kind, uint8_t *payload, size_t count) {
+    if (!wire_is_chunked((uint8_t)kind)) {
+        return count;
+    }
+    ASSERT(wire_read_length(payload) == count);
+    memmove(payload, payload + WIRE_LENGTH_BYTES, count - WIRE_LENGTH_BYTES);
+    return count - WIRE_LENGTH_BYTES;
+}
+
+static size_t write_page(struct wire_fixture *fixture, uint32_t entries, uint8_t *payload) {
+    struct wire_ledger_page page = wire_begin_ledger_page(entries > 0 ? 0 : 7, 7);
+    static struct entry_fixture swarm;
+    static struct entry entry;
+    entry_fixture_init(&swarm, fixture->shape.members_max, fixture->entry_slices,
+                       fixture->shape.slice_count);
+    for (uint32_t i = 0; i < entries; i++) {
+        entry_fixture_next(&swarm, i, &entry);
+        const bool is_added =
+            wire_add_ledger_entry(&page, &entry, payload, fixture->shape.slice_count);
+        ASSERT(is_added);
+    }
+    return wire_write_ledger_page(&page, payload);
+}
+
+size_t wire_fixture_service(struct wire_fixture *fixture, enum wire_kind kind, enum wire_fill fill,
+                            uint64_t key, uint8_t *payload) {
+    static const size_t SIZES[WIRE_FILLS] = {0, 100, 3000};
+    const uint64_t numbers[WIRE_FILLS] = {0, 1 + key, UINT64_MAX - key};
+    const struct hash root = hash_of(&key, sizeof key);
+    size_t count = 0;
+    for (size_t i = 0; i < SIZES[fill]; i++) {
+        payload[WIRE_DOCUMENT_OFFSET + i] = (uint8_t)(' ' + (i + key) % 90);
+    }
+    switch (kind) {
+    case WIRE_PING:
+        return wire_write_ping(numbers[fill], payload);
+    case WIRE_LEAF_REQUEST:
+        return wire_write_leaf_request(&root, payload);
+    case WIRE_LEAF_HASHES:
+        return wire_write_leaf_hashes(&root, SIZES[fill] / HASH_BYTES, payload);
+    case WIRE_LEDGER:
+        count = write_page(fixture, fill, payload);
+        break;
+    default:
+        count = wire_write_document((uint8_t)kind, SIZES[fill], payload);
+    }
+    return without_length(kind, payload, count);
+}
+
+size_t wire_fixture_repeat_service(enum wire_kind kind, const uint8_t *bytes, size_t count,
+                                   uint8_t *again) {
+    struct wire_ledger_page page;
+    struct hash root;
+    const uint8_t *content = NULL;
+    size_t content_bytes = 0;
+    uint64_t number = 0;
+    const char *error = kind == WIRE_PING           ? wire_read_ping(bytes, count, &number)
+                        : kind == WIRE_LEAF_REQUEST ? wire_read_leaf_request(bytes, count, &root)
+                        : kind == WIRE_LEAF_HASHES
+                            ? wire_read_leaf_hashes(bytes, count, &root, &content, &content_bytes)
+                        : kind == WIRE_LEDGER ? wire_read_ledger_page(bytes, count, &page)
+                                              : wire_read_document((uint8_t)kind, bytes, count,
+                                                                   &content, &content_bytes);
+    if (error != NULL || count > WIRE_FIXTURE_SERVICE_BYTES / 2) {
+        return 0;
+    }
+    if (kind == WIRE_LEDGER) {
+        memcpy(again + WIRE_LEDGER_FIXED_BYTES, page.records, page.bytes);
+        page.records = again + WIRE_LEDGER_FIXED_BYTES;
+        return without_length(kind, again, wire_write_ledger_page(&page, again));
+    }
+    if (content_bytes > 0) {
+        memcpy(again + WIRE_DOCUMENT_OFFSET, content, content_bytes);
+    }
+    return kind == WIRE_PING           ? wire_write_ping(number, again)
+           : kind == WIRE_LEAF_REQUEST ? wire_write_leaf_request(&root, again)
+           : kind == WIRE_LEAF_HASHES
+               ? wire_write_leaf_hashes(&root, content_bytes / HASH_BYTES, again)
+               : without_length(kind, again,
+                                wire_write_document((uint8_t)kind, content_bytes, again));
+}

@@ -4,6 +4,7 @@
 
 #include "entry_fixture.h"
 #include "runtime/swarm/wire/wire.h"
+#include "runtime/swarm/wire/wire_service.h"
 
 enum {
     WIRE_FIXTURE_SLICES = 256, /* the most */
@@ -47,6 +48,19 @@ void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enu
 
 /* wire_fixture_hosts: introduction and roster likewise. */
 void wire_fixture_hosts(struct wire_fixture *fixture, enum wire_fill fill, uint64_t key);
+
+/* Kinds of frames whose payloads belong to no state machine (wire_service.h). */
+enum { WIRE_FIXTURE_SERVICES = 7, WIRE_FIXTURE_SERVICE_BYTES = 1 << 14 };
+extern const enum wire_kind WIRE_FIXTURE_SERVICE_KINDS[WIRE_FIXTURE_SERVICES];
+
+/* wire_fixture_service: the map of such a payload, without its length field. Gives its length.
+ * wire_fixture_repeat_service: reads a map, and writes what it has read into `again`; 0 if the map
+ * is rejected.
+ * limits  payload and again have WIRE_FIXTURE_SERVICE_BYTES, of which the map takes at most half */
+size_t wire_fixture_service(struct wire_fixture *fixture, enum wire_kind kind, enum wire_fill fill,
+                            uint64_t key, uint8_t *payload);
+size_t wire_fixture_repeat_service(enum wire_kind kind, const uint8_t *bytes, size_t count,
+                                   uint8_t *again);
 
 /* wire_fixture_write: header, payload and bulk bytes behind each other, as they go over the wire
  * (but for pieces); gives how many. */
