@@ -106,6 +106,18 @@ static void print_disk(const struct disk_budget *disk) {
            text_format_bytes(disk->export_capacity_bytes, second));
 }
 
+/* `misfit` is NULL if the run fits. */
+static void print_verdict(const struct session *session, const struct fault *misfit) {
+    char need[24], have[24];
+    if (misfit != NULL) {
+        printf("does not fit: %s: %s\n\n", misfit->subject, misfit->reason);
+        return;
+    }
+    printf("fits: the arena needs %s of the %s available on the device\n\n",
+           text_format_bytes(arena_bytes_in(session, SPACE_DEVICE), need),
+           text_format_bytes(target_available_bytes(session->target, SPACE_DEVICE), have));
+}
+
 /* `site` is NULL for one rank. */
 static void print_table(struct session *session, const struct site_report *site) {
     static char buffer[REPORT_BYTES];
@@ -160,6 +172,7 @@ static enum status print_plan(const struct request *request, struct session *ses
     if (request->json) {
         return plan_print_json(session, site, misfit == NULL, fault);
     }
+    print_verdict(session, misfit);
     print_table(session, site);
     if (request->program) {
         printf("\n");
@@ -185,6 +198,10 @@ static enum status run_plan(struct invocation *invocation) {
     }
     TRY(print_plan(request, session, fits == OK ? NULL : &misfit, fault));
     *fault = misfit;
+    if (fits == STATUS_FIT && program_fits(&session->program, &misfit) == STATUS_FIT) {
+        /* the remedy of train and join is to run this command */
+        snprintf(fault->remedy, sizeof fault->remedy, "see the changes in the report");
+    }
     return fits;
 }
 

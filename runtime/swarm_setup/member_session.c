@@ -120,7 +120,7 @@ static enum status read_settings(struct session *session, const struct swarm_mem
     if (settings->model != NULL) {
         return find_weights(session, fault);
     }
-    settings->model = region_copy_text(region, source->subject);
+    settings->model = session->blueprint.model_type; /* the manifest has no path of the model */
     return OK;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "build_config.h"
 #include "targets/os/machine.h"
 #include "targets/profile.h"
@@ -108,8 +109,15 @@ enum status target_open(const char *wanted, struct region *region, const struct 
 }
 
 #if !SKEP_CUDA
+/* A GPU that this build cannot use is reported once. */
 const struct target *target_detect_cuda(struct region *region) {
+    static bool is_reported;
     (void)region;
+    if (!is_reported && file_exists("/proc/driver/nvidia/version")) {
+        log_line(LOG_WARNING, "this machine has an NVIDIA GPU, but this build of skep has no CUDA "
+                              "kernels and uses the CPU; build it with nvcc 13.0 or newer");
+        is_reported = true;
+    }
     return NULL;
 }
 #endif

@@ -2,6 +2,7 @@
 settings and options from other trainers. Each row has the place, the reason and the remedy that the
 message must contain."""
 import os
+import pathlib
 import subprocess
 import unittest
 
@@ -240,6 +241,65 @@ class OtherTrainers(Rows):
                 self.assert_exit(result, 2)
                 self.assertIn(f"did you mean {nearest}?", result.stderr)
                 self.assertIn(f"profiles are {nearest},", result.stderr)
+
+
+class Plan(Rows):
+    def test_the_verdict_comes_first(self):
+        folder = self.folder()
+        result = folder.run("plan", "run.yaml")
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stdout, r"^fits: the arena needs \S+ [KMG]iB of the \S+ [KMG]iB "
+                                        r"available on the device\n\nmodel ")
+        result = folder.run("plan", "run.yaml", "limits.device=1MiB")
+        self.assert_exit(result, 3)
+        self.assertRegex(result.stdout, "^does not fit: ")
+        self.assertNotIn("run `skep plan`", result.stderr)
+        too_small = folder.run("plan", "run.yaml", "--target", "rtx3060-12g",
+                               "batch.microbatch=1000000", "batch.tokens=16000000")
+        self.assert_exit(too_small, 3)
+        self.assertRegex(too_small.stdout, "^does not fit: target rtx3060-12g: the device arena "
+                                           "needs .*, but only ")
+        self.assertRegex(too_small.stderr, "; see the changes in the report\n$")
+
+
+class Gpu(Rows):
+    """A GPU that the build cannot use is not passed over in silence."""
+
+    @unittest.skipIf(os.geteuid() != 0, "only root mounts")
+    def test_a_build_without_kernels_names_the_gpu_that_it_finds(self):
+        folder = self.folder(steps=1)
+        has_kernels = self.document(folder.run("version", "--json"))["cuda"] != ""
+        script = ("mount -t tmpfs none /proc/driver && mkdir /proc/driver/nvidia && "
+                  "touch /proc/driver/nvidia/version && exec \"$0\" \"$@\"")
+        result = subprocess.run(["unshare", "-m", "sh", "-c", script,
+                                 *folder.command("train", "run.yaml")], cwd=folder.path, text=True,
+                                capture_output=True, check=False)
+        if "mount:" in result.stderr or "unshare" in result.stderr or has_kernels:
+            self.skipTest("no private mounts, or a build with CUDA kernels")
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stderr.count("this machine has an NVIDIA GPU, but this build"), 1,
+                         result.stderr)
+
+    def test_an_old_nvcc_builds_no_kernels_and_says_so(self):
+        folder = self.folder()
+        nvcc = folder.path / "nvcc"
+        nvcc.write_text("#!/bin/sh\necho 'Copyright (c) 2005-2024 NVIDIA Corporation'\n"
+                        "echo 'Cuda compilation tools, release 12.4, V12.4.131'\n")
+        nvcc.chmod(0o755)
+        tree = pathlib.Path(__file__).parents[2]
+        def setup(option):
+            return subprocess.run(
+                ["meson", "setup", str(folder.path / option), f"-Dcuda={option}"], cwd=tree,
+                text=True, capture_output=True, check=False,
+                env={**os.environ, "PATH": f"{folder.path}:{os.environ['PATH']}"})
+        result = setup("auto")
+        self.assert_exit(result, 0)
+        words = "is version 12.4; CUDA kernels need 13.0 or newer"
+        self.assertIn(words, result.stdout)
+        self.assertIn("#define SKEP_CUDA 0", (folder.path / "auto/build_config.h").read_text())
+        result = setup("enabled")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(words, result.stdout)
 
 
 if __name__ == "__main__":

@@ -148,6 +148,7 @@ class Waiting(JoinTest):
         self.swarm(steps=20)
         anna = self.member("anna").start()
         self.wait_for_end(anna)
+        self.assertEqual(anna.lines("start")[0]["keys"]["model"], "llama")  # no tracker's address
         late = self.member("late").start()
         self.wait_for_end(late)
         self.assertRegex(late.log(), "the run of heather is over: its 2 rounds are committed, and "
