@@ -272,7 +272,8 @@ static enum status syntax_fault(struct yaml_reader *reader) {
     snprintf(reason, sizeof reason, "%.*s", (int)strcspn(error->msg, "\n"), error->msg);
     int line = error->line > 0 ? error->line : 1;
     int column = error->column > 0 ? error->column : 1;
-    return set_fault_at(reader, line, column, NULL, reason);
+    const bool is_tab = strstr(reason, "tab ") != NULL;
+    return set_fault_at(reader, line, column, is_tab ? "indent with spaces" : NULL, reason);
 }
 
 static enum status read_events(struct yaml_reader *reader) {

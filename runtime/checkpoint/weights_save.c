@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/weights.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -159,12 +160,16 @@ static enum status check_target(const struct weights_save *save, struct fault *f
 static enum status check_parent(const struct weights_save *save, struct fault *fault) {
     char parent[PATH_BYTES];
     file_parent_folder(save->folder, parent, sizeof parent);
-    TRY(file_make_folders(parent, fault));
-    if (access(parent, W_OK) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, parent, "cannot create files in this folder",
-                               errno);
+    enum status status = file_make_folders(parent, fault);
+    if (status == OK && access(parent, W_OK) != 0) {
+        status = fault_set_errno(fault, STATUS_FAILED, parent, "cannot create files in this folder",
+                                 errno);
     }
-    return OK;
+    if (status == STATUS_FAILED) { /* nothing has changed */
+        status = fault->status = STATUS_INPUT;
+        snprintf(fault->remedy, sizeof fault->remedy, "choose a different folder for the export");
+    }
+    return status;
 }
 
 /* "/a/b/" becomes "/a/b", so that the temporary folders are next to it. */

@@ -198,7 +198,8 @@ static enum status run_plan(struct invocation *invocation) {
     }
     TRY(print_plan(request, session, fits == OK ? NULL : &misfit, fault));
     *fault = misfit;
-    if (fits == STATUS_FIT && program_fits(&session->program, &misfit) == STATUS_FIT) {
+    bool is_program = session->misfit.status == OK && disk_fits(session, &misfit) == OK;
+    if (fits == STATUS_FIT && is_program) {
         /* the remedy of train and join is to run this command */
         snprintf(fault->remedy, sizeof fault->remedy, "see the changes in the report");
     }

@@ -1,10 +1,12 @@
 #include "runtime/data/data.h"
 
 #include "base/bytes.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "runtime/settings/settings.h"
 
+#include <stdio.h>
 #include <sys/resource.h>
 
 enum { BLOCK_BYTES = 1 << 20 }; /* Size of a shuffled block. */
@@ -107,6 +109,20 @@ enum status data_open(const struct data_options *options, struct region *region,
     return OK;
 }
 
+/* Sets the remedy for a file that does not exist: the key that contains it and the folder that its
+ * path is relative to. */
+static void name_missing_data(const struct settings *settings, const struct path_list *patterns,
+                              struct fault *fault) {
+    const char *key = patterns == &settings->train_files        ? "data.train"
+                      : patterns == &settings->validation_files ? "data.validation"
+                                                                : NULL;
+    if (key != NULL) {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "check %s; paths in a run file are relative to its folder%s%.100s", key,
+                 settings->folder[0] != '\0' ? ", " : "", settings->folder);
+    }
+}
+
 enum status data_open_run(const struct settings *settings, const struct path_list *patterns,
                           int64_t vocab, struct region *region, struct token_data *data,
                           struct fault *fault) {
@@ -115,8 +131,14 @@ enum status data_open_run(const struct settings *settings, const struct path_lis
                                    .sequence = settings->sequence_tokens,
                                    .vocab = vocab,
                                    .separator = settings->document_end_token};
-    TRY(path_list_expand(patterns, region, &options.paths, fault));
-    return data_open(&options, region, data, fault);
+    enum status status = path_list_expand(patterns, region, &options.paths, fault);
+    if (status == OK) {
+        status = data_open(&options, region, data, fault);
+    }
+    if (status == STATUS_INPUT && !file_exists(fault->subject) && patterns->count > 0) {
+        name_missing_data(settings, patterns, fault);
+    }
+    return status;
 }
 
 void data_close(struct token_data *data) {

@@ -68,7 +68,7 @@ enum status hub_cache_find(const char *name, char *folder, struct fault *fault) 
     char command[COMMAND_BYTES];
     const char *slash = strchr(name, '/');
     ASSERT(hub_cache_is_model_name(name));
-    snprintf(command, sizeof command, "hf download %s", name);
+    snprintf(command, sizeof command, "run `hf download %s` (pip install huggingface_hub)", name);
     if (!find_cache_folder(cache, sizeof cache)) {
         return fault_set(fault, STATUS_INPUT, name, command,
                          "no such file, and the Hub cache folder is unknown: HF_HUB_CACHE, HF_HOME "

@@ -1,12 +1,16 @@
 
 #include "runtime/session/session.h"
 
+#include "base/file.h"
+#include "base/text.h"
 #include "runtime/model/families/families.h"
 #include "runtime/session/batch.h"
 #include "runtime/settings/model_config.h"
 #include "targets/probe/detect.h"
 
-enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64 };
+#include <glob.h>
+
+enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64, SHOWN_RUN_FILES = 4 };
 
 static bool has_suffix(const char *what, const char *suffix) {
     const char *dot = strrchr(what, '.');
@@ -99,11 +103,35 @@ enum status session_build(struct session *session, struct fault *fault) {
     return read_target(session, fault);
 }
 
+/* Lists the YAML files in the folder where the run file was expected. */
+static enum status no_run_file_fault(const char *what, struct fault *fault) {
+    char folder[PATH_BYTES], pattern[2 * PATH_BYTES];
+    char bytes[sizeof fault->remedy];
+    struct text remedy = text_over(bytes, sizeof bytes);
+    glob_t found = {0};
+    if (strlen(what) < PATH_BYTES) {
+        file_parent_folder(what, folder, sizeof folder);
+        bool is_here = strcmp(folder, ".") == 0;
+        file_join(is_here ? "" : folder, "*.y*ml", pattern, sizeof pattern);
+        if (glob(pattern, 0, NULL, &found) == 0) {
+            text_add(&remedy, "there %s ", found.gl_pathc == 1 ? "is" : "are");
+        }
+    }
+    for (size_t i = 0; i < found.gl_pathc && i < SHOWN_RUN_FILES; i++) {
+        text_add(&remedy, "%s%.60s", i > 0 ? ", " : "", found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return fault_set(fault, STATUS_INPUT, what, bytes, "cannot open: No such file or directory");
+}
+
 enum status session_read(struct session *session, const char *what, const char *const *overrides,
                          int override_count, struct fault *fault) {
     struct region *region = &session->region;
     struct settings *settings = &session->settings;
     bool file = has_suffix(what, ".yaml") || has_suffix(what, ".yml");
+    if (file && !file_exists(what)) {
+        return no_run_file_fault(what, fault);
+    }
     TRY(settings_open(file ? what : NULL, overrides, override_count, region, settings, fault));
     if (!file) {
         settings->model = what;

@@ -3,6 +3,7 @@
 #include "runtime/settings/comma_list.h"
 #include "runtime/settings/settings.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { SEQUENCE_DEFAULT_MAX = 1024, BYTE_VOCAB = 256 };
@@ -33,7 +34,15 @@ static enum status derive_token_counts(struct settings *settings, const struct b
     int64_t tokens = settings->batch_tokens == 0 ? sequence * settings->microbatch * ranks
                                                  : settings->batch_tokens;
     if (tokens % sequence != 0) {
-        return fault_set(fault, STATUS_INPUT, settings_location(settings, "batch.tokens"), NULL,
+        char remedy[96];
+        int64_t below = tokens / sequence * sequence;
+        if (below > 0) {
+            snprintf(remedy, sizeof remedy, "use %lld or %lld", (long long)below,
+                     (long long)(below + sequence));
+        } else {
+            snprintf(remedy, sizeof remedy, "use %lld", (long long)sequence);
+        }
+        return fault_set(fault, STATUS_INPUT, settings_location(settings, "batch.tokens"), remedy,
                          "batch.tokens is %lld, not a multiple of batch.sequence, %lld",
                          (long long)tokens, (long long)sequence);
     }

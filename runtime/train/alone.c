@@ -196,5 +196,9 @@ enum status training_run(struct training *training, struct fault *fault) {
     }
     TRY(trainer_exchange_memory(trainer, fault));
     trainer_end_metrics(trainer, finished && concluded == OK);
+    if (session_is_rank0(&trainer->session) && !(finished && concluded == OK)) {
+        log_line(LOG_INFO, "stopped at step %lld of %lld; the same command resumes",
+                 (long long)training->step, (long long)settings->steps);
+    }
     return concluded == OK && !finished ? STATUS_STOPPED : concluded;
 }

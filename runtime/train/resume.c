@@ -12,11 +12,20 @@ enum { SHOWN_BYTES = 200 };     /* maximum bytes of a value that a message shows
 
 enum status resume_lock(const struct settings *settings, int *fd, struct fault *fault) {
     char path[2 * PATH_BYTES];
-    TRY(file_make_folders(settings->stem, fault));
-    file_join(settings->stem, "lock", path, sizeof path);
     char holder[FILE_HOLDER_BYTES];
-    int opened;
-    TRY(file_lock(path, &opened, holder, fault));
+    int opened = -1;
+    enum status status = file_make_folders(settings->stem, fault);
+    if (status == OK) {
+        file_join(settings->stem, "lock", path, sizeof path);
+        status = file_lock(path, &opened, holder, fault);
+    }
+    if (status == STATUS_FAILED) { /* nothing has changed */
+        fault->status = STATUS_INPUT;
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "copy the run file to a folder that can be written, and start it there");
+        return STATUS_INPUT;
+    }
+    TRY(status);
     if (opened < 0) {
         return fault_set(fault, STATUS_INPUT, settings->stem, "wait for that run or stop it",
                          "another run is using this folder (process %s)", holder);

@@ -243,6 +243,48 @@ class OtherTrainers(Rows):
                 self.assertIn(f"profiles are {nearest},", result.stderr)
 
 
+class Slips(Rows):
+    """Section by section what a user types wrongly, each with the remedy."""
+
+    def test_runs_and_models(self):
+        folder = self.folder(steps=1)
+        (folder.path / "empty").mkdir()
+        self.assert_exit(folder.train(), 0)
+        (folder.path / "tab.yaml").write_text("model: model\noptimizer:\n\tlr: 1\n")
+        self.say(folder, [
+            ("a run file that is not there", ["train", "runs.yaml"],
+             ["runs.yaml", "No such file", "there are run.yaml, tab.yaml"]),
+            ("a folder", ["train", "empty"], ["empty: the folder has no config.json",
+                                              "give a run file"]),
+            ("the folder of a run", ["generate", "run", "--prompt", "a"],
+             ["run: the folder has no config.json", "did you mean run/model?"]),
+            ("a short name", ["plan", "gpt2"], ["gpt2", "did you mean openai-community/gpt2?"]),
+            ("a model that is not in the cache", ["plan", "org/name"],
+             ["org/name", "run `hf download org/name` (pip install huggingface_hub)"]),
+            ("a tab", ["train", "tab.yaml"], ["tab.yaml:3:1: tab", "indent with spaces"])])
+
+    def test_values(self):
+        folder = self.folder()
+        self.say(folder, [
+            ("tokens", ["train", "run.yaml", "batch.tokens=1000", "batch.sequence=64"],
+             ["not a multiple of batch.sequence, 64", "use 960 or 1024"]),
+            ("few tokens", ["train", "run.yaml", "batch.tokens=10", "batch.sequence=64"],
+             ["use 64\n"]),
+            ("no data", ["train", "run.yaml", "data.train=none.u16"],
+             ["none.u16", "check data.train; paths in a run file are relative to its folder"]),
+            ("no validation data", ["train", "run.yaml", "data.validation=none*.u16"],
+             ["none*.u16", "check data.validation"]),
+            ("an export that cannot be made", ["train", "run.yaml", "export=train.u16/model"],
+             ["train.u16", "choose a different folder for the export"])])
+
+    def test_a_run_that_is_stopped_says_how_it_resumes(self):
+        folder = self.folder(steps=9)
+        result = folder.train("pause_at=4")
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stderr, r"stopped at step 4 of 9; the same command resumes\n")
+        self.assertNotIn("stopped at", folder.train().stderr)
+
+
 class Plan(Rows):
     def test_the_verdict_comes_first(self):
         folder = self.folder()

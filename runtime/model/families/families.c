@@ -70,6 +70,42 @@ enum status blueprint_read(const char *json, size_t length, const char *subject,
     return status;
 }
 
+/* The full name on the Hub of models that are known by a short name. */
+static const char *find_full_name(const char *name) {
+    static const char *const ROWS[][2] = {{"gpt2", "openai-community/gpt2"},
+                                          {"gpt2-medium", "openai-community/gpt2-medium"},
+                                          {"gpt2-large", "openai-community/gpt2-large"},
+                                          {"gpt2-xl", "openai-community/gpt2-xl"},
+                                          {"distilgpt2", "distilbert/distilgpt2"}};
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        if (strcmp(ROWS[i][0], name) == 0) {
+            return ROWS[i][1];
+        }
+    }
+    return NULL;
+}
+
+static enum status no_model_fault(const char *path, struct fault *fault) {
+    char remedy[sizeof fault->remedy] =
+        "give a model folder, a config.json file, or the org/name of a model in the Hub cache";
+    const char *full = find_full_name(path);
+    if (full != NULL) {
+        snprintf(remedy, sizeof remedy, "did you mean %s?", full);
+    }
+    return fault_set(fault, STATUS_INPUT, path, remedy, "no such file or folder");
+}
+
+/* A folder without config.json, which may be the output folder of a run. */
+static enum status no_config_fault(const char *folder, struct fault *fault) {
+    char path[PATH_BYTES + NAME_BYTES];
+    char remedy[sizeof fault->remedy] = "give a run file or the folder of a model";
+    file_join(folder, "model/config.json", path, sizeof path);
+    if (file_exists(path)) {
+        snprintf(remedy, sizeof remedy, "did you mean %.200s/model?", folder);
+    }
+    return fault_set(fault, STATUS_INPUT, folder, remedy, "the folder has no config.json");
+}
+
 /* Find config.json at the user's `path`: set `file` to it, and `folder` to the model folder or
  * "". */
 static enum status find_config_file(const char *path, char *file, char *folder,
@@ -87,13 +123,10 @@ static enum status find_config_file(const char *path, char *file, char *folder,
     } else if (hub_cache_is_model_name(path)) {
         TRY(hub_cache_find(path, folder, fault));
     } else {
-        return fault_set(
-            fault, STATUS_INPUT, path,
-            "give a model folder, a config.json file, or the org/name of a model in the Hub cache",
-            "no such file or folder");
+        return no_model_fault(path, fault);
     }
     file_join(folder, "config.json", file, PATH_BYTES);
-    return OK;
+    return file_exists(file) ? OK : no_config_fault(folder, fault);
 }
 
 static bool folder_has_tokenizer(const char *folder) {

@@ -265,12 +265,12 @@ static void a_cached_model_is_opened_by_its_name(void **state) {
 
     assert_int_equal(blueprint_open("some/other", &region, &blueprint, folder, &fault),
                      STATUS_INPUT);
-    assert_string_equal(fault.remedy, "hf download some/other");
+    assert_non_null(strstr(fault.remedy, "run `hf download some/other`"));
     snprintf(path, sizeof path, "%s/hub/models--some--model/refs/main", home);
     write_text(path, "../../../etc");
     assert_int_equal(blueprint_open("some/model", &region, &blueprint, folder, &fault),
                      STATUS_INPUT);
-    assert_string_equal(fault.remedy, "hf download some/model");
+    assert_non_null(strstr(fault.remedy, "run `hf download some/model`"));
     snprintf(path, sizeof path, "rm -r %s", home);
     assert_int_equal(system(path), 0);
     region_finish(&region);
