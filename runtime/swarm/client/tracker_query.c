@@ -192,7 +192,9 @@ enum status tracker_query_once(const struct key_pairs *identity,
         status = tracker_query(client, args, &found, fault);
         if (status == OK) {
             uint8_t *bytes = region_alloc(region, found.count + 1, 1);
-            memcpy(bytes, found.bytes, found.count);
+            if (found.count > 0) {
+                memcpy(bytes, found.bytes, found.count);
+            }
             *answer = (struct tracker_answer){bytes, found.count};
         }
         tracker_client_close(client);

@@ -314,6 +314,70 @@ static void a_line_of_protocol_1_is_rejected(void **state) {
     assert_int_equal(read_line(line, strlen(line)), STATUS_INPUT);
 }
 
+/* Two entries of a round, as they are stored and sent. */
+static size_t round_bytes(uint32_t members, uint32_t slice_count) {
+    size_t bytes = 0;
+    entry_fixture_init(&fixture, members, slices, slice_count);
+    for (uint32_t index = 0; index < 3; index++) {
+        entry_fixture_next(&fixture, index, &entry);
+        bytes += index > 0 ? entry_record_bytes(&entry, ENTRY_WITHOUT_ROWS) : 0;
+    }
+    return bytes;
+}
+
+static void a_round_has_the_same_size_with_any_number_of_slices(void **state) {
+    (void)state;
+    const size_t bytes = round_bytes(8, 32);
+    print_message("a round of 8 members: %zu bytes\n", bytes);
+    assert_in_range(bytes, 1000, 4096);
+    assert_in_range(round_bytes(8, 969), bytes, bytes + 32); /* numbers with more digits */
+    assert_in_range(round_bytes(8, SWARM_SLICES_MAX), bytes, bytes + 32);
+}
+
+static void a_chain_continues_from_its_written_state(void **state) {
+    (void)state;
+    static uint8_t bytes[LEDGER_CHAIN_BYTES_MAX];
+    static struct ledger_chain chain, again;
+    memset(&chain, 0, sizeof chain);
+    entry_fixture_init(&fixture, 3, slices, 2);
+    for (uint32_t index = 0; index < 90; index++) {
+        entry_fixture_next(&fixture, index, &entry);
+        if (index > 80) {
+            const size_t count = ledger_chain_write(&chain, bytes);
+            memset(&again, 0, sizeof again);
+            assert_null(ledger_chain_read(bytes, count, &again));
+            const struct hash written = ledger_chain_hash(&chain),
+                              read_hash = ledger_chain_hash(&again);
+            assert_true(hash_equal(&written, &read_hash));
+            assert_null(ledger_append(&again, &entry));
+            memset(&again, 0, sizeof again);
+            assert_non_null(ledger_chain_read(bytes, count - 1, &again));
+        }
+        assert_null(ledger_append(&chain, &entry));
+    }
+    assert_int_equal(chain.history.count, ROLLBACK_STATES_MAX);
+}
+
+static void the_longest_state_of_a_chain_has_room(void **state) {
+    (void)state;
+    static uint8_t bytes[LEDGER_CHAIN_BYTES_MAX];
+    static struct ledger_chain chain, again;
+    memset(&chain, 0xff, sizeof chain);
+    chain.is_round_open = 1;
+    chain.reference_norm = 1;
+    chain.history.count = ROLLBACK_STATES_MAX;
+    chain.roster_epoch.count = ROSTER_KEYS_MAX;
+    chain.cursor.returned_count = SWARM_RETURNED_RANGES_MAX;
+    for (uint64_t i = 0; i < SWARM_RETURNED_RANGES_MAX; i++) {
+        chain.cursor.returned[i] = (struct sample_range){3 * i, 3 * i + 1};
+    }
+    const size_t count = ledger_chain_write(&chain, bytes);
+    assert_null(ledger_chain_read(bytes, count, &again));
+    chain.cursor.returned[7].end += 2; /* overlaps with the next one */
+    memset(&again, 0, sizeof again);
+    assert_non_null(ledger_chain_read(bytes, ledger_chain_write(&chain, bytes), &again));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_and_lines_read_back),
@@ -322,6 +386,9 @@ int main(void) {
         cmocka_unit_test(mutated_lines_and_records_are_refused_or_entries),
         cmocka_unit_test(a_chain_takes_its_entries_in_order_only),
         cmocka_unit_test(a_chain_counts_its_commits),
+        cmocka_unit_test(a_round_has_the_same_size_with_any_number_of_slices),
+        cmocka_unit_test(a_chain_continues_from_its_written_state),
+        cmocka_unit_test(the_longest_state_of_a_chain_has_room),
         cmocka_unit_test(a_suspension_is_between_rounds_and_changes_nothing_else),
         cmocka_unit_test(a_majority_is_needed_whatever_the_roster),
         cmocka_unit_test(a_line_of_protocol_1_is_rejected),

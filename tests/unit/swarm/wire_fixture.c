@@ -377,7 +377,9 @@ size_t wire_fixture_repeat_service(enum wire_kind kind, const uint8_t *bytes, si
         return 0;
     }
     if (kind == WIRE_LEDGER) {
-        memcpy(again + WIRE_LEDGER_FIXED_BYTES, page.records, page.bytes);
+        if (page.bytes > 0) {
+            memcpy(again + WIRE_LEDGER_FIXED_BYTES, page.records, page.bytes);
+        }
         page.records = again + WIRE_LEDGER_FIXED_BYTES;
         return without_length(kind, again, wire_write_ledger_page(&page, again));
     }
