@@ -242,6 +242,11 @@ enum status member_job_execute(struct member_run *member, const struct member_jo
     case ACTION_STORE:
         execute_store_job(member, job);
         return OK;
+    case ACTION_SKETCH:
+    case ACTION_CHECK:
+    case ACTION_RECHECK:
+        member_check_execute(member, job);
+        return OK;
     case ACTION_APPLY:
         return execute_apply_job(member, job, fault);
     case ACTION_ADOPT:

@@ -44,6 +44,11 @@ MUST_CHECK enum status member_job_execute(struct member_run *member, const struc
 MUST_CHECK enum status inner_train(struct member_run *member, const struct member_job *job,
                                    struct fault *fault);
 
+/* ---- member_checks.c ---- */
+
+/* member_check_execute: executes a SKETCH, CHECK or RECHECK job and answers the network thread. */
+void member_check_execute(struct member_run *member, const struct member_job *job);
+
 /* ---- member_log.c ---- */
 
 /* The values that are logged for an applied round. */

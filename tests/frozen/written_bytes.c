@@ -121,7 +121,8 @@ static void print_entries(void) {
             entry.slice_count = 0;
             memset(entry.members, 0, sizeof entry.members);
             if (entry.kind == ENTRY_SUSPEND) {
-                entry.suspension = (struct entry_suspension){entry.seats[1].id, 3, 100};
+                entry.suspension = (struct entry_suspension){
+                    .id = entry.seats[1].id, .reason = 3, .until_round = 100};
             }
             entry.cursor.returned_count = 2;
             entry.cursor.returned[0] = (struct sample_range){3, 4};

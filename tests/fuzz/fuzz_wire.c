@@ -108,6 +108,7 @@ static void check_verified(struct message *message, const uint8_t *bulk, size_t 
     /* A vote without a root refuses the proposal, and signs nothing. */
     static const struct hash NO_ROOT;
     bool must = message->kind == MESSAGE_DECLARE || message->kind == MESSAGE_RESULT ||
+                message->kind == MESSAGE_SKETCHES ||
                 (message->kind == MESSAGE_VOTE && !hash_equal(&message->root, &NO_ROOT));
     ASSERT(!must || !verified ||
            !wire_is_verified(&fixture.shape, key, &fixture.open, message, bulk, bulk_bytes));

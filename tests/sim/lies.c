@@ -25,6 +25,9 @@ static const char *const NAMES[HOSTILITIES] = {
     [HOSTILE_ZEROS] = "zeros",
     [HOSTILE_TOKENS] = "tokens",
     [HOSTILE_SUM] = "sum",
+    [HOSTILE_SKETCH] = "sketch",
+    [HOSTILE_ACCUSE] = "accuse",
+    [HOSTILE_HIDE] = "hide",
     [HOSTILE_DAMAGE] = "damage",
     [HOSTILE_UNLIKE] = "unlike",
     [HOSTILE_WITHHOLD] = "withhold",
@@ -113,6 +116,7 @@ bool lie_withholds(const struct world *world, uint32_t index, const struct messa
     bool is_silent_owner = hostility == HOSTILE_MUTE || hostility == HOSTILE_CLAIM ||
                            hostility == HOSTILE_IDLE || hostility == HOSTILE_TOGGLE;
     return (is_silent_owner && message->kind == MESSAGE_RESULT) ||
+           (hostility == HOSTILE_HIDE && message->kind == MESSAGE_SKETCHES) ||
            (hostility == HOSTILE_WITHHOLD && message->kind == MESSAGE_CONTRIBUTION);
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/norms.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct truth *truth_of(const struct world *world, uint32_t round, uint32_t node) {
@@ -38,11 +39,45 @@ static double check_contributors(struct world *world, const struct entry *entry,
     return weight;
 }
 
-/* Computes the result of a slice again, from what its contributors made. An owner that sums wrongly
- * is excused: no machine checks a sum. It is the only lie that is. */
+/* How far a result may be from the sum of its contributors: contributors that died before the vote
+ * sent no sketches, and nobody can tell a change within their part from theirs. */
+static double allowed_difference(const struct entry *entry, uint32_t slice, double weight) {
+    const struct entry_slice *line = &entry->slices[slice];
+    uint64_t silent = line->contributors;
+    double allowed = 0;
+    for (uint32_t i = 0; i < entry->signature_count; i++) {
+        silent &= ~(UINT64_C(1) << entry->signatures[i].seat);
+    }
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        const struct entry_member *member = &entry->members[seat];
+        double clip = (double)norms_clip(member->norm, entry->reference_norm);
+        bool is_silent = (silent >> seat & 1) != 0 && weight > 0;
+        allowed += is_silent ? clip * member->norm * (double)member->weight / weight : 0;
+    }
+    return allowed;
+}
+
+/* Whether an owner that sums wrongly made a result within these bounds. No other owner may. */
+static bool is_within_silence(const struct world *world, const struct entry *entry, uint32_t slice,
+                              double weight, const float *mean) {
+    const struct entry_slice *line = &entry->slices[slice];
+    const struct node *owner = &world->nodes[node_of(entry, line->owner)];
+    if (owner->hostility != HOSTILE_SUM) {
+        return false;
+    }
+    const struct stored *stored =
+        plane_find((struct node *)(uintptr_t)owner, entry->round, slice, &line->hash);
+    double energy = 0;
+    for (int i = 0; stored != NULL && i < SLICE_ELEMENTS; i++) {
+        double found = (double)((float)stored->coded.steps[i] * stored->coded.scale);
+        energy += (found - (double)mean[i]) * (found - (double)mean[i]);
+    }
+    return stored != NULL && sqrt(energy) <= 1.05 * allowed_difference(entry, slice, weight);
+}
+
+/* Computes the result of a slice again, from what its contributors made. */
 static void check_sum(struct world *world, const struct entry *entry, uint32_t slice) {
     const struct entry_slice *line = &entry->slices[slice];
-    bool is_wrong_sum = world->nodes[node_of(entry, line->owner)].hostility == HOSTILE_SUM;
     float mean[SLICE_ELEMENTS] = {0};
     double weight = check_contributors(world, entry, slice);
     for (uint32_t seat = 0; weight >= 0 && seat < entry->seat_count; seat++) {
@@ -50,17 +85,14 @@ static void check_sum(struct world *world, const struct entry *entry, uint32_t s
             continue;
         }
         const struct truth *truth = truth_of(world, entry->round, node_of(entry, seat));
-        const struct coded *coded = &truth->slices[slice];
-        const struct entry_member *member = &entry->members[seat];
-        float share = (float)member->weight / (weight > 0 ? (float)weight : 1);
-        share *= norms_clip(member->norm, entry->reference_norm);
-        for (int i = 0; i < SLICE_ELEMENTS; i++) {
-            mean[i] += share * ((float)coded->steps[i] * coded->scale);
-        }
+        plane_add(&entry->members[seat], entry->reference_norm, weight > 0 ? (float)weight : 1,
+                  &truth->slices[slice], mean);
     }
     struct coded coded = plane_encode(mean);
     struct hash hash = hash_of(&coded, sizeof(coded));
-    if ((!hash_equal(&hash, &line->hash) && !is_wrong_sum) || (double)line->weight != weight) {
+    if ((!hash_equal(&hash, &line->hash) &&
+         !is_within_silence(world, entry, slice, weight, mean)) ||
+        (double)line->weight != weight) {
         world_fail(world, "round %u slice %u is not the sum of its contributors", entry->round,
                    slice);
     }
@@ -188,6 +220,19 @@ static void check_chain(struct world *world, const struct entry *entry) {
     }
 }
 
+/* Only a member that signed a false statement is named for one. */
+static void check_suspension(struct world *world, const struct entry *entry) {
+    const struct entry_suspension *suspension = &entry->suspension;
+    enum hostility hostility = world->nodes[suspension->id.bytes[0]].hostility;
+    bool is_true = (suspension->reason != SUSPENSION_WRONG_SUM || hostility == HOSTILE_SUM) &&
+                   (suspension->reason != SUSPENSION_WRONG_SKETCH || hostility == HOSTILE_SKETCH);
+    if (!is_true) {
+        world_fail(world, "round %u: member %u is named for a lie that it did not tell",
+                   entry->round, suspension->id.bytes[0]);
+    }
+    world->named += suspension->reason >= SUSPENSION_WRONG_SUM;
+}
+
 void oracle_append(struct world *world, const struct entry *entry) {
     if (world->ledger_count == LEDGER_MOST) {
         world_fail(world, "the ledger of a schedule is full");
@@ -199,6 +244,8 @@ void oracle_append(struct world *world, const struct entry *entry) {
     } else if (entry->kind == ENTRY_ROLLBACK) {
         undo(world, entry);
         world->rollbacks += 1;
+    } else if (entry->kind == ENTRY_SUSPEND) {
+        check_suspension(world, entry);
     }
     world->aborts += entry->kind == ENTRY_ABORT;
     world->is_undone[world->ledger_count] = 0;

@@ -60,10 +60,10 @@ struct parcel *parcel_copy(const struct world *world, const struct message *mess
     if (message->kind == MESSAGE_CONTRIBUTION) {
         parcel->message.proof = &parcel->proof;
     }
-    if (message->holders != NULL) {
+    if (message->ballot.holders != NULL) {
         parcel->holders = malloc(count * sizeof(uint64_t));
-        memcpy(parcel->holders, message->holders, count * sizeof(uint64_t));
-        parcel->message.holders = parcel->holders;
+        memcpy(parcel->holders, message->ballot.holders, count * sizeof(uint64_t));
+        parcel->message.ballot.holders = parcel->holders;
     }
     return parcel;
 }
@@ -74,6 +74,7 @@ void parcel_free(struct parcel *parcel) {
     free(parcel->plans);
     free(parcel->holders);
     free(parcel->array);
+    free(parcel->sketches);
     free(parcel);
 }
 
@@ -81,6 +82,7 @@ void parcel_free(struct parcel *parcel) {
 static bool has_valid_values(const struct world *world, const struct message *message) {
     bool is_valid = message->trained.tokens <= INT64_MAX && message->trained.samples <= INT64_MAX;
     is_valid &= message->proof == NULL || message->proof->path_count <= CONTRIBUTION_PATH_MAX;
+    is_valid &= message->ballot.refusal.reason < REFUSAL_REASONS;
     for (uint32_t s = 0; message->reports != NULL && s < world->slice_count; s++) {
         const struct slice_report *row = &message->reports[s];
         is_valid &= row->has_result == 1 || (row->has_result == 0 && row->contributors == 0);
@@ -93,7 +95,8 @@ bool parcel_pass_wire(const struct world *world, struct parcel *parcel) {
     static _Alignas(64) uint8_t memory[WIRE_BYTES_MAX];
     struct wire_shape shape = {.slice_count = world->slice_count, .members_max = SWARM_MEMBERS_MAX};
     const struct message *message = &parcel->message;
-    bool has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
+    bool has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT ||
+                     message->kind == MESSAGE_SKETCHES;
     static struct wire_arrays arrays;
     struct frame frame;
     struct message read;
@@ -128,7 +131,8 @@ uint64_t parcel_bytes(const struct world *world, const struct message *message) 
     static uint8_t payload[WIRE_BYTES_MAX];
     struct wire_shape shape = {.slice_count = world->slice_count, .members_max = SWARM_MEMBERS_MAX};
     bool has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
-    uint64_t bulk = has_bytes ? world->slice_bytes : 0;
+    bool is_page = message->kind == MESSAGE_SKETCHES;
+    uint64_t bulk = has_bytes ? world->slice_bytes : is_page ? 132 * world->slice_count : 0;
     struct frame frame;
     return FRAME_HEADER_BYTES + bulk +
            wire_write_message(&shape, message, bulk, &frame, payload, sizeof(payload));

@@ -217,6 +217,15 @@ static float total_weight(const struct action *action) {
     return total > 0 ? (float)total : 1;
 }
 
+void plane_add(const struct entry_member *member, double reference, float weight,
+               const struct coded *coded, float *mean) {
+    float share = (float)member->weight / weight;
+    share *= norms_clip(member->norm, reference);
+    for (int i = 0; i < SLICE_ELEMENTS; i++) {
+        mean[i] += share * ((float)coded->steps[i] * coded->scale);
+    }
+}
+
 /* Adds the contributions in ascending order of seats in fp32, each times its share of the weight,
  * and encodes the mean once. */
 static struct coded add_up(const struct world *world, const struct node *node,
@@ -231,12 +240,8 @@ static struct coded add_up(const struct world *world, const struct node *node,
         const struct coded *coded = (int)seat == action->seat
                                         ? &node->own.slices[action->slice]
                                         : &node->slots[seat][action->slots[seat]];
-        const struct entry_member *declared = &action->table->members[seat];
-        float share = (float)declared->weight / weight;
-        share *= norms_clip(declared->norm, action->table->reference_norm);
-        for (int i = 0; i < SLICE_ELEMENTS; i++) {
-            mean[i] += share * ((float)coded->steps[i] * coded->scale);
-        }
+        plane_add(&action->table->members[seat], action->table->reference_norm, weight, coded,
+                  mean);
     }
     for (int i = 0; i < SLICE_ELEMENTS; i++) {
         mean[i] += node->hostility == HOSTILE_SUM ? 1.0f : 0.0f;
@@ -427,6 +432,10 @@ static void keep(struct world *world, uint32_t index, const struct action *actio
         keep_result(world, index, &parcel->message, parcel->coded);
         return;
     }
+    if (parcel->message.kind == MESSAGE_SKETCHES) {
+        memcpy(node->sketches[action->seat], parcel->sketches, sizeof(node->own_sketches));
+        return;
+    }
     node->slots[action->seat][action->slot] = parcel->coded;
 }
 
@@ -456,6 +465,11 @@ void plane_act(struct world *world, uint32_t node, const struct actions *actions
             break;
         case ACTION_STORE:
             store(world, node, action);
+            break;
+        case ACTION_SKETCH:
+        case ACTION_CHECK:
+        case ACTION_RECHECK:
+            check_act(world, node, action);
             break;
         case ACTION_ADOPT:
             adopt(world, node, action);

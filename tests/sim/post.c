@@ -4,6 +4,7 @@
 
 #include "runtime/swarm/ledger/norms.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { DAMAGED_ONE_IN = 200 /* slices: a bit of one changes on its way */ };
@@ -74,7 +75,14 @@ bool post_accept(struct parcel *parcel) {
         return norm_is_valid(message->trained.norm) &&
                memcmp(&good, &message->signature, sizeof(good)) == 0;
     case MESSAGE_VOTE:
-        good = post_sign(&message->from, &message->hash);
+        hash = post_result_hash(message);
+        if (message->ballot.refusal.reason == REFUSAL_SUM) {
+            good = post_sign(&message->owner, &hash);
+        } else if (hash_is_zero(&message->root)) {
+            return true;
+        } else {
+            good = post_sign(&message->from, &message->hash);
+        }
         return memcmp(&good, &message->signature, sizeof(good)) == 0;
     case MESSAGE_CONTRIBUTION:
         message->hash = hash_of(&parcel->coded, sizeof(parcel->coded));
@@ -111,6 +119,25 @@ bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel 
     return true;
 }
 
+/* Adds what the sender's host adds to a message without bulk data; false if there is nothing to
+ * send. */
+static bool complete_message(struct world *world, uint32_t from, struct parcel *parcel) {
+    struct node *node = &world->nodes[from];
+    struct message *message = &parcel->message;
+    if (message->kind == MESSAGE_DECLARE) {
+        message->signature = post_sign_declaration(message);
+    } else if (message->kind == MESSAGE_VOTE && message->ballot.refusal.reason == REFUSAL_SUM) {
+        const struct stored *stored =
+            plane_find(node, message->round, message->slice, &message->hash);
+        message->signature = stored != NULL ? stored->signature : message->signature;
+    } else if (message->kind == MESSAGE_SKETCHES) {
+        parcel->sketches = malloc(sizeof(node->own_sketches));
+        memcpy(parcel->sketches, node->own_sketches, sizeof(node->own_sketches));
+        return hash_equal(&message->ballot.seed, &node->own_seed);
+    }
+    return true;
+}
+
 static void post(struct world *world, uint32_t from, uint32_t to, const struct action *action) {
     const struct message *message = &action->message;
     bool is_bulk = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
@@ -127,10 +154,7 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct a
         }
         struct parcel *parcel = parcel_copy(world, message);
         parcel->message.from.bytes[0] = (uint8_t)from;
-        if (message->kind == MESSAGE_DECLARE) {
-            parcel->message.signature = post_sign_declaration(&parcel->message);
-        }
-        if (lie_message(world, from, parcel)) {
+        if (complete_message(world, from, parcel) && lie_message(world, from, parcel)) {
             net_post(world, from, to, parcel);
         } else {
             parcel_free(parcel);

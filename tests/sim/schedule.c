@@ -42,10 +42,11 @@ static void make_links(struct world *world) {
 /* Lies that do not keep honest members from committing rounds. One hostile schedule in four has any
  * lies, and must only be safe. */
 static const enum hostility LIES[] = {
-    HOSTILE_SIGN,      HOSTILE_REPLAY,   HOSTILE_COPY,   HOSTILE_ZEROS, HOSTILE_TOKENS,
-    HOSTILE_SUM,       HOSTILE_DAMAGE,   HOSTILE_UNLIKE, HOSTILE_MUTE,  HOSTILE_WITHHOLD,
-    HOSTILE_DRIP,      HOSTILE_TRICKLE,  HOSTILE_IDLE,   HOSTILE_VOTE,  HOSTILE_LINKS,
-    HOSTILE_RATE_ZERO, HOSTILE_RATE_MAX, HOSTILE_DAY,
+    HOSTILE_SIGN,      HOSTILE_REPLAY,   HOSTILE_COPY,   HOSTILE_ZEROS,  HOSTILE_TOKENS,
+    HOSTILE_SUM,       HOSTILE_DAMAGE,   HOSTILE_UNLIKE, HOSTILE_MUTE,   HOSTILE_WITHHOLD,
+    HOSTILE_DRIP,      HOSTILE_TRICKLE,  HOSTILE_IDLE,   HOSTILE_VOTE,   HOSTILE_LINKS,
+    HOSTILE_RATE_ZERO, HOSTILE_RATE_MAX, HOSTILE_DAY,    HOSTILE_SKETCH, HOSTILE_ACCUSE,
+    HOSTILE_HIDE,
 };
 
 /* Up to a third of the members is hostile, in every third schedule; no round then opens without an

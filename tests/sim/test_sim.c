@@ -30,13 +30,14 @@ static const uint64_t FAILED_PAIRS[] = {544};
 enum { SEEDS = 500, SEEDS_LONG = 10000, MISTAKE_SEEDS = 500, PAIR_PART = 5 };
 
 struct tally {
-    uint64_t failed, commits, aborts, rollbacks, salvages, partial, replays, happenings;
+    uint64_t failed, commits, aborts, rollbacks, named, salvages, partial, replays, happenings;
 };
 
 static void add_to(struct tally *tally, const struct world *world) {
     tally->commits += world->commits;
     tally->aborts += world->aborts;
     tally->rollbacks += world->rollbacks;
+    tally->named += world->named;
     tally->salvages += world->salvages;
     tally->partial += world->partial;
     tally->replays += world->replays;
@@ -53,10 +54,11 @@ static int run_schedules(struct world *world, uint64_t first, uint64_t count) {
         add_to(&tally, world);
     }
     printf("%" PRIu64 " schedules, %" PRIu64 " failed; %" PRIu64 " commits, %" PRIu64
-           " aborts, %" PRIu64 " rollbacks, %" PRIu64 " salvaged and %" PRIu64
-           " partial slices, %" PRIu64 " older commits heard, %" PRIu64 " events\n",
-           count, tally.failed, tally.commits, tally.aborts, tally.rollbacks, tally.salvages,
-           tally.partial, tally.replays, tally.happenings);
+           " aborts, %" PRIu64 " rollbacks, %" PRIu64 " liars named, %" PRIu64
+           " salvaged and %" PRIu64 " partial slices, %" PRIu64 " older commits heard, %" PRIu64
+           " events\n",
+           count, tally.failed, tally.commits, tally.aborts, tally.rollbacks, tally.named,
+           tally.salvages, tally.partial, tally.replays, tally.happenings);
     return tally.failed == 0;
 }
 

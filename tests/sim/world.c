@@ -124,6 +124,7 @@ static void start_member(struct world *world, uint32_t index) {
                                          .start_id = 1 + world_draw(world, UINT64_C(1) << 60),
                                          .slice_count = world->slice_count,
                                          .sample_tokens = 1,
+                                         .checks_sums = true,
                                          .stored = reports};
     start.root = plane_root(world, &node->outer);
     start.stored_round = plane_stored(world, node, reports);
@@ -155,6 +156,8 @@ void world_step(struct world *world, uint32_t index, const struct event *event,
     struct node *node = &world->nodes[index];
     struct actions actions = {world->actions, 0, ACTIONS_MAX};
     if (index < TRACKERS) {
+        struct hash random = hash_of(&world->happenings, sizeof(world->happenings));
+        tracker_set_random(node->machine, &random);
         tracker_step(node->machine, event, world->now + node->clock_ahead, &actions);
         world->timing = *tracker_timing(node->machine);
     } else {

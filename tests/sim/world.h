@@ -11,6 +11,7 @@
  *     lies       what hostile members do to their messages, bytes and contributions
  *     fields     every field of a member's messages, and false values for it
  *     plane      data: toy codec, training, sums, roots, adoption, error feedback
+ *     check      data: toy sketches, which are the values themselves, and checks of sums
  *     store      the tracker's disk
  *     oracle     what must hold */
 #ifndef SKEP_TESTS_SIM_WORLD_H
@@ -62,6 +63,9 @@ enum hostility {
     HOSTILE_ZEROS,  /* contributes zeros, with all tokens */
     HOSTILE_TOKENS, /* declares more tokens than any member could train */
     HOSTILE_SUM,    /* adds to what it sums */
+    HOSTILE_SKETCH, /* signs sketches of other values than it contributes */
+    HOSTILE_ACCUSE, /* says of every proposal that a sum is wrong */
+    HOSTILE_HIDE,   /* sends no sketches */
     /* Bytes. */
     HOSTILE_DAMAGE,   /* sends contributions that differ from their declared hash */
     HOSTILE_UNLIKE,   /* sends different contributions to different owners */
@@ -141,6 +145,7 @@ struct parcel {
     uint64_t *holders;
     struct slice_plan *plans;
     uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* of a REPORT */
+    struct coded *sketches;                 /* of a SKETCHES message: of all slices */
     uint32_t sender_start; /* start of the sender's node when it sent the message */
     int64_t last_byte_us;  /* when the last byte can arrive, if the receiver's downlink is free */
     uint64_t bytes;        /* on the wire; 0: links have no rates */
@@ -226,6 +231,9 @@ struct node {
     struct truth own;
     float feedback[ELEMENTS_MOST];
     struct coded slots[MEMBERS_MOST][CONTRIBUTION_SLOTS_PER_MEMBER];
+    struct coded own_sketches[SLICES_MOST];
+    struct hash own_seed;                             /* of the own sketches */
+    struct coded sketches[MEMBERS_MOST][SLICES_MOST]; /* by seat */
     struct node_link link;
     struct measures measures;
     struct field_memory *field_memory; /* of a HOSTILE_FIELD member; NULL at first */
@@ -275,6 +283,7 @@ struct world {
     uint32_t commits;
     uint32_t aborts;
     uint32_t rollbacks;
+    uint32_t named;    /* suspensions for false statements */
     uint32_t salvages; /* committed slices of a risen epoch */
     uint32_t partial;  /* committed slices that lack a contributor of another slice */
     uint32_t adoptions;
@@ -425,6 +434,13 @@ double plane_norm(const struct coded *coded);      /* infinite if it is not soun
 int plane_is_sound(const struct coded *coded);
 /* plane_entry_hash: of an entry with this root in the place of its own. */
 struct hash plane_entry_hash(const struct entry *entry, const struct hash *root);
+
+/* plane_add: add a contribution to a mean. */
+void plane_add(const struct entry_member *member, double reference, float weight,
+               const struct coded *coded, float *mean);
+
+/* Checks of sums (check.c): do the machine's actions of these kinds. */
+void check_act(struct world *world, uint32_t node, const struct action *action);
 
 /* The tracker's disk (store.c). */
 void store_begin(struct world *world);

@@ -200,6 +200,7 @@ VALUE_STRUCTS = {
     "frame": "a value: any sender makes one",
     "known_delegation": "a value: the operator and a reader each make one",
     "message": "a value: any sender makes one",
+    "message_ballot": "a part of a message",
     "roster_epoch": "a value: the operator and a reader each make one",
     "round_table": "a part of a message",
     "sample_range": "a value",
@@ -240,6 +241,10 @@ FUNCTION_LINES_P95 = 30
 
 # path: why it is longer. An entry that is no longer needed is a failure too.
 LONG_FILES = {}
+# room: its limit of lines of code, and why.
+LARGE_ROOMS = {
+    "runtime/swarm/protocol": (6000, "two state machines that share their messages"),
+}
 # path: why its lines are wider.
 WIDE_FILES = {}
 # (path, function): why it is longer.

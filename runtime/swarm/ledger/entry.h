@@ -67,6 +67,8 @@ enum suspension_reason {
     SUSPENSION_LARGE_NORM,    /* The norm of its contribution was above the bound. */
     SUSPENSION_NO_EFFECT,     /* The norm of its contribution was below the effect bound. */
     SUSPENSION_REPETITION,    /* Its contribution was part of an earlier commit. */
+    SUSPENSION_WRONG_SUM,     /* It signed a result that is not the mean of its contributions. */
+    SUSPENSION_WRONG_SKETCH,  /* It signed sketches that are not those of its contribution. */
     SUSPENSION_REASONS
 };
 
@@ -125,12 +127,30 @@ struct entry_member { /* what the member in one seat contributed to a commit */
     uint32_t owned;       /* COMMIT: number of slices whose results it computed. */
 };
 
+/* The statement about one slice that a suspended member signed, and that more than half of the
+ * roster found to be false. The round is that of the entry. */
+struct entry_evidence {
+    uint32_t slice;
+    uint32_t epoch;             /* WRONG_SUM: epoch of the slice's plan */
+    uint64_t contributors;      /* WRONG_SUM: seats whose contributions are in the result */
+    struct hash hash;           /* of the result, or of the page of sketches */
+    struct hash seed;           /* WRONG_SKETCH: seed of the sketches */
+    struct signature signature; /* of the member */
+};
+
 /* Why a member has no seat, and the first round in which it may have one again. */
 struct entry_suspension {
-    struct identity id;   /* the suspended member */
-    uint32_t reason;      /* enum suspension_reason */
-    uint32_t until_round; /* first round in which it may have a seat again */
+    struct identity id;             /* the suspended member */
+    uint32_t reason;                /* enum suspension_reason */
+    uint32_t until_round;           /* first round in which it may have a seat again */
+    struct entry_evidence evidence; /* WRONG_SUM, WRONG_SKETCH: the false statement */
 };
+
+/* entry_has_evidence: whether a suspension is for a false statement. */
+static inline bool entry_has_evidence(const struct entry_suspension *suspension) {
+    return suspension->reason == SUSPENSION_WRONG_SUM ||
+           suspension->reason == SUSPENSION_WRONG_SKETCH;
+}
 
 /* A row of a commit: the result of one slice. Rows are not part of an entry's content, which has
  * only the root over them and what each member did. */
@@ -213,7 +233,8 @@ void entry_copy(struct entry *to, const struct entry *from);
  *         of an open: roster (a serial), and unless that is 0: is_open, roster_members {32},
  *         roster_signature,
  *         of a rollback: order_newest and order_signature,
- *         of a suspension: suspended, reason and until_round,
+ *         of a suspension: suspended, reason and until_round; of a false statement also slice,
+ *         epoch, contributors, statement_hash, seed and statement_signature,
  *         of a commit: tokens {8}, weights {8}, samples {8}, norms {8, fp64}, contributed {4} and
  *         owned {4} of each seat, slice_count, results, chain
  *     hash, signature_count, signature_seats {1}, signatures {64}
@@ -229,10 +250,10 @@ enum {
     ENTRY_MEMBER_BYTES = 4 * 8 + 2 * 4, /* encoded size of a member of a commit */
     ENTRY_SLICE_BYTES = 8 + 8 + 1 + 2 + 8 + 8 + HASH_BYTES, /* encoded size of a slice */
     ENTRY_SIGNATURE_BYTES = 1 + SWARM_SIGNATURE_BYTES,      /* encoded size: seat and signature */
-    ENTRY_FIELDS_MAX = 56, /* Number of fields of a record, those of `entry` included. */
+    ENTRY_FIELDS_MAX = 62, /* Number of fields of a record, those of `entry` included. */
     /* Most bytes of a record without the elements of its lists. */
     ENTRY_FIXED_BYTES_MAX = ENTRY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 2 * PACKER_MAP_BYTES_MAX +
-                            7 * HASH_BYTES + SWARM_SIGNATURE_BYTES + 2 * KEY_BYTES +
+                            9 * HASH_BYTES + 2 * SWARM_SIGNATURE_BYTES + 2 * KEY_BYTES +
                             2 * SIGNATURE_BYTES,
     /* The keys of a roster epoch. Few entries have one. */
     ENTRY_ROSTER_BYTES_MAX = ROSTER_KEYS_MAX * KEY_BYTES,

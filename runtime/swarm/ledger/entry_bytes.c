@@ -99,6 +99,15 @@ static void pack_suspension(struct packer *packer, struct entry_suspension *susp
     pack_bytes(packer, "suspended", suspension->id.bytes, SWARM_IDENTITY_BYTES);
     pack_u32(packer, "reason", &suspension->reason);
     pack_u32(packer, "until_round", &suspension->until_round);
+    if (entry_has_evidence(suspension)) {
+        struct entry_evidence *evidence = &suspension->evidence;
+        pack_u32(packer, "slice", &evidence->slice);
+        pack_u32(packer, "epoch", &evidence->epoch);
+        pack_u64(packer, "contributors", &evidence->contributors);
+        pack_bytes(packer, "statement_hash", evidence->hash.bytes, HASH_BYTES);
+        pack_bytes(packer, "seed", evidence->seed.bytes, HASH_BYTES);
+        pack_bytes(packer, "statement_signature", evidence->signature.bytes, SWARM_SIGNATURE_BYTES);
+    }
 }
 
 /* The fields that the hash covers. */

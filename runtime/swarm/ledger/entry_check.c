@@ -175,7 +175,16 @@ static const char *suspension_error(const struct entry *entry) {
     if (suspension->reason == SUSPENSION_NONE || suspension->reason >= SUSPENSION_REASONS) {
         return "suspends a member for an unknown reason";
     }
-    return suspension->until_round > entry->round ? NULL : "suspends a member until a past round";
+    if (suspension->until_round <= entry->round) {
+        return "suspends a member until a past round";
+    }
+    const struct entry_evidence *evidence = &suspension->evidence;
+    if (!entry_has_evidence(suspension)) {
+        return is_zero(evidence, sizeof *evidence) ? NULL : "has evidence that its reason lacks";
+    }
+    return evidence->slice < SWARM_SLICES_MAX && evidence->epoch <= SWARM_EPOCH_MAX
+               ? NULL
+               : "has evidence about a slice or an epoch above the limit";
 }
 
 static const char *unused_field_error(const struct entry *entry) {

@@ -2,6 +2,7 @@
 
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/norms.h"
+#include "runtime/swarm/ledger/statement.h"
 
 #include <string.h>
 
@@ -248,6 +249,9 @@ const char *ledger_append(struct ledger_chain *chain, const struct entry *entry)
     error = error == NULL ? signatures_error(chain, entry) : error;
     if (error == NULL && !is_order_signed(chain, entry)) {
         error = "has an order to roll back that the operator did not sign";
+    }
+    if (error == NULL && entry_has_evidence(&entry->suspension)) {
+        error = statement_evidence_error(&chain->swarm, entry);
     }
     if (error == NULL) {
         ledger_advance(chain, entry);

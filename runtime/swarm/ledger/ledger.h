@@ -10,7 +10,7 @@
  * before it.
  *
  * public   contribution.h entry.h ledger_file.h manifest.h merkle.h norms.h operator_documents.h
- *          packer.h rollback.h */
+ *          packer.h rollback.h statement.h */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_H
 #define SKEP_SWARM_LEDGER_LEDGER_H
 
@@ -97,13 +97,13 @@ void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[
  * checks the fields, hash, `prev`, incarnation, round and commit count; that no sample is assigned
  * twice and the unused ones are returned (cursor_step_error); that a commit or abort repeats the
  * roster of its OPEN; that only a commit or rollback changes the root; that a rollback returns to a
- * state of this chain (rollback_error), by an order of the operator if it has one; that a commit
- * has the hash of the chain's state before it (ledger_chain_hash); that the weights and the
- * reference norm of a commit follow from its norms, and that no other entry changes the reference
- * norm; all signatures of a commit, which must be a quorum; that a document of the operator has a
- * higher serial than the one before; that the last roster epoch, if there is one, names each seat
- * of an OPEN or is open; and the signatures of the tracker, by the keys that the last delegation
- * names, and of the operator, if the key is known.
+ * state of this chain (rollback_error), by an order of the operator if it has one; that evidence
+ * was signed by the suspended member; that a commit has the hash of the chain's state before it
+ * (ledger_chain_hash); that the weights and the reference norm of a commit follow from its norms,
+ * and that no other entry changes the reference norm; all signatures of a commit, which must be a
+ * quorum; that a document of the operator has a higher serial than the one before; that the last
+ * roster epoch, if there is one, names each seat of an OPEN or is open; and the signatures of the
+ * tracker, by the keys that the last delegation names, and of the operator, if the key is known.
  * returns  NULL, or a text that describes the error; *chain is then unchanged */
 MUST_CHECK const char *ledger_append(struct ledger_chain *chain, const struct entry *entry);
 

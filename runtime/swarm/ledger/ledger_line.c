@@ -15,7 +15,9 @@ static const char *const REASONS[] = {[SUSPENSION_NONE] = "",
                                       [SUSPENSION_RESULTS] = "results",
                                       [SUSPENSION_LARGE_NORM] = "large_norm",
                                       [SUSPENSION_NO_EFFECT] = "no_effect",
-                                      [SUSPENSION_REPETITION] = "repetition"};
+                                      [SUSPENSION_REPETITION] = "repetition",
+                                      [SUSPENSION_WRONG_SUM] = "wrong_sum",
+                                      [SUSPENSION_WRONG_SKETCH] = "wrong_sketch"};
 _Static_assert(ARRAY_COUNT(REASONS) == SUSPENSION_REASONS, "a reason has no name");
 
 const char *ledger_suspension_name(uint32_t reason) {
@@ -39,6 +41,12 @@ static const struct line_field MEMBER_FIELDS[] = {
     FIELD(entry_member, tokens, FIELD_U64),      FIELD(entry_member, weight, FIELD_U64),
     FIELD(entry_member, samples, FIELD_U64),     FIELD(entry_member, norm, FIELD_F64),
     FIELD(entry_member, contributed, FIELD_U32), FIELD(entry_member, owned, FIELD_U32),
+};
+
+static const struct line_field EVIDENCE_FIELDS[] = {
+    FIELD(entry_evidence, slice, FIELD_U32),     FIELD(entry_evidence, epoch, FIELD_U32),
+    FIELD(entry_evidence, hash, FIELD_HEX),      FIELD(entry_evidence, seed, FIELD_HEX),
+    FIELD(entry_evidence, signature, FIELD_HEX),
 };
 
 static void add_ranges(struct json_writer *json, const char *key, const struct sample_range *ranges,
@@ -69,18 +77,22 @@ static void add_members(struct json_writer *json, const struct entry *entry) {
     json_end(json);
 }
 
+static void add_contributors(struct json_writer *json, uint64_t contributors) {
+    json_begin_array(json, "contributors");
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        if ((contributors >> seat & 1) != 0) {
+            json_add_u64(json, NULL, seat);
+        }
+    }
+    json_end(json);
+}
+
 static void add_slice(struct json_writer *json, const struct entry *entry, uint32_t index) {
     const struct entry_slice *slice = &entry->slices[index];
     json_begin_object(json, NULL);
     json_add_u64(json, "index", index);
     line_add_fields(json, SLICE_FIELDS, SLICE_FIELDS_BEFORE_CONTRIBUTORS, slice);
-    json_begin_array(json, "contributors");
-    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        if ((slice->contributors >> seat & 1) != 0) {
-            json_add_u64(json, NULL, seat);
-        }
-    }
-    json_end(json);
+    add_contributors(json, slice->contributors);
     line_add_fields(json, SLICE_FIELDS + SLICE_FIELDS_BEFORE_CONTRIBUTORS,
                     ARRAY_COUNT(SLICE_FIELDS) - SLICE_FIELDS_BEFORE_CONTRIBUTORS, slice);
     json_end(json);
@@ -98,6 +110,18 @@ static void add_signatures(struct json_writer *json, const struct entry *entry) 
         json_end(json);
     }
     json_end(json);
+}
+
+static void add_suspension(struct json_writer *json, const struct entry_suspension *suspension) {
+    json_add_hex(json, "suspended", &suspension->id, sizeof suspension->id);
+    json_add_text(json, "reason", ledger_suspension_name(suspension->reason));
+    json_add_u64(json, "until_round", suspension->until_round);
+    if (entry_has_evidence(suspension)) {
+        json_begin_object(json, "evidence");
+        line_add_fields(json, EVIDENCE_FIELDS, ARRAY_COUNT(EVIDENCE_FIELDS), &suspension->evidence);
+        add_contributors(json, suspension->evidence.contributors);
+        json_end(json);
+    }
 }
 
 static bool has_order(const struct entry *entry) {
@@ -134,9 +158,7 @@ void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct t
     } else if (entry->kind == ENTRY_OPEN) {
         json_add_u64(&json, "deadline_ms", entry->deadline_ms);
     } else if (entry->kind == ENTRY_SUSPEND) {
-        json_add_hex(&json, "suspended", &entry->suspension.id, sizeof entry->suspension.id);
-        json_add_text(&json, "reason", ledger_suspension_name(entry->suspension.reason));
-        json_add_u64(&json, "until_round", entry->suspension.until_round);
+        add_suspension(&json, &entry->suspension);
     }
     json_add_hex(&json, "root", &entry->root, sizeof entry->root);
     json_begin_object(&json, "cursor");
@@ -235,7 +257,7 @@ static enum status read_members(const struct json_node *root, struct entry *entr
     return OK;
 }
 
-static enum status read_contributors(const struct json_node *node, struct entry_slice *slice,
+static enum status read_contributors(const struct json_node *node, uint64_t *contributors,
                                      struct fault *fault) {
     struct json_node array;
     uint32_t count = 0;
@@ -249,7 +271,7 @@ static enum status read_contributors(const struct json_node *node, struct entry_
             return json_fault(&one, fault, NULL,
                               "is not a valid seat, or is not in ascending order");
         }
-        slice->contributors |= (uint64_t)1 << seat;
+        *contributors |= (uint64_t)1 << seat;
         min = seat + 1;
     }
     return OK;
@@ -267,7 +289,7 @@ static enum status read_slice(const struct json_node *node, uint32_t index,
                                  index);
     }
     TRY(line_read_fields(node, SLICE_FIELDS, ARRAY_COUNT(SLICE_FIELDS), slice, fault));
-    return read_contributors(node, slice, fault);
+    return read_contributors(node, &slice->contributors, fault);
 }
 
 static enum status read_slices(const struct json_node *root, uint32_t slice_max,
@@ -344,19 +366,34 @@ static enum status read_cursor(const struct json_node *root, struct data_cursor 
                        &cursor->returned_count, fault);
 }
 
-static enum status read_suspension(const struct json_node *root,
-                                   struct entry_suspension *suspension, struct fault *fault) {
-    const char *reason = "";
-    TRY(line_read_hex(root, "suspended", &suspension->id, sizeof suspension->id, fault));
-    TRY(line_read_u32(root, "until_round", &suspension->until_round, fault));
-    TRY(json_get_text(root, "reason", &reason, NULL, fault));
+static enum status read_reason(const struct json_node *root, uint32_t *reason,
+                               struct fault *fault) {
+    const char *name = "";
+    TRY(json_get_text(root, "reason", &name, NULL, fault));
     for (uint32_t i = SUSPENSION_NONE + 1; i < ARRAY_COUNT(REASONS); i++) {
-        if (strcmp(reason, REASONS[i]) == 0) {
-            suspension->reason = i;
+        if (strcmp(name, REASONS[i]) == 0) {
+            *reason = i;
             return OK;
         }
     }
     return json_fault_member(root, "reason", fault, "is not a known reason of a suspension");
+}
+
+static enum status read_suspension(const struct json_node *root,
+                                   struct entry_suspension *suspension, struct fault *fault) {
+    struct json_node node;
+    TRY(line_read_hex(root, "suspended", &suspension->id, sizeof suspension->id, fault));
+    TRY(line_read_u32(root, "until_round", &suspension->until_round, fault));
+    TRY(read_reason(root, &suspension->reason, fault));
+    if (!entry_has_evidence(suspension)) {
+        return OK;
+    }
+    TRY(json_require(root, "evidence", &node, fault));
+    TRY(json_as_object(&node, fault));
+    TRY(check_field_count(&node, ARRAY_COUNT(EVIDENCE_FIELDS) + 1, fault));
+    TRY(line_read_fields(&node, EVIDENCE_FIELDS, ARRAY_COUNT(EVIDENCE_FIELDS),
+                         &suspension->evidence, fault));
+    return read_contributors(&node, &suspension->evidence.contributors, fault);
 }
 
 /* A genesis of protocol 1 has no field `protocol`. */
@@ -396,8 +433,11 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
     if (entry->kind == ENTRY_GENESIS) {
         TRY(check_protocol(root, fault));
     }
+    struct json_node evidence;
+    const bool has_evidence =
+        entry->kind == ENTRY_SUSPEND && json_find(root, "evidence", &evidence);
     const size_t more = (size_t)has_order(entry) + (entry->documents.delegation.serial != 0) +
-                        (entry->documents.roster.serial != 0);
+                        (entry->documents.roster.serial != 0) + has_evidence;
     TRY(check_field_count(root, FIELD_COUNTS[entry->kind] + more, fault));
     if (entry->kind == ENTRY_GENESIS) {
         return line_read_hex(root, "manifest", &entry->manifest, sizeof entry->manifest, fault);
@@ -407,6 +447,9 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
     }
     if (entry->kind == ENTRY_SUSPEND) {
         TRY(read_suspension(root, &entry->suspension, fault));
+        if (has_evidence != entry_has_evidence(&entry->suspension)) {
+            return json_fault_member(root, "evidence", fault, "does not belong to this reason");
+        }
     }
     TRY(read_members(root, entry, fault));
     return entry->kind == ENTRY_COMMIT ? read_slices(root, slice_max, entry, fault) : OK;

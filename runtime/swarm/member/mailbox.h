@@ -95,7 +95,8 @@ void mailbox_publish_view(struct mailbox *mailbox, const struct member_loop_view
  * mailbox_is_stale: whether a newer job has superseded the running TRAIN or ADOPT, which must then
  * be abandoned without an answer. It is cheap enough to call between microbatches.
  * mailbox_post_answer: post the event that ends a job other than ROOT and LEFT: TRAINED (round,
- * trained, root), SUMMED (job, hash), STORED (job), APPLIED (job, root). */
+ * trained, root), SUMMED (job, hash), STORED (job), APPLIED (job, root), SKETCHED (job), CHECKED
+ * (job, slice), RECHECKED (job, refusal). */
 bool mailbox_wait_job(struct mailbox *mailbox, int timeout_ms, struct member_job *job);
 bool mailbox_is_stale(const struct mailbox *mailbox, enum action_kind kind);
 void mailbox_post_answer(struct mailbox *mailbox, const struct event *event);

@@ -40,8 +40,9 @@ struct member_loop_options {
     uint32_t members_max, bulk_connections, queued_frames; /* see struct messenger_options */
     uint64_t limit_up, limit_down;                         /* bytes a second; 0: unlimited */
     struct replica *replica;                               /* holds the state of state_round */
-    struct member_initial_state start; /* the loop fills in id, start_id and slice_count */
-    void *stored_result_context;       /* first argument of read_stored_result */
+    struct member_initial_state
+        start;                   /* the loop fills in id, start_id, slice_count, checks_sums */
+    void *stored_result_context; /* first argument of read_stored_result */
     /* read_stored_result: read the result with this hash from disk and return whether it was found.
      * The network thread may call it at any time. NULL: no results are on disk. */
     bool (*read_stored_result)(void *context, uint32_t round, uint32_t slice,
@@ -85,8 +86,9 @@ void member_loop_stop(struct member_loop *loop, struct member_loop_view *last);
 
 /* A job for the compute thread. */
 struct member_job {
-    /* kind: TRAIN, SUM, ROOT, STORE, APPLY, LEFT or ADOPT. For ADOPT, the leaves of the state are
-     * in the replica and verified; the compute thread makes the state durable and uses it. */
+    /* kind: TRAIN, SUM, ROOT, STORE, APPLY, SKETCH, CHECK, RECHECK, LEFT or ADOPT. For ADOPT, the
+     * leaves of the state are in the replica and verified; the compute thread makes the state
+     * durable and uses it. */
     enum action_kind kind;
     uint32_t job, round, slice, epoch; /* job number; the others as in struct action */
     int seat;                          /* seat of this member in the round; -1: none */
@@ -94,10 +96,15 @@ struct member_job {
     uint32_t deadline_ms; /* TRAIN: time left until the declaration is due */
     uint32_t range_count; /* TRAIN: number of sample ranges */
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* TRAIN: samples to train on */
-    uint32_t addend_count; /* SUM: number of addends, which are ordered by seat */
-    struct addend addends[SWARM_MEMBERS_MAX]; /* SUM: contributions to add */
+    uint32_t addend_count; /* SUM, RECHECK: number of addends, which are ordered by seat */
+    struct addend addends[SWARM_MEMBERS_MAX]; /* SUM, RECHECK: contributions to add */
     uint64_t contributors;                    /* SUM: seat mask of the addends */
-    const struct entry *entry; /* ROOT, STORE, APPLY, ADOPT: valid until the answer */
+    const struct entry *entry; /* all but TRAIN, SUM and LEFT: valid until the answer */
+    struct hash seed;          /* SKETCH, CHECK, RECHECK: seed of the sketches */
+    uint64_t silent;           /* CHECK, RECHECK: seats whose sketches are missing */
+    uint8_t *own_sketches;     /* SKETCH: receives the sketches of all slices */
+    /* CHECK, RECHECK: by seat: encoded sketches of all slices */
+    const uint8_t *sketches[SWARM_MEMBERS_MAX];
 };
 
 /* member_loop_mailbox: where the compute thread finds its jobs and posts its answers (mailbox.h).

@@ -17,14 +17,29 @@ static void queue_message(struct member_loop *loop, const struct action *action)
                                .slice = message->slice,
                                .epoch = message->epoch,
                                .hash = message->hash};
+    if (message->kind == MESSAGE_SKETCHES || message->kind == MESSAGE_FETCH_SKETCHES) {
+        item.hash = message->ballot.seed;
+    }
     if (peer != PEER_NONE) {
         (void)(action->is_last ? uplink_push_last_result(&loop->uplink, peer, &item)
                                : uplink_push_item(&loop->uplink, peer, &item));
     }
 }
 
+/* Completes an accusation with the statement that the suspect signed. */
+static void add_evidence(struct member_loop *loop, struct message *vote) {
+    if (vote->ballot.refusal.reason == REFUSAL_SUM) {
+        slice_store_add_evidence(&loop->slices, vote);
+    } else if (vote->ballot.refusal.reason == REFUSAL_SKETCH) {
+        sketch_store_add_evidence(&loop->slices.sketches, vote);
+    }
+}
+
 static void send_signed(struct member_loop *loop, const struct action *action) {
     struct message message = action->message;
+    if (message.kind == MESSAGE_VOTE) {
+        add_evidence(loop, &message);
+    }
     wire_sign(&loop->shape, loop->options.keys, &message);
     if (action->to_tracker) {
         (void)uplink_send_message(&loop->uplink, loop->tracker.keys.curve, &message);
@@ -42,6 +57,8 @@ static void send_message(struct member_loop *loop, const struct action *action) 
     case MESSAGE_RESULT:
     case MESSAGE_FETCH_CONTRIBUTION: /* a control queue is too short for all of these */
     case MESSAGE_FETCH_RESULT:
+    case MESSAGE_SKETCHES:
+    case MESSAGE_FETCH_SKETCHES:
         queue_message(loop, action);
         break;
     default:
@@ -55,6 +72,9 @@ static void keep_slice_bytes(struct member_loop *loop, const struct action *acti
     if (loop->message->kind == MESSAGE_RESULT) {
         slice_store_keep_result(&loop->slices, loop->message);
         uplink_measurements_on_result(&loop->measures);
+    } else if (loop->message->kind == MESSAGE_SKETCHES) {
+        sketch_store_keep(&loop->slices.sketches, (uint32_t)action->seat, loop->message,
+                          loop->bulk);
     } else {
         ASSERT(loop->message->kind == MESSAGE_CONTRIBUTION && action->seat >= 0);
         slice_store_keep_contribution(&loop->slices, (uint32_t)action->seat, action->slot);
@@ -119,6 +139,42 @@ static void post_entry_job(struct member_loop *loop, const struct action *action
                                           .entry = action->entry});
 }
 
+/* The contributions of an audited slice, in slot 0 of each seat. */
+static void add_audited_contributions(const struct member_loop *loop, const struct action *action,
+                                      struct member_job *job) {
+    const struct replica *replica = loop->options.replica;
+    const struct entry *entry = action->entry;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        if ((entry->slices[action->slice].contributors >> seat & 1) == 0) {
+            continue;
+        }
+        bool is_own = (int)seat == action->seat;
+        const struct entry_member *declared = &entry->members[seat];
+        job->addends[job->addend_count++] =
+            (struct addend){.bytes = is_own ? replica_own_contribution(replica, action->slice)
+                                            : replica_contribution_slot(replica, seat, 0),
+                            .weight = declared->weight,
+                            .clip = norms_clip(declared->norm, entry->reference_norm),
+                            .is_own = is_own};
+    }
+}
+
+static void post_check(struct member_loop *loop, const struct action *action) {
+    struct member_job job = {.kind = action->kind,
+                             .job = action->job,
+                             .round = action->entry->round,
+                             .slice = action->slice,
+                             .seat = action->seat,
+                             .entry = action->entry,
+                             .seed = action->seed,
+                             .silent = action->silent};
+    if (action->kind == ACTION_RECHECK) {
+        add_audited_contributions(loop, action, &job);
+    }
+    sketch_store_add_to_job(&loop->slices.sketches, &job);
+    mailbox_post_job(&loop->mailbox, &job);
+}
+
 static void start_state_fetch(struct member_loop *loop, const struct action *action) {
     state_fetcher_start(&loop->fetcher, action,
                         ledger_follower_base_root(&loop->ledger, action->entry));
@@ -143,6 +199,11 @@ static void carry_out_action(struct member_loop *loop, const struct action *acti
     case ACTION_STORE:
     case ACTION_APPLY:
         post_entry_job(loop, action);
+        break;
+    case ACTION_SKETCH:
+    case ACTION_CHECK:
+    case ACTION_RECHECK:
+        post_check(loop, action);
         break;
     case ACTION_ADOPT:
         start_state_fetch(loop, action);
@@ -173,6 +234,9 @@ void member_loop_on_answer(struct member_loop *loop, const struct mailbox_update
     if (event->kind == EVENT_SUMMED && updates->answered_job != NULL) {
         slice_store_add_own_result(&loop->slices, updates->answered_job, &event->hash);
         uplink_measurements_on_result(&loop->measures);
+    }
+    if (event->kind == EVENT_SKETCHED && updates->answered_job != NULL) {
+        sketch_store_sign_own(&loop->slices.sketches, updates->answered_job);
     }
     member_loop_step(loop, event);
     const struct message *next =

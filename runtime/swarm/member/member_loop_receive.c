@@ -19,7 +19,8 @@ static bool may_target_be_read(const struct member_loop *loop, const struct mess
     if (job == NULL || job->round != result->round) {
         return false;
     }
-    return job->kind == ACTION_SUM ? job->slice == result->slice : job->kind != ACTION_ADOPT;
+    return job->kind == ACTION_SUM ? job->slice == result->slice
+                                   : job->kind != ACTION_ADOPT && job->kind != ACTION_SKETCH;
 }
 
 /* A result that brings fetched leaves to a newer root is for the fetcher, not the state machine. */
@@ -134,9 +135,13 @@ static void receive_message(struct member_loop *loop, struct received_frame rece
                                           received_frame.bulk_bytes)) {
         return;
     }
-    if (!is_verified(loop, &message, &received_frame)) {
+    bool is_page = message.kind == MESSAGE_SKETCHES;
+    if ((is_page &&
+         received_frame.bulk_bytes != sketch_store_page_bytes(&loop->shape, message.slice)) ||
+        !is_verified(loop, &message, &received_frame)) {
         return;
     }
+    loop->bulk = received_frame.bulk;
     bool is_untrusted = is_from_tracker && message.kind != MESSAGE_ENTRY &&
                         !ledger_follower_is_synced(&loop->ledger);
     if (!is_untrusted && should_deliver(loop, &message)) {

@@ -21,6 +21,7 @@ struct member_loop {
     struct wire_arrays arrays;     /* arrays of the message that is being read */
     struct wire_chunks chunks;     /* chunks of the tracker's messages */
     const struct message *message; /* message that the state machine is handling; NULL: none */
+    const uint8_t *bulk;           /* bytes that followed that message, if any */
     struct entry open;             /* the newest OPEN, which has no slices */
     uint32_t contributors;         /* number of contributors to the newest commit */
 

@@ -16,7 +16,8 @@ static size_t index_memory_bytes(const struct slices *slices) {
 
 size_t slice_store_memory_bytes(const struct member_loop_options *options) {
     const struct slices *slices = &options->replica->shape.slices;
-    return index_memory_bytes(slices) + slices->bytes_max;
+    return index_memory_bytes(slices) + carve_padded_bytes(slices->bytes_max) +
+           sketch_store_memory_bytes(options);
 }
 
 /* Signs a result that this member computed and adds it to the index. */
@@ -53,6 +54,8 @@ void slice_store_init(struct slice_store *store, const struct member_loop_option
     memcpy(store->id.bytes, options->keys->public_keys.sign, KEY_BYTES);
     result_index_init(&store->index, memory, slices->count);
     store->incoming = (uint8_t *)memory + index_memory_bytes(slices);
+    sketch_store_init(&store->sketches, options, shape,
+                      store->incoming + carve_padded_bytes(slices->bytes_max));
     add_stored_results(store);
 }
 
@@ -121,6 +124,14 @@ static const uint8_t *read_from_disk(struct slice_store *store, const struct out
                     options->read_stored_result(options->stored_result_context, item->round,
                                                 item->slice, &item->hash, store->incoming);
     return is_found ? store->incoming : NULL;
+}
+
+void slice_store_add_evidence(struct slice_store *store, struct message *message) {
+    const struct stored_result *stored =
+        result_index_find(&store->index, message->round, message->slice, &message->hash);
+    if (stored != NULL) {
+        message->signature = stored->signature;
+    }
 }
 
 const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,

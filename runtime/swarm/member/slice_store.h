@@ -6,18 +6,41 @@
 
 #include "runtime/swarm/member/member.h"
 #include "runtime/swarm/replica/result_file.h"
+#include "runtime/swarm/replica/sum_check.h"
 
 struct outbox_item; /* uplink.h */
+
+/* ---- sketches (sketch_store.c) ----
+ *
+ * The sketches of a proposal, by which this member checks its sums: those of its own contribution,
+ * which it signs and sends to other voters, and those that it received. */
+
+/* What a member signed about one page of its sketches. */
+struct sketch_page {
+    struct hash hash; /* of the encoded sketches */
+    struct signature signature;
+};
+
+struct sketch_store {
+    const struct member_loop_options *options;
+    const struct wire_shape *shape;
+    struct hash own_seed; /* of its own sketches; zero: there are none, or they are computed now */
+    struct sketch_page own_pages[SKETCH_PAGES_MAX];
+    struct sketch_page pages[SWARM_MEMBERS_MAX][SKETCH_PAGES_MAX]; /* by seat: received */
+    uint8_t *own;      /* [slice_count * SKETCH_BYTES] */
+    uint8_t *received; /* [members_max][slice_count * SKETCH_BYTES], by seat */
+};
 
 struct slice_store { /* encoded slices that this member stores and sends */
     const struct member_loop_options *options;
     const struct wire_shape *shape;
-    struct identity id;          /* of this member */
-    struct result_index index;   /* finds the stored results */
-    uint8_t *incoming;           /* [slices.bytes_max]: the slice received last */
-    size_t incoming_bytes;       /* size of the slice in `incoming` */
-    struct slice_proof proof;    /* of the contribution that was sent last */
-    uint32_t contribution_round; /* round of the contribution in the replica; 0: none */
+    struct identity id;           /* of this member */
+    struct result_index index;    /* finds the stored results */
+    uint8_t *incoming;            /* [slices.bytes_max]: the slice received last */
+    size_t incoming_bytes;        /* size of the slice in `incoming` */
+    struct slice_proof proof;     /* of the contribution that was sent last */
+    uint32_t contribution_round;  /* round of the contribution in the replica; 0: none */
+    struct sketch_store sketches; /* of the current proposal */
 };
 
 /* slice_store_init: initialize with the results that an earlier start left on disk. Results of
@@ -56,5 +79,34 @@ void slice_store_set_contribution(struct slice_store *store, uint32_t round);
  * from disk, which are in `incoming`. */
 const uint8_t *slice_store_find_bytes(struct slice_store *store, const struct outbox_item *item,
                                       struct message *message);
+
+/* slice_store_add_evidence: complete an accusation of a wrong sum with the signature of the result
+ * that it names. */
+void slice_store_add_evidence(struct slice_store *store, struct message *message);
+
+/* sketch_store_init: initialize without sketches.
+ * memory  sketch_store_memory_bytes bytes; the pointers to it, options and shape are kept */
+size_t sketch_store_memory_bytes(const struct member_loop_options *options);
+void sketch_store_init(struct sketch_store *store, const struct member_loop_options *options,
+                       const struct wire_shape *shape, void *memory);
+
+/* sketch_store_add_to_job: point a job of the compute thread to the sketches. A SKETCH overwrites
+ * its own ones, which cannot be sent from now on.
+ * sketch_store_sign_own: a SKETCH has ended; sign its sketches. */
+void sketch_store_add_to_job(struct sketch_store *store, struct member_job *job);
+void sketch_store_sign_own(struct sketch_store *store, const struct member_job *job);
+
+/* sketch_store_page_bytes: size of the page that begins with this slice.
+ * sketch_store_find_page: the bytes of own sketches, whose signature is copied to *message; NULL
+ * when they are not those of the item's seed.
+ * sketch_store_keep: keep a page that a seat sent.
+ * sketch_store_add_evidence: complete an accusation of false sketches: the page that contains
+ * message->slice, which becomes its first slice. */
+uint64_t sketch_store_page_bytes(const struct wire_shape *shape, uint32_t slice);
+const uint8_t *sketch_store_find_page(const struct sketch_store *store,
+                                      const struct outbox_item *item, struct message *message);
+void sketch_store_keep(struct sketch_store *store, uint32_t seat, const struct message *message,
+                       const uint8_t *bytes);
+void sketch_store_add_evidence(const struct sketch_store *store, struct message *message);
 
 #endif

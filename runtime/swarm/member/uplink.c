@@ -91,32 +91,43 @@ enum send_result uplink_send_message(struct uplink *uplink, const uint8_t curve[
 
 static struct message message_from_item(const struct uplink *uplink,
                                         const struct outbox_item *item) {
-    return (struct message){.kind = (enum message_kind)item->kind,
-                            .from = uplink->args.slices->id,
-                            .session = item->member_session,
-                            .round = item->round,
-                            .slice = item->slice,
-                            .epoch = item->epoch,
-                            .hash = item->hash};
+    bool has_seed = item->kind == MESSAGE_SKETCHES || item->kind == MESSAGE_FETCH_SKETCHES;
+    struct message message = {.kind = (enum message_kind)item->kind,
+                              .from = uplink->args.slices->id,
+                              .session = item->member_session,
+                              .round = item->round,
+                              .slice = item->slice,
+                              .epoch = item->epoch};
+    *(has_seed ? &message.ballot.seed : &message.hash) = item->hash;
+    return message;
 }
 
-static uint64_t slice_size(const struct uplink *uplink, uint32_t slice) {
-    return slices_range(&uplink->args.options->replica->shape.slices, slice).bytes;
+/* The size of the bytes that an item sends or requests. */
+static uint64_t item_size(const struct uplink *uplink, const struct outbox_item *item) {
+    bool is_page = item->kind == MESSAGE_SKETCHES || item->kind == MESSAGE_FETCH_SKETCHES;
+    return is_page ? sketch_store_page_bytes(uplink->args.shape, item->slice)
+                   : slices_range(&uplink->args.options->replica->shape.slices, item->slice).bytes;
+}
+
+static const uint8_t *find_bytes(struct uplink *uplink, const struct outbox_item *item,
+                                 struct message *message) {
+    return item->kind == MESSAGE_SKETCHES
+               ? sketch_store_find_page(&uplink->args.slices->sketches, item, message)
+               : slice_store_find_bytes(uplink->args.slices, item, message);
 }
 
 /* The request of a peer that has used up its budget is dropped. */
 static enum send_result send_slice(struct uplink *uplink, uint32_t peer,
                                    const struct outbox_item *item, uint64_t *bytes) {
     const enum served_kind kind =
-        item->kind == MESSAGE_CONTRIBUTION ? SERVED_CONTRIBUTIONS : SERVED_RESULTS;
+        item->kind == MESSAGE_RESULT ? SERVED_RESULTS : SERVED_CONTRIBUTIONS;
     struct message message = message_from_item(uplink, item);
-    const uint8_t *slice = uplink_may_send(uplink, peer, kind)
-                               ? slice_store_find_bytes(uplink->args.slices, item, &message)
-                               : NULL;
+    const uint8_t *slice =
+        uplink_may_send(uplink, peer, kind) ? find_bytes(uplink, item, &message) : NULL;
     if (slice == NULL) {
         return SEND_NO_PEER;
     }
-    *bytes = slice_size(uplink, item->slice);
+    *bytes = item_size(uplink, item);
     const enum send_result sent =
         send_message_with_slice(uplink, peers_curve_key(uplink->args.peers, peer), CHANNEL_BULK,
                                 &message, (struct slice_data){slice, *bytes});
@@ -131,11 +142,13 @@ static enum send_result send_slice(struct uplink *uplink, uint32_t peer,
 static struct outbox *outbox_for_kind(struct uplink *uplink, uint32_t kind) {
     switch (kind) {
     case MESSAGE_CONTRIBUTION:
+    case MESSAGE_SKETCHES:
         return &uplink->contributions;
     case MESSAGE_RESULT:
         return &uplink->results;
     case MESSAGE_FETCH_CONTRIBUTION:
     case MESSAGE_FETCH_RESULT:
+    case MESSAGE_FETCH_SKETCHES:
     case WIRE_LEAF_REQUEST:
         return &uplink->requests;
     default:
@@ -318,7 +331,7 @@ static enum send_result send_request(void *context, uint32_t peer, const struct 
         return leaf_requests->send(leaf_requests->context, peer, item, bytes);
     }
     struct message message = message_from_item(uplink, item);
-    *bytes = slice_size(uplink, item->slice);
+    *bytes = item_size(uplink, item);
     return uplink_send_message(uplink, peers_curve_key(uplink->args.peers, peer), &message);
 }
 

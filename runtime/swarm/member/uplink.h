@@ -34,7 +34,7 @@ struct outbox_item {         /* one frame to send, described without its bytes *
     uint32_t slice;
     uint32_t epoch;   /* epoch of the slice's plan */
     uint64_t index;   /* index of the leaf or the first leaf hash; else 0 */
-    struct hash hash; /* hash of the bytes to send or to request */
+    struct hash hash; /* hash of the bytes to send or to request; of sketches: their seed */
 };
 
 struct outbox_queue {
@@ -240,7 +240,7 @@ struct uplink_args {
     const struct wire_shape *shape;
     struct messenger *messenger;
     const struct peers *peers;
-    struct slice_store *slices;            /* encoded slices to send */
+    struct slice_store *slices;            /* encoded slices and sketches to send */
     struct uplink_measurements *measures;  /* measured times and upload rates */
     struct outbox_callbacks leaf_requests; /* sends an item of kind LEAF_REQUEST */
     struct outbox_callbacks leaves;        /* sends an item of kind LEAF_HASHES or LEAF */

@@ -28,6 +28,7 @@ struct member *member_init(void *memory, const struct member_initial_state *star
     member->id = start->id;
     member->slice_count = start->slice_count;
     member->sample_tokens = start->sample_tokens;
+    member_check_init(&member->check, start->checks_sums);
     member_session_init(&member->session, start->start_id);
     member_entry_init(member, &start->root);
     member_end_round(member);
@@ -56,6 +57,12 @@ static void handle_message(struct member *member, const struct message *message,
     case MESSAGE_FETCH_CONTRIBUTION:
     case MESSAGE_FETCH_RESULT:
         member_handle_fetch(member, message, actions);
+        break;
+    case MESSAGE_SKETCHES:
+        member_handle_sketches(member, message, actions);
+        break;
+    case MESSAGE_FETCH_SKETCHES:
+        member_handle_sketch_request(member, message, actions);
         break;
     default:
         member_handle_tracker(member, message, actions);
@@ -91,6 +98,15 @@ static void handle_job_end(struct member *member, const struct event *event,
     case EVENT_STORED:
         member_handle_stored(member, actions);
         break;
+    case EVENT_SKETCHED:
+        member_handle_sketched(member, actions);
+        break;
+    case EVENT_CHECKED:
+        member_handle_checked(member, event->slice, actions);
+        break;
+    case EVENT_RECHECKED:
+        member_handle_rechecked(member, &event->refusal, actions);
+        break;
     default:
         ASSERT(event->kind == EVENT_APPLIED);
         member_handle_applied(member, &event->root, actions);
@@ -107,8 +123,10 @@ static void start_next_job(struct member *member, struct actions *actions) {
     if (member->commit.is_pending && member->commit.has_diverged) {
         member_start_state_fetch(member, actions);
     } else if (target != NULL) {
-        bool has_voted = !member->commit.is_pending && member->proposal.vote.is_ready;
-        if (!has_voted && member_has_all_results(member)) {
+        const struct member_vote *vote = &member->proposal.vote;
+        bool has_root = !member->commit.is_pending && (vote->is_ready || vote->is_stored);
+        bool is_checking = !member->commit.is_pending && member_check_start_job(member, actions);
+        if (!is_checking && !has_root && member_has_all_results(member)) {
             job_start(&member->job, JOB_ROOT, actions)->entry = target;
         }
     } else if (member->table.version > 0 && member->round.seat != NO_SEAT) {
@@ -142,6 +160,8 @@ static void assert_job_state(const struct member *member) {
            (commit->has_diverged && !member->round.is_open && hash_is_zero(&member->outer.root)));
     ASSERT(job->kind != JOB_APPLY || (commit->is_pending && !commit->has_diverged));
     ASSERT(job->kind != JOB_STORE || (member->proposal.is_current && !commit->is_pending));
+    ASSERT((job->kind != JOB_SKETCH && job->kind != JOB_CHECK && job->kind != JOB_RECHECK) ||
+           (member->proposal.is_current && !commit->is_pending));
     ASSERT(job->kind != JOB_ROOT || (member_target_entry(member) != NULL && !commit->has_diverged));
     ASSERT(job->kind != JOB_SUM ||
            (member->table.version > 0 && member->results.reports[job->slice].has_result == 0 &&

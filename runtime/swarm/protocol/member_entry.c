@@ -23,7 +23,7 @@ const struct entry *member_roster(const struct member *member) {
 void proposal_withdraw(struct member_proposal *proposal) {
     ASSERT(!proposal->vote.is_ready || proposal->is_current);
     proposal->is_current = false;
-    proposal->vote.is_ready = false;
+    proposal->vote = (struct member_vote){.is_ready = false};
 }
 
 void commit_clear(struct member_commit *commit) {
@@ -153,13 +153,14 @@ static bool has_weights_of_table(const struct member *member, const struct entry
     return is_equal;
 }
 
-void member_handle_proposal(struct member *member, const struct message *message) {
+void member_handle_proposal(struct member *member, const struct message *message,
+                            struct actions *actions) {
     const struct entry *entry = message->entry;
     struct member_proposal *proposal = &member->proposal;
     bool is_of_open_round = message->round == round_number(&member->round);
     if (proposal->is_current && message->number == proposal->id && is_of_open_round) {
         /* More seats may have results since the previous PROPOSE. */
-        member_requests_set_holders(member, message->holders);
+        member_requests_set_holders(member, message->ballot.holders);
         return;
     }
     if (!is_of_open_round || member->table.version == 0 || member->commit.is_pending ||
@@ -176,7 +177,8 @@ void member_handle_proposal(struct member *member, const struct message *message
     entry_copy(&proposal->entry, entry);
     drop_unlisted_results(member, &proposal->entry, true);
     member_requests_clear_holders(member);
-    member_requests_set_holders(member, message->holders);
+    member_requests_set_holders(member, message->ballot.holders);
+    member_check_begin(member, message, actions);
 }
 
 void member_send_vote(const struct member *member, struct actions *actions) {
@@ -186,20 +188,44 @@ void member_send_vote(const struct member *member, struct actions *actions) {
     }
     ASSERT(member->proposal.is_current);
     ASSERT(hash_is_zero(&vote->hash) == hash_is_zero(&vote->root));
+    ASSERT((vote->refusal.reason == REFUSAL_NONE) == !hash_is_zero(&vote->root));
     struct message message = {.kind = MESSAGE_VOTE,
                               .round = round_number(&member->round),
                               .number = member->proposal.id,
+                              .ballot.refusal = vote->refusal,
                               .root = vote->root,
                               .hash = vote->hash,
                               .signature = vote->signature};
+    if (vote->refusal.reason == REFUSAL_SUM || vote->refusal.reason == REFUSAL_SKETCH) {
+        const struct entry_slice *slice = &member->proposal.entry.slices[member->check.next_slice];
+        message.slice = member->check.next_slice;
+        message.epoch = slice->epoch;
+        message.contributors = slice->contributors;
+        message.hash = slice->hash;
+        message.ballot.seed = member->check.seed;
+        message.owner = member->proposal.entry.seats[vote->refusal.suspect].id;
+    }
     member_send(member, NULL, message, actions);
+}
+
+void member_end_check(struct member *member, const struct message_refusal *refusal,
+                      struct actions *actions) {
+    struct member_vote *vote = &member->proposal.vote;
+    ASSERT(member->proposal.is_current && vote->is_stored && !vote->is_ready);
+    if (refusal->reason != REFUSAL_NONE) {
+        *vote = (struct member_vote){.is_stored = true};
+    }
+    vote->refusal = *refusal;
+    vote->is_ready = true;
+    member_send_vote(member, actions);
 }
 
 void member_handle_root(struct member *member, const struct event *event, struct actions *actions) {
     const struct entry *target = member_target_entry(member);
     ASSERT(member->commit.is_pending || member->proposal.is_current);
     if (!member->commit.is_pending && hash_is_zero(&event->root)) {
-        member->proposal.vote = (struct member_vote){.is_ready = true};
+        member->proposal.vote =
+            (struct member_vote){.is_ready = true, .refusal = {.reason = REFUSAL_STATE}};
         member_send_vote(member, actions);
     } else if (!member->commit.is_pending) {
         ASSERT(!member->proposal.vote.is_ready);
@@ -219,8 +245,10 @@ void member_handle_root(struct member *member, const struct event *event, struct
 void member_handle_stored(struct member *member, struct actions *actions) {
     ASSERT(member->proposal.is_current && !member->commit.is_pending);
     ASSERT(member_has_all_results(member));
-    member->proposal.vote.is_ready = true;
-    member_send_vote(member, actions);
+    member->proposal.vote.is_stored = true;
+    if (!member->check.is_enabled) {
+        member_end_check(member, &(struct message_refusal){.reason = REFUSAL_NONE}, actions);
+    }
 }
 
 /* Records that `root` is the current root and that the round that produced it has ended. */

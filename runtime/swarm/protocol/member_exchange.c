@@ -154,6 +154,12 @@ void member_handle_table(struct member *member, const struct round_table *table,
     member_requests_reset_for_table(member);
 }
 
+bool member_is_declared(const struct member *member, uint32_t seat, const struct message *message) {
+    ASSERT(seat < SWARM_MEMBERS_MAX && message->slice < member->slice_count);
+    return contribution_is_proven(&member->table.roots[seat], member->slice_count, message->slice,
+                                  &message->hash, message->proof);
+}
+
 /* Whether the slice can be part of what its sender declared. The bytes that a seat declared, with
  * another norm than it declared for them, are of no use to any owner. */
 static bool has_declared_norm(const struct member *member, uint32_t seat,
@@ -166,7 +172,7 @@ void member_handle_contribution(struct member *member, const struct message *mes
                                 struct actions *actions) {
     uint32_t slice = message->slice;
     if (member->table.version == 0 || message->round != member->round.open.round ||
-        slice >= member->slice_count) {
+        slice >= member->slice_count || member_check_keep_contribution(member, message, actions)) {
         return;
     }
     const struct slice_plan *plan = &member->table.slices[slice];
@@ -178,8 +184,7 @@ void member_handle_contribution(struct member *member, const struct message *mes
     }
     uint32_t seat = (uint32_t)from;
     uint32_t slot = member_find_slot(&member->requests, seat, slice);
-    bool is_proven = contribution_is_proven(&member->table.roots[seat], member->slice_count, slice,
-                                            &message->hash, message->proof);
+    bool is_proven = member_is_declared(member, seat, message);
     if (slot == NO_SLOT || !is_proven) {
         /* the contribution was not requested, or is damaged, replayed, or different for other
          * owners */
@@ -245,7 +250,8 @@ static bool is_expected_result(const struct member *member, const struct message
                                const struct entry *target) {
     uint32_t slice = message->slice;
     const struct member_job *job = &member->job;
-    bool is_in_use = job->kind != JOB_NONE && (job->kind != JOB_SUM || job->slice == slice);
+    bool is_in_use = job->kind != JOB_NONE && job->kind != JOB_SKETCH &&
+                     (job->kind != JOB_SUM || job->slice == slice);
     if (member->results.reports[slice].has_result != 0 || is_in_use) {
         return false;
     }

@@ -1,17 +1,15 @@
 /* member_job: starts, abandons and ends the only job of the compute thread. */
 #include "runtime/swarm/protocol/member_state.h"
 
-static const enum action_kind ACTION_OF_JOB[] = {[JOB_SUM] = ACTION_SUM,
-                                                 [JOB_ROOT] = ACTION_ROOT,
-                                                 [JOB_STORE] = ACTION_STORE,
-                                                 [JOB_APPLY] = ACTION_APPLY,
-                                                 [JOB_ADOPT] = ACTION_ADOPT};
+static const enum action_kind ACTION_OF_JOB[] = {
+    [JOB_SUM] = ACTION_SUM,     [JOB_ROOT] = ACTION_ROOT,      [JOB_STORE] = ACTION_STORE,
+    [JOB_APPLY] = ACTION_APPLY, [JOB_ADOPT] = ACTION_ADOPT,    [JOB_SKETCH] = ACTION_SKETCH,
+    [JOB_CHECK] = ACTION_CHECK, [JOB_RECHECK] = ACTION_RECHECK};
 
-static const enum event_kind EVENT_OF_JOB[] = {[JOB_SUM] = EVENT_SUMMED,
-                                               [JOB_ROOT] = EVENT_ROOT_COMPUTED,
-                                               [JOB_STORE] = EVENT_STORED,
-                                               [JOB_APPLY] = EVENT_APPLIED,
-                                               [JOB_ADOPT] = EVENT_APPLIED};
+static const enum event_kind EVENT_OF_JOB[] = {
+    [JOB_SUM] = EVENT_SUMMED,    [JOB_ROOT] = EVENT_ROOT_COMPUTED, [JOB_STORE] = EVENT_STORED,
+    [JOB_APPLY] = EVENT_APPLIED, [JOB_ADOPT] = EVENT_APPLIED,      [JOB_SKETCH] = EVENT_SKETCHED,
+    [JOB_CHECK] = EVENT_CHECKED, [JOB_RECHECK] = EVENT_RECHECKED};
 
 struct action *job_start(struct member_job *job, enum job_kind kind, struct actions *actions) {
     ASSERT(job->kind == JOB_NONE && kind != JOB_NONE);

@@ -6,6 +6,7 @@ enum {
     TIMEOUT_MIN_TICKS = 8,  /* Minimum timeout: about the time until a member is suspected. */
     TIMEOUT_MAX_TICKS = 64, /* The wait between two repetitions doubles up to this maximum. */
     TIMEOUT_FACTOR = 4,     /* The timeout is the slowest answer times this factor. */
+    PATIENCE_FACTOR = 2,    /* Time for sketches, which are short, in the slowest answers. */
     RECONNECT_TICKS = 8,    /* Time allowed for a closed connection to reconnect. */
 };
 
@@ -34,11 +35,11 @@ void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t 
     requests->peers[seat].slots[slot] = 0;
 }
 
-/* An abandoned SUM still reads slots, perhaps of an earlier round. No slot is reused until it
- * ends. */
+/* An abandoned SUM or RECHECK still reads slots, perhaps of an earlier round. No slot is reused
+ * until it ends. */
 static bool has_abandoned_sum(const struct member_job *job) {
     ASSERT(!job->is_backing_off || job->kind == JOB_NONE);
-    return job->kind == JOB_SUM && job->is_abandoned;
+    return (job->kind == JOB_SUM || job->kind == JOB_RECHECK) && job->is_abandoned;
 }
 
 static void free_result(struct member_requests *requests, uint32_t slice) {
@@ -65,6 +66,18 @@ static uint32_t timeout_ticks(const struct member_requests *requests, uint32_t s
     ASSERT(seat < SWARM_MEMBERS_MAX);
     uint32_t slowest = max_ticks(requests->peers[seat].slowest_ticks, requests->slowest_ticks);
     return max_ticks(TIMEOUT_MIN_TICKS, TIMEOUT_FACTOR * slowest);
+}
+
+uint32_t member_requests_patience(const struct member *member) {
+    ASSERT(TIMEOUT_MIN_TICKS > 0);
+    return max_ticks(TIMEOUT_MIN_TICKS, PATIENCE_FACTOR * member->requests.slowest_ticks);
+}
+
+void member_requests_free_slots(struct member *member) {
+    ASSERT(member->job.kind != JOB_SUM && member_has_all_results(member));
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        memset(member->requests.peers[seat].slots, 0, sizeof member->requests.peers[seat].slots);
+    }
 }
 
 void member_mark_arrival(struct member *member, uint32_t seat) {

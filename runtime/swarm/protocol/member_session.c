@@ -98,6 +98,7 @@ void member_session_tick(struct member *member, struct actions *actions) {
     member_send_vote(member, actions);
     member_send_report(member, actions);
     member_requests_tick(member);
+    member_check_tick(member, actions);
     job_clear_backoff(&member->job);
 }
 
@@ -144,7 +145,7 @@ void member_handle_tracker(struct member *member, const struct message *message,
     if (message->kind == MESSAGE_ENTRY) {
         member_handle_entry(member, message, actions);
     } else if (message->kind == MESSAGE_PROPOSE) {
-        member_handle_proposal(member, message);
+        member_handle_proposal(member, message, actions);
     } else if (message->kind == MESSAGE_TABLE) {
         if (member->round.is_open && message->round == member->round.open.round &&
             message->table->version > member->table.version && !member->commit.is_pending) {

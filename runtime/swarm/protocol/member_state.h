@@ -11,12 +11,15 @@ enum { NO_SLOT = CONTRIBUTION_SLOTS_PER_MEMBER }; /* no slot is assigned */
 /* Kinds of jobs of the compute thread, which has at most one. Training is not a job and can be in
  * progress at the same time. */
 enum job_kind {
-    JOB_NONE,  /* no job is in progress */
-    JOB_SUM,   /* add the contributions to a slice */
-    JOB_ROOT,  /* compute the root after a proposal */
-    JOB_STORE, /* make results durable */
-    JOB_APPLY, /* apply a commit to the outer state */
-    JOB_ADOPT, /* fetch a state from other members and use it */
+    JOB_NONE,    /* no job is in progress */
+    JOB_SUM,     /* add the contributions to a slice */
+    JOB_ROOT,    /* compute the root after a proposal */
+    JOB_STORE,   /* make results durable */
+    JOB_APPLY,   /* apply a commit to the outer state */
+    JOB_ADOPT,   /* fetch a state from other members and use it */
+    JOB_SKETCH,  /* sketch this member's contribution */
+    JOB_CHECK,   /* check the sums of a proposal by sketches */
+    JOB_RECHECK, /* compute one sum again */
 };
 
 struct member_job {                   /* member_job.c */
@@ -73,8 +76,10 @@ struct member_outer {         /* member_entry.c */
 };
 
 struct member_vote { /* member_entry.c */
-    /* The results of the proposal are durable, or the proposal is refused. */
-    bool is_ready;    /* The vote may be sent. */
+    bool is_stored;  /* The results of the proposal are durable. */
+    /* The results are durable and checked, or the proposal is refused. */
+    bool is_ready;                  /* The vote may be sent. */
+    struct message_refusal refusal; /* Why the proposal is refused. */
     struct hash root; /* computed root after the proposal; zero: the proposal is refused */
     struct hash hash; /* hash of the proposed entry with that root */
     struct signature signature; /* this member's signature of the hash */
@@ -85,6 +90,26 @@ struct member_proposal {     /* member_entry.c */
     uint64_t id;             /* Number of the newest proposal. */
     struct entry entry;      /* the proposed entry */
     struct member_vote vote; /* this member's vote for it */
+};
+
+/* The check of the sums of the current proposal. An *audit* computes the sum of one slice again
+ * from its contributions, after the sketches have shown that something is wrong with it. */
+struct member_check {       /* member_check.c */
+    bool is_enabled;        /* sums are checked; never changes */
+    struct hash seed;       /* of the sketches of the current proposal */
+    bool has_sketched;      /* its own sketches are computed */
+    uint64_t waiting_seats; /* seats that receive its own sketches once they are computed */
+    uint64_t needed_seats;  /* other seats whose sketches are needed */
+    uint8_t pages[SWARM_MEMBERS_MAX]; /* by seat: bit set: this page of its sketches has arrived */
+    uint32_t ticks;                   /* time since the proposal arrived, without audits */
+    uint32_t waited_ticks;            /* of these, with nothing else to do for the vote */
+    uint32_t next_slice;              /* the slices below have passed */
+    uint64_t silent_seats;            /* seats whose sketches did not arrive in time */
+    uint64_t missing_seats;  /* seats whose sketches the check lacks: these, or no link to them */
+    bool is_auditing;        /* slice next_slice is audited */
+    uint64_t audit_seats;    /* other seats whose contributions are needed for the audit */
+    uint64_t received_seats; /* of these, seats whose contributions have arrived */
+    uint32_t audit_ticks;    /* time since the audit began */
 };
 
 /* The COMMIT or ROLLBACK whose state the member is to apply or fetch. */
@@ -134,6 +159,7 @@ struct member {
     uint64_t optional_seats;         /* seats with a weight that no owner of the table waits for */
     struct member_results results;   /* results and contributions of the round */
     struct member_proposal proposal; /* newest proposal of the tracker */
+    struct member_check check;       /* check of the proposal's sums */
     struct member_commit commit;     /* entry whose state this member must reach */
     struct member_requests requests; /* requests to other members */
     struct member_job job;           /* job of the compute thread */
@@ -191,6 +217,7 @@ void member_repeat_declaration(struct member *member, struct actions *actions);
  * member_target_entry   The entry whose results are needed: the commit, else the proposal, else
  *                       NULL.
  * member_roster         The entry that assigns the peers' seats: the target entry, else the OPEN.
+ * member_end_check      The sums of the proposal are checked: vote for it, or refuse it.
  * proposal_withdraw     Invalidate the proposal and its vote.
  * commit_clear          Remove the pending commit.
  * commit_mark_diverged  Record that the results do not produce the root of the commit, so that
@@ -200,15 +227,41 @@ const struct entry *member_roster(const struct member *member);
 void member_entry_init(struct member *member, const struct hash *root);
 void member_handle_entry(struct member *member, const struct message *message,
                          struct actions *actions);
-void member_handle_proposal(struct member *member, const struct message *message);
+void member_handle_proposal(struct member *member, const struct message *message,
+                            struct actions *actions);
 void member_handle_root(struct member *member, const struct event *event, struct actions *actions);
 void member_handle_stored(struct member *member, struct actions *actions);
 void member_handle_applied(struct member *member, const struct hash *root, struct actions *actions);
 void member_start_state_fetch(struct member *member, struct actions *actions);
 void member_send_vote(const struct member *member, struct actions *actions);
+void member_end_check(struct member *member, const struct message_refusal *refusal,
+                      struct actions *actions);
 void proposal_withdraw(struct member_proposal *proposal);
 void commit_clear(struct member_commit *commit);
 void commit_mark_diverged(struct member_commit *commit);
+
+/* The check of a proposal's sums (member_check.c).
+ * member_check_begin              A proposal is current.
+ * member_check_start_job          Start the next job of the check, if the state allows one. Returns
+ *                                 whether it started one.
+ * member_check_tick               Repeat requests, and stop waiting for late members.
+ * member_check_keep_contribution  Whether a contribution belongs to the audit, which keeps it.
+ * member_handle_sketched, ...     A job has ended. */
+void member_check_init(struct member_check *check, bool is_enabled);
+void member_check_begin(struct member *member, const struct message *proposal,
+                        struct actions *actions);
+bool member_check_start_job(struct member *member, struct actions *actions);
+void member_check_tick(struct member *member, struct actions *actions);
+bool member_check_keep_contribution(struct member *member, const struct message *message,
+                                    struct actions *actions);
+void member_handle_sketched(struct member *member, struct actions *actions);
+void member_handle_checked(struct member *member, uint32_t slice, struct actions *actions);
+void member_handle_rechecked(struct member *member, const struct message_refusal *refusal,
+                             struct actions *actions);
+void member_handle_sketches(struct member *member, const struct message *message,
+                            struct actions *actions);
+void member_handle_sketch_request(struct member *member, const struct message *message,
+                                  struct actions *actions);
 
 /* Results and contributions by slice (member_results.c).
  * results_load                 Load the results that were on disk at the start.
@@ -239,9 +292,11 @@ void results_add_waiting_seat(struct member_results *results, uint32_t slice, ui
 uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slice);
 bool member_has_all_results(const struct member *member);
 
-/* The exchange (member_exchange.c). */
+/* The exchange (member_exchange.c).
+ * member_is_declared  Whether the bytes of a contribution are those that the seat declared. */
 void member_clear_table(struct member *member);
 void member_handle_table(struct member *member, const struct round_table *table, uint32_t base);
+bool member_is_declared(const struct member *member, uint32_t seat, const struct message *message);
 void member_handle_contribution(struct member *member, const struct message *message,
                                 struct actions *actions);
 void member_handle_result(struct member *member, const struct message *message,
@@ -266,6 +321,8 @@ void member_handle_abandoned_sum(struct member *member);
  * member_free_slot                      Free the slot for a seat's contribution to a slice.
  * member_clear_slice_requests           Withdraw all requests for this slice, and free its slots
  *                                       unless a SUM reads them.
+ * member_requests_free_slots            Free all slots; no result is missing, and no SUM reads any.
+ * member_requests_patience              How long to wait for an answer, in heartbeats.
  * member_mark_arrival                   Record that a seat sent data that was requested from it.
  * member_requests_measure               Count the time since the last event for the seats with an
  *                                       outstanding contribution.
@@ -284,6 +341,8 @@ void member_requests_clear(struct member *member);
 uint32_t member_find_slot(const struct member_requests *requests, uint32_t seat, uint32_t slice);
 void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t slice);
 void member_clear_slice_requests(struct member *member, uint32_t slice);
+void member_requests_free_slots(struct member *member);
+uint32_t member_requests_patience(const struct member *member);
 void member_mark_arrival(struct member *member, uint32_t seat);
 
 #endif

@@ -125,8 +125,10 @@ enum message_kind {
     /* From a member: session, round, trained, root (of the contribution, see contribution.h), hash
      * (of the round's OPEN), signature. */
     MESSAGE_DECLARE, /* Declaration of a contribution. */
-    /* From a member: session, round, number, root, hash, signature. Without the last three it
-     * refuses the proposal, because the state after it would not be finite. */
+    /* From a member: session, round, number, refusal.silent_seats; and root, hash, signature of the
+     * proposal with that root. Without a root it refuses the proposal; an accusation has refusal,
+     * seed, and of the signed statement that is false: slice, epoch, contributors, hash, owner,
+     * signature. */
     MESSAGE_VOTE,    /* Vote on a proposal. */
     MESSAGE_LEAVE,   /* From a member that joins no further round: session. */
     MESSAGE_WELCOME, /* From the tracker: session, number (start id from the HELLO). */
@@ -139,7 +141,8 @@ enum message_kind {
     /* From the tracker: the member may exit. Sent to a leaving member that no other member needs,
      * and to all members at the end of the run. */
     MESSAGE_GOODBYE, /* Permission to exit. */
-    /* From the tracker: round, number, entry (without root, hash and signatures), holders. */
+    /* From the tracker: round, number, seed (random bytes that were drawn after all results were
+     * reported), entry (without root, hash and signatures), holders. */
     MESSAGE_PROPOSE, /* Proposed commit that members vote on. */
     /* From a member to the owner of a slice: round, slice, epoch, proof; the encoded bytes follow.
      * The receiver sets hash and slice_norm. */
@@ -155,7 +158,13 @@ enum message_kind {
     /* Between members: round, slice, epoch, hash (zero for any result). A member that does not have
      * the result yet sends it later, as soon as it is available. */
     MESSAGE_FETCH_RESULT, /* Request for a result. */
-    MESSAGE_KINDS         /* number of message kinds */
+    /* From a voter to a contributor: round, slice (the first one of a page), seed. A member that
+     * has not computed them yet sends them later. */
+    MESSAGE_FETCH_SKETCHES, /* Request for a page of sketches. */
+    /* Between members: round, slice, seed, signature; the encoded sketches of the sender's
+     * contributions to the slices of the page follow. */
+    MESSAGE_SKETCHES, /* Sketches of contributions. */
+    MESSAGE_KINDS     /* number of message kinds */
 };
 
 /* The work that a contribution is made of, and its size. */
@@ -169,6 +178,34 @@ struct training_amount {
 struct message_links {
     uint64_t unreachable;       /* Seats of the round that the sender cannot connect to. */
     const uint32_t *awaited_ms; /* [SWARM_MEMBERS_MAX]: time waited for contributions of a seat */
+};
+
+/* Sketches of so many consecutive slices are sent, and signed, together. */
+enum {
+    SKETCH_PAGE_SLICES = 4096,
+    SKETCH_PAGES_MAX = SWARM_SLICES_MAX / SKETCH_PAGE_SLICES, /* pages of a round */
+};
+
+/* Why a voter refuses a proposal. */
+enum refusal_reason {
+    REFUSAL_NONE,   /* it does not */
+    REFUSAL_STATE,  /* the state after the proposal would not be finite */
+    REFUSAL_DOUBT,  /* a result seems wrong, and the contributions to prove it did not arrive */
+    REFUSAL_SUM,    /* a result is not the mean of the contributions that it claims */
+    REFUSAL_SKETCH, /* a contributor signed sketches that are not those of its contribution */
+    REFUSAL_REASONS
+};
+
+struct message_refusal {
+    uint32_t reason;       /* enum refusal_reason */
+    uint32_t suspect;      /* SUM, SKETCH: seat of the member whose statement is false */
+    uint64_t silent_seats; /* seats whose sketches did not arrive in time */
+};
+
+struct message_ballot {
+    struct hash seed;               /* Random bytes of a proposal, or the seed of sketches. */
+    const uint64_t *holders;        /* [slice_count]: seats that probably have the result. */
+    struct message_refusal refusal; /* What a voter found wrong. */
 };
 
 struct message {
@@ -188,6 +225,7 @@ struct message {
     /* L2 norm of the values that follow, which the receiver computes; infinite if the bytes are not
      * a valid encoding. */
     double slice_norm;
+    struct message_ballot ballot;    /* What belongs to a proposal and its votes. */
     struct hash root;                /* Root of an outer state, or of a contribution. */
     struct hash hash;                /* Hash of an entry, or of the bytes that follow. */
     struct identity owner;           /* Owner of the slice. */
@@ -199,7 +237,6 @@ struct message {
     const struct round_table *table;    /* Assignment for the exchange. */
     const struct slice_report *reports; /* [slice_count]: progress of the sender */
     const struct slice_proof *proof;    /* What the contribution declares of a slice. */
-    const uint64_t *holders;            /* [slice_count]: seats that probably have the result. */
 };
 
 /* All promises of the tracker. A promise is durable before a message that depends on it is sent. */
@@ -231,6 +268,9 @@ enum event_kind {
      * state after the entry would not be finite. */
     EVENT_ROOT_COMPUTED, /* Member: a root was computed. */
     EVENT_STORED,        /* Member: ACTION_STORE has ended. job, write_outcome. */
+    EVENT_SKETCHED,      /* Member: ACTION_SKETCH has ended. job. */
+    EVENT_CHECKED,       /* Member: ACTION_CHECK has ended. job, slice. */
+    EVENT_RECHECKED,     /* Member: ACTION_RECHECK has ended. job, refusal. */
     /* Member: ACTION_APPLY or ACTION_ADOPT has ended. job, write_outcome, root (the new current
      * root). A failed action has changed nothing and is retried. */
     EVENT_APPLIED, /* Member: a commit was applied, or a state adopted. */
@@ -242,7 +282,10 @@ struct event {
     enum event_kind kind;
     enum write_outcome write_outcome; /* Success or failure of a write. */
     uint32_t round;
-    uint32_t job;                   /* Number of the job that has ended. */
+    uint32_t job;   /* Number of the job that has ended. */
+    uint32_t slice; /* CHECKED: the first slice that failed; the number of slices if none did. */
+    /* RECHECKED: reason NONE if all statements about the slice are true. */
+    struct message_refusal refusal;
     struct training_amount trained; /* Work that a contribution is made of. */
     struct hash root;               /* Root of the outer state, or of a contribution. */
     struct hash hash;               /* Hash of the result or entry. */
@@ -265,8 +308,8 @@ enum action_kind {
     /* In one transaction, write `parts` of `record` and append `entry`, unless it is NULL, to the
      * ledger. */
     ACTION_WRITE, /* Tracker: make the record durable. */
-    /* Store the bytes that followed the current message: a result, or the contribution of `seat` in
-     * its slot `slot`. */
+    /* Store the bytes that followed the current message: a result, sketches of `seat`, or the
+     * contribution of `seat` in its slot `slot`. */
     ACTION_KEEP_BYTES, /* Member: store received slice bytes. */
     /* Train on `ranges` from the outer state until `deadline_ms`, with the learning rate of
      * `commits`, then encode the contribution to every slice. Finished work on these ranges is
@@ -282,6 +325,15 @@ enum action_kind {
      * `entry`. */
     ACTION_ROOT,  /* Member: compute the root after a proposal, and sign it. */
     ACTION_STORE, /* Make the stored results of `entry` durable. */
+    /* Sketch its own contribution to the slices of `entry` that list `seat`, with `seed`; sign the
+     * sketches, so that they can be sent. */
+    ACTION_SKETCH, /* Member: sketch its contribution. */
+    /* Check the results of `entry` from `slice` on with `seed` and the stored sketches. Those of
+     * the seats `silent` are missing. */
+    ACTION_CHECK, /* Member: check the sums of a proposal. */
+    /* Compute the result of `slice` of `entry` again from the contributions, which are stored in
+     * slot 0 of each seat, and compare each with its sketch. `seat` is this member's. */
+    ACTION_RECHECK, /* Member: compute one sum again. */
     /* Apply the results of `entry` to the outer state durably, and reset the inner weights to it.
      * The error feedback advances in the slices that list `seat`. */
     ACTION_APPLY, /* Member: apply the results of a commit. */
@@ -307,6 +359,8 @@ struct action {
      * none. */
     int seat;             /* Seat of the contributor (KEEP_BYTES) or of this member; -1: none. */
     uint32_t slot;        /* KEEP_BYTES: slot in which to store the contribution. */
+    uint64_t silent;      /* CHECK, RECHECK: seats whose sketches are missing. */
+    struct hash seed;     /* SKETCH, CHECK, RECHECK: seed of the sketches. */
     uint32_t parts;       /* Bits of enum record_part: what ACTION_WRITE writes. */
     uint32_t commits;     /* TRAIN: number of commits so far, for the learning rate. */
     uint32_t deadline_ms; /* TRAIN: time left until the declaration is due. */
@@ -321,7 +375,9 @@ struct action {
 
 /* The maximum number of actions that one event causes: requests, a few messages to every member,
  * and a few others. */
-enum { ACTIONS_MAX = SWARM_REQUESTS_MAX + 4 * SWARM_MEMBERS_MAX + 8 }; /* actions of one event */
+enum {
+    ACTIONS_MAX = SWARM_REQUESTS_MAX + (4 + SKETCH_PAGES_MAX) * SWARM_MEMBERS_MAX + 8
+}; /* actions of one event */
 
 /* The caller's array for the actions of one call. The targets of an action's pointers stay valid
  * until the next call. */

@@ -66,6 +66,11 @@ bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,
 void tracker_set_delegation(struct tracker *tracker, const struct delegation *delegation);
 void tracker_set_roster(struct tracker *tracker, const struct roster_epoch *roster);
 
+/* tracker_set_random: set the 32 random bytes that seed the sketches of a proposal which the next
+ * event causes. Draw new ones before every event, after its message has arrived: no member may know
+ * them before its results are fixed. */
+void tracker_set_random(struct tracker *tracker, const struct hash *random);
+
 /* tracker_step: handle one event and return the actions that it causes.
  * limits  pass EVENT_TICK every heartbeat; the tracker makes no new promise while an
  *         ACTION_WRITE is in progress

@@ -29,6 +29,10 @@ void exchange_shift_times(struct tracker_exchange *exchange, int64_t gap_ms) {
     }
 }
 
+void exchange_mark_wrong_owner(struct tracker_exchange *exchange, uint32_t seat) {
+    exchange->wrong_owners |= seat_bit(seat);
+}
+
 void exchange_set_undeclared(struct tracker_exchange *exchange, uint64_t seats) {
     exchange->undeclared_seats = seats;
 }
@@ -41,6 +45,7 @@ void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms) {
     exchange->expected_seats = 0;
     exchange->late_seats = 0;
     exchange->failed_owners = 0;
+    exchange->wrong_owners = 0;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         exchange->assigned_ms[seat] = now_ms;
         exchange->result_ms[seat] = 0;
@@ -291,9 +296,10 @@ static uint32_t choose_owner(const struct tracker *tracker, struct recovery *rec
         count_owner_loads(tracker, recovery);
     }
     uint32_t best = current;
-    uint64_t candidates = recovery->links.owner_candidates & ~tracker->exchange.failed_owners;
-    candidates = tracker_owner_candidates(
-        tracker, candidates != 0 ? candidates : recovery->links.owner_candidates);
+    uint64_t honest = recovery->links.owner_candidates & ~tracker->exchange.wrong_owners;
+    honest = honest != 0 ? honest : recovery->live & ~tracker->exchange.wrong_owners;
+    uint64_t candidates = honest & ~tracker->exchange.failed_owners;
+    candidates = tracker_owner_candidates(tracker, candidates != 0 ? candidates : honest);
     SEATS_EACH(seat, candidates & ~seat_bit(current)) {
         uint64_t cost = recovery->rates[best] * (recovery->loads[seat] + UINT64_C(1));
         uint64_t best_cost = recovery->rates[seat] * (recovery->loads[best] + UINT64_C(1));
@@ -329,8 +335,9 @@ static struct slice_plan replan_slice(struct tracker *tracker, struct recovery *
     }
     uint64_t replaceable =
         recovery->replaced_owners | (recovery->live & ~recovery->links.well_connected);
-    bool needs_owner =
-        is_owner_live ? seats_contain(replaceable, plan.owner) : recovery->has_answers;
+    bool needs_owner = is_owner_live || seats_contain(tracker->exchange.wrong_owners, plan.owner)
+                           ? seats_contain(replaceable, plan.owner)
+                           : recovery->has_answers;
     if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum the round is aborted */
         plan.owner = choose_owner(tracker, recovery, plan.owner);
         plan.epoch += 1;
@@ -417,10 +424,14 @@ static struct recovery_outcome recover_results(struct tracker *tracker, struct r
     bool is_late = is_vote_late(tracker, recovery, now_ms);
     for (uint32_t s = 0; recovery->live != 0 && s < tracker->settings.slice_count; s++) {
         uint64_t holders = find_holders(tracker, recovery->live, s);
-        if (holders != 0 && !(is_late && has_few_holders(holders, recovery->live))) {
+        bool is_wrong = seats_contain(tracker->exchange.wrong_owners, plans[s].owner);
+        if (holders != 0 && !is_wrong && !(is_late && has_few_holders(holders, recovery->live))) {
             continue;
         }
-        if (seats_contain(holders, plans[s].owner)) {
+        if (is_wrong) {
+            recovery->checked_owners |= seat_bit(plans[s].owner);
+            recovery->replaced_owners |= seat_bit(plans[s].owner);
+        } else if (seats_contain(holders, plans[s].owner)) {
             /* Most seats could not fetch the result from its owner: the slice gets another one. */
             recovery->checked_owners |= seat_bit(plans[s].owner);
             recovery->replaced_owners |= seat_bit(plans[s].owner);

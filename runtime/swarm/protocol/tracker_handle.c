@@ -98,7 +98,8 @@ static struct message next_round_message(const struct tracker *tracker, uint32_t
         message.kind = MESSAGE_PROPOSE;
         message.entry = &tracker->proposal.entry;
         message.number = tracker->proposal.id;
-        message.holders = tracker->exchange.holders;
+        message.ballot.seed = tracker->proposal.seed;
+        message.ballot.holders = tracker->exchange.holders;
     }
     return message;
 }

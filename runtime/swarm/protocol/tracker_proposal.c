@@ -61,7 +61,12 @@ void tracker_complete_proposal(struct tracker *tracker) {
     entry_complete_results(entry);
     tracker_return_ranges(entry, used);
     tracker->proposal.id += 1;
+    tracker->proposal.seed = tracker->proposal.random;
     tracker_clear_votes(tracker);
+}
+
+void tracker_set_random(struct tracker *tracker, const struct hash *random) {
+    tracker->proposal.random = *random;
 }
 
 void tracker_clear_votes(struct tracker *tracker) {
@@ -71,13 +76,52 @@ void tracker_clear_votes(struct tracker *tracker) {
     }
 }
 
+/* Whether an accusation names a statement about the proposal by the seat that made it. */
+static bool is_about_proposal(const struct tracker *tracker, const struct message *vote) {
+    const struct entry *entry = &tracker->proposal.entry;
+    const struct entry_slice *slice = &entry->slices[vote->slice];
+    uint32_t suspect = vote->ballot.refusal.suspect;
+    ASSERT(vote->slice < entry->slice_count);
+    if (suspect >= entry->seat_count ||
+        memcmp(&vote->owner, &entry->seats[suspect].id, sizeof vote->owner) != 0) {
+        return false;
+    }
+    return vote->ballot.refusal.reason == REFUSAL_SKETCH ||
+           (slice->owner == suspect && hash_equal(&slice->hash, &vote->hash));
+}
+
+static struct tracker_vote read_refusal(const struct tracker *tracker, const struct message *vote) {
+    const struct message_ballot *ballot = &vote->ballot;
+    struct tracker_vote refusal = {.has_arrived = true, .refusal = ballot->refusal};
+    bool is_accusation =
+        ballot->refusal.reason == REFUSAL_SUM || ballot->refusal.reason == REFUSAL_SKETCH;
+    ASSERT(hash_is_zero(&vote->root));
+    if (is_accusation && is_about_proposal(tracker, vote)) {
+        refusal.evidence = (struct entry_evidence){
+            .slice = vote->slice, .hash = vote->hash, .signature = vote->signature};
+        if (ballot->refusal.reason == REFUSAL_SUM) {
+            refusal.evidence.epoch = vote->epoch;
+            refusal.evidence.contributors = vote->contributors;
+        } else {
+            refusal.evidence.seed = ballot->seed;
+        }
+    } else if (is_accusation) {
+        refusal.refusal.reason = REFUSAL_DOUBT;
+    }
+    return refusal;
+}
+
 void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct message *message) {
     if (tracker->stage.kind == STAGE_VOTE && message->number == tracker->proposal.id) {
         ASSERT(tracker->proposal.entry.round == tracker->record.head.round);
-        tracker->members[row].vote = (struct tracker_vote){.has_arrived = true,
-                                                           .root = message->root,
-                                                           .hash = message->hash,
-                                                           .signature = message->signature};
+        const struct tracker_vote vote = {
+            .has_arrived = true,
+            .refusal = {.silent_seats = message->ballot.refusal.silent_seats},
+            .root = message->root,
+            .hash = message->hash,
+            .signature = message->signature};
+        tracker->members[row].vote =
+            hash_is_zero(&message->root) ? read_refusal(tracker, message) : vote;
     }
 }
 
@@ -109,17 +153,6 @@ static void commit_round(struct tracker *tracker, const struct tracker_vote *vot
         signature->signature = tracker_member_in_seat(tracker, (uint32_t)seat)->vote.signature;
     }
     tracker_write_draft(tracker, RECORD_HEAD, actions);
-}
-
-bool tracker_is_proposal_refused(const struct tracker *tracker) {
-    uint32_t seat_count = tracker->record.head.seat_count;
-    uint32_t refusals = 0;
-    for (uint32_t seat = 0; tracker->stage.kind == STAGE_VOTE && seat < seat_count; seat++) {
-        int row = tracker->seats.row_of_seat[seat];
-        const struct tracker_vote *vote = row != NO_SEAT ? &tracker->members[row].vote : NULL;
-        refusals += vote != NULL && vote->has_arrived && hash_is_zero(&vote->root);
-    }
-    return refusals > seat_count - entry_quorum(seat_count);
 }
 
 void tracker_count_votes(struct tracker *tracker, struct actions *actions) {

@@ -263,7 +263,8 @@ void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *ac
         }
     } else if (stage == STAGE_READY) {
         advance_ready_stage(tracker, now_ms, actions);
-    } else if (tracker_is_proposal_refused(tracker) || is_round_lost(tracker, now_ms)) {
+    } else if (tracker_judge_accusations(tracker) || tracker_is_proposal_refused(tracker, now_ms) ||
+               is_round_lost(tracker, now_ms)) {
         abort_round(tracker, actions);
     } else if (stage == STAGE_TRAIN) {
         advance_train_stage(tracker, now_ms, actions);

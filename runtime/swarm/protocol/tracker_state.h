@@ -90,13 +90,17 @@ struct tracker_writer {             /* tracker_record.c */
 struct tracker_proposal { /* tracker_proposal.c */
     struct entry entry;   /* the proposed COMMIT */
     uint64_t id;          /* number of the proposal */
+    struct hash random;   /* random bytes for the next proposal */
+    struct hash seed;     /* random bytes of this proposal */
 };
 
-struct tracker_vote {           /* tracker_proposal.c */
-    bool has_arrived;           /* the vote was received */
-    struct hash root;           /* root that the member computed */
-    struct hash hash;           /* hash of the proposed entry with that root */
-    struct signature signature; /* the member's signature of the hash */
+struct tracker_vote {               /* tracker_proposal.c */
+    bool has_arrived;               /* the vote was received */
+    struct hash root;               /* root that the member computed */
+    struct hash hash;               /* hash of the proposed entry with that root */
+    struct signature signature;     /* the member's signature of the hash */
+    struct message_refusal refusal; /* what the member found wrong */
+    struct entry_evidence evidence; /* of an accusation: the statement that it calls false */
 };
 
 struct tracker_exchange {    /* tracker_exchange.c */
@@ -112,6 +116,7 @@ struct tracker_exchange {    /* tracker_exchange.c */
     uint64_t undeclared_seats; /* seats that had time for training, and did not declare */
     uint64_t late_seats;       /* seats that more than a third of the owners stopped waiting for */
     uint64_t failed_owners;    /* owners that were replaced because their results did not come */
+    uint64_t wrong_owners;     /* owners that are replaced because a result is wrong */
     /* By seat: the reason for which the table gives no weight to a seat that trained. */
     enum suspension_reason exclusions[SWARM_MEMBERS_MAX];
     struct seat_delivery deliveries[SWARM_MEMBERS_MAX]; /* by seat, of the newest commit */
@@ -195,11 +200,12 @@ struct tracker_pairs { /* tracker_pairs.c */
 /* The misses of the member in a row; kept when the member restarts. */
 struct tracker_strikes { /* tracker_strikes.c */
     uint32_t misses;     /* last rounds in which others waited for it; bit set: it missed a part */
-    uint32_t clean_rounds;         /* rounds since the last miss */
-    uint32_t term;                 /* rounds of its last suspension */
-    uint32_t until_round;          /* it has no seat before this round */
-    enum suspension_reason due;    /* reason for which it is suspended next; none: it is not */
-    enum suspension_reason reason; /* of its last suspension */
+    uint32_t clean_rounds;          /* rounds since the last miss */
+    uint32_t term;                  /* rounds of its last suspension */
+    uint32_t until_round;           /* it has no seat before this round */
+    enum suspension_reason due;     /* reason for which it is suspended next; none: it is not */
+    enum suspension_reason reason;  /* of its last suspension */
+    struct entry_evidence evidence; /* if `due` is a false statement */
 };
 
 struct tracker {
@@ -384,11 +390,14 @@ bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
  * tracker_is_suspended    Whether the row has no seat in the next round.
  * tracker_clear_strikes   Forget the strikes of a row, which gets another member.
  * tracker_judge_round     A round has ended: record the seats that missed a part of it.
+ * tracker_suspend_liar    Suspend a row, which made a false statement, after this round.
  * tracker_suspend_next    Write the suspension of a member, if one is due.
  * tracker_add_suspension  The suspension is durable. */
 bool tracker_is_suspended(const struct tracker *tracker, uint32_t row);
 void tracker_clear_strikes(struct tracker *tracker, uint32_t row);
 void tracker_judge_round(struct tracker *tracker);
+void tracker_suspend_liar(struct tracker *tracker, uint32_t row, enum suspension_reason reason,
+                          const struct entry_evidence *evidence);
 bool tracker_suspend_next(struct tracker *tracker, struct actions *actions);
 void tracker_add_suspension(struct tracker *tracker, const struct entry *entry);
 
@@ -418,7 +427,6 @@ struct tracker_links {
      * their slices; all well connected seats if there are too few */
     uint64_t owner_candidates; /* seats that may own slices */
 };
-void tracker_derive_timing(struct tracker *tracker);
 void tracker_find_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);
 void tracker_fill_upload_rates(const struct tracker *tracker, uint64_t seats,
                                uint64_t rates[static SWARM_MEMBERS_MAX]);
@@ -442,6 +450,7 @@ uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats)
 void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
                    uint32_t incarnation, int64_t now_ms);
 void exchange_shift_times(struct tracker_exchange *exchange, int64_t gap_ms);
+void exchange_mark_wrong_owner(struct tracker_exchange *exchange, uint32_t seat);
 void exchange_set_undeclared(struct tracker_exchange *exchange, uint64_t seats);
 void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms);
 void tracker_count_deliveries(struct tracker *tracker);
@@ -462,16 +471,23 @@ void repeats_add_commit(struct tracker_repeats *repeats, const struct round_tabl
 void repeats_clear(struct tracker_repeats *repeats);
 bool repeats_find(const struct tracker_repeats *repeats, const struct hash *root);
 
+/* Accusations in votes (tracker_accusation.c).
+ * tracker_judge_accusations    Suspend the member that more than half of the roster accuses of the
+ *                              same lie. Returns true if the round cannot be committed.
+ * tracker_is_proposal_refused  Whether the proposal cannot get a quorum, and no more votes can name
+ *                              a liar.
+ * tracker_find_silent_seats    The seats whose sketches did not reach a quorum of the voters. */
+bool tracker_judge_accusations(struct tracker *tracker);
+bool tracker_is_proposal_refused(const struct tracker *tracker, int64_t now_ms);
+uint64_t tracker_find_silent_seats(const struct tracker *tracker);
+
 /* Proposals and votes (tracker_proposal.c).
  * proposal_swap_slices         Make the proposal use the array `slices` in place of its present
  *                              one.
  * tracker_fill_proposal_slice  Fill in the proposal's row of a slice, whose result `holders`
  *                              have.
  * tracker_complete_proposal    Complete the proposal under a new id.
- * tracker_count_votes          Commit if a quorum of votes agree.
- * tracker_is_proposal_refused  Whether so many members refuse the proposal that it cannot get a
- *                              quorum. */
-bool tracker_is_proposal_refused(const struct tracker *tracker);
+ * tracker_count_votes          Commit if a quorum of votes agree. */
 void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices,
                    uint32_t incarnation);
 void proposal_swap_slices(struct tracker_proposal *proposal, struct entry_slice *slices);

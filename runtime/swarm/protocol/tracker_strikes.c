@@ -21,6 +21,13 @@ void tracker_clear_strikes(struct tracker *tracker, uint32_t row) {
     tracker->strikes[row] = (struct tracker_strikes){0};
 }
 
+void tracker_suspend_liar(struct tracker *tracker, uint32_t row, enum suspension_reason reason,
+                          const struct entry_evidence *evidence) {
+    ASSERT(row < tracker->record.member_count && reason >= SUSPENSION_WRONG_SUM);
+    tracker->strikes[row].due = reason;
+    tracker->strikes[row].evidence = *evidence;
+}
+
 /* The reason for which a seat missed the ended round. Late contributions count only for a seat that
  * delivered in time before: until then its own speed is not known. */
 static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t seat) {
@@ -36,6 +43,9 @@ static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t 
     if (exchange->exclusions[seat] != SUSPENSION_NONE) {
         return exchange->exclusions[seat];
     }
+    if (seats_contain(tracker_find_silent_seats(tracker), seat)) {
+        return SUSPENSION_CONTRIBUTIONS;
+    }
     bool is_fast = tracker_is_known_fast(tracker, (uint32_t)tracker->seats.row_of_seat[seat]);
     bool is_missing = !is_commit || 2 * delivery->delivered < delivery->planned;
     return seats_contain(exchange->late_seats, seat) && is_fast && is_missing
@@ -44,6 +54,7 @@ static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t 
 }
 
 static void record_round(struct tracker_strikes *strikes, enum suspension_reason missed) {
+    bool is_liar = strikes->due >= SUSPENSION_WRONG_SUM;
     strikes->misses =
         (strikes->misses << 1 | (missed != SUSPENSION_NONE)) & ((1U << STRIKE_ROUNDS) - 1);
     strikes->clean_rounds = missed == SUSPENSION_NONE ? strikes->clean_rounds + 1 : 0;
@@ -51,7 +62,7 @@ static void record_round(struct tracker_strikes *strikes, enum suspension_reason
         strikes->clean_rounds = 0;
         strikes->term /= 2;
     }
-    if (missed != SUSPENSION_NONE && seats_count(strikes->misses) >= STRIKES_MAX) {
+    if (missed != SUSPENSION_NONE && seats_count(strikes->misses) >= STRIKES_MAX && !is_liar) {
         strikes->due = missed;
         strikes->misses = 0;
     }
@@ -75,8 +86,8 @@ void tracker_judge_round(struct tracker *tracker) {
     if (!has_table || record->head.seat_count < STRIKE_SEATS_MIN) {
         return;
     }
-    uint64_t judged =
-        exchange->expected_seats | exchange->undeclared_seats | find_excluded_seats(exchange);
+    uint64_t judged = exchange->expected_seats | exchange->undeclared_seats |
+                      find_excluded_seats(exchange) | tracker_find_silent_seats(tracker);
     SEATS_EACH(seat, tracker_live_seats(tracker) & judged) {
         record_round(&tracker->strikes[tracker->seats.row_of_seat[seat]],
                      find_miss(tracker, (uint32_t)seat));
@@ -108,7 +119,8 @@ bool tracker_suspend_next(struct tracker *tracker, struct actions *actions) {
     struct entry *entry = tracker_draft_entry(tracker, ENTRY_SUSPEND);
     entry->suspension = (struct entry_suspension){.id = tracker->record.members[row].id,
                                                   .reason = tracker->strikes[row].due,
-                                                  .until_round = entry->round + 1 + term};
+                                                  .until_round = entry->round + 1 + term,
+                                                  .evidence = tracker->strikes[row].evidence};
     tracker_write_draft(tracker, RECORD_HEAD, actions);
     return true;
 }

@@ -5,6 +5,7 @@
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 
 #include <string.h>
+#include <sys/random.h>
 
 enum {
     WRITE_RETRY_MS = 1000,               /* delay after a failed write */
@@ -181,12 +182,21 @@ static void log_stage(struct machine_driver *driver) {
     driver->stage_since_ms = now_ms;
 }
 
+/* 32 bytes are never truncated, and the kernel's generator was seeded when the tracker started. */
+static void set_random(struct tracker *tracker) {
+    struct hash random;
+    ssize_t count = getrandom(&random, sizeof random, 0);
+    ASSERT(count == (ssize_t)sizeof random);
+    tracker_set_random(tracker, &random);
+}
+
 void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
     struct machine_driver *driver = loop->driver;
     struct event written;
     while (event != NULL && !driver->is_fenced) {
         const struct action *write = NULL;
         struct actions actions = {.rows = driver->action_rows, .capacity = ACTIONS_MAX};
+        set_random(driver->tracker);
         tracker_step(driver->tracker, event, tracker_now_ms(), &actions);
         for (uint32_t i = 0; i < actions.count; i++) {
             const struct action *action = &actions.rows[i];

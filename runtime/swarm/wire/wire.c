@@ -29,6 +29,8 @@ enum {
     TO_PEER = 1 << 18,          /* member to member */
     HAS_UNREACHABLE = 1 << 19,  /* field unreachable: seats that the sender cannot connect to */
     HAS_STORED = 1 << 20,       /* roots of the states that the sender stores */
+    HAS_SEED = 1 << 21,         /* field seed */
+    HAS_REFUSAL = 1 << 22,      /* field refusal */
 
     MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER, /* a member's message to the tracker */
     TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
@@ -41,19 +43,22 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
                        HAS_POLL | HAS_UNREACHABLE | HAS_MEASUREMENTS | HAS_STORED,
     [MESSAGE_DECLARE] =
         MEMBER_MESSAGE | HAS_ROUND | HAS_TOKENS | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
-    [MESSAGE_VOTE] = MEMBER_MESSAGE | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
+    [MESSAGE_VOTE] = MEMBER_MESSAGE | HAS_ROUND | HAS_SLICE | HAS_NUMBER | HAS_ROOT | HAS_SEED |
+                     HAS_HASH | HAS_CONTRIBUTORS | HAS_OWNER | HAS_SIGNATURE | HAS_REFUSAL,
     [MESSAGE_LEAVE] = MEMBER_MESSAGE,
     [MESSAGE_WELCOME] = TRACKER_MESSAGE | HAS_NUMBER,
     [MESSAGE_ENTRY] = TRACKER_MESSAGE | IS_CHUNKED,
     [MESSAGE_TABLE] = TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND,
     [MESSAGE_POLL] = TRACKER_MESSAGE | HAS_ROUND | HAS_POLL,
     [MESSAGE_GOODBYE] = TRACKER_MESSAGE,
-    [MESSAGE_PROPOSE] = TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND | HAS_NUMBER,
+    [MESSAGE_PROPOSE] = TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND | HAS_NUMBER | HAS_SEED,
     [MESSAGE_CONTRIBUTION] = PEER_MESSAGE | HAS_BULK,
     [MESSAGE_RESULT] =
         PEER_MESSAGE | HAS_HASH | HAS_CONTRIBUTORS | HAS_OWNER | HAS_SIGNATURE | HAS_BULK,
     [MESSAGE_FETCH_CONTRIBUTION] = PEER_MESSAGE,
     [MESSAGE_FETCH_RESULT] = PEER_MESSAGE | HAS_HASH,
+    [MESSAGE_FETCH_SKETCHES] = PEER_MESSAGE | HAS_SEED,
+    [MESSAGE_SKETCHES] = PEER_MESSAGE | HAS_SEED | HAS_SIGNATURE | HAS_BULK,
     [WIRE_INTRODUCE] = TO_TRACKER,
     [WIRE_REJECTED] = TO_MEMBER,
     [WIRE_ADDRESS_BOOK] = TO_MEMBER,
@@ -87,10 +92,14 @@ static const struct {
     {"tokens", HAS_TOKENS, 8, offsetof(struct message, trained.tokens)},
     {"samples", HAS_TOKENS, 8, offsetof(struct message, trained.samples)},
     {"root", HAS_ROOT, HASH_BYTES, offsetof(struct message, root)},
+    {"seed", HAS_SEED, HASH_BYTES, offsetof(struct message, ballot.seed)},
     {"hash", HAS_HASH, HASH_BYTES, offsetof(struct message, hash)},
     {"contributors", HAS_CONTRIBUTORS, 8, offsetof(struct message, contributors)},
     {"owner", HAS_OWNER, SWARM_IDENTITY_BYTES, offsetof(struct message, owner)},
     {"signature", HAS_SIGNATURE, SWARM_SIGNATURE_BYTES, offsetof(struct message, signature)},
+    {"reason", HAS_REFUSAL, 4, offsetof(struct message, ballot.refusal.reason)},
+    {"suspect", HAS_REFUSAL, 4, offsetof(struct message, ballot.refusal.suspect)},
+    {"silent", HAS_REFUSAL, 8, offsetof(struct message, ballot.refusal.silent_seats)},
     {"unreachable", HAS_UNREACHABLE, 8, offsetof(struct message, links.unreachable)},
     {"step_ms", HAS_MEASUREMENTS, 4, offsetof(struct message, measured.step_ms)},
     {"transfer_ms", HAS_MEASUREMENTS, 4, offsetof(struct message, measured.transfer_ms)},
@@ -208,6 +217,7 @@ static void pack_message(struct packer *pack, void *object) {
         pack_bulk(pack, "bytes", &packed->bulk, &packed->bulk_bytes);
         break;
     case MESSAGE_RESULT:
+    case MESSAGE_SKETCHES:
         pack_bulk(pack, "bytes", &packed->bulk, &packed->bulk_bytes);
         break;
     default:
@@ -242,7 +252,7 @@ size_t wire_write_message(const struct wire_shape *shape, const struct message *
                                     .table = (struct round_table *)(uintptr_t)message->table,
                                     .reports = (struct slice_report *)(uintptr_t)message->reports,
                                     .proof = (struct slice_proof *)(uintptr_t)message->proof,
-                                    .holders = (uint64_t *)(uintptr_t)message->holders,
+                                    .holders = (uint64_t *)(uintptr_t)message->ballot.holders,
                                     .awaited_ms = (uint32_t *)(uintptr_t)message->links.awaited_ms,
                                     .bulk_bytes = bulk_bytes};
     const size_t prefix = wire_is_chunked((uint8_t)message->kind) ? WIRE_LENGTH_BYTES : 0;
@@ -293,6 +303,11 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
     if (message->kind == MESSAGE_DECLARE && hash_is_zero(&message->root)) {
         return "declares a contribution without a root";
     }
+    if (message->ballot.refusal.reason >= REFUSAL_REASONS ||
+        message->ballot.refusal.suspect >= SWARM_MEMBERS_MAX ||
+        wire_has_unknown_seats(shape, message->ballot.refusal.silent_seats)) {
+        return "refuses for an unknown reason, or has seats beyond the swarm's";
+    }
     if (message->kind == MESSAGE_PROPOSE && message->entry->round != message->round) {
         return "proposes an entry of a different round";
     }
@@ -302,7 +317,7 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
 static void set_pointers(struct message *message, struct wire_arrays *arrays) {
     switch (message->kind) {
     case MESSAGE_PROPOSE:
-        message->holders = arrays->holders;
+        message->ballot.holders = arrays->holders;
         message->entry = &arrays->entry;
         break;
     case MESSAGE_ENTRY:

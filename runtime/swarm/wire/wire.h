@@ -7,9 +7,9 @@
  * the member's session in both directions; offset is 0. The map consists of the fields that the
  * kind has, in this order; lists are bins, and numbers in them are little-endian:
  *
- *     incarnation, number, version, poll, tokens, samples, root, hash, contributors, owner,
- *     signature, unreachable, step_ms, transfer_ms, round_trip_ms, upload_kib_s, stored, then
- *     those of the kind:
+ *     incarnation, number, version, poll, tokens, samples, root, seed, hash, contributors, owner,
+ *     signature, reason, suspect, silent, unreachable, step_ms, transfer_ms, round_trip_ms,
+ *     upload_kib_s, stored, then those of the kind:
  *     ENTRY    the entry's record (entry.h); of a commit: base, the root before it
  *     PROPOSE  entry, its root zero, and the rows of its results (entry.h); holders {8} of each
  *              slice
@@ -24,6 +24,7 @@
  *     DECLARE  norm
  *     CONTRIBUTION  norm {8, fp64} of the slice; path {32}; bytes: the encoded slice
  *     RESULT   bytes: the encoded slice
+ *     SKETCHES  bytes: the encoded sketches of the slices of a page
  *
  * The payload of a chunked kind begins with its length, 4 bytes, this field included.
  * A payload longer than FRAME_PAYLOAD_MAX is sent in chunks, in order on one connection;
@@ -142,10 +143,11 @@ struct wire_shape {
 size_t wire_payload_bytes_max(const struct wire_shape *shape);
 
 /* wire_sign: sign a DECLARE (hash of the OPEN, round, tokens, samples, norm, root; context "skep
- * declaration") or a RESULT (round, slice, epoch, contributors, hash; context "skep result"; sets
- * owner too), and leave other kinds unchanged. The signature covers the hash of a MessagePack map
- * of the swarm hash, as `swarm`, and those fields, in that order. VOTE and ENTRY carry signatures
- * of ledger_sign, whose hash includes the ledger's history. */
+ * declaration"), a RESULT (which sets owner too) or SKETCHES (statement.h), and leave other kinds
+ * unchanged. The hash of SKETCHES must be set to that of their bytes. The signature of a DECLARE
+ * covers the hash of a MessagePack map of the swarm hash, as `swarm`, and those fields, in that
+ * order. VOTE and ENTRY carry signatures of ledger_sign, whose hash includes the ledger's history.
+ */
 void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
                struct message *message);
 
@@ -189,7 +191,9 @@ MUST_CHECK const char *wire_read_message(const struct wire_shape *shape, const s
                                          const uint8_t **bulk, size_t *bulk_bytes);
 
 /* wire_is_verified: whether all required signatures and hashes of a message are valid.
- *     DECLARE, VOTE  signed by the sender (message->from)
+ *     DECLARE, VOTE  signed by the sender (message->from); an accusation in a vote: the statement
+ *                    that it calls false is signed by its owner
+ *     SKETCHES       signed by the sender; sets message->hash to the hash of the bulk bytes
  *     RESULT         signed by its owner; the bulk bytes have message->hash
  *     ENTRY          signed by the tracker, a commit by a quorum of its seats; its hash is correct
  *     TABLE          has only seats of the round's OPEN; its declarations are signed by their seats

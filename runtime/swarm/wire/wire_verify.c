@@ -1,12 +1,12 @@
 /* wire_verify: signs messages, and verifies that the required identities signed them. */
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger.h"
+#include "runtime/swarm/ledger/statement.h"
 #include "runtime/swarm/wire/wire.h"
 
 #include <string.h>
 
 static const char DECLARATION[] = "skep declaration";
-static const char RESULT[] = "skep result";
 
 /* The signed fields of a declaration. */
 struct declaration {
@@ -43,25 +43,25 @@ static struct hash declaration_hash(const struct wire_shape *shape,
     return hash_packed((struct packed_object){pack_declaration, &declaration});
 }
 
-/* The signed fields of a result. */
-struct signed_result {
-    struct hash swarm;
-    struct message message;
-};
-
-static void pack_signed_result(struct packer *pack, void *object) {
-    struct signed_result *result = object;
-    pack_bytes(pack, "swarm", result->swarm.bytes, HASH_BYTES);
-    pack_u32(pack, "round", &result->message.round);
-    pack_u32(pack, "slice", &result->message.slice);
-    pack_u32(pack, "epoch", &result->message.epoch);
-    pack_u64(pack, "contributors", &result->message.contributors);
-    pack_bytes(pack, "hash", result->message.hash.bytes, HASH_BYTES);
+/* A statement about a slice, or about the page of sketches that it is in. */
+static struct statement statement_of(const struct wire_shape *shape, const struct message *message,
+                                     enum statement_kind kind) {
+    bool is_page = kind == STATEMENT_SKETCHES;
+    return (struct statement){.swarm = shape->swarm,
+                              .round = message->round,
+                              .slice =
+                                  is_page ? message->slice / SKETCH_PAGE_SLICES * SKETCH_PAGE_SLICES
+                                          : message->slice,
+                              .epoch = message->epoch,
+                              .contributors = message->contributors,
+                              .seed = message->ballot.seed,
+                              .hash = message->hash};
 }
 
-static struct hash result_hash(const struct wire_shape *shape, const struct message *message) {
-    struct signed_result result = {shape->swarm, *message};
-    return hash_packed((struct packed_object){pack_signed_result, &result});
+static bool is_statement_signed(const struct wire_shape *shape, const struct message *message,
+                                enum statement_kind kind, const struct identity *signer) {
+    const struct statement statement = statement_of(shape, message, kind);
+    return statement_is_signed_by(kind, &statement, signer, &message->signature);
 }
 
 static struct hash declared_hash(const struct wire_shape *shape, const struct message *message) {
@@ -79,9 +79,12 @@ void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
         const struct hash hash = declared_hash(shape, message);
         keys_sign(keys, DECLARATION, hash.bytes, HASH_BYTES, message->signature.bytes);
     } else if (message->kind == MESSAGE_RESULT) {
-        const struct hash hash = result_hash(shape, message);
+        const struct statement statement = statement_of(shape, message, STATEMENT_RESULT);
         memcpy(message->owner.bytes, keys->public_keys.sign, SWARM_IDENTITY_BYTES);
-        keys_sign(keys, RESULT, hash.bytes, HASH_BYTES, message->signature.bytes);
+        statement_sign(STATEMENT_RESULT, &statement, keys, &message->signature);
+    } else if (message->kind == MESSAGE_SKETCHES) {
+        const struct statement statement = statement_of(shape, message, STATEMENT_SKETCHES);
+        statement_sign(STATEMENT_SKETCHES, &statement, keys, &message->signature);
     }
 }
 
@@ -139,10 +142,23 @@ static bool is_table_verified(const struct wire_shape *shape, const struct entry
 
 static bool is_result_verified(const struct wire_shape *shape, const struct message *message,
                                const uint8_t *bulk, size_t bulk_bytes) {
-    const struct hash signed_hash = result_hash(shape, message);
     const struct hash hash = hash_of(bulk, bulk_bytes);
     return hash_equal(&hash, &message->hash) &&
-           is_signed_by(&message->owner, RESULT, &signed_hash, &message->signature);
+           is_statement_signed(shape, message, STATEMENT_RESULT, &message->owner);
+}
+
+static bool is_vote_verified(const struct wire_shape *shape, const struct message *message) {
+    if (!hash_is_zero(&message->root)) {
+        return ledger_is_signed_by(message->from.bytes, &message->hash, &message->signature);
+    }
+    switch (message->ballot.refusal.reason) {
+    case REFUSAL_SUM:
+        return is_statement_signed(shape, message, STATEMENT_RESULT, &message->owner);
+    case REFUSAL_SKETCH:
+        return is_statement_signed(shape, message, STATEMENT_SKETCHES, &message->owner);
+    default:
+        return true;
+    }
 }
 
 bool wire_is_verified(const struct wire_shape *shape, const uint8_t tracker_key[static KEY_BYTES],
@@ -154,8 +170,7 @@ bool wire_is_verified(const struct wire_shape *shape, const uint8_t tracker_key[
         hash = declared_hash(shape, message);
         return is_signed_by(&message->from, DECLARATION, &hash, &message->signature);
     case MESSAGE_VOTE:
-        return hash_is_zero(&message->root) ||
-               ledger_is_signed_by(message->from.bytes, &message->hash, &message->signature);
+        return is_vote_verified(shape, message);
     case MESSAGE_ENTRY:
         return is_entry_verified(tracker_key, message->entry);
     case MESSAGE_TABLE:
@@ -163,6 +178,9 @@ bool wire_is_verified(const struct wire_shape *shape, const uint8_t tracker_key[
     case MESSAGE_CONTRIBUTION:
         message->hash = hash_of(bulk, bulk_bytes);
         return true;
+    case MESSAGE_SKETCHES:
+        message->hash = hash_of(bulk, bulk_bytes);
+        return is_statement_signed(shape, message, STATEMENT_SKETCHES, &message->from);
     case MESSAGE_RESULT:
         return is_result_verified(shape, message, bulk, bulk_bytes);
     default:

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "runtime/swarm/ledger/norms.h"
+#include "runtime/swarm/replica/sum_check.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -92,6 +93,17 @@ static void compute(struct site *site, const struct member_job *work) {
         return;
     case ACTION_STORE:
         event.kind = EVENT_STORED;
+        break;
+    case ACTION_SKETCH:
+        event.kind = EVENT_SKETCHED;
+        for (uint32_t s = 0; s < replica->shape.slices.count; s++) {
+            sum_check_sketch(replica, s, &work->seed, replica_own_contribution(replica, s),
+                             work->own_sketches + (size_t)s * SKETCH_BYTES);
+        }
+        break;
+    case ACTION_CHECK:
+        event.kind = EVENT_CHECKED;
+        event.slice = replica->shape.slices.count;
         break;
     case ACTION_APPLY:
         event.kind = EVENT_APPLIED;

@@ -4,6 +4,7 @@
 #include "entry_fixture.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger_file.h"
+#include "runtime/swarm/ledger/statement.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -227,6 +228,65 @@ static void suspend_first_member(uint32_t chain_commits, uint32_t reason, uint32
     entry_fixture_sign(&fixture, &entry);
 }
 
+static struct hash swarm_hash; /* of the chain's genesis */
+
+/* Makes it a suspension for a statement of its first member about slice 1, signed by `signer`. */
+static void suspend_for_statement(uint32_t reason, uint32_t signer) {
+    struct statement statement = {.swarm = swarm_hash, .round = 1, .slice = 1};
+    suspend_first_member(1, reason, 8);
+    struct entry_evidence *evidence = &entry.suspension.evidence;
+    evidence->slice = statement.slice;
+    evidence->hash = statement.hash = hash_of("result", 6);
+    if (reason == SUSPENSION_WRONG_SUM) {
+        evidence->epoch = statement.epoch = 3;
+        evidence->contributors = statement.contributors = 5;
+    } else {
+        evidence->seed = statement.seed = hash_of("seed", 4);
+    }
+    statement_sign(reason == SUSPENSION_WRONG_SUM ? STATEMENT_RESULT : STATEMENT_SKETCHES,
+                   &statement, &fixture.members[signer], &evidence->signature);
+    entry_fixture_sign(&fixture, &entry);
+}
+
+static void a_false_statement_is_repeated_with_its_signature(void **state) {
+    (void)state;
+    static uint8_t record[SMALL_RECORD_MAX];
+    static char line[SMALL_LINE_MAX];
+    static struct ledger_chain chain, next;
+    chain = (struct ledger_chain){.has_tracker = true};
+    entry_fixture_init(&fixture, 3, slices, 2);
+    memcpy(chain.tracker_key, fixture.tracker.public_keys.sign, KEY_BYTES);
+    for (uint32_t index = 0; index < 4; index++) {
+        entry_fixture_next(&fixture, index, &entry);
+        assert_true(index == 3 || ledger_append(&chain, &entry) == NULL);
+    }
+    swarm_hash = chain.swarm;
+    for (uint32_t reason = SUSPENSION_WRONG_SUM; reason <= SUSPENSION_WRONG_SKETCH; reason++) {
+        suspend_for_statement(reason, 1);
+        next = chain;
+        assert_non_null(strstr(ledger_append(&next, &entry), "did not sign"));
+        suspend_for_statement(reason, 0);
+        entry.suspension.evidence.hash.bytes[0] ^= 1;
+        entry_fixture_sign(&fixture, &entry);
+        assert_non_null(strstr(ledger_append(&next, &entry), "did not sign"));
+        suspend_for_statement(reason, 0);
+        entry.slices = NULL;
+        assert_null(entry_read(record, entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record),
+                               read_slices, 2, &read));
+        assert_same();
+        struct text text = text_over(line, sizeof line);
+        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+        assert_non_null(strstr(line, ledger_suspension_name(reason)));
+        assert_int_equal(read_line(line, text.length), OK);
+        assert_same();
+        assert_null(ledger_append(&next, &entry));
+    }
+    suspend_for_statement(SUSPENSION_WRONG_SUM, 0);
+    entry.suspension.reason = SUSPENSION_RESULTS; /* which has no evidence */
+    entry_fixture_sign(&fixture, &entry);
+    assert_non_null(ledger_append(&chain, &entry));
+}
+
 static void a_suspension_is_between_rounds_and_changes_nothing_else(void **state) {
     (void)state;
     static uint8_t record[SMALL_RECORD_MAX];
@@ -390,6 +450,7 @@ int main(void) {
         cmocka_unit_test(a_chain_continues_from_its_written_state),
         cmocka_unit_test(the_longest_state_of_a_chain_has_room),
         cmocka_unit_test(a_suspension_is_between_rounds_and_changes_nothing_else),
+        cmocka_unit_test(a_false_statement_is_repeated_with_its_signature),
         cmocka_unit_test(a_majority_is_needed_whatever_the_roster),
         cmocka_unit_test(a_line_of_protocol_1_is_rejected),
     };

@@ -361,7 +361,7 @@ static void propose(const uint64_t holders[SLICES]) {
                           .round = 1,
                           .number = 1,
                           .entry = &scene.commit,
-                          .holders = holders});
+                          .ballot.holders = holders});
 }
 
 /* Seat 1 goes when nobody else is known to hold its results, so half of them are asked of seat 3;

@@ -179,7 +179,7 @@ static const struct action *propose(void) {
                           .round = 1,
                           .number = 1,
                           .entry = &scene.proposal,
-                          .holders = holders});
+                          .ballot.holders = holders});
     for (uint32_t s = 0; s < SLICES; s++) {
         give_result(s, 1);
     }

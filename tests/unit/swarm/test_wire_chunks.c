@@ -169,7 +169,7 @@ static void the_longest_proposal_goes_in_pieces(void **state) {
     wire_arrays_bind(&shape, memory, arrays);
     make_longest(entry, slices);
     struct message message = {
-        .kind = MESSAGE_PROPOSE, .round = entry->round, .entry = entry, .holders = holders};
+        .kind = MESSAGE_PROPOSE, .round = entry->round, .entry = entry, .ballot.holders = holders};
     struct message read;
     struct frame frame;
     const uint8_t *bulk = NULL;
@@ -188,7 +188,7 @@ static void the_longest_proposal_goes_in_pieces(void **state) {
     assert_int_equal(part, WIRE_COMPLETE);
     assert_null(wire_read_message(&shape, &joined.frame, came, joined.payload_bytes, arrays, &read,
                                   &bulk, &bulk_bytes));
-    assert_int_equal(read.holders[SWARM_SLICES_MAX - 1], UINT64_MAX);
+    assert_int_equal(read.ballot.holders[SWARM_SLICES_MAX - 1], UINT64_MAX);
     assert_memory_equal(read.entry->slices, slices, SWARM_SLICES_MAX * sizeof *slices);
     free(payload);
     free(together);

@@ -125,8 +125,8 @@ static void numbers_that_no_sender_has_are_refused(void **state) {
         {MESSAGE_PROPOSE, NULL, 8, 77},                  /* round */
         {MESSAGE_ENTRY, NULL, 8, 77},                    /* round */
         {MESSAGE_GOODBYE, NULL, 8, 77},                  /* round */
-        {MESSAGE_VOTE, NULL, 6, 1},                      /* epoch */
-        {MESSAGE_VOTE, NULL, 12, 1},                     /* slice */
+        {MESSAGE_DECLARE, NULL, 6, 1},                   /* epoch */
+        {MESSAGE_DECLARE, NULL, 12, 1},                  /* slice */
         {MESSAGE_FETCH_CONTRIBUTION, NULL, 16, 1},       /* offset */
         {MESSAGE_LEAVE, NULL, 5, MESSAGE_KINDS},         /* kind */
         {MESSAGE_LEAVE, NULL, 5, WIRE_MANIFEST_REQUEST}, /* kind */

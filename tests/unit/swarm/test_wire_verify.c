@@ -105,18 +105,53 @@ static void a_result_is_its_owners_whole(void **state) {
     assert_true(verified());
 }
 
+/* Makes a vote for a proposal, or an accusation. */
+static void make_vote(bool is_accusation) {
+    uint64_t key = 3;
+    do {
+        make(MESSAGE_VOTE, WIRE_SOME, key++);
+    } while (hash_is_zero(&message.root) != is_accusation);
+}
+
 static void a_vote_is_its_senders_over_the_entry(void **state) {
     (void)state;
-    make(MESSAGE_VOTE, WIRE_SOME, 3);
+    make_vote(false);
     assert_covers(&message.hash, sizeof message.hash);
     assert_covers(&message.from, sizeof message.from);
     assert_covers(&message.signature, sizeof message.signature);
 }
 
+static void an_accusation_repeats_a_statement_that_its_owner_signed(void **state) {
+    (void)state;
+    make_vote(true);
+    assert_true(verified());
+    assert_covers(&message.hash, sizeof message.hash);
+    assert_covers(&message.owner, sizeof message.owner);
+    assert_covers(&message.contributors, sizeof message.contributors);
+    assert_covers(&message.slice, 1);
+    assert_covers(&message.signature, sizeof message.signature);
+    message.ballot.refusal.reason =
+        REFUSAL_SKETCH; /* a signature of a result is none of sketches */
+    assert_false(verified());
+    message.ballot.refusal.reason = REFUSAL_DOUBT;
+    assert_true(verified());
+}
+
+static void sketches_are_their_senders(void **state) {
+    (void)state;
+    make(MESSAGE_SKETCHES, WIRE_SOME, 2);
+    message.slice = 0;
+    assert_true(verified());
+    assert_covers(&message.from, sizeof message.from);
+    assert_covers(&message.ballot.seed, sizeof message.ballot.seed);
+    assert_covers(&message.round, 1);
+    assert_covers(bytes + count - bulk_bytes, bulk_bytes);
+}
+
 /* One purpose's signature proves nothing for another, whatever the fields. */
 static void purposes_are_apart(void **state) {
     (void)state;
-    make(MESSAGE_VOTE, WIRE_SOME, 4);
+    make_vote(false);
     const struct key_pairs *keys = NULL;
     for (uint32_t seat = 0; seat < MEMBERS; seat++) {
         const struct key_pairs *one = &fixture.swarm.members[seat];
@@ -238,6 +273,8 @@ int main(void) {
         cmocka_unit_test(a_declaration_is_its_members_whole),
         cmocka_unit_test(a_result_is_its_owners_whole),
         cmocka_unit_test(a_vote_is_its_senders_over_the_entry),
+        cmocka_unit_test(an_accusation_repeats_a_statement_that_its_owner_signed),
+        cmocka_unit_test(sketches_are_their_senders),
         cmocka_unit_test(purposes_are_apart),
         cmocka_unit_test(a_contribution_is_named_by_its_bytes),
         cmocka_unit_test(an_entry_is_signed_whole),

@@ -48,7 +48,7 @@ void wire_fixture_init(struct wire_fixture *fixture, uint32_t members, uint32_t 
 }
 
 bool wire_fixture_is(uint32_t kind) {
-    return kind <= MESSAGE_FETCH_RESULT;
+    return kind < MESSAGE_KINDS;
 }
 
 static void make_entry(struct wire_fixture *fixture, enum wire_fill fill) {
@@ -65,6 +65,10 @@ static void make_entry(struct wire_fixture *fixture, enum wire_fill fill) {
         entry->suspension.id = entry->seats[0].id;
         entry->suspension.reason = 1 + (uint32_t)draw(fixture) % (SUSPENSION_REASONS - 1);
         entry->suspension.until_round = entry->round + 8;
+        if (entry_has_evidence(&entry->suspension)) {
+            entry->suspension.evidence = (struct entry_evidence){
+                .slice = 3, .epoch = 2, .contributors = draw(fixture), .hash = draw_hash(fixture)};
+        }
     }
     if (kind == ENTRY_ABORT || kind == ENTRY_ROLLBACK || kind == ENTRY_SUSPEND) {
         entry->kind = (enum entry_kind)kind;
@@ -86,7 +90,7 @@ static void make_entry(struct wire_fixture *fixture, enum wire_fill fill) {
         memset(entry->signatures, 0, sizeof entry->signatures);
         entry->signature_count = 0;
         fixture->message.round = entry->round;
-        fixture->message.holders = fixture->holders;
+        fixture->message.ballot.holders = fixture->holders;
         for (uint32_t i = 0; i < fixture->shape.slice_count; i++) {
             fixture->holders[i] = seats(fixture, fill);
         }
@@ -199,9 +203,35 @@ static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
     if (numbered) {
         message->root = draw_hash(fixture);
     }
-    if (exchanges) {
+    if (kind == MESSAGE_PROPOSE || kind == MESSAGE_VOTE || kind == MESSAGE_SKETCHES ||
+        kind == MESSAGE_FETCH_SKETCHES) {
+        message->ballot.seed = draw_hash(fixture);
+    }
+    if (exchanges || kind == MESSAGE_VOTE) {
         message->slice = (uint32_t)(value >> 32) % fixture->shape.slice_count;
         message->epoch = (uint32_t)value & SWARM_EPOCH_MAX;
+    }
+}
+
+/* A vote for a proposal, or an accusation of the member that signed a result. */
+static void make_vote(struct wire_fixture *fixture, const struct key_pairs *keys,
+                      enum wire_fill fill) {
+    struct message *message = &fixture->message;
+    message->hash = draw_hash(fixture);
+    message->contributors = seats(fixture, fill);
+    message->ballot.refusal.silent_seats = seats(fixture, fill);
+    if (draw(fixture) % 3 == 0) {
+        struct message result = *message;
+        uint32_t suspect = (uint32_t)draw(fixture) % fixture->shape.members_max;
+        result.kind = MESSAGE_RESULT;
+        wire_sign(&fixture->shape, &fixture->swarm.members[suspect], &result);
+        memset(&message->root, 0, sizeof message->root);
+        message->ballot.refusal.reason = REFUSAL_SUM;
+        message->ballot.refusal.suspect = suspect;
+        message->owner = result.owner;
+        message->signature = result.signature;
+    } else {
+        ledger_sign(keys, &message->hash, &message->signature);
     }
 }
 
@@ -218,8 +248,7 @@ static void make_signed(struct wire_fixture *fixture, enum wire_fill fill) {
     } else if (message->kind == MESSAGE_RESULT) {
         message->contributors = seats(fixture, fill);
     } else if (message->kind == MESSAGE_VOTE) {
-        message->hash = draw_hash(fixture);
-        ledger_sign(keys, &message->hash, &message->signature);
+        make_vote(fixture, keys, fill);
     }
     wire_sign(&fixture->shape, keys, message);
 }
@@ -238,7 +267,7 @@ void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enu
     } else if (kind == MESSAGE_REPORT) {
         fixture->message.hash = draw_hash(fixture);
         make_reports(fixture, fill);
-    } else if (kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT) {
+    } else if (kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT || kind == MESSAGE_SKETCHES) {
         make_bulk(fixture);
         if (kind == MESSAGE_CONTRIBUTION) {
             make_proof(fixture, fill);

@@ -1,0 +1,133 @@
+/* member_checks: sketches of this member's contribution, and checks of the sums of a proposal. */
+#include "base/log.h"
+#include "runtime/inner_training/member_run_state.h"
+#include "runtime/swarm/ledger/norms.h"
+#include "runtime/swarm/replica/sum_check.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+struct check_work { /* arguments of the functions that handle one slice */
+    const struct replica *replica;
+    const struct member_job *job;
+    _Atomic uint32_t first_failed; /* lowest slice whose check failed */
+};
+
+static size_t sketch_offset(uint32_t slice) {
+    return (size_t)slice * SKETCH_BYTES;
+}
+
+/* Slices to which this member did not contribute have sketches of zeros. */
+static void sketch_slice(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct check_work *work = context;
+    const struct member_job *job = work->job;
+    const uint32_t slice = (uint32_t)item;
+    uint8_t *sketch = job->own_sketches + sketch_offset(slice);
+    memset(sketch, 0, SKETCH_BYTES);
+    if ((job->entry->slices[slice].contributors >> job->seat & 1) != 0) {
+        sum_check_sketch(work->replica, slice, &job->seed,
+                         replica_own_contribution(work->replica, slice), sketch);
+    }
+}
+
+static bool is_slice_allowed(const struct check_work *work, uint32_t slice) {
+    const struct member_job *job = work->job;
+    const struct entry *entry = job->entry;
+    struct sum_part parts[SWARM_MEMBERS_MAX];
+    uint32_t count = 0;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        const struct entry_member *member = &entry->members[seat];
+        if ((entry->slices[slice].contributors >> seat & 1) == 0 || member->weight == 0) {
+            continue;
+        }
+        bool is_missing = (job->silent >> seat & 1) != 0;
+        parts[count++] = (struct sum_part){
+            .sketch = is_missing ? NULL : job->sketches[seat] + sketch_offset(slice),
+            .weight = member->weight,
+            .clip = norms_clip(member->norm, entry->reference_norm),
+            .norm = member->norm};
+    }
+    return sum_check_allows(work->replica, entry->round, slice, &job->seed, parts, count);
+}
+
+static void check_slice(void *context, int64_t item, int thread) {
+    (void)thread;
+    struct check_work *work = context;
+    const uint32_t slice = work->job->slice + (uint32_t)item;
+    if (is_slice_allowed(work, slice)) {
+        return;
+    }
+    uint32_t failed = atomic_load(&work->first_failed);
+    while (slice < failed && !atomic_compare_exchange_weak(&work->first_failed, &failed, slice)) {
+    }
+}
+
+/* A result that differs from the recomputed one is the lie that counts: its owner may have lied in
+ * its sketches as well, to hide it. */
+static struct message_refusal recheck_slice(const struct replica *replica,
+                                            const struct member_job *job) {
+    const struct entry_slice *slice = &job->entry->slices[job->slice];
+    struct message_refusal refusal = {.reason = REFUSAL_NONE};
+    uint32_t addend = 0;
+    for (uint32_t seat = 0; seat < job->entry->seat_count; seat++) {
+        if ((slice->contributors >> seat & 1) == 0) {
+            continue;
+        }
+        uint8_t sketch[SKETCH_BYTES];
+        const uint8_t *bytes = job->addends[addend++].bytes;
+        bool is_checked = (job->silent >> seat & 1) == 0 && (int)seat != job->seat &&
+                          job->entry->members[seat].weight > 0;
+        sum_check_sketch(replica, job->slice, &job->seed, bytes, sketch);
+        if (is_checked &&
+            memcmp(sketch, job->sketches[seat] + sketch_offset(job->slice), sizeof sketch) != 0) {
+            refusal = (struct message_refusal){.reason = REFUSAL_SKETCH, .suspect = seat};
+        }
+    }
+    const struct hash hash =
+        sum_check_recompute(replica, job->slice, job->addends, job->addend_count);
+    return hash_equal(&hash, &slice->hash)
+               ? refusal
+               : (struct message_refusal){.reason = REFUSAL_SUM, .suspect = slice->owner};
+}
+
+static void log_recheck(const struct member_job *job, const struct message_refusal *refusal) {
+    struct hash key;
+    char id[HASH_HEX_BYTES];
+    memcpy(key.bytes, job->entry->seats[refusal->suspect].id.bytes, sizeof key.bytes);
+    hash_hex(&key, id);
+    if (refusal->reason == REFUSAL_NONE) {
+        log_line(LOG_INFO,
+                 "round %u, slice %u: its values are unusual; computed it again: it is correct",
+                 job->entry->round, job->slice);
+    } else {
+        log_line(LOG_WARNING,
+                 "round %u, slice %u: %s of member %.12s is wrong; this member votes against it",
+                 job->entry->round, job->slice,
+                 refusal->reason == REFUSAL_SUM ? "the sum" : "the sketch", id);
+    }
+}
+
+void member_check_execute(struct member_run *member, const struct member_job *job) {
+    struct replica *replica = &member->outer.replica;
+    struct check_work work = {replica, job, replica->shape.slices.count};
+    struct event event = {.job = job->job};
+    switch (job->kind) {
+    case ACTION_SKETCH:
+        event.kind = EVENT_SKETCHED;
+        pool_run(replica->compute->pool, sketch_slice, &work, replica->shape.slices.count);
+        break;
+    case ACTION_CHECK:
+        event.kind = EVENT_CHECKED;
+        pool_run(replica->compute->pool, check_slice, &work,
+                 (int64_t)replica->shape.slices.count - job->slice);
+        event.slice = atomic_load(&work.first_failed);
+        break;
+    default:
+        event.kind = EVENT_RECHECKED;
+        event.refusal = recheck_slice(replica, job);
+        log_recheck(job, &event.refusal);
+        break;
+    }
+    mailbox_post_answer(member_loop_mailbox(member->loop), &event);
+}
