@@ -25,6 +25,7 @@ enum status probe_gpu_run(const char *name, struct site *site, struct region *re
 #include "kernels/cuda/launch/table.h"
 #include "runtime/diagnose/probe_nccl.h"
 #include "runtime/diagnose/probe_products.h"
+#include "targets/ports/cuda_device.h"
 
 /* Loads the kernels, and measures their device memory as the decrease of free memory. */
 static enum status load_kernels(const struct cuda_device *device, struct cuda_kernel_table *table,

@@ -1,6 +1,7 @@
 #include "runtime/diagnose/probe_nccl.h"
 
 #include "base/text.h"
+#include "targets/ports/cuda_device.h"
 #include "targets/ports/ports.h"
 #include "transport/collectives/nccl.h"
 #include "transport/collectives/nccl_library.h"

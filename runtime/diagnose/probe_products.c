@@ -7,6 +7,7 @@
 #include "kernels/cuda/launch/products.h"
 #include "kernels/cuda/launch/table.h"
 #include "kernels/cuda/launch/workspace.h"
+#include "targets/ports/cuda_device.h"
 #include "targets/ports/ports.h"
 
 #include <stdio.h>

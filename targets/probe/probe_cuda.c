@@ -1,5 +1,6 @@
 #include "targets/probe/probe_cuda.h"
 
+#include "targets/ports/cuda_device.h"
 #include "targets/ports/ports.h"
 #include "targets/probe/detect.h"
 

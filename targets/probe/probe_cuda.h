@@ -2,11 +2,12 @@
 #ifndef SKEP_TARGETS_PROBE_PROBE_CUDA_H
 #define SKEP_TARGETS_PROBE_PROBE_CUDA_H
 
-#include "targets/ports/cuda_device.h"
 #include "targets/ports/nvml.h"
 #include "targets/probe/probe.h"
 
-enum { PROBE_LIBRARY_BYTES = 192 };
+enum { PROBE_LIBRARY_BYTES = 192, PROBE_NAME_BYTES = 96 };
+
+struct cuda_device; /* targets/ports/cuda_device.h, in a build with CUDA */
 
 /* The memory that NCCL uses on each GPU of a site. */
 struct probe_nccl_result {
@@ -19,7 +20,7 @@ struct probe_nccl_result {
 
 /* A rate or a number of bytes that was not measured is 0. */
 struct probe_gpu {
-    char name[CUDA_DEVICE_NAME_BYTES];
+    char name[PROBE_NAME_BYTES];
     char driver[48]; /* "580.65.06 (CUDA 13.0)" */
     int compute_major, compute_minor, multiprocessor_count;
     uint64_t memory_total_bytes;

@@ -107,6 +107,17 @@ class Size(unittest.TestCase):
         self.assertLessEqual(total, WITH_KERNELS_BYTES if has_cuda else WITHOUT_KERNELS_BYTES)
 
 
+class Bare(unittest.TestCase):
+    def test_a_build_without_cuda_reads_no_header_of_it(self):
+        if json.loads(skep("version", "--json").stdout)["cuda"] != "":
+            self.skipTest("this build has CUDA")
+        deps = subprocess.run(["ninja", "-C", os.environ["BUILD"], "-t", "deps"],
+                              capture_output=True, text=True, check=True).stdout
+        for block in deps.split("\n\n"):
+            self.assertNotIn("/cuda.h\n", block + "\n", block.split(":")[0])
+        self.assertIn("runtime/cli/cli.h", deps)
+
+
 class Notified(SwarmTest):
     def test_a_tracker_and_a_member_report_that_they_are_ready_and_stop(self):
         folder = tempfile.mkdtemp(prefix="skep-notify-")
