@@ -46,9 +46,6 @@ QUICK = {"members": 4, "liars": 1, "rounds": 6, "minutes": 0.5, "uplink": 0}
 QUICK_WORKERS = 2
 # Lies that members do not withstand yet, and how. Each is for --quick only.
 NOT_WITHSTOOD = {
-    "sum": "is committed, and the owner is not named",
-    "sum-one": "is committed, and the owner is not named",
-    "contributors": "are committed, and the owner is not named",
     "toggle": "62 % of the commits per hour",
     "withhold": "80 % of the commits per hour, and 70 s until the third round",
     "trickle": "34 s until the third round",
