@@ -1,15 +1,18 @@
 /* roster: `skep roster add, remove, list` edits or prints the allow-list of a tracker. */
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/reports/reports.h"
 #include "runtime/swarm/tracker/allow_list.h"
+#include "transport/identity/operator_key.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct request {
-    const char *path, *name; /* path of the allow-list; name of the member to add */
+    const char *path, *name;  /* path of the allow-list; name of the member to add */
+    const char *operator_key; /* file of the operator's key; NULL: operator.key beside the list */
     bool json;
 };
 
@@ -50,6 +53,35 @@ static enum status print_list(const struct request *request, struct fault *fault
     return OK;
 }
 
+/* Signs the list where the operator's key is. The tracker has written the first signed list, which
+ * names the swarm. Without the key, the tracker signs if it has the key. */
+static enum status sign_list(const struct request *request, bool is_required, struct fault *fault) {
+    static struct allow_list list;
+    static struct known_roster known;
+    char folder[PATH_BYTES], beside[PATH_BYTES], file[ROSTER_PATH_BYTES];
+    struct operator_key key;
+    file_parent_folder(request->path, folder, sizeof folder);
+    file_join(folder, "operator.key", beside, sizeof beside);
+    const char *key_path = request->operator_key != NULL ? request->operator_key : beside;
+    is_required |= request->operator_key != NULL;
+    roster_file_path(request->path, file);
+    if (!is_required && (!file_exists(key_path) || !file_exists(file))) {
+        return OK;
+    }
+    TRY(allow_list_read(request->path, &list, fault));
+    TRY(operator_key_read(key_path, &key, fault));
+    enum status status =
+        key.has_secrets ? roster_file_read(file, key.keys.public_keys.sign, &known, fault)
+                        : fault_set(fault, STATUS_INPUT, key_path,
+                                    "pass the identity file of the operator with --operator-key",
+                                    "contains only the operator's public key, which cannot sign");
+    if (status == OK) {
+        status = allow_list_sign(request->path, &list, &known.swarm, &key.keys, fault);
+    }
+    keys_wipe(&key.keys);
+    return status;
+}
+
 static enum status check_path(const struct request *request, struct fault *fault) {
     if (request->path == NULL) {
         return fault_set(fault, STATUS_USAGE, "roster",
@@ -69,21 +101,26 @@ static enum status run_roster(struct invocation *invocation) {
     struct fault *fault = &invocation->fault;
     bool is_add = strcmp(action, "add") == 0;
     bool is_list = strcmp(action, "list") == 0;
-    if (!is_add && !is_list && strcmp(action, "remove") != 0) {
-        return fault_set(fault, STATUS_USAGE, "roster", "write add, remove or list",
+    bool is_sign = strcmp(action, "sign") == 0;
+    if (!is_add && !is_list && !is_sign && strcmp(action, "remove") != 0) {
+        return fault_set(fault, STATUS_USAGE, "roster", "write add, remove, sign or list",
                          "unknown action \"%s\"", action);
     }
-    if (is_list != (subject == NULL)) {
-        return fault_set(fault, STATUS_USAGE, "roster", "see `skep help roster`",
-                         is_list ? "one argument too many: \"%s\"" : "an argument is missing",
-                         subject);
+    if ((is_list || is_sign) != (subject == NULL)) {
+        return fault_set(
+            fault, STATUS_USAGE, "roster", "see `skep help roster`",
+            subject != NULL ? "one argument too many: \"%s\"" : "an argument is missing", subject);
     }
     TRY(check_path(request, fault));
     if (is_list) {
         return print_list(request, fault);
     }
-    return is_add ? allow_list_add(request->path, subject, request->name, fault)
-                  : allow_list_remove(request->path, subject, fault);
+    if (is_sign) {
+        return sign_list(request, true, fault);
+    }
+    TRY(is_add ? allow_list_add(request->path, subject, request->name, fault)
+               : allow_list_remove(request->path, subject, fault));
+    return sign_list(request, false, fault);
 }
 
 static const struct option OPTIONS[] = {
@@ -92,14 +129,17 @@ static const struct option OPTIONS[] = {
      .example = "list --roster roster.yaml"},
     {OPTION("--name", TEXT, name), .value = "NAME", .help = "name of the member to add",
      .example = "add KEY --name anna --roster roster.yaml"},
+    {OPTION("--operator-key", TEXT, operator_key), .value = "FILE",
+     .help = "key that signs the list; default: operator.key beside the list, if it is there",
+     .example = "add KEY --roster roster.yaml --operator-key operator.key"},
     {OPTION("--json", FLAG, json), .help = "print one JSON document instead of text",
      .example = "list --roster roster.yaml --json"},
 };
 
 const struct command COMMAND_ROSTER = {
     .name = "roster",
-    .arguments = "add KEY | remove KEY-or-NAME | list",
-    .actions = "add|remove|list",
+    .arguments = "add KEY | remove KEY-or-NAME | sign | list",
+    .actions = "add|remove|sign|list",
     .summary = "edit the allow-list of a tracker; a running tracker applies the change",
     .details =
         "KEY is a public key as `skep keys` prints it. A running tracker applies a change of its "

@@ -414,6 +414,8 @@ enum status tracker_setup_prepare(const struct tracker_setup_args *args, struct 
     TRY(earlier != NULL ? check_earlier_manifest(setup, args, fault)
                         : create_swarm(setup, args, region, fault));
     setup->join.operator_keys = setup->manifest.join.operator_keys;
+    setup->authority = (struct allow_list_authority){
+        setup->manifest.hash, setup->join.operator_keys, setup->operator_key_path};
     setup->draft.terms.manifest = &setup->manifest;
     return write_manifest_copy(setup, args->run_path, fault);
 }
@@ -454,6 +456,7 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *se
         .listen = setup->listen_address,
         .store_path = setup->store_path,
         .allow_list_path = setup->allow_list_path,
+        .authority = &setup->authority,
         .order_path = setup->order_path,
         .operator_keys = setup->manifest.join.operator_keys,
         .delegation = &setup->delegation,

@@ -4,6 +4,7 @@
 #define SKEP_SWARM_SETUP_TRACKER_SETUP_H
 
 #include "runtime/swarm/delegation/delegation.h"
+#include "runtime/swarm/tracker/allow_list.h"
 #include "runtime/swarm/tracker/tracker.h"
 #include "runtime/swarm_setup/manifest_make.h"
 
@@ -28,6 +29,7 @@ struct tracker_setup {
     struct key_pairs keys;              /* keys of the tracker */
     struct join_string join;            /* address of the tracker and public keys of the operator */
     struct known_delegation delegation; /* the operator's statement that `keys` are the tracker's */
+    struct allow_list_authority authority; /* signs the allow-list */
     bool is_new; /* the manifest was created by this process, not by an earlier start */
     char state_folder[PATH_BYTES], allow_list_path[PATH_BYTES];
     char store_path[PATH_BYTES], identity_path[PATH_BYTES];

@@ -142,5 +142,68 @@ class ReplacedKey(SwarmTest):
         self.assertTrue(self.tracker.is_running())
 
 
+class SignedRoster(SwarmTest):
+    def setUp(self):
+        self.swarm(steps=100000)
+        self.state = self.site.path / "tracker"
+        self.roster = self.site.path / "roster.yaml"
+        self.safe = self.site.path / "safe.key"
+        self.roster.write_text("open: false\nmembers:\n")
+        self.wait_for((self.site.path / "roster.yaml.signed").exists, "a signed list", 10)
+        (self.state / "operator.key").rename(self.safe)
+
+    def key_of(self, member):
+        return self.site.run("keys", env={"XDG_CONFIG_HOME": str(member.folder / "config")}
+                             ).stdout.strip()
+
+    def add(self, member, *more):
+        return self.site.run("roster", "add", self.key_of(member), "--roster", self.roster, *more)
+
+    def epochs(self, member):
+        return [json.loads(line)["roster"] for line in member.ledger().read_text().splitlines()
+                if "roster" in json.loads(line)]
+
+    def test_only_members_that_the_operator_signed_have_a_seat(self):
+        anna, bert = self.member("anna"), self.member("bert")
+        self.assert_exit(self.add(anna, "--operator-key", self.safe), 0)
+        anna.start()
+        self.wait_for(lambda: anna.last() >= 1, "rounds of the first member")
+        self.assert_exit(self.add(bert), 0)  # whoever edits the list has no key to sign it
+        self.wait_for(lambda: "the operator has not signed it" in self.tracker.log(),
+                      "word of the unsigned list", 10)
+        bert.start()
+        self.wait_for(lambda: "not admitted" in bert.log(), "refusal", 20)
+        signed = self.site.run("roster", "sign", "--roster", self.roster, "--operator-key",
+                               self.safe)
+        self.assert_exit(signed, 0)
+        self.wait_for(lambda: bert.last() >= 2, "rounds of the second member")
+        self.restart_tracker()
+        before = bert.last()
+        self.wait_for(lambda: bert.last() > before + 1, "rounds after a restart")
+        for member in (anna, bert):
+            member.ask_to_stop()
+        self.wait_for_end(anna, bert, seconds=60)
+        self.assert_one_history()
+        epochs = self.epochs(bert)
+        self.assertEqual([len(epoch["members"]) for epoch in epochs], [1, 2])
+        self.assertLess(epochs[0]["serial"], epochs[1]["serial"])
+
+    def test_a_list_is_signed_by_its_operator_only(self):
+        anna = self.member("anna")
+        other = self.site.path / "other.key"
+        self.site.run("keys", "--identity", other)
+        refused = self.add(anna, "--operator-key", other)
+        self.assert_exit(refused, 2)
+        self.assertIn("signed with another key", refused.stderr)
+        refused = self.site.run("roster", "sign", "--roster", self.roster)
+        self.assert_exit(refused, 2)
+        self.assertIn("operator.key", refused.stderr)
+        self.roster.write_text("open: true\nmembers:\n")
+        refused = self.site.run("roster", "sign", "--roster", self.roster, "--operator-key",
+                                self.safe)
+        self.assert_exit(refused, 2)
+        self.assertIn("three members", refused.stderr)
+
+
 if __name__ == "__main__":
     main()

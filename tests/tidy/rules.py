@@ -199,6 +199,7 @@ VALUE_STRUCTS = {
     "entry_signature": "a part of an entry",
     "frame": "a value: any sender makes one",
     "known_delegation": "a value: the operator and a reader each make one",
+    "known_roster": "a value: the operator and a reader each make one",
     "message": "a value: any sender makes one",
     "message_ballot": "a part of a message",
     "roster_epoch": "a value: the operator and a reader each make one",
@@ -211,6 +212,7 @@ VALUE_STRUCTS = {
 }
 # struct: why another file than the owner of its fields may overwrite it whole.
 OVERWRITTEN_STRUCTS = {
+    "allow_list_watch": "its constructor makes it; allow_list_epoch.c owns the signed list in it",
     "entry_member": "a part of an entry",
     "entry_seat": "a part of an entry",
     "entry_slice": "a part of an entry",

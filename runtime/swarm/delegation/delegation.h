@@ -7,7 +7,8 @@
  *
  * This header declares the file.
  *
- * public   delegation_fetch.h delegation_search.h delegation_server.h */
+ * public   delegation_fetch.h delegation_search.h delegation_server.h
+ *          roster_file.h */
 #ifndef SKEP_SWARM_DELEGATION_DELEGATION_H
 #define SKEP_SWARM_DELEGATION_DELEGATION_H
 

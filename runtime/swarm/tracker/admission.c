@@ -256,7 +256,7 @@ static void review_introduction(struct tracker_loop *loop, struct tracker_guest 
     memcpy(id.bytes, introduction->keys.sign, KEY_BYTES);
     const int row = member_table_find_curve(members, guest->curve);
     const int same = member_table_find_identity(members, &id);
-    if (!allow_list_permits(&loop->watch->list, &introduction->keys)) {
+    if (!allow_list_watch_permits(loop->watch, &introduction->keys)) {
         guest_reject_stranger(loop, guest, &introduction->keys, introduction->name);
     } else if (row != same) {
         guest_reject(
@@ -295,7 +295,7 @@ void guest_on_introduction(struct tracker_loop *loop, struct tracker_guest *gues
 void admission_review_all(struct tracker_loop *loop) {
     for (uint32_t row = loop->members->count; row-- > 0;) {
         const struct admitted_member *member = &loop->members->rows[row];
-        if (!allow_list_permits(&loop->watch->list, &member->keys)) {
+        if (!allow_list_watch_permits(loop->watch, &member->keys)) {
             log_line(LOG_INFO, "%s is no longer on the allow-list", member->name);
             remove_member(loop, (int)row);
         }

@@ -175,13 +175,24 @@ enum status allow_list_read(const char *path, struct allow_list *list, struct fa
 
 enum { POLL_MS = 500 }; /* time between two checks of the file for changes */
 
-enum status allow_list_watch_open(const char *path, struct region *region,
-                                  struct allow_list_watch **watch, struct fault *fault) {
+enum status allow_list_watch_open(const char *path, const struct allow_list_authority *authority,
+                                  struct region *region, struct allow_list_watch **watch,
+                                  struct fault *fault) {
     struct allow_list_watch *opened = region_alloc(region, 1, sizeof *opened);
     opened->path = path;
+    opened->authority = authority;
     TRY(allow_list_read(path, &opened->list, fault));
+    allow_list_watch_epoch(opened);
     *watch = opened;
     return OK;
+}
+
+/* Whether there is another file with the signed list. */
+static bool is_signed_anew(const struct allow_list_watch *watch) {
+    char path[ROSTER_PATH_BYTES];
+    const struct file_stamp stamp = file_stamp_of(roster_file_path(watch->path, path));
+    return watch->authority != NULL && stamp.inode != 0 &&
+           !file_stamp_equal(&stamp, &watch->signed_stamp);
 }
 
 bool allow_list_watch_poll(struct allow_list_watch *watch, int64_t now_ms) {
@@ -197,6 +208,10 @@ bool allow_list_watch_poll(struct allow_list_watch *watch, int64_t now_ms) {
                  "allow-list %s: the file is missing; keeping the keys that were read earlier",
                  watch->path);
     }
+    if (is_signed_anew(watch)) {
+        allow_list_watch_epoch(watch);
+        return true;
+    }
     if (watch->is_missing || !allow_list_is_stale(watch->path, &watch->list)) {
         return false;
     }
@@ -207,5 +222,6 @@ bool allow_list_watch_poll(struct allow_list_watch *watch, int64_t now_ms) {
     }
     log_line(LOG_INFO, "allow-list %s: %u keys%s", watch->path, watch->list.count,
              watch->list.is_open ? ", open: every key may join" : "");
+    allow_list_watch_epoch(watch);
     return true;
 }

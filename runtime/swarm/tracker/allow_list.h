@@ -13,14 +13,15 @@
 #include "base/file.h"
 #include "base/region.h"
 #include "base/yaml.h"
+#include "runtime/swarm/delegation/roster_file.h"
 #include "transport/identity/keys.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum {
-    ALLOW_LIST_MAX = 1024,  /* number of keys; limited by YAML_NODES_MAX */
-    MEMBER_NAME_BYTES = 64, /* with the NUL; A-Z a-z 0-9 - _ . */
+    ALLOW_LIST_MAX = ROSTER_KEYS_MAX, /* number of keys */
+    MEMBER_NAME_BYTES = 64,           /* with the NUL; A-Z a-z 0-9 - _ . */
 };
 
 struct allow_list_row {
@@ -91,17 +92,48 @@ void allow_list_erase(struct allow_list *list, uint32_t index);
 /* allow_list_watch: the allow-list, kept up to date with its file. If the file disappears or cannot
  * be read, the list does not change. */
 
-struct allow_list_watch {
-    const char *path;       /* path of the allow-list file */
-    struct allow_list list; /* content when the file was last read */
-    bool is_missing;        /* the file was read before and is now missing */
-    int64_t poll_ms;        /* when the file is checked next */
+/* The operator of a swarm, as the signer of its list. */
+struct allow_list_authority {
+    struct hash swarm;                /* hash of the manifest */
+    struct public_keys operator_keys; /* public keys of the operator */
+    const char *operator_key_path;    /* file that may have the operator's secret keys */
 };
 
-/* allow_list_watch_open: reads the file for the first time. `path` is kept by reference.
+struct allow_list_watch {
+    const char *path;                             /* path of the allow-list file */
+    const struct allow_list_authority *authority; /* NULL: the list is not signed */
+    struct roster_epoch epoch;                    /* the operator's newest list; serial 0: none */
+    struct file_stamp signed_stamp;               /* version of the file with that list */
+    struct allow_list list;                       /* content when the file was last read */
+    bool is_missing;                              /* the file was read before and is now missing */
+    int64_t poll_ms;                              /* when the file is checked next */
+};
+
+/* allow_list_watch_open: reads the file for the first time. `path` and `authority` are kept by
+ * reference. A list that the operator has not signed is signed if the operator's key is there.
  * errors  those of allow_list_read */
-MUST_CHECK enum status allow_list_watch_open(const char *path, struct region *region,
-                                             struct allow_list_watch **watch, struct fault *fault);
+MUST_CHECK enum status allow_list_watch_open(const char *path,
+                                             const struct allow_list_authority *authority,
+                                             struct region *region, struct allow_list_watch **watch,
+                                             struct fault *fault);
+
+/* allow_list_watch_epoch: read the operator's signed list again, and sign a list that differs from
+ * it if the operator's key is there.
+ * allow_list_watch_know: use this epoch of the ledger, if it is newer.
+ * allow_list_watch_permits: whether these keys may join: by the list, and by the operator's newest
+ * signed list, if there is one.
+ * allow_list_is_in_epoch: whether the operator has signed exactly this list. */
+void allow_list_watch_epoch(struct allow_list_watch *watch);
+void allow_list_watch_know(struct allow_list_watch *watch, const struct roster_epoch *epoch);
+bool allow_list_watch_permits(const struct allow_list_watch *watch, const struct public_keys *keys);
+bool allow_list_is_in_epoch(const struct allow_list *list, const struct roster_epoch *epoch);
+
+/* allow_list_sign: sign the list as the next roster epoch, and write it to its file.
+ * errors  STATUS_INPUT: an open list with fewer than three named members; those of
+ *         roster_file_write */
+MUST_CHECK enum status allow_list_sign(const char *path, const struct allow_list *list,
+                                       const struct hash *swarm,
+                                       const struct key_pairs *operator_keys, struct fault *fault);
 
 /* allow_list_watch_poll: reads the file if it has changed. Returns true when there is a new
  * list. */

@@ -27,13 +27,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct allow_list_authority;
 struct tracker_loop; /* in the region */
 
 struct tracker_loop_options {
     const struct key_pairs *keys;
-    const char *name;            /* name of the swarm */
-    const char *listen;          /* "tcp://ADDRESS:PORT"; port *: any free port */
-    const char *store_path;      /* SQLite file with ledger and promises */
+    const char *name;                             /* name of the swarm */
+    const char *listen;                           /* "tcp://ADDRESS:PORT"; port *: any free port */
+    const struct allow_list_authority *authority; /* signs the allow-list; NULL: it is not signed */
+    const char *store_path;                       /* SQLite file with ledger and promises */
     const char *allow_list_path; /* file that is read again when it changes; may be missing */
     const uint8_t *manifest;     /* text of the manifest, sent unchanged */
     size_t manifest_bytes;       /* size of the manifest, at most MANIFEST_BYTES_MAX */

@@ -141,13 +141,24 @@ static void close_delegation_server(struct tracker_loop *loop) {
     }
 }
 
+/* Passes a roster epoch that the ledger does not have to the state machine. */
+static void pass_roster(struct tracker_loop *loop) {
+    const struct roster_epoch *epoch = &loop->watch->epoch;
+    if (epoch->serial > loop->driver->durable.chain.roster_epoch.serial &&
+        epoch->serial > loop->roster_serial) {
+        loop->roster_serial = epoch->serial;
+        tracker_set_roster(loop->driver->tracker, epoch);
+    }
+}
+
 enum status tracker_loop_open(const struct tracker_loop_options *options, struct region *region,
                               struct tracker_loop **loop, struct fault *fault) {
     ASSERT(options->manifest_bytes <= MANIFEST_BYTES_MAX);
     ASSERT(options->members_max >= 1 && options->members_max <= SWARM_MEMBERS_MAX);
     struct tracker_loop *opened = make_loop(options, region);
     const struct messenger_options channels = make_messenger_options(opened);
-    TRY(allow_list_watch_open(options->allow_list_path, region, &opened->watch, fault));
+    TRY(allow_list_watch_open(options->allow_list_path, options->authority, region, &opened->watch,
+                              fault));
     alloc_tables(opened, region);
     TRY(open_driver(opened, region, fault));
     enum status status = address_book_restore(opened, fault);
@@ -163,7 +174,9 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
         return status;
     }
     delegation_watch_open(opened);
+    allow_list_watch_know(opened->watch, &opened->driver->durable.chain.roster_epoch);
     admission_review_all(opened);
+    pass_roster(opened);
     *loop = opened;
     return OK;
 }
@@ -280,6 +293,7 @@ static void run_due_work(struct tracker_loop *loop) {
     if (allow_list_watch_poll(loop->watch, now_ms)) {
         messenger_reclassify(loop->messenger);
         admission_review_all(loop);
+        pass_roster(loop);
     }
     if (loop->options.order_path != NULL && rollback_watch_poll(&loop->order_watch, now_ms)) {
         read_rollback_order(loop);

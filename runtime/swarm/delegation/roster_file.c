@@ -1,0 +1,54 @@
+#include "runtime/swarm/delegation/roster_file.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <unistd.h>
+
+static const char REMEDY[] = "sign the allow-list again with `skep roster sign --roster FILE`";
+
+const char *roster_file_path(const char *allow_list, char path[static ROSTER_PATH_BYTES]) {
+    struct text text = text_over(path, ROSTER_PATH_BYTES);
+    text_add(&text, "%s.signed", allow_list);
+    ASSERT(!text.truncated);
+    return path;
+}
+
+static enum status read_bytes(const char *path, uint8_t bytes[static ROSTER_FRAME_BYTES_MAX],
+                              size_t *count, struct fault *fault) {
+    int fd;
+    int64_t size = 0;
+    TRY(file_open_read(path, &fd, &size, fault));
+    *count = size <= ROSTER_FRAME_BYTES_MAX ? (size_t)size : 0;
+    enum status status = file_read_at(fd, path, bytes, *count, 0, fault);
+    close(fd);
+    return status;
+}
+
+enum status roster_file_read(const char *path, const uint8_t operator_key[static KEY_BYTES],
+                             struct known_roster *known, struct fault *fault) {
+    static uint8_t bytes[ROSTER_FRAME_BYTES_MAX];
+    static struct known_roster read;
+    size_t count = 0;
+    TRY(read_bytes(path, bytes, &count, fault));
+    const char *error = roster_epoch_read(bytes, count, &read.swarm, &read.epoch);
+    if (error == NULL && !roster_epoch_is_signed(operator_key, &read.swarm, &read.epoch)) {
+        error = "is signed with another key than the operator's";
+    }
+    if (error != NULL) {
+        return fault_set(fault, STATUS_INPUT, path, REMEDY, "the roster epoch %s", error);
+    }
+    *known = read;
+    return OK;
+}
+
+enum status roster_file_write(const char *path, const struct known_roster *known,
+                              struct fault *fault) {
+    static uint8_t bytes[ROSTER_FRAME_BYTES_MAX];
+    char temporary[ROSTER_PATH_BYTES + 8];
+    struct text name = text_over(temporary, sizeof temporary);
+    text_add(&name, "%s.new", path);
+    ASSERT(!name.truncated);
+    const size_t count = roster_epoch_write(&known->swarm, &known->epoch, bytes);
+    return file_replace(path, temporary, bytes, count, fault);
+}

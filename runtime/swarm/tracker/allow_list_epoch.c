@@ -1,0 +1,125 @@
+/* allow_list_epoch: the operator's signature of the allow-list. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/swarm/tracker/allow_list.h"
+#include "transport/identity/operator_key.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_keys(const void *a, const void *b) {
+    return memcmp(a, b, KEY_BYTES);
+}
+
+static void fill_epoch(const struct allow_list *list, struct roster_epoch *epoch) {
+    memset(epoch, 0, sizeof *epoch);
+    epoch->is_open = list->is_open;
+    for (uint32_t i = 0; i < list->count && i < ROSTER_KEYS_MAX; i++) {
+        memcpy(epoch->members[epoch->count++], list->rows[i].keys.sign, KEY_BYTES);
+    }
+    qsort(epoch->members, epoch->count, sizeof epoch->members[0], compare_keys);
+}
+
+bool allow_list_is_in_epoch(const struct allow_list *list, const struct roster_epoch *epoch) {
+    static struct roster_epoch wanted;
+    fill_epoch(list, &wanted);
+    return epoch->serial != 0 && wanted.is_open == epoch->is_open && wanted.count == epoch->count &&
+           memcmp(wanted.members, epoch->members, wanted.count * sizeof wanted.members[0]) == 0;
+}
+
+enum status allow_list_sign(const char *path, const struct allow_list *list,
+                            const struct hash *swarm, const struct key_pairs *operator_keys,
+                            struct fault *fault) {
+    static struct known_roster known;
+    struct fault unread;
+    char file[ROSTER_PATH_BYTES];
+    roster_file_path(path, file);
+    uint64_t newest = 0;
+    if (roster_file_read(file, operator_keys->public_keys.sign, &known, &unread) == OK) {
+        newest = known.epoch.serial;
+    }
+    fill_epoch(list, &known.epoch);
+    known.swarm = *swarm;
+    known.epoch.serial = operator_next_serial(newest, (uint64_t)clock_unix_s());
+    const char *error = roster_epoch_error(&known.epoch);
+    if (error != NULL) {
+        return fault_set(fault, STATUS_INPUT, path, "name at least three members, or remove `open`",
+                         "%s", error);
+    }
+    roster_epoch_sign(operator_keys, swarm, &known.epoch);
+    return roster_file_write(file, &known, fault);
+}
+
+/* Signs a changed list where the operator's key is beside the tracker. Returns whether it did. */
+static bool sign_changed_list(struct allow_list_watch *watch) {
+    const struct allow_list_authority *authority = watch->authority;
+    struct operator_key key;
+    struct fault fault;
+    if (operator_key_read(authority->operator_key_path, &key, &fault) != OK) {
+        return false;
+    }
+    bool is_signed =
+        key.has_secrets && public_keys_equal(&key.keys.public_keys, &authority->operator_keys);
+    if (is_signed) {
+        is_signed =
+            allow_list_sign(watch->path, &watch->list, &authority->swarm, &key.keys, &fault) == OK;
+        if (!is_signed) {
+            log_line(LOG_WARNING, "%s: %s; %s", fault.subject, fault.reason, fault.remedy);
+        }
+    }
+    keys_wipe(&key.keys);
+    return is_signed;
+}
+
+/* Serials never fall, so an older file is ignored. */
+static void read_epoch(struct allow_list_watch *watch) {
+    static struct known_roster known;
+    char file[ROSTER_PATH_BYTES];
+    struct fault fault;
+    roster_file_path(watch->path, file);
+    watch->signed_stamp = file_stamp_of(file);
+    if (watch->signed_stamp.inode == 0) {
+        return;
+    }
+    if (roster_file_read(file, watch->authority->operator_keys.sign, &known, &fault) != OK) {
+        log_line(LOG_WARNING, "%s: %s; it is ignored", fault.subject, fault.reason);
+    } else if (hash_equal(&known.swarm, &watch->authority->swarm) &&
+               known.epoch.serial > watch->epoch.serial) {
+        watch->epoch = known.epoch;
+    }
+}
+
+/* Without three named members an open list cannot be signed; it stays as it is, without an epoch,
+ * unless there was one. */
+void allow_list_watch_epoch(struct allow_list_watch *watch) {
+    const bool is_signable = !watch->list.is_open || watch->list.count >= ROSTER_VOTERS_MIN;
+    if (watch->authority == NULL) {
+        return;
+    }
+    read_epoch(watch);
+    if (allow_list_is_in_epoch(&watch->list, &watch->epoch) ||
+        (!is_signable && watch->epoch.serial == 0)) {
+        return;
+    }
+    if (is_signable && sign_changed_list(watch)) {
+        read_epoch(watch);
+    } else if (watch->epoch.serial != 0) {
+        log_line(LOG_WARNING,
+                 "allow-list %s: the operator has not signed it; only members that its newest "
+                 "roster epoch names may join until `skep roster sign` has signed it",
+                 watch->path);
+    }
+}
+
+void allow_list_watch_know(struct allow_list_watch *watch, const struct roster_epoch *epoch) {
+    if (epoch->serial > watch->epoch.serial) {
+        watch->epoch = *epoch;
+    }
+}
+
+bool allow_list_watch_permits(const struct allow_list_watch *watch,
+                              const struct public_keys *keys) {
+    return allow_list_permits(&watch->list, keys) &&
+           (watch->epoch.serial == 0 || watch->epoch.is_open == 1 ||
+            roster_epoch_has(&watch->epoch, keys->sign));
+}
