@@ -66,8 +66,8 @@ static struct coded find_copy(const struct node *node, uint32_t slice) {
 
 static void change_slice(const struct node *node, uint32_t slice, struct coded *coded) {
     switch (node->hostility) {
-    case HOSTILE_NAN:
-        coded->scale = NAN;
+    case HOSTILE_NAN: /* with a usual norm, because half of the slices are valid */
+        coded->scale = slice % 2 == 0 ? NAN : coded->scale;
         break;
     case HOSTILE_HUGE:
         coded->scale = HUGE_SCALE;

@@ -230,7 +230,7 @@ static void check_suspension(struct world *world, const struct entry *entry) {
         world_fail(world, "round %u: member %u is named for a lie that it did not tell",
                    entry->round, suspension->id.bytes[0]);
     }
-    world->named += suspension->reason >= SUSPENSION_WRONG_SUM;
+    world->named += entry_has_evidence(suspension);
 }
 
 void oracle_append(struct world *world, const struct entry *entry) {

@@ -90,6 +90,9 @@ static void watch_deadlines(const struct swarm_timing *timing, union deadlines *
 
 static void watch_writes(struct world *world, uint32_t node, const struct action *action) {
     struct watch *watch = world->observed;
+    if (action->kind == ACTION_WRITE && action->entry != NULL) {
+        watch_suspensions(watch->run, action->entry, watch->figures);
+    }
     if (action->kind != ACTION_WRITE || action->record->head.round <= FIRST_ROUNDS) {
         return;
     }
@@ -99,7 +102,6 @@ static void watch_writes(struct world *world, uint32_t node, const struct action
     }
     if (action->entry != NULL) {
         watch->figures->aborts += action->entry->kind == ENTRY_ABORT;
-        watch_suspensions(watch->run, action->entry, watch->figures);
     }
     if (action->entry != NULL && action->entry->kind == ENTRY_COMMIT) {
         watch_deliveries(watch->run, action->entry, watch->figures);

@@ -46,7 +46,7 @@ union deadlines {
 
 struct rate_figures {
     int64_t first_ms; /* time of the first rounds, whose deadlines come from the settings */
-    int64_t ms;       /* time after them; all other figures are of this time */
+    int64_t ms;       /* time after them; the figures are of this time, except suspensions */
     uint32_t commits;
     uint32_t aborts;
     uint32_t honest_named; /* suspensions of members that do not lie, slow ones included */

@@ -133,6 +133,24 @@ static bool check_slow_members(struct world *world, uint32_t members) {
     return is_good;
 }
 
+/* One of eight that lies about its values is suspended within three rounds. */
+static bool check_values(struct world *world) {
+    static const char *const LIES[] = {"nan", "huge", "scaled", "replay", "zeros"};
+    const uint32_t max_named_round = 3;
+    struct rate_run run = {.members = MEMBERS, .faulty = 1, .rounds = ROUNDS};
+    struct rate_pair pair;
+    bool is_good = rate_run_clean(world, &run, &pair);
+    for (size_t i = 0; i < ARRAY_COUNT(LIES); i++) {
+        ASSERT(rate_find_case(LIES[i], &run.fault));
+        is_good &= check_case(world, LIES[i], &run, &pair);
+        if (pair.faulty.named_round == 0 || pair.faulty.named_round > max_named_round) {
+            printf("    FAILED: expected to be named by round %u\n", max_named_round);
+            is_good = false;
+        }
+    }
+    return is_good;
+}
+
 /* Two of eight claim the same results, which no other member can fetch, and own slices again until
  * they are suspended. */
 static bool check_false_claims(struct world *world) {
@@ -176,7 +194,8 @@ struct sample {
 static size_t write_sample(const struct sample *sample, uint8_t *bytes) {
     struct wire_shape shape = {.slice_count = ROWS, .members_max = SWARM_MEMBERS_MAX};
     enum message_kind kind = sample->message.kind;
-    bool has_bytes = kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT;
+    bool has_bytes =
+        kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT || kind == MESSAGE_SKETCHES;
     struct frame frame;
     size_t count = wire_write_message(&shape, &sample->message, has_bytes, &frame,
                                       bytes + FRAME_HEADER_BYTES, PAYLOAD_BYTES_MAX);
@@ -278,6 +297,7 @@ int main(void) {
     is_good &= check_slow_members(world, MEMBERS / 2);
     is_good &= check_cases(world, 1);
     is_good &= check_cases(world, 2);
+    is_good &= check_values(world);
     is_good &= check_false_claims(world);
     is_good &= check_false_fields(world);
     free(world);

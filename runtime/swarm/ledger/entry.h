@@ -69,6 +69,7 @@ enum suspension_reason {
     SUSPENSION_REPETITION,    /* Its contribution was part of an earlier commit. */
     SUSPENSION_WRONG_SUM,     /* It signed a result that is not the mean of its contributions. */
     SUSPENSION_WRONG_SKETCH,  /* It signed sketches that are not those of its contribution. */
+    SUSPENSION_INVALID,       /* Owners rejected its contributions. */
     SUSPENSION_REASONS
 };
 

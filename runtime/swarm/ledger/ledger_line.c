@@ -17,7 +17,8 @@ static const char *const REASONS[] = {[SUSPENSION_NONE] = "",
                                       [SUSPENSION_NO_EFFECT] = "no_effect",
                                       [SUSPENSION_REPETITION] = "repetition",
                                       [SUSPENSION_WRONG_SUM] = "wrong_sum",
-                                      [SUSPENSION_WRONG_SKETCH] = "wrong_sketch"};
+                                      [SUSPENSION_WRONG_SKETCH] = "wrong_sketch",
+                                      [SUSPENSION_INVALID] = "invalid_values"};
 _Static_assert(ARRAY_COUNT(REASONS) == SUSPENSION_REASONS, "a reason has no name");
 
 const char *ledger_suspension_name(uint32_t reason) {

@@ -59,6 +59,12 @@ void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms) {
     }
 }
 
+static bool is_contribution_rejected(const struct tracker *tracker, uint32_t owner, uint32_t slice,
+                                     uint32_t seat) {
+    const struct slice_report *report = tracker_find_slice_report(tracker, owner, slice);
+    return report != NULL && seats_contain(report->rejected_seats, seat);
+}
+
 /* Counts what the newest commit has of the contributions that the first table planned. A restarted
  * tracker does not know the first table, and a member that is silent is not judged by its speed. */
 void tracker_count_deliveries(struct tracker *tracker) {
@@ -66,6 +72,7 @@ void tracker_count_deliveries(struct tracker *tracker) {
     const struct entry *commit = &tracker->record.commit;
     uint64_t receivers[SWARM_MEMBERS_MAX] = {0};
     uint64_t missing[SWARM_MEMBERS_MAX] = {0};
+    uint64_t rejecting[SWARM_MEMBERS_MAX] = {0};
     struct tracker_links links;
     tracker_find_links(tracker, tracker_live_seats(tracker), &links);
     memset(exchange->deliveries, 0, sizeof exchange->deliveries);
@@ -78,12 +85,15 @@ void tracker_count_deliveries(struct tracker *tracker) {
             exchange->deliveries[seat].delivered += is_delivered;
             receivers[seat] |= seat_bit(slice->owner);
             missing[seat] |= is_delivered ? 0 : seat_bit(slice->owner);
+            bool is_rejected = is_contribution_rejected(tracker, slice->owner, s, (uint32_t)seat);
+            rejecting[seat] |= is_rejected ? seat_bit(slice->owner) : 0;
         }
         exchange->planned[s] = 0;
     }
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        exchange->deliveries[seat].is_late =
-            3 * seats_count(missing[seat]) > seats_count(receivers[seat]);
+        uint32_t owners = seats_count(receivers[seat]);
+        exchange->deliveries[seat].is_late = 3 * seats_count(missing[seat]) > owners;
+        exchange->deliveries[seat].is_rejected = 3 * seats_count(rejecting[seat]) > owners;
     }
 }
 

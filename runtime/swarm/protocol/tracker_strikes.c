@@ -21,9 +21,13 @@ void tracker_clear_strikes(struct tracker *tracker, uint32_t row) {
     tracker->strikes[row] = (struct tracker_strikes){0};
 }
 
+static bool is_false_statement(enum suspension_reason reason) {
+    return reason == SUSPENSION_WRONG_SUM || reason == SUSPENSION_WRONG_SKETCH;
+}
+
 void tracker_suspend_liar(struct tracker *tracker, uint32_t row, enum suspension_reason reason,
                           const struct entry_evidence *evidence) {
-    ASSERT(row < tracker->record.member_count && reason >= SUSPENSION_WRONG_SUM);
+    ASSERT(row < tracker->record.member_count && is_false_statement(reason));
     tracker->strikes[row].due = reason;
     tracker->strikes[row].evidence = *evidence;
 }
@@ -43,6 +47,9 @@ static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t 
     if (exchange->exclusions[seat] != SUSPENSION_NONE) {
         return exchange->exclusions[seat];
     }
+    if (is_commit && delivery->is_rejected) {
+        return SUSPENSION_INVALID;
+    }
     if (seats_contain(tracker_find_silent_seats(tracker), seat)) {
         return SUSPENSION_CONTRIBUTIONS;
     }
@@ -54,7 +61,7 @@ static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t 
 }
 
 static void record_round(struct tracker_strikes *strikes, enum suspension_reason missed) {
-    bool is_liar = strikes->due >= SUSPENSION_WRONG_SUM;
+    bool is_liar = is_false_statement(strikes->due);
     strikes->misses =
         (strikes->misses << 1 | (missed != SUSPENSION_NONE)) & ((1U << STRIKE_ROUNDS) - 1);
     strikes->clean_rounds = missed == SUSPENSION_NONE ? strikes->clean_rounds + 1 : 0;
@@ -68,10 +75,13 @@ static void record_round(struct tracker_strikes *strikes, enum suspension_reason
     }
 }
 
+/* Seats whose contribution had no weight, or was rejected by owners. */
 static uint64_t find_excluded_seats(const struct tracker_exchange *exchange) {
     uint64_t excluded = 0;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        excluded |= exchange->exclusions[seat] != SUSPENSION_NONE ? seat_bit(seat) : 0;
+        bool is_excluded =
+            exchange->exclusions[seat] != SUSPENSION_NONE || exchange->deliveries[seat].is_rejected;
+        excluded |= is_excluded ? seat_bit(seat) : 0;
     }
     return excluded;
 }

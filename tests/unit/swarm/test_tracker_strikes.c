@@ -52,6 +52,26 @@ static void an_owner_that_fails_twice_is_suspended_and_named(void **state) {
     assert_int_equal(play_slices_with(SLOW, false), 0); /* nobody waits for it at first */
 }
 
+/* One owner of five that rejects the contributions of a member may lie; three do not. */
+static void a_member_whose_contributions_most_owners_reject_is_suspended(void **state) {
+    (void)state;
+    for (uint32_t owners = 1; owners <= 3; owners += 2) {
+        scene_begin(0, MEMBERS);
+        play_evenly();
+        for (int i = 0; i < 4; i++) {
+            play_judged_round();
+        }
+        for (uint32_t m = 0; m < owners; m++) {
+            play.rejecting[m] = 1 << SLOW;
+        }
+        assert_int_equal(play_judged_round(), MEMBERS);
+        assert_int_equal(play_judged_round(), MEMBERS);
+        assert_int_equal(play_judged_round(), owners == 1 ? MEMBERS : MEMBERS - 1);
+        assert_int_equal(scene.suspension.suspension.reason,
+                         owners == 1 ? SUSPENSION_NONE : SUSPENSION_INVALID);
+    }
+}
+
 static void a_member_that_fails_once_in_four_rounds_is_not_suspended(void **state) {
     (void)state;
     scene_begin(0, MEMBERS - 1);
@@ -120,6 +140,7 @@ static void a_suspension_is_known_from_the_ledger(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_owner_that_fails_twice_is_suspended_and_named),
+        cmocka_unit_test(a_member_whose_contributions_most_owners_reject_is_suspended),
         cmocka_unit_test(a_member_that_fails_once_in_four_rounds_is_not_suspended),
         cmocka_unit_test(two_of_three_rounds_without_weight_suspend_and_name_the_reason),
         cmocka_unit_test(a_suspension_is_known_from_the_ledger),

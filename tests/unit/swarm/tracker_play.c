@@ -91,10 +91,12 @@ void play_exchange_beat(void) {
             *report = (struct slice_report){.epoch = plan->epoch};
             report->received_seats =
                 m == plan->owner ? (received & plan->expected_seats) | 1U << m : 0;
+            report->rejected_seats = m == plan->owner ? play.rejecting[m] : 0;
             report->has_result = is_complete && (play.silent_owners >> plan->owner & 1) == 0 &&
                                  play.beat >= play.result_beats[plan->owner];
             report->contributors = (plan->expected_seats & (received | 1U << plan->owner)) |
                                    (plan->optional_seats & received & prompt_members());
+            report->contributors &= ~(uint64_t)play.rejecting[plan->owner];
         }
     }
     play.beat++;
