@@ -46,21 +46,12 @@ QUICK = {"members": 4, "liars": 1, "rounds": 6, "minutes": 0.5, "uplink": 0}
 QUICK_WORKERS = 2
 # Lies that members do not withstand yet, and how. Each is for --quick only.
 NOT_WITHSTOOD = {
-    "toggle": "62 % of the commits per hour",
     "withhold": "80 % of the commits per hour, and 70 s until the third round",
     "trickle": "34 s until the third round",
-    "hold": "61 % of the commits per hour",
-    "mute": "61 % of the commits per hour",
-    "idle-owner": "70 % of the commits per hour",
     "samples-max": "9 % of the commits per hour, like mute",
     "stale-round": "1 % of the commits per hour",
-    "nan": "is not named",
-    "huge": "ends all honest members",
-    "x1000": "is not named",
     "flip": "is not named",
-    "replay": "is not named",
     "copy": "is not named",
-    "zeros": "is not named",
 }
 
 

@@ -233,8 +233,7 @@ struct tracker {
  * stage_mark_current_state  Record that a member with the current state is connected.
  * stage_fill_budget         Add the time since the last call to the budget for waits, and take
  *                           the same time off it if rounds were waiting.
- * stage_may_wait            Whether the budget allows rounds to wait for late members, with so much
- *                           left.
+ * stage_may_wait            Whether rounds may wait for late members, with so much budget left.
  * tracker_enter_stage       Begin a stage; TRAIN also begins a round. */
 void stage_init(struct tracker_stage *stage, const struct tracker_record *record, int64_t now_ms);
 int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms);
