@@ -28,6 +28,8 @@ const struct field FIELDS[] = {
     FIELD(MESSAGE_REPORT, session, 4),
     FIELD(MESSAGE_REPORT, round, 4),
     FIELD(MESSAGE_REPORT, number, 8),
+    FIELD(MESSAGE_REPORT, report.base, 8),
+    FIELD(MESSAGE_REPORT, report.parts, 1),
     FIELD(MESSAGE_REPORT, version, 4),
     FIELD(MESSAGE_REPORT, poll, 4),
     FIELD(MESSAGE_REPORT, root, HASH_BYTES),

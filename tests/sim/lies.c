@@ -167,7 +167,7 @@ static void lie_about_slices(struct world *world, uint32_t index, struct slice_r
         if (hostility == HOSTILE_CLAIM && world->record.table.version > 0) {
             claim_result(world, &rows[s], s);
         } else if (hostility == HOSTILE_WITHDRAW && number % 2 == 0) {
-            rows[s] = (struct slice_report){.epoch = rows[s].epoch};
+            rows[s] = (struct slice_report){.epoch = rows[s].epoch, .changed = rows[s].changed};
         } else if ((hostility == HOSTILE_IDLE || hostility == HOSTILE_TOGGLE) &&
                    is_owner(world, index, s)) {
             hide_result(&rows[s]);
@@ -188,9 +188,19 @@ static void repeat_report(struct node *node, struct message *report) {
     report->hash = last->hash;
 }
 
+/* Makes a report whole, so that it has what a lie changes. */
+static void send_whole_report(const struct world *world, struct parcel *parcel) {
+    struct slice_report *rows = parcel->array;
+    parcel->message.report.parts = REPORT_ALL;
+    for (uint32_t s = 0; s < world->slice_count; s++) {
+        rows[s].changed = parcel->message.number;
+    }
+}
+
 static void lie_in_report(struct world *world, uint32_t index, struct parcel *parcel) {
     struct message *report = &parcel->message;
     struct node *node = &world->nodes[index];
+    send_whole_report(world, parcel);
     lie_about_slices(world, index, parcel->array, report->number);
     switch (node->hostility) {
     case HOSTILE_RATE_ZERO:
@@ -236,6 +246,9 @@ static void lie_in_field(struct world *world, uint32_t index, struct parcel *par
     struct node *node = &world->nodes[index];
     if (node->field_memory == NULL) {
         node->field_memory = calloc(1, sizeof(*node->field_memory));
+    }
+    if (parcel->message.kind == MESSAGE_REPORT) {
+        send_whole_report(world, parcel);
     }
     field_change(world, world->false_field, (enum field_change)world->false_change, parcel,
                  node->field_memory);

@@ -51,11 +51,11 @@ struct parcel *parcel_copy(const struct world *world, const struct message *mess
     if (message->table != NULL) {
         copy_table(parcel, message->table, count);
     }
-    if (message->reports != NULL) {
+    if (message->report.rows != NULL) {
         memcpy(parcel->awaited_ms, message->links.awaited_ms, sizeof(parcel->awaited_ms));
         parcel->message.links.awaited_ms = parcel->awaited_ms;
-        parcel->message.reports =
-            copy_array(parcel, message->reports, count * sizeof(struct slice_report));
+        parcel->message.report.rows =
+            copy_array(parcel, message->report.rows, count * sizeof(struct slice_report));
     }
     if (message->kind == MESSAGE_CONTRIBUTION) {
         parcel->message.proof = &parcel->proof;
@@ -81,10 +81,12 @@ void parcel_free(struct parcel *parcel) {
 /* Whether the values are those that a reader accepts. A writer asserts the same. */
 static bool has_valid_values(const struct world *world, const struct message *message) {
     bool is_valid = message->trained.tokens <= INT64_MAX && message->trained.samples <= INT64_MAX;
+    is_valid &= message->kind != MESSAGE_REPORT ||
+                (message->report.parts <= REPORT_ALL && message->report.base < message->number);
     is_valid &= message->proof == NULL || message->proof->path_count <= CONTRIBUTION_PATH_MAX;
     is_valid &= message->ballot.refusal.reason < REFUSAL_REASONS;
-    for (uint32_t s = 0; message->reports != NULL && s < world->slice_count; s++) {
-        const struct slice_report *row = &message->reports[s];
+    for (uint32_t s = 0; message->report.rows != NULL && s < world->slice_count; s++) {
+        const struct slice_report *row = &message->report.rows[s];
         is_valid &= row->has_result == 1 || (row->has_result == 0 && row->contributors == 0);
     }
     return is_valid;
@@ -116,12 +118,12 @@ bool parcel_pass_wire(const struct world *world, struct parcel *parcel) {
         parcel->proof = *read.proof;
     }
     if (message->kind == MESSAGE_REPORT) {
-        memcpy(parcel->array, read.reports, world->slice_count * sizeof(struct slice_report));
+        memcpy(parcel->array, read.report.rows, world->slice_count * sizeof(struct slice_report));
         memcpy(parcel->awaited_ms, read.links.awaited_ms, sizeof(parcel->awaited_ms));
     }
     read.from = message->from;
     read.links.awaited_ms = message->links.awaited_ms;
-    read.reports = message->reports;
+    read.report.rows = message->report.rows;
     read.proof = message->proof;
     parcel->message = read;
     return true;

@@ -222,6 +222,7 @@ static bool is_within(size_t offset, size_t begin, size_t bytes) {
 static bool is_fixed(enum field_part part, size_t offset) {
     if (part == PART_MESSAGE) {
         return is_within(offset, offsetof(struct message, epoch) + 2, 2) ||
+               is_within(offset, offsetof(struct message, report.parts) + 1, 3) ||
                is_within(offset, offsetof(struct message, links.awaited_ms), sizeof(void *));
     }
     if (part == PART_PROOF) {
@@ -229,6 +230,7 @@ static bool is_fixed(enum field_part part, size_t offset) {
     }
     return part == PART_REPORT &&
            (is_within(offset, offsetof(struct slice_report, epoch) + 2, 2) ||
+            is_within(offset, offsetof(struct slice_report, changed), sizeof(uint64_t)) ||
             is_within(offset, offsetof(struct slice_report, has_result) + 1, 3));
 }
 
@@ -257,7 +259,9 @@ static bool check_kind(enum message_kind kind) {
     bool is_good = true;
     memset(&sample, 0, sizeof(sample));
     sample.message.kind = kind;
-    sample.message.reports = sample.reports;
+    memset(&sample.message.number, 2, sizeof(sample.message.number)); /* above any base */
+    sample.message.report.parts = REPORT_ALL;
+    sample.message.report.rows = sample.reports;
     sample.message.proof = &sample.proof;
     sample.proof.path_count = CONTRIBUTION_PATH_MAX - 1;
     sample.message.links.awaited_ms = sample.awaited_ms;
@@ -265,6 +269,7 @@ static bool check_kind(enum message_kind kind) {
         memset(&sample.reports[row], 2, sizeof(sample.reports[row]));
         sample.reports[row].epoch = 2;
         sample.reports[row].has_result = 1;
+        sample.reports[row].changed = 1;
         sample.reports[row].contributors = 0; /* so that a row without a result is valid, too */
     }
     for (size_t i = offsetof(struct message, from); i < POINTERS; i++) {

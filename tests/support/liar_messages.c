@@ -120,8 +120,10 @@ enum fate lie_samples_max(struct message *message) {
 
 /* ---- reports ---- */
 
-static bool begin_report(const struct message *message) {
+/* A report that lies is whole. */
+static bool begin_report(struct message *message) {
     if (message->kind == MESSAGE_REPORT) {
+        message->report.parts = REPORT_ALL;
         lie_log_use();
     }
     return message->kind == MESSAGE_REPORT;
@@ -135,9 +137,12 @@ static bool has_summed(const struct message *message, uint32_t slice) {
 /* Returns the rows of a report as a copy that may be changed. */
 static struct slice_report *own_rows(struct message *message) {
     static struct slice_report rows[SWARM_SLICES_MAX];
-    if (message->reports != rows) {
-        memcpy(rows, message->reports, slice_count * sizeof *rows);
-        message->reports = rows;
+    if (message->report.rows != rows) {
+        memcpy(rows, message->report.rows, slice_count * sizeof *rows);
+        message->report.rows = rows;
+        for (uint32_t slice = 0; slice < slice_count; slice++) {
+            rows[slice].changed = message->number;
+        }
     }
     return rows;
 }

@@ -58,7 +58,8 @@ static void fill_arrays(struct thrower_view *view, struct dice *dice) {
         *report = (struct slice_report){.epoch = number(dice, 3) % SWARM_EPOCH_MAX,
                                         .has_result = dice_below(dice, 2),
                                         .received_seats = dice_below(dice, 8),
-                                        .rejected_seats = dice_below(dice, 2)};
+                                        .rejected_seats = dice_below(dice, 2),
+                                        .changed = dice_below(dice, 1 << 20)};
         if (report->has_result != 0) {
             report->contributors = dice_below(dice, 8);
             fill(dice, &report->hash, sizeof report->hash);
@@ -83,7 +84,8 @@ static struct message random_message(struct thrower_view *view, struct dice *dic
         .epoch = dice_below(dice, 3),
         .version = number(dice, 4),
         .poll = number(dice, 4),
-        .number = dice_below(dice, 1 << 20),
+        .number = 1 + dice_below(dice, 1 << 20),
+        .report.parts = dice_below(dice, REPORT_ALL + 1),
         .trained = {number(dice, 1 << 16), number(dice, 1 << 16), number(dice, 1 << 16)},
         .contributors = dice_below(dice, 16),
         .links = {dice_below(dice, 16), view->arrays.awaited_ms},
@@ -91,9 +93,10 @@ static struct message random_message(struct thrower_view *view, struct dice *dic
                      .transfer_ms = number(dice, 1000),
                      .round_trip_ms = number(dice, 100),
                      .upload_kib_s = number(dice, 1 << 16)},
-        .reports = view->arrays.reports,
+        .report.rows = view->arrays.reports,
         .proof = &view->arrays.proof,
     };
+    message.report.base = dice_below(dice, 4) == 0 ? dice_below(dice, (uint32_t)message.number) : 0;
     fill(dice, &message.root, sizeof message.root);
     fill(dice, &message.hash, sizeof message.hash);
     fill(dice, &message.signature, sizeof message.signature);

@@ -35,7 +35,8 @@ MAY_INCLUDE = {
     "runtime/swarm/ledger": ("base", "transport/identity"),
     "runtime/swarm/delegation": (
         "base", "transport/identity", "transport/messages", "runtime/swarm/ledger"),
-    "runtime/swarm/protocol": ("base", "runtime/swarm/ledger"),
+    "runtime/swarm/timing": ("base",),
+    "runtime/swarm/protocol": ("base", "runtime/swarm/ledger", "runtime/swarm/timing"),
     "runtime/swarm/wire": (
         "base", "transport/identity", "transport/messages", "runtime/swarm/ledger",
         "runtime/swarm/protocol"),

@@ -55,33 +55,6 @@ struct action *member_send(const struct member *member, const struct identity *t
     return action;
 }
 
-static struct message_links read_links(const struct member *member) {
-    const struct member_round *round = &member->round;
-    return (struct message_links){
-        .unreachable =
-            round->is_open ? member_unreachable_seats(&member->session, &round->open) : 0,
-        .awaited_ms = member->requests.awaited_ms};
-}
-
-void member_send_report(struct member *member, struct actions *actions) {
-    struct member_session *session = &member->session;
-    const struct member_round *round = &member->round;
-    ASSERT(session->report_number < UINT64_MAX);
-    ASSERT(member->table.version == 0 || round->is_open);
-    struct message message = {.kind = MESSAGE_REPORT,
-                              .number = ++session->report_number,
-                              .round = round_number(round),
-                              .root = member->outer.root,
-                              .hash = member->outer.durable_root,
-                              .version = member->table.version,
-                              .poll = session->poll,
-                              .links = read_links(member),
-                              .measured = session->measured,
-                              .reports = member->results.reports};
-    memcpy(message.stored, session->stored, sizeof message.stored);
-    member_send(member, NULL, message, actions);
-}
-
 void member_session_tick(struct member *member, struct actions *actions) {
     const struct member_session *session = &member->session;
     ASSERT(session->id > 0 || member->round.seat == NO_SEAT);
@@ -113,6 +86,7 @@ static void handle_welcome(struct member *member, const struct message *message)
         member_end_round(member);
     }
     session->id = message->number == session->start_id ? message->session : 0;
+    report_confirm(&member->report, 0);
 }
 
 static void handle_poll(struct member *member, const struct message *message,
@@ -134,6 +108,9 @@ void member_handle_tracker(struct member *member, const struct message *message,
         return;
     }
     ASSERT(message->incarnation >= session->incarnation);
+    if (message->incarnation > session->incarnation) {
+        report_confirm(&member->report, 0);
+    }
     session->incarnation = message->incarnation;
     if (message->kind == MESSAGE_WELCOME) {
         handle_welcome(member, message);
@@ -155,5 +132,7 @@ void member_handle_tracker(struct member *member, const struct message *message,
         actions_add(actions, ACTION_LEFT);
     } else if (message->kind == MESSAGE_POLL) {
         handle_poll(member, message, actions);
+    } else if (message->kind == MESSAGE_CONFIRM) {
+        report_confirm(&member->report, message->number);
     }
 }

@@ -37,12 +37,23 @@ struct member_session {                    /* member_session.c */
     uint32_t id;                           /* 0: none yet */
     uint32_t incarnation;                  /* Highest incarnation of the tracker received so far. */
     uint32_t poll;                         /* Number of the newest poll received. */
-    uint64_t report_number;                /* number of the last report sent */
     bool is_leaving;                       /* the operator has requested to leave the swarm */
     struct timing_measured measured;       /* medians for the next report */
     struct hash stored[STORED_STATES_MAX]; /* roots of the states that this member stores */
     uint32_t unreachable_count;            /* number of unreachable members */
     struct identity unreachable[SWARM_MEMBERS_MAX]; /* members that cannot be connected to */
+};
+
+/* The reports to the tracker. A part is sent again until the tracker has confirmed a report with
+ * it. */
+struct member_report {         /* member_report.c */
+    uint64_t confirmed;        /* newest report that the tracker has confirmed; 0: none */
+    struct message last;       /* last report; number 0: none */
+    uint64_t position_changed; /* number of the first report with the present position */
+    uint64_t state_changed;    /* the same of the state */
+    uint64_t awaited_changed;  /* the same of `awaited_ms` */
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: awaited time that was reported last */
+    uint32_t sums_left; /* own slices without a result when the last report was sent */
 };
 
 /* The newest contribution that the compute thread encoded, and its declaration. */
@@ -65,6 +76,7 @@ struct member_round {  /* member_round.c */
 
 struct member_results {           /* member_results.c */
     uint32_t round;               /* Round that the reports describe. */
+    uint64_t next_report;         /* number of the next report to the tracker */
     struct slice_report *reports; /* [slice_count]: progress of this member in each slice */
     uint64_t *waiting_seats; /* [slice_count]: seats that receive the result once it is stored */
 };
@@ -153,6 +165,7 @@ struct member {
     uint32_t slice_count;          /* number of slices of the parameters */
     uint64_t sample_tokens;        /* maximum tokens per sample */
     struct member_session session; /* this member's session at the tracker */
+    struct member_report report;   /* reports to the tracker */
     struct member_outer outer;     /* state after the newest commit */
     struct member_round round;
     struct round_table table;        /* table of the open round; version 0: none */
@@ -183,14 +196,19 @@ void job_end(struct member_job *job, enum event_kind event, bool has_failed);
 void job_clear_backoff(struct member_job *job);
 bool job_reads_slice(const struct member_job *job, uint32_t slice);
 
+/* Reports to the tracker (member_report.c).
+ * member_send_report     Send what the tracker has not confirmed yet, or that nothing has changed.
+ * report_confirm         The tracker has this report; a lower number than before: it has lost the
+ *                        later ones. */
+void member_send_report(struct member *member, struct actions *actions);
+void report_confirm(struct member_report *report, uint64_t number);
+
 /* Messages from and to the tracker (member_session.c).
  * member_send               Send a message to an identity, or to the tracker if NULL. Returns the
  *                           action.
- * member_send_report        Send the whole state of the member to the tracker.
  * member_unreachable_seats  The seats of a roster that this member cannot connect to. */
 struct action *member_send(const struct member *member, const struct identity *to,
                            struct message message, struct actions *actions);
-void member_send_report(struct member *member, struct actions *actions);
 uint64_t member_unreachable_seats(const struct member_session *session, const struct entry *roster);
 void member_session_init(struct member_session *session, uint64_t start_id);
 void member_session_tick(struct member *member, struct actions *actions);
@@ -275,6 +293,9 @@ void member_handle_sketch_request(struct member *member, const struct message *m
  * results_drop_contribution    Record that the contribution of this seat is no longer stored.
  * results_keep_contributions   Record that only the contributions of `seats` are stored.
  * results_add_waiting_seat     Record that the seat waits for the result of a slice.
+ * results_begin_report         Postpone the rows that report `number` has no room for, and begin
+ *                              the report after it. Returns whether a row has changed since the
+ *                              report `confirmed`.
  * results_pop_waiting_seats    Return the seats that wait for a slice, and clear them. */
 void results_bind(struct member_results *results, char **memory, size_t slice_count);
 void results_load(struct member_results *results, const struct member_initial_state *start);
@@ -290,6 +311,8 @@ void results_drop_contribution(struct member_results *results, uint32_t slice, u
 void results_keep_contributions(struct member_results *results, uint32_t slice, uint64_t seats);
 void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat);
 uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slice);
+bool results_begin_report(struct member_results *results, uint32_t slice_count, uint64_t number,
+                          uint64_t confirmed);
 bool member_has_all_results(const struct member *member);
 
 /* The exchange (member_exchange.c).

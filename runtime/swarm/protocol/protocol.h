@@ -16,66 +16,10 @@
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/ledger/rollback.h"
+#include "runtime/swarm/timing/timing.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* ---- the deadlines of a swarm ---- */
-
-/* Value of an upload rate that is not measured yet. */
-enum { TIMING_UNKNOWN = UINT32_MAX }; /* the upload rate was not measured */
-
-/* A member's own medians, for reports to people; 0: not measured yet. No deadline follows from
- * them, except from the round trip. */
-struct timing_measured {
-    uint32_t step_ms;       /* Time of one inner step. */
-    uint32_t transfer_ms;   /* Time that the member spent on transfers in the last exchange. */
-    uint32_t round_trip_ms; /* Round-trip time to the tracker. */
-    /* 0: the member accepts no connections, so it owns no slices unless no other member can. May
-     * be TIMING_UNKNOWN. */
-    uint32_t upload_kib_s; /* Upload rate in KiB/s. */
-};
-
-/* The amount of training in a round, and the patience with members that take longer than others. */
-struct timing_training {
-    uint32_t steps;  /* Number of inner steps in a round. */
-    double patience; /* Factor by which a deadline exceeds the usual time, at least 1. */
-};
-
-/* The time that each part of a round usually takes: the lower median of the members' recent times,
- * as the tracker and the other members observed them. */
-struct timing_times {
-    uint32_t train_ms;        /* From OPEN to the declaration of a full share of the samples. */
-    uint32_t contribution_ms; /* For which owners wait for the contributions of a member. */
-    uint32_t result_ms;       /* From the first TABLE until an owner has all its results. */
-    uint32_t apply_ms;        /* From COMMIT until a member has applied it. */
-    uint32_t round_trip_ms;   /* Between a member and the tracker, as members report it. */
-};
-
-struct swarm_timing {
-    uint32_t heartbeat_ms;    /* Interval between two reports, and before a message is repeated. */
-    uint32_t silence_ms;      /* Time without a message after which a member is suspected. */
-    uint32_t train_ms;        /* Time from OPEN until members stop training. */
-    uint32_t exchange_ms;     /* Time after which an owner without results is replaced. */
-    uint32_t round_ms;        /* Maximum age of a round, after which it is aborted. */
-    uint32_t contribution_ms; /* Time after which an owner no longer waits for contributions. */
-    uint32_t apply_ms;        /* Time from COMMIT for which the next round waits for members. */
-};
-
-/* timing_derive: each deadline is `patience` times the usual time of its part of the round and a
- * slack of one heartbeat and two round trips, within a minimum and a maximum:
- *   heartbeat     1 x round trip                     100 ms ..   2 s
- *   silence       4 x round trip + 4 x heartbeat     500 ms ..  10 s
- *   train         patience x train + slack           500 ms ..   6 h
- *   contribution  patience x contribution + slack   1000 ms ..   1 h
- *   exchange      patience x result + slack    contribution ..   1 h
- *   apply         patience x apply + slack     2 heartbeats ..   1 h
- *   round         train + 10 x (exchange + apply)
- * limits  1 <= patience <= 1e6 */
-struct swarm_timing timing_derive(const struct timing_times *times, double patience);
-
-/* timing_slack_ms: the slack of every deadline. */
-uint32_t timing_slack_ms(const struct swarm_timing *timing, uint32_t round_trip_ms);
 
 /* The owner of a slice, its epoch, and the seats that contribute to it. */
 struct slice_plan {
@@ -109,7 +53,21 @@ struct slice_report {
     uint64_t rejected_seats; /* Of an owner: seats whose received contributions are invalid. */
     uint64_t contributors;   /* Seats whose contributions are in the result. */
     struct hash hash;        /* Hash of the result. */
+    /* Number of the member's first report with these values; 0: there were never others than 0. */
+    uint64_t changed;
 };
+
+/* The parts of a report. A part is left out if the tracker has it from an earlier report. */
+enum report_part {
+    REPORT_POSITION = 1, /* version, poll, links.unreachable */
+    REPORT_STATE = 2,    /* root, hash, measured, stored */
+    REPORT_AWAITED = 4,  /* links.awaited_ms */
+    REPORT_ROWS = 8,     /* reports: the rows that changed since the report `base` */
+    REPORT_ALL = 15      /* all parts */
+};
+
+/* Maximum number of rows with a result in one report, so that it fits a frame. */
+enum { REPORT_RESULTS_MAX = 8192 };
 
 /* Every message repeats the sender's state, so that the next message replaces a lost one and a
  * repeated message changes nothing. The comment of each kind lists its sender and its fields; all
@@ -118,8 +76,9 @@ enum message_kind {
     /* From a member without a session: root; number (the member's start id, which WELCOME
      * repeats). */
     MESSAGE_HELLO, /* Request for a session. */
-    /* From a member: session, number (increasing), round, root (current root; zero during a state
-     * fetch), hash (root of the state on disk), version, poll, reports, links, measured,
+    /* From a member: session, number (increasing), base (newest report that the tracker has
+     * confirmed; 0: none), round, parts, and of these parts: root (current root; zero during a
+     * state fetch), hash (root of the state on disk), version, poll, reports, links, measured,
      * stored. */
     MESSAGE_REPORT, /* State and progress of a member. */
     /* From a member: session, round, trained, root (of the contribution, see contribution.h), hash
@@ -164,7 +123,9 @@ enum message_kind {
     /* Between members: round, slice, seed, signature; the encoded sketches of the sender's
      * contributions to the slices of the page follow. */
     MESSAGE_SKETCHES, /* Sketches of contributions. */
-    MESSAGE_KINDS     /* number of message kinds */
+    /* From the tracker: number (of the newest report that it has; 0: none since its start). */
+    MESSAGE_CONFIRM, /* Confirmation of a report. */
+    MESSAGE_KINDS    /* number of message kinds */
 };
 
 /* The work that a contribution is made of, and its size. */
@@ -208,6 +169,13 @@ struct message_ballot {
     struct message_refusal refusal; /* What a voter found wrong. */
 };
 
+/* The parts of a report, and its rows. */
+struct message_report {
+    uint64_t base;                   /* Newest report that the tracker has confirmed. */
+    uint32_t parts;                  /* Bits of enum report_part. */
+    const struct slice_report *rows; /* [slice_count]: progress of the sender */
+};
+
 struct message {
     enum message_kind kind;
     struct identity from; /* Sender of the message. */
@@ -232,11 +200,11 @@ struct message {
     struct signature signature;      /* Signature of the sender or owner. */
     struct timing_measured measured; /* Medians of the sender. */
     struct hash
-        stored[STORED_STATES_MAX];      /* Roots of the states that the sender stores, or zero. */
-    const struct entry *entry;          /* Ledger entry or proposal. */
-    const struct round_table *table;    /* Assignment for the exchange. */
-    const struct slice_report *reports; /* [slice_count]: progress of the sender */
-    const struct slice_proof *proof;    /* What the contribution declares of a slice. */
+        stored[STORED_STATES_MAX];   /* Roots of the states that the sender stores, or zero. */
+    const struct entry *entry;       /* Ledger entry or proposal. */
+    const struct round_table *table; /* Assignment for the exchange. */
+    struct message_report report;    /* The parts of a report. */
+    const struct slice_proof *proof; /* What the contribution declares of a slice. */
 };
 
 /* All promises of the tracker. A promise is durable before a message that depends on it is sent. */

@@ -156,7 +156,12 @@ static void handle_report(struct tracker *tracker, uint32_t row, const struct me
     const struct tracker_report *report = &tracker->members[row].report;
     const struct hash *current = &tracker->record.commit.root;
     bool was_current = hash_equal(&report->root, current);
-    if (!tracker_store_report(tracker, row, message)) {
+    bool is_stored = tracker_store_report(tracker, row, message);
+    if (!is_stored || message->report.parts != 0) {
+        struct message confirmation = {.kind = MESSAGE_CONFIRM, .number = report->number};
+        tracker_send(tracker, row, confirmation, actions);
+    }
+    if (!is_stored) {
         return;
     }
     if (!was_current && hash_equal(&report->root, current)) {

@@ -169,29 +169,68 @@ static uint64_t unreachable_rows(const struct tracker *tracker, uint64_t unreach
     return rows;
 }
 
-/* Returns false for a report that arrives after a newer one. */
-bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct message *message) {
-    struct tracker_report *report = &tracker->members[row].report;
-    const struct entry *head = &tracker->record.head;
-    ASSERT(message->kind == MESSAGE_REPORT && row < tracker->record.member_count);
-    if (message->number <= report->number) {
-        return false;
+/* Rows of another round are of no use, and after a restart of the member it repeats everything. */
+static void clear_outdated_parts(struct tracker_report *report, const struct message *message,
+                                 uint32_t slice_count) {
+    if (message->report.base == 0) {
+        *report =
+            (struct tracker_report){.unreachable = report->unreachable, .slices = report->slices};
     }
-    ASSERT(report->slices != message->reports);
-    report->number = message->number;
-    report->root = message->root;
-    report->durable_root = message->hash;
-    report->round = message->round;
-    report->poll = message->poll;
-    report->version = message->version;
-    report->measured = message->measured;
-    memcpy(report->stored, message->stored, sizeof report->stored);
-    if (head->kind == ENTRY_OPEN && message->round == head->round) {
+    if (message->report.base == 0 || message->round != report->round) {
+        memset(report->slices, 0, slice_count * sizeof *report->slices);
+    }
+}
+
+static void store_rows(struct tracker_report *report, const struct message *message,
+                       uint32_t slice_count) {
+    ASSERT(report->slices != message->report.rows);
+    for (uint32_t s = 0; s < slice_count; s++) {
+        const struct slice_report *reported = &message->report.rows[s];
+        bool is_due = message->report.base == 0 || reported->changed > message->report.base;
+        if (is_due && reported->changed <= message->number) {
+            report->slices[s] = *reported;
+        }
+    }
+}
+
+/* What a member observes of the seats of another round is ignored. */
+static void store_links(struct tracker *tracker, struct tracker_report *report,
+                        const struct message *message) {
+    const struct entry *head = &tracker->record.head;
+    bool is_of_open_round = head->kind == ENTRY_OPEN && message->round == head->round;
+    if (is_of_open_round && (message->report.parts & REPORT_POSITION) != 0) {
         report->unreachable = unreachable_rows(tracker, message->links.unreachable);
+    }
+    if (is_of_open_round && (message->report.parts & REPORT_AWAITED) != 0) {
         memcpy(report->awaited_ms, message->links.awaited_ms, sizeof report->awaited_ms);
     }
-    memcpy(report->slices, message->reports,
-           tracker->settings.slice_count * sizeof *report->slices);
+}
+
+/* Stores the parts that a report has. Returns false for a report that arrives after a newer one, or
+ * whose base this tracker does not have. */
+bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct message *message) {
+    struct tracker_report *report = &tracker->members[row].report;
+    ASSERT(message->kind == MESSAGE_REPORT && row < tracker->record.member_count);
+    if (message->number <= report->number || message->report.base > report->number) {
+        return false;
+    }
+    clear_outdated_parts(report, message, tracker->settings.slice_count);
+    report->number = message->number;
+    report->round = message->round;
+    store_links(tracker, report, message);
+    if ((message->report.parts & REPORT_POSITION) != 0) {
+        report->poll = message->poll;
+        report->version = message->version;
+    }
+    if ((message->report.parts & REPORT_STATE) != 0) {
+        report->root = message->root;
+        report->durable_root = message->hash;
+        report->measured = message->measured;
+        memcpy(report->stored, message->stored, sizeof report->stored);
+    }
+    if ((message->report.parts & REPORT_ROWS) != 0) {
+        store_rows(report, message, tracker->settings.slice_count);
+    }
     return true;
 }
 

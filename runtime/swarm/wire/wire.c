@@ -31,6 +31,7 @@ enum {
     HAS_STORED = 1 << 20,       /* roots of the states that the sender stores */
     HAS_SEED = 1 << 21,         /* field seed */
     HAS_REFUSAL = 1 << 22,      /* field refusal */
+    HAS_PARTS = 1 << 23,        /* fields base and parts; parts decide which others there are */
 
     MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER, /* a member's message to the tracker */
     TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
@@ -40,7 +41,7 @@ enum {
 static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_HELLO] = MEMBER_MESSAGE | HAS_ROOT | HAS_NUMBER,
     [MESSAGE_REPORT] = MEMBER_MESSAGE | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_VERSION |
-                       HAS_POLL | HAS_UNREACHABLE | HAS_MEASUREMENTS | HAS_STORED,
+                       HAS_POLL | HAS_UNREACHABLE | HAS_MEASUREMENTS | HAS_STORED | HAS_PARTS,
     [MESSAGE_DECLARE] =
         MEMBER_MESSAGE | HAS_ROUND | HAS_TOKENS | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
     [MESSAGE_VOTE] = MEMBER_MESSAGE | HAS_ROUND | HAS_SLICE | HAS_NUMBER | HAS_ROOT | HAS_SEED |
@@ -59,6 +60,7 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_FETCH_RESULT] = PEER_MESSAGE | HAS_HASH,
     [MESSAGE_FETCH_SKETCHES] = PEER_MESSAGE | HAS_SEED,
     [MESSAGE_SKETCHES] = PEER_MESSAGE | HAS_SEED | HAS_SIGNATURE | HAS_BULK,
+    [MESSAGE_CONFIRM] = TRACKER_MESSAGE | HAS_NUMBER,
     [WIRE_INTRODUCE] = TO_TRACKER,
     [WIRE_REJECTED] = TO_MEMBER,
     [WIRE_ADDRESS_BOOK] = TO_MEMBER,
@@ -87,6 +89,8 @@ static const struct {
 } FIELDS[] = {
     {"incarnation", HAS_INCARNATION, 4, offsetof(struct message, incarnation)},
     {"number", HAS_NUMBER, 8, offsetof(struct message, number)},
+    {"base", HAS_PARTS, 8, offsetof(struct message, report.base)},
+    {"parts", HAS_PARTS, 4, offsetof(struct message, report.parts)},
     {"version", HAS_VERSION, 4, offsetof(struct message, version)},
     {"poll", HAS_POLL, 4, offsetof(struct message, poll)},
     {"tokens", HAS_TOKENS, 8, offsetof(struct message, trained.tokens)},
@@ -175,10 +179,25 @@ struct packed_message {
     size_t bulk_bytes;
 };
 
+/* Returns the fields that a message has, as far as its fields are known. */
+static uint32_t fields_of_message(const struct message *message) {
+    uint32_t fields = KINDS[message->kind];
+    if ((fields & HAS_PARTS) == 0) {
+        return fields;
+    }
+    if ((message->report.parts & REPORT_POSITION) == 0) {
+        fields &= ~(uint32_t)(HAS_VERSION | HAS_POLL | HAS_UNREACHABLE);
+    }
+    if ((message->report.parts & REPORT_STATE) == 0) {
+        fields &= ~(uint32_t)(HAS_ROOT | HAS_HASH | HAS_MEASUREMENTS | HAS_STORED);
+    }
+    return fields;
+}
+
 static void pack_fields(struct packer *pack, struct message *message) {
     for (size_t i = 0; i < ARRAY_COUNT(FIELDS); i++) {
         void *field = (char *)message + FIELDS[i].offset;
-        if ((KINDS[message->kind] & FIELDS[i].kinds) == 0) {
+        if ((fields_of_message(message) & FIELDS[i].kinds) == 0) {
             continue;
         }
         if (FIELDS[i].bytes == 4) {
@@ -206,8 +225,7 @@ static void pack_message(struct packer *pack, void *object) {
         wire_pack_table(pack, shape, packed->table, &packed->message->version);
         break;
     case MESSAGE_REPORT:
-        wire_pack_awaited(pack, shape, packed->awaited_ms);
-        wire_pack_reports(pack, shape, packed->reports);
+        wire_pack_report(pack, shape, packed->message, packed->awaited_ms, packed->reports);
         break;
     case MESSAGE_DECLARE:
         pack_f64(pack, "norm", &packed->message->trained.norm);
@@ -250,7 +268,8 @@ size_t wire_write_message(const struct wire_shape *shape, const struct message *
                                     .message = (struct message *)(uintptr_t)message,
                                     .entry = (struct entry *)(uintptr_t)message->entry,
                                     .table = (struct round_table *)(uintptr_t)message->table,
-                                    .reports = (struct slice_report *)(uintptr_t)message->reports,
+                                    .reports =
+                                        (struct slice_report *)(uintptr_t)message->report.rows,
                                     .proof = (struct slice_proof *)(uintptr_t)message->proof,
                                     .holders = (uint64_t *)(uintptr_t)message->ballot.holders,
                                     .awaited_ms = (uint32_t *)(uintptr_t)message->links.awaited_ms,
@@ -328,7 +347,7 @@ static void set_pointers(struct message *message, struct wire_arrays *arrays) {
         arrays->table.round = message->round;
         break;
     case MESSAGE_REPORT:
-        message->reports = arrays->reports;
+        message->report.rows = arrays->reports;
         message->links.awaited_ms = arrays->awaited_ms;
         break;
     case MESSAGE_CONTRIBUTION:

@@ -7,9 +7,9 @@
  * the member's session in both directions; offset is 0. The map consists of the fields that the
  * kind has, in this order; lists are bins, and numbers in them are little-endian:
  *
- *     incarnation, number, version, poll, tokens, samples, root, seed, hash, contributors, owner,
- *     signature, reason, suspect, silent, unreachable, step_ms, transfer_ms, round_trip_ms,
- *     upload_kib_s, stored, then those of the kind:
+ *     incarnation, number, base, parts, version, poll, tokens, samples, root, seed, hash,
+ *     contributors, owner, signature, reason, suspect, silent, unreachable, step_ms, transfer_ms,
+ *     round_trip_ms, upload_kib_s, stored, then those of the kind:
  *     ENTRY    the entry's record (entry.h); of a commit: base, the root before it
  *     PROPOSE  entry, its root zero, and the rows of its results (entry.h); holders {8} of each
  *              slice
@@ -18,9 +18,10 @@
  *              stretches of {first 2, rows 2}, and the following of these slices only; owners {1}
  *              of each slice; epochs, expected and optional of each slice as runs of {rows 2} and
  *              a number of 2, 8 and 8 bytes
- *     REPORT   awaited_ms of 64 seats as runs of {rows 2, number 4}; epochs, received, rejected,
- *              has_result and contributors of each slice as runs of {rows 2} and a number of 2,
- *              8, 8, 1 and 8 bytes; hashes {32} of each result
+ *     REPORT   only the fields of its parts (protocol.h); awaited_ms of 64 seats as runs of {rows
+ *              2, number 4}; slices as stretches of {first 2, rows 2}; epochs, received, rejected,
+ *              has_result and contributors of each of these slices as runs of {rows 2} and a
+ *              number of 2, 8, 8, 1 and 8 bytes; hashes {32} of each result of these slices
  *     DECLARE  norm
  *     CONTRIBUTION  norm {8, fp64} of the slice; path {32}; bytes: the encoded slice
  *     RESULT   bytes: the encoded slice

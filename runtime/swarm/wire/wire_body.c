@@ -10,8 +10,8 @@ enum {
     TABLE_SEAT_BYTES = 4 * 8 + HASH_BYTES + SWARM_SIGNATURE_BYTES,
     /* Size of a slice of the table that begins a run in every column. */
     TABLE_SLICE_BYTES = 1 + (2 + 2) + 2 * (2 + 8),
-    /* A row of a report that begins a run in every column, and the hash of its result. */
-    ROW_BYTES = (2 + 2) + (2 + 1) + 3 * (2 + 8) + HASH_BYTES,
+    /* A row of a report that begins a stretch, and a run in every column. */
+    ROW_BYTES = (2 + 2) + (2 + 2) + (2 + 1) + 3 * (2 + 8),
     ROW_SET_WORDS = (SWARM_SLICES_MAX + 63) / 64,
     BODY_FIELDS_MAX = 24, /* Number of fields of a body except an entry's. */
 };
@@ -169,12 +169,9 @@ void wire_pack_table(struct packer *pack, const struct wire_shape *shape, struct
     pack_plans(pack, shape, table, *base);
 }
 
-void wire_pack_awaited(struct packer *pack, const struct wire_shape *shape,
-                       uint32_t awaited_ms[static SWARM_MEMBERS_MAX]) {
+static void pack_awaited(struct packer *pack, const struct wire_shape *shape,
+                         uint32_t awaited_ms[static SWARM_MEMBERS_MAX]) {
     struct packer_rows rows = {awaited_ms, sizeof *awaited_ms, .count = SWARM_MEMBERS_MAX};
-    if (packer_is_reading(pack)) {
-        memset(awaited_ms, 0, SWARM_MEMBERS_MAX * sizeof *awaited_ms);
-    }
     pack_u32_runs(pack, "awaited_ms", rows, 0, 4);
     for (uint32_t seat = shape->members_max; seat < SWARM_MEMBERS_MAX; seat++) {
         if (awaited_ms[seat] != 0) {
@@ -203,12 +200,33 @@ static void check_row(struct packer *pack, const struct wire_shape *shape,
     }
 }
 
-void wire_pack_reports(struct packer *pack, const struct wire_shape *shape,
-                       struct slice_report *reports) {
+static bool is_selected(const uint64_t *selected, uint32_t row) {
+    return (selected[row / 64] >> row % 64 & 1) != 0;
+}
+
+static void select_changed_rows(const struct message *message, const struct slice_report *reports,
+                                uint32_t count, uint64_t selected[static ROW_SET_WORDS]) {
+    memset(selected, 0, ROW_SET_WORDS * sizeof *selected);
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_due =
+            reports[i].changed > message->report.base && reports[i].changed <= message->number;
+        selected[i / 64] |= (uint64_t)is_due << i % 64;
+    }
+}
+
+/* Passes the rows that have changed since the base. */
+static void pack_rows(struct packer *pack, const struct wire_shape *shape,
+                      const struct message *message, struct slice_report *reports) {
     const uint32_t count = shape->slice_count;
-    struct packer_rows rows = {reports, sizeof *reports, .count = count};
-    if (packer_is_reading(pack)) {
-        memset(reports, 0, count * sizeof *reports);
+    uint64_t selected[ROW_SET_WORDS];
+    struct packer_rows rows = {reports, sizeof *reports, count, selected};
+    if (!packer_is_reading(pack)) {
+        select_changed_rows(message, reports, count, selected);
+    }
+    pack_row_set(pack, "slices", selected, count);
+    for (uint32_t i = 0; packer_is_reading(pack) && i < count; i++) {
+        reports[i] =
+            (struct slice_report){.changed = is_selected(selected, i) ? message->number : 0};
     }
     pack_u32_runs(pack, "epochs", rows, offsetof(struct slice_report, epoch), 2);
     pack_u64_runs(pack, "received", rows, offsetof(struct slice_report, received_seats));
@@ -217,14 +235,33 @@ void wire_pack_reports(struct packer *pack, const struct wire_shape *shape,
     pack_u64_runs(pack, "contributors", rows, offsetof(struct slice_report, contributors));
     size_t results = 0;
     for (uint32_t i = 0; i < count; i++) {
-        check_row(pack, shape, &reports[i]);
-        results += reports[i].has_result;
+        bool is_passed = is_selected(selected, i);
+        check_row(pack, shape, is_passed ? &reports[i] : &(struct slice_report){0});
+        results += is_passed ? reports[i].has_result : 0;
     }
     pack_bin(pack, "hashes", results * HASH_BYTES);
     for (uint32_t i = 0; i < count; i++) {
-        if (reports[i].has_result != 0) {
+        if (is_selected(selected, i) && reports[i].has_result != 0) {
             pack_part(pack, reports[i].hash.bytes, HASH_BYTES);
         }
+    }
+}
+
+void wire_pack_report(struct packer *pack, const struct wire_shape *shape,
+                      const struct message *message, uint32_t awaited_ms[static SWARM_MEMBERS_MAX],
+                      struct slice_report *rows) {
+    if (message->report.parts > REPORT_ALL || message->report.base >= message->number) {
+        packer_fail(pack, "has unknown parts, or is not newer than its base");
+    }
+    if (packer_is_reading(pack)) {
+        memset(awaited_ms, 0, SWARM_MEMBERS_MAX * sizeof *awaited_ms);
+        memset(rows, 0, shape->slice_count * sizeof *rows);
+    }
+    if ((message->report.parts & REPORT_AWAITED) != 0) {
+        pack_awaited(pack, shape, awaited_ms);
+    }
+    if ((message->report.parts & REPORT_ROWS) != 0) {
+        pack_rows(pack, shape, message, rows);
     }
 }
 
@@ -236,7 +273,8 @@ size_t wire_body_bytes_max(const struct wire_shape *shape) {
                    (SWARM_SLICES_MAX - slices) * ENTRY_SLICE_BYTES -
                    (SWARM_MEMBERS_MAX - members) * seat;
     size_t table = slices * TABLE_SLICE_BYTES + members * TABLE_SEAT_BYTES;
-    size_t reports = SWARM_MEMBERS_MAX * (2 + 4) + slices * ROW_BYTES;
+    size_t results = slices < REPORT_RESULTS_MAX ? slices : REPORT_RESULTS_MAX;
+    size_t reports = SWARM_MEMBERS_MAX * (2 + 4) + slices * ROW_BYTES + results * HASH_BYTES;
     size_t longest = entry > table ? entry : table;
     return BODY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + (longest > reports ? longest : reports);
 }

@@ -13,10 +13,9 @@ void wire_pack_proposal(struct packer *pack, const struct wire_shape *shape, str
                         uint64_t *holders);
 void wire_pack_table(struct packer *pack, const struct wire_shape *shape, struct round_table *table,
                      uint32_t *base);
-void wire_pack_awaited(struct packer *pack, const struct wire_shape *shape,
-                       uint32_t awaited_ms[static SWARM_MEMBERS_MAX]);
-void wire_pack_reports(struct packer *pack, const struct wire_shape *shape,
-                       struct slice_report *reports);
+void wire_pack_report(struct packer *pack, const struct wire_shape *shape,
+                      const struct message *message, uint32_t awaited_ms[static SWARM_MEMBERS_MAX],
+                      struct slice_report *rows);
 
 void wire_pack_proof(struct packer *pack, struct slice_proof *proof);
 

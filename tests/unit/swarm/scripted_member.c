@@ -106,12 +106,16 @@ static void report(struct scripted_member *member) {
     struct message message = {.kind = MESSAGE_REPORT,
                               .round = member->open.round,
                               .number = ++member->report_number,
+                              .report.parts = REPORT_ALL,
                               .root = member->root,
                               .version = member->version,
                               .poll = member->poll,
-                              .reports = member->reports,
+                              .report.rows = member->reports,
                               .links = {0, AWAITED_MS},
                               .measured = {STEP_MS, 1, 1, 1000}};
+    for (uint32_t s = 0; s < SCRIPTED_SLICES; s++) {
+        member->reports[s].changed = message.number;
+    }
     say(member, &message);
 }
 

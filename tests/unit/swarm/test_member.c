@@ -81,7 +81,7 @@ static const struct slice_report *reported(void) {
     const struct slice_report *report = NULL;
     for (uint32_t i = 0; i < scene.actions.count; i++) {
         const struct message *message = &scene.rows[i].message;
-        report = message->kind == MESSAGE_REPORT ? message->reports : report;
+        report = message->kind == MESSAGE_REPORT ? message->report.rows : report;
     }
     return report;
 }

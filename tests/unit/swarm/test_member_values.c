@@ -247,6 +247,47 @@ static void a_table_with_a_base_changes_only_the_plans_that_it_has(void **state)
     assert_int_equal(reported_version(), 5);
 }
 
+static struct message report_after_heartbeat(void) {
+    take(&(struct event){.kind = EVENT_TICK});
+    assert_non_null(sent(MESSAGE_REPORT));
+    return *sent(MESSAGE_REPORT);
+}
+
+static void confirm(uint64_t number) {
+    hear((struct message){.kind = MESSAGE_CONFIRM, .number = number});
+}
+
+static void a_report_has_what_the_tracker_has_not_confirmed(void **state) {
+    (void)state;
+    begin();
+    say_table();
+    struct message report = report_after_heartbeat();
+    assert_int_equal(report.report.parts, REPORT_ALL);
+    assert_int_equal(report.report.base, 0);
+    confirm(report.number);
+    confirm(report.number + 1); /* there is no such report */
+    const uint64_t confirmed = report.number;
+    report = report_after_heartbeat();
+    assert_int_equal(report.report.parts, 0);
+    assert_int_equal(report.report.base, confirmed);
+    give_contribution(1, 1, 1);
+    for (int i = 0; i < 2; i++) { /* until it is confirmed */
+        report = report_after_heartbeat();
+        assert_int_equal(report.report.base, confirmed);
+        assert_true((report.report.parts & REPORT_ROWS) != 0);
+        for (uint32_t s = 0; s < SLICES; s++) {
+            assert_int_equal(report.report.rows[s].changed > confirmed, s == 0);
+        }
+    }
+    confirm(report.number);
+    assert_int_equal(report_after_heartbeat().report.parts & REPORT_ROWS, 0);
+    confirm(0); /* the tracker has restarted */
+    report = report_after_heartbeat();
+    assert_int_equal(report.report.base, 0);
+    assert_true((report.report.parts & (REPORT_ROWS | REPORT_POSITION)) ==
+                (REPORT_ROWS | REPORT_POSITION));
+}
+
 static void a_proposal_is_accepted_only_with_the_weights_of_the_table(void **state) {
     (void)state;
     for (int i = 0; i < 5; i++) {
@@ -375,6 +416,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_is_taken_only_with_weights_that_follow_from_it),
         cmocka_unit_test(a_table_with_a_base_changes_only_the_plans_that_it_has),
+        cmocka_unit_test(a_report_has_what_the_tracker_has_not_confirmed),
         cmocka_unit_test(a_proposal_is_accepted_only_with_the_weights_of_the_table),
         cmocka_unit_test(a_commit_without_its_rows_is_fetched_as_a_state),
         cmocka_unit_test(a_slice_without_its_declared_norm_is_not_added),

@@ -113,6 +113,43 @@ static void a_table_is_sent_as_the_difference_to_the_one_that_a_member_has(void 
     assert_in_range(changed, 1, SLICES - 1);
 }
 
+/* The confirmation that was sent in the last step. */
+static uint64_t confirmed(void) {
+    uint64_t number = UINT64_MAX;
+    for (uint32_t i = 0; i < scene.actions.count; i++) {
+        const struct message *message = &scene.rows[i].message;
+        number = message->kind == MESSAGE_CONFIRM ? message->number : number;
+    }
+    return number;
+}
+
+/* Member 0 says a report that has only the rows that changed, with a received seat in one slice. */
+static void say_difference(uint64_t number, uint64_t base, uint32_t slice) {
+    struct slice_report rows[SLICES] = {0};
+    rows[slice] = (struct slice_report){.received_seats = 1, .changed = number};
+    scene_say(0, (struct message){.kind = MESSAGE_REPORT,
+                                  .number = number,
+                                  .round = scene.head.round,
+                                  .report = {base, REPORT_ROWS, rows}});
+}
+
+static void a_report_with_an_unknown_base_is_not_stored(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    scene_open_and_declare();
+    const uint64_t number = scene.number + 100;
+    say_difference(number, 0, 3);
+    assert_int_equal(confirmed(), number);
+    say_difference(number + 3, number + 2, 4); /* as after a restart of the tracker */
+    assert_int_equal(confirmed(), number);
+    say_difference(number + 4, number, 5);
+    assert_int_equal(confirmed(), number + 4);
+    say_difference(number + 2, number, 6); /* it arrives late */
+    assert_int_equal(confirmed(), number + 4);
+    say_difference(number + 5, 0, 7); /* a whole one */
+    assert_int_equal(confirmed(), number + 5);
+}
+
 /* The proposal that was said in the last step, or NULL. */
 static const struct message *proposed(void) {
     const struct message *found = NULL;
@@ -274,6 +311,7 @@ static void a_declaration_for_another_open_is_ignored(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_report_with_an_unknown_base_is_not_stored),
         cmocka_unit_test(a_table_is_sent_as_the_difference_to_the_one_that_a_member_has),
         cmocka_unit_test(members_that_cannot_be_reached_own_nothing),
         cmocka_unit_test(orphans_go_to_whoever_is_done_soonest),

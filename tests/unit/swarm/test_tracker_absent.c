@@ -146,7 +146,8 @@ static void beat_of_an_older_one(const struct hash *older) {
     scene_say(0, (struct message){.kind = MESSAGE_REPORT,
                                   .number = ++scene.number,
                                   .hash = *older,
-                                  .reports = scene.reports[0],
+                                  .report.parts = REPORT_ALL,
+                                  .report.rows = scene.reports[0],
                                   .links = {0, scene.awaited_ms[0]}});
     scene_take(&(struct event){.kind = EVENT_TICK});
 }

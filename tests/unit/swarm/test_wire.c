@@ -69,14 +69,15 @@ static void assert_same(void) {
     struct message expected = fixture.message;
     assert_int_equal(expected.entry != NULL, message.entry != NULL);
     assert_int_equal(expected.table != NULL, message.table != NULL);
-    assert_int_equal(expected.reports != NULL, message.reports != NULL);
+    assert_int_equal(expected.report.rows != NULL, message.report.rows != NULL);
     assert_int_equal(expected.proof != NULL, message.proof != NULL);
     if (message.entry != NULL) {
         assert_same_entry();
     } else if (message.table != NULL) {
         assert_same_table();
-    } else if (message.reports != NULL) {
-        assert_memory_equal(message.reports, fixture.reports, slices * sizeof *message.reports);
+    } else if (message.report.rows != NULL) {
+        assert_memory_equal(message.report.rows, fixture.reports,
+                            slices * sizeof *message.report.rows);
         assert_memory_equal(message.links.awaited_ms, fixture.awaited_ms,
                             sizeof fixture.awaited_ms);
     } else if (message.proof != NULL) {
@@ -99,7 +100,7 @@ static void assert_same(void) {
     memset(&expected.from, 0, sizeof expected.from);
     expected.entry = message.entry;
     expected.table = message.table;
-    expected.reports = message.reports;
+    expected.report.rows = message.report.rows;
     expected.proof = message.proof;
     expected.ballot.holders = message.ballot.holders;
     expected.links.awaited_ms = message.links.awaited_ms;
@@ -200,15 +201,37 @@ static void a_report_has_the_bytes_that_are_documented(void **state) {
         0};
     use(3, 8);
     wire_fixture_make(&fixture, MESSAGE_REPORT, WIRE_EMPTY, 0);
-    fixture.reports[1] = (struct slice_report){.epoch = 7, .has_result = 1, .contributors = 5};
+    const uint64_t changed = fixture.message.number;
+    fixture.reports[1] =
+        (struct slice_report){.epoch = 7, .has_result = 1, .contributors = 5, .changed = changed};
     fixture.reports[1].hash.bytes[2] = 0xaa;
     fixture.reports[1].hash.bytes[31] = 0xab;
-    fixture.reports[2] =
-        (struct slice_report){.epoch = 7, .received_seats = 4, .rejected_seats = 2};
-    fixture.reports[4] =
-        (struct slice_report){.has_result = 1, .received_seats = 4, .contributors = 5};
+    fixture.reports[2] = (struct slice_report){
+        .epoch = 7, .received_seats = 4, .rejected_seats = 2, .changed = changed};
+    fixture.reports[4] = (struct slice_report){
+        .has_result = 1, .received_seats = 4, .contributors = 5, .changed = changed};
     size_t count = write_fixture();
     assert_memory_equal(bytes + count - sizeof ROWS, ROWS, sizeof ROWS);
+}
+
+static void a_report_has_only_its_parts_and_the_rows_that_changed(void **state) {
+    (void)state;
+    use(8, 200);
+    wire_fixture_make(&fixture, MESSAGE_REPORT, WIRE_EMPTY, 1);
+    fixture.message.number = 1000;
+    fixture.message.report.base = 999;
+    fixture.message.report.parts = 0;
+    assert_int_equal(write_fixture(), FRAME_HEADER_BYTES + 26);
+    fixture.message.report.parts = REPORT_ROWS;
+    for (uint32_t i = 0; i < 200; i++) {
+        const uint64_t changed = i == 7 ? 999 : i == 8 ? 1000 : i == 9 ? 1001 : 1;
+        fixture.reports[i] = (struct slice_report){.epoch = i, .changed = changed};
+    }
+    assert_null(read_bytes(bytes, write_fixture()));
+    for (uint32_t i = 0; i < 200; i++) {
+        assert_int_equal(message.report.rows[i].changed, i == 8 ? 1000 : 0);
+        assert_int_equal(message.report.rows[i].epoch, i == 8 ? 8 : 0);
+    }
 }
 
 static void equal_rows_of_a_report_are_short(void **state) {
@@ -219,7 +242,7 @@ static void equal_rows_of_a_report_are_short(void **state) {
     assert_true(empty < 700);
     for (uint32_t i = 0; i < 200; i++) {
         fixture.reports[i] =
-            (struct slice_report){.has_result = 1, .epoch = 3, .contributors = 0xff};
+            (struct slice_report){.has_result = 1, .epoch = 3, .contributors = 0xff, .changed = 1};
     }
     /* The bin of the hashes has a header of three bytes instead of two. */
     assert_int_equal(write_fixture(), empty + 200 * HASH_BYTES + 1);
@@ -285,6 +308,7 @@ int main(void) {
         cmocka_unit_test(every_kind_reads_back_field_by_field),
         cmocka_unit_test(what_is_cut_or_flipped_has_one_spelling_or_none),
         cmocka_unit_test(a_report_has_the_bytes_that_are_documented),
+        cmocka_unit_test(a_report_has_only_its_parts_and_the_rows_that_changed),
         cmocka_unit_test(equal_rows_of_a_report_are_short),
         cmocka_unit_test(what_a_swarm_cannot_have_is_refused),
         cmocka_unit_test(kinds_go_one_way_only),

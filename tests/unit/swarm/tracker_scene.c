@@ -68,6 +68,7 @@ void scene_report(uint32_t member, uint32_t round) {
     int is_fetching_state = (scene.adopting >> member & 1) != 0;
     struct message message = {.kind = MESSAGE_REPORT,
                               .number = ++scene.number,
+                              .report.parts = REPORT_ALL,
                               .root = is_fetching_state ? (struct hash){{0}} : ROOT,
                               .round = round,
                               .version =
@@ -75,7 +76,7 @@ void scene_report(uint32_t member, uint32_t round) {
                               .poll = scene.poll,
                               .links = {scene.unreachable[member], scene.awaited_ms[member]},
                               .measured = scene.measured[member],
-                              .reports = scene.reports[member]};
+                              .report.rows = scene.reports[member]};
     memcpy(message.stored, scene.stored[member], sizeof message.stored);
     scene_say(member, message);
 }

@@ -143,12 +143,41 @@ static void make_table(struct wire_fixture *fixture, enum wire_fill fill) {
     fixture->message.table = table;
 }
 
+/* What a report does not have is read as zero. */
+static void clear_left_out_parts(struct wire_fixture *fixture) {
+    struct message *message = &fixture->message;
+    if ((message->report.parts & REPORT_POSITION) == 0) {
+        message->version = message->poll = 0;
+        message->links.unreachable = 0;
+    }
+    if ((message->report.parts & REPORT_STATE) == 0) {
+        memset(&message->root, 0, sizeof message->root);
+        memset(&message->hash, 0, sizeof message->hash);
+        memset(&message->measured, 0, sizeof message->measured);
+        memset(&message->stored, 0, sizeof message->stored);
+    }
+    if ((message->report.parts & REPORT_AWAITED) == 0) {
+        memset(fixture->awaited_ms, 0, sizeof fixture->awaited_ms);
+    }
+    if ((message->report.parts & REPORT_ROWS) == 0) {
+        memset(fixture->reports, 0, sizeof fixture->reports);
+    }
+}
+
 static void make_reports(struct wire_fixture *fixture, enum wire_fill fill) {
+    struct message *message = &fixture->message;
     uint64_t usual = seats(fixture, WIRE_SOME);
     memset(fixture->reports, 0, sizeof fixture->reports);
+    message->number += message->number == 0;
+    message->report.base = fill == WIRE_SOME ? draw(fixture) % message->number : 0;
+    message->report.parts = fill == WIRE_SOME ? (uint32_t)draw(fixture) % REPORT_ALL : REPORT_ALL;
     for (uint32_t i = 0; i < fixture->shape.slice_count; i++) {
         struct slice_report *report = &fixture->reports[i];
         bool held = is_there(fixture, fill);
+        if (fill == WIRE_SOME && draw(fixture) % 4 == 0) {
+            continue; /* The row has not changed since the base. */
+        }
+        report->changed = fixture->message.number;
         report->has_result = held;
         report->epoch = is_there(fixture, fill) ? (uint32_t)draw(fixture) & SWARM_EPOCH_MAX : 0;
         report->received_seats = is_there(fixture, fill) ? usual : 0;
@@ -164,8 +193,9 @@ static void make_reports(struct wire_fixture *fixture, enum wire_fill fill) {
     for (uint32_t seat = 0; seat < fixture->shape.members_max; seat++) {
         fixture->awaited_ms[seat] = is_there(fixture, fill) ? (uint32_t)draw(fixture) : 0;
     }
-    fixture->message.reports = fixture->reports;
-    fixture->message.links.awaited_ms = fixture->awaited_ms;
+    message->report.rows = fixture->reports;
+    message->links.awaited_ms = fixture->awaited_ms;
+    clear_left_out_parts(fixture);
 }
 
 static void make_bulk(struct wire_fixture *fixture) {
@@ -187,8 +217,8 @@ static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
     struct message *message = &fixture->message;
     const enum message_kind kind = message->kind;
     uint64_t value = number(fixture, fill);
-    bool rules = kind >= MESSAGE_WELCOME && kind <= MESSAGE_PROPOSE;
-    bool exchanges = kind >= MESSAGE_CONTRIBUTION;
+    bool rules = (kind >= MESSAGE_WELCOME && kind <= MESSAGE_PROPOSE) || kind == MESSAGE_CONFIRM;
+    bool exchanges = kind >= MESSAGE_CONTRIBUTION && kind != MESSAGE_CONFIRM;
     bool numbered = kind <= MESSAGE_VOTE && kind != MESSAGE_DECLARE;
     bool rounds = kind == MESSAGE_REPORT || kind == MESSAGE_DECLARE || kind == MESSAGE_VOTE ||
                   kind == MESSAGE_POLL || exchanges;
@@ -196,7 +226,9 @@ static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
     message->incarnation = rules ? (uint32_t)(value >> 5) : 0;
     message->round = rounds ? (uint32_t)(value >> 7) : 0;
     message->number =
-        numbered || kind == MESSAGE_WELCOME || kind == MESSAGE_PROPOSE ? value * 3 : 0;
+        numbered || kind == MESSAGE_WELCOME || kind == MESSAGE_PROPOSE || kind == MESSAGE_CONFIRM
+            ? value * 3
+            : 0;
     message->poll = kind == MESSAGE_REPORT || kind == MESSAGE_POLL ? (uint32_t)(value >> 9) : 0;
     message->version = kind == MESSAGE_REPORT ? (uint32_t)(value >> 11) : 0;
     message->links.unreachable = kind == MESSAGE_REPORT ? value * 5 : 0;

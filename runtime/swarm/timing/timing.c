@@ -1,5 +1,4 @@
-/* timing: the deadlines of a swarm from the times that its members take. */
-#include "runtime/swarm/protocol/protocol.h"
+#include "runtime/swarm/timing/timing.h"
 
 #include "base/check.h"
 
