@@ -247,6 +247,16 @@ static void begin_audit(struct member *member, uint32_t slice, struct actions *a
     request_contributions(member, actions);
 }
 
+static uint32_t audited_owner(const struct member *member) {
+    ASSERT(member->check.is_auditing && member->check.next_slice < member->slice_count);
+    return member->proposal.entry.slices[member->check.next_slice].owner;
+}
+
+static void accuse_owner(struct member *member, struct actions *actions) {
+    ASSERT(!member->proposal.vote.is_ready);
+    end_check(member, REFUSAL_SUM, audited_owner(member), actions);
+}
+
 bool member_check_keep_contribution(struct member *member, const struct message *message,
                                     struct actions *actions) {
     struct member_check *check = &member->check;
@@ -257,8 +267,12 @@ bool member_check_keep_contribution(struct member *member, const struct message 
     }
     bool is_free = member->job.kind != JOB_RECHECK && member->job.kind != JOB_SUM &&
                    !seats_contain(check->received_seats, (uint32_t)seat);
-    if (is_free && member_is_declared(member, (uint32_t)seat, message) &&
-        norm_is_valid(message->slice_norm)) {
+    if (!is_free || !member_is_declared(member, (uint32_t)seat, message)) {
+        return true;
+    }
+    if (!norm_is_valid(message->slice_norm)) {
+        accuse_owner(member, actions); /* An honest owner rejects such bytes. */
+    } else {
         check->received_seats |= seat_bit((uint32_t)seat);
         struct action *keep = actions_add(actions, ACTION_KEEP_BYTES);
         keep->seat = seat;
@@ -303,7 +317,15 @@ static void tick_audit(struct member *member, struct actions *actions) {
         return;
     }
     if (check->audit_ticks > 2 * member_requests_patience(member)) {
-        end_check(member, REFUSAL_DOUBT, 0, actions);
+        /* Only the owner needs its own contribution for the sum, so it alone could hide a wrong sum
+         * by not sending that contribution. */
+        uint64_t unreachable = member_unreachable_seats(&member->session, &member->proposal.entry);
+        uint64_t silent = check->audit_seats & ~check->received_seats & ~unreachable;
+        if (seats_contain(silent, audited_owner(member))) {
+            accuse_owner(member, actions);
+        } else {
+            end_check(member, REFUSAL_DOUBT, 0, actions);
+        }
     } else if (check->audit_ticks % REPEAT_TICKS == 0) {
         request_contributions(member, actions);
     }
