@@ -114,9 +114,8 @@ static void sketch_int8(const struct sketch_part *part, double *sums) {
 
 /* Adds one group, whose values are in `rows`, with the same order of additions as for int8. Not
  * inlined, because its unrolled loops are large. */
-static __attribute__((noinline)) void sketch_add_doubles(sketch_doubles *rows,
-                                                         const struct sketch_signs *signs,
-                                                         double *sums) {
+static __attribute__((noinline)) void
+sketch_add_doubles(sketch_doubles *rows, const struct sketch_signs *signs, double *sums) {
     static const sketch_row UPPER_8 = SKETCH_UPPER_8, UPPER_4 = SKETCH_UPPER_4;
     for (int i = 0; i < SKETCH_ROWS; i++) {
         rows[i] = rows[i] * SKETCH_FACTORS(SKETCH_MASK(signs->before, i));
