@@ -1,5 +1,5 @@
-"""The first ten minutes of a volunteer and of an operator: what `join --check` covers, what a
-stranger is told, a host that does not exist, a restart on a disk that the member fills, and the
+"""The first ten minutes of a volunteer and of an operator: what `join --check` covers, the
+messages to a stranger, an unknown host, a restart on a disk that the member fills, and the
 operator's own queries."""
 import os
 import pathlib

@@ -37,7 +37,7 @@ def ledger_lines(member):
 
 
 def commit_of(swarm, number):
-    """The ledger's line that committed the round, from whoever has it, with the slices that a
+    """The ledger's line that committed the round, from any member's copy, with the slices that a
     member has recorded."""
     for member in swarm.members.values():
         for line in reversed(ledger_lines(member)):

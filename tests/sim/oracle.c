@@ -40,7 +40,7 @@ static double check_contributors(struct world *world, const struct entry *entry,
 }
 
 /* How far a result may be from the sum of its contributors: contributors that died before the vote
- * sent no sketches, and nobody can tell a change within their part from theirs. */
+ * sent no sketches, and a change within their part cannot be told from theirs. */
 static double allowed_difference(const struct entry *entry, uint32_t slice, double weight) {
     const struct entry_slice *line = &entry->slices[slice];
     uint64_t silent = line->contributors;

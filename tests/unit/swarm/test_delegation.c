@@ -189,7 +189,7 @@ static void the_trackers_keys_are_found_and_kept(void **state) {
     assert_true(public_keys_equal(&contact.keys, &known.delegation.tracker));
     assert_memory_equal(&contact.delegation, &known, sizeof known);
     assert_string_equal(contact.address, address);
-    memset(&contact, 0, sizeof contact); /* nobody answers now */
+    memset(&contact, 0, sizeof contact); /* no tracker answers now */
     assert_int_equal(search(&operator_keys, &contact), OK);
     assert_true(public_keys_equal(&contact.keys, &known.delegation.tracker));
 }

@@ -45,7 +45,7 @@ static const struct action *find(enum action_kind kind) {
     return NULL;
 }
 
-/* The member sums slice 0, which nobody else contributes to. */
+/* The member sums slice 0, to which no other member contributes. */
 static void say_table(uint32_t version) {
     scene.table.version = version;
     hear((struct message){.kind = MESSAGE_TABLE, .round = 1, .table = &scene.table});

@@ -106,7 +106,7 @@ static void an_owner_that_is_late_in_most_rounds_owns_nothing_for_some(void **st
     }
 }
 
-/* A contributor delays all owners but itself, and is gone then. */
+/* A contributor delays all owners but itself, and then disconnects. */
 static void a_late_contributor_makes_no_owner_slow(void **state) {
     (void)state;
     scene_begin(0, MEMBERS);

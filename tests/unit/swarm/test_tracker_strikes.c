@@ -49,7 +49,7 @@ static void an_owner_that_fails_twice_is_suspended_and_named(void **state) {
         assert_int_equal(scene.suspension.suspension.until_round, last + 9);
     }
     assert_int_equal(play_judged_round(), MEMBERS);
-    assert_int_equal(play_slices_with(SLOW, false), 0); /* nobody waits for it at first */
+    assert_int_equal(play_slices_with(SLOW, false), 0); /* no owner waits at first */
 }
 
 /* One owner of five that rejects the contributions of a member may lie; three do not. */
@@ -87,7 +87,7 @@ static void a_member_that_fails_once_in_four_rounds_is_not_suspended(void **stat
 }
 
 /* In `rounds` (bit set) the last member declares `norm`, or the root of an earlier round. Returns
- * the number of rounds before it is suspended; 0: nobody is. */
+ * the number of rounds before it is suspended; 0: it is not. */
 static int play_values(uint32_t rounds, double norm, bool is_repeated) {
     scene_begin(0, MEMBERS - 1);
     play_evenly();

@@ -377,7 +377,7 @@ static void a_tracker_goes_on_with_the_same_run_only(void **state) {
         assert_string_equal(fault.reason, ROWS[i].reason);
         assert_string_equal(fault.subject, "heather.skep");
     }
-    join.address[sizeof "tcp://127.0.0.1:77" - 2] = '8'; /* it has moved: that is told only */
+    join.address[sizeof "tcp://127.0.0.1:77" - 2] = '8'; /* a new port is only reported */
     expect_ok(manifest_draft_matches(&offer, &manifest, "heather.skep", &join, &fault));
 }
 
