@@ -1,5 +1,7 @@
 #include "base/fault.h"
 
+#include "base/log.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,6 +58,9 @@ int fault_exit_code(enum status status) {
 
 void fault_print(const struct fault *fault, int fd) {
     char line[sizeof *fault + 16];
+    if (fd == STDERR_FILENO) {
+        log_end_progress();
+    }
     const char *priority = getenv("JOURNAL_STREAM") != NULL ? "<3>" : ""; /* as in log.c */
     int length = snprintf(line, sizeof line, "%sskep: %s: %s%s%s\n", priority, fault->subject,
                           fault->reason, fault->remedy[0] != '\0' ? "; " : "", fault->remedy);

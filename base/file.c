@@ -199,6 +199,11 @@ enum status file_publish(const char *from, const char *to, struct fault *fault) 
     return file_sync_folder(folder, fault);
 }
 
+void file_unfinished_path(const char *path, char *out, size_t capacity) {
+    int length = snprintf(out, capacity, "%s.new", path);
+    ASSERT(length >= 0 && (size_t)length < capacity);
+}
+
 enum status file_make_folders(const char *path, struct fault *fault) {
     char part[4096];
     size_t length = strlen(path);

@@ -53,6 +53,9 @@ MUST_CHECK enum status file_read_region(const char *path, size_t bytes_max, stru
                                         char **text, size_t *length, struct fault *fault);
 /* file_publish: rename `from`, a file that the caller has synced, to `to`, and fsync its folder. */
 MUST_CHECK enum status file_publish(const char *from, const char *to, struct fault *fault);
+/* file_unfinished_path: write `path` + ".new" to `out`: the name of a file until file_publish
+ * renames it, so that the file `path` is complete at any moment. */
+void file_unfinished_path(const char *path, char *out, size_t capacity);
 /* file_sync_folder: make the directory entries of a folder durable. */
 MUST_CHECK enum status file_sync_folder(const char *path, struct fault *fault);
 /* file_make_folders: create the folder `path` and its missing parents, like mkdir -p. */

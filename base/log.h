@@ -1,8 +1,14 @@
-/* log: lines of text on standard error, each with a level. Nothing here allocates. */
+/* log: lines of text on standard error, each with a level, and the line of progress: on a terminal
+ * one line that is updated in place, elsewhere a plain line at most every 10 s. This file owns that
+ * line and its rate. Nothing here allocates. */
 #ifndef SKEP_BASE_LOG_H
 #define SKEP_BASE_LOG_H
 
 #include "base/check.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
@@ -10,13 +16,40 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
  * the variable SKEP_LOG (error, warning, info or debug) overrides it. Under systemd's journal
  * (JOURNAL_STREAM is set) each line begins with its priority, as in "<6>". */
 void log_init(int verbosity);
+/* log_show_times: begin each line with the time, as in "2026-11-23T17:42:04Z ", as a process that
+ * runs long does, or stop that. Times are never shown on a terminal, and under the journal, which
+ * records them itself. */
+void log_show_times(bool show);
 /* log_set_prefix: begin each line with `prefix` ("rank 3: "), which must live until the process
  * ends, and from then on write only errors and warnings. */
 void log_set_prefix(const char *prefix);
-/* log_priority_prefix: the prefix of a line of `level`: "<6>" for LOG_INFO under systemd's journal,
- * and "" without it. */
-const char *log_priority_prefix(enum log_level level);
+/* log_is_terminal: whether standard error was a terminal when log_init was called. */
+bool log_is_terminal(void);
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 int log_is_enabled(enum log_level level);
+/* log_end_progress: end a line of progress, so that other text may follow it. */
+void log_end_progress(void);
+
+/* ---- progress; only one thread may call these functions ---- */
+
+/* activity_line_is_due: whether the line may be written now. Always false at -q, and on ranks that
+ * log errors only.
+ * activity_line_show: write the line; it replaces the one before on a terminal. */
+bool activity_line_is_due(void);
+void activity_line_show(const char *line);
+
+/* activity_begin: the process begins `what`, such as "loading weights", which must live until the
+ * end. `total` is the amount of work in bytes, or in any unit; 0 if it is unknown, and then a line
+ * is written at once, since no later call may come. An activity within another one is not shown.
+ * activity_advance: `amount` more is done; writes the line when it is due, from the first second
+ * on: the share that is done, and the time left. Nothing happens outside an activity.
+ * activity_end: ends the activity. One that took a second or longer is logged with its duration,
+ * unless it is_quiet because the caller logs its result. */
+void activity_begin(const char *what, uint64_t total);
+void activity_advance(uint64_t amount);
+void activity_end(bool is_quiet);
+
+/* activity_add_time: add a duration to a line: "0:42" or "3:07:00". */
+void activity_add_time(struct text *line, double seconds);
 
 #endif

@@ -23,6 +23,8 @@ struct yaml_reader {
     struct region *region;
     struct fault *fault;
     const char *source_name;
+    const char *text; /* [length]: the whole text */
+    size_t length;
     struct yaml_node *root;
     struct yaml_node *last_node; /* node that was added last */
     int node_count;
@@ -262,7 +264,61 @@ static enum status read_event(struct yaml_reader *reader, struct fy_event *event
     }
 }
 
+/* A place in the text. */
+struct text_place {
+    char opener; /* '"', '\'', '[' or '{'; 0: there is none */
+    int line, column;
+};
+
+/* Returns whether a character after `before` begins a token, so that a quote there opens a text. */
+static bool begins_token(char before) {
+    return strchr(" \t\n,:[{-", before) != NULL;
+}
+
+/* Finds the quote or bracket that is opened and never closed: the innermost one. */
+static struct text_place find_unclosed(const char *text, size_t length) {
+    struct text_place open[YAML_DEPTH_MAX];
+    int depth = 0;
+    int line = 1;
+    char before = '\n';
+    bool is_comment = false;
+    for (size_t i = 0, line_begin = 0; i < length && depth < YAML_DEPTH_MAX; before = text[i++]) {
+        const char at = text[i];
+        const char inner = depth > 0 ? open[depth - 1].opener : '\0';
+        const bool is_quoted = inner == '"' || inner == '\'';
+        if (at == '\n') {
+            line++;
+            line_begin = i + 1;
+            is_comment = false;
+        } else if (is_quoted) {
+            depth -= at == inner && (inner == '\'' || before != '\\');
+        } else if (is_comment || (at == '#' && strchr(" \t\n", before) != NULL)) {
+            is_comment = true;
+        } else if (at == '[' || at == '{' || at == '"' || at == '\'') {
+            if (begins_token(before)) {
+                open[depth++] = (struct text_place){at, line, (int)(i - line_begin) + 1};
+            }
+        } else if ((at == ']' && inner == '[') || (at == '}' && inner == '{')) {
+            depth--;
+        }
+    }
+    return depth == 0 || depth == YAML_DEPTH_MAX ? (struct text_place){0} : open[depth - 1];
+}
+
+static enum status unclosed_fault(struct yaml_reader *reader, const struct text_place *place) {
+    char reason[64];
+    char remedy[64];
+    const char closer = place->opener == '[' ? ']' : place->opener == '{' ? '}' : place->opener;
+    snprintf(reason, sizeof reason, "%c is opened here and never closed", place->opener);
+    snprintf(remedy, sizeof remedy, "add the closing %c, or remove this one", closer);
+    return set_fault_at(reader, place->line, place->column, remedy, reason);
+}
+
 static enum status syntax_fault(struct yaml_reader *reader) {
+    const struct text_place unclosed = find_unclosed(reader->text, reader->length);
+    if (unclosed.opener != '\0') {
+        return unclosed_fault(reader, &unclosed);
+    }
     void *position = NULL;
     struct fy_diag_error *error = fy_diag_errors_iterate(reader->diag, &position);
     if (error == NULL || error->msg == NULL) {
@@ -323,7 +379,11 @@ enum status yaml_open(const char *text, size_t length, const char *source_name,
         return fault_set(fault, STATUS_INPUT, source_name, NULL,
                          "is %zu bytes long; the limit is %d", length, YAML_BYTES_MAX);
     }
-    struct yaml_reader reader = {.region = region, .fault = fault, .source_name = source_name};
+    struct yaml_reader reader = {.region = region,
+                                 .fault = fault,
+                                 .source_name = source_name,
+                                 .text = text,
+                                 .length = length};
     reader.root = region_alloc(region, 1, sizeof *reader.root);
     *reader.root = (struct yaml_node){
         .path = "", .key = "", .text = "", .kind = YAML_MAP, .line = 1, .column = 1};

@@ -3,10 +3,10 @@
 
     python bench/learning.py FOLDER [--config config.json] [--stop N] [--seeds 1 2 3]
 
-FOLDER holds train.txt and validation.txt (tools/demo_text), read as bytes. The defaults are those
-of tools/demo. Each step draws random windows of the training text. The script reports the mean
-validation loss per byte over the whole validation text, in windows that do not overlap. It does so
-every --eval-every steps and after the last step.
+FOLDER holds train.txt and validation.txt (tools/demo_text), read as bytes. The default
+model is a Llama of 1.87 million parameters. Each step draws random windows of the training text.
+The script reports the mean validation loss per byte over the whole validation text, in windows that
+do not overlap. It does so every --eval-every steps and after the last step.
 """
 
 import argparse
@@ -42,7 +42,7 @@ WSD_DECAY_SHARE = 0.2  # of all steps
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--config", type=pathlib.Path, help="config.json; default: the demo's")
+    parser.add_argument("--config", type=pathlib.Path, help="config.json; default: CONFIG")
     parser.add_argument("--steps", type=int, default=1800, help="length of the schedule")
     parser.add_argument("--stop", type=int, default=600, help="steps to train")
     parser.add_argument("--schedule", choices=("cosine", "wsd"), default="wsd")

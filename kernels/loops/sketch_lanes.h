@@ -67,12 +67,12 @@ ALWAYS_INLINE void sketch_draw_signs(uint64_t key, int64_t group, struct sketch_
 #define SKETCH_UPPER_4                                                                             \
     { 0, 0, 0, 0, -1, -1, -1, -1, 0, 0, 0, 0, -1, -1, -1, -1 }
 
-/* The four stages of the transform between rows; `rows` is an array of vectors of any type. */
-#define SKETCH_TRANSFORM_ROWS(type, rows)                                                          \
+/* The four stages of the transform between rows, which stay in registers. */
+#define SKETCH_TRANSFORM_ROWS(rows)                                                                \
     _Pragma("GCC unroll 4") for (int stride = SKETCH_ROWS / 2; stride > 0; stride /= 2) {          \
         _Pragma("GCC unroll 16") for (int i = 0; i < SKETCH_ROWS; i++) {                           \
             if ((i & stride) == 0) {                                                               \
-                type low = (rows)[i], high = (rows)[i + stride];                                   \
+                sketch_row low = (rows)[i], high = (rows)[i + stride];                             \
                 (rows)[i] = low + high;                                                            \
                 (rows)[i + stride] = low - high;                                                   \
             }                                                                                      \
@@ -94,7 +94,7 @@ static void sketch_int8(const struct sketch_part *part, double *sums) {
             sketch_row mask = SKETCH_MASK(signs.before, i);
             rows[i] = SKETCH_NEGATE(__builtin_convertvector(codes[i], sketch_row), mask);
         }
-        SKETCH_TRANSFORM_ROWS(sketch_row, rows)
+        SKETCH_TRANSFORM_ROWS(rows)
 #pragma GCC unroll 16
         for (int i = 0; i < SKETCH_ROWS; i++) {
             sketch_row mask = SKETCH_MASK(signs.after, i);
@@ -112,15 +112,28 @@ static void sketch_int8(const struct sketch_part *part, double *sums) {
 /* Signs as factors of 1 and -1, which change no other bit. */
 #define SKETCH_FACTORS(mask) __builtin_convertvector((mask) | 1, sketch_doubles)
 
-/* Adds one group, whose values are in `rows`, with the same order of additions as for int8. Not
- * inlined, because its unrolled loops are large. */
+/* Adds one group, whose values are in `rows`, with the same order of additions as for int8. The
+ * loops are not unrolled: that would take 59 KB more in all variants, and be 13 to 26 % faster with
+ * vectors. */
 static __attribute__((noinline)) void
 sketch_add_doubles(sketch_doubles *rows, const struct sketch_signs *signs, double *sums) {
     static const sketch_row UPPER_8 = SKETCH_UPPER_8, UPPER_4 = SKETCH_UPPER_4;
+#pragma GCC unroll 1
     for (int i = 0; i < SKETCH_ROWS; i++) {
         rows[i] = rows[i] * SKETCH_FACTORS(SKETCH_MASK(signs->before, i));
     }
-    SKETCH_TRANSFORM_ROWS(sketch_doubles, rows)
+#pragma GCC unroll 1
+    for (int stride = SKETCH_ROWS / 2; stride > 0; stride /= 2) {
+#pragma GCC unroll 1
+        for (int i = 0; i < SKETCH_ROWS; i++) {
+            if ((i & stride) == 0) {
+                sketch_doubles low = rows[i], high = rows[i + stride];
+                rows[i] = low + high;
+                rows[i + stride] = low - high;
+            }
+        }
+    }
+#pragma GCC unroll 1
     for (int i = 0; i < SKETCH_ROWS; i++) {
         sketch_doubles row = rows[i];
         row = SKETCH_SWAP_8(row) + row * SKETCH_FACTORS(UPPER_8);

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/log.h"
 
 #include <math.h>
 #include <string.h>
@@ -184,8 +185,9 @@ enum status piece_write(const struct piece_span *span, const struct tensor_piece
     int64_t count = piece_range_elements(piece);
     bool same_type = span->dtype == piece->dtype;
     if (same_type && piece->device_memory == NULL) {
-        return file_write_at(span->fd, span->path, piece->memory, (size_t)(count * width), at,
-                             fault);
+        TRY(file_write_at(span->fd, span->path, piece->memory, (size_t)(count * width), at, fault));
+        activity_advance((uint64_t)(count * width));
+        return OK;
     }
     const struct conversion out = {piece, span->path, piece->dtype, span->dtype, STATUS_FAILED};
     const struct chunks chunks = plan_chunks(piece, width, staging);
@@ -199,6 +201,7 @@ enum status piece_write(const struct piece_span *span, const struct tensor_piece
         }
         TRY(file_write_at(span->fd, span->path, same_type ? elements : chunks.file_bytes,
                           (size_t)(chunk * width), at + done * width, fault));
+        activity_advance((uint64_t)(chunk * width));
     }
     return OK;
 }
@@ -227,8 +230,9 @@ enum status piece_read(const struct piece_span *span, const struct tensor_piece 
     int64_t count = piece_range_elements(piece);
     ASSERT(finite_only || span->dtype == piece->dtype);
     if (!finite_only && piece->device_memory == NULL) {
-        return file_read_at(span->fd, span->path, piece->memory, (size_t)(count * width), at,
-                            fault);
+        TRY(file_read_at(span->fd, span->path, piece->memory, (size_t)(count * width), at, fault));
+        activity_advance((uint64_t)(count * width));
+        return OK;
     }
     const struct conversion in = {piece, span->path, span->dtype, piece->dtype, STATUS_INPUT};
     const struct chunks chunks = plan_chunks(piece, width, staging);
@@ -237,6 +241,7 @@ enum status piece_read(const struct piece_span *span, const struct tensor_piece 
         TRY(file_read_at(span->fd, span->path, chunks.file_bytes, (size_t)(chunk * width),
                          at + done * width, fault));
         TRY(store_chunk(&in, &chunks, finite_only, done, chunk, fault));
+        activity_advance((uint64_t)(chunk * width));
     }
     return OK;
 }

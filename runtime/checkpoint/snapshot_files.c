@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -39,6 +40,7 @@ static enum status hash_bytes(int fd, const char *path, int64_t bytes, const str
         size_t chunk = min_u64((uint64_t)(bytes - done), buffer->bytes);
         TRY(file_read_at(fd, path, buffer->memory, chunk, done, fault));
         hash_add(state, buffer->memory, chunk);
+        activity_advance(chunk);
     }
     return OK;
 }

@@ -52,9 +52,15 @@ static enum status check_hashes(const struct snapshot *snapshot, struct fault *f
     struct region scratch = {0};
     const struct staging buffer = {region_alloc(&scratch, HASH_BUFFER_BYTES, 1), HASH_BUFFER_BYTES};
     enum status status = OK;
+    uint64_t total = 0;
+    for (int i = 0; i < snapshot->file_count; i++) {
+        total += (uint64_t)snapshot->files[i].bytes;
+    }
+    activity_begin("verifying the snapshot", total);
     for (int i = 0; i < snapshot->file_count && status == OK; i++) {
         status = check_hash(snapshot->path, &snapshot->files[i], &buffer, fault);
     }
+    activity_end(false);
     region_finish(&scratch);
     return status;
 }
@@ -180,9 +186,15 @@ enum status snapshot_load(const struct snapshot *snapshot, const struct snapshot
     struct tensor_file files[SNAPSHOT_FILES_MAX];
     int file_count = snapshot_plan_files(groups, group_count, &region, files);
     enum status status = OK;
+    uint64_t total = 0;
+    for (int i = 0; i < file_count; i++) {
+        total += (uint64_t)files[i].bytes;
+    }
+    activity_begin("loading the snapshot", total);
     for (int i = 0; i < file_count && status == OK; i++) {
         status = tensor_file_read(&files[i], snapshot->path, fault);
     }
+    activity_end(false);
     region_finish(&region);
     return status;
 }

@@ -280,5 +280,9 @@ enum status snapshot_save(struct snapshot_writer *writer, const struct snapshot_
                                       .publish_folder = publish_folder,
                                       .context = &job};
     set_paths(writer, state->step);
-    return joint_write_run(&joint, staging, fault);
+    /* Each file is written, then read again for its hash. */
+    activity_begin("saving a snapshot", 2 * (uint64_t)writer->bytes);
+    enum status status = joint_write_run(&joint, staging, fault);
+    activity_end(true);
+    return status;
 }

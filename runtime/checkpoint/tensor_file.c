@@ -155,6 +155,29 @@ enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
     return file_end_write(fd, path, status, fault);
 }
 
+enum status tensor_file_write(const struct tensor_file *file, const char *folder,
+                              const struct staging *staging, struct fault *fault) {
+    char path[PATH_BYTES];
+    char unfinished[PATH_BYTES];
+    char name[NAME_BYTES];
+    file_join(folder, file->name, path, sizeof path);
+    file_unfinished_path(path, unfinished, sizeof unfinished);
+    file_unfinished_path(file->name, name, sizeof name);
+    struct tensor_file renamed = *file;
+    renamed.name = name;
+    enum status status = tensor_file_begin(&renamed, folder, fault);
+    if (status == OK) {
+        status = tensor_file_fill(&renamed, folder, staging, fault);
+    }
+    if (status == OK) {
+        status = file_publish(unfinished, path, fault);
+    }
+    if (status != OK) {
+        unlink(unfinished);
+    }
+    return status;
+}
+
 static const char OTHER_RUN[] = "it was saved by a run with a different model or precision";
 
 static enum status check_entry(const struct safetensors *found,

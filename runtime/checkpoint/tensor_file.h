@@ -53,6 +53,13 @@ MUST_CHECK enum status tensor_file_begin(const struct tensor_file *file, const c
 MUST_CHECK enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
                                         const struct staging *staging, struct fault *fault);
 
+/* tensor_file_write: write the whole file by one process, which has all pieces: as
+ * `folder`/name.new, which is renamed when it is durable. A process that is killed meanwhile leaves
+ * an earlier `folder`/name as it was. It may be called after seal.
+ * errors  those of tensor_file_fill; name.new is removed */
+MUST_CHECK enum status tensor_file_write(const struct tensor_file *file, const char *folder,
+                                         const struct staging *staging, struct fault *fault);
+
 /* tensor_file_read: check that `folder`/name contains the file's tensors, then fill this process's
  * pieces, bit for bit. Only the pieces' ranges are read.
  * errors  STATUS_INPUT naming a tensor that is missing, unexpected or of another shape or type */

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "runtime/checkpoint/weights.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char SINGLE_NAME[] = "model.safetensors";
@@ -60,7 +61,12 @@ static enum status add_member_file(struct file_finder *finder, const struct json
 static enum status open_tables(struct file_finder *finder) {
     for (int i = 0; i < finder->files->count; i++) {
         struct safetensors *file = &finder->files->tables[i];
-        TRY(safetensors_open(file->path, finder->region, file, finder->fault));
+        enum status status = safetensors_open(file->path, finder->region, file, finder->fault);
+        if (status != OK && finder->fault->remedy[0] == '\0') {
+            snprintf(finder->fault->remedy, sizeof finder->fault->remedy,
+                     "fetch the model again: the download is incomplete");
+        }
+        TRY(status);
         safetensors_close(file);
     }
     return OK;

@@ -1,6 +1,7 @@
 /* Loads parameters from a model folder: first checks every name, type and shape, then reads the
  * bytes in the order of the files. */
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "runtime/checkpoint/weight_files.h"
 #include "runtime/checkpoint/weights.h"
@@ -269,6 +270,29 @@ static enum status check_tied_head(struct weights_loading *loading) {
                      loading->head.entry->name, founds[0]->entry->name, (long long)different);
 }
 
+/* The bytes that all pieces have in the files. */
+static uint64_t count_bytes(const struct weights_loading *loading) {
+    uint64_t bytes = 0;
+    for (int param = 0; param < loading->args->blueprint->param_count; param++) {
+        const struct tensor_source *source = &loading->sources[param];
+        const struct piece_span span = make_piece_span(loading, &loading->found[param], -1);
+        for (int i = 0; i < source->piece_count; i++) {
+            bytes += (uint64_t)(piece_range_elements(&source->pieces[i]) * dtype_bytes(span.dtype));
+        }
+    }
+    return bytes;
+}
+
+static enum status read_files(struct weights_loading *loading) {
+    enum status status = OK;
+    activity_begin("loading the weights", count_bytes(loading));
+    for (int file = 0; file < loading->files.count && status == OK; file++) {
+        status = read_file(loading, file);
+    }
+    activity_end(false);
+    return status;
+}
+
 static enum status load_weights(struct weights_loading *loading) {
     const struct weights_load_args *args = loading->args;
     size_t param_count = (size_t)args->blueprint->param_count;
@@ -280,10 +304,7 @@ static enum status load_weights(struct weights_loading *loading) {
     if (loading->head.entry != NULL) {
         TRY(check_tied_head(loading));
     }
-    for (int file = 0; file < loading->files.count; file++) {
-        TRY(read_file(loading, file));
-    }
-    return OK;
+    return read_files(loading);
 }
 
 enum status weights_load(const struct weights_load_args *args, struct fault *fault) {

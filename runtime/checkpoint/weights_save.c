@@ -274,5 +274,8 @@ enum status weights_save_run(const struct weights_save *save, const struct stagi
     if (checkpoint_is_rank0(&save->ranks)) {
         make_space(save);
     }
-    return joint_write_run(&joint, staging, fault);
+    activity_begin("writing the model", (uint64_t)save->bytes);
+    enum status status = joint_write_run(&joint, staging, fault);
+    activity_end(false);
+    return status;
 }

@@ -83,6 +83,7 @@ struct command {
     size_t request_bytes;                 /* size of the command's struct request */
     int positional_count, optional_count; /* numbers of required and of optional arguments */
     bool takes_overrides;                 /* whether it accepts key=value arguments */
+    bool runs_long;                       /* its log lines begin with the time */
     /* Does the work. After an error, invocation->fault describes it. */
     enum status (*run)(struct invocation *invocation);
     void (*finish)(

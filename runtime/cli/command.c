@@ -1,6 +1,7 @@
 /* command: reads the arguments that a command's row declares, and runs the command. */
 #include "runtime/cli/cli.h"
 
+#include "base/log.h"
 #include "base/text.h"
 #include "runtime/cli/unknown_option.h"
 #include "runtime/swarm_setup/member_session.h"
@@ -184,6 +185,9 @@ int command_run(const struct command *command, int argc, char **argv) {
     invocation.session = region_alloc(&invocation.region, 1, sizeof *invocation.session);
     enum status status = command_read_arguments(command, &invocation);
     bool has_run = status == OK;
+    if (has_run && command->runs_long) {
+        log_show_times(true);
+    }
     if (has_run) {
         status = command->run(&invocation);
     }

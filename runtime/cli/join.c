@@ -43,9 +43,15 @@ static enum status resolve_public_address(const char **address, struct region *r
     return OK;
 }
 
-static enum status print_fit_report(struct member_run *member, bool json, struct fault *fault) {
+/* `check` is NULL without --check. */
+static enum status print_fit_report(struct member_run *member, const struct join_check *check,
+                                    bool json, struct fault *fault) {
     static char buffer[FIT_REPORT_BYTES];
-    struct fit_report_request request = {.terms = &member->swarm.terms};
+    struct fit_check checks[JOIN_CHECKS_MAX];
+    struct fit_report_request request = {.terms = &member->swarm.terms,
+                                         .checks = checks,
+                                         .check_count =
+                                             check == NULL ? 0 : join_check_list(check, checks)};
     struct text text = text_over(buffer, sizeof buffer);
     if (!link_probe(&member->swarm.tracker, &request.link.round_trip_s)) {
         log_line(LOG_INFO, "%s did not answer in time: the report omits the round trip to it",
@@ -63,9 +69,20 @@ static enum status print_fit_report(struct member_run *member, bool json, struct
 /* Rank 0 prints the report for all ranks. */
 static enum status check_fit(struct member_run *member, bool json, struct fault *fault) {
     struct session *session = &member->trainer.session;
-    enum status status = session_is_rank0(session) ? print_fit_report(member, json, fault)
+    enum status status = session_is_rank0(session) ? print_fit_report(member, NULL, json, fault)
                                                    : session_compile(session, PURPOSE_TRAIN, fault);
     return session_agree(session, status, fault);
+}
+
+/* Reports everything that a member needs, and joins nothing. */
+static enum status report_needs(struct member_run *member, bool json, struct fault *fault) {
+    static struct join_check check;
+    join_check_make(member, &check);
+    const enum status fits = print_fit_report(member, &check, json, fault);
+    if (!json) {
+        join_check_print(member, &check);
+    }
+    return join_check_end(&check, fits, fault);
 }
 
 /* Starts the ranks. With --check, only determines their number. */
@@ -100,11 +117,10 @@ static enum status run_join(struct invocation *invocation) {
     args->overrides = invocation->overrides;
     args->override_count = invocation->override_count;
     TRY(member_run_read(member, args, fault));
-    enum status fits = check_fit(member, request->json, fault);
     if (request->check) {
-        return join_check_report(member, request->json, fits, fault);
+        return report_needs(member, request->json, fault);
     }
-    TRY(fits);
+    TRY(check_fit(member, request->json, fault));
     TRY(member_run_prepare(member, fault));
     service_notify("READY=1\nSTATUS=member of the swarm");
     enum status status = member_run_execute(member, fault);
@@ -158,6 +174,7 @@ const struct command COMMAND_JOIN = {
     .example = "austen.skep data.train=train.txt data.validation=validation.txt",
     .positional_count = 1,
     .takes_overrides = true,
+    .runs_long = true,
     REQUEST_OPTIONS,
     .run = run_join,
     .finish = finish_join,

@@ -3,12 +3,27 @@
 #ifndef SKEP_CLI_JOIN_CHECK_H
 #define SKEP_CLI_JOIN_CHECK_H
 
+#include "runtime/cli/reports/reports.h"
 #include "runtime/inner_training/inner_training.h"
 
-/* join_check_report: print one line for each, unless `json`, after the report that ended with the
- * status `fits` and filled *fault. The member must have been read, and joins nothing.
- * errors  `fits` unless it is OK; else STATUS_INPUT for the first that is missing */
-MUST_CHECK enum status join_check_report(struct member_run *member, bool json, enum status fits,
-                                         struct fault *fault);
+enum { JOIN_CHECKS_MAX = 3 };
+
+struct join_check {
+    enum status data, access; /* STATUS_INPUT of `access`: the tracker answers, and rejects */
+    struct fault no_data, no_access; /* set where the status is not OK */
+};
+
+/* join_check_make: look for the data, and query the tracker. The member must have been read, and
+ * joins nothing.
+ * join_check_list: list the outcomes: "data", "tracker" and, if it answers, "access"; returns their
+ * number.
+ * join_check_print: print one line for each.
+ * join_check_end: return the outcome of the command: `fits`, with its *fault, unless it is OK; else
+ * STATUS_INPUT for the first that is missing. */
+void join_check_make(struct member_run *member, struct join_check *check);
+int join_check_list(const struct join_check *check, struct fit_check list[static JOIN_CHECKS_MAX]);
+void join_check_print(const struct member_run *member, const struct join_check *check);
+MUST_CHECK enum status join_check_end(const struct join_check *check, enum status fits,
+                                      struct fault *fault);
 
 #endif

@@ -10,6 +10,7 @@
 #include "runtime/swarm/client/ledger_source.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     SHOWN_DIGITS = 12, /* digits of a hash that are printed */
@@ -29,6 +30,7 @@ struct ledger_report {
     struct ledger_chain chain;
     struct ledger_export export;
     uint64_t kind_counts[ARRAY_COUNT(KINDS)];
+    uint64_t first_entry;         /* index of the first entry: above 0 after a checkpoint */
     uint64_t entry_count, tokens; /* tokens of committed rounds */
     struct hash head, root;       /* hash of the newest entry; hash of the outer state after it */
     uint32_t round;               /* newest committed round */
@@ -78,10 +80,40 @@ static enum status add_entry(const struct request *request, const struct ledger_
     return ledger_export_add(&report->export, source->entry, fault);
 }
 
+/* Begins with the checkpoint of a ledger without the first entries, if it is one. */
+static enum status add_checkpoint(const struct request *request, const struct ledger_source *source,
+                                  struct ledger_report *report, struct fault *fault) {
+    uint8_t key[KEY_BYTES];
+    const char *error = NULL;
+    if (source->checkpoint == NULL) {
+        return OK;
+    }
+    if (request->verify) {
+        const bool has_operator = report->chain.has_operator;
+        memcpy(key, report->chain.operator_key, KEY_BYTES);
+        report->chain = *source->checkpoint;
+        if (has_operator) {
+            ledger_set_operator_key(&report->chain, key);
+        }
+        error = ledger_chain_begin(&report->chain, NULL);
+    }
+    if (error != NULL) {
+        return fault_set(fault, STATUS_INPUT, report->path, "use a different member's ledger",
+                         "begins with a checkpoint, which %s", error);
+    }
+    report->first_entry = source->checkpoint->entry_count;
+    if (!request->json && !request->verify) {
+        printf("begins with a checkpoint: the %llu entries before are not included\n",
+               (unsigned long long)report->first_entry);
+    }
+    return ledger_export_add_checkpoint(&report->export, source->checkpoint, fault);
+}
+
 static enum status add_entries(const struct request *request, struct ledger_source *source,
                                struct ledger_report *report, struct fault *fault) {
     bool has_entry = true;
     TRY(ledger_source_next(source, &has_entry, fault));
+    TRY(add_checkpoint(request, source, report, fault));
     while (has_entry) {
         TRY(add_entry(request, source, report, fault));
         TRY(ledger_source_next(source, &has_entry, fault));
@@ -98,6 +130,7 @@ static void print_json(const struct request *request, const struct ledger_report
     json_add_bool(json, "verified", request->verify);
     json_add_bool(json, "tracker_verified", request->verify && report->chain.has_tracker);
     json_add_bool(json, "operator_verified", request->verify && report->chain.has_operator);
+    json_add_u64(json, "first_entry", report->first_entry);
     json_add_u64(json, "entries", report->entry_count);
     for (size_t i = 0; i < ARRAY_COUNT(KINDS); i++) {
         json_add_u64(json, KINDS[i], report->kind_counts[i]);
@@ -116,6 +149,13 @@ static void print_verified(const struct ledger_report *report) {
            (unsigned long long)report->kind_counts[ENTRY_COMMIT],
            (unsigned long long)report->kind_counts[ENTRY_ABORT]);
     printf("head  %s\nroot  %s\n", hash_hex(&report->head, head), hash_hex(&report->root, root));
+    if (report->first_entry > 0) {
+        const struct ledger_start *start = &report->chain.start;
+        printf("verified from entry %llu on; the %llu entries before are vouched for by the votes "
+               "of %u of %u voters under roster epoch %llu\n",
+               (unsigned long long)start->entry_count, (unsigned long long)start->entry_count,
+               start->votes, start->voters, (unsigned long long)start->roster);
+    }
     if (!report->chain.has_operator) {
         printf("the operator's signatures were not verified: pass its key, the part of the join "
                "string after #, with --operator\n");

@@ -6,6 +6,7 @@
 #include "runtime/settings/settings.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -186,7 +187,12 @@ static void reserve_standard_streams(void) {
 int main(int argc, char **argv) {
     int verbosity;
     reserve_standard_streams();
+    /* A write beyond the limit on file sizes fails, like one to a full disk, instead of ending the
+     * process. Ranks inherit this. */
+    signal(SIGXFSZ, SIG_IGN);
     argc = remove_verbosity(argc, argv, &verbosity);
     log_init(verbosity);
-    return check_output(dispatch(argc, argv));
+    int code = check_output(dispatch(argc, argv));
+    log_end_progress();
+    return code;
 }

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 /* maximum number of lines for extents; maximum size of the report */
-enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 };
+enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024, DEFAULT_BYTES = 64 };
 
 struct request {
     struct site_report site; /* report on the ranks; filled in only if there are several */
@@ -20,7 +20,37 @@ struct request {
     bool json, program; /* print JSON; print the instructions */
 };
 
-static void print_heading(const struct session *session) {
+/* The defaults that depend on the model, the data or the machine. The others are constant, and
+ * `skep help keys` lists them. */
+static void print_defaults(const struct session *session) {
+    static const char *const KEYS[] = {"steps",        "batch.sequence",   "batch.tokens",
+                                       "optimizer.lr", "precision.params", "schedule.warmup_steps",
+                                       "export.dtype"};
+    const struct settings *settings = &session->settings;
+    for (size_t i = 0; i < ARRAY_COUNT(KEYS); i++) {
+        const struct setting_key *key = setting_key_find(KEYS[i]);
+        const char *source = settings_default_source(settings, key);
+        char value[DEFAULT_BYTES];
+        struct text text = text_over(value, sizeof value);
+        if (source != NULL) {
+            settings_describe_key(settings, key, &text);
+            printf("default  %s %s: %s\n", key->name, value, source);
+        }
+    }
+}
+
+static void print_passes(struct session *session, double passes) {
+    const struct settings *settings = &session->settings;
+    if (passes > 0) {
+        printf("length   %lld steps: %.3g passes over data.train\n", (long long)settings->steps,
+               passes);
+    } else if (settings->epochs > 0) {
+        printf("length   %g passes over data.train; their steps are counted where the data are\n",
+               settings->epochs);
+    }
+}
+
+static void print_heading(struct session *session) {
     const struct settings *settings = &session->settings;
     char hash[HASH_HEX_BYTES], count[24];
     printf("model    %s: %s, %s parameters\n", settings->model, session->blueprint.model_type,
@@ -33,6 +63,8 @@ static void print_heading(const struct session *session) {
         (long long)settings->microbatch, (long long)settings->sequence_tokens,
         session->ranks > 1 ? " on each rank" : "", dtype_name((enum dtype)settings->compute_dtype),
         dtype_name((enum dtype)settings->moments_dtype), settings->recompute);
+    print_passes(session, session_find_passes(session));
+    print_defaults(session);
     printf("program  %d instructions, %d buffers, plan %.16s\n\n",
            session->program.schedule.instruction_count, session->program.schedule.extent_count,
            hash_hex(&session->program.hash, hash));

@@ -46,6 +46,7 @@ static void print_fault(const struct ranks *ranks, const struct fault *fault) {
         fault_print(fault, STDERR_FILENO);
         return;
     }
+    log_show_times(false); /* as fault_print */
     log_line(LOG_ERROR, "skep: %s: %s%s%s", fault->subject, fault->reason,
              fault->remedy[0] != '\0' ? "; " : "", fault->remedy);
 }

@@ -1,12 +1,18 @@
 /* status: `skep status SWARM` prints the current state of a swarm, as its tracker reports it. */
 #include "base/json.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "runtime/cli/cli.h"
 #include "runtime/swarm/client/client.h"
 
 #include <stdio.h>
 
-enum { FIRST_TIMEOUT_MS = 2000, RETRY_TIMEOUT_MS = 5000, SHOWN_DIGITS = 16 };
+enum {
+    FIRST_TIMEOUT_MS = 2000,
+    RETRY_TIMEOUT_MS = 5000,
+    SHOWN_DIGITS = 16,
+    SLICES_TEXT_BYTES = 16
+};
 
 struct request {
     const char *identity; /* path of the file with the private key */
@@ -19,7 +25,7 @@ struct member_row {
     double last_frame_s, round, slices, step_ms,
         upload_kib_s; /* last_frame_s: time since the last frame */
     bool is_silent, is_leaving, has_voted, has_declared, is_current;
-    bool is_reachable, has_contributed;
+    bool is_reachable, has_contributed, is_guest;
     double suspended_until; /* first round in which it may have a seat; 0: not suspended */
     const char *suspended_for;
 };
@@ -30,6 +36,7 @@ struct swarm_summary {
     const char *awaited;    /* the event that the tracker waits for */
     const char *derivation; /* how the deadlines were derived */
     double round, stage_s, commits, commits_max, entries, up_s, awaited_s, slice_count;
+    double checkpoint; /* index of the entry that joiners read the ledger from; 0: its beginning */
 };
 
 struct swarm_status {
@@ -79,6 +86,7 @@ static enum status read_member(const struct json_node *member, struct member_row
                                    {.key = "heard_s", .number = &row->last_frame_s},
                                    {.key = "round", .number = &row->round},
                                    {.key = "slices", .number = &row->slices},
+                                   {.key = "guest", .flag = &row->is_guest},
                                    {.key = "silent", .flag = &row->is_silent},
                                    {.key = "leaving", .flag = &row->is_leaving},
                                    {.key = "voted", .flag = &row->has_voted},
@@ -106,6 +114,7 @@ static enum status read_summary(const struct json_node *root, struct swarm_summa
                                    {.key = "commits", .number = &summary->commits},
                                    {.key = "commits_max", .number = &summary->commits_max},
                                    {.key = "entries", .number = &summary->entries},
+                                   {.key = "checkpoint", .number = &summary->checkpoint},
                                    {.key = "up_s", .number = &summary->up_s},
                                    {.key = "slices", .number = &summary->slice_count}};
     const struct field awaits[] = {{.key = "what", .text = &summary->awaited},
@@ -147,8 +156,15 @@ static const char *member_state(const struct member_row *row) {
 static void print_member(const struct member_row *row, double slice_count) {
     const double share = slice_count > 0 ? 100 * row->slices / slice_count : 0;
     const bool has_address = row->address != NULL && row->address[0] != '\0';
-    printf("%-20.20s  %-10s %6.0f  %7.1f s  %5.0f %%  %-6s  %8.0f  %10.0f  %s%s\n", row->name,
-           member_state(row), row->round, row->last_frame_s, share,
+    char slices[SLICES_TEXT_BYTES];
+    struct text text = text_over(slices, sizeof slices);
+    if (row->is_guest) {
+        text_add(&text, "guest");
+    } else {
+        text_add(&text, "%.0f %%", share);
+    }
+    printf("%-20.20s  %-10s %6.0f  %7.1f s  %7s  %-6s  %8.0f  %10.0f  %s%s\n", row->name,
+           member_state(row), row->round, row->last_frame_s, slices,
            row->has_contributed ? "yes" : "-", row->step_ms, row->upload_kib_s,
            has_address            ? row->address
            : row->address == NULL ? "(for members)"
@@ -169,6 +185,10 @@ static void print_summary(const struct swarm_summary *summary, size_t contributo
     if (summary->commits > 0) {
         printf(", the newest with %zu contributor%s", contributor_count,
                contributor_count == 1 ? "" : "s");
+    }
+    if (summary->checkpoint > 0) {
+        printf("\ncheckpoint entry %.0f: joiners read the ledger from there on",
+               summary->checkpoint);
     }
     printf("\ndeadlines  %s\n", summary->derivation);
 }

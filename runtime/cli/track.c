@@ -38,8 +38,6 @@ static enum status watch_signals(int *fd, struct fault *fault) {
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    /* so that a write beyond the file size limit fails instead of ending the process */
-    signal(SIGXFSZ, SIG_IGN);
     *fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     return *fd >= 0 ? OK
                     : fault_set_errno(fault, STATUS_FAILED, "signals", "cannot be watched", errno);
@@ -245,6 +243,7 @@ const struct command COMMAND_TRACK = {
     .example = "run.yaml --listen tcp://0.0.0.0:7700",
     .positional_count = 1,
     .takes_overrides = true,
+    .runs_long = true,
     REQUEST_OPTIONS,
     .run = run_track,
     .finish = finish_track,

@@ -99,6 +99,7 @@ const struct command COMMAND_TRAIN = {
     .example = "run.yaml batch.microbatch=4",
     .positional_count = 1,
     .takes_overrides = true,
+    .runs_long = true,
     REQUEST_OPTIONS,
     .run = run_train,
     .finish = finish_train,

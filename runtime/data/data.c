@@ -6,10 +6,13 @@
 #include "base/text.h"
 #include "runtime/settings/settings.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
 enum { BLOCK_BYTES = 1 << 20 }; /* Size of a shuffled block. */
+
+static const double STEPS_MAX = 1e9; /* as setting_keys.c has it */
 
 /* The range [begin, end) of the tokens of a block, as indices in its file. */
 struct token_range {
@@ -121,6 +124,33 @@ static void name_missing_data(const struct settings *settings, const struct path
                  "check %s; paths in a run file are relative to its folder%s%.100s", key,
                  settings->folder[0] != '\0' ? ", " : "", settings->folder);
     }
+}
+
+static double rows_per_step(const struct settings *settings) {
+    return (double)(settings->batch_tokens / settings->sequence_tokens);
+}
+
+double data_passes(const struct settings *settings, const struct token_data *data) {
+    return (double)settings->steps * rows_per_step(settings) / (double)data->window_count;
+}
+
+enum status data_resolve_epochs(struct settings *settings, const struct token_data *data,
+                                struct fault *fault) {
+    const double steps =
+        ceil(settings->epochs * (double)data->window_count / rows_per_step(settings));
+    if (settings->epochs == 0) {
+        return OK;
+    }
+    if (steps > STEPS_MAX) {
+        return fault_set(fault, STATUS_INPUT, settings_location(settings, "epochs"),
+                         "lower epochs, or raise batch.tokens",
+                         "%g passes over %lld rows are %.0f steps; the limit is %.0f",
+                         settings->epochs, (long long)data->window_count, steps, STEPS_MAX);
+    }
+    settings->steps = (int64_t)steps;
+    settings->epochs = 0;
+    settings->has_epochs = true;
+    return OK;
 }
 
 enum status data_open_run(const struct settings *settings, const struct path_list *patterns,

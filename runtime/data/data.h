@@ -75,6 +75,14 @@ MUST_CHECK enum status data_open_run(const struct settings *settings,
                                      struct region *region, struct token_data *data,
                                      struct fault *fault);
 
+/* data_resolve_epochs: set settings->steps to the number of steps that make settings->epochs passes
+ * over the training data `data`, rounded up, and settings->epochs to 0; nothing if that is 0.
+ * data_passes: the passes over the data that the run makes.
+ * errors  STATUS_INPUT when there are more steps than a run may have */
+MUST_CHECK enum status data_resolve_epochs(struct settings *settings, const struct token_data *data,
+                                           struct fault *fault);
+double data_passes(const struct settings *settings, const struct token_data *data);
+
 /* data_next_window: return the next window of the endless shuffled stream, and advance *cursor by
  * at least 1. The cursor starts at 0. Each pass over the data returns every window once. It
  * permutes all blocks, and the windows of each block, with keys that differ from pass to pass.

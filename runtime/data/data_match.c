@@ -1,7 +1,6 @@
 #include "runtime/data/data_match.h"
 
 #include "base/bytes.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -17,19 +16,15 @@
 enum { STAGING_BYTES = LEAF_BYTES, SHORT_ROOT_DIGITS = 16 }; /* Bytes; hex digits. */
 
 /* Minimum amount of data for which progress is logged. */
-static const uint64_t PROGRESS_BYTES_MIN = (uint64_t)1 << 30;
-static const int64_t PROGRESS_INTERVAL_NS = 10 * NS_PER_SECOND;
-
-/* The list of local data files, and the progress of hashing them. */
+/* The list of local data files. */
 struct data_reading {
     struct manifest_file *files; /* The root of a file is set once the file has been hashed. */
     const char **paths;          /* [count] */
     int count, train_count;      /* Number of files; number of training files among them. */
     struct region *region;
     struct fault *fault;
-    char *staging;        /* [STAGING_BYTES] */
-    uint64_t total, done; /* Bytes of all files, and bytes hashed so far. */
-    int64_t last_logged_ns;
+    char *staging;  /* [STAGING_BYTES] */
+    uint64_t total; /* Bytes of all files. */
 };
 
 static const char *format_name(enum token_format format) {
@@ -104,19 +99,6 @@ static enum status list_data_files(const struct settings *settings, bool validat
     return status;
 }
 
-static void log_progress(struct data_reading *reading) {
-    int64_t now_ns = clock_monotonic_ns();
-    char done[24];
-    char total[24];
-    if (reading->total < PROGRESS_BYTES_MIN ||
-        now_ns - reading->last_logged_ns < PROGRESS_INTERVAL_NS) {
-        return;
-    }
-    reading->last_logged_ns = now_ns;
-    log_line(LOG_INFO, "reading the data files: %s of %s", text_format_bytes(reading->done, done),
-             text_format_bytes(reading->total, total));
-}
-
 static enum status hash_file(struct data_reading *reading, int index, int fd) {
     struct manifest_file *file = &reading->files[index];
     struct merkle_stream stream;
@@ -129,8 +111,7 @@ static enum status hash_file(struct data_reading *reading, int index, int fd) {
                               reading->fault);
         if (status == OK) {
             merkle_add(&stream, reading->staging, some);
-            reading->done += some;
-            log_progress(reading);
+            activity_advance(some);
         }
         if (status == OK && stop_requested()) {
             status = fault_set(reading->fault, STATUS_STOPPED, "data", NULL, "stopped by request");
@@ -155,9 +136,18 @@ static enum status hash_listed_file(struct data_reading *reading, int index) {
     return status;
 }
 
+static enum status hash_listed_files(struct data_reading *reading) {
+    enum status status = OK;
+    activity_begin("hashing the data", reading->total);
+    for (int i = 0; i < reading->count && status == OK; i++) {
+        status = hash_listed_file(reading, i);
+    }
+    activity_end(false);
+    return status;
+}
+
 static void init_reading(struct data_reading *reading, struct region *region, struct fault *fault) {
-    *reading = (struct data_reading){
-        .region = region, .fault = fault, .last_logged_ns = clock_monotonic_ns()};
+    *reading = (struct data_reading){.region = region, .fault = fault};
 }
 
 enum status data_match_hash(const struct settings *settings, struct region *region,
@@ -167,8 +157,8 @@ enum status data_match_hash(const struct settings *settings, struct region *regi
     init_reading(&reading, region, fault);
     reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
     enum status status = list_data_files(settings, settings->validation_files.count > 0, &reading);
-    for (int i = 0; i < reading.count && status == OK; i++) {
-        status = hash_listed_file(&reading, i);
+    if (status == OK) {
+        status = hash_listed_files(&reading);
     }
     region_finish(&scratch);
     if (status == OK) {
@@ -329,11 +319,16 @@ static enum status check_file_root(const struct data_reading *reading, int index
 
 static enum status check_all_contents(struct data_reading *reading,
                                       const struct manifest *manifest) {
-    for (int i = 0; i < reading->count; i++) {
-        TRY(hash_listed_file(reading, i));
-        TRY(check_file_root(reading, i, &manifest->files[i]));
+    enum status status = OK;
+    activity_begin("hashing the data", reading->total);
+    for (int i = 0; i < reading->count && status == OK; i++) {
+        status = hash_listed_file(reading, i);
+        if (status == OK) {
+            status = check_file_root(reading, i, &manifest->files[i]);
+        }
     }
-    return OK;
+    activity_end(false);
+    return status;
 }
 
 static enum status check_all_sizes(const struct data_reading *reading,

@@ -17,7 +17,29 @@ enum status ledger_export_begin(const char *path, struct region *region,
         return fault_set(fault, STATUS_INPUT, "--export", NULL, "the path is too long");
     }
     export->line = text_over(region_alloc(region, LEDGER_LINE_MAX, 1), LEDGER_LINE_MAX);
+    export->state_bytes = region_alloc(region, LEDGER_CHAIN_BYTES_MAX, 1);
     return file_open_write(export->temporary_path, &export->fd, fault);
+}
+
+/* Writes export->line as the next line of the file. */
+static enum status write_line(struct ledger_export *export, struct fault *fault) {
+    text_add(&export->line, "\n");
+    ASSERT(!export->line.truncated);
+    enum status status = file_write_at(export->fd, export->temporary_path, export->line.bytes,
+                                       export->line.length, export->bytes, fault);
+    export->bytes += (int64_t) export->line.length;
+    return status;
+}
+
+enum status ledger_export_add_checkpoint(struct ledger_export *export,
+                                         const struct ledger_chain *checkpoint,
+                                         struct fault *fault) {
+    if (export->path == NULL) {
+        return OK;
+    }
+    export->line = text_over(export->line.bytes, export->line.capacity);
+    ledger_checkpoint_line_write(checkpoint, export->state_bytes, &export->line);
+    return write_line(export, fault);
 }
 
 enum status ledger_export_add(struct ledger_export *export, const struct entry *entry,
@@ -27,12 +49,7 @@ enum status ledger_export_add(struct ledger_export *export, const struct entry *
     }
     export->line = text_over(export->line.bytes, export->line.capacity);
     ledger_line_write(entry, ENTRY_WITH_ROWS, &export->line);
-    text_add(&export->line, "\n");
-    ASSERT(!export->line.truncated);
-    enum status status = file_write_at(export->fd, export->temporary_path, export->line.bytes,
-                                       export->line.length, export->bytes, fault);
-    export->bytes += (int64_t) export->line.length;
-    return status;
+    return write_line(export, fault);
 }
 
 enum status ledger_export_end(struct ledger_export *export, enum status status,

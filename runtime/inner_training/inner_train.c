@@ -34,10 +34,13 @@ static void record_step_time(struct member_run *member, double seconds) {
     mailbox_set_measured_times(member_loop_mailbox(member->loop), &measured);
 }
 
-/* Returns whether the remaining time is enough for one more step and the encoding. The first step
- * is always tried, because its duration is not known. */
+/* Returns whether the remaining time is enough for one more step and the encoding, as long as the
+ * tracker waits for it. The first step is always tried, because its duration is not known. */
 static bool has_time_left(const struct training_period *period) {
     const struct inner_state *inner = &period->member->inner;
+    if (mailbox_is_training_ended(member_loop_mailbox(period->member->loop), period->job->round)) {
+        return false;
+    }
     double left_s = ns_to_seconds(period->limits.deadline_ns - clock_monotonic_ns());
     return left_s > median_step_s(inner) + inner->encode_seconds;
 }
@@ -105,12 +108,15 @@ static enum status train_step(struct training_period *period, struct member_run 
         return status == STATUS_STOPPED ? OK : status;
     }
     const struct step_result *result = &member->lockstep.step_result;
-    record_step_time(member, clock_seconds_since(begin_ns));
+    const double seconds = clock_seconds_since(begin_ns);
+    record_step_time(member, seconds);
     assignment_mark_trained(&member->inner.assignment, &from, &to,
                             result->skipped ? 0 : result->tokens);
     *position = to;
     *continues = true;
-    return record_step(member, result, fault);
+    TRY(record_step(member, result, fault));
+    member_log_step(member, period->job->round, result, seconds);
+    return OK;
 }
 
 /* ---- the contribution ---- */
@@ -155,7 +161,7 @@ static enum status declare_contribution(struct member_run *member, const struct 
     TRY(program_failure(&member->trainer.session.bound, fault));
     if (round_record_write_contribution(&member->outer.record, job->round, &staging, &unwritten) !=
         OK) {
-        member_log_disk(member, &unwritten);
+        member_log_record(member, job->round, &unwritten);
     }
     event.trained.samples = assignment_trained_samples(&member->inner.assignment);
     mailbox_post_answer(member_loop_mailbox(member->loop), &event);

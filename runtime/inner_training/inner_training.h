@@ -110,14 +110,24 @@ struct last_logged {
     bool tracker_was_connected, tracker_absence_logged, was_admitted, disk_was_full;
     /* time of the first attempt to connect to the tracker */
     int64_t connect_begun_ns;
-    int64_t fetch_begun_ns, fetch_logged_ns; /* times of the state fetch; 0: no fetch is active */
+    int64_t fetch_begun_ns; /* time at which the state fetch began; 0: no fetch is active */
     bool evaluates_at_end; /* evaluates only at the end of the run, because evaluations take long */
     uint32_t evaluated_round; /* last round after which the member evaluated */
     /* last logged reason for which the tracker rejected the member */
     char reason[WIRE_REJECT_REASON_BYTES];
     int64_t reason_logged_ns; /* time of that log line */
-    uint32_t members;         /* number of members when too few had joined */
-    int64_t members_logged_ns;
+    uint32_t
+        unrecorded_round; /* last round whose record could not be written; 0: none since then */
+    struct hash wait;     /* of the text of what the member waits for; zeros: it does not wait */
+    int64_t wait_begun_ns, wait_logged_ns; /* times of that wait; 0: it has not been logged */
+};
+
+/* What this member gave to the swarm since its process started. */
+struct given {
+    uint64_t tokens;  /* tokens of its contributions to committed rounds */
+    uint32_t rounds;  /* rounds that it contributed to */
+    uint32_t applied; /* rounds that it applied */
+    int64_t begun_ns; /* time at which its first job could come */
 };
 
 struct member_run {
@@ -128,6 +138,7 @@ struct member_run {
     struct lockstep lockstep;
     struct training_position position;
     struct last_logged logged;
+    struct given given;
     struct member_loop *loop;  /* NULL: not started */
     bool is_leaving, has_left; /* a request to leave the swarm was sent; the member has left */
 };

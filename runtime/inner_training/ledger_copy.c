@@ -46,14 +46,24 @@ static enum status read_line(struct ledger_copy *ledger, bool *more, struct faul
     return status;
 }
 
+static enum status shorten(struct ledger_copy *ledger, int64_t end, struct fault *fault) {
+    ledger->end = end;
+    return ftruncate(ledger->fd, end) == 0
+               ? OK
+               : fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
+}
+
 /* Reads the first entry, which identifies the swarm. */
 static enum status read_first_entry(struct ledger_copy *ledger, struct fault *fault) {
-    TRY(find_last_line_end(ledger, ledger->past->file_bytes, &ledger->past->file_bytes, fault));
-    ledger->end = ledger->past->file_bytes;
-    if (ftruncate(ledger->fd, ledger->end) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
+    struct ledger_file *past = ledger->past;
+    TRY(find_last_line_end(ledger, past->file_bytes, &past->file_bytes, fault));
+    TRY(shorten(ledger, past->file_bytes, fault));
+    TRY(read_line(ledger, &ledger->has_first, fault));
+    if (past->has_checkpoint && !ledger->has_first) {
+        return shorten(ledger, 0, fault);
     }
-    return read_line(ledger, &ledger->has_first, fault);
+    ledger->checkpoint = past->has_checkpoint ? past->checkpoint : NULL;
+    return OK;
 }
 
 static void close_past_entries(struct ledger_copy *ledger) {
@@ -67,7 +77,8 @@ enum status ledger_copy_open(const char *path, uint32_t slice_count, struct regi
                              struct ledger_copy *ledger, struct fault *fault) {
     struct ledger_copy opened = {.path = path,
                                  .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE),
-                                 .line_bytes = ledger_line_bytes_max(slice_count)};
+                                 .line_bytes = ledger_line_bytes_max(slice_count) +
+                                               LEDGER_CHECKPOINT_TEXT_BYTES};
     if (opened.fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
     }
@@ -75,6 +86,7 @@ enum status ledger_copy_open(const char *path, uint32_t slice_count, struct regi
         ledger_file_open_sized(path, opened.line_bytes, slice_count, region, &opened.past, fault);
     if (status == OK) {
         opened.line = opened.past->buffer;
+        opened.state_bytes = opened.past->state_bytes;
         status = read_first_entry(&opened, fault);
     }
     if (status != OK) {
@@ -93,8 +105,11 @@ void ledger_copy_close(struct ledger_copy *ledger) {
     }
 }
 
-const struct entry *ledger_copy_first(const struct ledger_copy *ledger) {
-    return ledger->has_first ? &ledger->past->entry : NULL;
+const struct hash *ledger_copy_swarm(const struct ledger_copy *ledger) {
+    if (ledger->checkpoint != NULL) {
+        return &ledger->checkpoint->swarm;
+    }
+    return ledger->has_first ? &ledger->past->entry.manifest : NULL;
 }
 
 enum status ledger_copy_read(void *context, const struct entry **entry, const char **location,
@@ -140,14 +155,20 @@ static bool write_pending_line(struct ledger_copy *ledger) {
     return true;
 }
 
-bool ledger_copy_add(void *context, const struct entry *entry) {
+bool ledger_copy_add(void *context, const struct ledger_chain *checkpoint,
+                     const struct entry *entry) {
     struct ledger_copy *ledger = context;
     if (entry == NULL) {
         bool is_due = clock_monotonic_ns() - ledger->last_attempt_ns >= RETRY_NS;
         return ledger->pending_bytes == 0 || (is_due && write_pending_line(ledger));
     }
     ASSERT(ledger->pending_bytes == 0);
+    ASSERT(checkpoint == NULL || ledger->end == 0);
     struct text line = text_over(ledger->line, ledger->line_bytes);
+    if (checkpoint != NULL) {
+        ledger_checkpoint_line_write(checkpoint, ledger->state_bytes, &line);
+        text_add(&line, "\n");
+    }
     ledger_line_write(entry, ENTRY_WITHOUT_ROWS, &line);
     text_add(&line, "\n");
     ASSERT(!line.truncated);

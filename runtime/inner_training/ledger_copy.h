@@ -4,7 +4,10 @@
  *
  *     entry received ──► line ──► synced ──► applied: journal, snapshot
  *
- * Therefore the copy on disk is at least as new as the stored state. */
+ * Therefore the copy on disk is at least as new as the stored state.
+ *
+ * A copy begins with the genesis, or with a checkpoint and its commit, which are written together.
+ * A checkpoint without its commit, after a crash between them, is removed. */
 #ifndef SKEP_INNER_TRAINING_LEDGER_COPY_H
 #define SKEP_INNER_TRAINING_LEDGER_COPY_H
 
@@ -24,11 +27,14 @@ struct ledger_copy {
     struct ledger_file *past;
     /* past->entry is the first entry, which ledger_copy_read has not returned yet */
     bool has_first;
+    const struct ledger_chain *checkpoint; /* state that the file begins with; NULL: the genesis */
+    uint8_t *state_bytes;                  /* [LEDGER_CHAIN_BYTES_MAX]: buffer of a state */
     char *line;        /* [line_bytes]: text of the entry that is being written */
     size_t line_bytes; /* capacity of `line` */
 };
 
-/* ledger_copy_open: opens the file or creates it, and removes an incomplete last line.
+/* ledger_copy_open: opens the file or creates it, removes an incomplete last line, and sets
+ * ledger->checkpoint.
  * memory  `path` is kept by reference; buffers for one line and one entry are in `region`. No
  *         memory is allocated after ledger_copy_read has returned the last entry
  * errors  STATUS_INPUT when the first line of the file is not an entry; STATUS_FAILED for disk
@@ -38,21 +44,22 @@ MUST_CHECK enum status ledger_copy_open(const char *path, uint32_t slice_count,
                                         struct fault *fault);
 void ledger_copy_close(struct ledger_copy *ledger);
 
-/* ledger_copy_first: returns the first entry of the copy, or NULL. Call it before
- * ledger_copy_read. */
-const struct entry *ledger_copy_first(const struct ledger_copy *ledger);
+/* ledger_copy_swarm: returns the hash of the manifest that the copy names, or NULL for an empty
+ * copy. Call it before ledger_copy_read. */
+const struct hash *ledger_copy_swarm(const struct ledger_copy *ledger);
 
 /* ledger_copy_read: returns the entries that earlier starts wrote, one per call. It is a callback
  * of member_loop_options; `context` is the ledger_copy. An invalid line is an error, because a
  * modified copy proves nothing.
- * ledger_copy_add: writes a new entry. It is a callback of member_loop_options. If the disk is
- * full, it logs this once, retries every second, and accepts no further entry until the write
- * succeeds.
+ * ledger_copy_add: writes a new entry, after the checkpoint that an empty copy begins with, if that
+ * is not NULL. It is a callback of member_loop_options. If the disk is full, it logs this once,
+ * retries every second, and accepts no further entry until the write succeeds.
  * ledger_copy_sync: makes every added entry durable; may be called on any thread.
  * errors  STATUS_FAILED while the disk rejects a line */
 MUST_CHECK enum status ledger_copy_read(void *context, const struct entry **entry,
                                         const char **location, struct fault *fault);
-bool ledger_copy_add(void *context, const struct entry *entry);
+bool ledger_copy_add(void *context, const struct ledger_chain *checkpoint,
+                     const struct entry *entry);
 MUST_CHECK enum status ledger_copy_sync(const struct ledger_copy *ledger, struct fault *fault);
 
 #endif

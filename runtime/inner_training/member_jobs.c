@@ -88,6 +88,10 @@ static enum status apply_results(struct member_run *member, const struct member_
         .loss = position->loss_tokens == 0 ? (double)NAN
                                            : position->loss_sum / (double)position->loss_tokens};
     ASSERT(entry->round > position->round && entry->commits >= position->commits);
+    if (job->seat >= 0 && entry->members[job->seat].contributed > 0) {
+        member->given.tokens += entry->members[job->seat].tokens;
+        member->given.rounds++;
+    }
     applied->root = replica_apply(&member->outer.replica, entry, find_feedback_seat(member, job));
     position->round = entry->round;
     position->commits = entry->commits;
@@ -102,10 +106,9 @@ static enum status finish_round(struct member_run *member, const struct applied_
     const struct training_position *position = &member->position;
     struct staging staging = session_staging(&member->trainer.session);
     struct fault rejected;
-    if (round_record_write_outer_state(&member->outer.record, round->round, &staging, &rejected) !=
-        OK) {
-        member_log_disk(member, &rejected);
-    }
+    enum status recorded =
+        round_record_write_outer_state(&member->outer.record, round->round, &staging, &rejected);
+    member_log_record(member, round->round, recorded == OK ? NULL : &rejected);
     member_log_round(member, round);
     int64_t step = (int64_t)position->commits * settings->swarm_inner_steps;
     bool evaluates =
@@ -139,7 +142,7 @@ static enum status execute_apply_job(struct member_run *member, const struct mem
     }
     member_log_disk(member, NULL);
     if (round_record_write_commit(&member->outer.record, job->entry, &rejected) != OK) {
-        member_log_disk(member, &rejected);
+        member_log_record(member, job->entry->round, &rejected);
     }
     TRY(apply_results(member, job, &round, fault));
     TRY(program_failure(&member->trainer.session.bound, fault));

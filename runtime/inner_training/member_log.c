@@ -7,43 +7,97 @@
 
 #include <math.h>
 
-/* minimum time between progress lines outside a terminal */
-static const int64_t PLAIN_NS = 10 * NS_PER_SECOND;
+enum { LINE_BYTES = 512 };
+
 static const int64_t ABSENT_NS = 5000000000;
 static const int64_t REASON_NS = 60 * NS_PER_SECOND; /* time between two logs of one reason */
+static const int64_t WAIT_NS = 10 * NS_PER_SECOND;   /* shorter waits are part of every round */
 
 /* ---- rounds ---- */
 
-static bool is_progress_due(struct progress *progress) {
-    int64_t now_ns = clock_monotonic_ns();
-    if (!progress->terminal && progress->shown_ns != 0 && now_ns - progress->shown_ns < PLAIN_NS) {
-        return false;
-    }
-    progress->shown_ns = now_ns;
-    return true;
-}
-
-static void show_round(struct trainer *trainer, const struct metrics_round *round) {
-    char up[24];
-    char down[24];
-    char root[HASH_HEX_BYTES];
-    char words[32];
-    struct text loss = text_over(words, sizeof words);
-    if (!isnan(round->loss)) { /* the loss is NaN if this member did not train in the round */
-        text_add(&loss, "  loss %.4f", round->loss);
-    }
-    progress_show_line(&trainer->progress,
-                       "round %u  step %lld/%lld%s  %u of %u members  %s up, %s down, "
-                       "exchange %.2f s  root %.12s",
-                       round->round, (long long)round->step,
-                       (long long)trainer->session.settings.steps, words, round->contributors,
-                       round->members, text_format_bytes(round->sent_bytes, up),
-                       text_format_bytes(round->received_bytes, down), round->exchange_ms * 1e-3,
-                       hash_hex(&round->root, root));
-}
-
 static int64_t total_inner_steps(const struct member_run *member) {
     return (int64_t)member->position.commits * member->trainer.session.settings.swarm_inner_steps;
+}
+
+/* Expected seconds until the run's last commit, from the rounds that this start has applied; 0 if
+ * there is none yet. */
+static double seconds_left(const struct member_run *member) {
+    const struct given *given = &member->given;
+    const uint32_t commits_max = member->swarm.terms.commits_max;
+    const uint32_t commits = member->position.commits;
+    return given->applied == 0 || commits >= commits_max
+               ? 0
+               : clock_seconds_since(given->begun_ns) / given->applied * (commits_max - commits);
+}
+
+static void add_given(struct text *line, const struct member_run *member,
+                      const struct member_loop_view *view) {
+    const struct given *given = &member->given;
+    char tokens[24];
+    char up[24];
+    char down[24];
+    if (given->rounds > 0) {
+        text_add(line, "given %s tokens in %u round%s, ",
+                 text_format_count((double)given->tokens, tokens), given->rounds,
+                 given->rounds == 1 ? "" : "s");
+    }
+    text_add(line, "%s up, %s down", text_format_bytes(view->sent_bytes, up),
+             text_format_bytes(view->received_bytes, down));
+}
+
+static void add_left(struct text *line, const struct member_run *member) {
+    const double left_s = seconds_left(member);
+    if (left_s > 0) {
+        text_add(line, "  left ");
+        activity_add_time(line, left_s);
+    }
+}
+
+static void show_round(const struct member_run *member, const struct member_loop_view *view,
+                       const struct metrics_round *round) {
+    char root[HASH_HEX_BYTES];
+    char buffer[LINE_BYTES];
+    struct text line = text_over(buffer, sizeof buffer);
+    text_add(&line, "round %u  step %lld/%lld", round->round, (long long)round->step,
+             (long long)member->trainer.session.settings.steps);
+    if (!isnan(round->loss)) { /* the loss is NaN if this member did not train in the round */
+        text_add(&line, "  loss %.4f", round->loss);
+    }
+    text_add(&line, "  %u of %u members", round->contributors, round->members);
+    add_left(&line, member);
+    text_add(&line, "  ");
+    add_given(&line, member, view);
+    text_add(&line, ", exchange %.2f s  root %.12s", round->exchange_ms * 1e-3,
+             hash_hex(&round->root, root));
+    activity_line_show(buffer);
+}
+
+void member_log_step(const struct member_run *member, uint32_t round,
+                     const struct step_result *result, double seconds) {
+    struct member_loop_view view;
+    char buffer[LINE_BYTES];
+    struct text line = text_over(buffer, sizeof buffer);
+    if (!activity_line_is_due()) {
+        return;
+    }
+    mailbox_read_view(member_loop_mailbox(member->loop), &view);
+    text_add(&line, "round %u  step %lld/%lld of the round  loss %.4f  %.0f tokens/s", round,
+             (long long)member->position.inner_steps,
+             (long long)member->trainer.session.settings.swarm_inner_steps,
+             nan_without_sign(result->loss), (double)result->tokens / seconds);
+    add_left(&line, member);
+    text_add(&line, "  ");
+    add_given(&line, member, &view);
+    activity_line_show(buffer);
+}
+
+void member_log_given(const struct member_run *member) {
+    struct member_loop_view view;
+    char buffer[LINE_BYTES];
+    struct text line = text_over(buffer, sizeof buffer);
+    mailbox_read_view(member_loop_mailbox(member->loop), &view);
+    add_given(&line, member, &view);
+    log_line(LOG_INFO, "%s since this start", buffer);
 }
 
 void member_log_round(struct member_run *member, const struct applied_round *round) {
@@ -63,8 +117,9 @@ void member_log_round(struct member_run *member, const struct applied_round *rou
     logged->sent_bytes = view.sent_bytes;
     logged->received_bytes = view.received_bytes;
     metrics_write_round(&member->trainer.metrics, &line);
-    if (is_progress_due(&member->trainer.progress)) {
-        show_round(&member->trainer, &line);
+    member->given.applied++;
+    if (activity_line_is_due()) {
+        show_round(member, &view, &line);
     }
 }
 
@@ -81,6 +136,20 @@ void member_log_disk(struct member_run *member, const struct fault *fault) {
         log_line(LOG_INFO, "%s: writing works again", member->outer.store.folder);
     }
     logged->disk_was_full = fault != NULL;
+}
+
+void member_log_record(struct member_run *member, uint32_t round, const struct fault *fault) {
+    struct last_logged *logged = &member->logged;
+    if (fault != NULL && logged->unrecorded_round == 0) {
+        log_line(LOG_ERROR, "%s: %s; training continues, but round %u is not recorded",
+                 fault->subject, fault->reason, round);
+    }
+    if (fault != NULL) {
+        logged->unrecorded_round = round;
+    } else if (logged->unrecorded_round != 0 && round > logged->unrecorded_round) {
+        log_line(LOG_INFO, "rounds are recorded again from round %u on", round);
+        logged->unrecorded_round = 0;
+    }
 }
 
 /* ---- the swarm ---- */
@@ -120,21 +189,70 @@ static void log_admission(struct member_run *member, const struct member_loop_vi
     logged->was_admitted = view->is_admitted;
 }
 
-/* Logs that too few members have joined for a round, when their number changes and at intervals. */
-static void log_missing_members(struct member_run *member, const struct member_loop_view *view) {
-    struct last_logged *logged = &member->logged;
+/* ---- waiting ---- */
+
+/* Writes what an idle member waits for; "" if another line reports it. */
+static void describe_wait(const struct member_run *member, const struct member_loop_view *view,
+                          struct text *wait) {
     const uint32_t needed = (uint32_t)member->trainer.session.settings.swarm_members_min;
-    const int64_t now_ns = clock_monotonic_ns();
-    const bool is_due =
-        view->members != logged->members || now_ns - logged->members_logged_ns >= REASON_NS;
-    if (!view->is_admitted || view->members >= needed || !is_due) {
-        return;
+    const uint32_t missing = view->members < needed ? needed - view->members : 0;
+    if (!view->is_tracker_connected) {
+        text_add(wait, "waiting for the tracker at %s", member->swarm.tracker.address);
+    } else if (!view->is_admitted) {
+        text_add(wait, "waiting to be admitted to %s", member->swarm.manifest.name);
+    } else if (missing > 0) {
+        text_add(wait, "waiting for %u more member%s: %u of at least %u have joined", missing,
+                 missing == 1 ? "" : "s", view->members, needed);
+    } else if (member->position.encoded_round > member->position.round) {
+        text_add(wait, "waiting for the results of round %u", member->position.encoded_round);
+    } else {
+        text_add(wait, "waiting for the next round");
     }
-    log_line(LOG_INFO, "waiting for %u more member%s: %u of at least %u have joined",
-             needed - view->members, needed - view->members == 1 ? "" : "s", view->members, needed);
-    logged->members = view->members;
-    logged->members_logged_ns = now_ns;
 }
+
+/* Returns whether a wait is logged now. Other lines report a tracker that does not answer and a
+ * member that is not admitted. */
+static bool is_wait_due(const struct last_logged *logged, const struct member_loop_view *view,
+                        bool lacks_members, int64_t now_ns) {
+    const int64_t last_ns = logged->wait_logged_ns;
+    if (!view->is_tracker_connected || !view->is_admitted) {
+        return false;
+    }
+    return last_ns != 0 ? now_ns - last_ns >= REASON_NS
+                        : lacks_members || now_ns - logged->wait_begun_ns >= WAIT_NS;
+}
+
+/* Reports what this member waits for and since when: on a terminal at once, elsewhere when it
+ * changes or lasts, and then at intervals. */
+static void log_wait(struct member_run *member, const struct member_loop_view *view) {
+    struct last_logged *logged = &member->logged;
+    const int64_t now_ns = clock_monotonic_ns();
+    const bool lacks_members =
+        view->members < (uint32_t)member->trainer.session.settings.swarm_members_min;
+    char buffer[LINE_BYTES];
+    struct text line = text_over(buffer, sizeof buffer);
+    describe_wait(member, view, &line);
+    const struct hash wait = hash_of(buffer, line.length);
+    if (!hash_equal(&wait, &logged->wait)) {
+        logged->wait = wait;
+        logged->wait_begun_ns = now_ns;
+        logged->wait_logged_ns = 0;
+    }
+    const bool is_due = is_wait_due(logged, view, lacks_members, now_ns);
+    const double seconds = ns_to_seconds(now_ns - logged->wait_begun_ns);
+    if (seconds >= 1) {
+        text_add(&line, " for ");
+        activity_add_time(&line, seconds);
+    }
+    if (is_due) {
+        log_line(LOG_INFO, "%s", buffer);
+        logged->wait_logged_ns = now_ns;
+    } else if (log_is_terminal() && activity_line_is_due()) {
+        activity_line_show(buffer);
+    }
+}
+
+/* ---- the connection and the state ---- */
 
 /* Logs that the tracker does not answer. A member that has the manifest as a file may start before
  * the tracker. */
@@ -168,6 +286,22 @@ static void log_tracker(struct member_run *member, const struct member_loop_view
     logged->tracker_was_connected = is_connected;
 }
 
+static void show_state_fetch(const struct member_loop_view *view, double elapsed_s) {
+    char buffer[LINE_BYTES];
+    struct text line = text_over(buffer, sizeof buffer);
+    char received[24];
+    char total[24];
+    const uint64_t missing = (uint64_t)view->behind * LEAF_BYTES; /* the last leaf may be shorter */
+    text_add(&line, "receiving the state: %s of about %s",
+             text_format_bytes(view->fetched_bytes, received),
+             text_format_bytes(view->fetched_bytes + missing, total));
+    if (view->fetched_bytes > 0) {
+        text_add(&line, ", left ");
+        activity_add_time(&line, elapsed_s * (double)missing / (double)view->fetched_bytes);
+    }
+    activity_line_show(buffer);
+}
+
 static void log_state_fetch(struct member_run *member, const struct member_loop_view *view) {
     struct last_logged *logged = &member->logged;
     int64_t now_ns = clock_monotonic_ns();
@@ -176,10 +310,8 @@ static void log_state_fetch(struct member_run *member, const struct member_loop_
     if (view->is_fetching_state && logged->fetch_begun_ns == 0) {
         log_line(LOG_INFO, "receiving the state from other members");
         logged->fetch_begun_ns = now_ns;
-        logged->fetch_logged_ns = now_ns;
-    } else if (view->is_fetching_state && now_ns - logged->fetch_logged_ns >= PLAIN_NS) {
-        log_line(LOG_INFO, "received %s of state, %u leaves remaining", bytes, view->behind);
-        logged->fetch_logged_ns = now_ns;
+    } else if (view->is_fetching_state && activity_line_is_due()) {
+        show_state_fetch(view, clock_seconds_since(logged->fetch_begun_ns));
     } else if (!view->is_fetching_state && logged->fetch_begun_ns != 0) {
         log_line(LOG_INFO, "state received: %s in %.1f s", bytes,
                  ns_to_seconds(now_ns - logged->fetch_begun_ns));
@@ -187,13 +319,18 @@ static void log_state_fetch(struct member_run *member, const struct member_loop_
     }
 }
 
-void member_log_swarm(struct member_run *member) {
+void member_log_swarm(struct member_run *member, bool is_idle) {
+    static const struct hash NO_WAIT;
     struct member_loop_view view;
     mailbox_read_view(member_loop_mailbox(member->loop), &view);
     log_tracker(member, &view);
     log_admission(member, &view);
-    log_missing_members(member, &view);
     log_state_fetch(member, &view);
+    if (is_idle && !view.is_fetching_state) {
+        log_wait(member, &view);
+    } else {
+        member->logged.wait = NO_WAIT;
+    }
 }
 
 /* ---- evaluation ---- */

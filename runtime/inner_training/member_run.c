@@ -78,7 +78,7 @@ static enum status open_store(struct member_run *member, struct fault *fault) {
     TRY(ledger_copy_open(region_copy_text(region, path), slices->count, region, &outer->ledger,
                          fault));
     return member_store_claim_folder(&outer->store, &member->swarm.manifest.hash,
-                                     ledger_copy_first(&outer->ledger), fault);
+                                     ledger_copy_swarm(&outer->ledger), fault);
 }
 
 static enum status open_metrics(struct member_run *member, struct fault *fault) {
@@ -126,6 +126,7 @@ static enum status start_loop(struct member_run *member, struct fault *fault) {
     options.read_stored_result = read_stored_result;
     options.states = &outer->states;
     options.state_round = member->position.round;
+    options.checkpoint = outer->ledger.checkpoint;
     options.ledger_context = &outer->ledger;
     options.read_ledger_entry = ledger_copy_read;
     options.append_ledger_entry = ledger_copy_add;
@@ -191,11 +192,12 @@ static enum status check_identity(const struct member_run *member, struct fault 
 
 static enum status execute_jobs(struct member_run *member, struct fault *fault) {
     struct member_job job;
+    member->given.begun_ns = clock_monotonic_ns();
     stored_states_publish(member);
     while (!member->has_left && !(member->is_leaving && has_waited(member))) {
         leave_if_requested(member);
         bool is_new = mailbox_wait_job(member_loop_mailbox(member->loop), JOB_WAIT_MS, &job);
-        member_log_swarm(member);
+        member_log_swarm(member, !is_new);
         TRY(check_identity(member, fault));
         if (is_new) {
             TRY(member_job_execute(member, &job, fault));
@@ -245,6 +247,7 @@ static enum status run_jobs_to_end(struct member_run *member, struct fault *faul
         return set_resume_remedy(member, status, fault);
     }
     bool finished = member->position.commits >= member->swarm.terms.commits_max;
+    member_log_given(member);
     if (member->has_left && !finished && !stop_requested()) {
         log_line(
             LOG_WARNING,

@@ -58,12 +58,19 @@ struct applied_round {
     double loss;                           /* mean loss of this member's steps; NaN without steps */
 };
 
-/* member_log_round: logs a round in metrics and progress. member_log_swarm: logs changes in the
- * swarm since the last call. member_log_disk: logs a failed write once; `fault` is NULL when a
- * write has succeeded again. */
+/* member_log_round: logs a round in metrics and progress. member_log_step: shows a step of `round`
+ * that took `seconds`. member_log_given: logs what this member gave since its start.
+ * member_log_swarm: logs changes in the swarm since the last call, and what a member that is_idle
+ * waits for. member_log_disk: logs a failed write once; `fault` is NULL when a
+ * write has succeeded again. member_log_record: the same for the files of recorded rounds
+ * (swarm.record); `fault` is NULL when the last file of a round was written. */
 void member_log_round(struct member_run *member, const struct applied_round *round);
-void member_log_swarm(struct member_run *member);
+void member_log_step(const struct member_run *member, uint32_t round,
+                     const struct step_result *result, double seconds);
+void member_log_given(const struct member_run *member);
+void member_log_swarm(struct member_run *member, bool is_idle);
 void member_log_disk(struct member_run *member, const struct fault *fault);
+void member_log_record(struct member_run *member, uint32_t round, const struct fault *fault);
 
 /* member_evaluate: computes the loss of the outer weights on held-out text, if the run has any.
  * Between rounds it stops early when other members would have to wait for this member. */

@@ -65,12 +65,22 @@ static enum status wait_for_retry(struct member_run *member, int64_t wait_ms, st
     return OK;
 }
 
-/* Retries until the tracker answers, because it may start much later. One log line reports that it
- * does not answer. */
+/* Logs for how long the tracker has not answered, and when the next attempt begins. */
+static void log_next_attempt(const char *address, int64_t began_ms, int64_t wait_ms) {
+    char buffer[NAME_BYTES];
+    struct text line = text_over(buffer, sizeof buffer);
+    activity_add_time(&line, 1e-3 * (double)(clock_monotonic_ms() - began_ms));
+    text_add(&line, wait_ms > 0 ? "; next attempt in %lld s" : "; next attempt now",
+             (long long)(wait_ms + 999) / 1000);
+    log_line(LOG_INFO, "%s: no answer for %s", address, buffer);
+}
+
+/* Retries until the tracker answers, because it may start much later. */
 static enum status await_tracker(struct member_run *member, const struct join_string *join,
                                  struct tracker_answer *manifest, struct fault *fault) {
     int timeout_ms = FIRST_TIMEOUT_MS;
-    int64_t began_ms = clock_monotonic_ms();
+    const int64_t first_ms = clock_monotonic_ms();
+    int64_t began_ms = first_ms;
     enum status status = contact_tracker(member, join, timeout_ms, manifest, fault);
     if (status == STATUS_FAILED && member->swarm.args.is_report) {
         fault->status = STATUS_INPUT;
@@ -81,7 +91,11 @@ static enum status await_tracker(struct member_run *member, const struct join_st
                  fault->reason, fault->remedy);
     }
     while (status == STATUS_FAILED) {
-        TRY(wait_for_retry(member, timeout_ms - (clock_monotonic_ms() - began_ms), fault));
+        const int64_t wait_ms = timeout_ms - (clock_monotonic_ms() - began_ms);
+        if (began_ms != first_ms) { /* the first one was logged above */
+            log_next_attempt(join->address, first_ms, wait_ms);
+        }
+        TRY(wait_for_retry(member, wait_ms, fault));
         began_ms = clock_monotonic_ms();
         timeout_ms = 2 * timeout_ms < LONGEST_TIMEOUT_MS ? 2 * timeout_ms : LONGEST_TIMEOUT_MS;
         status = contact_tracker(member, join, timeout_ms, manifest, fault);

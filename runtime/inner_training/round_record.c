@@ -53,8 +53,7 @@ static enum status write_tensor_file(const struct round_record *record, uint32_t
     struct text path = text_over(record->path, PATH_BYTES);
     text_add(&path, "%s/round-%u", record->folder, round);
     TRY(file_make_folders(record->path, fault));
-    TRY(tensor_file_begin(file, record->path, fault));
-    return tensor_file_fill(file, record->path, staging, fault);
+    return tensor_file_write(file, record->path, staging, fault);
 }
 
 enum status round_record_write_commit(const struct round_record *record, const struct entry *entry,
@@ -70,7 +69,9 @@ enum status round_record_write_commit(const struct round_record *record, const s
     text_add(&path, "%s/round-%u", record->folder, entry->round);
     TRY(file_make_folders(record->path, fault));
     text_add(&path, "/commit.json");
-    return file_write_new(record->path, line.bytes, line.length, fault);
+    char unfinished[PATH_BYTES];
+    file_unfinished_path(record->path, unfinished, sizeof unfinished);
+    return file_replace(record->path, unfinished, line.bytes, line.length, fault);
 }
 
 enum status round_record_write_contribution(const struct round_record *record, uint32_t round,

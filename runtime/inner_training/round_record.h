@@ -3,7 +3,9 @@
  *
  *     FOLDER/round-12/declared.safetensors   contribution F32 [P]: encoded, then decoded
  *                     outer.safetensors      params, momentum F32 [P]: after the round
- *                     commit.json            the commit as a line of the ledger, with its slices */
+ *                     commit.json            the commit as a line of the ledger, with its slices
+ *
+ * Each file is written as NAME.new and renamed when it is durable. */
 #ifndef SKEP_INNER_TRAINING_ROUND_RECORD_H
 #define SKEP_INNER_TRAINING_ROUND_RECORD_H
 

@@ -5,13 +5,13 @@
 
 #include <unistd.h>
 
-enum { BUFFER_BYTES = 8192, EVENT_BYTES = 1024 };
+enum { BUFFER_BYTES = 8192, EVENT_BYTES = 1024, UNFINISHED_BYTES = PATH_BYTES + 8 };
 
 static const char *const LANE_TITLES[LANE_COUNT] = {"compute", "collective", "copy"};
 
-/* A buffered writer that appends text to a file. */
+/* A buffered writer that appends text to the unfinished file. */
 struct sink {
-    const char *path;
+    char path[UNFINISHED_BYTES];
     int fd;
     int64_t offset; /* position in the file of the next write */
     char buffer[BUFFER_BYTES];
@@ -36,9 +36,7 @@ static void flush_if_nearly_full(struct sink *sink) {
     }
 }
 
-static void sink_begin(struct sink *sink, const char *path, int fd, int64_t offset,
-                       struct fault *fault) {
-    sink->path = path;
+static void sink_begin(struct sink *sink, int fd, int64_t offset, struct fault *fault) {
     sink->fd = fd;
     sink->offset = offset;
     sink->status = OK;
@@ -48,18 +46,19 @@ static void sink_begin(struct sink *sink, const char *path, int fd, int64_t offs
 
 static enum status sink_end(struct sink *sink) {
     flush_buffer(sink);
+    sink->status = file_end_write(sink->fd, sink->path, sink->status, sink->fault);
     if (sink->status != OK) {
-        close(sink->fd);
-        return sink->status;
+        unlink(sink->path);
     }
-    return file_close_synced(sink->fd, sink->path, sink->fault);
+    return sink->status;
 }
 
 enum status trace_file_begin(const char *path, struct fault *fault) {
     int fd;
     struct sink sink;
-    TRY(file_open_write(path, &fd, fault));
-    sink_begin(&sink, path, fd, 0, fault);
+    file_unfinished_path(path, sink.path, sizeof sink.path);
+    TRY(file_open_write(sink.path, &fd, fault));
+    sink_begin(&sink, fd, 0, fault);
     /* Writes a first event, so that every later event can start with a comma. */
     text_add(&sink.text, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
                          "{\"ph\": \"M\", \"name\": \"process_labels\", \"pid\": 0, "
@@ -137,12 +136,13 @@ static void add_event(struct sink *sink, const struct schedule *schedule, int ra
     text_add(&sink->text, "}}");
 }
 
-/* Opens `path` to append to it. */
+/* Opens the unfinished file to append to it. */
 static enum status open_for_append(struct sink *sink, const char *path, struct fault *fault) {
     int fd;
     int64_t bytes;
-    TRY(file_open_append(path, &fd, &bytes, fault));
-    sink_begin(sink, path, fd, bytes, fault);
+    file_unfinished_path(path, sink->path, sizeof sink->path);
+    TRY(file_open_append(sink->path, &fd, &bytes, fault));
+    sink_begin(sink, fd, bytes, fault);
     return OK;
 }
 
@@ -164,5 +164,6 @@ enum status trace_file_end(const char *path, struct fault *fault) {
     struct sink sink;
     TRY(open_for_append(&sink, path, fault));
     text_add(&sink.text, "\n]}\n");
-    return sink_end(&sink);
+    TRY(sink_end(&sink));
+    return file_publish(sink.path, path, fault);
 }

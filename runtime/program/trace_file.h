@@ -1,14 +1,16 @@
 /* trace_file: writes traces as Chrome trace JSON (chrome://tracing, Perfetto), with one process per
  * rank and one thread per lane. Several ranks write to one file in turn: one rank calls begin, each
- * rank appends, and one rank calls end. The caller ensures this order. These functions never
- * allocate. */
+ * rank appends, and one rank calls end. The caller ensures this order. The file is written as
+ * PATH.new, which the end renames, so that a run that is killed leaves no incomplete trace. These
+ * functions never allocate. */
 #ifndef SKEP_PROGRAM_TRACE_FILE_H
 #define SKEP_PROGRAM_TRACE_FILE_H
 
 #include "base/fault.h"
 #include "runtime/program/trace.h"
 
-/* All three functions return the errors of base/file.h; the fault names `path`. */
+/* All three functions return the errors of base/file.h; the fault names PATH.new, which is
+ * removed. */
 MUST_CHECK enum status trace_file_begin(const char *path, struct fault *fault);
 
 /* trace_file_append: append complete events ("ph": "X", times in microseconds), named after the op

@@ -120,7 +120,9 @@ enum status session_connect(struct session *session, struct fault *fault) {
     }
     status = session_agree(session, status, fault);
     if (status == OK) {
+        activity_begin("warming up the GPUs", 0);
         status = program_rehearse(&session->bound, fault);
+        activity_end(false);
     }
     if (status == OK) {
         session_load_constants(session);

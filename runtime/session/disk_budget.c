@@ -144,7 +144,7 @@ struct disk_budget disk_budget_of(const struct session *session) {
             elements * (sizeof(float) + 2 * moment) + FIXED_BYTES + session->disk.snapshot_bytes,
         .snapshot_count = (uint64_t)settings->snapshot_keep + 1,
         .export_bytes =
-            elements * (uint64_t)dtype_bytes((enum dtype)settings->params_dtype) + FIXED_BYTES,
+            elements * (uint64_t)dtype_bytes((enum dtype)settings->export_dtype) + FIXED_BYTES,
         .results_bytes = session->disk.results_bytes,
         .ledger_bytes = session->disk.ledger_bytes,
         .states_bytes = session->disk.states_bytes};

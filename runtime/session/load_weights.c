@@ -64,16 +64,24 @@ static enum status init_piece(struct session *session, const struct tensor_piece
         pool_run(&session->bound.pool, fill_random_share, &range,
                  (some + INIT_SHARE_ELEMENTS - 1) / INIT_SHARE_ELEMENTS);
         status = piece_set_values(piece, done, some, values, &rest, fault);
+        activity_advance((uint64_t)some);
     }
     return status;
 }
 
 static enum status init_pieces(struct session *session, const struct tensor_piece *pieces,
                                int count, struct fault *fault) {
+    enum status status = OK;
+    uint64_t elements = 0;
     for (int i = 0; i < count; i++) {
-        TRY(init_piece(session, &pieces[i], fault));
+        elements += (uint64_t)piece_range_elements(&pieces[i]);
     }
-    return OK;
+    activity_begin("drawing random weights", elements);
+    for (int i = 0; i < count && status == OK; i++) {
+        status = init_piece(session, &pieces[i], fault);
+    }
+    activity_end(false);
+    return status;
 }
 
 enum status session_init_weights(struct session *session, struct fault *fault) {
@@ -118,9 +126,15 @@ static enum status load_pieces(struct session *session, const struct snapshot *s
     file_join(snapshot->path, "weights.safetensors", path, sizeof path);
     TRY(safetensors_open(path, &session->region, &file, fault));
     enum status status = OK;
+    uint64_t bytes = 0;
+    for (int i = 0; i < count; i++) {
+        bytes += sizeof(float) * (uint64_t)piece_range_elements(&pieces[i]);
+    }
+    activity_begin("loading the weights", bytes);
     for (int i = 0; i < count && status == OK; i++) {
         status = load_piece(session, &file, &pieces[i], fault);
     }
+    activity_end(false);
     safetensors_close(&file);
     return status;
 }

@@ -2,7 +2,9 @@
 #include "runtime/session/session.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "runtime/data/data.h"
 #include "runtime/model/families/families.h"
 #include "runtime/session/batch.h"
 #include "runtime/settings/model_config.h"
@@ -11,6 +13,9 @@
 #include <glob.h>
 
 enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64, SHOWN_RUN_FILES = 4 };
+
+/* Binding this much memory takes about a second. */
+static const uint64_t SLOW_BIND_BYTES = (uint64_t)1 << 30;
 
 static bool has_suffix(const char *what, const char *suffix) {
     const char *dot = strrchr(what, '.');
@@ -145,6 +150,23 @@ enum status session_read(struct session *session, const char *what, const char *
     return session_build(session, fault);
 }
 
+double session_find_passes(struct session *session) {
+    struct token_data data = {0};
+    struct fault fault;
+    struct settings *settings = &session->settings;
+    double passes = 0;
+    if (settings->train_files.count == 0 ||
+        data_open_run(settings, &settings->train_files, session->blueprint.vocab, &session->region,
+                      &data, &fault) != OK) {
+        return 0;
+    }
+    if (data_resolve_epochs(settings, &data, &fault) == OK) {
+        passes = data_passes(settings, &data);
+    }
+    data_close(&data);
+    return passes;
+}
+
 enum status session_read_config(struct session *session, const char **text, size_t *length,
                                 struct fault *fault) {
     if (session->config_text != NULL) {
@@ -220,6 +242,25 @@ static struct rank_indices indices_in_mesh(const struct session *session) {
                                           [AXIS_WORLD] = mesh->ranks}};
 }
 
+/* Mapping memory and preparing a GPU take long, and nothing reports how far they are. */
+static enum status bind_program(struct session *session, const struct rank_indices *ranks,
+                                struct fault *fault) {
+    uint64_t bytes = 0;
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        bytes += session->program.plan.peak_bytes[space];
+    }
+    const bool is_slow = bytes >= SLOW_BIND_BYTES;
+    if (is_slow) {
+        activity_begin("preparing memory and program", 0);
+    }
+    enum status status =
+        program_bind(&session->program, ranks, &session->region, &session->bound, fault);
+    if (is_slow) {
+        activity_end(false);
+    }
+    return status;
+}
+
 enum status session_bind(struct session *session, struct fault *fault) {
     enum status status = session->misfit.status;
     if (status != OK) {
@@ -229,7 +270,7 @@ enum status session_bind(struct session *session, struct fault *fault) {
     TRY(program_fits(&session->program, fault));
     TRY(make_mesh(session, fault));
     const struct rank_indices ranks = indices_in_mesh(session);
-    TRY(program_bind(&session->program, &ranks, &session->region, &session->bound, fault));
+    TRY(bind_program(session, &ranks, fault));
     if (!program_needs_rehearsal(&session->bound)) {
         session_load_constants(session);
     }

@@ -84,6 +84,11 @@ MUST_CHECK enum status session_read(struct session *session, const char *what,
  * errors  STATUS_INPUT for an invalid setting or profile */
 MUST_CHECK enum status session_build(struct session *session, struct fault *fault);
 
+/* session_find_passes: open the data of a run that session_read has read, set its steps if the run
+ * file has epochs, and return the passes over the data; 0 if the data cannot be opened, because a
+ * plan can be made without them. */
+double session_find_passes(struct session *session);
+
 /* session_read_config: returns the text of config.json: session->config_text, or the file of the
  * model.
  * memory  in the session's region

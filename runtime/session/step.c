@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "runtime/session/batch.h"
 #include "transport/site/stop.h"
@@ -256,12 +257,10 @@ static enum status load_in_order(struct session *session, const struct token_dat
     return OK;
 }
 
-enum status evaluate_data(struct session *session, const struct step_source *source, int64_t rows,
-                          struct evaluation_result *result, struct fault *fault) {
-    int64_t windows = source->data->window_count;
-    int64_t wanted = rows == 0 ? windows : min_i64(rows, windows);
-    double sum = 0;
-    int64_t valid = 0;
+/* Adds the losses and the valid labels of the first `wanted` windows. */
+static enum status evaluate_windows(struct session *session, const struct step_source *source,
+                                    int64_t wanted, double *sum, int64_t *valid,
+                                    struct fault *fault) {
     for (int64_t done = 0; done < wanted; done += step_rows_at_once(session)) {
         int64_t count = min_i64(wanted - done, step_rows_at_once(session));
         int64_t own_valid = 0;
@@ -270,9 +269,22 @@ enum status evaluate_data(struct session *session, const struct step_source *sou
                 ? load_in_order(session, source->data, done, count, &own_valid, fault)
                 : stopped_fault(fault);
         TRY(session_agree(session, status, fault));
-        sum += evaluate_batch(session, own_valid, &valid);
+        *sum += evaluate_batch(session, own_valid, valid);
+        activity_advance((uint64_t)count);
     }
-    TRY(program_failure(&session->bound, fault));
+    return program_failure(&session->bound, fault);
+}
+
+enum status evaluate_data(struct session *session, const struct step_source *source, int64_t rows,
+                          struct evaluation_result *result, struct fault *fault) {
+    int64_t windows = source->data->window_count;
+    int64_t wanted = rows == 0 ? windows : min_i64(rows, windows);
+    double sum = 0;
+    int64_t valid = 0;
+    activity_begin("evaluating", (uint64_t)wanted);
+    enum status status = evaluate_windows(session, source, wanted, &sum, &valid, fault);
+    activity_end(true);
+    TRY(status);
     if (valid == 0) {
         return session_agree(session, no_labels_fault(fault), fault);
     }

@@ -6,14 +6,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-static const char PRECISION[] = "set precision.params and precision.compute to bf16 or f32";
+static const char PRECISION[] =
+    "write precision: bf16 or precision: f32, which sets precision.params";
 static const char MICROBATCH[] = "use batch.microbatch, the rows of one forward pass";
 static const char BATCH[] = "use batch.tokens, the tokens of a step: rows x batch.sequence";
 static const char RATE[] = "use optimizer.lr";
 static const char SCHEDULE[] = "use schedule.kind";
 static const char WARMUP[] = "use schedule.warmup_steps, a number of steps";
 static const char STEPS[] = "use steps";
-static const char PASSES[] = "use steps; one pass over the data takes its tokens / batch.tokens";
+static const char PASSES[] = "use epochs";
 static const char SEQUENCE[] = "use batch.sequence";
 static const char CLIP[] = "use optimizer.clip_norm";
 static const char BETAS[] = "use optimizer.betas, for example [0.9, 0.95]";
@@ -41,7 +42,6 @@ static const struct {
     {"lr_warmup_steps", WARMUP},
     {"warmup_ratio", WARMUP},
     {"epoch", PASSES},
-    {"epochs", PASSES},
     {"num_epochs", PASSES},
     {"num_train_epochs", PASSES},
     {"max_steps", STEPS},

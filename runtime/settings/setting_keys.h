@@ -11,7 +11,7 @@ enum setting_type {
     SETTING_PAIR,    /* struct number_pair */
     SETTING_BYTES,   /* uint64_t: bytes or bytes per second, for example "9GiB" */
     SETTING_SECONDS, /* double */
-    SETTING_DTYPE,   /* int64_t: DTYPE_F32 or DTYPE_BF16 */
+    SETTING_DTYPE,   /* int64_t: DTYPE_F32, DTYPE_BF16, or with `choices` DTYPE_AUTO */
     SETTING_CHOICE,  /* int64_t: an index in `choices` */
     SETTING_TEXT,    /* const char *: one of `choices` unless they are NULL */
     SETTING_MODEL,   /* const char *: a path, or org/name if no such path exists */
@@ -19,6 +19,8 @@ enum setting_type {
     SETTING_PATH,    /* const char *: relative to the run file */
     SETTING_PATHS    /* struct path_list: paths, each relative to the run file */
 };
+
+enum { DTYPE_AUTO = -1 }; /* the type follows from other settings and the model */
 
 /* Shared keys determine the mathematics and are equal for all members of a swarm. Local keys may
  * differ. */

@@ -138,6 +138,10 @@ static enum status read_choice(const struct setting_value *setting, int64_t *out
 static enum status read_dtype(const struct setting_value *setting, int64_t *out,
                               struct fault *fault) {
     enum dtype dtype;
+    if (setting->key->choices != NULL && strcmp(setting->text, "auto") == 0) {
+        *out = DTYPE_AUTO;
+        return OK;
+    }
     if (!dtype_parse(setting->text, &dtype) || (dtype != DTYPE_F32 && dtype != DTYPE_BF16)) {
         return type_fault(setting, "f32 or bf16", fault);
     }
@@ -354,7 +358,10 @@ void setting_write(const struct settings *settings, const struct setting_key *ke
         text_add(text, "%llu", (unsigned long long)*(const uint64_t *)field);
         return;
     case SETTING_DTYPE:
-        text_add(text, "%s", dtype_name((enum dtype) * (const int64_t *)field));
+        text_add(text, "%s",
+                 *(const int64_t *)field == DTYPE_AUTO
+                     ? "auto"
+                     : dtype_name((enum dtype) * (const int64_t *)field));
         return;
     case SETTING_CHOICE:
         write_choice(key->choices, *(const int64_t *)field, text);

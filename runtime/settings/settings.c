@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char COMMAND_LINE[] = "command line";
+enum { BOTH_TYPES = 2 }; /* number of keys that "precision" sets */
+
+static const char COMMAND_LINE[] = "command line", BOTH_TYPES_NAME[] = "precision";
 
 static int key_index(const struct setting_key *key) {
     return (int)(key - setting_key_at(0));
@@ -40,10 +42,52 @@ const char *settings_key_location(const struct settings *settings, const char *n
 /* Reads a value and records its location. */
 static enum status read_value(const struct setting_value *setting, struct settings *settings,
                               struct fault *fault) {
+    const int index = key_index(setting->key);
     TRY(setting_read(setting, settings, fault));
-    settings->value_locations[key_index(setting->key)] =
-        region_copy_text(setting->region, setting->location);
+    settings->value_locations[index] = region_copy_text(setting->region, setting->location);
+    settings->given[index] = setting->text != NULL || setting->item_count > 0;
     return OK;
+}
+
+bool settings_is_given(const struct settings *settings, const char *name) {
+    const struct setting_key *key = setting_key_find(name);
+    ASSERT(key != NULL);
+    return settings->given[key_index(key)];
+}
+
+const char *settings_default_source(const struct settings *settings,
+                                    const struct setting_key *key) {
+    static const char RUN_FOLDER[] = "beside the run file";
+    const bool tunes = settings->is_fine_tuning;
+    const struct {
+        const char *key, *source;
+    } rows[] = {
+        {"precision.params", tunes ? "type in the model's config.json" : NULL},
+        {"precision.compute", tunes ? "precision.params" : NULL},
+        {"optimizer.lr", tunes ? "for fine-tuning (init: weights)" : NULL},
+        {"schedule.warmup_steps", tunes ? "for fine-tuning (init: weights)" : NULL},
+        {"export.dtype", "precision.params"},
+        {"batch.sequence", "positions of the model, at most 1024"},
+        {"batch.tokens", "one microbatch per rank"},
+        {"generate.context", "batch.sequence"},
+        {"target", "this machine"},
+        {"threads", "the target"},
+        {"snapshot.folder", RUN_FOLDER},
+        {"export", RUN_FOLDER},
+        {"metrics", RUN_FOLDER},
+    };
+    if (settings_is_given(settings, key->name)) {
+        return NULL;
+    }
+    if (strcmp(key->name, "steps") == 0 && settings->has_epochs) {
+        return "epochs";
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        if (strcmp(rows[i].key, key->name) == 0 && rows[i].source != NULL) {
+            return rows[i].source;
+        }
+    }
+    return "built in";
 }
 
 static void set_defaults(struct settings *settings, struct region *region) {
@@ -135,19 +179,37 @@ static enum status node_value(const struct yaml_document *document, const struct
     return OK;
 }
 
+/* Finds the keys that a name sets: one, or both types for "precision"; returns their number. */
+static int find_keys(const char *name, const struct setting_key *keys[static BOTH_TYPES]) {
+    if (strcmp(name, BOTH_TYPES_NAME) == 0) {
+        keys[0] = setting_key_find("precision.params");
+        keys[1] = setting_key_find("precision.compute");
+        return BOTH_TYPES;
+    }
+    keys[0] = setting_key_find(name);
+    return keys[0] != NULL;
+}
+
 static enum status read_node(struct settings *settings, const struct yaml_document *document,
                              const struct yaml_node *node, struct fault *fault) {
-    const struct setting_key *key = setting_key_find(node->path);
-    if (key == NULL) {
+    const struct setting_key *keys[BOTH_TYPES];
+    const int count = find_keys(node->path, keys);
+    const bool is_group = node->kind == YAML_MAP && node->child_count > 0;
+    if (count == 0 || is_group) {
         return OK; /* A map that contains keys, or an item of a list. */
     }
     char location[sizeof fault->subject];
     snprintf(location, sizeof location, "%.280s:%d:%d", document->source_name, node->line,
              node->column);
-    struct setting_value setting = {
-        .key = key, .location = location, .folder = settings->folder, .region = document->region};
-    TRY(node_value(document, node, &setting, fault));
-    return read_value(&setting, settings, fault);
+    for (int i = 0; i < count; i++) {
+        struct setting_value setting = {.key = keys[i],
+                                        .location = location,
+                                        .folder = settings->folder,
+                                        .region = document->region};
+        TRY(node_value(document, node, &setting, fault));
+        TRY(read_value(&setting, settings, fault));
+    }
+    return OK;
 }
 
 /* Returns the remedy for a key that only other trainers have, or NULL. A key as "optimiser.lr",
@@ -176,7 +238,11 @@ static enum status read_document(struct settings *settings, const struct yaml_do
                                  struct fault *fault) {
     enum status status = check_other_names(document, fault);
     if (status == OK) {
-        status = yaml_expect_known(document, setting_key_names(), setting_key_count(), fault);
+        const char *names[RUN_KEYS_MAX + 1];
+        const int count = setting_key_count();
+        memcpy(names, setting_key_names(), (size_t)count * sizeof *names);
+        names[count] = BOTH_TYPES_NAME;
+        status = yaml_expect_known(document, names, count + 1, fault);
     }
     const struct yaml_node *node = status == OK ? document->first : NULL;
     for (; node != NULL && status == OK; node = node->next) {
@@ -220,8 +286,9 @@ static enum status read_override(struct settings *settings, const char *override
                          "\"%.80s\" is not an override", override);
     }
     snprintf(name, sizeof name, "%.*s", (int)width, override);
-    const struct setting_key *key = setting_key_find(name);
-    if (key == NULL) {
+    const struct setting_key *keys[BOTH_TYPES];
+    const int count = find_keys(name, keys);
+    if (count == 0) {
         return unknown_key_fault(name, fault);
     }
     const char *value = equals + 1;
@@ -229,15 +296,18 @@ static enum status read_override(struct settings *settings, const char *override
     bool is_list = length >= 2 && value[0] == '[' && value[length - 1] == ']';
     char *unbracketed = region_alloc(region, length + 1, 1);
     memcpy(unbracketed, value + is_list, length - 2 * (size_t)is_list);
-    struct setting_value setting = {.key = key,
-                                    .text = unbracketed[0] == '\0' ? NULL : unbracketed,
-                                    .location = COMMAND_LINE,
-                                    .folder = "",
-                                    .region = region};
-    if (key->type == SETTING_PATHS) {
-        split_items(unbracketed, region, &setting);
+    for (int i = 0; i < count; i++) {
+        struct setting_value setting = {.key = keys[i],
+                                        .text = unbracketed[0] == '\0' ? NULL : unbracketed,
+                                        .location = COMMAND_LINE,
+                                        .folder = "",
+                                        .region = region};
+        if (keys[i]->type == SETTING_PATHS) {
+            split_items(unbracketed, region, &setting);
+        }
+        TRY(read_value(&setting, settings, fault));
     }
-    return read_value(&setting, settings, fault);
+    return OK;
 }
 
 /* Returns the location of the later of two contradictory keys. */
@@ -248,7 +318,13 @@ static const char *later_location(const struct settings *settings, const char *f
     return settings_location(settings, second_is_later ? second : first);
 }
 
-static enum status check_precision(const struct settings *settings, struct fault *fault) {
+/* One of the two types that is not given follows the other one. */
+static enum status check_precision(struct settings *settings, struct fault *fault) {
+    if (settings->params_dtype == DTYPE_AUTO) {
+        settings->params_dtype = settings->compute_dtype;
+    } else if (settings->compute_dtype == DTYPE_AUTO) {
+        settings->compute_dtype = settings->params_dtype;
+    }
     if (settings->params_dtype != settings->compute_dtype) {
         return fault_set(
             fault, STATUS_INPUT, later_location(settings, "precision.params", "precision.compute"),
@@ -262,6 +338,13 @@ static enum status check_precision(const struct settings *settings, struct fault
                          "precision.master bf16 would lose updates smaller than 1/256 of a weight");
     }
     return OK;
+}
+
+static enum status check_length(const struct settings *settings, struct fault *fault) {
+    return settings->epochs == 0 || !settings_is_given(settings, "steps")
+               ? OK
+               : fault_set(fault, STATUS_INPUT, later_location(settings, "steps", "epochs"),
+                           "remove one of them", "epochs and steps both set the length of the run");
 }
 
 static unsigned offload_kind(const struct comma_item *item) {
@@ -352,7 +435,8 @@ static enum status read_source(const struct settings_source *source,
         .folder = folder_of_path(source->path, region),
         .stem = source->stem != NULL ? region_copy_text(region, source->stem)
                                      : default_stem(source->path, region),
-        .value_locations = region_alloc(region, RUN_KEYS_MAX, sizeof *read.value_locations)};
+        .value_locations = region_alloc(region, RUN_KEYS_MAX, sizeof *read.value_locations),
+        .given = region_alloc(region, RUN_KEYS_MAX, sizeof *read.given)};
     set_defaults(&read, region);
     if (document != NULL) {
         TRY(read_document(&read, document, fault));
@@ -361,6 +445,7 @@ static enum status read_source(const struct settings_source *source,
         TRY(read_override(&read, source->overrides[i], region, fault));
     }
     TRY(check_precision(&read, fault));
+    TRY(check_length(&read, fault));
     TRY(read_offload(&read, fault));
     read.snapshot_folder = output_path(read.snapshot_folder, read.stem, "snapshots", region);
     read.export_folder = output_path(read.export_folder, read.stem, "model", region);

@@ -30,14 +30,19 @@ struct number_pair {
 struct settings {
     const char *run_file;         /* Path of the run file, or "". */
     const char *folder;           /* Folder of the run file; "": the working directory. */
-    const char **value_locations; /* Location of each key's value; NULL for a default. */
+    const char **value_locations; /* Location of each key's value; NULL if no line has it. */
+    bool *given;                  /* Whether each key has a value, and not its default. */
+    bool is_fine_tuning; /* A run starts from a model's weights; set by settings_check_model. */
     const char *stem;  /* Default folder of outputs: the path of the run file without its suffix. */
     const char *model; /* Folder, config.json, or org/name in the Hub cache. */
     int64_t init_kind; /* enum init_kind */
     int64_t seed, steps, pause_at; /* pause_at: step after which to save and exit; 0: never */
-    int64_t threads;               /* Number of compute threads; 0: that of the target. */
-    const char *target;            /* Profile of the target; NULL: this machine. */
-    const char *frozen;            /* Names of parameters that are not trained; NULL: none. */
+    /* Length in passes over the data; 0: `steps` counts. data_resolve_epochs sets steps from it. */
+    double epochs;
+    bool has_epochs;    /* Whether `steps` was set from epochs. */
+    int64_t threads;    /* Number of compute threads; 0: that of the target. */
+    const char *target; /* Profile of the target; NULL: this machine. */
+    const char *frozen; /* Names of parameters that are not trained; NULL: none. */
     struct path_list train_files, validation_files; /* Paths and patterns; a count of 0: unset. */
     const char *data_format; /* Format of token files: u16, u32 or bytes; NULL: unset. */
     /* Whether the tokens of the model are not the bytes of a text, so that text must be tokenised
@@ -51,6 +56,7 @@ struct settings {
     int64_t learning_rate_kind; /* enum learning_rate_kind */
     int64_t warmup_steps;
     int64_t params_dtype, compute_dtype, master_dtype, moments_dtype, reduce_dtype; /* enum dtype */
+    int64_t export_dtype;         /* enum dtype, of the exported weights */
     int64_t rounding;             /* enum rounding */
     int64_t wire_sum;             /* Order of sums over ranks: exact or ring. */
     int64_t zero_stage, replicas; /* ZeRO stage 0 to 3; replicas inside a site */
@@ -117,8 +123,10 @@ MUST_CHECK enum status settings_open_text(const char *text, size_t length, const
 
 /* settings_check_model: check settings against the model: batch.sequence and generate.context must
  * be within its positions, data.documents within its vocabulary, and strategy.recompute must match
- * its layers. Sets sequence_tokens, batch_tokens, context_tokens, layer_recompute and
- * text_needs_tokenizer.
+ * its layers. Sets sequence_tokens, batch_tokens, context_tokens, layer_recompute,
+ * text_needs_tokenizer, and the types, learning rate and warm-up that were not given. A run file
+ * with init: weights gets those for fine-tuning: the type in the model's config.json, a learning
+ * rate of 2e-5 and a warm-up of 20 steps. A model without a run file is computed in f32.
  * errors  STATUS_INPUT, with the key and the model's value; *settings is then unchanged */
 MUST_CHECK enum status settings_check_model(struct settings *settings,
                                             const struct blueprint *blueprint,
@@ -128,6 +136,13 @@ MUST_CHECK enum status settings_check_model(struct settings *settings,
  * default, the run file if one was read.
  * limits  `name` is the name of a key */
 const char *settings_location(const struct settings *settings, const char *name);
+
+/* settings_is_given: whether the run file or an override has a value for the key `name`. */
+bool settings_is_given(const struct settings *settings, const char *name);
+
+/* settings_default_source: return in a few words where the value of a key comes from that was not
+ * given, after settings_check_model; NULL if it was given. */
+const char *settings_default_source(const struct settings *settings, const struct setting_key *key);
 
 /* settings_key_location: return the source of a key's value with the key's name: "command line:
  * frozen". For messages without that name.

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SEQUENCE_DEFAULT_MAX = 1024, BYTE_VOCAB = 256 };
+enum { SEQUENCE_DEFAULT_MAX = 1024, BYTE_VOCAB = 256, FINE_TUNING_WARMUP_STEPS = 20 };
+
+static const double FINE_TUNING_RATE = 2e-5;
 
 static enum status position_limit_fault(const struct settings *settings, const char *key,
                                         int64_t value, int64_t positions, struct fault *fault) {
@@ -96,11 +98,34 @@ static enum status derive_layer_recompute(struct settings *settings,
     return OK;
 }
 
+/* The types and rates that were not given. 2e-5 is a tenth and less of the rates at which models of
+ * this kind are pre-trained, so that the weights stay close to what they were. The second moments
+ * average over 1 / (1 - 0.95) = 20 steps: until then an update is as long as the rate allows,
+ * whatever the gradient, which damages trained weights. */
+static void derive_defaults(struct settings *settings, const struct blueprint *blueprint) {
+    const bool tunes = settings->run_file[0] != '\0' && settings->init_kind == INIT_FROM_WEIGHTS;
+    const bool is_bf16 = tunes && blueprint->checkpoint_dtype == DTYPE_BF16;
+    settings->is_fine_tuning = tunes;
+    if (settings->params_dtype == DTYPE_AUTO) {
+        settings->params_dtype = settings->compute_dtype = is_bf16 ? DTYPE_BF16 : DTYPE_F32;
+    }
+    if (settings->export_dtype == DTYPE_AUTO) {
+        settings->export_dtype = settings->params_dtype;
+    }
+    if (tunes && !settings_is_given(settings, "optimizer.lr")) {
+        settings->learning_rate = FINE_TUNING_RATE;
+    }
+    if (tunes && !settings_is_given(settings, "schedule.warmup_steps")) {
+        settings->warmup_steps = FINE_TUNING_WARMUP_STEPS;
+    }
+}
+
 enum status settings_check_model(struct settings *settings, const struct blueprint *blueprint,
                                  struct region *region, struct fault *fault) {
     struct settings checked = *settings;
     TRY(derive_token_counts(&checked, blueprint, fault));
     TRY(derive_layer_recompute(&checked, blueprint, region, fault));
+    derive_defaults(&checked, blueprint);
     checked.text_needs_tokenizer = blueprint->has_tokenizer || blueprint->vocab > BYTE_VOCAB;
     *settings = checked;
     return OK;

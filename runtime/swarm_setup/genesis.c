@@ -11,8 +11,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 enum {
     LEAVES_PER_RANDOM_PART = 1, /* leaves hashed at a time if parameters are random */
     /* more leaves, because each part reads the file headers again */
-    LEAVES_PER_LOADED_PART = 64,    /* leaves hashed at a time if parameters are loaded */
-    LOGGED_PARAMETERS_MIN = 1 << 26 /* hashing this many takes about a second */
+    LEAVES_PER_LOADED_PART = 64 /* leaves hashed at a time if parameters are loaded */
 };
 
 /* The computation of the root. The part that is hashed next is elements [first_element,
@@ -104,6 +103,7 @@ static enum status hash_all_parts(struct genesis *genesis, int64_t part_elements
             elements - begin < part_elements ? elements - begin : part_elements;
         TRY(fill_values(genesis));
         hash_part(genesis);
+        activity_advance((uint64_t)genesis->element_count);
         if (stop_requested()) {
             return fault_set(genesis->fault, STATUS_STOPPED, "genesis", NULL, "stopped by request");
         }
@@ -131,10 +131,9 @@ enum status genesis_root(const struct settings *settings, const struct blueprint
         region_alloc(&scratch, (size_t)blueprint->param_count, sizeof *genesis->pieces);
     genesis->staging = (struct staging){.memory = region_alloc(&scratch, STAGING_BYTES_MIN, 1),
                                         .bytes = STAGING_BYTES_MIN};
-    if (blueprint_elements(blueprint) >= LOGGED_PARAMETERS_MIN) {
-        log_line(LOG_INFO, "computing the Merkle root of the initial weights");
-    }
+    activity_begin("hashing the initial weights", (uint64_t)blueprint_elements(blueprint));
     enum status status = hash_all_parts(genesis, part_elements);
+    activity_end(false);
     if (status == OK) {
         *root = merkle_end(&genesis->stream);
     }

@@ -39,6 +39,8 @@ enum status manifest_draft_read(const char *path, const char *const *overrides, 
     TRY(settings_open(path, overrides, override_count, region, &read->settings, fault));
     TRY(swarm_settings_check(&read->settings, fault));
     TRY(read_model(read, region, fault));
+    TRY(swarm_settings_check(&read->settings,
+                             fault)); /* with the types that the model determines */
     TRY(swarm_terms_of(NULL, &read->settings, &read->blueprint, &read->terms, fault));
     read->run_text = write_shared_keys(&read->settings, region);
     *draft = *read;

@@ -33,7 +33,7 @@ static enum status set_key_fault(const struct settings *settings, struct fault *
 /* The outer state consists of fp32 masters. Frozen parameters that are stored in a smaller type
  * have none. */
 static enum status check_frozen(const struct settings *settings, struct fault *fault) {
-    bool rounded = settings->frozen != NULL && settings->params_dtype != DTYPE_F32;
+    bool rounded = settings->frozen != NULL && settings->params_dtype == DTYPE_BF16;
     return rounded
                ? set_key_fault(settings, fault, "frozen", "set precision.params to f32",
                                "leaves parameters without the fp32 copy that the outer state needs")
@@ -46,6 +46,10 @@ enum status swarm_settings_check(const struct settings *settings, struct fault *
     if (error != NULL) {
         return set_key_fault(settings, fault, "swarm.name",
                              "add a line such as swarm.name: heather", error);
+    }
+    if (settings->epochs > 0) {
+        return set_key_fault(settings, fault, "epochs", "set steps, the inner steps of each member",
+                             "is not for swarms: the passes depend on the number of members");
     }
     if (settings->swarm_members_max > SWARM_MEMBERS_MAX) {
         return set_key_fault(settings, fault, "swarm.members_max", NULL,
@@ -136,7 +140,9 @@ static enum status check_override(const struct settings *settings, const char *s
     char name[NAME_BYTES];
     size_t width = strcspn(override, "=");
     snprintf(name, sizeof name, "%.*s", width < sizeof name ? (int)width : 0, override);
-    const struct setting_key *key = setting_key_find(name);
+    /* "precision" sets both types */
+    const bool is_both = strcmp(name, "precision") == 0;
+    const struct setting_key *key = setting_key_find(is_both ? "precision.params" : name);
     if (key == NULL || override[width] == '\0' || !swarm_is_shared(key)) {
         return OK; /* settings_open_source reports an invalid override */
     }

@@ -74,6 +74,42 @@ static enum status record_step(struct training *training, bool skipped, struct f
     return status == OK ? OK : session_agree(&training->trainer.session, status, fault);
 }
 
+/* The steps after `step` and up to `last` that are multiples of `period`; 0 if it is 0. */
+static int64_t count_due(int64_t period, int64_t step, int64_t last) {
+    return period > 0 ? last / period - step / period : 0;
+}
+
+/* Seconds of an evaluation: those of the last one; before the first one, a third of the time of
+ * steps over as many rows, because there is no backward pass. */
+static double evaluation_seconds(const struct training *training) {
+    const struct trainer *trainer = &training->trainer;
+    const struct session *session = &trainer->session;
+    const int64_t asked = settings_eval_rows(&session->settings);
+    const int64_t all = trainer->validation.window_count;
+    const int64_t rows = asked == 0 || asked > all ? all : asked;
+    return training->evaluated_step > 0 ? training->evaluate_seconds
+                                        : training->microbatch_seconds * (double)rows /
+                                              (3 * (double)step_rows_at_once(session));
+}
+
+/* The expected seconds of everything but steps until this start ends. */
+static double other_seconds(const struct training *training) {
+    const struct trainer *trainer = &training->trainer;
+    const struct settings *settings = &trainer->session.settings;
+    const int64_t last = training->until - 1; /* the end has an evaluation and a save in any case */
+    double seconds = training->save_seconds *
+                     (double)(1 + count_due(settings->snapshot_every, training->step, last));
+    if (trainer->validation.file_count > 0) {
+        seconds += evaluation_seconds(training) *
+                   (double)(1 + count_due(settings->eval_every, training->step, last));
+    }
+    if (training->until == settings->steps) {
+        seconds += training->save_seconds * (double)trainer->outputs.export.bytes /
+                   (double)trainer->outputs.writer.bytes;
+    }
+    return seconds;
+}
+
 static enum status execute_step(struct training *training, struct fault *fault) {
     struct trainer *trainer = &training->trainer;
     struct session *session = &trainer->session;
@@ -96,8 +132,10 @@ static enum status execute_step(struct training *training, struct fault *fault) 
     training->microbatch_seconds = seconds / (double)microbatches;
     training->step++;
     metrics_write_step(&trainer->metrics, training->step, &result, seconds);
-    const struct progress_at at = {
-        .step = training->step, .until = training->until, .steps = session->settings.steps};
+    const struct progress_at at = {.step = training->step,
+                                   .until = training->until,
+                                   .steps = session->settings.steps,
+                                   .other_s = other_seconds(training)};
     progress_show_step(&trainer->progress, &at, &result, seconds);
     return record_step(training, result.skipped, fault);
 }
@@ -110,7 +148,9 @@ static enum status run_evaluation(void *owner, struct fault *fault) {
     }
     struct step_limits limits = {0};
     struct evaluation_result result;
+    int64_t begin_ns = clock_monotonic_ns();
     enum status status = trainer_evaluate(trainer, &limits, &result, fault);
+    training->evaluate_seconds = clock_seconds_since(begin_ns);
     if (status != OK) {
         return handle_data_failure(training, status, fault);
     }
@@ -179,6 +219,11 @@ enum status training_run(struct training *training, struct fault *fault) {
     training->until = pauses ? settings->pause_at : settings->steps;
     training->first_step = training->step;
     trainer_seal(trainer);
+    if (session_is_rank0(&trainer->session)) {
+        log_line(LOG_INFO, "%lld step%s of %lld tokens: %.3g passes over the data",
+                 (long long)settings->steps, settings->steps == 1 ? "" : "s",
+                 (long long)settings->batch_tokens, data_passes(settings, &trainer->train));
+    }
     if (training->step >= training->until) {
         log_line(LOG_INFO, "already at step %lld of %lld; nothing to do", (long long)training->step,
                  (long long)settings->steps);

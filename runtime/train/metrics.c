@@ -1,5 +1,6 @@
 #include "runtime/train/metrics.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -10,9 +11,10 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 2048, RANK_BYTES = 256 };
+enum { LINE_BYTES = 2048, RANK_BYTES = 256, TAIL_BYTES = 64 << 10 };
 
 enum status metrics_check(const char *path, const char *key, struct fault *fault) {
     char remedy[NAME_BYTES];
@@ -42,6 +44,48 @@ enum status metrics_check(const char *path, const char *key, struct fault *fault
                                  "a file cannot be created in this folder", errno);
 }
 
+/* Finds the incomplete line at the end of the file: *tail, in `buffer`, is its text, and the result
+ * its length in bytes; 0 if there is none, or the path is no regular file. */
+static size_t read_incomplete_line(const char *path, char *buffer, const char **tail) {
+    int fd;
+    int64_t bytes;
+    struct fault unread;
+    if (file_open_read(path, &fd, &bytes, &unread) != OK) {
+        return 0;
+    }
+    const size_t count = (size_t)min_i64(bytes, TAIL_BYTES);
+    const enum status status =
+        file_read_at(fd, path, buffer, count, bytes - (int64_t)count, &unread);
+    close(fd);
+    if (status != OK || count == 0) {
+        return 0;
+    }
+    const char *newline = memrchr(buffer, '\n', count);
+    *tail = newline == NULL ? buffer : newline + 1;
+    return count - (size_t)(*tail - buffer);
+}
+
+/* A process or machine that crashed during a write may leave part of a line, or zeros. They are
+ * removed, so that every line of the file is complete; a line of any other text is ended. */
+static void repair_end(int fd, const char *path, struct region *region) {
+    static const char START[] = "{\"kind\": \"";
+    char *buffer = region_alloc(region, TAIL_BYTES, 1);
+    const char *tail = NULL;
+    const size_t length = read_incomplete_line(path, buffer, &tail);
+    struct stat info;
+    if (length == 0 || fstat(fd, &info) != 0) {
+        return;
+    }
+    const bool is_ours =
+        tail[0] == '\0' || memcmp(tail, START, min_u64(length, sizeof START - 1)) == 0;
+    const bool repaired =
+        is_ours ? ftruncate(fd, info.st_size - (off_t)length) == 0 : write(fd, "\n", 1) == 1;
+    log_line(LOG_WARNING, "%s: the last line was incomplete%s", path,
+             !repaired ? ", and cannot be repaired"
+             : is_ours ? "; it was removed"
+                       : "; it was ended");
+}
+
 enum status metrics_open(struct session *session, struct metrics *metrics, struct fault *fault) {
     const char *path = session->settings.metrics_path;
     char folder[PATH_BYTES];
@@ -52,6 +96,7 @@ enum status metrics_open(struct session *session, struct metrics *metrics, struc
         return fault_set_errno(fault, STATUS_FAILED, path,
                                "the file cannot be opened for appending", errno);
     }
+    repair_end(fd, path, &session->region);
     int ranks = session_rank_count(session);
     size_t room = LINE_BYTES + (size_t)ranks * RANK_BYTES;
     *metrics = (struct metrics){.fd = fd,
@@ -89,14 +134,37 @@ static struct text begin_line(const struct metrics *metrics, const char *kind) {
     return begin_line_in(metrics->line, metrics->line_bytes, kind);
 }
 
+/* Writes the whole line or nothing. */
+static bool write_line(int fd, const struct text *line) {
+    struct stat info;
+    ssize_t written;
+    do {
+        written = write(fd, line->bytes, line->length);
+    } while (written < 0 && errno == EINTR);
+    if (written == (ssize_t)line->length) {
+        return true;
+    }
+    if (written > 0) {
+        const bool removed = fstat(fd, &info) == 0 && ftruncate(fd, info.st_size - written) == 0;
+        errno = removed ? ENOSPC : errno;
+    }
+    return false;
+}
+
 static void end_line(struct metrics *metrics, struct text *line) {
     text_add(line, "}\n");
     ASSERT(!line->truncated);
-    ssize_t written_bytes = write(metrics->fd, line->bytes, line->length);
-    if (written_bytes != (ssize_t)line->length) {
-        log_line(LOG_WARNING, "%s: cannot write metrics: %s; training continues without them",
-                 metrics->path, strerror(errno));
-        metrics_close(metrics);
+    if (!write_line(metrics->fd, line)) {
+        metrics->lost_lines++;
+        if (metrics->lost_lines == 1) {
+            log_line(LOG_WARNING, "%s: cannot write metrics: %s; training continues without them",
+                     metrics->path, strerror(errno));
+        }
+    } else if (metrics->lost_lines > 0) {
+        log_line(LOG_WARNING, "%s: metrics are written again; %lld %s missing", metrics->path,
+                 (long long)metrics->lost_lines,
+                 metrics->lost_lines == 1 ? "line is" : "lines are");
+        metrics->lost_lines = 0;
     }
 }
 

@@ -13,6 +13,7 @@ struct metrics {
     char *line;            /* [line_bytes]: buffer for the text of one line */
     size_t line_bytes;     /* capacity of `line` */
     int ranks;             /* number of ranks of the site */
+    int64_t lost_lines;    /* lines that could not be written, since the last line that was */
 };
 
 /* The memory use of one rank. */
@@ -26,7 +27,8 @@ struct rank_memory {
  * errors  STATUS_INPUT when `path` is not a file and no file can be created there */
 MUST_CHECK enum status metrics_check(const char *path, const char *key, struct fault *fault);
 
-/* metrics_open: opens the run's metrics for appending and creates their folder.
+/* metrics_open: opens the run's metrics for appending and creates their folder. An incomplete line
+ * at the end, which a crash may leave, is removed.
  * memory  buffer for one line, in the session's region */
 MUST_CHECK enum status metrics_open(struct session *session, struct metrics *metrics,
                                     struct fault *fault);
@@ -44,8 +46,8 @@ struct metrics_round {
     double loss; /* mean loss of this member's steps; written as null if not finite */
 };
 
-/* Each of these functions writes one line of metrics. A failed write is logged once and closes the
- * metrics; it never ends the run. */
+/* Each of these functions writes one line of metrics, completely or not at all. Failed writes never
+ * end the run: the first one is logged, and the number of missing lines once writing works. */
 void metrics_write_start(struct metrics *metrics, const struct session *session,
                          const char *version);
 void metrics_write_step(struct metrics *metrics, int64_t step, const struct step_result *result,

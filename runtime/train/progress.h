@@ -1,17 +1,15 @@
-/* progress: writes the progress of a run to standard error: on a terminal one line that is updated
- * in place, otherwise a plain line every 10 s. Never allocates. */
+/* progress: reports the steps of a run through base/log.h. Never allocates. */
 #ifndef SKEP_TRAIN_PROGRESS_H
 #define SKEP_TRAIN_PROGRESS_H
 
 #include "runtime/session/step.h"
 
 struct progress {
-    bool terminal, colour, quiet; /* properties of standard error; quiet: -q was given */
-    int64_t shown_ns;             /* time at which the last line was written */
-    double smooth_s;              /* smoothed duration of a step in seconds */
-    double flops;                 /* floating-point operations of one step */
-    double peak_flops;            /* peak floating-point operations per second of the target */
-    uint64_t plan_bytes;          /* total size of the arenas */
+    bool colour, quiet;  /* the terminal shows colours; -q was given, or another rank reports */
+    double smooth_s;     /* smoothed duration of a step in seconds */
+    double flops;        /* floating-point operations of one step */
+    double peak_flops;   /* peak floating-point operations per second of the target */
+    uint64_t plan_bytes; /* total size of the arenas */
 };
 
 void progress_init(struct progress *progress, const struct session *session);
@@ -20,6 +18,7 @@ void progress_init(struct progress *progress, const struct session *session);
  * process ends, and `steps` the number of steps of the run. */
 struct progress_at {
     int64_t step, until, steps; /* completed steps; last step of this process; steps of the run */
+    double other_s; /* expected seconds of evaluations, snapshots and the export until the end */
 };
 
 /* progress_show_step: shows the result of a step that took `seconds`, and the estimated time until

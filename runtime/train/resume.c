@@ -106,6 +106,9 @@ enum status resume_check(const struct settings *settings, const struct snapshot 
             same_value(old_value, new_value)) {
             continue;
         }
+        if (strcmp(key->name, "eval.every") == 0) {
+            continue; /* it is shared so that the members of a swarm evaluate the same rounds */
+        }
         if (strcmp(key->name, "steps") == 0) { /* a finished run can be extended */
             TRY(log_new_length(settings, snapshot, old_value, fault));
             continue;

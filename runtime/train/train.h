@@ -25,6 +25,7 @@ struct training {
     int64_t evaluated_step;    /* last evaluated step; -1: none */
     int64_t cursor;            /* position of the next sample in the shuffled stream */
     double save_seconds;       /* duration of the last save; before the first save, an estimate */
+    double evaluate_seconds;   /* duration of the last evaluation */
     double microbatch_seconds; /* duration of one microbatch in the last step */
 };
 

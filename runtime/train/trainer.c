@@ -25,6 +25,7 @@ enum status trainer_open_data(struct trainer *trainer, struct fault *fault) {
     const struct settings *settings = &session->settings;
     int64_t vocab = session->blueprint.vocab;
     TRY(data_open_run(settings, &settings->train_files, vocab, region, &trainer->train, fault));
+    TRY(data_resolve_epochs(&session->settings, &trainer->train, fault));
     return settings->validation_files.count == 0
                ? OK
                : data_open_run(settings, &settings->validation_files, vocab, region,
@@ -86,7 +87,7 @@ enum status trainer_plan_export(struct trainer *trainer, struct fault *fault) {
                                      .config_text = outputs->config_text,
                                      .config_length = outputs->config_length,
                                      .set = trainer->saved[0].set,
-                                     .dtype = (enum dtype)session->settings.params_dtype,
+                                     .dtype = (enum dtype)session->settings.export_dtype,
                                      .ranks = session_checkpoint_site(session)};
     return weights_save_plan(&save, &session->region, &outputs->export, fault);
 }

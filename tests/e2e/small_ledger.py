@@ -141,24 +141,44 @@ def roster_fields(line):
             "roster_signature": bytes.fromhex(found["signature"])}
 
 
+def electors(numbers):
+    return sum(1 << number for number in numbers)
+
+
+def lease_fields(line):
+    if "leases" not in line:
+        return {"start": 0}
+    found = line["leases"]
+    fields = {"start": found["start"], "state": bytes.fromhex(found["state"]),
+              "leased": electors(found["leased"]), "resigned": electors(found["resigned"]),
+              "lease_signatures": b"".join(map(bytes.fromhex, found["signatures"]))}
+    order = found.get("order", {"members": []})
+    fields["order_members"] = b"".join(map(bytes.fromhex, order["members"]))
+    if order["members"]:
+        fields["order_to_continue"] = bytes.fromhex(order["signature"])
+    return fields
+
+
 def body(line):
     """The canonical bytes of a line."""
     kind, members = line["kind"], line.get("members", [])
+    needs = {"needs_leases": line["needs_leases"]} if kind == "genesis" else {}
     entry = {"protocol": 2, "kind": KINDS.index(kind), "incarnation": line["incarnation"],
              "round": line["round"], "commits": line["commits"],
-             "deadline_ms": line.get("deadline_ms", 0), "prev": bytes.fromhex(line["prev"]),
-             "root": bytes.fromhex(line["root"]),
+             "deadline_ms": line.get("deadline_ms", 0), **needs,
+             "prev": bytes.fromhex(line["prev"]), "root": bytes.fromhex(line["root"]),
              "manifest": bytes.fromhex(line.get("manifest", ZERO.hex())),
              "reference_norm": column("d", [line["reference_norm"]]),
              "position": line["cursor"]["position"],
              "returned": ranges_bytes(line["cursor"]["returned"]),
              "seat_count": len(members), "seats": hex_column(members, "id"),
              "sessions": column("I", [member["session"] for member in members]),
+             "guests": bytes(member.get("guest", False) for member in members),
              "ranges": [ranges_bytes(member["ranges"]) for member in members]}
     if kind != "commit":
         entry |= delegation_fields(line)
     if kind == "open":
-        entry |= roster_fields(line)
+        entry |= roster_fields(line) | lease_fields(line)
     if kind == "suspend":
         entry |= {"suspended": bytes.fromhex(line["suspended"]),
                   "reason": 1 + REASONS.index(line["reason"]), "until_round": line["until_round"]}
@@ -207,15 +227,18 @@ def cursor_hash(cursor):
 
 def roster_hash(members):
     return blake(*[bytes.fromhex(member["id"]) +
-                   struct.pack("<II", member["session"], len(member["ranges"])) +
+                   struct.pack("<III", member["session"], member.get("guest", False),
+                               len(member["ranges"])) +
                    ranges_bytes(member["ranges"]) for member in members])
 
 
+NO_ELECTORS = {"needs_leases": 0, "state_entry": ZERO, "state_round": 0, "electors": b"",
+               "vote_seats": 0, "vote_count": 0}
 NO_ROSTER = {"roster": 0, "is_open": 0, "roster_members": b"", "roster_signature": 2 * ZERO}
 
 
-def chain_hash(lines):
-    """The hash of a chain's state, from all of its lines; none of them is a rollback."""
+def chain_state(lines):
+    """The state of a chain, from all of its lines; none is a rollback or has leases."""
     states = [line for line in lines if line["kind"] in ("genesis", "commit")][-33:]
     opened = [line for line in lines if line["kind"] == "open"]
     ended = [line for line in lines if line["kind"] in ("commit", "abort")]
@@ -230,6 +253,7 @@ def chain_hash(lines):
              "last_opened_round": opened[-1]["round"] if opened else 0,
              "commits": last["commits"], "is_round_open": int(last["kind"] == "open"),
              "seats": roster_hash(opened[-1]["members"]) if opened else ZERO,
+             **NO_ELECTORS,
              "delegation": delegated[-1]["delegation"], "tracker": delegated[-1]["tracker_sign"],
              **(epochs[-1] if epochs else NO_ROSTER),
              "position": last["cursor"]["position"],
@@ -239,7 +263,18 @@ def chain_hash(lines):
              "state_cursors": b"".join(cursor_hash(line["cursor"]) for line in states),
              "state_rounds": column("I", [line["round"] for line in states]),
              "state_commits": column("I", [line["commits"] for line in states])}
-    return blake(b"skep ledger chain\0", message_pack(state)).hex()
+    return message_pack(state)
+
+
+def chain_hash(lines):
+    return blake(b"skep ledger chain\0", chain_state(lines)).hex()
+
+
+def from_checkpoint(lines, index):
+    """The lines of a copy that begins with the checkpoint of the commit at this index."""
+    checkpoint = {"kind": "checkpoint", "entry_count": index,
+                  "state": chain_state(lines[:index]).hex()}
+    return [checkpoint, *lines[index:]]
 
 
 def hash_of(line):
@@ -254,7 +289,7 @@ class Ledger:
         self.signers = [Signer(number) for number in range(member_count)]
         self.lines, self.position, self.returned, self.commits = [], 0, [], 0
         self.root, self.reference_norm = blake(b"start").hex(), 0.0
-        self.append("genesis", 0, protocol=2, manifest=blake(b"manifest").hex(),
+        self.append("genesis", 0, protocol=2, manifest=blake(b"manifest").hex(), needs_leases=0,
                     delegation=self.delegation(self.tracker, 1))
 
     def delegation(self, tracker, serial):
@@ -305,10 +340,10 @@ class Ledger:
             unused = [self.returned.pop()[0], unused[1]]
         self.returned.append(unused)
 
-    def round(self, number, voters, end="commit"):
+    def round(self, number, voters, end="commit", **documents):
         first = self.position
         self.position += 10 * len(self.signers)
-        self.append("open", number, members=self.members(first), deadline_ms=5000)
+        self.append("open", number, members=self.members(first), deadline_ms=5000, **documents)
         if end != "commit":
             self.give_back([first, self.position])
             return self.append(end, number, members=self.members(first))

@@ -9,33 +9,11 @@ import subprocess
 import time
 import unittest
 
+from refusals import MESSAGE, RefusalTest, tree_of
 from small_run import (LLAMA, RunTest, main, raw_safetensors, safetensors, tensors_of,
                        wait_until)
 
-MESSAGE = r"^skep: .+: .+"
-
-
-def tree_of(path):
-    """Every file below a folder with its bytes, but for a run's lock."""
-    return {str(file.relative_to(path)): file.read_bytes()
-            for file in sorted(pathlib.Path(path).rglob("*"))
-            if file.is_file() and file.name not in ("lock", "run.log")}
-
-
-class BadInput(RunTest):
-    def refused(self, folder, arguments, *words, code=2):
-        """The command ends with `code`, names every word, and changes no file."""
-        before = tree_of(folder.path)
-        result = folder.run(*arguments)
-        self.assert_exit(result, code)
-        self.assertEqual(result.stdout, "")
-        self.assertRegex(result.stderr, MESSAGE)
-        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
-        for word in words:
-            self.assertIn(word, result.stderr)
-        self.assertEqual(tree_of(folder.path), before, "files were changed")
-        return result.stderr
-
+class BadInput(RefusalTest):
     def test_configs(self):
         folder = self.folder()
         config = folder.path / "model" / "config.json"
@@ -372,7 +350,7 @@ class OddNames(RunTest):
         self.assert_exit(evaluated, 0)
 
 
-class FullDisk(RunTest):
+class FullDisk(RefusalTest):
     def test_a_write_that_fails_keeps_the_older_snapshots(self):
         folder = self.folder(steps=8, snapshot__every=2)
         self.assert_exit(folder.train("pause_at=4"), 0)
@@ -387,17 +365,6 @@ class FullDisk(RunTest):
         reference = self.folder(steps=8)
         self.assert_exit(reference.train(), 0)
         self.assertTrue(folder.state() == reference.state())
-
-    def mounted(self, folder, size):
-        """A small file system of its own; skips where that is not permitted."""
-        disk = folder.path / "disk"
-        disk.mkdir()
-        made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(disk)],
-                              capture_output=True, check=False)
-        if made.returncode != 0:
-            self.skipTest("mounting is not permitted")
-        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)], check=False)
-        return disk
 
     @unittest.skipIf(os.geteuid() != 0, "only root mounts")
     def test_a_disk_that_cannot_hold_the_snapshots_is_refused_with_3(self):

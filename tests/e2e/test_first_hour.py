@@ -1,31 +1,21 @@
 """What a new user meets: text in place of tokens, a disk that the run itself fills, names of
 settings and options from other trainers. Each row has the place, the reason and the remedy that the
 message must contain."""
+import json
+import math
 import os
 import pathlib
+import shutil
 import subprocess
 import unittest
 
-from small_run import LLAMA, RunTest, main, skep
-from test_bad_input import MESSAGE, tree_of
+from refusals import RefusalTest
+from small_run import LLAMA, main, skep, tensors_of
 
 TEXT = b"It is a truth universally acknowledged, that a single man in possession. " * 40
 
 
-class Rows(RunTest):
-    def refused(self, folder, arguments, *words, code=2, without=()):
-        before = tree_of(folder.path)
-        result = folder.run(*arguments)
-        self.assert_exit(result, code)
-        self.assertEqual(result.stdout, "")
-        self.assertRegex(result.stderr, MESSAGE)
-        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
-        for word in words:
-            self.assertIn(word, result.stderr)
-        for word in without:
-            self.assertNotIn(word, result.stderr)
-        self.assertEqual(tree_of(folder.path), before, "files were changed")
-
+class Rows(RefusalTest):
     def say(self, folder, rows):
         """rows: (name of the sub-test, arguments, words of the message)."""
         for title, arguments, words in rows:
@@ -89,16 +79,6 @@ class TextForATokeniser(Rows):
 class OwnDisk(Rows):
     """Files of a run count as space of the run: what its start took, a restart is not refused."""
 
-    def disk(self, folder, size):
-        disk = folder.path / "disk"
-        disk.mkdir(exist_ok=True)
-        made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(disk)],
-                              capture_output=True, check=False)
-        if made.returncode != 0:
-            self.skipTest("mounting is not permitted")
-        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)], check=False)
-        return disk
-
     def needs(self, folder, *arguments):
         plan = self.document(folder.run("plan", "run.yaml", "--json", *arguments), 0, 3)
         return {line["name"]: line["bytes"] for space in plan["spaces"]
@@ -109,7 +89,7 @@ class OwnDisk(Rows):
         folder = self.folder({**LLAMA, "hidden_size": 128, "intermediate_size": 256}, steps=9,
                              snapshot__every=1)
         need = self.needs(folder)
-        self.disk(folder, need["snapshots"] + need["export"] + (64 << 10))
+        self.mounted(folder, need["snapshots"] + need["export"] + (64 << 10))
         places = ["snapshot.folder=disk/s", "export=disk/model"]
         self.assert_exit(folder.train(*places, "pause_at=4"), 0)
         self.assertEqual(len(list((folder.path / "disk" / "s").glob("step-*"))), 2)
@@ -124,7 +104,7 @@ class OwnDisk(Rows):
         folder = self.folder({**LLAMA, "hidden_size": 128, "intermediate_size": 256}, steps=4,
                              snapshot__every=1)
         need = self.needs(folder)
-        self.disk(folder, need["snapshots"] + need["export"] + (64 << 10))
+        self.mounted(folder, need["snapshots"] + need["export"] + (64 << 10))
         places = ["snapshot.folder=disk/s", "export=disk/model"]
         self.assert_exit(folder.train(*places), 0)
         result = folder.train("--fresh", *places)
@@ -136,7 +116,7 @@ class OwnDisk(Rows):
         """Only what the budget has counts: 2 snapshots of 3, and an export."""
         folder = self.folder({**LLAMA, "hidden_size": 128, "intermediate_size": 256}, steps=9)
         need = self.needs(folder)
-        disk = self.disk(folder, need["snapshots"] + need["export"] + (64 << 10))
+        disk = self.mounted(folder, need["snapshots"] + need["export"] + (64 << 10))
         (disk / "s" / "old").mkdir(parents=True)
         (disk / "s" / "old" / "filler").write_bytes(b"x" * (need["snapshots"] + (32 << 10)))
         result = folder.train("snapshot.folder=disk/s", "export=disk/model")
@@ -146,7 +126,7 @@ class OwnDisk(Rows):
     def test_an_export_replaces_the_earlier_one_on_a_disk_for_one(self):
         folder = self.folder({**LLAMA, "hidden_size": 128, "intermediate_size": 256}, steps=2)
         need = self.needs(folder)
-        self.disk(folder, need["export"] + (64 << 10))
+        self.mounted(folder, need["export"] + (64 << 10))
         self.assert_exit(folder.train("export=disk/model"), 0)
         before = (folder.path / "disk/model/model.safetensors").read_bytes()
         result = folder.train("export=disk/model", "steps=4")
@@ -173,7 +153,7 @@ class OtherTrainers(Rows):
                 ("lr_scheduler: cosine", "schedule.kind"),
                 ("lr_scheduler_type: cosine", "schedule.kind"),
                 ("warmup_ratio: 0.1", "schedule.warmup_steps"),
-                ("num_train_epochs: 3", "steps"), ("max_steps: 3", "steps"),
+                ("num_train_epochs: 3", "use epochs"), ("max_steps: 3", "steps"),
                 ("per_device_train_batch_size: 4", "batch.microbatch"),
                 ("batch.micro_batch_size: 4", "batch.microbatch"),
                 ("gradient_accumulation_steps: 4", "batch.tokens"),
@@ -243,6 +223,79 @@ class OtherTrainers(Rows):
                 self.assertIn(f"profiles are {nearest},", result.stderr)
 
 
+class FineTuning(RefusalTest):
+    """What a run file that starts from a model's weights gets without being told."""
+
+    def tuned(self, **settings):
+        """A folder whose model is stored as bfloat16, and a run file with nothing but data."""
+        folder = self.folder(steps=2, precision="bf16")
+        self.assert_exit(folder.train(), 0)
+        shutil.rmtree(folder.path / "model")
+        (folder.path / "run" / "model").rename(folder.path / "model")
+        folder.forget()
+        folder.settings = {key: folder.settings[key] for key in ("model", "data.train", "steps")}
+        folder.write_run(**settings)
+        return folder
+
+    @staticmethod
+    def types(folder):
+        found = tensors_of(folder.path / "run" / "model" / "model.safetensors")
+        return {kind for kind, _, _ in found.values()}
+
+    def test_the_model_keeps_its_type_and_its_rate_is_low(self):
+        folder = self.tuned(batch__sequence=16)
+        plan = self.document(folder.run("plan", "run.yaml", "--json"))
+        sources = {row["key"]: row["source"] for row in plan["defaults"]}
+        self.assertEqual(sources["precision.params"], "type in the model's config.json")
+        self.assertEqual(sources["optimizer.lr"], "for fine-tuning (init: weights)")
+        self.assertNotIn("steps", sources)
+        text = folder.run("plan", "run.yaml").stdout
+        for line in ("default  precision.params bf16: type in the model's config.json",
+                     "default  optimizer.lr 2e-05: for fine-tuning",
+                     "default  schedule.warmup_steps 20: for fine-tuning"):
+            self.assertIn(line, text)
+        self.assert_exit(folder.train(), 0)
+        self.assertEqual(self.types(folder), {"BF16"})
+        keys = folder.metrics("start")[0]["keys"]
+        self.assertEqual((keys["optimizer.lr"], keys["schedule.warmup_steps"],
+                          keys["precision.params"]), (2e-05, 20, "bf16"))
+        self.assertAlmostEqual(folder.metrics("step")[0]["lr"], 1e-6, delta=1e-9)
+
+    def test_given_values_stay(self):
+        folder = self.tuned(batch__sequence=16, precision="f32")
+        folder.write_run(**{"optimizer__lr": 3e-4, "schedule__warmup_steps": 0})
+        self.assert_exit(folder.train(), 0)
+        self.assertEqual(self.types(folder), {"F32"})
+        self.assertAlmostEqual(folder.metrics("step")[0]["lr"], 3e-4, delta=1e-9)
+        self.assert_exit(folder.train("--fresh", "export.dtype=bf16"), 0)
+        self.assertEqual(self.types(folder), {"BF16"})
+
+    def test_epochs_are_an_alternative_to_steps(self):
+        folder = self.folder(batch__sequence=16, batch__tokens=64)
+        del folder.settings["steps"]
+        folder.write_run(epochs=1.5)
+        rows = (6000 - 1) // 16
+        steps = math.ceil(1.5 * rows / 4)
+        plan = self.document(folder.run("plan", "run.yaml", "--json"))
+        self.assertEqual(plan["steps"], steps)
+        self.assertAlmostEqual(plan["passes"], steps * 4 / rows, delta=1e-5)
+        self.assertIn(f"length   {steps} steps: 1.51 passes over data.train",
+                      folder.run("plan", "run.yaml").stdout)
+        result = folder.train()
+        self.assert_exit(result, 0)
+        self.assertIn(f"{steps} steps of 64 tokens: 1.51 passes over the data", result.stderr)
+        self.assertEqual(folder.metrics("step")[-1]["step"], steps)
+        self.assertIn("already at step", folder.train().stderr)  # the snapshot has the same length
+        self.refused(folder, ["train", "run.yaml", "steps=5"], "command line",
+                     "epochs and steps both set the length of the run", "remove one")
+
+    def test_evaluations_may_become_more_frequent_at_a_restart(self):
+        folder = self.folder(steps=4)
+        self.assert_exit(folder.train("pause_at=2"), 0)
+        self.assert_exit(folder.train("eval.every=1"), 0)
+        self.assertEqual([line["step"] for line in folder.metrics("eval")], [2, 3, 4])
+
+
 class Slips(Rows):
     """Section by section what a user types wrongly, each with the remedy."""
 
@@ -262,6 +315,32 @@ class Slips(Rows):
             ("a model that is not in the cache", ["plan", "org/name"],
              ["org/name", "run `hf download org/name` (pip install huggingface_hub)"]),
             ("a tab", ["train", "tab.yaml"], ["tab.yaml:3:1: tab", "indent with spaces"])])
+
+    def test_an_incomplete_download(self):
+        folder = self.folder(steps=1)
+        self.assert_exit(folder.train(), 0)
+        shutil.rmtree(folder.path / "model")
+        (folder.path / "run" / "model").rename(folder.path / "model")
+        folder.forget()
+        folder.write_run(init="weights")
+        weights = folder.path / "model" / "model.safetensors"
+        names = tensors_of(weights)
+        index = {"weight_map": {name: "model-00001-of-00002.safetensors" for name in names}}
+        (folder.path / "model" / "model.safetensors.index.json").write_text(json.dumps(index))
+        shard = weights.rename(folder.path / "model" / "model-00001-of-00002.safetensors")
+        self.assert_exit(folder.train("--fresh"), 0)
+        folder.forget()
+        shard.unlink()
+        self.refused(folder, ["train", "run.yaml"], shard.name, "No such file",
+                     "fetch the model again")
+
+    def test_an_open_quote_and_an_open_bracket(self):
+        folder = self.folder()
+        for text, place, mark in (('data.train: "train.u16\nsteps: 3\n', "bad.yaml:2:13", '"'),
+                                  ("optimizer: {lr: 1\nsteps: 3\n", "bad.yaml:2:12", "{")):
+            (folder.path / "bad.yaml").write_text("model: model\n" + text)
+            self.refused(folder, ["train", "bad.yaml"], place,
+                         f"{mark} is opened here and never closed; add the closing")
 
     def test_values(self):
         folder = self.folder()

@@ -58,6 +58,30 @@ class Check(JoinTest):
         self.check(2, [r"\ndata +MISSING: .*bytes, but the manifest has"],
                    self.join_string, "data.train=valid.u16")
 
+    def checks(self, code, *arguments):
+        result = self.run_in("me", "join", *arguments, "--check", "--json", "threads=1")
+        return self.document(result, code)["checks"]
+
+    def test_the_json_form_has_the_same_checks(self):
+        self.swarm()
+        self.assertEqual(self.checks(0, self.join_string, "data.train=train.u16"),
+                         {name: {"ok": True} for name in ("data", "tracker", "access")})
+        self.close_roster()
+        found = self.checks(2, self.join_string, "data.train=valid.u16")
+        self.assertEqual({name: check["ok"] for name, check in found.items()},
+                         {"data": False, "tracker": True, "access": False})
+        self.assertIn("bytes, but the manifest has", found["data"]["reason"])
+        self.assertIn("not on the allow-list", found["access"]["reason"])
+        self.assertRegex(found["access"]["remedy"], rf"send the operator this key: {KEY}")
+        self.tracker.kill()
+        self.checks_of_no_tracker()
+
+    def checks_of_no_tracker(self):
+        """The manifest in a file is enough for the rest of the report, but not for joining."""
+        result = self.run_in("me", "join", "heather.skep", "--check", "--json", "threads=1")
+        self.assert_exit(result, 2)
+        self.assertIn("no answer within 5 s", result.stderr)
+
     def test_the_key_is_not_on_the_list(self):
         self.swarm()
         self.close_roster()
@@ -155,6 +179,22 @@ class Waiting(JoinTest):
                                      "nothing is left to train")
         self.assertRegex(self.tracker.log(), r"round 1 committed as commit 1: 1 of 1 members "
                                              r"contributed, 1 voted, root [0-9a-f]{16}\n")
+
+
+class Evaluations(JoinTest):
+    def test_the_run_file_of_the_swarm_determines_when_members_evaluate(self):
+        self.swarm(steps=40, eval__every=20)
+        anna = self.member("anna").start()
+        self.wait_for_end(anna)
+        self.assertEqual([line["step"] for line in anna.lines("eval")], [20, 40])
+        result = self.run_in("me", "join", self.join_string, "eval.every=10",
+                             "data.train=train.u16")
+        self.assert_exit(result, 2)
+        self.assertIn("eval.every is a shared setting: it is 20 in the swarm", result.stderr)
+        result = self.run_in("me", "join", self.join_string, "precision=bf16",
+                             "data.train=train.u16")
+        self.assert_exit(result, 2)
+        self.assertIn("precision is a shared setting", result.stderr)
 
 
 class OwnDisk(JoinTest):

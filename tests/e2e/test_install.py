@@ -56,6 +56,12 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.text("share/licenses/skep/LICENSE"), (ROOT / "LICENSE").read_text())
         self.assertTrue(self.text("share/doc/skep/CHANGELOG.md").startswith("# Changes"))
 
+    def test_the_version_is_the_newest_of_the_changes(self):
+        changes = self.text("share/doc/skep/CHANGELOG.md")
+        newest = re.search(r"^## (\S+?)(,|$)", changes, re.MULTILINE)
+        version = json.loads(skep("version", "--json").stdout)["version"]
+        self.assertEqual(version, newest[1])
+
     def test_nothing_else_is_installed(self):
         known = re.compile(r"bin/skep|lib/systemd/system/skep-.*\.service|share/(man|"
                            r"bash-completion|zsh|fish|skep/profiles|licenses/skep|doc/skep)/.*")

@@ -3,7 +3,7 @@ import copy
 import json
 import unittest
 
-from small_ledger import Ledger, Signer, hash_of, results
+from small_ledger import Ledger, Signer, from_checkpoint, hash_of, results
 from small_run import RunTest, main, skep
 
 
@@ -57,6 +57,58 @@ class LedgerTest(RunTest):
         self.assertEqual(found["root"], self.small.lines[-1]["root"])
         self.assertTrue(found["tracker_verified"])
         self.assertEqual(found["tokens"], 2 * 3 * 40)
+
+    def ledger_with_roster(self, serial=5):
+        ledger = Ledger(3)
+        ids = [signer.id for signer in ledger.signers]
+        ledger.round(1, [0, 2], roster=ledger.roster(ids, serial))
+        ledger.round(2, [], end="abort")
+        for number in range(3, 7):
+            ledger.round(number, [0, 1, 2])
+        return ledger
+
+    def test_a_copy_that_begins_with_a_checkpoint(self):
+        ledger = self.ledger_with_roster()
+        operator = ledger.operator.text()
+        lines = from_checkpoint(ledger.lines, 8)
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        result = self.ledger(text, "--verify", "--operator", operator)
+        self.assert_exit(result, 0)
+        self.assertIn("verified from entry 8 on; the 8 entries before are vouched for by the "
+                      "votes of 3 of 3 voters under roster epoch 5\n", result.stdout)
+        found = self.document(self.ledger(text, "--verify", "--json", "--operator", operator))
+        self.assertEqual((found["first_entry"], found["entries"], found["commit"]), (8, 5, 3))
+        self.assertTrue(found["tracker_verified"] and found["operator_verified"])
+        self.assertEqual(found["head"], ledger.lines[-1]["hash"])
+        self.assertIn("begins with a checkpoint: the 8 entries before are not included",
+                      self.ledger(text).stdout)
+        out = self.path.with_name("out.jsonl")
+        self.assert_exit(self.ledger(text, "--export", str(out)), 0)
+        self.assertEqual([json.loads(line) for line in out.read_text().splitlines()], lines)
+        result = self.ledger(text, "--verify", "--operator", Signer(50).text())
+        self.assert_exit(result, 2)
+        self.assertIn("has a roster epoch that the operator did not sign", result.stderr)
+
+    def test_a_checkpoint_that_does_not_verify(self):
+        ledger = self.ledger_with_roster()
+        lines = from_checkpoint(ledger.lines, 8)
+        checkpoint = lines[0]
+        other = self.ledger_with_roster(serial=4)  # an older epoch
+        for first, number, words in (
+                (from_checkpoint(other.lines, 8)[0], 2, "does not follow the previous entry"),
+                ({**checkpoint, "entry_count": 9}, 1, "another number of entries"),
+                ({**checkpoint, "state": checkpoint["state"][:-2]}, 1, "state"),
+                ({**checkpoint, "state": checkpoint["state"].replace("726f756e64", "726f756e65")},
+                 1, "state"),
+                ({**checkpoint, "more": 1}, 1, "unknown fields"),
+                (from_checkpoint(ledger.lines, 6)[0], 2, "does not follow the previous entry")):
+            self.refused([first, *lines[1:]], number, words)
+        self.refused([checkpoint, *lines[2:]], 2, "does not follow the previous entry")
+        self.refused(lines[:2] + [checkpoint], 3, "kind")
+        small = from_checkpoint(self.small.lines, 6)  # without a roster epoch
+        result = self.ledger("".join(json.dumps(line) + "\n" for line in small), "--verify")
+        self.assert_exit(result, 2)
+        self.assertIn("begins with a checkpoint, which has no roster epoch", result.stderr)
 
     def test_rows_without_verification(self):
         lines = copy.deepcopy(self.small.lines)

@@ -1,6 +1,7 @@
 """Stopping, a second signal, the lock of a run's folder, setting a run aside, changed keys."""
 import os
 import pathlib
+import resource
 import signal
 import time
 
@@ -72,6 +73,17 @@ class Signals(RunTest):
             process.send_signal(number)
             self.assertEqual(self.wait(process), 0, folder.log())
             self.assertFalse((folder.path / "run" / "metrics.jsonl").exists())
+
+    def test_a_file_beyond_the_size_limit_is_like_a_full_disk(self):
+        """SIGXFSZ would end the process without a word: exit code -25."""
+        folder = self.folder(steps=4)
+        limit = 1 << 12  # no snapshot fits
+        process = folder.start(preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY)))
+        self.addCleanup(process.kill)
+        code = self.wait(process)
+        self.assertGreater(code, 0, folder.log())
+        self.assertRegex(folder.log(), "(?i)disk|space|file too large")
 
     def test_a_step_that_cannot_end_in_time_is_dropped(self):
         """20,000 microbatches a step take minutes."""

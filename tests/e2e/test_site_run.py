@@ -14,12 +14,12 @@ class SiteRun(RunTest):
         result = folder.train("--ranks", 4, "strategy.replicate=2", "strategy.zero=2")
         self.assert_exit(result, 0)
         first, second = result.stderr.splitlines()[:2]
-        self.assertEqual(first, "4 ranks (--ranks)")
+        self.assertRegex(first, r"^\S+Z 4 ranks \(--ranks\)$")
         for words in ("replicate 2 x shard 2", "ZeRO 2"):
             self.assertIn(words, second)
         again = folder.train("--ranks", 2, "steps=4")
         self.assert_exit(again, 0)
-        self.assertEqual(again.stderr.splitlines()[0], "2 ranks (--ranks)")
+        self.assertRegex(again.stderr.splitlines()[0], r"^\S+Z 2 ranks \(--ranks\)$")
         self.assertEqual(result.stderr.count("validation loss"), 1)
         folder.forget()
         outcomes = launched(folder, 3)

@@ -51,10 +51,9 @@ class SwarmSite(SwarmTest):
         self.assertEqual(member.wait(STOP_S), code, self.logs())
 
     def test_sites_of_any_number_of_ranks_come_to_one_model(self):
-        self.swarm(steps=10 * ROUNDS, swarm__members_min=3)
-        one = self.member("one", "eval.every=40", "swarm.record=one/record").start()
-        two = self.member("two", "--ranks", "2", "eval.every=40",
-                          "swarm.record=two/record").start()
+        self.swarm(steps=10 * ROUNDS, swarm__members_min=3, eval__every=40)
+        one = self.member("one", "swarm.record=one/record").start()
+        two = self.member("two", "--ranks", "2", "swarm.record=two/record").start()
         three = self.member("three", "--ranks", "3", "strategy.zero=1").start()
         self.wait_for_end(one, two, three)
         roots = self.assert_one_root_a_round()
@@ -84,8 +83,9 @@ class SwarmSite(SwarmTest):
         found = []
         for ranks in (1, 2, 3):
             self.swarm(steps=6, swarm__inner_steps=2, swarm__codec="fp32", swarm__patience=100,
-                       batch__sequence=8, batch__tokens=8 * 600, batch__microbatch=40)
-            member = self.member("alone", "--ranks", str(ranks), "eval.every=2").start()
+                       batch__sequence=8, batch__tokens=8 * 600, batch__microbatch=40,
+                       eval__every=2)
+            member = self.member("alone", "--ranks", str(ranks)).start()
             self.wait_for_end(member)
             commits = [entry for entry in self.assert_one_history() if entry["kind"] == "commit"]
             self.assertEqual([entry["members"][0]["tokens"] for entry in commits],
@@ -159,10 +159,9 @@ class SwarmSite(SwarmTest):
         chance = random.Random(seed)
         self.swarm(steps=10**6, swarm__inner_steps=2, batch__tokens=64,
                    swarm__codec=chance.choice(["int8", "int4"]), precision__params="bf16",
-                   precision__compute="bf16")
+                   precision__compute="bf16", eval__every=6)
         stays = self.member("stays").start()
-        site = self.member("site", f"snapshot.every={chance.choice([4, 10, 1000])}",
-                           "eval.every=6")
+        site = self.member("site", f"snapshot.every={chance.choice([4, 10, 1000])}")
         for turn in range(40 if LONG else 4):
             count = chance.randint(2, 4)
             site.start("--ranks", str(count), f"strategy.zero={chance.randrange(4)}")
@@ -241,10 +240,10 @@ class SwarmSite(SwarmTest):
     @unittest.skipIf(not COUNTER, "no counter was built")
     def test_no_rank_allocates_after_the_seal(self):
         """Of a member that another launcher starts, through rounds, evaluations, snapshots."""
-        self.swarm(steps=100, swarm__codec="int4")
+        self.swarm(steps=100, swarm__codec="int4", eval__every=20)
         ranks = []
         for rank in range(2):
-            ranks.append(self.member("site", "eval.every=20", "snapshot.every=20").start(
+            ranks.append(self.member("site", "snapshot.every=20").start(
                 LD_PRELOAD=COUNTER, COUNT_ALLOC_ZMQ="1",
                 COUNT_ALLOC_REPORT=str(self.site.path / f"report-{rank}"),
                 **place(rank)))

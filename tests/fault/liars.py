@@ -14,7 +14,8 @@ processors. Prints a row for each lie and the bars that it misses; exit 1 when t
 The lie `none` is one more honest member: a figure of what the measurement can tell.
 
 bars of every lie: committed rounds per hour, after round 3, at least 90 % of those without the lie
-(95 % for slow members); no honest member is named or ends; all ledgers verify.
+(95 % for slow members); round 3 within half a minute; no honest member is named or ends; all
+ledgers verify.
     sums    no committed round has a wrong sum; the member is named in its first round
     stalls  no round after the third is aborted
     claims  the member owns at most twice its fair share of slices; no deadline is longer than twice
@@ -31,12 +32,13 @@ import statistics
 import subprocess
 import sys
 
-from lie_run import LIAR, LIES, LOSS_COMMITS, Lie, Outcome, run_lie
+from lie_run import LIAR, LIES, LOSS_COMMITS, SETTLED_ROUND, Lie, Outcome, run_lie
 from small_swarm import SKEP
 from swarm_faults import amount
 
 RATE_MIN = {"slow": 0.95}  # committed rounds per hour with the lie, as a part of those without
 RATE_MIN_OTHERS = 0.90
+START_MAX_S = 30  # until SETTLED_ROUND; a part of the first round takes at most a few seconds
 CLEAN_USES = 4  # lies that are compared with one run without: the machine's load changes
 NAMED_WITHIN = {"sums": 0, "values": 2}  # rounds after the first one that holds the lie
 LOSS_MAX = 1.01
@@ -48,13 +50,6 @@ QUICK_NAMED_WITHIN = {"sums": 0, "values": 5}
 QUICK_WORKERS = 4  # most of a run waits
 # Lies that members do not withstand yet, and how. Each is for --quick only.
 NOT_WITHSTOOD = {
-    "toggle": "up to 120 s until the third round: the first exchange is assumed to take a minute",
-    "hold": "the same",
-    "idle-owner": "the same",
-    "withhold": "80 % of the commits per hour, and 70 s until the third round",
-    "trickle": "34 s until the third round",
-    "samples-max": "9 % of the commits per hour, like mute",
-    "stale-round": "1 % of the commits per hour",
     "flip": "is not named",
     "copy": "is not named",
 }
@@ -143,6 +138,9 @@ class Row:
         ratio, least = self.ratio(), RATE_MIN.get(self.lie.group, RATE_MIN_OTHERS)
         if ratio is not None and ratio < least:
             yield f"{ratio:.0%} of the commits per hour"
+        start = statistics.median(run.start_seconds for run in self.lying)
+        if start > START_MAX_S:
+            yield f"{start:.0f} s until round {SETTLED_ROUND}"
         fewest = min(run.commits for run in self.lying)
         if fewest < self.commits_min:
             yield f"{fewest} commits"

@@ -38,6 +38,10 @@ class Bars(unittest.TestCase):
         self.assertEqual(missed("slow-up-20", seconds=42.0), [])
         self.check("slow-up-20", "94% of the commits per hour", seconds=42.5)
 
+    def test_the_first_rounds_take_half_a_minute_at_most(self):
+        self.assertEqual(missed("hold", start_seconds=30.0), [])
+        self.check("hold", "31 s until round 3", start_seconds=31.0)
+
     def test_the_median_of_the_pairs_counts(self):
         clean = outcome(liars=[], named={})
         slow, fast = outcome(seconds=80.0), outcome()

@@ -31,6 +31,7 @@ PAUSE_S = 5.0
 REACH_S = 15.0  # for a place to be come to
 ACCIDENT_S = 1.0  # between accidents on the way there
 STOPPED_S = 3.0  # of members, so that a round has no quorum
+FINISH_S = 60  # for a round after all kills
 SHRINK_S = 1  # until it is then aborted
 DOWN_S = (0.0, 1.0)  # between death and the next start
 PARAMETERS = 1 << 18
@@ -155,6 +156,20 @@ class Kills:
             time.sleep(self.chance.uniform(*DOWN_S))
             self.start(following)
             self.measure(place, before)
+        self.finish()
+
+    def finish(self):
+        """One more round. A member that an accident let leave comes back for it."""
+        last = self.newest()
+        end = time.monotonic() + FINISH_S
+        while self.newest() <= last and time.monotonic() < end:
+            self.accidents.pass_by()
+            time.sleep(0.002)
+        self.look_at_members("the end")
+        if self.newest() <= last:
+            self.violations.append(f"the end: no round within {FINISH_S} s:\n" + "\n".join(
+                f"--- {process.name}\n{process.text()[-1500:]}"
+                for process in self.swarm.processes()))
 
 
 def main():
@@ -180,8 +195,6 @@ def main():
         kills = Kills(swarm, chosen.seed)
         swarm.wait_for(lambda: kills.newest() >= 1, 60, "first rounds")
         kills.run(order)
-        last = kills.newest()
-        swarm.wait_for(lambda: kills.newest() > last, 60, "round at the end")
         swarm.stop()
         violations = kills.violations + oracle.ledgers(swarm)
     print(f"{len(order)} kills at {len(set(order))} places; until the next round: median "

@@ -1,5 +1,6 @@
-/* fuzz_documents: any bytes as a document of an operator are refused, or give a document within its
- * bounds that is written as the same bytes. */
+/* fuzz_documents: any bytes as a document of an operator, or as the lease of a member, are refused,
+ * or give a document within its bounds that is written as the same bytes. */
+#include "runtime/swarm/leases/lease_file.h"
 #include "runtime/swarm/ledger/operator_documents.h"
 
 #include <string.h>
@@ -32,7 +33,20 @@ static void check_roster(const uint8_t *data, size_t size) {
     }
 }
 
+static void check_lease(const uint8_t *data, size_t size) {
+    uint8_t written[LEASE_FILE_BYTES];
+    struct lease lease;
+    struct hash swarm;
+    if (lease_bytes_read(data, size, &swarm, &lease) == NULL) {
+        ASSERT(lease.is_resignation == (lease.start.number == 0));
+        ASSERT(size == LEASE_FILE_BYTES);
+        lease_bytes_write(&swarm, &lease, written);
+        ASSERT(memcmp(written, data, size) == 0);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    check_lease(data, size);
     check_delegation(data, size);
     check_roster(data, size);
     return 0;

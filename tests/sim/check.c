@@ -1,6 +1,6 @@
 /* check: toy sketches of a proposal, which are the values of the slices themselves, and the checks
  * of its sums. */
-#include "tests/sim/world.h"
+#include "tests/sim/parts.h"
 
 #include "runtime/swarm/ledger/norms.h"
 

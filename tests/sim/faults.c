@@ -1,5 +1,5 @@
 /* faults: what goes wrong in a schedule, when, and how everything is well again. */
-#include "tests/sim/world.h"
+#include "tests/sim/parts.h"
 
 #include <string.h>
 
@@ -19,8 +19,10 @@ enum fault_kind {
     FAULT_ALL_CRASH,
     FAULT_ALL_BACK, /* all members start again from their last snapshot */
     FAULT_ALL_LOST, /* all members but one never come back */
+    FAULT_ROSTER,   /* the operator signs another roster, if the swarm has one */
     FAULT_KINDS,
     FAULT_START, /* a node begins */
+    FAULT_MOVE,  /* a member connects to the tracker on the other copy of the store */
 };
 
 /* How often each kind is drawn. */
@@ -30,9 +32,10 @@ static const uint8_t SHARES[FAULT_KINDS] = {
     [FAULT_WIPE] = 1,           [FAULT_DISK_FULL] = 2,     [FAULT_TRACKER_CRASH] = 3,
     [FAULT_TRACKER_SECOND] = 1, [FAULT_TRACKER_PAUSE] = 2, [FAULT_TRACKER_CLOCK] = 1,
     [FAULT_ALL_CRASH] = 1,      [FAULT_ALL_BACK] = 1,      [FAULT_ALL_LOST] = 1,
+    [FAULT_ROSTER] = 4,
 };
 
-enum { FAULTS_MOST = 9, SOON_MS = 100, CLOCK_MS = 3600000 };
+enum { FAULTS_MOST = 9, MOVES_MOST = 6, SOON_MS = 100, CLOCK_MS = 3600000 };
 
 static uint32_t any_member(struct world *world) {
     return TRACKERS + (uint32_t)world_draw(world, world->member_count);
@@ -70,8 +73,17 @@ static void plan_start(struct world *world, uint32_t node, int64_t delay) {
     world_add(world, HAPPEN_FAULT, node, delay)->fault = FAULT_START;
 }
 
+static void plan_move(struct world *world, uint32_t node, int64_t delay) {
+    world_add(world, HAPPEN_FAULT, node, delay)->fault = FAULT_MOVE;
+}
+
+static void change_roster(struct world *world, uint64_t excluded);
+
 /* Every other fault comes soon after the one before: in the same round. */
 void faults_plan(struct world *world) {
+    if (world->has_rosters) {
+        change_roster(world, 0);
+    }
     for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
         int is_late = n > TRACKERS && world_draw(world, 5) == 0;
         plan_start(world, n, is_late ? (int64_t)world_draw(world, FAULTS_MS) : 0);
@@ -124,11 +136,83 @@ static void crash(struct world *world, uint32_t index, int64_t lasts) {
     plan_start(world, index, lasts);
 }
 
+/* It loses the connection to its tracker, which may not notice at once. */
+static void move(struct world *world, uint32_t index) {
+    struct node *node = &world->nodes[index];
+    if (world_draw(world, 4) > 0) {
+        tell_closed(world, node->store, index);
+        tell_closed(world, index, node->store);
+    }
+    node->store = 1 - node->store;
+    node->has_moved = true;
+    chain_connect(world, index);
+}
+
+void faults_copy(struct world *world) {
+    if (world_draw(world, 2) == 0) {
+        crash(world, 0, 1 + (int64_t)world_draw(world, 500));
+    }
+    store_copy(world);
+    plan_start(world, 1, (int64_t)world_draw(world, 300));
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        if (world_draw(world, 2) == 0) {
+            plan_move(world, n, (int64_t)world_draw(world, 500));
+        }
+    }
+    for (uint64_t moves = world_draw(world, MOVES_MOST); moves > 0; moves--) {
+        plan_move(world, any_member(world), (int64_t)world_draw(world, FAULTS_MS));
+    }
+}
+
+static void close_excluded(struct world *world, uint32_t tracker) {
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        struct event closed = {.kind = EVENT_CLOSED, .peer.bytes[0] = (uint8_t)n};
+        if (node_is_in(world->excluded, n)) {
+            world_step(world, tracker, &closed, NULL);
+        }
+    }
+}
+
+/* Signs a roster without the excluded members, and gives it to each tracker. These close the
+ * connections of excluded members, and open those of members that return. */
+static void change_roster(struct world *world, uint64_t excluded) {
+    const struct key_pairs operator_keys = keys_of(&OPERATOR_ID);
+    const struct hash swarm = {{0}};
+    struct roster_epoch *roster = &world->roster;
+    uint64_t returned = world->excluded & ~excluded;
+    *roster = (struct roster_epoch){.serial = roster->serial + 1};
+    world->excluded = excluded;
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        if (!node_is_in(excluded, n)) {
+            roster->members[roster->count++][0] = (uint8_t)n;
+        }
+        if (node_is_in(returned, n)) {
+            chain_connect(world, n);
+        }
+    }
+    roster_epoch_sign(&operator_keys, &swarm, roster);
+    for (uint32_t tracker = 0; tracker < TRACKERS; tracker++) {
+        if (world->nodes[tracker].machine != NULL) {
+            close_excluded(world, tracker);
+            tracker_set_roster(world->nodes[tracker].machine, roster);
+        }
+    }
+}
+
+static uint64_t draw_excluded(struct world *world) {
+    uint64_t excluded = 0;
+    for (uint64_t most = world_draw(world, world->member_count); most > 0; most--) {
+        excluded |= UINT64_C(1) << any_member(world);
+    }
+    return excluded;
+}
+
 static void wipe(struct world *world, uint32_t index) {
     struct node *node = &world->nodes[index];
     memset(&node->outer, 0, sizeof(node->outer));
     memset(&node->snapshot, 0, sizeof(node->snapshot));
-    memset(node->store, 0, sizeof(node->store));
+    memset(node->results, 0, sizeof(node->results));
+    node->copy_count = 0;
 }
 
 static void happen_to_all(struct world *world, int fault, uint32_t survivor) {
@@ -140,7 +224,7 @@ static void happen_to_all(struct world *world, int fault, uint32_t survivor) {
         crash(world, n, 100 + (int64_t)world_draw(world, 1000));
         if (fault == FAULT_ALL_BACK) {
             node->outer = node->snapshot;
-            memset(node->store, 0, sizeof(node->store));
+            memset(node->results, 0, sizeof(node->results));
         }
         node->is_lost |= fault == FAULT_ALL_LOST;
     }
@@ -186,29 +270,42 @@ void faults_happen(struct world *world, const struct happening *happening) {
     case FAULT_TRACKER_CLOCK:
         node->clock_ahead += (int64_t)world_draw(world, CLOCK_MS);
         break;
+    case FAULT_ROSTER:
+        if (world->has_rosters) {
+            change_roster(world, draw_excluded(world));
+        }
+        break;
+    case FAULT_MOVE:
+        move(world, index);
+        break;
     case FAULT_ALL_CRASH:
     case FAULT_ALL_BACK:
     case FAULT_ALL_LOST:
         happen_to_all(world, happening->fault, index);
         break;
     default: /* FAULT_START, FAULT_TRACKER_SECOND */
-        world_start(world, index);
+        if (index != 1 || !world->will_copy || world->copied_count > 0) {
+            world_start(world, index);
+        }
         break;
     }
 }
 
 /* Cuts heal, disks have room, the stopped wake when they would, what is down starts, and the
- * second tracker goes away. */
+ * second tracker goes away, unless it has a store of its own. */
 void faults_heal(struct world *world) {
     memset(world->cut_until, 0, sizeof(world->cut_until));
     world->loss = 0.01;
-    if (world->nodes[1].machine != NULL) {
+    if (world->excluded != 0) {
+        change_roster(world, 0);
+    }
+    if (world->nodes[1].machine != NULL && world->copied_count == 0) {
         world_stop(world, 1);
         world_stop(world, 0);
     }
     for (uint32_t n = 0; n < TRACKERS + world->member_count; n++) {
         world->nodes[n].disk_full_until = 0;
-        if (n != 1) {
+        if (n != 1 || world->copied_count > 0) {
             world_start(world, n);
         }
     }

@@ -1,4 +1,5 @@
 #include "tests/sim/fields.h"
+#include "tests/sim/parts.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -179,8 +180,9 @@ static void change_row(const struct field *field, enum field_change change, uint
 
 void field_change(const struct world *world, const struct field *field, enum field_change change,
                   struct parcel *parcel, struct field_memory *memory) {
-    if (memory->round != world->record.head.round) {
-        memory->round = world->record.head.round;
+    const uint32_t round = world->stores[0].record.head.round;
+    if (memory->round != round) {
+        memory->round = round;
         memcpy(memory->last, memory->current, sizeof(memory->last));
     }
     ASSERT(field->bytes <= FIELD_BYTES_MAX);

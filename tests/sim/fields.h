@@ -35,8 +35,11 @@ extern const char *const FIELD_CHANGE_NAMES[FIELD_CHANGES];
 
 /* field_change: give the field of a message, if it has that field, its false value. `memory` is the
  * sender's, which starts zeroed. */
-enum { FIELD_BYTES_MAX = 512, FIELD_ROWS_MAX = SWARM_MEMBERS_MAX };
-_Static_assert((int)FIELD_ROWS_MAX >= (int)SLICES_MOST, "one row for each slice");
+enum {
+    FIELD_BYTES_MAX = 512,
+    /* one row for each slice, or for each seat */
+    FIELD_ROWS_MAX = SIM_SLICES > SWARM_MEMBERS_MAX ? SIM_SLICES : SWARM_MEMBERS_MAX,
+};
 struct field_memory {
     uint32_t round;
     uint8_t current[FIELD_ROWS_MAX][FIELD_BYTES_MAX];

@@ -1,6 +1,6 @@
 /* lies: what hostile members do to their messages, to bytes on their way, and to contributions. */
 #include "tests/sim/fields.h"
-#include "tests/sim/world.h"
+#include "tests/sim/parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -141,13 +141,13 @@ uint64_t lie_slowness(const struct world *world, uint32_t index) {
 
 /* Whether the tracker's table makes this node the owner of a slice. */
 static bool is_owner(const struct world *world, uint32_t index, uint32_t slice) {
-    const struct round_table *table = &world->record.table;
+    const struct round_table *table = &world->stores[0].record.table;
     uint32_t owner = table->slices[slice].owner;
-    return table->version > 0 && world->record.head.seats[owner].id.bytes[0] == index;
+    return table->version > 0 && world->stores[0].record.head.seats[owner].id.bytes[0] == index;
 }
 
 static void claim_result(const struct world *world, struct slice_report *row, uint32_t slice) {
-    const struct slice_plan *plan = &world->record.table.slices[slice];
+    const struct slice_plan *plan = &world->stores[0].record.table.slices[slice];
     row->has_result = 1;
     row->epoch = plan->epoch;
     row->contributors = plan->expected_seats;
@@ -164,7 +164,7 @@ static void lie_about_slices(struct world *world, uint32_t index, struct slice_r
                              uint64_t number) {
     enum hostility hostility = world->nodes[index].hostility;
     for (uint32_t s = 0; s < world->slice_count; s++) {
-        if (hostility == HOSTILE_CLAIM && world->record.table.version > 0) {
+        if (hostility == HOSTILE_CLAIM && world->stores[0].record.table.version > 0) {
             claim_result(world, &rows[s], s);
         } else if (hostility == HOSTILE_WITHDRAW && number % 2 == 0) {
             rows[s] = (struct slice_report){.epoch = rows[s].epoch, .changed = rows[s].changed};
@@ -216,7 +216,7 @@ static void lie_in_report(struct world *world, uint32_t index, struct parcel *pa
         repeat_report(node, report);
         break;
     case HOSTILE_RETURNING:
-        if (world->record.head.round / 2 % 2 == 0) {
+        if (world->stores[0].record.head.round / 2 % 2 == 0) {
             memset(&report->root, 0, sizeof(report->root));
         }
         break;
@@ -232,13 +232,11 @@ static void sign_again(const struct world *world, uint32_t index, struct message
     if (is_false_signature) {
         return;
     }
-    if (message->kind == MESSAGE_DECLARE) {
-        message->signature = post_sign_declaration(message);
-    } else if (message->kind == MESSAGE_VOTE) {
+    bool is_owner = memcmp(&message->owner, &id, sizeof(id)) == 0;
+    if (message->kind == MESSAGE_VOTE) {
         message->signature = post_sign(&id, &message->hash);
-    } else if (message->kind == MESSAGE_RESULT && memcmp(&message->owner, &id, sizeof(id)) == 0) {
-        struct hash content = post_result_hash(message);
-        message->signature = post_sign(&id, &content);
+    } else if (message->kind != MESSAGE_RESULT || is_owner) {
+        post_sign_message(world, &id, message);
     }
 }
 
@@ -263,7 +261,7 @@ bool lie_message(struct world *world, uint32_t index, struct parcel *parcel) {
         lie_in_report(world, index, parcel);
     } else if (hostility == HOSTILE_TOKENS && parcel->message.kind == MESSAGE_DECLARE) {
         parcel->message.trained.tokens = INT64_MAX;
-        parcel->message.signature = post_sign_declaration(&parcel->message);
+        post_sign_message(world, &parcel->message.from, &parcel->message);
     }
     return hostility == HONEST || parcel_pass_wire(world, parcel);
 }

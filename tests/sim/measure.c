@@ -1,6 +1,6 @@
 /* measure: what a member measures of its own work and link, for its reports: medians of recent
  * values, as the real process takes them. */
-#include "tests/sim/world.h"
+#include "tests/sim/parts.h"
 
 #include "base/statistics.h"
 
@@ -27,10 +27,11 @@ void measure_ping(struct world *world, uint32_t node) {
     if (measures->pinged_ms > 0 && world->now - measures->pinged_ms < PING_TIMEOUT_MS) {
         return;
     }
+    const uint32_t tracker = world->nodes[node].store; /* the one that has this store */
     measures->pinged_ms = world->now;
-    if (net_is_connected(world, node, 0)) {
+    if (net_is_connected(world, node, tracker)) {
         int64_t wait_ms = net_send_control(world, node, PING_BYTES);
-        struct happening *ping = world_add(world, HAPPEN_PING, 0, wait_ms);
+        struct happening *ping = world_add(world, HAPPEN_PING, tracker, wait_ms);
         ping->other = node;
         ping->lasts = world->now;
     }

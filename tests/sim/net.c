@@ -1,6 +1,6 @@
 /* net: the links of the nodes: rates, queues of bulk data, delay, and nodes that cannot connect to
  * each other. */
-#include "tests/sim/world.h"
+#include "tests/sim/parts.h"
 
 #include "runtime/swarm/wire/wire.h"
 
@@ -33,8 +33,14 @@ void net_stop(struct world *world, uint32_t node) {
 }
 
 bool net_is_connected(const struct world *world, uint32_t from, uint32_t to) {
-    bool can_dial = !world->nodes[from].link.is_dial_only || !world->nodes[to].link.is_dial_only;
-    return can_dial && world->cut_until[from][to] <= world->now;
+    const struct node *a = &world->nodes[from];
+    const struct node *b = &world->nodes[to];
+    bool can_dial = !a->link.is_dial_only || !b->link.is_dial_only;
+    bool is_other_tracker = (from < TRACKERS || to < TRACKERS) && a->store != b->store;
+    bool is_excluded = (from < TRACKERS && node_is_in(world->excluded, to)) ||
+                       (to < TRACKERS && node_is_in(world->excluded, from));
+    return can_dial && !is_other_tracker && !is_excluded &&
+           world->cut_until[from][to] <= world->now;
 }
 
 /* The time at which the last of `bytes` that are ready at `ready_us` has passed. */

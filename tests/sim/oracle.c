@@ -1,5 +1,6 @@
 /* oracle: what must hold of every entry that is appended, every state applied, and at the end. */
-#include "tests/sim/world.h"
+#include "tests/sim/guests.h"
+#include "tests/sim/parts.h"
 
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/norms.h"
@@ -7,13 +8,20 @@
 #include <math.h>
 #include <string.h>
 
-static const struct truth *truth_of(const struct world *world, uint32_t round, uint32_t node) {
+/* The contribution of a node to a round of a store's ledger. Where copies of the store have the
+ * same round, it may have been made for the other copy. */
+static const struct truth *truth_of(const struct world *world, const struct tracker_store *store,
+                                    uint32_t round, uint32_t node) {
+    const struct truth *found = NULL;
     for (uint32_t i = 0; i < world->truth_count; i++) {
-        if (world->truths[i].round == round && world->truths[i].node == node) {
-            return &world->truths[i];
+        const struct truth *truth = &world->truths[i];
+        bool is_of_round = truth->round == round && truth->node == node;
+        if (is_of_round && &world->stores[truth->store] == store) {
+            return truth;
         }
+        found = is_of_round && found == NULL ? truth : found;
     }
-    return NULL;
+    return found;
 }
 
 static uint32_t node_of(const struct entry *entry, uint32_t seat) {
@@ -22,13 +30,14 @@ static uint32_t node_of(const struct entry *entry, uint32_t seat) {
 
 /* The sum of the weights of all contributors; -1: one of them made no contribution that may be
  * added. */
-static double check_contributors(struct world *world, const struct entry *entry, uint32_t slice) {
+static double check_contributors(struct world *world, const struct tracker_store *store,
+                                 const struct entry *entry, uint32_t slice) {
     double weight = 0;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         if ((entry->slices[slice].contributors >> seat & 1) == 0) {
             continue;
         }
-        const struct truth *truth = truth_of(world, entry->round, node_of(entry, seat));
+        const struct truth *truth = truth_of(world, store, entry->round, node_of(entry, seat));
         if (truth == NULL || !plane_is_sound(&truth->slices[slice])) {
             world_fail(world, "round %u names seat %u, which has no valid contribution",
                        entry->round, seat);
@@ -76,15 +85,16 @@ static bool is_within_silence(const struct world *world, const struct entry *ent
 }
 
 /* Computes the result of a slice again, from what its contributors made. */
-static void check_sum(struct world *world, const struct entry *entry, uint32_t slice) {
+static void check_sum(struct world *world, const struct tracker_store *store,
+                      const struct entry *entry, uint32_t slice) {
     const struct entry_slice *line = &entry->slices[slice];
     float mean[SLICE_ELEMENTS] = {0};
-    double weight = check_contributors(world, entry, slice);
+    double weight = check_contributors(world, store, entry, slice);
     for (uint32_t seat = 0; weight >= 0 && seat < entry->seat_count; seat++) {
         if ((line->contributors >> seat & 1) == 0) {
             continue;
         }
-        const struct truth *truth = truth_of(world, entry->round, node_of(entry, seat));
+        const struct truth *truth = truth_of(world, store, entry->round, node_of(entry, seat));
         plane_add(&entry->members[seat], entry->reference_norm, weight > 0 ? (float)weight : 1,
                   &truth->slices[slice], mean);
     }
@@ -98,14 +108,16 @@ static void check_sum(struct world *world, const struct entry *entry, uint32_t s
     }
 }
 
-/* The line names who made the result, in which epoch, of whose contributions. */
+/* The line names who made the result, in which epoch, of whose contributions. A tracker that shows
+ * members different owners can name either of them, if both made the same result. */
 static void check_owner(struct world *world, const struct entry *entry, uint32_t slice) {
     const struct entry_slice *line = &entry->slices[slice];
     for (uint32_t i = 0; i < world->sum_count; i++) {
         const struct summed *sum = &world->sums[i];
         if (sum->round == entry->round && sum->slice == slice && sum->epoch == line->epoch &&
-            sum->owner == node_of(entry, line->owner) && sum->contributors == line->contributors &&
-            hash_equal(&sum->hash, &line->hash)) {
+            (sum->owner == node_of(entry, line->owner) ||
+             world->equivocation == EQUIVOCATE_TABLE) &&
+            sum->contributors == line->contributors && hash_equal(&sum->hash, &line->hash)) {
             return;
         }
     }
@@ -122,9 +134,10 @@ static void check_signatures(struct world *world, const struct entry *entry) {
             signers |= UINT64_C(1) << seat;
         }
     }
-    if (2 * (uint32_t)__builtin_popcountll(signers) <= entry->seat_count) {
-        world_fail(world, "round %u has %d good signatures of %u", entry->round,
-                   __builtin_popcountll(signers), entry->seat_count);
+    const uint64_t voters = guests_voters(world, entry);
+    if (2 * __builtin_popcountll(signers & voters) <= __builtin_popcountll(voters)) {
+        world_fail(world, "round %u has %d good signatures of %d", entry->round,
+                   __builtin_popcountll(signers & voters), __builtin_popcountll(voters));
     }
 }
 
@@ -159,41 +172,57 @@ static void use_samples(struct world *world, const struct entry *entry, int by) 
 
 enum { KNOWN_MS = 1000 }; /* the tracker has heard of a state after so long */
 
-/* A node that is there, reaches the tracker and stands on the root that is given up. */
-static void check_lost(struct world *world, const struct hash *root) {
+/* A running member that can reach the tracker has the root that is given up. A member that came
+ * from another tracker may ignore this one, because its incarnation is lower. */
+static void check_lost(struct world *world, uint32_t tracker, const struct hash *root) {
     for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
         const struct node *node = &world->nodes[n];
         struct hash have = plane_root(world, &node->outer);
         if (node->machine != NULL && world->now - node->since >= KNOWN_MS &&
-            node->paused_until <= world->now && net_is_connected(world, n, 0) &&
-            hash_equal(&have, root)) {
+            node->paused_until <= world->now && net_is_connected(world, n, tracker) &&
+            !node->has_moved && hash_equal(&have, root)) {
             world_fail(world, "a committed round is lost while member %u has it", n);
         }
     }
 }
 
 /* What a rollback undoes: every commit after the state that it names. */
-static void undo(struct world *world, const struct entry *entry) {
-    check_lost(world, &world->record.commit.root);
-    uint32_t at = world->ledger_count;
-    while (at > 0 && (world->is_undone[at - 1] || world->ledger[at - 1].kind == ENTRY_ABORT ||
-                      !hash_equal(&world->ledger[at - 1].root, &entry->root))) {
+static void undo(struct world *world, struct tracker_store *store, const struct entry *entry) {
+    check_lost(world, (uint32_t)(store - world->stores), &store->record.commit.root);
+    uint32_t at = store->ledger_count;
+    while (at > 0 && (store->is_undone[at - 1] || store->ledger[at - 1].kind == ENTRY_ABORT ||
+                      !hash_equal(&store->ledger[at - 1].root, &entry->root))) {
         at--;
-        if (!world->is_undone[at] && world->ledger[at].kind == ENTRY_COMMIT) {
-            use_samples(world, &world->ledger[at], -1);
+        if (!store->is_undone[at] && store->ledger[at].kind == ENTRY_COMMIT) {
+            use_samples(world, &store->ledger[at], -1);
         }
-        world->is_undone[at] = 1;
+        store->is_undone[at] = 1;
     }
     if (at == 0) {
         world_fail(world, "round %u goes back to a state that never was", entry->round);
     }
 }
 
-static void check_commit(struct world *world, const struct entry *entry) {
+/* Of two copies of a store, one commits rounds after they were made. */
+static void check_fork(struct world *world, const struct tracker_store *store,
+                       const struct entry *entry) {
+    const struct tracker_store *other = &world->stores[store == &world->stores[0]];
+    for (uint32_t i = world->copied_count; i > 0 && i < other->ledger_count; i++) {
+        if (other->ledger[i].kind == ENTRY_COMMIT && !world->may_fork) {
+            world_fail(world, "fork: one copy of a store commits round %u, the other one round %u",
+                       other->ledger[i].round, entry->round);
+            return;
+        }
+    }
+}
+
+static void check_commit(struct world *world, const struct tracker_store *store,
+                         const struct entry *entry) {
+    check_fork(world, store, entry);
     check_signatures(world, entry);
     use_samples(world, entry, 1);
     for (uint32_t s = 0; s < world->slice_count; s++) {
-        check_sum(world, entry, s);
+        check_sum(world, store, entry, s);
         check_owner(world, entry, s);
         world->salvages += entry->slices[s].epoch > 0;
         world->partial += entry->slices[s].contributors != entry->slices[0].contributors;
@@ -201,8 +230,9 @@ static void check_commit(struct world *world, const struct entry *entry) {
     world->commits += 1;
 }
 
-static void check_chain(struct world *world, const struct entry *entry) {
-    const struct entry *last = &world->ledger[world->ledger_count - 1];
+static void check_chain(struct world *world, struct tracker_store *store,
+                        const struct entry *entry) {
+    const struct entry *last = &store->ledger[store->ledger_count - 1];
     int is_open = entry->kind == ENTRY_OPEN;
     int follows_open = last->kind == ENTRY_OPEN;
     int is_next = is_open ? entry->round == last->round + 1 : entry->round == last->round;
@@ -212,19 +242,27 @@ static void check_chain(struct world *world, const struct entry *entry) {
         entry->commits != last->commits + (entry->kind == ENTRY_COMMIT)) {
         world_fail(world, "two histories: round %u follows round %u", entry->round, last->round);
     }
-    struct hash hash = plane_entry_hash(entry, &entry->root);
-    const char *wrong = entry_error(entry);
-    if (!hash_equal(&hash, &entry->hash) || wrong != NULL) {
-        world_fail(world, "round %u: the entry %s", entry->round,
-                   wrong != NULL ? wrong : "has another's hash");
+    const char *wrong = ledger_append(&store->chain, entry);
+    if (wrong != NULL) {
+        world_fail(world, "round %u: the entry %s", entry->round, wrong);
     }
+    if (entry_voting_seats(entry) != guests_voters(world, entry)) {
+        world_fail(world, "round %u: a guest has the seat of a voter", entry->round);
+    }
+}
+
+/* An owner that does not send voters its own contribution, as it declared it, is named for the sum
+ * that has it. */
+static bool is_wrong_owner(enum hostility hostility) {
+    return hostility == HOSTILE_SUM ||
+           (hostility >= HOSTILE_DAMAGE && hostility <= HOSTILE_TRICKLE);
 }
 
 /* Only a member that signed a false statement is named for one. */
 static void check_suspension(struct world *world, const struct entry *entry) {
     const struct entry_suspension *suspension = &entry->suspension;
     enum hostility hostility = world->nodes[suspension->id.bytes[0]].hostility;
-    bool is_true = (suspension->reason != SUSPENSION_WRONG_SUM || hostility == HOSTILE_SUM) &&
+    bool is_true = (suspension->reason != SUSPENSION_WRONG_SUM || is_wrong_owner(hostility)) &&
                    (suspension->reason != SUSPENSION_WRONG_SKETCH || hostility == HOSTILE_SKETCH);
     if (!is_true) {
         world_fail(world, "round %u: member %u is named for a lie that it did not tell",
@@ -233,24 +271,24 @@ static void check_suspension(struct world *world, const struct entry *entry) {
     world->named += entry_has_evidence(suspension);
 }
 
-void oracle_append(struct world *world, const struct entry *entry) {
-    if (world->ledger_count == LEDGER_MOST) {
+void oracle_append(struct world *world, struct tracker_store *store, const struct entry *entry) {
+    if (store->ledger_count == LEDGER_MOST) {
         world_fail(world, "the ledger of a schedule is full");
         return;
     }
-    check_chain(world, entry);
+    check_chain(world, store, entry);
     if (entry->kind == ENTRY_COMMIT) {
-        check_commit(world, entry);
+        check_commit(world, store, entry);
     } else if (entry->kind == ENTRY_ROLLBACK) {
-        undo(world, entry);
+        undo(world, store, entry);
         world->rollbacks += 1;
     } else if (entry->kind == ENTRY_SUSPEND) {
         check_suspension(world, entry);
     }
     world->aborts += entry->kind == ENTRY_ABORT;
-    world->is_undone[world->ledger_count] = 0;
-    struct entry *kept = &world->ledger[world->ledger_count];
-    kept->slices = world->ledger_slices[world->ledger_count++];
+    store->is_undone[store->ledger_count] = 0;
+    struct entry *kept = &store->ledger[store->ledger_count];
+    kept->slices = store->ledger_slices[store->ledger_count++];
     entry_copy(kept, entry);
 }
 
@@ -259,8 +297,9 @@ void oracle_restarted(struct world *world, uint32_t node) {
 }
 
 /* What the encoding left out is carried over in the slices that the commit names the member in. */
-static void advance(struct world *world, uint32_t node, const struct entry *entry) {
-    const struct truth *truth = truth_of(world, entry->round, node);
+static void advance(struct world *world, const struct tracker_store *store, uint32_t node,
+                    const struct entry *entry) {
+    const struct truth *truth = truth_of(world, store, entry->round, node);
     int is_own = truth != NULL && truth->start == world->nodes[node].start;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         for (uint32_t s = 0; node_of(entry, seat) == node && s < entry->slice_count; s++) {
@@ -273,23 +312,60 @@ static void advance(struct world *world, uint32_t node, const struct entry *entr
     }
 }
 
-void oracle_applied(struct world *world, uint32_t node, const struct hash *root, int is_adopted) {
-    world->nodes[node].since = world->now;
-    for (uint32_t i = world->ledger_count; i > 0; i--) {
-        const struct entry *entry = &world->ledger[i - 1];
+/* Members that apply the same number of commits have the same state. */
+static void check_same_state(struct world *world, uint32_t node, const struct entry *entry) {
+    struct hash *applied = &world->applied[entry->commits];
+    ASSERT(entry->commits < LEDGER_MOST);
+    if (entry->commits >= world->applied_count) {
+        memset(&world->applied[world->applied_count], 0,
+               (entry->commits + 1 - world->applied_count) * sizeof(*applied));
+        world->applied_count = entry->commits + 1;
+    }
+    if (!hash_is_zero(applied) && !hash_equal(applied, &entry->root) && !world->may_fork) {
+        world_fail(world, "two states: member %u applies another one as commit %u than others",
+                   node, entry->commits);
+    }
+    *applied = entry->root;
+}
+
+/* Whether a ledger has the root of the member's current state. */
+static bool apply_from(struct world *world, const struct entry *entries, uint32_t count,
+                       uint32_t node, const struct hash *root, int is_adopted) {
+    for (uint32_t i = count; i > 0; i--) {
+        const struct entry *entry = &entries[i - 1];
         if (!hash_equal(&entry->root, root)) {
             continue;
         }
         if (is_adopted) {
             oracle_restarted(world, node);
         } else if (entry->kind == ENTRY_COMMIT) {
-            advance(world, node, entry);
+            check_same_state(world, node, entry);
+            advance(world, store_of(world, node), node, entry);
         } else {
             continue; /* the commit that it stands on comes before */
         }
+        return true;
+    }
+    return false;
+}
+
+void oracle_applied(struct world *world, uint32_t node, const struct hash *root, int is_adopted) {
+    uint32_t index = world->nodes[node].store;
+    const struct tracker_store *store = &world->stores[index];
+    const struct tracker_store *other = &world->stores[1 - index];
+    world->nodes[node].since = world->now;
+    if (apply_from(world, store->ledger, store->ledger_count, node, root, is_adopted)) {
         return;
     }
-    world_fail(world, "member %u stands on a root that no commit has", node);
+    if (world->copied_count > 0 && /* It may have moved to the other tracker meanwhile. */
+        apply_from(world, other->ledger, other->ledger_count, node, root, is_adopted)) {
+        return;
+    }
+    if (world->equivocation != EQUIVOCATE_NOT && /* The tracker showed it what it did not write. */
+        apply_from(world, world->pool, world->pool_count, node, root, is_adopted)) {
+        return;
+    }
+    world_fail(world, "member %u has a root that no commit has", node);
 }
 
 void oracle_trained(struct world *world, uint32_t node) {
@@ -301,9 +377,10 @@ void oracle_trained(struct world *world, uint32_t node) {
 }
 
 uint32_t oracle_behind(const struct world *world) {
-    const struct hash *roots[2] = {&world->ledger[0].root, &world->ledger[0].root};
-    for (uint32_t i = 0; i < world->ledger_count; i++) {
-        const struct entry *entry = &world->ledger[i];
+    const struct tracker_store *store = &world->stores[0];
+    const struct hash *roots[2] = {&store->ledger[0].root, &store->ledger[0].root};
+    for (uint32_t i = 0; i < store->ledger_count; i++) {
+        const struct entry *entry = &store->ledger[i];
         if (entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ROLLBACK) {
             roots[0] = roots[1];
             roots[1] = &entry->root;
@@ -311,8 +388,9 @@ uint32_t oracle_behind(const struct world *world) {
     }
     for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
         const struct node *node = &world->nodes[n];
-        if (node->machine == NULL || node->has_left) {
-            continue;
+        bool is_guest = world->first_guest > 0 && n >= world->first_guest;
+        if (node->machine == NULL || node->has_left || is_guest) {
+            continue; /* no round waits for a guest */
         }
         struct hash root = plane_root(world, &node->outer);
         if (!hash_equal(&root, roots[0]) && !hash_equal(&root, roots[1])) {

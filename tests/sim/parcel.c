@@ -1,12 +1,12 @@
 /* parcel: copies of messages with all that they point to, and their size on the wire. */
-#include "tests/sim/world.h"
+#include "tests/sim/parts.h"
 
 #include "runtime/swarm/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIRE_BYTES_MAX = 1 << 20 };
+enum { WIRE_BYTES_MAX = 1 << 22 };
 
 static void *copy_array(struct parcel *parcel, const void *array, size_t bytes) {
     ASSERT(parcel->array == NULL);

@@ -1,5 +1,5 @@
-/* plane: the simulated data plane: a toy codec, training, sums, roots, adoption, feedback. */
-#include "tests/sim/world.h"
+/* plane: the simulated data plane: a toy codec, sums, roots, adoption, feedback. */
+#include "tests/sim/parts.h"
 
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/norms.h"
@@ -8,12 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LEAVES = 5,
-    LEAF_MS = 30,
-    SAMPLE_MS = 25, /* the longest time of a sample */
-    IDLE_ONE_IN = 12,
-};
+enum { LEAVES = 5, LEAF_MS = 30 };
 
 struct coded plane_encode(const float *values) {
     struct coded coded = {0};
@@ -62,7 +57,7 @@ struct hash plane_entry_hash(const struct entry *entry, const struct hash *root)
 struct stored *plane_find(struct node *node, uint32_t round, uint32_t slice,
                           const struct hash *hash) {
     for (int i = 0; i < STORE_ROWS; i++) {
-        struct stored *stored = &node->store[i];
+        struct stored *stored = &node->results[i];
         if (stored->round == round && stored->slice == slice && hash_equal(&stored->hash, hash)) {
             return stored;
         }
@@ -74,11 +69,11 @@ uint32_t plane_stored(const struct world *world, const struct node *node,
                       struct slice_report *reports) {
     uint32_t round = 0;
     for (int i = 0; i < STORE_ROWS; i++) {
-        round = node->store[i].round > round ? node->store[i].round : round;
+        round = node->results[i].round > round ? node->results[i].round : round;
     }
     memset(reports, 0, world->slice_count * sizeof(*reports));
     for (int i = 0; i < STORE_ROWS; i++) {
-        const struct stored *stored = &node->store[i];
+        const struct stored *stored = &node->results[i];
         if (round > 0 && stored->round == round) {
             struct slice_report *report = &reports[stored->slice];
             report->has_result = 1;
@@ -90,121 +85,18 @@ uint32_t plane_stored(const struct world *world, const struct node *node,
     return round;
 }
 
-/* What one sample adds to an element: anything that is not zero on the whole and the same for
- * everybody. */
-static float sample_gradient(uint64_t sample, uint32_t element) {
-    uint64_t mixed = (sample * 64 + element + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    mixed = (mixed ^ (mixed >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
-    return (float)(mixed >> 40) * 0x1p-23f - 1.0f;
-}
-
-/* The contribution of `count` samples of the ranges, with what earlier encodings left out. */
-static void encode(struct world *world, uint32_t index, const struct action *action,
-                   uint64_t count) {
-    struct node *node = &world->nodes[index];
-    float values[ELEMENTS_MOST];
-    memcpy(values, node->feedback, sizeof(values));
-    for (uint32_t r = 0; r < action->range_count; r++) {
-        for (uint64_t k = action->ranges[r].begin; k < action->ranges[r].end && count > 0; k++) {
-            count--;
-            for (uint32_t i = 0; i < world->slice_count * SLICE_ELEMENTS; i++) {
-                values[i] += sample_gradient(k, i) + 0.01f * node->outer.values[i];
-            }
-        }
-    }
-    for (uint32_t s = 0; s < world->slice_count; s++) {
-        struct coded *coded = &node->own.slices[s];
-        *coded = plane_encode(&values[s * SLICE_ELEMENTS]);
-        for (uint32_t i = 0; i < SLICE_ELEMENTS; i++) {
-            uint32_t at = s * SLICE_ELEMENTS + i;
-            node->own.residual[at] = values[at] - (float)coded->steps[i] * coded->scale;
-        }
-    }
-    lie_contribution(world, index);
-    if (world->mistake == MISTAKE_FEEDBACK) {
-        memcpy(node->feedback, node->own.residual, sizeof(node->feedback));
-    }
-}
-
-/* In a steady world, samples of a member take nearly the same time. */
-static uint64_t draw_sample_ms(struct world *world) {
-    return world->is_steady ? world->sample_ms - world_draw(world, world->sample_ms / 32 + 1)
-                            : 1 + world_draw(world, SAMPLE_MS);
-}
-
-/* The norm of a contribution. Slices that are not sound count as nothing, because a norm must be
- * finite. */
-static double norm_of(const struct world *world, const struct truth *own) {
-    double energy = 0;
-    for (uint32_t s = 0; s < world->slice_count; s++) {
-        double norm = plane_norm(&own->slices[s]);
-        energy += isfinite(norm) ? norm * norm : 0;
-    }
-    return sqrt(energy);
-}
-
-/* The tree over the slices of a contribution, and its root. A norm that is not sound is declared as
- * 0, because no message can contain it. */
-static struct hash declare(uint32_t slice_count, struct truth *own) {
-    for (uint32_t s = 0; s < slice_count; s++) {
-        const struct hash hash = hash_of(&own->slices[s], sizeof(struct coded));
-        double norm = plane_norm(&own->slices[s]);
-        own->norms[s] = isfinite(norm) ? norm : 0;
-        own->nodes[s] = contribution_leaf(&hash, own->norms[s]);
-    }
-    ASSERT(merkle_list_node_count(slice_count) <= ARRAY_COUNT(own->nodes));
-    merkle_list_build(own->nodes, slice_count);
-    return merkle_list_root(own->nodes, slice_count);
-}
-
-struct hash plane_zero_root(uint32_t slice_count) {
-    static struct truth zeros;
-    return declare(slice_count, &zeros);
-}
-
-/* A slow member stops at the deadline and declares the samples that it has trained; now and then a
- * member has none. */
-static void train(struct world *world, uint32_t index, const struct action *action) {
-    struct node *node = &world->nodes[index];
-    oracle_trained(world, index);
-    uint64_t samples = 0;
-    for (uint32_t r = 0; r < action->range_count; r++) {
-        samples += action->ranges[r].end - action->ranges[r].begin;
-    }
-    uint64_t sample_ms = (uint64_t)node->slow * draw_sample_ms(world);
-    uint64_t in_time = action->deadline_ms / sample_ms;
-    uint64_t tokens = samples < in_time ? samples : in_time;
-    tokens = !world->is_steady && world_draw(world, IDLE_ONE_IN) == 0 ? 0 : tokens;
-    node->own.round = action->round;
-    node->own.node = index;
-    node->own.start = node->start;
-    encode(world, index, action, tokens);
-    struct happening *done =
-        world_add(world, HAPPEN_EVENT, index, 1 + (int64_t)(tokens * sample_ms));
-    done->event.kind = EVENT_TRAINED;
-    done->event.round = action->round;
-    done->event.trained = (struct training_amount){
-        .tokens = tokens, .samples = tokens, .norm = norm_of(world, &node->own)};
-    done->event.root = declare(world->slice_count, &node->own);
-    if (tokens > 0) {
-        measure_training(node, (int64_t)sample_ms);
-    }
-    ASSERT(world->truth_count < TRUTHS);
-    world->truths[world->truth_count++] = node->own;
-}
-
 static void keep_result(struct world *world, uint32_t index, const struct message *message,
                         struct coded coded) {
     struct node *node = &world->nodes[index];
-    node->store[node->store_next] = (struct stored){.round = message->round,
-                                                    .slice = message->slice,
-                                                    .epoch = message->epoch,
-                                                    .contributors = message->contributors,
-                                                    .owner = message->owner,
-                                                    .signature = message->signature,
-                                                    .hash = message->hash,
-                                                    .coded = coded};
-    node->store_next = (node->store_next + 1) % (STORE_ROUNDS * world->slice_count);
+    node->results[node->results_next] = (struct stored){.round = message->round,
+                                                        .slice = message->slice,
+                                                        .epoch = message->epoch,
+                                                        .contributors = message->contributors,
+                                                        .owner = message->owner,
+                                                        .signature = message->signature,
+                                                        .hash = message->hash,
+                                                        .coded = coded};
+    node->results_next = (node->results_next + 1) % (STORE_ROUNDS * world->slice_count);
     measure_result(world, index);
 }
 
@@ -251,14 +143,14 @@ static struct coded add_up(const struct world *world, const struct node *node,
 
 static void sum(struct world *world, uint32_t index, const struct action *action) {
     struct coded result = add_up(world, &world->nodes[index], action);
-    struct message message = {.round = action->round,
+    struct message message = {.kind = MESSAGE_RESULT,
+                              .round = action->round,
                               .slice = action->slice,
                               .epoch = action->epoch,
                               .contributors = action->contributors,
                               .owner = {{(uint8_t)index}},
                               .hash = hash_of(&result, sizeof(result))};
-    struct hash content = post_result_hash(&message);
-    message.signature = post_sign(&message.owner, &content);
+    post_sign_message(world, &(struct identity){{(uint8_t)index}}, &message);
     keep_result(world, index, &message, result);
     ASSERT(world->sum_count < SUMS_MOST);
     world->sums[world->sum_count++] = (struct summed){.round = action->round,
@@ -277,6 +169,7 @@ static void sum(struct world *world, uint32_t index, const struct action *action
 static int outer_after(const struct world *world, struct node *node, const struct entry *entry,
                        struct outer *outer) {
     *outer = node->outer;
+    outer->round = entry->round;
     for (uint32_t s = 0; s < world->slice_count; s++) {
         const struct stored *stored = plane_find(node, entry->round, s, &entry->slices[s].hash);
         if (stored == NULL) {
@@ -327,7 +220,7 @@ static int is_full(const struct world *world, const struct node *node) {
 
 static void root_or_apply(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
-    struct outer after;
+    static struct outer after; /* too large for the stack */
     if (!outer_after(world, node, action->entry, &after)) {
         world_fail(world, "node %u was told that it holds results that it lacks", index);
         return;
@@ -378,8 +271,10 @@ static void adopt(struct world *world, uint32_t index, const struct action *acti
         node->leaves = 0;
     }
     world->adoptions += 1;
+    chain_on_fetch(world, index, action->entry);
     node->adopting = *action;
     node->adopt_root = action->entry->root;
+    node->adopting_round = action->entry->round;
     next_leaf(world, index);
 }
 
@@ -392,14 +287,15 @@ static void end_adoption(struct world *world, uint32_t index, const struct outer
     done->event.write_outcome = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
     if (done->event.write_outcome == WRITE_OK) {
         node->outer = *outer;
-        node->snapshot = *outer;
+        node->outer.round = node->adopting_round;
+        node->snapshot = node->outer;
         memset(node->feedback, 0, sizeof(node->feedback));
         oracle_applied(world, index, &done->event.root, 1);
     }
 }
 
-/* From the own disk, or from any member that can be reached and stands on the root; leaves that
- * came stay. */
+/* Leaves come from the member's own disk, or from any reachable member whose state has the root.
+ * Those that have arrived are kept. */
 void plane_leaf(struct world *world, uint32_t index, uint32_t job) {
     struct node *node = &world->nodes[index];
     if (node->adopting.job != job) {
@@ -407,7 +303,8 @@ void plane_leaf(struct world *world, uint32_t index, uint32_t job) {
     }
     struct hash root = plane_root(world, &node->outer);
     if (hash_equal(&root, &node->adopt_root)) {
-        struct outer own = node->outer;
+        static struct outer own;
+        own = node->outer;
         end_adoption(world, index, &own);
         return;
     }
@@ -434,6 +331,7 @@ static void keep(struct world *world, uint32_t index, const struct action *actio
     }
     if (parcel->message.kind == MESSAGE_SKETCHES) {
         memcpy(node->sketches[action->seat], parcel->sketches, sizeof(node->own_sketches));
+        node->sketch_messages[action->seat] = parcel->message;
         return;
     }
     node->slots[action->seat][action->slot] = parcel->coded;
@@ -454,7 +352,10 @@ void plane_act(struct world *world, uint32_t node, const struct actions *actions
             keep(world, node, action, parcel);
             break;
         case ACTION_TRAIN:
-            train(world, node, action);
+            training_begin(world, node, action);
+            break;
+        case ACTION_END_TRAINING:
+            training_end(world, node, action->round);
             break;
         case ACTION_SUM:
             sum(world, node, action);

@@ -1,8 +1,8 @@
 /* post: messages between nodes: signatures, copies, loss, forged bytes, and the checks of a
  * transport. */
-#include "tests/sim/world.h"
+#include "tests/sim/parts.h"
 
-#include "runtime/swarm/ledger/norms.h"
+#include "runtime/swarm/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,37 +10,21 @@
 enum { DAMAGED_ONE_IN = 200 /* slices: a bit of one changes on its way */ };
 
 struct signature post_sign(const struct identity *id, const struct hash *hash) {
-    struct hash_state state;
-    hash_begin(&state);
-    hash_add(&state, id, sizeof(*id));
-    hash_add(&state, hash, sizeof(*hash));
-    struct hash signed_hash = hash_end(&state);
-    struct signature signature = {{0}};
-    memcpy(signature.bytes, &signed_hash, sizeof(signed_hash));
+    const struct key_pairs keys = keys_of(id);
+    struct signature signature;
+    ledger_sign(&keys, hash, &signature);
     return signature;
 }
 
-/* The part of a result that its owner signs. */
-struct hash post_result_hash(const struct message *message) {
-    struct hash_state state;
-    hash_begin(&state);
-    hash_add(&state, &message->round, sizeof(message->round));
-    hash_add(&state, &message->slice, sizeof(message->slice));
-    hash_add(&state, &message->epoch, sizeof(message->epoch));
-    hash_add(&state, &message->contributors, sizeof(message->contributors));
-    hash_add(&state, &message->hash, sizeof(message->hash));
-    return hash_end(&state);
+static struct wire_shape shape_of(const struct world *world) {
+    return (struct wire_shape){.slice_count = world->slice_count, .members_max = MEMBERS_MOST};
 }
 
-struct signature post_sign_declaration(const struct message *message) {
-    struct hash_state state;
-    hash_begin(&state);
-    hash_add(&state, &message->hash, sizeof(message->hash));
-    hash_add(&state, &message->round, sizeof(message->round));
-    hash_add(&state, &message->trained, sizeof(message->trained));
-    hash_add(&state, &message->root, sizeof(message->root));
-    struct hash content = hash_end(&state);
-    return post_sign(&message->from, &content);
+void post_sign_message(const struct world *world, const struct identity *id,
+                       struct message *message) {
+    const struct wire_shape shape = shape_of(world);
+    const struct key_pairs keys = keys_of(id);
+    wire_sign(&shape, &keys, message);
 }
 
 /* Adds the bytes that follow a message, and what was stored with them; false if the node does not
@@ -65,41 +49,30 @@ static bool add_bytes(const struct world *world, struct node *node, struct parce
     return true;
 }
 
-bool post_accept(struct parcel *parcel) {
-    struct message *message = &parcel->message;
-    struct signature good;
-    struct hash hash;
-    switch (message->kind) {
-    case MESSAGE_DECLARE:
-        good = post_sign_declaration(message);
-        return norm_is_valid(message->trained.norm) &&
-               memcmp(&good, &message->signature, sizeof(good)) == 0;
-    case MESSAGE_VOTE:
-        hash = post_result_hash(message);
-        if (message->ballot.refusal.reason == REFUSAL_SUM) {
-            good = post_sign(&message->owner, &hash);
-        } else if (hash_is_zero(&message->root)) {
-            return true;
-        } else {
-            good = post_sign(&message->from, &message->hash);
-        }
-        return memcmp(&good, &message->signature, sizeof(good)) == 0;
-    case MESSAGE_CONTRIBUTION:
-        message->hash = hash_of(&parcel->coded, sizeof(parcel->coded));
-        message->slice_norm = plane_norm(&parcel->coded);
-        return true;
-    case MESSAGE_RESULT:
-        hash = hash_of(&parcel->coded, sizeof(parcel->coded));
-        if (!hash_equal(&hash, &message->hash) || !plane_is_sound(&parcel->coded)) {
-            return false;
-        }
-        message->slice_norm = plane_norm(&parcel->coded);
-        hash = post_result_hash(message);
-        good = post_sign(&message->owner, &hash);
-        return memcmp(&good, &message->signature, sizeof(good)) == 0;
-    default:
-        return true;
+/* The bytes that follow a message, as the parcel has them. */
+static size_t bulk_of(const struct world *world, const struct parcel *parcel,
+                      const uint8_t **bytes) {
+    enum message_kind kind = parcel->message.kind;
+    if (kind == MESSAGE_SKETCHES) {
+        *bytes = (const uint8_t *)parcel->sketches;
+        return world->slice_count * sizeof(struct coded);
     }
+    *bytes = (const uint8_t *)&parcel->coded;
+    return kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT ? sizeof(parcel->coded) : 0;
+}
+
+bool post_accept(const struct world *world, const struct entry *open, struct parcel *parcel) {
+    const struct wire_shape shape = shape_of(world);
+    struct message *message = &parcel->message;
+    const uint8_t *bulk;
+    const size_t bytes = bulk_of(world, parcel, &bulk);
+    if (!wire_is_verified(&shape, TRACKER_ID.bytes, open, message, bulk, bytes)) {
+        return false;
+    }
+    if (message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT) {
+        message->slice_norm = plane_norm(&parcel->coded);
+    }
+    return message->kind != MESSAGE_RESULT || plane_is_sound(&parcel->coded);
 }
 
 bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel) {
@@ -119,20 +92,33 @@ bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel 
     return true;
 }
 
+/* The statement that a member accuses another one of, as that one signed it. */
+static void add_evidence(struct node *node, struct message *vote) {
+    const struct message_refusal *refusal = &vote->ballot.refusal;
+    if (refusal->reason == REFUSAL_SUM) {
+        const struct stored *stored = plane_find(node, vote->round, vote->slice, &vote->hash);
+        vote->signature = stored != NULL ? stored->signature : vote->signature;
+    } else if (refusal->reason == REFUSAL_SKETCH) {
+        vote->slice = 0; /* the first one of the page */
+        vote->hash = node->sketch_messages[refusal->suspect].hash;
+        vote->signature = node->sketch_messages[refusal->suspect].signature;
+    }
+}
+
 /* Adds what the sender's host adds to a message without bulk data; false if there is nothing to
  * send. */
 static bool complete_message(struct world *world, uint32_t from, struct parcel *parcel) {
     struct node *node = &world->nodes[from];
     struct message *message = &parcel->message;
     if (message->kind == MESSAGE_DECLARE) {
-        message->signature = post_sign_declaration(message);
-    } else if (message->kind == MESSAGE_VOTE && message->ballot.refusal.reason == REFUSAL_SUM) {
-        const struct stored *stored =
-            plane_find(node, message->round, message->slice, &message->hash);
-        message->signature = stored != NULL ? stored->signature : message->signature;
+        post_sign_message(world, &message->from, message);
+    } else if (message->kind == MESSAGE_VOTE) {
+        add_evidence(node, message);
     } else if (message->kind == MESSAGE_SKETCHES) {
         parcel->sketches = malloc(sizeof(node->own_sketches));
         memcpy(parcel->sketches, node->own_sketches, sizeof(node->own_sketches));
+        message->hash = hash_of(parcel->sketches, world->slice_count * sizeof(struct coded));
+        post_sign_message(world, &message->from, message);
         return hash_equal(&message->ballot.seed, &node->own_seed);
     }
     return true;
@@ -154,7 +140,8 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct a
         }
         struct parcel *parcel = parcel_copy(world, message);
         parcel->message.from.bytes[0] = (uint8_t)from;
-        if (complete_message(world, from, parcel) && lie_message(world, from, parcel)) {
+        bool is_shown = from >= TRACKERS || equivocate(world, to, parcel);
+        if (complete_message(world, from, parcel) && lie_message(world, from, parcel) && is_shown) {
             net_post(world, from, to, parcel);
         } else {
             parcel_free(parcel);
@@ -163,6 +150,7 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct a
 }
 
 void post_send(struct world *world, uint32_t from, const struct action *action) {
+    equivocate_propose(world, &action->message);
     if (!action->to_tracker) {
         post(world, from, action->to.bytes[0], action);
         return;

@@ -1,12 +1,14 @@
 #include "tests/sim/rate.h"
 
+#include "tests/sim/parts.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    FIRST_ROUNDS = 3, /* rounds in which deadlines still come from the settings */
+    FIRST_ROUNDS = 3, /* rounds in which no time is known at first */
     HOUR_MS = 3600 * 1000,
     CLEAN_LIMIT_MS = 24 * HOUR_MS,
     /* A faulty run ends after the sum of this and a multiple of the clean run's time. */
@@ -182,6 +184,7 @@ bool rate_run_faulty(struct world *world, const struct rate_run *run, struct rat
     faulty.limit_ms = FIRST_LIMIT_MS + LIMIT_FACTOR * pair->clean.ms;
     bool is_good = run_swarm(world, &faulty, &pair->faulty);
     pair->commits = rate_commits_per_hour(&pair->faulty) / rate_commits_per_hour(&pair->clean);
+    pair->start = (double)pair->faulty.first_ms / (double)pair->clean.first_ms;
     pair->deadline = 0;
     for (int i = 0; i < DEADLINE_COUNT; i++) {
         double ratio = (double)pair->faulty.max.values[i] / (double)pair->clean.max.values[i];
@@ -193,11 +196,13 @@ bool rate_run_faulty(struct world *world, const struct rate_run *run, struct rat
 void rate_print(const char *name, const struct rate_run *run, const struct rate_pair *pair) {
     const struct rate_figures *faulty = &pair->faulty;
     const struct rate_figures *clean = &pair->clean;
-    printf("%-34s %u of %u: commits/h %5.0f of %5.0f (%5.1f %%), aborts %2u, owned x%.2f, "
+    printf("%-34s %u of %u: commits/h %5.0f of %5.0f (%5.1f %%), start %4.1f of %4.1f s, "
+           "aborts %2u, owned x%.2f, "
            "delivers %4.1f of %u slices, "
            "deadlines x%.2f (train %u of %u, exchange %u of %u ms), named %u after round %u%s\n",
            name, run->faulty, run->members, rate_commits_per_hour(faulty),
-           rate_commits_per_hour(clean), 100 * pair->commits, faulty->aborts, faulty->owned,
+           rate_commits_per_hour(clean), 100 * pair->commits, (double)faulty->first_ms / 1000,
+           (double)clean->first_ms / 1000, faulty->aborts, faulty->owned,
            rate_slices_per_commit(run, faulty), RATE_SLICES, pair->deadline,
            faulty->max.timing.train_ms, clean->max.timing.train_ms, faulty->max.timing.exchange_ms,
            clean->max.timing.exchange_ms, faulty->named_round > 0, faulty->named_round,
@@ -212,10 +217,12 @@ bool rate_check(const struct rate_pair *pair) {
     const double min_commits = 0.9;
     const double max_owned = 2;
     const double max_deadline = 2;
+    const double max_start = 3;
     const double min_kept = 0.5;
     return pair->commits >= min_commits && pair->faulty.aborts == 0 &&
            pair->faulty.owned <= max_owned && pair->faulty.kept >= min_kept &&
-           pair->deadline <= max_deadline && pair->faulty.honest_named == 0;
+           pair->deadline <= max_deadline && pair->start <= max_start &&
+           pair->faulty.honest_named == 0;
 }
 
 static const struct {

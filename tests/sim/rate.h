@@ -45,7 +45,7 @@ union deadlines {
 };
 
 struct rate_figures {
-    int64_t first_ms; /* time of the first rounds, whose deadlines come from the settings */
+    int64_t first_ms; /* time of the first rounds, in which no time is known */
     int64_t ms;       /* time after them; the figures are of this time, except suspensions */
     uint32_t commits;
     uint32_t aborts;
@@ -62,6 +62,7 @@ struct rate_pair {
     struct rate_figures faulty, clean;
     double commits;  /* per hour, relative to the clean run */
     double deadline; /* longest deadline, relative to the clean run's; the largest of all kinds */
+    double start;    /* time of the first rounds, relative to the clean run's */
 };
 
 /* rate_run_clean, rate_run_faulty: the two runs of a pair, in this order; cases with the same

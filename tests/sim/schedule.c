@@ -1,5 +1,7 @@
 /* schedule: the course of a schedule: its swarm, its faults, and what must hold at its end. */
 #include "tests/sim/fields.h"
+#include "tests/sim/guests.h"
+#include "tests/sim/parts.h"
 
 #include "base/random.h"
 
@@ -22,6 +24,8 @@ enum {
     PAIR_AFTER = 4,      /* commits until a pair is cut */
     PAIR_ROUNDS = 3,     /* commits after that, all together this much later than without: */
     PAIR_MS = 1700,
+    COPY_MS = 1500, /* A store is copied between this time and twice as much. */
+    AFTER_COPY_MS = 12000,
 };
 
 /* In half of the schedules without hostile members links have rates, and in every fourth schedule
@@ -128,17 +132,22 @@ static void begin_schedule(struct world *world, uint64_t seed, enum mistake mist
     begin(world, seed, &swarm);
     world->mistake = mistake;
     world->loss = (double)world_draw(world, 4) * 0.02;
+    world->has_rosters = world_draw(world, 3) == 0;
     world->settings.commits_max =
         world_draw(world, 8) == 0 ? 4 + (uint32_t)world_draw(world, 8) : 0;
 }
 
-/* Progress is owed while the present members suffice, the honest ones are a quorum of them, and
+static uint32_t end_of_voters(const struct world *world) {
+    return world->first_guest > 0 ? world->first_guest : TRACKERS + world->member_count;
+}
+
+/* Progress is owed while the present voters suffice, the honest ones are a quorum of them, and
  * most accept connections: two members that accept none cannot exchange anything. */
 static int owes_progress(const struct world *world) {
     uint32_t there = 0;
     uint32_t honest = 0;
     uint32_t reachable = 0;
-    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+    for (uint32_t n = TRACKERS; n < end_of_voters(world); n++) {
         const struct node *node = &world->nodes[n];
         bool is_there = !node->has_left && !node->is_lost;
         there += is_there;
@@ -151,12 +160,13 @@ static int owes_progress(const struct world *world) {
 
 static int is_over(const struct world *world) {
     uint32_t most = world->settings.commits_max;
-    return most > 0 && world->record.head.commits >= most;
+    return most > 0 && world->stores[0].record.head.commits >= most;
 }
 
+/* A voter that has not left. */
 static uint32_t still_there(const struct world *world) {
     uint32_t node = 0;
-    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+    for (uint32_t n = TRACKERS; n < end_of_voters(world); n++) {
         node = world->nodes[n].machine != NULL ? n : node;
     }
     return node;
@@ -200,6 +210,85 @@ int world_run(struct world *world, uint64_t seed, enum mistake mistake) {
     return world_end(world);
 }
 
+/* One guest in three is honest. The others are hostile in every way: in half of the schedules all
+ * tell the same lie, else each its own. */
+static void make_guests(struct world *world) {
+    enum { VOTERS_MIN = 3 };
+    world->member_count =
+        world->member_count < VOTERS_MIN + 2 ? VOTERS_MIN + 2 : world->member_count;
+    uint64_t most = world->member_count - VOTERS_MIN;
+    uint32_t guests = 1 + (uint32_t)world_draw(world, most);
+    world->first_guest = TRACKERS + world->member_count - guests;
+    bool is_conspiracy = world_draw(world, 2) == 0;
+    enum hostility shared = (enum hostility)(1 + world_draw(world, HOSTILITIES - 1));
+    for (uint32_t n = world->first_guest; n < TRACKERS + world->member_count; n++) {
+        enum hostility own = (enum hostility)(1 + world_draw(world, HOSTILITIES - 1));
+        bool is_honest = world_draw(world, 3) == 0;
+        world->nodes[n].hostility = is_honest ? HONEST : is_conspiracy ? shared : own;
+    }
+    world->false_field = &FIELDS[world_draw(world, FIELD_COUNT)];
+    world->false_change = (int)world_draw(world, FIELD_CHANGES);
+    world->settings.members_min = 1;
+    world->has_rosters = false;
+}
+
+int world_run_open(struct world *world, uint64_t seed) {
+    begin_schedule(world, seed, MISTAKE_NONE);
+    make_guests(world);
+    world_start(world, 0);
+    faults_plan(world);
+    world_run_until(world, FAULTS_MS, UINT32_MAX);
+    if (world->failure[0] == 0) {
+        faults_heal(world);
+        settle(world);
+    }
+    return world_end(world);
+}
+
+int world_run_copied(struct world *world, uint64_t seed, bool may_fork) {
+    begin_schedule(world, seed, MISTAKE_NONE);
+    world->may_fork = may_fork;
+    world->will_copy = true;
+    world->settings.members_min = 1;
+    make_links(world);
+    world_start(world, 0);
+    faults_plan(world);
+    world_run_until(world, COPY_MS + (int64_t)world_draw(world, COPY_MS), UINT32_MAX);
+    if (world->failure[0] == 0) {
+        faults_copy(world);
+        world_run_until(world, FAULTS_MS, UINT32_MAX);
+    }
+    if (world->failure[0] == 0) {
+        faults_heal(world);
+        world_run_until(world, FAULTS_MS + AFTER_COPY_MS, UINT32_MAX);
+    }
+    return world_end(world);
+}
+
+int world_run_equivocal(struct world *world, uint64_t seed, enum equivocation kind) {
+    begin_schedule(world, seed, MISTAKE_NONE);
+    world->equivocation = kind;
+    memset(&world->held, 0, sizeof(world->held));
+    world->will_copy = true; /* no second tracker */
+    world->settings.members_min = 1;
+    uint64_t chance = 2 + world_draw(world, world->member_count);
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        world->deceived |= (uint64_t)(world_draw(world, chance) == 0) << n;
+    }
+    make_links(world);
+    world_start(world, 0);
+    faults_plan(world);
+    world_run_until(world, FAULTS_MS, UINT32_MAX);
+    if (world->failure[0] == 0) {
+        faults_heal(world);
+        world_run_until(world, FAULTS_MS + AFTER_COPY_MS, UINT32_MAX);
+    }
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        world->detections += chain_is_rejecting(world, n);
+    }
+    return world_end(world);
+}
+
 /* How long one more commit takes, at most. */
 static int64_t commit_once(struct world *world) {
     int64_t since = world->now;
@@ -226,9 +315,10 @@ static uint64_t find_missing_nodes(const struct world *world, const struct entry
 static bool is_whole(const struct world *world) {
     uint64_t missing = UINT64_MAX;
     uint32_t commits = 0;
-    for (uint32_t i = world->ledger_count; i > 0 && commits < 2; i--) {
-        if (world->ledger[i - 1].kind == ENTRY_COMMIT) {
-            missing &= find_missing_nodes(world, &world->ledger[i - 1]);
+    const struct tracker_store *store = &world->stores[0];
+    for (uint32_t i = store->ledger_count; i > 0 && commits < 2; i--) {
+        if (store->ledger[i - 1].kind == ENTRY_COMMIT) {
+            missing &= find_missing_nodes(world, &store->ledger[i - 1]);
             commits++;
         }
     }
@@ -270,7 +360,8 @@ int world_run_pair(struct world *world, uint64_t seed) {
     } else if (world->adoptions > 0) {
         world_fail(world, "a member takes the state anew");
     } else if (world->member_count > 3 && !is_whole(world)) {
-        world_fail(world, "round %u lacks a connected member", world->record.commit.round);
+        world_fail(world, "round %u lacks a connected member",
+                   world->stores[0].record.commit.round);
     }
     return world_end(world);
 }

@@ -19,7 +19,8 @@ static const struct {
     {"zeros", 1},     {"tokens", 1},   {"sum", 1},      {"vote", 1},    {"withdraw", 1},
     {"damage", 1},    {"withhold", 1}, {"links", 1},    {"day", 1},     {"rate-zero", 1},
     {"rate-max", 1},  {"stale", 1},    {"sign", 2},     {"tokens", 2},  {"zeros", 2},
-    {"sum", 2},       {"withdraw", 2}, {"rate-max", 2}, {"day", 2},
+    {"sum", 2},       {"withdraw", 2}, {"rate-max", 2}, {"day", 2},     {"hide", 1},
+    {"hide", 2},      {"accuse", 1},   {"accuse", 2},
 };
 
 /* Honest members that are slower than the others. What they can send in time counts: on an uplink

@@ -2,10 +2,16 @@
  * use  test_sim                      500 schedules (SKEP_LONG=1: 10,000), a fifth as many cut
  *                                    pairs, seeds that failed once, then the planes' mistakes
  *      test_sim --seeds FIRST:COUNT  just these
+ *      test_sim --copied FIRST:COUNT  just these schedules in which a tracker's store is copied
+ *      test_sim --open FIRST:COUNT    just these schedules of open swarms, whose guests lie
+ *      test_sim --lie NAME FIRST:COUNT  just these schedules in which the tracker shows members
+ *                                    different messages: open, table, propose, abort, withhold
  *      test_sim --catch NAME         until an oracle sees the mistake in this build's machines
  *      test_sim --rate CASE [MEMBERS FAULTY ROUNDS [FIRST:COUNT]]
  *                                    a steady swarm with and without FAULTY members of this case
  *                                    (see rate.h; "all", "fields") */
+#include "tests/sim/guests.h"
+#include "tests/sim/parts.h"
 #include "tests/sim/rate.h"
 
 #include <inttypes.h>
@@ -27,7 +33,16 @@ static const struct {
 static const uint64_t FAILED_SCHEDULES[] = {5910};
 static const uint64_t FAILED_PAIRS[] = {544};
 
-enum { SEEDS = 500, SEEDS_LONG = 10000, MISTAKE_SEEDS = 500, PAIR_PART = 5 };
+enum {
+    SEEDS = 500,
+    SEEDS_LONG = 10000,
+    MISTAKE_SEEDS = 500,
+    PAIR_PART = 5,
+    OPEN_PART = 2,
+    FORK_SEEDS = 50,
+    LIE_PART = 10,
+    LIE_SEEDS = 200
+};
 
 struct tally {
     uint64_t failed, commits, aborts, rollbacks, named, salvages, partial, replays, happenings;
@@ -74,9 +89,91 @@ static int run_pairs(struct world *world, uint64_t first, uint64_t count) {
     return failed == 0;
 }
 
+static int run_open(struct world *world, uint64_t first, uint64_t count) {
+    struct tally tally = {0};
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        if (!world_run_open(world, seed)) {
+            printf("open swarm, seed %" PRIu64 ": %s\n", seed, world->failure);
+            tally.failed++;
+        }
+        add_to(&tally, world);
+    }
+    printf("%" PRIu64 " open swarms, %" PRIu64 " failed; %" PRIu64 " commits, %" PRIu64
+           " aborts, %" PRIu64 " liars named\n",
+           count, tally.failed, tally.commits, tally.aborts, tally.named);
+    return tally.failed == 0;
+}
+
+static int run_copied(struct world *world, uint64_t first, uint64_t count) {
+    uint64_t failed = 0;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        if (!world_run_copied(world, seed, false)) {
+            printf("copied store, seed %" PRIu64 ": %s\n", seed, world->failure);
+            failed++;
+        }
+    }
+    printf("%" PRIu64 " copied stores, %" PRIu64 " failed\n", count, failed);
+    return failed == 0;
+}
+
+/* Nothing keeps two trackers with copies of one store from committing rounds each. The oracles must
+ * see that: two histories, and if these may be, samples that are used twice. */
+static int catch_fork(struct world *world, bool may_fork, const char *expected) {
+    for (uint64_t seed = 0; seed < FORK_SEEDS; seed++) {
+        if (!world_run_copied(world, seed, may_fork)) {
+            bool is_expected = strncmp(world->failure, expected, strlen(expected)) == 0;
+            printf("copied store: caught by seed %" PRIu64 ": %s\n", seed, world->failure);
+            return is_expected;
+        }
+    }
+    printf("copied store: not caught in %d seeds\n", FORK_SEEDS);
+    return 0;
+}
+
+static int run_lies(struct world *world, enum equivocation kind, uint64_t first, uint64_t count) {
+    uint64_t failed = 0, commits = 0, told = 0, detections = 0;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        if (!world_run_equivocal(world, seed, kind)) {
+            printf("lying tracker, seed %" PRIu64 ": %s\n", seed, world->failure);
+            failed++;
+        }
+        commits += world->commits;
+        told += world->lies_told;
+        detections += world->detections;
+    }
+    printf("%" PRIu64 " schedules in which the tracker lies in %s, %" PRIu64 " failed; %" PRIu64
+           " commits, %" PRIu64 " lies, %" PRIu64 " members rejected its ledger\n",
+           count, equivocate_name(kind), failed, commits, told, detections);
+    bool is_detectable = kind == EQUIVOCATE_OPEN || kind == EQUIVOCATE_ABORT;
+    return failed == 0 && told > 0 && (detections > 0 || !is_detectable);
+}
+
+static int run_named_lie(struct world *world, const char *name, uint64_t first, uint64_t count) {
+    for (int kind = 1; kind < EQUIVOCATIONS; kind++) {
+        if (strcmp(name, equivocate_name((enum equivocation)kind)) == 0) {
+            return run_lies(world, (enum equivocation)kind, first, count);
+        }
+    }
+    return 0;
+}
+
+/* A tracker that shows one member a commit, and all others that the round was aborted, is beyond
+ * what votes protect from. The oracle must see the two states. */
+static int catch_withheld_commit(struct world *world) {
+    for (uint64_t seed = 0; seed < LIE_SEEDS; seed++) {
+        if (!world_run_equivocal(world, seed, EQUIVOCATE_WITHHOLD)) {
+            printf("withheld commit: caught by seed %" PRIu64 ": %s\n", seed, world->failure);
+            return strncmp(world->failure, "two states: ", strlen("two states: ")) == 0;
+        }
+    }
+    printf("withheld commit: not caught in %d seeds\n", LIE_SEEDS);
+    return 0;
+}
+
 static int catch_mistake(struct world *world, enum mistake mistake, const char *name) {
     uint64_t seed = 0;
-    while (seed < MISTAKE_SEEDS && world_run(world, seed, mistake) && world_run_pair(world, seed)) {
+    while (seed < MISTAKE_SEEDS && world_run(world, seed, mistake) && world_run_pair(world, seed) &&
+           world_run_open(world, seed)) {
         seed++;
     }
     if (seed == MISTAKE_SEEDS) {
@@ -150,6 +247,13 @@ static int run_all(struct world *world) {
     for (size_t i = 0; i < ARRAY_COUNT(MISTAKES); i++) {
         is_good &= catch_mistake(world, MISTAKES[i].mistake, MISTAKES[i].name);
     }
+    is_good &= run_open(world, 0, seeds / OPEN_PART);
+    for (int kind = 1; kind < EQUIVOCATE_WITHHOLD; kind++) {
+        is_good &= run_lies(world, (enum equivocation)kind, 0, seeds / LIE_PART);
+    }
+    is_good &= catch_withheld_commit(world);
+    is_good &= catch_fork(world, false, "fork: ");
+    is_good &= catch_fork(world, true, "sample ");
     return is_good;
 }
 
@@ -161,6 +265,21 @@ int main(int argc, char **argv) {
         uint64_t count;
         read_range(argv[2], &first, &count);
         is_good = run_schedules(world, first, count) & run_pairs(world, first, count);
+    } else if (argc == 3 && strcmp(argv[1], "--copied") == 0) {
+        uint64_t first;
+        uint64_t count;
+        read_range(argv[2], &first, &count);
+        is_good = run_copied(world, first, count);
+    } else if (argc == 3 && strcmp(argv[1], "--open") == 0) {
+        uint64_t first;
+        uint64_t count;
+        read_range(argv[2], &first, &count);
+        is_good = run_open(world, first, count);
+    } else if (argc == 4 && strcmp(argv[1], "--lie") == 0) {
+        uint64_t first;
+        uint64_t count;
+        read_range(argv[3], &first, &count);
+        is_good = run_named_lie(world, argv[2], first, count);
     } else if (argc == 3 && strcmp(argv[1], "--catch") == 0) {
         is_good = catch_mistake(world, MISTAKE_NONE, argv[2]);
     } else if (argc >= 3 && strcmp(argv[1], "--rate") == 0) {

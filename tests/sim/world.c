@@ -1,5 +1,6 @@
 /* world: the clock, the heap of happenings, and the starts and stops of nodes. */
-#include "tests/sim/world.h"
+#include "tests/sim/guests.h"
+#include "tests/sim/parts.h"
 
 #include "base/random.h"
 
@@ -83,11 +84,13 @@ static void drop(struct happening *happening) {
     if (happening->record != NULL) {
         store_free(happening->record);
     }
+    free(happening->page);
     free(happening);
 }
 
 void world_stop(struct world *world, uint32_t index) {
     struct node *node = &world->nodes[index];
+    chain_stop(world, index);
     free(node->machine);
     node->machine = NULL;
     node->start += 1;
@@ -97,29 +100,43 @@ void world_stop(struct world *world, uint32_t index) {
     net_stop(world, index);
     memset(node->feedback, 0, sizeof(node->feedback));
     for (int i = 0; i < STORE_ROWS; i++) {
-        if (!node->store[i].is_durable) {
-            node->store[i].round = 0;
+        if (!node->results[i].is_durable) {
+            node->results[i].round = 0;
         }
     }
     oracle_restarted(world, index);
 }
 
-static void start_tracker(struct world *world, struct node *node) {
-    world->record.incarnation += 1;
+static void start_tracker(struct world *world, uint32_t index) {
+    struct node *node = &world->nodes[index];
+    struct tracker_store *store = store_of(world, index);
+    store->record.incarnation += 1;
     node->machine = aligned_alloc(64, tracker_memory_bytes(&world->settings));
-    tracker_init(node->machine, &world->settings, &world->record, world->now + node->clock_ahead);
-    for (uint32_t i = 0; i < world->ledger_count; i++) {
-        enum entry_kind kind = world->ledger[i].kind;
+    tracker_init(node->machine, &world->settings, &store->record, world->now + node->clock_ahead);
+    tracker_know_roster(node->machine, &store->chain.roster_epoch);
+    for (uint32_t i = 0; i < store->ledger_count; i++) {
+        enum entry_kind kind = store->ledger[i].kind;
         if (kind == ENTRY_GENESIS || kind == ENTRY_COMMIT || kind == ENTRY_ROLLBACK ||
             kind == ENTRY_SUSPEND) {
-            tracker_replay_entry(node->machine, &world->ledger[i]);
+            tracker_replay_entry(node->machine, &store->ledger[i]);
+        }
+    }
+    if (world->roster.serial == 0) {
+        guests_sign_roster(world, &store->chain.swarm);
+    }
+    if (world->roster.serial > store->chain.roster_epoch.serial) {
+        tracker_set_roster(node->machine, &world->roster);
+    }
+    for (uint32_t n = TRACKERS; n < NODES; n++) {
+        if (world->nodes[n].store == node->store) {
+            chain_connect(world, n);
         }
     }
 }
 
 static void start_member(struct world *world, uint32_t index) {
     struct node *node = &world->nodes[index];
-    struct slice_report reports[SLICES_MOST];
+    static struct slice_report reports[SLICES_MOST];
     struct member_initial_state start = {.id = {{(uint8_t)index}},
                                          .start_id = 1 + world_draw(world, UINT64_C(1) << 60),
                                          .slice_count = world->slice_count,
@@ -130,6 +147,7 @@ static void start_member(struct world *world, uint32_t index) {
     start.stored_round = plane_stored(world, node, reports);
     node->machine = aligned_alloc(64, member_memory_bytes(world->slice_count));
     member_init(node->machine, &start);
+    chain_start(world, index);
     measure_draw(world, index);
 }
 
@@ -141,7 +159,7 @@ void world_start(struct world *world, uint32_t index) {
     node->start += 1;
     net_start(world, index);
     if (index < TRACKERS) {
-        start_tracker(world, node);
+        start_tracker(world, index);
     } else {
         start_member(world, index);
     }
@@ -161,7 +179,8 @@ void world_step(struct world *world, uint32_t index, const struct event *event,
         tracker_step(node->machine, event, world->now + node->clock_ahead, &actions);
         world->timing = *tracker_timing(node->machine);
     } else {
-        member_step(node->machine, event, world->now, &actions);
+        const struct event heard = guests_mishear(world, index, event);
+        member_step(node->machine, &heard, world->now, &actions);
     }
     for (uint32_t i = 0; i < actions.count && world->observe != NULL; i++) {
         world->observe(world, index, &actions.rows[i]);
@@ -194,33 +213,6 @@ static void tell_cut(struct world *world, uint32_t index) {
     member_set_unreachable(node->machine, cut, count);
 }
 
-/* A host that has a commit which follows the state that stands gives that to its machine instead of
- * the newest, if it likes. */
-static void lead(struct world *world, uint32_t index, struct message *message) {
-    if (message->kind != MESSAGE_ENTRY || message->entry->kind != ENTRY_COMMIT) {
-        return;
-    }
-    struct hash root = plane_root(world, &world->nodes[index].outer);
-    if (hash_equal(&message->root, &root) || world_draw(world, 2) == 0) {
-        return;
-    }
-    const struct entry *next = NULL;
-    const struct hash *base = &world->ledger[0].root;
-    for (uint32_t i = 1; i < world->ledger_count; i++) {
-        const struct entry *entry = &world->ledger[i];
-        if (entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ROLLBACK) {
-            int follows = entry->kind == ENTRY_COMMIT && hash_equal(base, &root);
-            next = follows ? entry : entry->kind == ENTRY_ROLLBACK ? NULL : next;
-            base = &entry->root;
-        }
-    }
-    if (next != NULL && next->round < message->entry->round) {
-        message->entry = next;
-        message->root = root;
-        world->replays += 1;
-    }
-}
-
 static void tick(struct world *world, uint32_t index) {
     struct event event = {.kind = EVENT_TICK};
     if (index >= TRACKERS) {
@@ -230,7 +222,9 @@ static void tick(struct world *world, uint32_t index) {
         measure_report(world, index);
     }
     world_add(world, HAPPEN_TICK, index, world->timing.heartbeat_ms);
-    world_step(world, index, &event, NULL);
+    if (index < TRACKERS || chain_is_synced(world, index)) {
+        world_step(world, index, &event, NULL);
+    }
 }
 
 /* Whether the sender stopped before it had sent the last byte. */
@@ -242,17 +236,37 @@ static bool is_truncated(const struct world *world, const struct parcel *parcel)
 static void receive(struct world *world, struct happening *happening) {
     struct node *node = &world->nodes[happening->node];
     struct parcel *parcel = happening->parcel;
-    struct event event = {.kind = EVENT_MESSAGE, .message = &parcel->message};
+    struct event event = {.kind = EVENT_MESSAGE};
     uint32_t *arriving = &node->link.arriving[parcel->message.from.bytes[0]];
     *arriving -= *arriving > 0 && node->start == happening->start;
-    if (is_truncated(world, parcel) || !post_accept(parcel)) {
+    if (is_truncated(world, parcel)) {
+        return;
+    }
+    if (happening->node < TRACKERS) {
+        if (node_is_in(world->excluded, parcel->message.from.bytes[0])) {
+            return; /* of a closed connection */
+        }
+        bool is_given =
+            post_accept(world, NULL, parcel) && equivocate_vote(world, &parcel->message);
+        event.message = is_given ? &parcel->message : NULL;
+    } else {
+        event.message = chain_receive(world, happening->node, parcel);
+    }
+    if (event.message == NULL) {
         return;
     }
     if (happening->node >= TRACKERS) {
-        lead(world, happening->node, &parcel->message);
-        measure_message(world, happening->node, &parcel->message);
+        measure_message(world, happening->node, event.message);
     }
     world_step(world, happening->node, &event, parcel);
+}
+
+/* Gives a message to a member's machine that its host kept. */
+static void deliver(struct world *world, uint32_t index, const struct message *message) {
+    struct event event = {.kind = EVENT_MESSAGE, .message = message};
+    if (message != NULL) {
+        world_step(world, index, &event, NULL);
+    }
 }
 
 static void happen(struct world *world, struct happening *happening) {
@@ -292,9 +306,24 @@ static void happen(struct world *world, struct happening *happening) {
     case HAPPEN_LEAF:
         plane_leaf(world, happening->node, happening->event.job);
         break;
+    case HAPPEN_REQUEST:
+        chain_answer(world, happening);
+        break;
+    case HAPPEN_PAGE:
+        deliver(world, happening->node, chain_on_page(world, happening));
+        break;
     default:
         world_step(world, happening->node, &happening->event, NULL);
+        if (happening->event.kind == EVENT_APPLIED && node->machine != NULL) {
+            deliver(world, happening->node, chain_on_applied(world, happening->node));
+        }
         break;
+    }
+    if (happening->node >= TRACKERS && node->machine != NULL) {
+        deliver(world, happening->node, chain_next_message(world, happening->node));
+    }
+    if (happening->node >= TRACKERS && node->machine != NULL) {
+        chain_request(world, happening->node);
     }
 }
 
@@ -331,6 +360,7 @@ int world_end(struct world *world) {
     }
     for (uint32_t n = 0; n < NODES; n++) {
         net_stop(world, n);
+        chain_stop(world, n);
         free(world->nodes[n].field_memory);
         free(world->nodes[n].machine);
     }

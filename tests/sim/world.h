@@ -10,8 +10,12 @@
  *     measure    the times and rates that a member measures and reports
  *     lies       what hostile members do to their messages, bytes and contributions
  *     fields     every field of a member's messages, and false values for it
- *     plane      data: toy codec, training, sums, roots, adoption, error feedback
+ *     training   data: the contribution of a member
+ *     plane      data: toy codec, sums, roots, adoption, error feedback
  *     check      data: toy sketches, which are the values themselves, and checks of sums
+ *     chain      a member's copy of the ledger, by the real code
+ *     equivocate a tracker that shows members different messages
+ *     keys       signatures: a hash in place of Ed25519
  *     store      the tracker's disk
  *     oracle     what must hold */
 #ifndef SKEP_TESTS_SIM_WORLD_H
@@ -19,22 +23,32 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/member/uplink.h"
-#include "runtime/swarm/protocol/member.h"
-#include "runtime/swarm/protocol/tracker.h"
+#include "runtime/swarm/member_machine/member_machine.h"
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
+
+/* A build for larger swarms defines these. */
+#ifndef SIM_MEMBERS
+#define SIM_MEMBERS      16
+#define SIM_SLICES       32
+#define SIM_STORE_ROUNDS 10
+#endif
 
 enum {
-    TRACKERS = 2, /* nodes 0 and 1 */
-    MEMBERS_MOST = 16,
+    /* Nodes 0 and 1. Node 1 is a second process on the store of node 0, or has a copy of it. */
+    TRACKERS = 2,
+    MEMBERS_MOST = SIM_MEMBERS,
     NODES = TRACKERS + MEMBERS_MOST,
-    SLICES_MOST = 32,
+    SLICES_MOST = SIM_SLICES,
     SLICE_ELEMENTS = 4,
     ELEMENTS_MOST = SLICES_MOST * SLICE_ELEMENTS,
-    STORE_ROUNDS = 10, /* rounds whose results a node keeps */
+    STORE_ROUNDS = SIM_STORE_ROUNDS, /* rounds whose results a node keeps */
     STORE_ROWS = STORE_ROUNDS * SLICES_MOST,
     TRUTHS = 8192,     /* contributions made in one schedule */
     SUMS_MOST = 16384, /* results made in one schedule */
     LEDGER_MOST = 1024,
+    POOL_MOST = 2 * LEDGER_MOST, /* different entries that members received */
     SAMPLES_MOST = 1 << 18,
     SNAPSHOT_COMMITS = 3, /* from one snapshot to the next */
 };
@@ -48,6 +62,17 @@ enum mistake {
     MISTAKE_FENCE,     /* a tracker of a lower incarnation may still write */
     MISTAKE_UNDURABLE, /* a write is said to be done before it is */
     MISTAKE_COUNT
+};
+
+/* What a lying tracker shows to some members (equivocate.c), from the second round on. */
+enum equivocation {
+    EQUIVOCATE_NOT,
+    EQUIVOCATE_OPEN,     /* an OPEN with another deadline */
+    EQUIVOCATE_TABLE,    /* tables with other owners */
+    EQUIVOCATE_PROPOSE,  /* proposals without one of the contributors */
+    EQUIVOCATE_ABORT,    /* the ABORT of a round that the others see committed */
+    EQUIVOCATE_WITHHOLD, /* one commit, whose votes its own machine never gets; no other entry */
+    EQUIVOCATIONS
 };
 
 /* The lie of a member, which it tells all the time (lies.c). */
@@ -96,6 +121,7 @@ struct coded {
 };
 
 struct outer {
+    uint32_t round;
     float values[ELEMENTS_MOST];
     float momentum[ELEMENTS_MOST];
 };
@@ -105,6 +131,7 @@ struct truth {
     uint32_t round;
     uint32_t node;
     uint32_t start; /* of the node */
+    uint32_t store; /* of its tracker */
     struct coded slices[SLICES_MOST];
     double norms[SLICES_MOST];          /* of the slices, as declared */
     struct hash nodes[3 * SLICES_MOST]; /* the tree over the slices */
@@ -158,6 +185,8 @@ enum {
     HAPPEN_UPLINK,  /* the uplink can send the next slice */
     HAPPEN_PING,    /* at a tracker */
     HAPPEN_PONG,    /* at the member that sent the ping */
+    HAPPEN_REQUEST, /* of a member, for a page of the ledger, at its tracker */
+    HAPPEN_PAGE,    /* of the ledger, at a member */
     HAPPEN_EVENT,
     HAPPEN_WRITTEN,
     HAPPEN_LEAF,
@@ -176,7 +205,9 @@ struct happening {
     int is_appending;
     int fault;
     uint32_t other; /* a node that a fault or a ping concerns too */
-    int64_t lasts;  /* duration of a fault; of a ping, the time at which it was sent */
+    uint8_t *page;  /* payload of a page of the ledger */
+    size_t page_bytes;
+    int64_t lasts; /* duration of a fault; of a ping, the time at which it was sent */
 };
 
 /* One direction of a node's link. Control messages have connections of their own and share the
@@ -217,23 +248,48 @@ struct measures {
     uint32_t best_kib_s;
 };
 
+/* What a tracker's disk has: the durable record, and the ledger as it was appended. */
+struct tracker_store {
+    struct tracker_record record;
+    struct ledger_chain chain; /* of the entries of the ledger, which it verified */
+    uint32_t ledger_count;
+    struct entry ledger[LEDGER_MOST];
+    struct entry_slice ledger_slices[LEDGER_MOST][SLICES_MOST];
+    int is_undone[LEDGER_MOST]; /* by a rollback */
+};
+
+/* Training of a round. */
+struct sim_training {
+    struct action action; /* job of the machine, with its own ranges */
+    struct sample_range ranges[SWARM_SEAT_RANGES_MAX];
+    int64_t began_ms;
+    uint64_t sample_ms;
+    uint64_t samples; /* that it trains on */
+    uint32_t truth;   /* index of the contribution in world.truths */
+};
+
 struct node {
-    void *machine; /* struct tracker or struct member; NULL: down */
+    void *machine;  /* struct tracker or struct member; NULL: down */
+    uint32_t store; /* index of a tracker's store, or of the store of a member's tracker */
     uint32_t start;
     int has_left;
-    int is_lost; /* never starts again */
+    bool has_moved; /* from one copy of the store to the other */
+    int is_lost;    /* never starts again */
     enum hostility hostility;
     int64_t paused_until;
     int64_t disk_full_until;
-    int64_t clock_ahead; /* of a tracker's clock */
-    int64_t slow;        /* factor of its training time */
+    int64_t clock_ahead;          /* of a tracker's clock */
+    int64_t slow;                 /* factor of its training time */
+    struct sim_training training; /* its last one */
     /* Volatile: */
+    struct member_chain *chain; /* of a running member */
     struct truth own;
     float feedback[ELEMENTS_MOST];
     struct coded slots[MEMBERS_MOST][CONTRIBUTION_SLOTS_PER_MEMBER];
     struct coded own_sketches[SLICES_MOST];
     struct hash own_seed;                             /* of the own sketches */
     struct coded sketches[MEMBERS_MOST][SLICES_MOST]; /* by seat */
+    struct message sketch_messages[MEMBERS_MOST];     /* by seat: with their hash and signature */
     struct node_link link;
     struct measures measures;
     struct field_memory *field_memory; /* of a HOSTILE_FIELD member; NULL at first */
@@ -242,14 +298,17 @@ struct node {
     int64_t drip_at;                   /* A HOSTILE_DRIP member sends nothing before. */
     struct action adopting;            /* job 0: nothing */
     struct hash adopt_root;
+    uint32_t adopting_round;
     uint32_t leaves; /* of it that have come */
     /* Durable: */
+    uint16_t copy[LEDGER_MOST]; /* of the ledger: indices of world->pool */
+    uint32_t copy_count;
     struct outer outer;
     struct outer snapshot;
     uint32_t applied; /* commits since the snapshot */
     int64_t since;    /* when the outer state came to stand */
-    struct stored store[STORE_ROWS];
-    uint32_t store_next;
+    struct stored results[STORE_ROWS];
+    uint32_t results_next;
 };
 
 struct world {
@@ -257,12 +316,12 @@ struct world {
     uint64_t drawn;
     enum mistake mistake;
     uint32_t member_count;
+    uint32_t first_guest; /* node of the first guest; 0: all members vote */
     uint32_t slice_count;
     int64_t now;
     struct swarm_timing timing; /* of the tracker; every node ticks at its heartbeat */
     uint64_t order;
     struct tracker_settings settings;
-    struct tracker_record record; /* durable */
     struct node nodes[NODES];
     int64_t cut_until[NODES][NODES];
     int64_t answered[NODES][NODES]; /* when the other one last did, as seen at heartbeats */
@@ -279,7 +338,21 @@ struct world {
     struct action *actions;
     uint32_t truth_count;
     uint32_t sum_count;
-    uint32_t ledger_count;
+    uint32_t pool_count;
+    uint32_t applied_count; /* commits that members applied */
+    struct key_pairs node_keys[NODES];
+    bool has_rosters;           /* The operator changes the roster. */
+    struct roster_epoch roster; /* the newest one */
+    uint64_t excluded;          /* nodes that it does not name */
+    enum equivocation equivocation;
+    uint64_t deceived;     /* nodes that a lying tracker deceives */
+    uint32_t lies_told;    /* messages that it changed */
+    uint32_t held_count;   /* votes that it withholds */
+    uint64_t held_number;  /* of the proposal */
+    uint32_t detections;   /* members that rejected its ledger */
+    uint32_t copied_count; /* entries of the ledger when it was copied; 0: not yet */
+    bool will_copy;        /* Node 1 starts only once it has a copy of the store. */
+    bool may_fork;         /* The copies of a store may both commit, but use no sample twice. */
     uint32_t commits;
     uint32_t aborts;
     uint32_t rollbacks;
@@ -298,13 +371,21 @@ struct world {
     /* From here on not cleared for a schedule: its count says how much is valid. */
     struct truth truths[TRUTHS];
     struct summed sums[SUMS_MOST];
-    struct entry ledger[LEDGER_MOST];
-    struct entry_slice ledger_slices[LEDGER_MOST][SLICES_MOST];
-    int is_undone[LEDGER_MOST]; /* by a rollback */
+    struct tracker_store stores[TRACKERS]; /* The second one is valid once it is a copy. */
+    struct hash applied[LEDGER_MOST];      /* by number of commits: the root that members applied */
+    struct entry held;                     /* proposal of a lying tracker, with its votes */
+    struct entry_slice held_slices[SLICES_MOST];
+    struct entry pool[POOL_MOST];
+    struct entry_slice pool_slices[POOL_MOST][SLICES_MOST];
     /* NULL, or shown every action as the machine of `node` gives it; `observed` is its own. */
     void (*observe)(struct world *world, uint32_t node, const struct action *action);
     void *observed;
 };
+
+/* node_is_in: whether a set of the first 64 nodes has this one. */
+static inline bool node_is_in(uint64_t nodes, uint32_t node) {
+    return node < 64 && (nodes >> node & 1) != 0;
+}
 
 /* world_run: one schedule; 1 if every oracle held, else world->failure says which did not. */
 int world_run(struct world *world, uint64_t seed, enum mistake mistake);
@@ -312,6 +393,16 @@ int world_run(struct world *world, uint64_t seed, enum mistake mistake);
 /* world_run_pair: two members who do not reach each other from some moment of a round on, and no
  * other fault: rounds go on at once, with everybody in them, and nobody takes the state anew. */
 int world_run_pair(struct world *world, uint64_t seed);
+
+/* world_run_copied: a schedule of faults in which another tracker starts with a copy of the store.
+ * Each has about half of the members, and some move to the other one, once or several times. After
+ * the copy at most one of the two trackers commits rounds, unless `may_fork`, and no sample is used
+ * twice. Nothing is required to progress. */
+int world_run_copied(struct world *world, uint64_t seed, bool may_fork);
+
+/* world_run_equivocal: a schedule of faults in which the tracker lies to some members. These and
+ * the others never apply different states as the same commit. Nothing is required to progress. */
+int world_run_equivocal(struct world *world, uint64_t seed, enum equivocation kind);
 
 /* world_begin_steady: begin a schedule without faults in which nothing varies. The caller sets the
  * links, starts nodes, runs and ends it. */
@@ -338,127 +429,5 @@ void world_step(struct world *world, uint32_t node, const struct event *event,
                 const struct parcel *parcel);
 void world_run_until(struct world *world, int64_t until, uint32_t commits);
 int world_end(struct world *world);
-
-/* What goes wrong (faults.c). */
-enum { FAULTS_MS = 8000 /* faults happen up to here */ };
-void faults_plan(struct world *world);
-void faults_happen(struct world *world, const struct happening *happening);
-void faults_heal(struct world *world);
-
-/* Messages (post.c).
- * post_send    Send the message of an action through the network.
- * post_attach  Add the bytes that follow a message, as the sender has them; false: it has none.
- * post_accept  The checks of a transport before a machine sees a message; false: it is dropped. */
-void post_send(struct world *world, uint32_t from, const struct action *action);
-bool post_attach(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel);
-bool post_accept(struct parcel *parcel);
-struct signature post_sign(const struct identity *id, const struct hash *hash);
-struct signature post_sign_declaration(const struct message *message);
-struct hash post_result_hash(const struct message *message);
-
-/* Lies (lies.c). Honest members pass all of them unchanged.
- * lie_name           The name of a lie, as --rate takes it.
- * lie_withholds      Whether a member keeps a message to itself.
- * lie_message        Change a message, and sign it again where its sender can. False: the reader of
- *                    the wire rejects it.
- * lie_bytes          Change the bytes of a contribution on their way to one owner.
- * lie_contribution   Change the contribution of a round, before it is declared.
- * lie_wait_ms        How long the member waits before it sends the next slice.
- * lie_slowness       The factor by which its slices take longer on its uplink. */
-const char *lie_name(enum hostility hostility);
-bool lie_withholds(const struct world *world, uint32_t node, const struct message *message);
-bool lie_message(struct world *world, uint32_t node, struct parcel *parcel);
-void lie_bytes(const struct world *world, uint32_t node, uint32_t to, struct coded *coded);
-void lie_contribution(struct world *world, uint32_t node);
-int64_t lie_wait_ms(const struct world *world, uint32_t node, enum message_kind kind);
-void lie_mark_sent(struct world *world, uint32_t node, enum message_kind kind);
-uint64_t lie_slowness(const struct world *world, uint32_t node);
-
-/* Copies of messages (parcel.c).
- * parcel_bytes      The size of a message on the wire, with the bytes that follow it.
- * parcel_pass_wire  Write and read the message: fields get the width of the wire. False if the
- *                   reader rejects it. */
-bool parcel_pass_wire(const struct world *world, struct parcel *parcel);
-struct parcel *parcel_copy(const struct world *world, const struct message *message);
-void parcel_free(struct parcel *parcel);
-uint64_t parcel_bytes(const struct world *world, const struct message *message);
-
-/* The network (net.c).
- * net_start, net_stop   A node starts or stops; what it had queued is lost.
- * net_post              Send a parcel without bulk data, which net_post frees if it is lost.
- * net_queue             Queue the bytes of a contribution or a result, after all others if it is
- *                       the last.
- * net_flush             Send queued bytes while the uplink is free.
- * net_arrive            The first byte of a parcel is here: deliver it when its last one is.
- * net_send_control      Send bytes of a control message; ms until the first one arrives.
- * net_is_connected      Whether a connection between two nodes works.
- * net_mark_arriving     Tell a member's machine from whom slices are arriving. */
-void net_start(struct world *world, uint32_t node);
-void net_stop(struct world *world, uint32_t node);
-void net_post(struct world *world, uint32_t from, uint32_t to, struct parcel *parcel);
-void net_queue(struct world *world, uint32_t from, uint32_t to, const struct message *message,
-               bool is_last);
-void net_flush(struct world *world, uint32_t node);
-void net_arrive(struct world *world, struct happening *happening);
-int64_t net_send_control(struct world *world, uint32_t from, uint64_t bytes);
-bool net_is_connected(const struct world *world, uint32_t from, uint32_t to);
-void net_mark_arriving(struct world *world, uint32_t node);
-
-/* Measurements of a member (measure.c). Each is made when the real process makes it.
- * measure_draw    Report random values from now on, if the world does not measure.
- * measure_report  Report the medians of the measured values, if it does. */
-void measure_draw(struct world *world, uint32_t node);
-void measure_ping(struct world *world, uint32_t node);
-void measure_answer(struct world *world, const struct happening *ping);
-void measure_pong(struct world *world, const struct happening *pong);
-void measure_training(struct node *node, int64_t step_ms);
-void measure_message(struct world *world, uint32_t node, const struct message *message);
-void measure_result(struct world *world, uint32_t node);
-void measure_sent(struct node *node, int64_t sent_us, uint64_t bytes);
-void measure_report(struct world *world, uint32_t node);
-
-/* The data plane (plane.c): do a machine's actions. `parcel` is the one being handled, or NULL.
- * plane_leaf    a leaf of the state that a node adopts comes, or does not
- * plane_stored  the results of the newest round on disk, as reports; their round */
-void plane_act(struct world *world, uint32_t node, const struct actions *actions,
-               const struct parcel *parcel);
-void plane_leaf(struct world *world, uint32_t node, uint32_t job);
-uint32_t plane_stored(const struct world *world, const struct node *node,
-                      struct slice_report *reports);
-struct stored *plane_find(struct node *node, uint32_t round, uint32_t slice,
-                          const struct hash *hash);
-struct hash plane_root(const struct world *world, const struct outer *outer);
-struct coded plane_encode(const float *values);
-struct hash plane_zero_root(uint32_t slice_count); /* of a contribution of zeros */
-double plane_norm(const struct coded *coded);      /* infinite if it is not sound */
-int plane_is_sound(const struct coded *coded);
-/* plane_entry_hash: of an entry with this root in the place of its own. */
-struct hash plane_entry_hash(const struct entry *entry, const struct hash *root);
-
-/* plane_add: add a contribution to a mean. */
-void plane_add(const struct entry_member *member, double reference, float weight,
-               const struct coded *coded, float *mean);
-
-/* Checks of sums (check.c): do the machine's actions of these kinds. */
-void check_act(struct world *world, uint32_t node, const struct action *action);
-
-/* The tracker's disk (store.c). */
-void store_begin(struct world *world);
-void store_finish(struct world *world);
-void store_transaction(struct world *world, uint32_t node, const struct action *action);
-void store_written(struct world *world, struct happening *happening);
-void store_free(struct tracker_record *record);
-
-/* The oracles (oracle.c).
- * oracle_append    an entry is durable
- * oracle_applied   a member stands on a root, by an entry or by adopting it (0)
- * oracle_trained   a member is about to encode with its feedback
- * oracle_restarted a member forgets its feedback
- * oracle_behind    a member that is on an old root, or 0 */
-void oracle_append(struct world *world, const struct entry *entry);
-void oracle_applied(struct world *world, uint32_t node, const struct hash *root, int is_adopted);
-void oracle_trained(struct world *world, uint32_t node);
-void oracle_restarted(struct world *world, uint32_t node);
-uint32_t oracle_behind(const struct world *world);
 
 #endif

@@ -2,7 +2,7 @@
  * and sends; and slices that it sends slowly. Network thread. */
 #include "base/check.h"
 #include "base/clock.h"
-#include "runtime/swarm/protocol/member.h"
+#include "runtime/swarm/member_machine/member_machine.h"
 #include "tests/support/liar.h"
 #include "transport/messages/messages.h"
 

@@ -83,7 +83,7 @@ static struct message random_message(struct thrower_view *view, struct dice *dic
         .slice = number(dice, view->shape.slice_count),
         .epoch = dice_below(dice, 3),
         .version = number(dice, 4),
-        .poll = number(dice, 4),
+        .poll.number = number(dice, 4),
         .number = 1 + dice_below(dice, 1 << 20),
         .report.parts = dice_below(dice, REPORT_ALL + 1),
         .trained = {number(dice, 1 << 16), number(dice, 1 << 16), number(dice, 1 << 16)},

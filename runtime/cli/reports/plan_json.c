@@ -231,6 +231,29 @@ static enum status add_remedies(struct json_writer *json, const struct session *
     return OK;
 }
 
+/* The length of the run, and where each value comes from that was not given. */
+static void add_settings(struct json_writer *json, struct session *session) {
+    const struct settings *settings = &session->settings;
+    const double passes = session_find_passes(session);
+    if (settings->epochs == 0) {
+        json_add_i64(json, "steps", settings->steps);
+    }
+    if (passes > 0) {
+        json_add_f64(json, "passes", passes, 6);
+    }
+    json_begin_array(json_newline(json, 0), "defaults");
+    for (int i = 0; i < setting_key_count(); i++) {
+        const char *source = settings_default_source(settings, setting_key_at(i));
+        if (source != NULL) {
+            json_begin_object(json, NULL);
+            json_add_text(json, "key", setting_key_at(i)->name);
+            json_add_text(json, "source", source);
+            json_end(json);
+        }
+    }
+    json_end(json);
+}
+
 enum status plan_print_json(struct session *session, const struct site_report *site, bool fits,
                             struct fault *fault) {
     struct json_stdout out;
@@ -242,6 +265,7 @@ enum status plan_print_json(struct session *session, const struct site_report *s
     json_add_text(json, "target", session->target->name);
     json_add_i64(json, "ranks", session->ranks > 1 ? session->ranks : 1);
     json_add_i64(json, "program_steps", session->program.schedule.instruction_count);
+    add_settings(json, session);
     add_spaces(json, session);
     add_extents(json, session);
     if (site != NULL) {

@@ -53,7 +53,22 @@ static void add_traffic(const struct fit_report *report, struct json_writer *jso
     json_add_f64(json, "day_down_bytes", report->down_bytes_per_day, 12);
 }
 
-static void print_report(const struct fit_report *report) {
+static void add_checks(const struct fit_report_request *request, struct json_writer *json) {
+    for (int i = 0; i < request->check_count; i++) {
+        const struct fault *missing = request->checks[i].fault;
+        json_begin_object(json, request->checks[i].name);
+        json_add_bool(json, "ok", missing == NULL);
+        if (missing != NULL) {
+            json_add_text(json, "subject", missing->subject);
+            json_add_text(json, "reason", missing->reason);
+            json_add_text(json, "remedy", missing->remedy);
+        }
+        json_end(json);
+    }
+}
+
+static void print_report(const struct fit_report *report,
+                         const struct fit_report_request *request) {
     const struct session *session = report->session;
     const struct manifest *manifest = report->terms->manifest;
     struct json_stdout out;
@@ -70,6 +85,9 @@ static void print_report(const struct fit_report *report) {
     add_disk(&report->disk, json);
     add_times(report, json);
     add_traffic(report, json);
+    json_begin_object(json_newline(json, 0), "checks");
+    add_checks(request, json);
+    json_end(json);
     if (report->misfit.status != OK) {
         json_add_text(json, "reason", report->misfit.reason);
         remedies_add_json(report->remedies, report->remedy_count, json);
@@ -81,7 +99,7 @@ enum status fit_report_print_json(struct session *session, const struct fit_repo
                                   struct fault *fault) {
     struct fit_report *report = region_alloc(&session->region, 1, sizeof *report);
     TRY(fit_report_make(session, request->terms, &request->link, request->members, report, fault));
-    print_report(report);
+    print_report(report, request);
     if (report->misfit.status != OK) {
         *fault = report->misfit;
     }

@@ -105,10 +105,18 @@ enum { FIT_REPORT_BYTES = 32 * 1024 }; /* maximum size of the text of a report *
 /* fit_report_text: appends the report of a member's needs to `text`. */
 void fit_report_text(const struct fit_report *report, struct text *text);
 
+/* What a member needs besides memory and disk. */
+struct fit_check {
+    const char *name;          /* "data", "tracker" or "access" */
+    const struct fault *fault; /* what is missing; NULL: nothing */
+};
+
 struct fit_report_request {
     const struct swarm_terms *terms;
-    struct fit_link link; /* link to the swarm, if it was measured */
-    int members;          /* number of members, as for fit_report_make */
+    struct fit_link link;           /* link to the swarm, if it was measured */
+    int members;                    /* number of members, as for fit_report_make */
+    const struct fit_check *checks; /* [check_count]: only printed as JSON */
+    int check_count;
 };
 
 /* fit_report_write: computes the report and appends it to `text`, whether the member fits or not.

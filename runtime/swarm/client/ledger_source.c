@@ -104,7 +104,9 @@ enum status ledger_source_next(struct ledger_source *source, bool *more, struct 
     text_add(&location, "%.200s:%llu", source->path, (unsigned long long)source->index + 1);
     if (source->file != NULL) {
         TRY(ledger_file_next(source->file, more, fault));
+        memcpy(source->location, source->file->location, sizeof source->location);
         source->entry = &source->file->entry;
+        source->checkpoint = source->file->has_checkpoint ? source->file->checkpoint : NULL;
     } else if (source->store != NULL) {
         TRY(read_next_stored(source, more, fault));
     } else {

@@ -17,6 +17,8 @@ struct ledger_source {
     uint64_t index;                       /* index of the next entry */
     char location[LEDGER_LOCATION_BYTES]; /* "PATH:LINE" of the entry read last */
     struct entry *entry;                  /* the entry read last */
+    const struct ledger_chain
+        *checkpoint; /* state that the ledger begins with; NULL: the genesis */
 };
 
 /* ledger_source_open: opens a file, which is a store if it begins with SQLite's signature, else
@@ -34,7 +36,7 @@ MUST_CHECK enum status ledger_source_open_remote(const struct key_pairs *keys,
                                                  struct fault *fault);
 
 /* ledger_source_next: reads the next entry into source->entry. Sets *more to false after the last
- * entry.
+ * entry. The first call sets source->checkpoint.
  * errors  those of ledger_file_next, ledger_store_read and tracker_query; STATUS_INPUT for bytes
  *         that are not a record. Does not verify the chain or signatures. */
 MUST_CHECK enum status ledger_source_next(struct ledger_source *source, bool *more,

@@ -40,4 +40,10 @@ MUST_CHECK enum status delegation_file_read(const char *path,
 MUST_CHECK enum status delegation_file_write(const char *path, const struct known_delegation *known,
                                              struct fault *fault);
 
+/* operator_file_read: read a file of at most `capacity` bytes with a document of the operator.
+ * *count is 0 for a longer one.
+ * errors  STATUS_INPUT: the file is missing or cannot be read */
+MUST_CHECK enum status operator_file_read(const char *path, uint8_t *bytes, size_t capacity,
+                                          size_t *count, struct fault *fault);
+
 #endif

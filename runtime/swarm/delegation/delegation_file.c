@@ -20,12 +20,12 @@ const char *delegation_open(const uint8_t *bytes, size_t count,
     return NULL;
 }
 
-static enum status read_bytes(const char *path, uint8_t bytes[static DELEGATION_FRAME_BYTES_MAX],
-                              size_t *count, struct fault *fault) {
+enum status operator_file_read(const char *path, uint8_t *bytes, size_t capacity, size_t *count,
+                               struct fault *fault) {
     int fd;
     int64_t size = 0;
     TRY(file_open_read(path, &fd, &size, fault));
-    *count = size <= DELEGATION_FRAME_BYTES_MAX ? (size_t)size : 0;
+    *count = size <= (int64_t)capacity ? (size_t)size : 0;
     enum status status = file_read_at(fd, path, bytes, *count, 0, fault);
     close(fd);
     return status;
@@ -35,7 +35,7 @@ enum status delegation_file_read(const char *path, const uint8_t operator_key[st
                                  struct known_delegation *known, struct fault *fault) {
     uint8_t bytes[DELEGATION_FRAME_BYTES_MAX];
     size_t count = 0;
-    TRY(read_bytes(path, bytes, &count, fault));
+    TRY(operator_file_read(path, bytes, sizeof bytes, &count, fault));
     const char *error = delegation_open(bytes, count, operator_key, known);
     return error == NULL ? OK
                          : fault_set(fault, STATUS_INPUT, path,

@@ -2,8 +2,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-
-#include <unistd.h>
+#include "runtime/swarm/delegation/delegation.h"
 
 static const char REMEDY[] = "sign the allow-list again with `skep roster sign --roster FILE`";
 
@@ -14,23 +13,12 @@ const char *roster_file_path(const char *allow_list, char path[static ROSTER_PAT
     return path;
 }
 
-static enum status read_bytes(const char *path, uint8_t bytes[static ROSTER_FRAME_BYTES_MAX],
-                              size_t *count, struct fault *fault) {
-    int fd;
-    int64_t size = 0;
-    TRY(file_open_read(path, &fd, &size, fault));
-    *count = size <= ROSTER_FRAME_BYTES_MAX ? (size_t)size : 0;
-    enum status status = file_read_at(fd, path, bytes, *count, 0, fault);
-    close(fd);
-    return status;
-}
-
 enum status roster_file_read(const char *path, const uint8_t operator_key[static KEY_BYTES],
                              struct known_roster *known, struct fault *fault) {
     static uint8_t bytes[ROSTER_FRAME_BYTES_MAX];
     static struct known_roster read;
     size_t count = 0;
-    TRY(read_bytes(path, bytes, &count, fault));
+    TRY(operator_file_read(path, bytes, sizeof bytes, &count, fault));
     const char *error = roster_epoch_read(bytes, count, &read.swarm, &read.epoch);
     if (error == NULL && !roster_epoch_is_signed(operator_key, &read.swarm, &read.epoch)) {
         error = "is signed with another key than the operator's";

@@ -1,7 +1,8 @@
 /* chain_bytes: the canonical bytes of the state of a chain. */
 #include "runtime/swarm/ledger/ledger.h"
 
-#include "runtime/swarm/ledger/packer.h"
+#include "runtime/swarm/ledger/norms.h"
+#include "runtime/swarm/packer/packer.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -25,6 +26,20 @@ static void pack_roster(struct packer *pack, struct roster_epoch *roster) {
         pack_part(pack, roster->members[i], KEY_BYTES);
     }
     pack_bytes(pack, "roster_signature", roster->signature, SIGNATURE_BYTES);
+}
+
+static void pack_electors(struct packer *pack, struct ledger_chain *chain) {
+    struct electors *electors = &chain->electors;
+    pack_u32(pack, "needs_leases", &chain->needs_leases);
+    pack_bytes(pack, "state_entry", electors->state.bytes, HASH_BYTES);
+    pack_u32(pack, "state_round", &electors->round);
+    const uint32_t count = pack_bin_of_any_length(pack, "electors", &electors->count,
+                                                  SWARM_MEMBERS_MAX, SWARM_IDENTITY_BYTES);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_part(pack, electors->ids[i].bytes, SWARM_IDENTITY_BYTES);
+    }
+    pack_u64(pack, "vote_seats", &chain->needed.seats);
+    pack_u32(pack, "vote_count", &chain->needed.count);
 }
 
 static void pack_history(struct packer *pack, struct state_history *history) {
@@ -51,6 +66,7 @@ static void pack_chain(struct packer *pack, void *object) {
     pack_u32(pack, "commits", &chain->commits);
     pack_u32(pack, "is_round_open", &chain->is_round_open);
     pack_bytes(pack, "seats", chain->roster.bytes, HASH_BYTES);
+    pack_electors(pack, chain);
     pack_u64(pack, "delegation", &chain->delegation_serial);
     if (chain->delegation_serial != 0) {
         pack_bytes(pack, "tracker", chain->tracker_key, KEY_BYTES);
@@ -58,7 +74,7 @@ static void pack_chain(struct packer *pack, void *object) {
     pack_roster(pack, &chain->roster_epoch);
     pack_cursor(pack, &chain->cursor);
     pack_history(pack, &chain->history);
-    if (chain->is_round_open > 1) {
+    if (chain->is_round_open > 1 || chain->needs_leases > 1) {
         packer_fail(pack, "has a flag that is neither 0 nor 1");
     }
 }
@@ -81,11 +97,32 @@ size_t ledger_chain_write(const struct ledger_chain *chain, uint8_t *bytes) {
     return packer_write(packed_chain(chain), bytes, LEDGER_CHAIN_BYTES_MAX);
 }
 
+/* The states of the history are in order, and the rounds and commits count on from them. */
+static bool has_rounds_in_order(const struct ledger_chain *chain) {
+    uint32_t round = 0;
+    uint32_t commits = 0;
+    for (uint32_t i = 0; i < chain->history.count; i++) {
+        const struct past_state *past = &chain->history.states[i];
+        if (past->round < round || past->commits < commits) {
+            return false;
+        }
+        round = past->round;
+        commits = past->commits;
+    }
+    return round <= chain->last_ended_round && commits <= chain->commits &&
+           chain->commits <= chain->last_ended_round &&
+           chain->last_opened_round >= chain->last_ended_round &&
+           chain->is_round_open == (chain->last_opened_round > chain->last_ended_round ? 1U : 0U);
+}
+
 /* Checks what appending entries relies on. The hash decides whether the content is right. */
 static const char *chain_error(const struct ledger_chain *chain) {
     uint64_t least = 0;
     if (chain->entry_count == 0 || chain->history.count == 0) {
         return "is the state of a chain without a genesis";
+    }
+    if (!norm_is_valid(chain->reference_norm) || !has_rounds_in_order(chain)) {
+        return "has numbers that no chain has";
     }
     for (uint32_t i = 0; i < chain->cursor.returned_count; i++) {
         const struct sample_range *range = &chain->cursor.returned[i];

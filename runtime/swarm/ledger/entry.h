@@ -5,8 +5,9 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "runtime/swarm/leases/leases.h"
 #include "runtime/swarm/ledger/operator_documents.h"
-#include "runtime/swarm/ledger/packer.h"
+#include "runtime/swarm/packer/packer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,6 +43,8 @@ enum {
 _Static_assert(SWARM_REQUESTS_MAX >=
                    SWARM_MEMBERS_MAX * (CONTRIBUTION_SLOTS_PER_MEMBER + RESULT_REQUESTS_MAX),
                "one step can send all requests that the windows allow");
+_Static_assert((int)ORDER_MEMBERS_MAX == (int)SWARM_MEMBERS_MAX,
+               "an order can name all members of a roster");
 _Static_assert(SWARM_RETURNED_RANGES_MAX >= 2 * SWARM_MEMBERS_MAX * SWARM_SEAT_RANGES_MAX,
                "the cursor can store all ranges that two aborted rounds return");
 
@@ -62,7 +65,7 @@ enum entry_kind {
 enum suspension_reason {
     SUSPENSION_NONE,
     SUSPENSION_DECLARATION,   /* It declared nothing by the end of training. */
-    SUSPENSION_CONTRIBUTIONS, /* It did not send its contributions to the owners. */
+    SUSPENSION_CONTRIBUTIONS, /* It did not send its contributions, or their sketches. */
     SUSPENSION_RESULTS,       /* Nothing was received of the slices that it owned. */
     SUSPENSION_LARGE_NORM,    /* The norm of its contribution was above the bound. */
     SUSPENSION_NO_EFFECT,     /* The norm of its contribution was below the effect bound. */
@@ -115,6 +118,7 @@ struct data_cursor {
 struct entry_seat {
     struct identity id;   /* Identity of the member. */
     uint32_t session;     /* Member session: the number that the tracker gives to one admission. */
+    uint32_t is_guest;    /* 1: it contributes, but does not own slices or vote; else 0 */
     uint32_t range_count; /* Number of sample ranges. */
     struct sample_range ranges[SWARM_SEAT_RANGES_MAX]; /* Samples to train on. */
 };
@@ -152,6 +156,19 @@ static inline bool entry_has_evidence(const struct entry_suspension *suspension)
     return suspension->reason == SUSPENSION_WRONG_SUM ||
            suspension->reason == SUSPENSION_WRONG_SKETCH;
 }
+
+/* What allows a tracker to open the rounds after a state entry: the newest GENESIS, COMMIT or
+ * ordered ROLLBACK of the chain. The voters of its roster are the electors, numbered in the order
+ * of their seats. The incarnation of the start is that of the entry. */
+struct entry_leases {
+    struct hash state; /* hash of the state entry */
+    uint64_t start;    /* number of the tracker's start; 0: the chain needs no leases */
+    uint64_t leased;   /* bit set: this elector gave a lease to the start */
+    uint64_t resigned; /* bit set: this elector resigned */
+    struct signature signatures[SWARM_MEMBERS_MAX]; /* by elector: of its lease or resignation */
+    struct continue_order order; /* the operator's order, instead of leases; count 0: none */
+    uint32_t are_needed; /* GENESIS: 1: each OPEN needs leases; 0: none has them. Others: 0. */
+};
 
 /* A row of a commit: the result of one slice. Rows are not part of an entry's content, which has
  * only the root over them and what each member did. */
@@ -194,6 +211,7 @@ struct entry { /* one entry of the ledger */
     struct hash manifest;        /* GENESIS: hash of the manifest. */
     struct rollback_order order; /* ROLLBACK: the operator's order; zero if it has none. */
     struct entry_documents documents; /* all kinds but COMMIT */
+    struct entry_leases leases;       /* OPEN; GENESIS: are_needed */
     double reference_norm;            /* Reference norm of the newest commit; 0: none (norms.h). */
     uint32_t deadline_ms;             /* OPEN: time from its arrival until a member must declare. */
     struct entry_suspension suspension;             /* SUSPEND: the member and the reason */
@@ -209,9 +227,28 @@ struct entry { /* one entry of the ledger */
     struct entry_signature signatures[SWARM_MEMBERS_MAX]; /* In ascending order of seats. */
 };
 
-/* entry_quorum: the smallest number of votes that is more than half of a roster. */
-static inline uint32_t entry_quorum(uint32_t seat_count) {
-    return seat_count / 2 + 1;
+/* entry_quorum: the smallest number of votes that is more than half of this number of voters. */
+static inline uint32_t entry_quorum(uint32_t voter_count) {
+    return voter_count / 2 + 1;
+}
+
+/* entry_voting_seats: the seats that vote and may own slices, as a mask: all but those of guests.
+ * entry_voter_count: their number.
+ * entry_votes_needed: the quorum of the roster. */
+static inline uint64_t entry_voting_seats(const struct entry *entry) {
+    uint64_t seats = 0;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        seats |= (uint64_t)(entry->seats[seat].is_guest == 0) << seat;
+    }
+    return seats;
+}
+
+static inline uint32_t entry_voter_count(const struct entry *entry) {
+    return (uint32_t)__builtin_popcountll(entry_voting_seats(entry));
+}
+
+static inline uint32_t entry_votes_needed(const struct entry *entry) {
+    return entry_quorum(entry_voter_count(entry));
 }
 
 /* entry_sets_state: whether the root of an entry of this kind names the state of a new position in
@@ -219,6 +256,54 @@ static inline uint32_t entry_quorum(uint32_t seat_count) {
 static inline bool entry_sets_state(enum entry_kind kind) {
     return kind == ENTRY_GENESIS || kind == ENTRY_COMMIT || kind == ENTRY_ROLLBACK;
 }
+
+/* The members that decide what follows a state entry: the voters of its roster. A GENESIS has
+ * none. */
+struct electors {
+    struct hash state;                      /* hash of the state entry */
+    uint32_t round;                         /* its round */
+    uint32_t count;                         /* number of electors */
+    struct identity ids[SWARM_MEMBERS_MAX]; /* in the order of their seats */
+};
+
+/* The votes that a commit needs beside a quorum of its roster: of more than half of `count` members
+ * that are in these seats, or in none. */
+struct needed_votes {
+    uint64_t seats; /* seats of the round's roster */
+    uint32_t count; /* number of members; 0: no votes are needed */
+};
+
+/* entry_is_ordered: whether a ROLLBACK has an order of the operator.
+ * entry_sets_electors: whether the entry is a state entry, whose voters are the electors of what
+ * follows. An ABORT, a SUSPEND and a ROLLBACK without an order are none: a tracker could choose
+ * its electors with them.
+ * electors_of_entry: the electors of a state entry. */
+bool entry_is_ordered(const struct entry *entry);
+bool entry_sets_electors(const struct entry *entry);
+void electors_of_entry(const struct entry *entry, struct electors *electors);
+
+/* electors_open_error: a text that describes why these electors do not allow this OPEN, or NULL. It
+ * needs leases of more than half of those that have not resigned, each with a seat; or an order
+ * that names all seats, which are more than half of its members. Signatures are not verified.
+ * electors_signatures_error: the same for the signatures in entry->leases, and that of the operator
+ * unless operator_key is NULL.
+ * electors_needed_votes: the votes that a commit of this OPEN needs.
+ * has_needed_votes: whether `voters`, a mask of seats, are enough.
+ * limits  entry_error(open) is NULL, and open->leases.start is not 0 */
+MUST_CHECK const char *electors_open_error(const struct electors *electors,
+                                           const struct entry *open);
+MUST_CHECK const char *electors_signatures_error(const struct electors *electors,
+                                                 const struct hash *swarm,
+                                                 const uint8_t *operator_key,
+                                                 const struct entry *open);
+struct needed_votes electors_needed_votes(const struct electors *electors,
+                                          const struct entry *open);
+bool has_needed_votes(const struct needed_votes *needed, uint64_t voters);
+
+/* entry_leases_error: as entry_error, for the leases of an entry.
+ * entry_pack_leases: pass the leases of an OPEN as fields of a message. */
+MUST_CHECK const char *entry_leases_error(const struct entry *entry);
+void entry_pack_leases(struct packer *packer, struct entry_leases *leases);
 
 /* entry_copy: copy all of `from`; the slices are copied into the array that to->slices points
  * to. */
@@ -228,11 +313,15 @@ void entry_copy(struct entry *to, const struct entry *from);
  * which the map `entry` is hashed. Lists are bins; numbers in them are little-endian.
  *     entry: protocol, kind, incarnation, round, commits, deadline_ms, prev, root, manifest,
  *         reference_norm, position and returned {begin 8, end 8} of the cursor,
- *         seat_count, seats {id 32}, sessions {4}, ranges: an array of {begin 8, end 8} ...,
+ *         seat_count, seats {id 32}, sessions {4}, guests {1: 1 for a guest, else 0}, ranges: an
+ *         array of {begin 8, end 8} ...,
  *         of all kinds but a commit: delegation (a serial), and unless that is 0: expires_s,
  *         tracker_curve, tracker_sign, delegation_signature,
+ *         of a genesis: needs_leases, after deadline_ms,
  *         of an open: roster (a serial), and unless that is 0: is_open, roster_members {32},
- *         roster_signature,
+ *         roster_signature; start, and unless that is 0: state, leased, resigned, lease_signatures
+ *         {64} of the electors in both, order_members {32}, and unless there are none
+ *         order_to_continue, the signature,
  *         of a rollback: order_newest and order_signature,
  *         of a suspension: suspended, reason and until_round; of a false statement also slice,
  *         epoch, contributors, statement_hash, seed and statement_signature,
@@ -247,20 +336,22 @@ void entry_copy(struct entry *to, const struct entry *from);
 enum {
     ENTRY_RANGE_BYTES = 16, /* encoded size of a sample range */
     /* A seat's ranges are a bin with a header of 2 bytes. */
-    ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 4 + 2 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
+    ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 4 + 1 + 2 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
     ENTRY_MEMBER_BYTES = 4 * 8 + 2 * 4, /* encoded size of a member of a commit */
     ENTRY_SLICE_BYTES = 8 + 8 + 1 + 2 + 8 + 8 + HASH_BYTES, /* encoded size of a slice */
     ENTRY_SIGNATURE_BYTES = 1 + SWARM_SIGNATURE_BYTES,      /* encoded size: seat and signature */
-    ENTRY_FIELDS_MAX = 62, /* Number of fields of a record, those of `entry` included. */
+    ENTRY_FIELDS_MAX = 71, /* Number of fields of a record, those of `entry` included. */
     /* Most bytes of a record without the elements of its lists. */
     ENTRY_FIXED_BYTES_MAX = ENTRY_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 2 * PACKER_MAP_BYTES_MAX +
-                            9 * HASH_BYTES + 2 * SWARM_SIGNATURE_BYTES + 2 * KEY_BYTES +
-                            2 * SIGNATURE_BYTES,
+                            10 * HASH_BYTES + 2 * SWARM_SIGNATURE_BYTES + 2 * KEY_BYTES +
+                            3 * SIGNATURE_BYTES,
     /* The keys of a roster epoch. Few entries have one. */
     ENTRY_ROSTER_BYTES_MAX = ROSTER_KEYS_MAX * KEY_BYTES,
+    /* The signatures of an OPEN's electors, or the members of an order. */
+    ENTRY_LEASES_BYTES_MAX = SWARM_MEMBERS_MAX * (SWARM_SIGNATURE_BYTES + KEY_BYTES),
     /* No record is longer: a commit in which all arrays are full. */
     ENTRY_RECORD_BYTES_MAX =
-        ENTRY_FIXED_BYTES_MAX + ENTRY_ROSTER_BYTES_MAX +
+        ENTRY_FIXED_BYTES_MAX + ENTRY_ROSTER_BYTES_MAX + ENTRY_LEASES_BYTES_MAX +
         SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES +
         SWARM_MEMBERS_MAX * (ENTRY_SEAT_BYTES + ENTRY_MEMBER_BYTES + ENTRY_SIGNATURE_BYTES) +
         SWARM_SLICES_MAX * ENTRY_SLICE_BYTES,
@@ -323,10 +414,10 @@ void entry_pack_record(struct packer *packer, struct entry *entry, uint32_t slic
 
 /* entry_error: a text that describes the first error in the fields of an entry, or NULL. The rest
  * of the chain is not needed. Errors are: a field that the kind does not use, a cursor out of
- * order, a seat that is empty or listed twice, a commit that is not counted, a norm that is not
- * valid (norms.h), signatures out of order; of rows: gaps, a weight that differs from the
- * contributors', other counts or another root than the commit has. Counts are checked first, so
- * that *entry may contain any values. */
+ * order, a seat that is empty or listed twice, a roster without a voter, a guest that voted or
+ * owned a slice, a commit that is not counted, a norm that is not valid (norms.h), signatures out
+ * of order; of rows: gaps, a weight that differs from the contributors', other counts or another
+ * root than the commit has. Counts are checked first, so that *entry may contain any values. */
 MUST_CHECK const char *entry_error(const struct entry *entry);
 
 /* cursor: records which samples can still be assigned, as a position and a bounded list of

@@ -1,4 +1,5 @@
 #include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/merkle.h"
 
 #include <string.h>
 
@@ -27,6 +28,7 @@ static void pack_seats(struct packer *packer, struct entry *entry) {
     pack_bytes_column(packer, "seats", seats, offsetof(struct entry_seat, id),
                       SWARM_IDENTITY_BYTES);
     pack_u32_column(packer, "sessions", seats, offsetof(struct entry_seat, session), 4);
+    pack_u32_column(packer, "guests", seats, offsetof(struct entry_seat, is_guest), 1);
     pack_array(packer, "ranges", count);
     for (uint32_t i = 0; i < count; i++) {
         pack_ranges(packer, NULL, entry->seats[i].ranges, &entry->seats[i].range_count,
@@ -128,6 +130,9 @@ static void pack_hashed_fields(struct packer *packer, void *object) {
     pack_u32(packer, "round", &entry->round);
     pack_u32(packer, "commits", &entry->commits);
     pack_u32(packer, "deadline_ms", &entry->deadline_ms);
+    if (entry->kind == ENTRY_GENESIS) {
+        pack_u32(packer, "needs_leases", &entry->leases.are_needed);
+    }
     pack_bytes(packer, "prev", entry->prev.bytes, HASH_BYTES);
     pack_bytes(packer, "root", entry->root.bytes, HASH_BYTES);
     pack_bytes(packer, "manifest", entry->manifest.bytes, HASH_BYTES);
@@ -141,6 +146,7 @@ static void pack_hashed_fields(struct packer *packer, void *object) {
     }
     if (entry->kind == ENTRY_OPEN) {
         pack_roster(packer, &entry->documents.roster);
+        entry_pack_leases(packer, &entry->leases);
     }
     if (entry->kind == ENTRY_ROLLBACK) {
         pack_order(packer, &entry->order);
@@ -241,4 +247,63 @@ void entry_copy(struct entry *to, const struct entry *from) {
     if (from->slice_count > 0) {
         memcpy(slices, from->slices, from->slice_count * sizeof(*slices));
     }
+}
+
+/* ---- what a commit says of its rows ---- */
+
+static uint8_t *append_number(uint8_t *at, uint64_t number, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) {
+        at[i] = (uint8_t)(number >> (8 * i));
+    }
+    return at + bytes;
+}
+
+static struct hash row_leaf(const struct entry_slice *row) {
+    uint8_t bytes[1 + ENTRY_SLICE_BYTES];
+    uint8_t *at = bytes;
+    *at++ = MERKLE_RESULT;
+    at = append_number(at, row->begin, 8);
+    at = append_number(at, row->end, 8);
+    at = append_number(at, row->owner, 1);
+    at = append_number(at, row->epoch, 2);
+    at = append_number(at, row->contributors, 8);
+    at = append_number(at, row->weight, 8);
+    memcpy(at, row->hash.bytes, HASH_BYTES);
+    ASSERT(at + HASH_BYTES == bytes + sizeof bytes);
+    return hash_of(bytes, sizeof bytes);
+}
+
+struct hash entry_results_root(const struct entry *entry) {
+    struct merkle_stack stack = {.leaf_count = 0};
+    ASSERT(entry->slice_count > 0 && entry->slice_count <= SWARM_SLICES_MAX);
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        const struct hash leaf = row_leaf(&entry->slices[s]);
+        merkle_push_leaf(&stack, &leaf);
+    }
+    const struct hash top = merkle_top(&stack);
+    return merkle_list_root_from_top(entry->slice_count, &top);
+}
+
+void entry_count_results(const struct entry *entry, uint32_t *contributed, uint32_t *owned) {
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        const struct entry_slice *row = &entry->slices[s];
+        ASSERT(row->owner < entry->seat_count);
+        owned[row->owner]++;
+        for (uint64_t seats = row->contributors; seats != 0; seats &= seats - 1) {
+            const uint32_t seat = (uint32_t)__builtin_ctzll(seats);
+            ASSERT(seat < entry->seat_count);
+            contributed[seat]++;
+        }
+    }
+}
+
+void entry_complete_results(struct entry *entry) {
+    uint32_t contributed[SWARM_MEMBERS_MAX] = {0}, owned[SWARM_MEMBERS_MAX] = {0};
+    entry_count_results(entry, contributed, owned);
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        entry->members[seat].contributed = contributed[seat];
+        entry->members[seat].owned = owned[seat];
+    }
+    entry->result_count = entry->slice_count;
+    entry->results = entry_results_root(entry);
 }

@@ -40,6 +40,9 @@ static const char *seats_error(const struct entry *entry) {
     }
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         const struct entry_seat *seat = &entry->seats[i];
+        if (seat->is_guest > 1) {
+            return "has a seat that is neither a voter's nor a guest's";
+        }
         for (uint32_t k = 0; k < i; k++) {
             if (memcmp(&entry->seats[k].id, &seat->id, sizeof seat->id) == 0) {
                 return "has the same member twice in its roster";
@@ -51,7 +54,8 @@ static const char *seats_error(const struct entry *entry) {
             }
         }
     }
-    return NULL;
+    return entry->seat_count == 0 || entry_voting_seats(entry) != 0 ? NULL
+                                                                    : "has a roster of guests";
 }
 
 /* The sum of weights cannot overflow: each is at most 2^63 / SWARM_MEMBERS_MAX. */
@@ -118,6 +122,9 @@ static const char *member_error(const struct entry *entry, uint32_t index) {
     if (member->contributed > entry->result_count) {
         return "has a member that contributed to more slices than there are";
     }
+    if (seat->is_guest == 1 && member->owned > 0) {
+        return "has a guest that owned slices";
+    }
     return norm_is_valid(member->norm)
                ? NULL
                : "has a member whose norm is not a finite number of at least 0";
@@ -160,6 +167,9 @@ static const char *signatures_error(const struct entry *entry) {
         uint32_t seat = entry->signatures[i].seat;
         if (seat >= entry->seat_count || (i > 0 && seat <= entry->signatures[i - 1].seat)) {
             return "has signatures that are not in the order of the seats";
+        }
+        if (entry->seats[seat].is_guest == 1) {
+            return "has the vote of a guest";
         }
     }
     return NULL;
@@ -238,6 +248,7 @@ static bool are_counts_valid(const struct entry *entry) {
     bool fit = (uint32_t)entry->kind <= ENTRY_SUSPEND && entry->seat_count <= SWARM_MEMBERS_MAX &&
                entry->slice_count <= SWARM_SLICES_MAX && entry->result_count <= SWARM_SLICES_MAX &&
                entry->signature_count <= SWARM_MEMBERS_MAX &&
+               entry->leases.order.count <= ORDER_MEMBERS_MAX &&
                entry->cursor.returned_count <= SWARM_RETURNED_RANGES_MAX;
     for (uint32_t i = 0; fit && i < entry->seat_count; i++) {
         fit = entry->seats[i].range_count <= SWARM_SEAT_RANGES_MAX;
@@ -247,8 +258,8 @@ static bool are_counts_valid(const struct entry *entry) {
 
 const char *entry_error(const struct entry *entry) {
     static const char *(*const CHECKS[])(const struct entry *) = {
-        unused_field_error, documents_error,     suspension_error,
-        seats_error,        entry_results_error, signatures_error};
+        unused_field_error, documents_error,     suspension_error, seats_error,
+        entry_leases_error, entry_results_error, signatures_error};
     if (!are_counts_valid(entry)) {
         return "has a count above its limit";
     }

@@ -21,13 +21,13 @@ bool ledger_is_signed_by(const uint8_t sign_key[static KEY_BYTES], const struct 
     return keys_verify(sign_key, CONTEXT, hash->bytes, HASH_BYTES, signature->bytes);
 }
 
-/* Hashes the seats, sessions and ranges: rosters with equal hashes are equal. */
+/* Hashes the seats, sessions, roles and ranges: rosters with equal hashes are equal. */
 static struct hash hash_roster(const struct entry *entry) {
     struct hash_state state;
     hash_begin(&state);
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         const struct entry_seat *seat = &entry->seats[i];
-        const uint32_t words[] = {seat->session, seat->range_count};
+        const uint32_t words[] = {seat->session, seat->is_guest, seat->range_count};
         hash_add(&state, seat->id.bytes, SWARM_IDENTITY_BYTES);
         hash_add(&state, words, sizeof words);
         hash_add(&state, seat->ranges, seat->range_count * sizeof seat->ranges[0]);
@@ -78,6 +78,9 @@ static const char *position_error(const struct ledger_chain *chain, const struct
     if (entry->incarnation < chain->incarnation) {
         return "has a lower tracker incarnation than the previous entry";
     }
+    if (ledger_chain_is_unconfirmed(chain) && entry->kind != ENTRY_COMMIT) {
+        return "follows a checkpoint, but is not a commit";
+    }
     const char *error = round_error(chain, entry);
     if (error != NULL) {
         return error;
@@ -108,7 +111,7 @@ const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
             ledger_is_signed_by(tracker_key, &entry->hash, &entry->signatures[0].signature);
         return is_signed ? NULL : "is not signed by the tracker";
     }
-    if (entry->signature_count < entry_quorum(entry->seat_count)) {
+    if (entry->signature_count < entry_votes_needed(entry)) {
         return "has fewer signatures than a quorum of its roster";
     }
     for (uint32_t i = 0; i < entry->signature_count; i++) {
@@ -155,12 +158,17 @@ static const char *roster_error(const struct ledger_chain *chain, const struct e
         !roster_epoch_is_signed(chain->operator_key, &chain->swarm, newer)) {
         return "has a roster epoch that the operator did not sign";
     }
-    if (entry->kind != ENTRY_OPEN || roster->serial == 0 || roster->is_open == 1) {
-        return NULL;
-    }
-    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        if (!roster_epoch_has(roster, entry->seats[seat].id.bytes)) {
+    /* The OPEN of a checkpoint's commit is not known, so the commit's seats are checked. */
+    const bool has_seats = entry->kind == ENTRY_OPEN || ledger_chain_is_unconfirmed(chain);
+    for (uint32_t i = 0; has_seats && i < entry->seat_count; i++) {
+        const struct entry_seat *seat = &entry->seats[i];
+        const bool is_named = roster->serial == 0 || roster_epoch_has(roster, seat->id.bytes);
+        if (!is_named && roster->is_open == 0) {
             return "gives a seat to a member that the operator's roster does not name";
+        }
+        if (is_named == (seat->is_guest == 1)) {
+            return is_named ? "makes a guest of a member that the operator's roster names"
+                            : "lets a member vote that the operator's roster does not name";
         }
     }
     return NULL;
@@ -182,6 +190,52 @@ static const char *signatures_error(const struct ledger_chain *chain, const stru
                : NULL;
 }
 
+/* ---- leases ---- */
+
+static uint64_t seats_of_signers(const struct entry *entry) {
+    uint64_t seats = 0;
+    for (uint32_t i = 0; i < entry->signature_count; i++) {
+        seats |= UINT64_C(1) << entry->signatures[i].seat;
+    }
+    return seats;
+}
+
+static const char *leases_error(const struct ledger_chain *chain, const struct entry *entry) {
+    if (entry->kind == ENTRY_COMMIT) {
+        return has_needed_votes(&chain->needed, seats_of_signers(entry))
+                   ? NULL
+                   : "lacks the votes of more than half of the electors of the state before it";
+    }
+    if (entry->kind != ENTRY_OPEN) {
+        return NULL;
+    }
+    if ((entry->leases.start != 0) != (chain->needs_leases == 1)) {
+        return entry->leases.start != 0 ? "has leases, which the genesis does not ask for"
+                                        : "opens a round without the leases that the genesis needs";
+    }
+    const char *error =
+        entry->leases.start != 0 ? electors_open_error(&chain->electors, entry) : NULL;
+    return error != NULL || entry->leases.start == 0
+               ? error
+               : electors_signatures_error(&chain->electors, &chain->swarm,
+                                           chain->has_operator ? chain->operator_key : NULL, entry);
+}
+
+static void advance_electors(struct ledger_chain *chain, const struct entry *entry) {
+    if (entry->kind == ENTRY_GENESIS) {
+        chain->needs_leases = entry->leases.are_needed;
+    }
+    if (entry->kind == ENTRY_OPEN) {
+        chain->needed = entry->leases.start != 0 ? electors_needed_votes(&chain->electors, entry)
+                                                 : (struct needed_votes){0};
+    }
+    if (chain->needs_leases == 1 && entry_sets_electors(entry)) {
+        electors_of_entry(entry, &chain->electors);
+    }
+}
+
+/* ---- the chain ---- */
+
 static void adopt_documents(struct ledger_chain *chain, const struct entry_documents *documents) {
     const struct delegation *delegation = &documents->delegation;
     if (delegation->serial != 0) {
@@ -196,8 +250,8 @@ static void adopt_documents(struct ledger_chain *chain, const struct entry_docum
 
 static const char *weights_error(const struct ledger_chain *chain, const struct entry *entry) {
     if (entry->kind == ENTRY_COMMIT) {
-        return norms_error(entry->members, entry->seat_count, chain->reference_norm,
-                           entry->reference_norm);
+        return norms_error(entry->members, entry->seat_count, entry_voting_seats(entry),
+                           chain->reference_norm, entry->reference_norm);
     }
     return entry->reference_norm == chain->reference_norm
                ? NULL
@@ -208,6 +262,10 @@ void ledger_advance(struct ledger_chain *chain, const struct entry *entry) {
     ASSERT(entry->incarnation >= chain->incarnation && entry->commits >= chain->commits);
     ASSERT(entry->kind == ENTRY_GENESIS || entry->round >= chain->last_ended_round);
     adopt_documents(chain, &entry->documents);
+    if (ledger_chain_is_unconfirmed(chain)) {
+        chain->start.votes = entry->signature_count;
+        chain->start.voters = entry_voter_count(entry);
+    }
     chain->entry_count++;
     chain->head = entry->hash;
     chain->root = entry->root;
@@ -219,6 +277,7 @@ void ledger_advance(struct ledger_chain *chain, const struct entry *entry) {
     if (entry->kind == ENTRY_GENESIS) {
         chain->swarm = entry->manifest;
     }
+    advance_electors(chain, entry);
     if (entry_sets_state(entry->kind)) {
         (void)state_history_add(&chain->history, entry);
     }
@@ -235,6 +294,16 @@ void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[
     memcpy(chain->operator_key, sign_key, KEY_BYTES);
 }
 
+void ledger_chain_clear(struct ledger_chain *chain) {
+    uint8_t key[KEY_BYTES];
+    const bool has_operator = chain->has_operator;
+    memcpy(key, chain->operator_key, KEY_BYTES);
+    memset(chain, 0, sizeof *chain);
+    if (has_operator) {
+        ledger_set_operator_key(chain, key);
+    }
+}
+
 const char *ledger_append(struct ledger_chain *chain, const struct entry *entry) {
     const char *error = entry_error(entry);
     if (error != NULL) {
@@ -247,6 +316,7 @@ const char *ledger_append(struct ledger_chain *chain, const struct entry *entry)
     error = error == NULL ? weights_error(chain, entry) : error;
     error = error == NULL ? documents_error(chain, entry) : error;
     error = error == NULL ? signatures_error(chain, entry) : error;
+    error = error == NULL ? leases_error(chain, entry) : error;
     if (error == NULL && !is_order_signed(chain, entry)) {
         error = "has an order to roll back that the operator did not sign";
     }
@@ -257,4 +327,57 @@ const char *ledger_append(struct ledger_chain *chain, const struct entry *entry)
         ledger_advance(chain, entry);
     }
     return error;
+}
+
+/* ---- checkpoints ---- */
+
+bool ledger_chain_is_unconfirmed(const struct ledger_chain *chain) {
+    return chain->start.entry_count > 0 && chain->start.votes == 0;
+}
+
+static const char *begin_error(const struct ledger_chain *chain, const struct hash *swarm) {
+    const struct roster_epoch *epoch = &chain->roster_epoch;
+    if (swarm != NULL && !hash_equal(swarm, &chain->swarm)) {
+        return "belongs to a different swarm than the manifest";
+    }
+    if (chain->is_round_open != 1) {
+        return "is not the state before a commit: no round is open";
+    }
+    if (chain->delegation_serial == 0 || epoch->serial == 0) {
+        return "has no roster epoch or no delegation of the operator";
+    }
+    const char *error = roster_epoch_error(epoch);
+    if (error != NULL) {
+        return error;
+    }
+    return !chain->has_operator || roster_epoch_is_signed(chain->operator_key, &chain->swarm, epoch)
+               ? NULL
+               : "has a roster epoch that the operator did not sign";
+}
+
+const char *ledger_chain_begin(struct ledger_chain *chain, const struct hash *swarm) {
+    const char *error = begin_error(chain, swarm);
+    if (error == NULL) {
+        chain->has_tracker = true;
+        chain->start = (struct ledger_start){.entry_count = chain->entry_count,
+                                             .roster = chain->roster_epoch.serial};
+    }
+    return error;
+}
+
+void ledger_checkpoint_update(struct ledger_checkpoint *checkpoint,
+                              const struct ledger_chain *before, const struct entry *entry) {
+    const uint64_t roster = before->roster_epoch.serial;
+    const bool is_due =
+        before->entry_count - checkpoint->entry_count >= LEDGER_CHECKPOINT_ENTRIES ||
+        checkpoint->record_bytes >= LEDGER_CHECKPOINT_RECORD_BYTES;
+    const bool has_older_roster = checkpoint->byte_count > 0 && roster != checkpoint->roster;
+    if ((is_due || has_older_roster) && entry->kind == ENTRY_COMMIT &&
+        begin_error(before, NULL) == NULL) {
+        checkpoint->entry_count = before->entry_count;
+        checkpoint->record_bytes = 0;
+        checkpoint->roster = roster;
+        checkpoint->byte_count = ledger_chain_write(before, checkpoint->bytes);
+    }
+    checkpoint->record_bytes += entry_record_bytes(entry, ENTRY_WITHOUT_ROWS);
 }

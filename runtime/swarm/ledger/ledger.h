@@ -6,11 +6,11 @@
  * of runtime/swarm call it, and `skep ledger` prints the ledger. It has no sockets and makes no
  * decisions.
  *
- * This header declares the chain: signing an entry, and verifying each entry against the entries
- * before it.
+ * This header declares the chain: signing an entry, verifying each entry against the entries before
+ * it, and beginning at a checkpoint instead of the genesis.
  *
  * public   contribution.h entry.h ledger_file.h manifest.h merkle.h norms.h operator_documents.h
- *          packer.h rollback.h statement.h */
+ *          rollback.h statement.h */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_H
 #define SKEP_SWARM_LEDGER_LEDGER_H
 
@@ -21,6 +21,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Where a reader of a chain began. */
+struct ledger_start {
+    uint64_t entry_count; /* Entries before the checkpoint; 0: it began with the genesis. */
+    uint32_t votes;       /* Votes for the checkpoint's commit; 0: it has not been appended yet. */
+    uint32_t voters;      /* Voters of its round. */
+    uint64_t roster;      /* Serial of the roster epoch that names them. */
+};
 
 /* The state that a reader of a chain keeps between entries. Zero it before the genesis. */
 struct ledger_chain {
@@ -35,6 +43,9 @@ struct ledger_chain {
     uint32_t commits;           /* Number of commits up to and including the last entry. */
     uint32_t is_round_open;     /* 1: the last opened round has not ended; else 0. */
     struct hash roster;         /* Hash of the roster of the last opened round. */
+    uint32_t needs_leases;      /* 1: each OPEN needs leases; 0: none has them. */
+    struct electors electors;   /* The electors of the newest state entry. */
+    struct needed_votes needed; /* Votes that a commit of the last opened round needs. */
     bool has_tracker; /* tracker_key is known, and the tracker's signatures are verified. */
     uint8_t tracker_key[KEY_BYTES]; /* The tracker's public signing key, by the last delegation. */
     uint64_t delegation_serial;     /* Serial of the last delegation; 0: none. */
@@ -43,22 +54,25 @@ struct ledger_chain {
     uint8_t operator_key[KEY_BYTES]; /* Public key of the operator, from the manifest. */
     struct hash swarm;               /* Hash of the manifest, from the genesis. */
     struct state_history history;    /* The states that a ROLLBACK may return to. */
+    struct ledger_start start;       /* Not a part of the state that is hashed and written. */
 };
 
 enum {
-    LEDGER_CHAIN_FIELDS_MAX = 26, /* Number of fields of a chain's state. */
+    LEDGER_CHAIN_FIELDS_MAX = 32, /* Number of fields of a chain's state. */
     /* No state of a chain has more bytes. */
     LEDGER_CHAIN_BYTES_MAX = PACKER_MAP_BYTES_MAX +
-                             LEDGER_CHAIN_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 4 * HASH_BYTES +
-                             (1 + ROSTER_KEYS_MAX) * KEY_BYTES + SIGNATURE_BYTES +
-                             SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES +
+                             LEDGER_CHAIN_FIELDS_MAX * PACKER_FIELD_BYTES_MAX + 5 * HASH_BYTES +
+                             (1 + ROSTER_KEYS_MAX + SWARM_MEMBERS_MAX) * KEY_BYTES +
+                             SIGNATURE_BYTES + SWARM_RETURNED_RANGES_MAX * ENTRY_RANGE_BYTES +
                              ROLLBACK_STATES_MAX * (3 * HASH_BYTES + 2 * 4),
 };
 
 /* The state of a chain as one MessagePack map (packer.h): all that appending later entries needs,
  * except for the operator's key. Its fields are swarm, entry_count, head, root, reference_norm,
  * incarnation, last_ended_round, last_opened_round, commits, is_round_open (0 or 1), seats (hash of
- * the seats of the last OPEN), delegation (serial of the last one), unless that is 0 its tracker,
+ * the seats of the last OPEN), needs_leases (0 or 1), state_entry (hash of the newest state entry),
+ * state_round, electors {32} of it, vote_seats and vote_count of the votes that a commit of the
+ * last OPEN needs, delegation (serial of the last one), unless that is 0 its tracker,
  * roster, is_open, roster_members {32} and roster_signature of the last roster epoch; position and
  * returned {begin 8, end 8} of the cursor; state_count, and of each state of the history
  * state_roots {32}, state_entries {32}, state_cursors {32}, state_rounds {4}, state_commits {4}.
@@ -68,7 +82,8 @@ enum {
  * ledger_chain_write: write the map into `bytes`, which has LEDGER_CHAIN_BYTES_MAX bytes. Returns
  * its length.
  * ledger_chain_read: read it into *chain, which is zero except for the operator's key.
- * errors  a text that describes the error, else NULL; *chain is then undefined */
+ * errors  a text that describes the error, else NULL; *chain is undefined after an error. The
+ *         content is right only if it has the hash that a COMMIT names */
 struct hash ledger_chain_hash(const struct ledger_chain *chain);
 size_t ledger_chain_write(const struct ledger_chain *chain, uint8_t *bytes);
 MUST_CHECK const char *ledger_chain_read(const uint8_t *bytes, size_t count,
@@ -93,6 +108,9 @@ MUST_CHECK const char *ledger_signatures_error(const uint8_t tracker_key[static 
  * and require a delegation in the genesis. */
 void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]);
 
+/* ledger_chain_clear: forget all entries; the operator's key stays. */
+void ledger_chain_clear(struct ledger_chain *chain);
+
 /* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. It
  * checks the fields, hash, `prev`, incarnation, round and commit count; that no sample is assigned
  * twice and the unused ones are returned (cursor_step_error); that a commit or abort repeats the
@@ -102,13 +120,50 @@ void ledger_set_operator_key(struct ledger_chain *chain, const uint8_t sign_key[
  * (ledger_chain_hash); that the weights and the reference norm of a commit follow from its norms,
  * and that no other entry changes the reference norm; all signatures of a commit, which must be a
  * quorum; that a document of the operator has a higher serial than the one before; that the last
- * roster epoch, if there is one, names each seat of an OPEN or is open; and the signatures of the
- * tracker, by the keys that the last delegation names, and of the operator, if the key is known.
+ * roster epoch, if there is one, names each seat of an OPEN, or is open and the seat is a guest's;
+ * and the signatures of the tracker, by the keys that the last delegation names, and of the
+ * operator, if the key is known.
  * returns  NULL, or a text that describes the error; *chain is then unchanged */
 MUST_CHECK const char *ledger_append(struct ledger_chain *chain, const struct entry *entry);
 
 /* ledger_advance: advance the chain to an entry that was verified before, as one from the tracker's
  * own store. */
 void ledger_advance(struct ledger_chain *chain, const struct entry *entry);
+
+/* A checkpoint is the state of a chain before one of its commits. A reader with the operator's key
+ * can verify the chain from there on, without the entries before: the commit has the state's hash
+ * and the votes of a quorum, and the state has the roster epoch that names the voters.
+ *
+ * ledger_chain_begin: begin at a checkpoint, which ledger_chain_read has read into *chain. The next
+ * entry that is appended must be its commit; chain->start.votes is 0 until then.
+ * swarm    hash of the manifest; NULL: not known
+ * errors   a text that describes why the chain cannot begin there: it is another swarm's, no round
+ *          is open, or there is no roster epoch that the operator signed; *chain is then undefined
+ * ledger_chain_is_unconfirmed: whether the commit of the checkpoint has not been appended yet. */
+MUST_CHECK const char *ledger_chain_begin(struct ledger_chain *chain, const struct hash *swarm);
+bool ledger_chain_is_unconfirmed(const struct ledger_chain *chain);
+
+enum {
+    /* A new checkpoint is due after this number of entries, or of bytes of their records. With the
+     * rows of eight commits of 969 slices, a joiner then receives less than 1 MiB. */
+    LEDGER_CHECKPOINT_ENTRIES = 256,
+    LEDGER_CHECKPOINT_RECORD_BYTES = 384 << 10,
+};
+
+/* The newest checkpoint of a chain; zero: none. */
+struct ledger_checkpoint {
+    uint64_t entry_count; /* Index of its commit. */
+    uint64_t roster;      /* Serial of its roster epoch. */
+    size_t record_bytes;  /* Length of the records from its commit on, without rows. */
+    size_t byte_count;    /* Length of the state that ledger_chain_write wrote. */
+    uint8_t bytes[LEDGER_CHAIN_BYTES_MAX];
+};
+
+/* ledger_checkpoint_update: call it for each entry, with the state before it, which becomes the
+ * checkpoint if the entry is a commit that a reader can begin at, and either a new checkpoint is
+ * due or there is one with an older roster epoch. So the newest checkpoint has the newest epoch
+ * that a commit has, and a short ledger has none. */
+void ledger_checkpoint_update(struct ledger_checkpoint *checkpoint,
+                              const struct ledger_chain *before, const struct entry *entry);
 
 #endif

@@ -1,9 +1,14 @@
 #include "runtime/swarm/ledger/ledger_file.h"
 
 #include "base/file.h"
+#include "base/json.h"
+#include "base/json_write.h"
+#include "runtime/swarm/ledger/line_fields.h"
 
 #include <string.h>
 #include <unistd.h>
+
+static const char CHECKPOINT[] = "checkpoint";
 
 enum status ledger_file_open_sized(const char *path, size_t line_max, uint32_t slice_max,
                                    struct region *region, struct ledger_file **file,
@@ -19,6 +24,8 @@ enum status ledger_file_open_sized(const char *path, size_t line_max, uint32_t s
     opened->slice_max = slice_max;
     opened->buffer = region_alloc(region, line_max, 1);
     opened->entry.slices = region_alloc(region, slice_max, sizeof *opened->entry.slices);
+    opened->checkpoint = region_alloc(region, 1, sizeof *opened->checkpoint);
+    opened->state_bytes = region_alloc(region, LEDGER_CHAIN_BYTES_MAX, 1);
     *file = opened;
     return OK;
 }
@@ -62,23 +69,88 @@ static enum status find_line(struct ledger_file *file, size_t *length, struct fa
     return OK;
 }
 
-enum status ledger_file_next(struct ledger_file *file, bool *more, struct fault *fault) {
-    size_t length = 0;
+/* Reads the next line into `line` and `length`; its length is 0 after the last one. */
+static enum status next_line(struct ledger_file *file, const char **line, size_t *length,
+                             struct fault *fault) {
     struct text location = text_over(file->location, sizeof file->location);
     text_add(&location, "%.200s:%lld", file->path, (long long)file->line_number + 1);
-    TRY(find_line(file, &length, fault));
-    if (file->parse_begin == file->parse_end) {
-        *more = false;
-        return OK;
+    TRY(find_line(file, length, fault));
+    *line = file->buffer + file->parse_begin;
+    if (file->parse_begin < file->parse_end) {
+        file->parse_begin += *length + 1;
+        file->line_number++;
+    } else {
+        *line = NULL;
     }
-    TRY(ledger_line_read(file->buffer + file->parse_begin, length, file->location,
-                         file->entry.slices, file->slice_max, &file->entry, fault));
-    file->parse_begin += length + 1;
-    file->line_number++;
-    *more = true;
     return OK;
+}
+
+enum status ledger_file_next(struct ledger_file *file, bool *more, struct fault *fault) {
+    const bool is_first = file->line_number == 0;
+    const char *line = NULL;
+    size_t length = 0;
+    TRY(next_line(file, &line, &length, fault));
+    if (line != NULL && is_first) {
+        TRY(ledger_checkpoint_line_read(line, length, file->location, file->state_bytes,
+                                        file->checkpoint, &file->has_checkpoint, fault));
+    }
+    if (line != NULL && is_first && file->has_checkpoint) {
+        TRY(next_line(file, &line, &length, fault));
+    }
+    *more = line != NULL;
+    return line == NULL ? OK
+                        : ledger_line_read(line, length, file->location, file->entry.slices,
+                                           file->slice_max, &file->entry, fault);
 }
 
 void ledger_file_close(struct ledger_file *file) {
     close(file->fd);
+}
+
+/* ---- checkpoints ---- */
+
+void ledger_checkpoint_line_write(const struct ledger_chain *chain, uint8_t *bytes,
+                                  struct text *text) {
+    struct json_writer json = json_writer_over(text);
+    json_begin_object(&json, NULL);
+    json_add_text(&json, "kind", CHECKPOINT);
+    json_add_u64(&json, "entry_count", chain->entry_count);
+    json_add_hex(&json, "state", bytes, ledger_chain_write(chain, bytes));
+    json_end(&json);
+}
+
+static enum status read_checkpoint(const struct json_node *root, uint8_t *bytes,
+                                   struct ledger_chain *chain, struct fault *fault) {
+    enum { CHECKPOINT_FIELDS = 3 };
+    const char *state = "";
+    uint64_t entry_count = 0;
+    TRY(line_read_u64(root, "entry_count", INT64_MAX, &entry_count, fault));
+    TRY(json_get_text(root, "state", &state, NULL, fault));
+    const size_t count = strlen(state) / 2;
+    if (json_child_count(root) != CHECKPOINT_FIELDS || count > LEDGER_CHAIN_BYTES_MAX) {
+        return json_fault(root, fault, NULL, "has unknown fields, or a state that is too long");
+    }
+    TRY(line_read_hex(root, "state", bytes, count, fault));
+    ledger_chain_clear(chain);
+    const char *error = ledger_chain_read(bytes, count, chain);
+    if (error == NULL && chain->entry_count != entry_count) {
+        error = "has another number of entries";
+    }
+    return error == NULL ? OK : json_fault_member(root, "state", fault, "%s", error);
+}
+
+enum status ledger_checkpoint_line_read(const char *line, size_t length, const char *location,
+                                        uint8_t *bytes, struct ledger_chain *chain,
+                                        bool *is_checkpoint, struct fault *fault) {
+    struct json_document document;
+    const char *kind = "";
+    *is_checkpoint = false;
+    TRY(json_parse(line, length, LEDGER_LINE_MAX, location, &document, fault));
+    enum status status = json_get_text(&document.root, "kind", &kind, NULL, fault);
+    if (status == OK && strcmp(kind, CHECKPOINT) == 0) {
+        *is_checkpoint = true;
+        status = read_checkpoint(&document.root, bytes, chain, fault);
+    }
+    json_finish(&document);
+    return status;
 }

@@ -13,14 +13,17 @@
  *     a commit           slice_count, results (the root over the slices), chain, slices [{index,
  *                        begin, end, owner, epoch, contributors, weight, hash}]: empty where the
  *                        rows are not known
- * A signature of a commit is {id, signature}; the tracker's is {signature}. */
+ * A signature of a commit is {id, signature}; the tracker's is {signature}.
+ *
+ * The first line may be a checkpoint instead of the genesis: {kind, entry_count, state}, with the
+ * bytes of ledger_chain_write in hexadecimal. Its commit is the second line. */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_FILE_H
 #define SKEP_SWARM_LEDGER_LEDGER_FILE_H
 
 #include "base/fault.h"
 #include "base/region.h"
 #include "base/text.h"
-#include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/ledger.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,6 +36,8 @@ enum {
     LEDGER_LOCATION_BYTES = 256,        /* size of "FILE:LINE", with its NUL */
     LEDGER_ENTRY_TEXT_BYTES = 96 << 10, /* upper bound of an entry's line without its slices */
     LEDGER_SLICE_TEXT_BYTES = 512,      /* upper bound of a slice to which every seat contributed */
+    LEDGER_CHECKPOINT_TEXT_BYTES =
+        2 * LEDGER_CHAIN_BYTES_MAX + 96, /* upper bound of a checkpoint */
 };
 
 /* ledger_line_bytes_max: a bound of the size of a line with at most this number of slices. */
@@ -63,6 +68,19 @@ MUST_CHECK enum status ledger_line_read(const char *line, size_t length, const c
                                         struct entry_slice *slices, uint32_t slice_max,
                                         struct entry *entry, struct fault *fault);
 
+/* ledger_checkpoint_line_write: write the checkpoint with this state as a line of JSON, without a
+ * line feed. `bytes` [LEDGER_CHAIN_BYTES_MAX] is overwritten.
+ * ledger_checkpoint_line_read: read a first line. *is_checkpoint is false for a line of another
+ * kind. The caller passes the state to ledger_chain_begin.
+ * memory  as of ledger_line_read; *chain is undefined after a fault and for a line of another kind
+ * errors  STATUS_INPUT: a field is missing, unknown or wrong, or the state is invalid */
+void ledger_checkpoint_line_write(const struct ledger_chain *chain, uint8_t *bytes,
+                                  struct text *text);
+MUST_CHECK enum status ledger_checkpoint_line_read(const char *line, size_t length,
+                                                   const char *location, uint8_t *bytes,
+                                                   struct ledger_chain *chain, bool *is_checkpoint,
+                                                   struct fault *fault);
+
 struct ledger_file {
     const char *path;                /* path of the file, for messages */
     int fd;                          /* descriptor of the file */
@@ -74,6 +92,9 @@ struct ledger_file {
     int64_t line_number; /* Number of the last line that was read; the first line is 1. */
     char location[LEDGER_LOCATION_BYTES]; /* "FILE:LINE" of the last line. */
     struct entry entry;                   /* The entry of the last line. */
+    bool has_checkpoint;                  /* The first line is a checkpoint. */
+    struct ledger_chain *checkpoint;      /* Its state. */
+    uint8_t *state_bytes;                 /* [LEDGER_CHAIN_BYTES_MAX]: buffer of a state */
 };
 
 /* ledger_file_open: open a ledger for reading from its first line.
@@ -88,7 +109,8 @@ MUST_CHECK enum status ledger_file_open_sized(const char *path, size_t line_max,
                                               struct region *region, struct ledger_file **file,
                                               struct fault *fault);
 
-/* ledger_file_next: read the next line into file->entry. *more is false after the last line.
+/* ledger_file_next: read the next entry into file->entry. *more is false after the last line. The
+ * first call also reads the checkpoint that the file begins with, if it does.
  * errors  STATUS_INPUT at FILE:LINE: the line is not an entry, is too long, or is truncated. Hash,
  *         chain and signatures are not verified. */
 MUST_CHECK enum status ledger_file_next(struct ledger_file *file, bool *more, struct fault *fault);

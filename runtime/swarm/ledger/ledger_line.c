@@ -72,18 +72,11 @@ static void add_members(struct json_writer *json, const struct entry *entry) {
             line_add_fields(json, MEMBER_FIELDS, ARRAY_COUNT(MEMBER_FIELDS), &entry->members[i]);
         }
         json_add_u64(json, "session", seat->session);
+        if (seat->is_guest == 1) {
+            json_add_bool(json, "guest", true);
+        }
         add_ranges(json, "ranges", seat->ranges, seat->range_count);
         json_end(json);
-    }
-    json_end(json);
-}
-
-static void add_contributors(struct json_writer *json, uint64_t contributors) {
-    json_begin_array(json, "contributors");
-    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        if ((contributors >> seat & 1) != 0) {
-            json_add_u64(json, NULL, seat);
-        }
     }
     json_end(json);
 }
@@ -93,7 +86,7 @@ static void add_slice(struct json_writer *json, const struct entry *entry, uint3
     json_begin_object(json, NULL);
     json_add_u64(json, "index", index);
     line_add_fields(json, SLICE_FIELDS, SLICE_FIELDS_BEFORE_CONTRIBUTORS, slice);
-    add_contributors(json, slice->contributors);
+    line_add_mask(json, "contributors", slice->contributors);
     line_add_fields(json, SLICE_FIELDS + SLICE_FIELDS_BEFORE_CONTRIBUTORS,
                     ARRAY_COUNT(SLICE_FIELDS) - SLICE_FIELDS_BEFORE_CONTRIBUTORS, slice);
     json_end(json);
@@ -120,7 +113,7 @@ static void add_suspension(struct json_writer *json, const struct entry_suspensi
     if (entry_has_evidence(suspension)) {
         json_begin_object(json, "evidence");
         line_add_fields(json, EVIDENCE_FIELDS, ARRAY_COUNT(EVIDENCE_FIELDS), &suspension->evidence);
-        add_contributors(json, suspension->evidence.contributors);
+        line_add_mask(json, "contributors", suspension->evidence.contributors);
         json_end(json);
     }
 }
@@ -156,6 +149,7 @@ void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct t
     if (entry->kind == ENTRY_GENESIS) {
         json_add_u64(&json, "protocol", SWARM_PROTOCOL_VERSION);
         json_add_hex(&json, "manifest", &entry->manifest, sizeof entry->manifest);
+        json_add_u64(&json, "needs_leases", entry->leases.are_needed);
     } else if (entry->kind == ENTRY_OPEN) {
         json_add_u64(&json, "deadline_ms", entry->deadline_ms);
     } else if (entry->kind == ENTRY_SUSPEND) {
@@ -171,6 +165,7 @@ void ledger_line_write(const struct entry *entry, enum entry_rows rows, struct t
     }
     line_add_delegation(&json, &entry->documents.delegation);
     line_add_roster(&json, &entry->documents.roster);
+    line_add_leases(&json, &entry->leases);
     if (has_order(entry)) {
         add_order(&json, &entry->order);
     }
@@ -231,12 +226,24 @@ static enum status check_field_count(const struct json_node *object, size_t expe
                             json_child_count(object), expected);
 }
 
+/* Reads the role of a seat, which only a guest's has, and the number of fields for it. */
+static enum status read_role(const struct json_node *node, uint32_t *is_guest, size_t *fields,
+                             struct fault *fault) {
+    bool has_role = false, is_set = false;
+    TRY(json_get_bool(node, "guest", &is_set, &has_role, fault));
+    *is_guest = is_set;
+    *fields = has_role;
+    return OK;
+}
+
 static enum status read_member(const struct json_node *node, struct entry *entry, uint32_t index,
                                struct fault *fault) {
     struct entry_seat *seat = &entry->seats[index];
     const bool is_commit = entry->kind == ENTRY_COMMIT;
+    size_t role_fields = 0;
     TRY(json_as_object(node, fault));
-    TRY(check_field_count(node, is_commit ? 9 : 3, fault));
+    TRY(read_role(node, &seat->is_guest, &role_fields, fault));
+    TRY(check_field_count(node, (is_commit ? 9U : 3U) + role_fields, fault));
     TRY(line_read_hex(node, "id", &seat->id, sizeof seat->id, fault));
     if (is_commit) {
         TRY(line_read_fields(node, MEMBER_FIELDS, ARRAY_COUNT(MEMBER_FIELDS),
@@ -258,26 +265,6 @@ static enum status read_members(const struct json_node *root, struct entry *entr
     return OK;
 }
 
-static enum status read_contributors(const struct json_node *node, uint64_t *contributors,
-                                     struct fault *fault) {
-    struct json_node array;
-    uint32_t count = 0;
-    int64_t min = 0;
-    TRY(read_array(node, "contributors", SWARM_MEMBERS_MAX, &array, &count, fault));
-    for (uint32_t i = 0; i < count; i++) {
-        const struct json_node one = json_element(&array, i);
-        int64_t seat = -1;
-        TRY(json_as_i64(&one, &seat, fault));
-        if (seat < min || seat >= SWARM_MEMBERS_MAX) {
-            return json_fault(&one, fault, NULL,
-                              "is not a valid seat, or is not in ascending order");
-        }
-        *contributors |= (uint64_t)1 << seat;
-        min = seat + 1;
-    }
-    return OK;
-}
-
 static enum status read_slice(const struct json_node *node, uint32_t index,
                               struct entry_slice *slice, struct fault *fault) {
     uint64_t found = 0;
@@ -290,7 +277,7 @@ static enum status read_slice(const struct json_node *node, uint32_t index,
                                  index);
     }
     TRY(line_read_fields(node, SLICE_FIELDS, ARRAY_COUNT(SLICE_FIELDS), slice, fault));
-    return read_contributors(node, &slice->contributors, fault);
+    return line_read_mask(node, "contributors", &slice->contributors, fault);
 }
 
 static enum status read_slices(const struct json_node *root, uint32_t slice_max,
@@ -394,7 +381,7 @@ static enum status read_suspension(const struct json_node *root,
     TRY(check_field_count(&node, ARRAY_COUNT(EVIDENCE_FIELDS) + 1, fault));
     TRY(line_read_fields(&node, EVIDENCE_FIELDS, ARRAY_COUNT(EVIDENCE_FIELDS),
                          &suspension->evidence, fault));
-    return read_contributors(&node, &suspension->evidence.contributors, fault);
+    return line_read_mask(&node, "contributors", &suspension->evidence.contributors, fault);
 }
 
 /* A genesis of protocol 1 has no field `protocol`. */
@@ -429,7 +416,7 @@ static enum status read_order(const struct json_node *root, struct entry *entry,
 static enum status read_kind_fields(const struct json_node *root, uint32_t slice_max,
                                     struct entry *entry, struct fault *fault) {
     static const size_t FIELD_COUNTS[] = {
-        [ENTRY_GENESIS] = 12, [ENTRY_OPEN] = 12,     [ENTRY_COMMIT] = 15,
+        [ENTRY_GENESIS] = 13, [ENTRY_OPEN] = 12,     [ENTRY_COMMIT] = 15,
         [ENTRY_ABORT] = 11,   [ENTRY_ROLLBACK] = 11, [ENTRY_SUSPEND] = 14};
     if (entry->kind == ENTRY_GENESIS) {
         TRY(check_protocol(root, fault));
@@ -438,9 +425,11 @@ static enum status read_kind_fields(const struct json_node *root, uint32_t slice
     const bool has_evidence =
         entry->kind == ENTRY_SUSPEND && json_find(root, "evidence", &evidence);
     const size_t more = (size_t)has_order(entry) + (entry->documents.delegation.serial != 0) +
-                        (entry->documents.roster.serial != 0) + has_evidence;
+                        (entry->documents.roster.serial != 0) + has_evidence +
+                        (entry->leases.start != 0);
     TRY(check_field_count(root, FIELD_COUNTS[entry->kind] + more, fault));
     if (entry->kind == ENTRY_GENESIS) {
+        TRY(line_read_u32(root, "needs_leases", &entry->leases.are_needed, fault));
         return line_read_hex(root, "manifest", &entry->manifest, sizeof entry->manifest, fault);
     }
     if (entry->kind == ENTRY_OPEN) {
@@ -464,6 +453,7 @@ static enum status read_entry(const struct json_node *root, uint32_t slice_max, 
     TRY(read_order(root, entry, fault));
     TRY(line_read_delegation(root, &entry->documents.delegation, fault));
     TRY(line_read_roster(root, &entry->documents.roster, fault));
+    TRY(line_read_leases(root, &entry->leases, fault));
     TRY(read_kind_fields(root, slice_max, entry, fault));
     return read_signatures(root, entry, fault);
 }

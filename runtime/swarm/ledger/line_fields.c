@@ -84,6 +84,36 @@ enum status line_read_fields(const struct json_node *object, const struct line_f
     return OK;
 }
 
+void line_add_mask(struct json_writer *json, const char *name, uint64_t mask) {
+    json_begin_array(json, name);
+    for (uint32_t bit = 0; bit < SWARM_MEMBERS_MAX; bit++) {
+        if ((mask >> bit & 1) != 0) {
+            json_add_u64(json, NULL, bit);
+        }
+    }
+    json_end(json);
+}
+
+enum status line_read_mask(const struct json_node *object, const char *name, uint64_t *mask,
+                           struct fault *fault) {
+    struct json_node array;
+    int64_t least = 0;
+    TRY(json_require(object, name, &array, fault));
+    TRY(json_as_array(&array, fault));
+    for (size_t i = 0; i < json_child_count(&array); i++) {
+        const struct json_node one = json_element(&array, i);
+        int64_t bit = -1;
+        TRY(json_as_i64(&one, &bit, fault));
+        if (bit < least || bit >= SWARM_MEMBERS_MAX) {
+            return json_fault(&one, fault, NULL,
+                              "is not a valid seat, or is not in ascending order");
+        }
+        *mask |= UINT64_C(1) << bit;
+        least = bit + 1;
+    }
+    return OK;
+}
+
 /* ---- documents of the operator ---- */
 
 void line_add_delegation(struct json_writer *json, const struct delegation *delegation) {
@@ -150,22 +180,24 @@ enum status line_read_delegation(const struct json_node *object, struct delegati
                          fault);
 }
 
-static enum status read_roster_members(const struct json_node *node, struct roster_epoch *roster,
-                                       struct fault *fault) {
+/* Reads an array of at most `max` values of `bytes` bytes each. */
+static enum status read_hex_array(const struct json_node *node, const char *name, size_t bytes,
+                                  uint32_t max, void *values, uint32_t *count,
+                                  struct fault *fault) {
     struct json_node array;
-    TRY(json_require(node, "members", &array, fault));
+    TRY(json_require(node, name, &array, fault));
     TRY(json_as_array(&array, fault));
-    if (json_child_count(&array) > ROSTER_KEYS_MAX) {
+    if (json_child_count(&array) > max) {
         return json_fault(&array, fault, NULL, "has more elements than its limit");
     }
-    roster->count = (uint32_t)json_child_count(&array);
-    for (uint32_t i = 0; i < roster->count; i++) {
-        const struct json_node key = json_element(&array, i);
+    *count = (uint32_t)json_child_count(&array);
+    for (uint32_t i = 0; i < *count; i++) {
+        const struct json_node value = json_element(&array, i);
         const char *text = "";
-        TRY(json_as_text(&key, &text, fault));
-        if (strlen(text) != (size_t)(2 * KEY_BYTES) ||
-            !hex_read(text, KEY_BYTES, roster->members[i])) {
-            return json_fault(&key, fault, NULL, "is not a key of 64 hexadecimal digits");
+        TRY(json_as_text(&value, &text, fault));
+        if (strlen(text) != 2 * bytes || !hex_read(text, bytes, (uint8_t *)values + i * bytes)) {
+            return json_fault(&value, fault, NULL, "is not %zu bytes in lower-case hexadecimal",
+                              bytes);
         }
     }
     return OK;
@@ -181,6 +213,90 @@ enum status line_read_roster(const struct json_node *object, struct roster_epoch
     }
     TRY(json_get_bool(&node, "open", &is_open, NULL, fault));
     roster->is_open = is_open;
-    TRY(read_roster_members(&node, roster, fault));
+    TRY(read_hex_array(&node, "members", KEY_BYTES, ROSTER_KEYS_MAX, roster->members,
+                       &roster->count, fault));
     return line_read_hex(&node, "signature", roster->signature, sizeof roster->signature, fault);
+}
+
+/* ---- leases ---- */
+
+static void add_hex_array(struct json_writer *json, const char *name, const void *values,
+                          size_t bytes, uint32_t count) {
+    json_begin_array(json, name);
+    for (uint32_t i = 0; i < count; i++) {
+        json_add_hex(json, NULL, (const uint8_t *)values + i * bytes, bytes);
+    }
+    json_end(json);
+}
+
+void line_add_leases(struct json_writer *json, const struct entry_leases *leases) {
+    if (leases->start == 0) {
+        return;
+    }
+    json_begin_object(json, "leases");
+    json_add_hex(json, "state", leases->state.bytes, HASH_BYTES);
+    json_add_u64(json, "start", leases->start);
+    line_add_mask(json, "leased", leases->leased);
+    line_add_mask(json, "resigned", leases->resigned);
+    json_begin_array(json, "signatures");
+    for (uint32_t i = 0; i < SWARM_MEMBERS_MAX; i++) {
+        if (((leases->leased | leases->resigned) >> i & 1) != 0) {
+            json_add_hex(json, NULL, leases->signatures[i].bytes, SWARM_SIGNATURE_BYTES);
+        }
+    }
+    json_end(json);
+    if (leases->order.count > 0) {
+        json_begin_object(json, "order");
+        add_hex_array(json, "members", leases->order.members, KEY_BYTES, leases->order.count);
+        json_add_hex(json, "signature", leases->order.signature, SIGNATURE_BYTES);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+static enum status read_lease_signatures(const struct json_node *node, struct entry_leases *leases,
+                                         struct fault *fault) {
+    struct signature found[SWARM_MEMBERS_MAX];
+    const uint64_t electors = leases->leased | leases->resigned;
+    uint32_t count = 0, next = 0;
+    TRY(read_hex_array(node, "signatures", SWARM_SIGNATURE_BYTES, SWARM_MEMBERS_MAX, found, &count,
+                       fault));
+    if (count != (uint32_t)__builtin_popcountll(electors)) {
+        return json_fault_member(node, "signatures", fault, "are not one of each elector");
+    }
+    for (uint32_t i = 0; i < SWARM_MEMBERS_MAX; i++) {
+        if ((electors >> i & 1) != 0) {
+            leases->signatures[i] = found[next++];
+        }
+    }
+    return OK;
+}
+
+enum status line_read_leases(const struct json_node *object, struct entry_leases *leases,
+                             struct fault *fault) {
+    enum { LEASE_FIELDS = 5, ORDER_FIELDS = 2 };
+    struct json_node node, order;
+    bool is_found = false, has_order = false;
+    TRY(json_get_object(object, "leases", &node, &is_found, fault));
+    if (!is_found) {
+        return OK;
+    }
+    TRY(json_get_object(&node, "order", &order, &has_order, fault));
+    if (json_child_count(&node) != LEASE_FIELDS + (size_t)has_order) {
+        return json_fault(&node, fault, NULL, "has unknown fields");
+    }
+    TRY(line_read_hex(&node, "state", leases->state.bytes, HASH_BYTES, fault));
+    TRY(line_read_u64(&node, "start", INT64_MAX, &leases->start, fault));
+    TRY(line_read_mask(&node, "leased", &leases->leased, fault));
+    TRY(line_read_mask(&node, "resigned", &leases->resigned, fault));
+    TRY(read_lease_signatures(&node, leases, fault));
+    if (leases->start == 0 || (has_order && json_child_count(&order) != ORDER_FIELDS)) {
+        return json_fault(&node, fault, NULL, "has no start, or an order with unknown fields");
+    }
+    if (!has_order) {
+        return OK;
+    }
+    TRY(read_hex_array(&order, "members", KEY_BYTES, ORDER_MEMBERS_MAX, leases->order.members,
+                       &leases->order.count, fault));
+    return line_read_hex(&order, "signature", leases->order.signature, SIGNATURE_BYTES, fault);
 }

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/json_write.h"
-#include "runtime/swarm/ledger/operator_documents.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,13 +42,22 @@ enum status line_read_u32(const struct json_node *object, const char *key, uint3
 enum status line_read_hex(const struct json_node *object, const char *key, void *bytes,
                           size_t count, struct fault *fault);
 
+/* line_add_mask, line_read_mask: the bits of a mask, as an array of their numbers, ascending. */
+void line_add_mask(struct json_writer *json, const char *name, uint64_t mask);
+enum status line_read_mask(const struct json_node *object, const char *name, uint64_t *mask,
+                           struct fault *fault);
+
 /* line_add_delegation, line_add_roster: write a document of the operator, unless its serial is 0.
- * line_read_delegation, line_read_roster: read it, if the object has it. */
+ * line_add_leases: write the leases of an OPEN, unless it has no start.
+ * line_read_delegation, line_read_roster, line_read_leases: read it, if the object has it. */
 void line_add_delegation(struct json_writer *json, const struct delegation *delegation);
 void line_add_roster(struct json_writer *json, const struct roster_epoch *roster);
+void line_add_leases(struct json_writer *json, const struct entry_leases *leases);
 enum status line_read_delegation(const struct json_node *object, struct delegation *delegation,
                                  struct fault *fault);
 enum status line_read_roster(const struct json_node *object, struct roster_epoch *roster,
+                             struct fault *fault);
+enum status line_read_leases(const struct json_node *object, struct entry_leases *leases,
                              struct fault *fault);
 
 #endif

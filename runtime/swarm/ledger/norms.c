@@ -18,19 +18,29 @@ bool norm_is_valid(double norm) {
     return isfinite(norm) && !signbit(norm);
 }
 
-/* Returns the upper median of the weights above 0; 0 if there is none. */
-static uint64_t median_weight(const struct entry_member *members, uint32_t seat_count) {
-    uint32_t weighted = 0;
-    uint64_t median = 0;
+/* The voters with a weight, as a mask. */
+static uint64_t weighted_voters(const struct entry_member *members, uint32_t seat_count,
+                                uint64_t voters) {
+    uint64_t weighted = 0;
+    ASSERT(seat_count <= SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < seat_count; i++) {
-        weighted += members[i].weight > 0;
+        weighted |= (uint64_t)(members[i].weight > 0) << i;
     }
+    return weighted & voters;
+}
+
+/* Returns the upper median of the weights above 0 of voters; 0 if there is none. */
+static uint64_t median_weight(const struct entry_member *members, uint32_t seat_count,
+                              uint64_t voters) {
+    const uint64_t weighted = weighted_voters(members, seat_count, voters);
+    const uint32_t count = (uint32_t)__builtin_popcountll(weighted);
+    uint64_t median = 0;
     for (uint32_t i = 0; i < seat_count; i++) {
         uint32_t not_above = 0;
         for (uint32_t k = 0; k < seat_count; k++) {
-            not_above += members[k].weight > 0 && members[k].weight <= members[i].weight;
+            not_above += (weighted >> k & 1) != 0 && members[k].weight <= members[i].weight;
         }
-        bool is_upper_half = members[i].weight > 0 && not_above > weighted / 2;
+        bool is_upper_half = (weighted >> i & 1) != 0 && not_above > count / 2;
         median = is_upper_half && (median == 0 || members[i].weight < median) ? members[i].weight
                                                                               : median;
     }
@@ -56,14 +66,16 @@ static double find_lower_median(const struct norm_vote *rows, uint32_t count) {
     return median;
 }
 
-double norms_find_reference(const struct entry_member *members, uint32_t seat_count, double last) {
+double norms_find_reference(const struct entry_member *members, uint32_t seat_count,
+                            uint64_t voters, double last) {
     struct norm_vote rows[SWARM_MEMBERS_MAX + 1];
-    uint64_t full = median_weight(members, seat_count);
+    const uint64_t weighted = weighted_voters(members, seat_count, voters);
+    uint64_t full = median_weight(members, seat_count, voters);
     uint32_t count = 0;
     ASSERT(seat_count <= SWARM_MEMBERS_MAX && norm_is_valid(last));
     for (uint32_t i = 0; i < seat_count; i++) {
         ASSERT(norm_is_valid(members[i].norm));
-        if (members[i].weight > 0) {
+        if ((weighted >> i & 1) != 0) {
             uint64_t votes = members[i].weight < full ? members[i].weight : full;
             rows[count++] = (struct norm_vote){members[i].norm, votes};
         }
@@ -79,7 +91,7 @@ double norms_find_reference(const struct entry_member *members, uint32_t seat_co
 
 static enum norm_position find_position(const struct entry_member *member, uint64_t full_weight,
                                         double reference) {
-    double part = (double)member->weight / (double)full_weight;
+    double part = full_weight == 0 ? 1 : (double)member->weight / (double)full_weight;
     part = part < 1 ? part : 1;
     if (member->norm > NORM_BOUND_FACTOR * reference) {
         return NORM_ABOVE_BOUND;
@@ -89,9 +101,9 @@ static enum norm_position find_position(const struct entry_member *member, uint6
 }
 
 /* Excludes the members outside the bounds of `reference`. Returns their number. */
-static uint32_t exclude_members(struct entry_member *members, uint32_t seat_count, double reference,
-                                enum norm_position *positions) {
-    uint64_t full_weight = median_weight(members, seat_count);
+static uint32_t exclude_members(struct entry_member *members, uint32_t seat_count, uint64_t voters,
+                                double reference, enum norm_position *positions) {
+    uint64_t full_weight = median_weight(members, seat_count, voters);
     uint32_t excluded = 0;
     for (uint32_t i = 0; i < seat_count; i++) {
         if (members[i].weight == 0) {
@@ -106,25 +118,52 @@ static uint32_t exclude_members(struct entry_member *members, uint32_t seat_coun
     return excluded;
 }
 
-double norms_weigh(struct entry_member *members, uint32_t seat_count, double last,
+static uint64_t sum_weights(const struct entry_member *members, uint32_t seat_count,
+                            uint64_t seats) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < seat_count; i++) {
+        sum += (seats >> i & 1) != 0 ? members[i].weight : 0;
+    }
+    return sum;
+}
+
+static uint64_t guest_weight_max(const struct entry_member *members, uint32_t seat_count,
+                                 uint64_t voters) {
+    return sum_weights(members, seat_count, voters) / NORM_GUEST_DIVISOR;
+}
+
+/* Weights are below 2^57, and their sums below 2^63. */
+static void limit_guests(struct entry_member *members, uint32_t seat_count, uint64_t voters) {
+    const uint64_t most = guest_weight_max(members, seat_count, voters);
+    const uint64_t sum = sum_weights(members, seat_count, ~voters);
+    for (uint32_t i = 0; sum > most && i < seat_count; i++) {
+        if ((voters >> i & 1) == 0) {
+            members[i].weight = (uint64_t)((unsigned __int128)members[i].weight * most / sum);
+        }
+    }
+}
+
+double norms_weigh(struct entry_member *members, uint32_t seat_count, uint64_t voters, double last,
                    enum norm_position *positions) {
     for (uint32_t i = 0; i < seat_count; i++) {
         positions[i] = NORM_WITHIN_BOUNDS;
     }
-    double reference = norms_find_reference(members, seat_count, last);
+    double reference = norms_find_reference(members, seat_count, voters, last);
     /* Each repetition excludes at least one member. */
     for (uint32_t i = 0;
-         i <= seat_count && exclude_members(members, seat_count, reference, positions) > 0; i++) {
-        reference = norms_find_reference(members, seat_count, last);
+         i <= seat_count && exclude_members(members, seat_count, voters, reference, positions) > 0;
+         i++) {
+        reference = norms_find_reference(members, seat_count, voters, last);
     }
-    ASSERT(norms_error(members, seat_count, last, reference) == NULL);
+    limit_guests(members, seat_count, voters); /* a lower weight has wider bounds */
+    ASSERT(norms_error(members, seat_count, voters, last, reference) == NULL);
     return reference;
 }
 
-const char *norms_error(const struct entry_member *members, uint32_t seat_count, double last,
-                        double reference) {
-    uint64_t full_weight = median_weight(members, seat_count);
-    if (norms_find_reference(members, seat_count, last) != reference) {
+const char *norms_error(const struct entry_member *members, uint32_t seat_count, uint64_t voters,
+                        double last, double reference) {
+    uint64_t full_weight = median_weight(members, seat_count, voters);
+    if (norms_find_reference(members, seat_count, voters, last) != reference) {
         return "has a reference norm that does not follow from its members' norms";
     }
     for (uint32_t i = 0; i < seat_count; i++) {
@@ -133,7 +172,10 @@ const char *norms_error(const struct entry_member *members, uint32_t seat_count,
             return "gives a weight to a member whose norm is outside the bounds";
         }
     }
-    return NULL;
+    return sum_weights(members, seat_count, ~voters) <=
+                   guest_weight_max(members, seat_count, voters)
+               ? NULL
+               : "gives its guests more weight than half of that of its voters";
 }
 
 float norms_clip(double norm, double reference) {

@@ -3,7 +3,7 @@
  * that the tracker, every voter and every reader of the ledger find the same values.
  *
  * The norm of a contribution is the L2 norm of all its decoded values. The *reference norm* of a
- * round is the lower weighted median of the norms of the members that have a weight. A member has
+ * round is the lower weighted median of the norms of the voters that have a weight. A member has
  * as many votes as its weight, at most the upper median of all weights, so that none of three or
  * more members has half of the votes. If the number of members is even, the reference norm of the
  * last commit takes part too, with as many votes as the median of the weights. A median of two
@@ -15,16 +15,21 @@
  *
  * The effect bound is reference / 16 for a member with full weight, and falls with the square of
  * its weight: the norm of a shorter training is smaller, and in a warm-up of the learning rate it
- * falls with the square of the number of steps. */
+ * falls with the square of the number of steps.
+ *
+ * Guests follow the same bounds, and have no part in the median. Together they have at most
+ * 1 / NORM_GUEST_DIVISOR of the weight of all voters. At their largest norm, of 2 x reference, they
+ * can cancel the work of the voters, and not reverse it. */
 #ifndef SKEP_SWARM_LEDGER_NORMS_H
 #define SKEP_SWARM_LEDGER_NORMS_H
 
 #include "runtime/swarm/ledger/entry.h"
 
 enum {
-    NORM_CLIP_FACTOR = 2,    /* contributions are scaled down to this multiple of the reference */
-    NORM_BOUND_FACTOR = 8,   /* multiple of the reference above which a contribution is excluded */
-    NORM_EFFECT_DIVISOR = 16 /* part of the reference below which a contribution has no effect */
+    NORM_CLIP_FACTOR = 2,     /* contributions are scaled down to this multiple of the reference */
+    NORM_BOUND_FACTOR = 8,    /* multiple of the reference above which a contribution is excluded */
+    NORM_EFFECT_DIVISOR = 16, /* part of the reference below which a contribution has no effect */
+    NORM_GUEST_DIVISOR = 2    /* all guests together: part of the voters' weight */
 };
 
 /* Where a norm lies in relation to the bounds of its round. */
@@ -37,24 +42,26 @@ enum norm_position {
 /* norm_is_valid: whether a number can be a norm: finite, and +0 or greater. */
 bool norm_is_valid(double norm);
 
-/* norms_find_reference: the reference norm of the members with a weight.
- * shapes  members [seat_count]
+/* norms_find_reference: the reference norm of the voters with a weight.
+ * shapes  members [seat_count]; bit s of `voters`: members[s] is not a guest
  * limits  the norms and `last`, the reference norm of the last commit or 0 if there is none, are
  *         valid; the sum of the weights fits 63 bits
- * returns `last` if no member has a weight */
-double norms_find_reference(const struct entry_member *members, uint32_t seat_count, double last);
+ * returns `last` if no voter has a weight */
+double norms_find_reference(const struct entry_member *members, uint32_t seat_count,
+                            uint64_t voters, double last);
 
 /* norms_weigh: set the weights of all members to 0 whose norms are outside the bounds. The
- * reference norm of the others decides the bounds, so it is found again after each exclusion.
+ * reference norm of the others decides the bounds, so it is found again after each exclusion. Then
+ * reduce the weights of all guests in proportion to their common limit.
  * `positions` [seat_count] receives the reason of each exclusion. Returns the reference norm. */
-double norms_weigh(struct entry_member *members, uint32_t seat_count, double last,
+double norms_weigh(struct entry_member *members, uint32_t seat_count, uint64_t voters, double last,
                    enum norm_position *positions);
 
-/* norms_error: NULL if `reference` is the reference norm of these members and the norm of each
- * member with a weight is within its bounds; else a text that describes the error. The reason of a
- * weight of 0 is not checked. */
+/* norms_error: NULL if `reference` is the reference norm of these members, the norm of each member
+ * with a weight is within its bounds, and the guests are within their limit; else a text that
+ * describes the error. The reason of a lower weight is not checked. */
 MUST_CHECK const char *norms_error(const struct entry_member *members, uint32_t seat_count,
-                                   double last, double reference);
+                                   uint64_t voters, double last, double reference);
 
 /* norms_clip: the factor, in [0, 1], that scales a contribution with this norm down to
  * NORM_CLIP_FACTOR x reference. The quotient is rounded once to fp64 and once to fp32.

@@ -1,6 +1,6 @@
 #include "runtime/swarm/ledger/operator_documents.h"
 
-#include "runtime/swarm/ledger/packer.h"
+#include "runtime/swarm/packer/packer.h"
 
 #include <string.h>
 

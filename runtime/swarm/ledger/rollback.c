@@ -74,6 +74,7 @@ static struct hash draw_number(const struct entry *entry, uint32_t seat) {
 
 uint64_t state_keepers(const struct entry *entry) {
     struct hash numbers[SWARM_MEMBERS_MAX];
+    const uint64_t voters = entry_voting_seats(entry);
     uint64_t keepers = 0;
     ASSERT(entry->kind == ENTRY_COMMIT && !hash_is_zero(&entry->hash));
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
@@ -82,11 +83,12 @@ uint64_t state_keepers(const struct entry *entry) {
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         uint32_t lower = 0;
         for (uint32_t other = 0; other < entry->seat_count; other++) {
-            lower += memcmp(&numbers[other], &numbers[seat], sizeof numbers[seat]) < 0;
+            lower += (voters >> other & 1) != 0 &&
+                     memcmp(&numbers[other], &numbers[seat], sizeof numbers[seat]) < 0;
         }
         keepers |= lower < STORED_STATE_KEEPERS ? (uint64_t)1 << seat : 0;
     }
-    return keepers;
+    return keepers & voters;
 }
 
 /* The signed bytes of an order: swarm, root, newest. */

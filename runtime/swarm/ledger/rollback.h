@@ -61,7 +61,7 @@ bool is_stored_commit(uint32_t commits);
 bool is_state_retained(uint32_t commits, uint32_t newest);
 
 /* state_keepers: the seats of the members that store the state of a COMMIT: STORED_STATE_KEEPERS of
- * its roster, or all seats of a smaller one. They follow from the entry's hash and the members'
+ * its voters, or all of them if they are fewer. They follow from the entry's hash and the members'
  * identities, so everyone computes the same seats.
  * limits  entry->hash is set */
 uint64_t state_keepers(const struct entry *entry);

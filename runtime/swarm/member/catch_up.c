@@ -25,6 +25,8 @@ void catch_up_add_entry(struct catch_up *catch_up, const struct entry *entry,
         catch_up->count = 0; /* a rollback, or a commit whose rows are not known */
     } else if (catch_up->count == REPLAY_ROUNDS_MAX) {
         catch_up->count = 0; /* the later commits cannot be applied without the oldest one */
+    } else if (catch_up->count == 0 && hash_equal(base, &entry->root)) {
+        return; /* a round without effect: nothing is missed, and no state would remove it */
     } else if (hash_equal(base, tip)) {
         ASSERT(catch_up->count == 0 || entry->round > newest_entry(catch_up)->round);
         catch_up->base = catch_up->count == 0 ? *base : catch_up->base;

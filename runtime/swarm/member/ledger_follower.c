@@ -38,6 +38,17 @@ static void reject_entry(struct ledger_follower *follower, const char *error) {
     follower->is_rejected = true;
 }
 
+/* Forgets a checkpoint of the tracker, and reads the whole ledger instead. */
+static void reject_checkpoint(struct ledger_follower *follower, const char *subject,
+                              const char *error) {
+    log_line(LOG_WARNING,
+             "swarm: rejected the tracker's checkpoint: %s %s; reading the whole ledger instead",
+             subject, error);
+    ledger_chain_clear(&follower->chain);
+    follower->wants_checkpoint = false;
+    follower->needs_entries = true;
+}
+
 /* The tracker's ledger ends before this member's copy, or differs from it. Following it would undo
  * rounds that a quorum has signed. */
 static void reject_ledger(struct ledger_follower *follower) {
@@ -89,6 +100,19 @@ static const char *append_verified_entry(struct ledger_follower *follower,
     return NULL;
 }
 
+/* Appends an entry of this member's own copy, which may begin with a checkpoint. */
+static const char *append_stored_entry(struct ledger_follower *follower,
+                                       const struct entry *entry) {
+    const struct member_loop_options *options = follower->options;
+    const char *error = NULL;
+    if (options->checkpoint != NULL && follower->chain.entry_count == 0) {
+        follower->chain = *options->checkpoint;
+        ledger_set_operator_key(&follower->chain, options->operator_key);
+        error = ledger_chain_begin(&follower->chain, &options->manifest);
+    }
+    return error == NULL ? append_verified_entry(follower, entry) : error;
+}
+
 enum status ledger_follower_restore(struct ledger_follower *follower, struct fault *fault) {
     const struct member_loop_options *options = follower->options;
     const struct entry *entry = NULL;
@@ -96,7 +120,7 @@ enum status ledger_follower_restore(struct ledger_follower *follower, struct fau
     bool has_more = options->read_ledger_entry != NULL;
     while (has_more) {
         TRY(options->read_ledger_entry(options->ledger_context, &entry, &location, fault));
-        const char *error = entry != NULL ? append_verified_entry(follower, entry) : NULL;
+        const char *error = entry != NULL ? append_stored_entry(follower, entry) : NULL;
         if (error != NULL) {
             return fault_set(fault, STATUS_INPUT, location,
                              "restore the file from a copy, or remove it to fetch the ledger from "
@@ -106,10 +130,15 @@ enum status ledger_follower_restore(struct ledger_follower *follower, struct fau
         has_more = entry != NULL;
     }
     follower->tracker_has_head = follower->chain.entry_count == 0;
+    follower->wants_checkpoint = follower->chain.entry_count == 0;
     return OK;
 }
 
 void ledger_follower_on_connect(struct ledger_follower *follower) {
+    if (ledger_chain_is_unconfirmed(&follower->chain)) {
+        ledger_chain_clear(&follower->chain);
+    }
+    follower->wants_checkpoint = follower->chain.entry_count == 0;
     follower->tracker_has_head = follower->chain.entry_count == 0;
     follower->has_gap = false; /* a different tracker may have sent that entry */
     follower->has_deferred = false;
@@ -118,33 +147,50 @@ void ledger_follower_on_connect(struct ledger_follower *follower) {
 }
 
 bool ledger_follower_is_synced(const struct ledger_follower *follower) {
-    return follower->tracker_has_head && follower->round >= follower->options->state_round;
+    return follower->tracker_has_head && !ledger_chain_is_unconfirmed(&follower->chain) &&
+           follower->round >= follower->options->state_round;
 }
 
 /* Whether the copy on disk lacks the last entry of the chain, because the disk is full. */
 static bool is_copy_outdated(const struct ledger_follower *follower) {
     const struct member_loop_options *options = follower->options;
     return options->append_ledger_entry != NULL &&
-           !options->append_ledger_entry(options->ledger_context, NULL);
+           !options->append_ledger_entry(options->ledger_context, NULL, NULL);
 }
 
 static void log_suspension(const struct ledger_follower *follower, const struct entry *entry) {
     const uint8_t *own = follower->options->keys->public_keys.sign;
     if (entry->kind == ENTRY_SUSPEND && memcmp(entry->suspension.id.bytes, own, KEY_BYTES) == 0) {
-        log_line(LOG_WARNING,
-                 "swarm: this member has no part in rounds before %u: it missed two of three "
-                 "rounds, last: %s",
-                 entry->suspension.until_round, ledger_suspension_name(entry->suspension.reason));
+        log_line(LOG_WARNING, "swarm: this member has no part in rounds before %u: it %s%s",
+                 entry->suspension.until_round,
+                 entry_has_evidence(&entry->suspension) ? "signed a false statement: "
+                                                        : "missed two of three rounds, last: ",
+                 ledger_suspension_name(entry->suspension.reason));
     }
+}
+
+static void log_checkpoint(const struct ledger_follower *follower) {
+    const struct ledger_start *start = &follower->chain.start;
+    log_line(
+        LOG_INFO,
+        "swarm: verified the ledger from entry %llu on; %u of %u voters of that round vouch for "
+        "the entries before, under the operator's roster epoch %llu",
+        (unsigned long long)start->entry_count, start->votes, start->voters,
+        (unsigned long long)start->roster);
 }
 
 static bool append_entry(struct ledger_follower *follower, const struct entry *entry) {
     const struct member_loop_options *options = follower->options;
+    const bool begins = ledger_chain_is_unconfirmed(&follower->chain);
     if (is_copy_outdated(follower)) {
         follower->needs_entries = true;
         return false;
     }
     const char *error = append_verified_entry(follower, entry);
+    if (error != NULL && begins) {
+        reject_checkpoint(follower, "the entry after it", error);
+        return false;
+    }
     if (error != NULL) {
         reject_entry(follower, error);
         return false;
@@ -154,7 +200,11 @@ static bool append_entry(struct ledger_follower *follower, const struct entry *e
     follower->is_deferred_in_chain |=
         follower->has_deferred && hash_equal(&follower->deferred_entry.hash, &entry->hash);
     if (options->append_ledger_entry != NULL) {
-        (void)options->append_ledger_entry(options->ledger_context, entry);
+        (void)options->append_ledger_entry(options->ledger_context,
+                                           begins ? &follower->checkpoint : NULL, entry);
+    }
+    if (begins) {
+        log_checkpoint(follower);
     }
     log_suspension(follower, entry);
     return true;
@@ -224,6 +274,10 @@ static uint64_t next_requested_index(const struct ledger_follower *follower) {
 /* Handles the end of the tracker's ledger. Returns true if it must have more entries; its ledger is
  * then rejected. */
 static bool reject_early_end(struct ledger_follower *follower) {
+    if (ledger_chain_is_unconfirmed(&follower->chain)) {
+        reject_checkpoint(follower, "the entry after it", "is missing");
+        return true;
+    }
     if (!ledger_follower_is_synced(follower)) {
         reject_ledger(follower);
         return true;
@@ -277,8 +331,9 @@ struct message *ledger_follower_on_page(struct ledger_follower *follower, const 
         return NULL; /* a late answer to an earlier request */
     }
     const bool is_valid = read_page(follower, &page, &is_end);
-    follower->needs_entries =
-        !is_end || !ledger_follower_is_synced(follower) || is_copy_outdated(follower);
+    const bool starts_over = !is_valid && follower->chain.entry_count == 0;
+    follower->needs_entries = !is_end || starts_over || !ledger_follower_is_synced(follower) ||
+                              is_copy_outdated(follower);
     if (is_valid) {
         follower->requested_ns =
             0; /* after an invalid answer, the next request waits for REQUEST_RETRY_MS */
@@ -289,6 +344,29 @@ struct message *ledger_follower_on_page(struct ledger_follower *follower, const 
     return is_due ? &follower->deferred : NULL;
 }
 
+void ledger_follower_on_checkpoint(struct ledger_follower *follower, const uint8_t *payload,
+                                   size_t count) {
+    struct ledger_chain *chain = &follower->chain;
+    const uint8_t *bytes = NULL;
+    size_t byte_count = 0;
+    if (!follower->wants_checkpoint || chain->entry_count > 0) {
+        return; /* a late answer */
+    }
+    follower->wants_checkpoint = false;
+    follower->requested_ns = 0;
+    const char *error = wire_read_document(WIRE_CHECKPOINT, payload, count, &bytes, &byte_count);
+    if (error == NULL && byte_count == 0) {
+        return; /* the tracker has none */
+    }
+    error = error == NULL ? ledger_chain_read(bytes, byte_count, chain) : error;
+    error = error == NULL ? ledger_chain_begin(chain, &follower->options->manifest) : error;
+    if (error != NULL) {
+        reject_checkpoint(follower, "it", error);
+        return;
+    }
+    follower->checkpoint = *chain;
+}
+
 bool ledger_follower_request(const struct ledger_follower *follower, int64_t now_ns,
                              struct frame *frame) {
     bool is_unanswered = follower->requested_ns > 0 &&
@@ -296,7 +374,10 @@ bool ledger_follower_request(const struct ledger_follower *follower, int64_t now
     if (is_copy_outdated(follower) || !follower->needs_entries || is_unanswered) {
         return false;
     }
-    *frame = (struct frame){.kind = WIRE_LEDGER_REQUEST, .offset = next_requested_index(follower)};
+    const bool wants_checkpoint = follower->wants_checkpoint && follower->chain.entry_count == 0;
+    *frame =
+        (struct frame){.kind = wants_checkpoint ? WIRE_CHECKPOINT_REQUEST : WIRE_LEDGER_REQUEST,
+                       .offset = next_requested_index(follower)};
     return true;
 }
 

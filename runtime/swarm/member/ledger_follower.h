@@ -5,7 +5,10 @@
  * After connecting, the tracker must first send the newest entry that this member knows. Until then
  * the member neither sends state machine messages to it nor handles those it sends: session and
  * incarnation numbers from a tracker with a different ledger would make the state machine ignore
- * the right tracker later. */
+ * the right tracker later.
+ *
+ * A member without a copy begins at the tracker's newest checkpoint. If that is invalid, or the
+ * tracker has none, it reads the whole ledger. */
 #ifndef SKEP_SWARM_MEMBER_LEDGER_FOLLOWER_H
 #define SKEP_SWARM_MEMBER_LEDGER_FOLLOWER_H
 
@@ -22,6 +25,9 @@ struct ledger_follower { /* checks the tracker's ledger entries in order */
     uint32_t slice_count;
 
     struct ledger_chain chain;
+    struct ledger_chain
+        checkpoint;              /* state that the chain began with, if it did not with genesis */
+    bool wants_checkpoint;       /* the chain is empty, and the tracker has not been asked */
     struct hash commit;          /* hash of the newest genesis, commit or rollback */
     struct hash base;            /* root of the state that the entry `commit` applies to */
     uint32_t round;              /* newest round in the chain */
@@ -76,7 +82,13 @@ bool ledger_follower_may_deliver(struct ledger_follower *follower, struct messag
 struct message *ledger_follower_on_page(struct ledger_follower *follower, const uint8_t *payload,
                                         size_t count);
 
-/* ledger_follower_request: if a LEDGER_REQUEST is due, fill in its header and return true.
+/* ledger_follower_on_checkpoint: begin at the checkpoint of a CHECKPOINT payload, given without its
+ * length field. It is not trusted before its commit has been appended. */
+void ledger_follower_on_checkpoint(struct ledger_follower *follower, const uint8_t *payload,
+                                   size_t count);
+
+/* ledger_follower_request: if a CHECKPOINT_REQUEST or LEDGER_REQUEST is due, fill in its header and
+ * return true.
  * ledger_follower_on_requested: record that the request was sent. */
 bool ledger_follower_request(const struct ledger_follower *follower, int64_t now_ns,
                              struct frame *frame);

@@ -37,6 +37,7 @@ enum status mailbox_open(struct mailbox *mailbox, void *memory, uint32_t slice_c
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&mailbox->lock, NULL);
     atomic_init(&mailbox->generation, 0);
+    atomic_init(&mailbox->ended_round, 0);
     return OK;
 }
 
@@ -90,6 +91,14 @@ void mailbox_cancel_job(struct mailbox *mailbox) {
     mailbox->has_training = false;
     atomic_fetch_add(&mailbox->generation, 1);
     pthread_mutex_unlock(&mailbox->lock);
+}
+
+void mailbox_end_training(struct mailbox *mailbox, uint32_t round) {
+    atomic_store(&mailbox->ended_round, round);
+}
+
+bool mailbox_is_training_ended(const struct mailbox *mailbox, uint32_t round) {
+    return atomic_load(&mailbox->ended_round) == round;
 }
 
 static bool has_work(const struct mailbox *mailbox) {

@@ -32,9 +32,10 @@ struct mailbox {                    /* exchange of jobs and answers between the 
     struct member_job training; /* the training job posted last */
     struct entry entries[MAILBOX_ENTRY_COUNT]; /* copies of the jobs' entries */
     uint32_t next_entry;                       /* index in `entries` for the next job */
-    int64_t training_posted_ns;       /* when training was posted; its deadline counts from then */
-    uint64_t running_generation;      /* generation at the start of the running job */
-    atomic_uint_least64_t generation; /* number of events so far that made training stale */
+    int64_t training_posted_ns;        /* when training was posted; its deadline counts from then */
+    uint64_t running_generation;       /* generation at the start of the running job */
+    atomic_uint_least64_t generation;  /* number of events so far that made training stale */
+    atomic_uint_least32_t ended_round; /* training of this round ends after its current step */
 
     bool has_answer;     /* `answer` is posted and not collected yet */
     struct event answer; /* event that ends the current job */
@@ -65,6 +66,10 @@ void mailbox_post_job(struct mailbox *mailbox, const struct member_job *job);
  * stale. */
 void mailbox_cancel_job(struct mailbox *mailbox);
 
+/* mailbox_end_training: let training of this round end after its current step, and declare what it
+ * has, whether it has started or not. */
+void mailbox_end_training(struct mailbox *mailbox, uint32_t round);
+
 /* mailbox_is_busy: whether a job or training is posted or running. */
 bool mailbox_is_busy(struct mailbox *mailbox);
 
@@ -94,11 +99,13 @@ void mailbox_publish_view(struct mailbox *mailbox, const struct member_loop_view
  * or a shutdown.
  * mailbox_is_stale: whether a newer job has superseded the running TRAIN or ADOPT, which must then
  * be abandoned without an answer. It is cheap enough to call between microbatches.
+ * mailbox_is_training_ended: whether training of this round takes no further step.
  * mailbox_post_answer: post the event that ends a job other than ROOT and LEFT: TRAINED (round,
  * trained, root), SUMMED (job, hash), STORED (job), APPLIED (job, root), SKETCHED (job), CHECKED
  * (job, slice), RECHECKED (job, refusal). */
 bool mailbox_wait_job(struct mailbox *mailbox, int timeout_ms, struct member_job *job);
 bool mailbox_is_stale(const struct mailbox *mailbox, enum action_kind kind);
+bool mailbox_is_training_ended(const struct mailbox *mailbox, uint32_t round);
 void mailbox_post_answer(struct mailbox *mailbox, const struct event *event);
 
 /* ---- for any thread ---- */

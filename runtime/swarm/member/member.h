@@ -18,7 +18,7 @@
 #include "base/fault.h"
 #include "base/region.h"
 #include "runtime/swarm/delegation/delegation.h"
-#include "runtime/swarm/protocol/member.h"
+#include "runtime/swarm/member_machine/member_machine.h"
 #include "runtime/swarm/replica/replica.h"
 #include "runtime/swarm/wire/wire.h"
 
@@ -49,6 +49,8 @@ struct member_loop_options {
                                const struct hash *hash, uint8_t *bytes);
     const struct state_store *states; /* states on this member's disk; NULL: none */
     uint32_t state_round; /* round of the replica's state; a shorter ledger is rejected */
+    /* state that this member's copy of the ledger begins with; NULL: it begins with the genesis */
+    const struct ledger_chain *checkpoint;
     void *ledger_context; /* first argument of the two ledger callbacks */
     /* read_ledger_entry: return the next entry of this member's copy of the ledger, NULL after the
      * last one, and the location of its line for messages. It is called during the start only.
@@ -56,9 +58,12 @@ struct member_loop_options {
     enum status (*read_ledger_entry)(void *context, const struct entry **entry,
                                      const char **location, struct fault *fault);
     /* append_ledger_entry: append a verified entry to that copy, on the network thread. It is also
-     * called with NULL, before each entry and at intervals. It returns false while an earlier entry
-     * could not be written, and no further entry is accepted until then. NULL: no copy is kept. */
-    bool (*append_ledger_entry)(void *context, const struct entry *entry);
+     * called without an entry, before each one and at intervals. It returns false while an earlier
+     * entry could not be written, and no further entry is accepted until then. `checkpoint` is the
+     * state before the first entry of a copy that begins there, else NULL. NULL: there is no
+     * copy. */
+    bool (*append_ledger_entry)(void *context, const struct ledger_chain *checkpoint,
+                                const struct entry *entry);
 };
 
 /* member_loop_memory_bytes: size of `tables`, for the plan. member_loop_declared_bytes: bytes that

@@ -192,6 +192,9 @@ static void carry_out_action(struct member_loop *loop, const struct action *acti
     case ACTION_TRAIN:
         post_training(loop, action);
         break;
+    case ACTION_END_TRAINING:
+        mailbox_end_training(&loop->mailbox, action->round);
+        break;
     case ACTION_SUM:
         post_sum(loop, action);
         break;

@@ -224,6 +224,9 @@ static void on_tracker_chunk(struct member_loop *loop, const struct messenger_ev
     }
     if (event->frame.kind == WIRE_LEDGER) {
         on_ledger_page(loop, payload + WIRE_LENGTH_BYTES, whole->payload_bytes - WIRE_LENGTH_BYTES);
+    } else if (event->frame.kind == WIRE_CHECKPOINT) {
+        ledger_follower_on_checkpoint(&loop->ledger, payload + WIRE_LENGTH_BYTES,
+                                      whole->payload_bytes - WIRE_LENGTH_BYTES);
     } else if (event->frame.kind < WIRE_STATE_MACHINE_KINDS) {
         receive_message(
             loop, (struct received_frame){&whole->frame, payload, whole->payload_bytes, NULL, 0},

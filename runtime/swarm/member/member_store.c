@@ -41,14 +41,15 @@ static enum status write_swarm_hash(struct member_store *store, const char *reco
 
 /* Reads the manifest hash that the folder records into `recorded_hash`, which stays unchanged for a
  * new folder. */
-static enum status read_swarm_hash(const struct member_store *store, const struct entry *first,
+static enum status read_swarm_hash(const struct member_store *store,
+                                   const struct hash *ledger_swarm,
                                    char recorded_hash[static HASH_HEX_BYTES], struct fault *fault) {
     size_t length = 0;
     if (file_exists(store->path)) {
         return file_read_text(store->path, recorded_hash, HASH_HEX_BYTES, &length, fault);
     }
-    if (first != NULL) {
-        hash_hex(&first->manifest, recorded_hash);
+    if (ledger_swarm != NULL) {
+        hash_hex(ledger_swarm, recorded_hash);
     } else if (store->newest > 0 || !entry_journal_is_empty(&store->journal)) {
         return fault_set(fault, STATUS_INPUT, store->folder, USE_OTHER_FOLDER,
                          "contains rounds of an unknown swarm");
@@ -57,12 +58,12 @@ static enum status read_swarm_hash(const struct member_store *store, const struc
 }
 
 enum status member_store_claim_folder(struct member_store *store, const struct hash *manifest,
-                                      const struct entry *first, struct fault *fault) {
+                                      const struct hash *ledger_swarm, struct fault *fault) {
     char recorded_hash[HASH_HEX_BYTES], expected[HASH_HEX_BYTES];
     file_join(store->folder, "swarm", store->path, PATH_BYTES);
     hash_hex(manifest, expected);
     hash_hex(manifest, recorded_hash);
-    TRY(read_swarm_hash(store, first, recorded_hash, fault));
+    TRY(read_swarm_hash(store, ledger_swarm, recorded_hash, fault));
     if (strcmp(recorded_hash, expected) != 0) {
         return fault_set(fault, STATUS_INPUT, store->folder, USE_OTHER_FOLDER,
                          "belongs to another swarm, with manifest %.16s; this swarm has %.16s",

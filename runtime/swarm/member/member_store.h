@@ -40,13 +40,14 @@ MUST_CHECK enum status member_store_open(const char *folder, const struct slices
 void member_store_close(struct member_store *store);
 
 /* member_store_claim_folder: check that the folder belongs to this swarm, and record the swarm in a
- * new folder. If no swarm is recorded, it is derived from `first`: the first entry of the ledger in
- * the same folder, or NULL.
+ * new folder. If no swarm is recorded, it is that of the ledger in the same folder, whose manifest
+ * hash is `ledger_swarm`; NULL: there is no ledger.
  * errors  STATUS_INPUT when the folder belongs to another swarm or has rounds of an unknown swarm;
  *         STATUS_FIT, STATUS_FAILED */
 MUST_CHECK enum status member_store_claim_folder(struct member_store *store,
                                                  const struct hash *manifest,
-                                                 const struct entry *first, struct fault *fault);
+                                                 const struct hash *ledger_swarm,
+                                                 struct fault *fault);
 
 /* member_store_add_results: store the results of entry->round from the replica. The results are
  * durable on return and replace earlier results of the same round.

@@ -1,14 +1,13 @@
-/* protocol: the rules of a swarm as two pure state machines, the tracker's and the member's.
+/* protocol: what the two state machines of a swarm share: messages, events and actions.
  *
- * A state machine takes one event (a message, a tick, the end of an action) and returns the actions
- * that it causes (send, write, train, sum and so on). It has no socket, no clock, no thread and no
- * allocation, so that a test can run thousands of schedules of faults over it. The room owns the
- * state of rounds, sessions, votes and requests, and the deadlines. runtime/swarm/tracker and
- * runtime/swarm/member call it and carry out its actions; runtime/swarm/wire writes its messages.
+ * The rules of a swarm are two pure state machines, runtime/swarm/tracker_machine and
+ * runtime/swarm/member_machine. A state machine takes one event (a message, a tick, the end of an
+ * action) and returns the actions that it causes (send, write, train, sum and so on). It has no
+ * socket, no clock, no thread and no allocation, so that a test can run thousands of schedules of
+ * faults over it. runtime/swarm/tracker and runtime/swarm/member call them and carry out their
+ * actions; runtime/swarm/wire writes their messages.
  *
- * This header defines what both state machines share: messages, events and actions.
- *
- * public   member.h tracker.h */
+ * public   seats.h timing.h */
 #ifndef SKEP_SWARM_PROTOCOL_PROTOCOL_H
 #define SKEP_SWARM_PROTOCOL_PROTOCOL_H
 
@@ -16,7 +15,7 @@
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/ledger/rollback.h"
-#include "runtime/swarm/timing/timing.h"
+#include "runtime/swarm/protocol/timing.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -95,7 +94,8 @@ enum message_kind {
     /* From the tracker: round, version (of a table that the receiver has, the base; 0: none),
      * table. With a base, only the plans that are newer than it are sent, and no declarations. */
     MESSAGE_TABLE, /* Assignment for the exchange. */
-    /* From the tracker, to request a report and a declaration at once: round, poll. */
+    /* From the tracker, to request a report and a declaration at once: round, poll, ends_training
+     * (1: a member that still trains declares what it has after its current step). */
     MESSAGE_POLL, /* Request for a report. */
     /* From the tracker: the member may exit. Sent to a leaving member that no other member needs,
      * and to all members at the end of the run. */
@@ -126,6 +126,11 @@ enum message_kind {
     /* From the tracker: number (of the newest report that it has; 0: none since its start). */
     MESSAGE_CONFIRM, /* Confirmation of a report. */
     MESSAGE_KINDS    /* number of message kinds */
+};
+
+struct message_poll {
+    uint32_t number;
+    uint32_t ends_training; /* POLL: 1 if no training is waited for any longer. */
 };
 
 /* The work that a contribution is made of, and its size. */
@@ -185,7 +190,7 @@ struct message {
     uint32_t slice;                 /* Index of the slice. */
     uint32_t epoch;                 /* Epoch of the slice's plan. */
     uint32_t version;               /* Version of the table, or of its base. */
-    uint32_t poll;                  /* Number of the poll. */
+    struct message_poll poll;       /* A poll, or the newest one that was answered. */
     uint64_t number;                /* Start id, report number or proposal number, by kind. */
     struct training_amount trained; /* Amount of training that a member declares. */
     uint64_t contributors;          /* Seats whose contributions are in the result. */
@@ -284,6 +289,9 @@ enum action_kind {
      * reused; other work is discarded. A new TRAIN, APPLY or ADOPT cancels a running TRAIN, which
      * then causes no event. */
     ACTION_TRAIN, /* Member: train, then encode the contribution. */
+    /* Encode what a running TRAIN of `round` has after its current step, as if its deadline had
+     * passed. */
+    ACTION_END_TRAINING, /* Member: end training early. */
     /* For `slice` and `epoch`, add the stored bytes of the contributors in ascending order of
      * seats, with the weights and clip factors of `table`; slots[seat] is the slot of each
      * contribution. The member uses its own contribution as encoded. `entry` is the round's

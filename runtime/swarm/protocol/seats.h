@@ -1,4 +1,5 @@
-/* seats: sets of seats as 64-bit masks, and the action list. Private to the state machines. */
+/* seats: sets of seats as 64-bit masks, and the action list, as the two
+ * state machines use them. */
 #ifndef SKEP_SWARM_PROTOCOL_SEATS_H
 #define SKEP_SWARM_PROTOCOL_SEATS_H
 

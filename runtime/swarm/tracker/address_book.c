@@ -1,6 +1,6 @@
 #include "runtime/swarm/tracker/address_book.h"
 
-#include "runtime/swarm/ledger/packer.h"
+#include "runtime/swarm/packer/packer.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 
 #include <string.h>

@@ -107,6 +107,34 @@ static bool evict_unresponsive(struct tracker_loop *loop) {
     return members->count < loop->options.members_max;
 }
 
+/* Whether a member with these keys is a guest of an open swarm. */
+static bool is_guest_member(const struct tracker_loop *loop, const struct public_keys *keys) {
+    const struct roster_epoch *epoch = &loop->watch->epoch;
+    return epoch->is_open == 1 && !roster_epoch_has(epoch, keys->sign);
+}
+
+/* Frees the slot of a guest for a voter, of one without a seat in the open round if there is one.
+ * Guests take all slots that voters leave free. */
+static bool evict_guest(struct tracker_loop *loop, const struct public_keys *newcomer) {
+    const struct member_table *members = loop->members;
+    int found = MEMBER_NONE;
+    for (uint32_t row = 0; row < members->count && !is_guest_member(loop, newcomer); row++) {
+        const struct admitted_member *member = &members->rows[row];
+        if (is_guest_member(loop, &member->keys) &&
+            (found == MEMBER_NONE || !has_seat(loop, member))) {
+            found = (int)row;
+        }
+    }
+    if (found == MEMBER_NONE) {
+        return false;
+    }
+    const struct public_keys evicted = members->rows[found].keys;
+    log_line(LOG_INFO, "%s, a guest, frees its slot for a voter", members->rows[found].name);
+    remove_member(loop, found);
+    messenger_disconnect(loop->messenger, evicted.curve);
+    return true;
+}
+
 void guest_reject(struct tracker_loop *loop, struct tracker_guest *guest, const char *reason) {
     uint8_t payload[WIRE_DOCUMENT_OFFSET + WIRE_REJECT_REASON_BYTES];
     const size_t length = strnlen(reason, WIRE_REJECT_REASON_BYTES - 1);
@@ -265,7 +293,8 @@ static void review_introduction(struct tracker_loop *loop, struct tracker_guest 
     } else if (row != MEMBER_NONE &&
                member_was_replaced(&members->rows[row], introduction->start_id)) {
         reject_replaced_start(loop, guest, &members->rows[row]);
-    } else if (row == MEMBER_NONE && !evict_unresponsive(loop)) {
+    } else if (row == MEMBER_NONE && !evict_unresponsive(loop) &&
+               !evict_guest(loop, &introduction->keys)) {
         guest_reject(loop, guest, "the swarm is full: it already has swarm.members_max members");
     } else {
         guest_set_rejected(guest, false);

@@ -70,8 +70,8 @@ MUST_CHECK const char *member_name_error(const char *name);
  * replace it atomically, and hold a lock, so that concurrent edits are done one after the other.
  * name    may be NULL or ""
  * errors  STATUS_INPUT: those of allow_list_read, a key to add that is already in the file, a key
- *         or name to remove that is not, a full list; STATUS_FIT, STATUS_FAILED: the file cannot be
- *         written, and is unchanged */
+ *         or name to remove that is not, or that is one of the last three of an open list, a full
+ *         list; STATUS_FIT, STATUS_FAILED: the file cannot be written, and is unchanged */
 MUST_CHECK enum status allow_list_add(const char *path, const char *key, const char *name,
                                       struct fault *fault);
 MUST_CHECK enum status allow_list_remove(const char *path, const char *key_or_name,

@@ -1,8 +1,8 @@
 #include "runtime/swarm/tracker/machine_driver.h"
 
 #include "base/log.h"
-#include "runtime/swarm/protocol/tracker.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
 
 #include <string.h>
 #include <sys/random.h>
@@ -44,6 +44,7 @@ enum status machine_driver_open(const struct durable_options *options,
     entry_copy(&opened->newest_entry, &record->head);
     void *memory = region_alloc(region, tracker_memory_bytes(settings), 1);
     opened->tracker = tracker_init(memory, settings, record, tracker_now_ms());
+    tracker_know_roster(opened->tracker, &opened->durable.chain.roster_epoch);
     if (options->delegation != NULL &&
         options->delegation->serial < opened->durable.chain.delegation_serial) {
         tracker_durable_close(&opened->durable);

@@ -1,5 +1,5 @@
-/* tracker: the process that coordinates a swarm. It listens for members and clients, and
- * passes their messages to the tracker's state machine (runtime/swarm/protocol). Its promises are
+/* tracker: the process that coordinates a swarm. It listens for members and clients, and passes
+ * their messages to the tracker's state machine (runtime/swarm/tracker_machine). Its promises are
  * durable in `tracker.db` before messages about them are sent. The module owns the tracker's store,
  * the operator's allow-list, the address book of the members, and the answers to queries for
  * manifest, swarm status and ledger. `skep track` runs it; `skep roster` edits the allow-list.
@@ -21,7 +21,7 @@
 #include "base/fault.h"
 #include "base/region.h"
 #include "runtime/swarm/delegation/delegation.h"
-#include "runtime/swarm/protocol/tracker.h"
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
 #include "transport/identity/keys.h"
 
 #include <stddef.h>

@@ -16,6 +16,8 @@ static size_t document_capacity(const struct tracker_loop_options *options,
     case DOCUMENT_STATUS:
     case DOCUMENT_PUBLIC_STATUS:
         return WIRE_DOCUMENT_OFFSET + WIRE_STATUS_BYTES_MAX;
+    case DOCUMENT_CHECKPOINT:
+        return WIRE_DOCUMENT_OFFSET + LEDGER_CHAIN_BYTES_MAX;
     default:
         return wire_payload_bytes_max(&shape);
     }
@@ -69,12 +71,12 @@ static enum crash_point_id find_crash_point(enum message_kind kind) {
     }
 }
 
-static int find_document(enum message_kind kind) {
-    switch (kind) {
+static int find_document(const struct message *message) {
+    switch (message->kind) {
     case MESSAGE_ENTRY:
         return DOCUMENT_ENTRY;
     case MESSAGE_TABLE:
-        return DOCUMENT_TABLE;
+        return message->version == 0 ? DOCUMENT_TABLE : DOCUMENT_TABLE_CHANGES;
     case MESSAGE_PROPOSE:
         return DOCUMENT_PROPOSAL;
     default:
@@ -85,9 +87,9 @@ static int find_document(enum message_kind kind) {
 /* Returns a key such that messages with equal keys have equal payloads. The session, which differs
  * per member, is in the frame header. */
 static struct hash message_key(const struct message *message) {
-    const uint64_t numbers[] = {message->kind, message->incarnation, message->number,
-                                message->round,
-                                message->table == NULL ? 0 : message->table->version};
+    const uint64_t numbers[] = {
+        message->kind,  message->incarnation, message->number,
+        message->round, message->version,     message->table == NULL ? 0 : message->table->version};
     struct hash_state state;
     hash_begin(&state);
     hash_add(&state, numbers, sizeof numbers);
@@ -137,6 +139,13 @@ static void send_due_documents(struct tracker_loop *loop, struct tracker_guest *
         const int document = stream->current_document;
         const uint32_t generation = loop->documents->buffers[document].generation;
         ASSERT((stream->due_mask >> document & 1) != 0);
+        if (document == DOCUMENT_TABLE_CHANGES && stream->due_generation[document] != generation) {
+            /* The changes are now those since a version that this guest may not have. The state
+             * machine repeats the message. */
+            stream->due_mask &= ~(1U << document);
+            stream->current_document = NO_DOCUMENT;
+            continue;
+        }
         if (stream->sent_bytes == 0 || stream->generation[document] != generation) {
             stream->sent_bytes = 0; /* the content has changed, so sending starts again */
             stream->generation[document] = generation;
@@ -158,6 +167,7 @@ static void send_document(struct tracker_loop *loop, struct tracker_guest *guest
         return;
     }
     stream->due_mask |= 1U << document;
+    stream->due_generation[document] = loop->documents->buffers[document].generation;
     stream->header[document] = *header;
     send_due_documents(loop, guest);
 }
@@ -182,7 +192,7 @@ void tracker_loop_send_action(struct tracker_loop *loop, const struct action *ac
     const int row = member_table_find_identity(loop->members, &action->to);
     struct tracker_guest *guest =
         row == MEMBER_NONE ? NULL : guest_find(loop->guests, loop->members->rows[row].keys.curve);
-    const int document = find_document(message->kind);
+    const int document = find_document(message);
     if (guest == NULL) {
         return;
     }
@@ -209,8 +219,9 @@ bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *gu
  * kind. */
 static void serve_document(struct tracker_loop *loop, struct tracker_guest *guest,
                            enum document document, enum requester requester) {
-    const struct frame header = {.kind =
-                                     document == DOCUMENT_MANIFEST ? WIRE_MANIFEST : WIRE_STATUS};
+    const struct frame header = {.kind = document == DOCUMENT_MANIFEST     ? WIRE_MANIFEST
+                                         : document == DOCUMENT_CHECKPOINT ? WIRE_CHECKPOINT
+                                                                           : WIRE_STATUS};
     serving_charge_bytes(&loop->serving, requester, loop->documents->buffers[document].count,
                          tracker_now_ms());
     send_document(loop, guest, document, &header);
@@ -238,6 +249,23 @@ void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *g
     buffer->count = wire_write_document(WIRE_STATUS, text.length, buffer->bytes);
     buffer->generation++;
     serve_document(loop, guest, document, requester);
+}
+
+void tracker_loop_send_checkpoint(struct tracker_loop *loop, struct tracker_guest *guest,
+                                  enum requester requester) {
+    const struct ledger_checkpoint *checkpoint = &loop->driver->durable.checkpoint;
+    struct document_buffer *buffer = &loop->documents->buffers[DOCUMENT_CHECKPOINT];
+    if (!serving_has_bytes(&loop->serving, requester, tracker_now_ms())) {
+        return;
+    }
+    const struct hash key = hash_of(checkpoint->bytes, checkpoint->byte_count);
+    if (buffer->count == 0 || !hash_equal(&key, &buffer->key)) {
+        memcpy(buffer->bytes + WIRE_DOCUMENT_OFFSET, checkpoint->bytes, checkpoint->byte_count);
+        buffer->count = wire_write_document(WIRE_CHECKPOINT, checkpoint->byte_count, buffer->bytes);
+        buffer->key = key;
+        buffer->generation++;
+    }
+    serve_document(loop, guest, DOCUMENT_CHECKPOINT, requester);
 }
 
 void tracker_loop_continue_documents(struct tracker_loop *loop) {

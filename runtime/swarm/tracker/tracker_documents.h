@@ -15,11 +15,13 @@
 
 enum document {
     DOCUMENT_ENTRY,         /* a ledger entry */
-    DOCUMENT_TABLE,         /* a round table */
+    DOCUMENT_TABLE,         /* a whole round table */
+    DOCUMENT_TABLE_CHANGES, /* changes of the round table since a version */
     DOCUMENT_PROPOSAL,      /* a proposed commit */
     DOCUMENT_MANIFEST,      /* the swarm's manifest */
     DOCUMENT_STATUS,        /* the status report as JSON */
     DOCUMENT_PUBLIC_STATUS, /* the status report for strangers */
+    DOCUMENT_CHECKPOINT,    /* the newest checkpoint of the ledger */
     DOCUMENT_COUNT          /* number of kinds of documents */
 };
 
@@ -27,7 +29,7 @@ struct document_buffer {
     uint8_t *bytes;         /* encoded content of the document */
     size_t capacity, count; /* size of `bytes`, and how many of them are used */
     struct frame header;    /* header of the document's frames, without the session */
-    struct hash key;        /* key of the encoded message (message_key) */
+    struct hash key;        /* key of the encoded message (message_key), or hash of a checkpoint */
     uint32_t generation;    /* increases with each new content */
 };
 
@@ -38,12 +40,13 @@ struct document_table {
 /* The documents to send to one guest. They are sent one after the other, because pieces of two
  * documents must not be mixed. */
 struct document_stream {
-    uint32_t due_mask;                   /* bit d: document d must be sent */
-    struct frame header[DOCUMENT_COUNT]; /* header of the frames of each document */
-    uint32_t generation[DOCUMENT_COUNT]; /* generation of the content sent last or being sent */
-    int64_t sent_ms[DOCUMENT_COUNT];     /* when each document was last sent */
-    int current_document;                /* document being sent; -1: none */
-    size_t sent_bytes;                   /* bytes of the current document that were sent */
+    uint32_t due_mask;                       /* bit d: document d must be sent */
+    uint32_t due_generation[DOCUMENT_COUNT]; /* generation of the content when it became due */
+    struct frame header[DOCUMENT_COUNT];     /* header of the frames of each document */
+    uint32_t generation[DOCUMENT_COUNT];     /* generation of the content sent last or being sent */
+    int64_t sent_ms[DOCUMENT_COUNT];         /* when each document was last sent */
+    int current_document;                    /* document being sent; -1: none */
+    size_t sent_bytes;                       /* bytes of the current document that were sent */
 };
 
 struct tracker_loop;
@@ -70,12 +73,15 @@ bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *gu
 
 /* tracker_loop_send_manifest: starts sending the manifest to a guest.
  * tracker_loop_send_status: writes a new swarm status, and starts sending it to a guest. A stranger
- * gets the status without the members' addresses. Both do nothing while requesters of this kind
- * have received too many bytes. */
+ * gets the status without the members' addresses.
+ * tracker_loop_send_checkpoint: starts sending the newest checkpoint of the ledger to a guest.
+ * All do nothing while requesters of this kind have received too many bytes. */
 void tracker_loop_send_manifest(struct tracker_loop *loop, struct tracker_guest *guest,
                                 enum requester requester);
 void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *guest,
                               enum requester requester);
+void tracker_loop_send_checkpoint(struct tracker_loop *loop, struct tracker_guest *guest,
+                                  enum requester requester);
 
 /* tracker_loop_continue_documents: sends as much of all due documents as the connections' queues
  * have room for. */
@@ -86,9 +92,9 @@ void tracker_loop_continue_documents(struct tracker_loop *loop);
 struct tracker_loop;
 
 /* tracker_status_write: writes the document that `skep status` prints: format, name, manifest,
- * since, incarnation, round, stage, commits, root, head, entries, cursor, deadlines with their
- * derivation, members, and the processes that wait to be admitted. The members' addresses are left
- * out unless `has_addresses`.
+ * since, incarnation, round, stage, commits, root, head, entries, checkpoint, cursor, deadlines
+ * with their derivation, members, and the processes that wait to be admitted. The members'
+ * addresses are left out unless `has_addresses`.
  * limits  a status is at most WIRE_STATUS_BYTES_MAX bytes long */
 void tracker_status_write(const struct tracker_loop *loop, bool has_addresses, struct text *text);
 

@@ -100,6 +100,11 @@ enum status tracker_durable_replay(struct tracker_durable *durable, struct track
     return OK;
 }
 
+static void advance_chain(struct tracker_durable *durable, const struct entry *entry) {
+    ledger_checkpoint_update(&durable->checkpoint, &durable->chain, entry);
+    ledger_advance(&durable->chain, entry);
+}
+
 /* Reads the whole ledger, to know the state of its chain. */
 static enum status load_chain(struct tracker_durable *durable, struct tracker_record *record,
                               struct fault *fault) {
@@ -108,7 +113,7 @@ static enum status load_chain(struct tracker_durable *durable, struct tracker_re
     while (durable->chain.entry_count < store->entry_count) {
         TRY(ledger_store_read(store, durable->chain.entry_count, entry->slices,
                               durable->slice_count, entry, fault));
-        ledger_advance(&durable->chain, entry);
+        advance_chain(durable, entry);
     }
     record->chain = ledger_chain_hash(&durable->chain);
     return OK;
@@ -258,7 +263,7 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
     mark_part_stored(&durable->members);
     mark_part_stored(&durable->table);
     if (action->entry != NULL) {
-        ledger_advance(&durable->chain, &durable->entry);
+        advance_chain(durable, &durable->entry);
         event->hash = durable->entry.hash;
         event->chain = ledger_chain_hash(&durable->chain);
         event->signature = durable->entry.signatures[0].signature;

@@ -9,7 +9,7 @@
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/protocol/protocol.h"
-#include "runtime/swarm/protocol/tracker.h"
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
 #include "transport/identity/keys.h"
 
 #include <stddef.h>
@@ -62,10 +62,12 @@ struct durable_part {
 struct tracker_durable {
     struct ledger_store store; /* the SQLite file */
     const struct key_pairs *keys;
-    uint32_t slice_count;               /* number of slices of the parameters */
-    uint32_t incarnation;               /* number of this start of the tracker */
-    struct entry entry;                 /* the last appended entry, with hash and signature */
-    struct ledger_chain chain;          /* state of the ledger after its last entry */
+    uint32_t slice_count;      /* number of slices of the parameters */
+    uint32_t incarnation;      /* number of this start of the tracker */
+    struct entry entry;        /* the last appended entry, with hash and signature */
+    struct ledger_chain chain; /* state of the ledger after its last entry */
+    /* Newest checkpoint of the chain. It follows from the entries, so it is not stored. */
+    struct ledger_checkpoint checkpoint;
     struct durable_part members, table; /* the two encoded parts of the record */
 };
 

@@ -60,6 +60,13 @@ static enum status copy_entries(const struct tracker_import *import, struct regi
         if (status == STATUS_INPUT && fault->remedy[0] == '\0') {
             snprintf(fault->remedy, sizeof fault->remedy, "%s", OTHER_COPY);
         }
+        if (status == OK && source->checkpoint != NULL) {
+            status =
+                fault_set(fault, STATUS_INPUT, import->source_path,
+                          "use the copy of a member that has read the whole ledger",
+                          "begins with a checkpoint, at entry %llu: a tracker needs all entries",
+                          (unsigned long long)source->checkpoint->entry_count);
+        }
         if (status == OK && more) {
             status = check_entry(import, source, imported, fault);
         }

@@ -1,8 +1,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/swarm/ledger/manifest.h"
-#include "runtime/swarm/protocol/tracker.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
 
 #include <poll.h>
 #include <string.h>

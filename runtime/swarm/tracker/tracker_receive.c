@@ -88,7 +88,8 @@ static struct query_sender identify_sender(const struct tracker_loop *loop,
     return sender;
 }
 
-/* Whether the allow-list permits a query for status or ledger. Rejects the query if it does not. */
+/* Whether the allow-list permits a query for status, ledger or checkpoint. Rejects the query if it
+ * does not. */
 static bool may_query(struct tracker_loop *loop, struct tracker_guest *guest,
                       const struct query_sender *sender) {
     if (sender->requester != REQUESTER_STRANGER || loop->watch->list.is_open) {
@@ -128,6 +129,8 @@ static void handle_document_query(struct tracker_loop *loop, struct tracker_gues
         return;
     } else if (event->frame.kind == WIRE_STATUS_REQUEST) {
         tracker_loop_send_status(loop, guest, sender.requester);
+    } else if (event->frame.kind == WIRE_CHECKPOINT_REQUEST) {
+        tracker_loop_send_checkpoint(loop, guest, sender.requester);
     } else {
         ledger_request_store(&guest->ledger_request, event->frame.offset, sender.requester);
     }
@@ -145,6 +148,7 @@ static void handle_query(struct tracker_loop *loop, struct tracker_guest *guest,
         break;
     case WIRE_MANIFEST_REQUEST:
     case WIRE_STATUS_REQUEST:
+    case WIRE_CHECKPOINT_REQUEST:
         if (serving_take_query(&guest->usage, now_ms)) {
             handle_document_query(loop, guest, event);
         }

@@ -1,7 +1,7 @@
 #include "runtime/swarm/tracker/tracker_durable.h"
 
 #include "runtime/swarm/ledger/norms.h"
-#include "runtime/swarm/ledger/packer.h"
+#include "runtime/swarm/packer/packer.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 #include "runtime/swarm/tracker/tracker_documents.h"
 
 #include "base/json_write.h"
-#include "runtime/swarm/protocol/tracker.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
 
 #include <string.h>
 
@@ -31,6 +31,7 @@ static void add_round_json(const struct tracker_loop *loop, const struct tracker
     json_add_u64(json, "commits", head->commits);
     json_add_u64(json, "commits_max", loop->options.settings.commits_max);
     json_add_u64(json, "entries", loop->driver->durable.store.entry_count);
+    json_add_u64(json, "checkpoint", loop->driver->durable.checkpoint.entry_count);
     json_add_u64(json, "slices", view->slice_count);
     json_add_hex(json, "root", view->record->commit.root.bytes, HASH_BYTES);
     json_add_hex(json, "head", head->hash.bytes, HASH_BYTES);
@@ -133,6 +134,7 @@ static void add_member_json(const struct tracker_view *view, const struct admitt
     }
     json_add_bool(json, "reached", member->is_reachable);
     json_add_u64(json, "session", member_view->session);
+    json_add_bool(json, "guest", member_view->is_guest);
     json_add_bool(json, "silent", member_view->is_silent);
     json_add_bool(json, "leaving", member_view->is_leaving);
     if (member->last_received_ms == 0) {

@@ -32,6 +32,7 @@ enum {
     HAS_SEED = 1 << 21,         /* field seed */
     HAS_REFUSAL = 1 << 22,      /* field refusal */
     HAS_PARTS = 1 << 23,        /* fields base and parts; parts decide which others there are */
+    HAS_ENDS_TRAINING = 1 << 24,
 
     MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER, /* a member's message to the tracker */
     TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
@@ -50,7 +51,7 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_WELCOME] = TRACKER_MESSAGE | HAS_NUMBER,
     [MESSAGE_ENTRY] = TRACKER_MESSAGE | IS_CHUNKED,
     [MESSAGE_TABLE] = TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND,
-    [MESSAGE_POLL] = TRACKER_MESSAGE | HAS_ROUND | HAS_POLL,
+    [MESSAGE_POLL] = TRACKER_MESSAGE | HAS_ROUND | HAS_POLL | HAS_ENDS_TRAINING,
     [MESSAGE_GOODBYE] = TRACKER_MESSAGE,
     [MESSAGE_PROPOSE] = TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND | HAS_NUMBER | HAS_SEED,
     [MESSAGE_CONTRIBUTION] = PEER_MESSAGE | HAS_BULK,
@@ -78,6 +79,8 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [WIRE_PING] = TO_TRACKER | TO_MEMBER | TO_PEER,
     [WIRE_PONG] = TO_TRACKER | TO_MEMBER | TO_PEER,
     [WIRE_REPLACED] = TO_MEMBER,
+    [WIRE_CHECKPOINT_REQUEST] = TO_TRACKER,
+    [WIRE_CHECKPOINT] = TO_MEMBER | IS_CHUNKED,
 };
 
 /* The fields outside of bodies, in the order of the encoding. */
@@ -92,7 +95,8 @@ static const struct {
     {"base", HAS_PARTS, 8, offsetof(struct message, report.base)},
     {"parts", HAS_PARTS, 4, offsetof(struct message, report.parts)},
     {"version", HAS_VERSION, 4, offsetof(struct message, version)},
-    {"poll", HAS_POLL, 4, offsetof(struct message, poll)},
+    {"poll", HAS_POLL, 4, offsetof(struct message, poll.number)},
+    {"ends_training", HAS_ENDS_TRAINING, 4, offsetof(struct message, poll.ends_training)},
     {"tokens", HAS_TOKENS, 8, offsetof(struct message, trained.tokens)},
     {"samples", HAS_TOKENS, 8, offsetof(struct message, trained.samples)},
     {"root", HAS_ROOT, HASH_BYTES, offsetof(struct message, root)},
@@ -326,6 +330,9 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
         message->ballot.refusal.suspect >= SWARM_MEMBERS_MAX ||
         wire_has_unknown_seats(shape, message->ballot.refusal.silent_seats)) {
         return "refuses for an unknown reason, or has seats beyond the swarm's";
+    }
+    if (message->poll.ends_training > 1) {
+        return "has a flag that is neither 0 nor 1";
     }
     if (message->kind == MESSAGE_PROPOSE && message->entry->round != message->round) {
         return "proposes an entry of a different round";

@@ -69,7 +69,10 @@ enum wire_kind {
     WIRE_PING,          /* From any process: a number. */
     WIRE_PONG,          /* Reply to WIRE_PING: the same number. */
     WIRE_REPLACED, /* Tracker to process: a newer process with this identity is the member; exit. */
-    WIRE_KIND_END  /* one more than the highest kind */
+    WIRE_CHECKPOINT_REQUEST, /* Same as WIRE_STATUS_REQUEST. */
+    /* From the tracker: the newest checkpoint of its ledger, or nothing; chunked. */
+    WIRE_CHECKPOINT,
+    WIRE_KIND_END /* one more than the highest kind */
 };
 
 enum {

@@ -2,7 +2,7 @@
 #ifndef SKEP_SWARM_WIRE_WIRE_BODY_H
 #define SKEP_SWARM_WIRE_WIRE_BODY_H
 
-#include "runtime/swarm/ledger/packer.h"
+#include "runtime/swarm/packer/packer.h"
 #include "runtime/swarm/wire/wire.h"
 
 /* wire.h defines the layouts. A packer that reads fills the whole argument, arrays included; any

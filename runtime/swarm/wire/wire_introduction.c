@@ -1,5 +1,5 @@
 /* wire_introduction: introductions, proofs and address books as bytes. */
-#include "runtime/swarm/ledger/packer.h"
+#include "runtime/swarm/packer/packer.h"
 #include "runtime/swarm/wire/wire.h"
 #include "transport/identity/address.h"
 #include "transport/identity/join_string.h"

@@ -60,8 +60,17 @@ static size_t write_named_bytes(struct packed_bytes *packed, size_t prefix, uint
 }
 
 static const char *document_name(uint8_t kind) {
-    ASSERT(kind == WIRE_REJECTED || kind == WIRE_MANIFEST || kind == WIRE_STATUS);
-    return kind == WIRE_REJECTED ? "reason" : kind == WIRE_MANIFEST ? "manifest" : "status";
+    switch (kind) {
+    case WIRE_REJECTED:
+        return "reason";
+    case WIRE_MANIFEST:
+        return "manifest";
+    case WIRE_STATUS:
+        return "status";
+    default:
+        ASSERT(kind == WIRE_CHECKPOINT);
+        return "checkpoint";
+    }
 }
 
 size_t wire_write_document(uint8_t kind, size_t count, uint8_t *payload) {

@@ -5,6 +5,7 @@
  *     REJECTED      reason, a bin with text
  *     MANIFEST      manifest, a bin
  *     STATUS        status, a bin with one JSON document
+ *     CHECKPOINT    checkpoint, a bin with the state of a chain (ledger.h); empty: there is none
  *     LEAF_HASHES_REQUEST, LEAF_REQUEST   root
  *     LEAF_HASHES   root, hashes {32}
  *     LEDGER        first, entry_count, count, records: a bin of `count` records (entry.h) */
@@ -46,8 +47,8 @@ size_t wire_write_leaf_request(const struct hash *root,
 MUST_CHECK const char *wire_read_leaf_request(const uint8_t *payload, size_t count,
                                               struct hash *root);
 
-/* wire_write_document: a REJECTED, MANIFEST or STATUS of `count` bytes, which the caller has put at
- * payload + WIRE_DOCUMENT_OFFSET. The payload of a chunked kind begins with its length.
+/* wire_write_document: a REJECTED, MANIFEST, STATUS or CHECKPOINT of `count` bytes, which the
+ * caller has put at payload + WIRE_DOCUMENT_OFFSET. A chunked payload begins with its length.
  * wire_read_document: read it, without the length field. *bytes points into `payload`. */
 size_t wire_write_document(uint8_t kind, size_t count, uint8_t *payload);
 MUST_CHECK const char *wire_read_document(uint8_t kind, const uint8_t *payload, size_t count,

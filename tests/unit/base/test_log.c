@@ -1,4 +1,5 @@
 /* Tests of base/log and base/fault: what reaches standard error, and the exit codes. */
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -87,10 +89,78 @@ static void journal_lines_carry_priorities(void **state) {
     (void)state;
     setenv("JOURNAL_STREAM", "8:1", 1);
     assert_string_equal(log_at_every_level(1), "<3>e1\n<4>w\n<6>i\n<7>d\n");
-    assert_string_equal(log_priority_prefix(LOG_WARNING), "<4>");
+    unsetenv("JOURNAL_STREAM");
+}
+
+static void times_begin_the_lines_of_a_log_without_times_of_its_own(void **state) {
+    (void)state;
+    int year = 0;
+    int rest[5] = {0};
+    log_init(0);
+    log_show_times(true);
+    catch_stderr();
+    log_line(LOG_INFO, "i");
+    const double now = clock_unix_s();
+    const char *said = stop_catching();
+    int end = 0;
+    assert_int_equal(sscanf(said, "%4d-%2d-%2dT%2d:%2d:%2dZ i\n%n", &year, &rest[0], &rest[1],
+                            &rest[2], &rest[3], &rest[4], &end),
+                     6);
+    assert_int_equal(end, 23);
+    struct tm tm = {.tm_year = year - 1900,
+                    .tm_mon = rest[0] - 1,
+                    .tm_mday = rest[1],
+                    .tm_hour = rest[2],
+                    .tm_min = rest[3],
+                    .tm_sec = rest[4]};
+    assert_in_range((int64_t)now - timegm(&tm), 0, 60);
+    log_show_times(false);
+    catch_stderr();
+    log_line(LOG_INFO, "i");
+    assert_string_equal(stop_catching(), "i\n");
+    setenv("JOURNAL_STREAM", "8:1", 1);
+    log_init(0);
+    log_show_times(true);
+    catch_stderr();
+    log_line(LOG_INFO, "i");
+    assert_string_equal(stop_catching(), "<6>i\n");
     unsetenv("JOURNAL_STREAM");
     log_init(0);
-    assert_string_equal(log_priority_prefix(LOG_WARNING), "");
+}
+
+/* Outside a terminal, the first line comes at once and the next one 10 s later. */
+static void an_activity_of_unknown_length_is_named_once(void **state) {
+    (void)state;
+    log_init(0);
+    catch_stderr();
+    activity_begin("warming up", 0);
+    for (int i = 0; i < 1000; i++) {
+        activity_advance(1);
+    }
+    activity_begin("part of it", 0);
+    activity_end(false);
+    activity_end(false);
+    activity_begin("loading", 10);
+    activity_advance(5);
+    activity_end(false);
+    assert_string_equal(stop_catching(), "warming up\n");
+    log_init(-1);
+    catch_stderr();
+    assert_false(activity_line_is_due());
+    assert_string_equal(stop_catching(), "");
+    log_init(0);
+}
+
+static void times_left_are_read_like_a_clock(void **state) {
+    (void)state;
+    char buffer[64];
+    struct text line = text_over(buffer, sizeof buffer);
+    activity_add_time(&line, 41.6);
+    text_add(&line, " ");
+    activity_add_time(&line, 3599);
+    text_add(&line, " ");
+    activity_add_time(&line, 3 * 3600 + 7 * 60 + 1);
+    assert_string_equal(buffer, "0:42 59:59 3:07:01");
 }
 
 static void long_lines_are_cut_and_still_end(void **state) {
@@ -158,6 +228,10 @@ int main(void) {
         cmocka_unit_test_setup(verbosity_chooses_the_level, clear_environment),
         cmocka_unit_test_setup(environment_overrides_the_verbosity, clear_environment),
         cmocka_unit_test_setup(journal_lines_carry_priorities, clear_environment),
+        cmocka_unit_test_setup(times_begin_the_lines_of_a_log_without_times_of_its_own,
+                               clear_environment),
+        cmocka_unit_test_setup(an_activity_of_unknown_length_is_named_once, clear_environment),
+        cmocka_unit_test(times_left_are_read_like_a_clock),
         cmocka_unit_test_setup(long_lines_are_cut_and_still_end, clear_environment),
         cmocka_unit_test(fault_prints_place_reason_and_remedy),
         cmocka_unit_test(fault_cuts_what_is_too_long),

@@ -15,6 +15,9 @@ struct entry_fixture {
     struct hash head, root;
     struct ledger_chain chain; /* after the last entry */
     uint64_t position;
+    uint32_t guest_count;            /* the last seats of a roster are guests' */
+    struct roster_epoch next_roster; /* becomes valid with the next OPEN; serial 0: none */
+    uint64_t start; /* of the tracker: the genesis needs leases, and each OPEN has all; 0: none */
 };
 
 /* entry_fixture_init: keys that follow from their seat's number; `slices` are the caller's. */
@@ -28,7 +31,14 @@ void entry_fixture_next(struct entry_fixture *fixture, uint32_t index, struct en
 void entry_fixture_delegate(struct entry_fixture *fixture, const struct key_pairs *tracker,
                             uint64_t serial, struct entry *entry);
 
-/* entry_fixture_sign: an entry that was changed gets its hash and signatures anew. */
+/* entry_fixture_enroll: the next OPEN has a roster epoch that names the first `count` members. */
+void entry_fixture_enroll(struct entry_fixture *fixture, uint64_t serial, uint32_t count,
+                          bool is_open);
+
+/* entry_fixture_lease: give an OPEN the leases of these electors, and the resignations of those.
+ * entry_fixture_sign: an entry that was changed gets its hash and signatures anew. */
+void entry_fixture_lease(const struct entry_fixture *fixture, uint64_t leased, uint64_t resigned,
+                         struct entry *entry);
 void entry_fixture_sign(const struct entry_fixture *fixture, struct entry *entry);
 
 #endif

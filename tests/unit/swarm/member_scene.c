@@ -174,7 +174,9 @@ static void see_contributors(struct scene *scene, const struct entry *entry) {
     }
 }
 
-static bool see_entry(void *context, const struct entry *entry) {
+static bool see_entry(void *context, const struct ledger_chain *checkpoint,
+                      const struct entry *entry) {
+    (void)checkpoint;
     struct site *site = context;
     if (entry == NULL) {
         return true;

@@ -109,7 +109,7 @@ static void report(struct scripted_member *member) {
                               .report.parts = REPORT_ALL,
                               .root = member->root,
                               .version = member->version,
-                              .poll = member->poll,
+                              .poll.number = member->poll,
                               .report.rows = member->reports,
                               .links = {0, AWAITED_MS},
                               .measured = {STEP_MS, 1, 1, 1000}};
@@ -155,9 +155,11 @@ static void hear_entry(struct scripted_member *member, const struct message *mes
     }
 }
 
-/* All members have every result at once. */
-static void hear_table(struct scripted_member *member, const struct round_table *table) {
-    if (table->round != member->open.round) {
+/* All members have every result at once, unless they are idle. */
+static void hear_table(struct scripted_member *member, const struct round_table *table,
+                       uint32_t base) {
+    if (table->round != member->open.round || table->version < member->version_min ||
+        base > member->version) {
         return;
     }
     member->has_table = true;
@@ -167,6 +169,9 @@ static void hear_table(struct scripted_member *member, const struct round_table 
             continue; /* The plan is that of the base. */
         }
         const uint32_t words[] = {table->round, s};
+        if (member->idle_seats == member->open.seat_count) {
+            continue;
+        }
         member->reports[s] = (struct slice_report){.epoch = table->slices[s].epoch,
                                                    .has_result = 1,
                                                    .contributors = table->slices[s].expected_seats,
@@ -205,11 +210,11 @@ static void hear_message(struct scripted_member *member, const struct frame *fra
         hear_entry(member, &message);
         member->due_ms = 0;
     } else if (message.kind == MESSAGE_TABLE) {
-        hear_table(member, message.table);
+        hear_table(member, message.table, message.version);
     } else if (message.kind == MESSAGE_PROPOSE) {
         vote(member, &message);
     } else if (message.kind == MESSAGE_POLL) {
-        member->poll = message.poll;
+        member->poll = message.poll.number;
         report(member);
     } else if (message.kind == MESSAGE_GOODBYE) {
         member->has_left = true;

@@ -112,6 +112,19 @@ static void an_open_roster_lets_everybody_in(void **state) {
     assert_null(allow_list_find(&roster, &keys[3]));
 }
 
+static void an_open_roster_keeps_three_names(void **state) {
+    (void)state;
+    write_file("open: true\n");
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(allow_list_add(path, letters[i], NULL, &fault), OK);
+    }
+    assert_int_equal(allow_list_remove(path, letters[3], &fault), OK);
+    assert_int_equal(allow_list_remove(path, letters[2], &fault), STATUS_INPUT);
+    assert_non_null(strstr(fault.reason, "names only three members"));
+    assert_int_equal(allow_list_read(path, &roster, &fault), OK);
+    assert_int_equal(roster.count, 3);
+}
+
 static void what_is_wrong_is_refused_with_its_line(void **state) {
     (void)state;
     static const struct {
@@ -224,6 +237,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(no_file_lets_nobody_in, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(both_keys_of_a_row_must_match, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(an_open_roster_keeps_three_names, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(an_open_roster_lets_everybody_in, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(what_is_wrong_is_refused_with_its_line, make_folder,

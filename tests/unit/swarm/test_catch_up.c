@@ -95,6 +95,28 @@ static void missed_rounds_are_delivered_one_after_the_other(void **state) {
     assert_null(apply(FIRST + 4));
 }
 
+/* In the first round no member may have trained: the result is zero, and so is the momentum. */
+static void a_commit_without_effect_is_not_missed(void **state) {
+    (void)state;
+    begin(CODEC_INT8);
+    struct hash before = root_after(FIRST);
+    scene.entry = (struct entry){.kind = ENTRY_COMMIT,
+                                 .round = FIRST + 1,
+                                 .root = before,
+                                 .hash = {{FIRST + 1, 2}},
+                                 .seat_count = MEMBERS,
+                                 .slice_count = scene.slices.count,
+                                 .slices = scene.entry_slices};
+    catch_up_add_entry(&scene.catch_up, &scene.entry, &before, &scene.current);
+    assert_ptr_equal(delivered(), &scene.message);
+    scene.entry.round = FIRST + 2;
+    scene.entry.hash = (struct hash){{FIRST + 2, 2}};
+    scene.entry.root = root_after(FIRST + 2);
+    catch_up_add_entry(&scene.catch_up, &scene.entry, &before, &scene.current);
+    assert_ptr_equal(delivered(), &scene.message);
+    assert_null(apply(FIRST + 2));
+}
+
 static void commits_that_cannot_be_replayed_cheaply_are_fetched(void **state) {
     (void)state;
     begin(CODEC_INT8);
@@ -163,6 +185,7 @@ static void a_commit_verifies_its_results(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(missed_rounds_are_delivered_one_after_the_other),
+        cmocka_unit_test(a_commit_without_effect_is_not_missed),
         cmocka_unit_test(commits_that_cannot_be_replayed_cheaply_are_fetched),
         cmocka_unit_test(a_fetch_of_the_oldest_leads_to_the_newest),
         cmocka_unit_test(a_commit_verifies_its_results),

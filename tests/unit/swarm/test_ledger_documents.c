@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-enum { MEMBERS = 3, SLICES = 2 };
+enum { MEMBERS = 4, SLICES = 2 };
 
 static struct entry_fixture fixture;
 static struct entry_slice slices[SLICES];
@@ -145,11 +145,70 @@ static void a_roster_is_the_operators_and_in_order(void **state) {
     add_roster(5, 0, false);
     entry.documents.roster.members[0][31] ^= 1;
     assert_refused(append_signed(), "operator did not sign");
-    add_roster(5, 1, true);
+    add_roster(5, 2, true);
     assert_refused(append_signed(), "fewer than three");
     add_roster(5, 0, true);
-    entry.seats[1].id.bytes[0] ^= 1; /* a guest of an open swarm */
     assert_null(append_signed());
+}
+
+/* An open swarm names all members but the first. */
+static void open_with_guest(void) {
+    add_roster(5, 1, true);
+    entry.seats[0].is_guest = 1;
+    assert_int_equal(entry_voting_seats(&entry), 0xe);
+    assert_int_equal(entry_votes_needed(&entry), 2);
+    assert_null(append_signed());
+}
+
+static void a_member_without_a_name_is_a_guest(void **state) {
+    (void)state;
+    add_roster(5, 1, true);
+    assert_refused(append_signed(), "lets a member vote");
+    entry.seats[0].is_guest = entry.seats[2].is_guest = 1;
+    assert_refused(append_signed(), "makes a guest of a member");
+    entry.seats[2].is_guest = 2;
+    assert_refused(append_signed(), "neither a voter's nor a guest's");
+    entry.seats[1].is_guest = entry.seats[2].is_guest = entry.seats[3].is_guest = 1;
+    assert_refused(append_signed(), "a roster of guests");
+    memset(&entry.documents, 0, sizeof entry.documents);
+    entry.seats[1].is_guest = entry.seats[2].is_guest = entry.seats[3].is_guest = 0;
+    assert_refused(append_signed(), "makes a guest"); /* without an epoch there are none */
+    open_with_guest();
+}
+
+static void a_guest_neither_owns_nor_votes(void **state) {
+    (void)state;
+    open_with_guest();
+    entry_fixture_next(&fixture, next_index, &entry); /* a commit */
+    const struct hash chain_before = ledger_chain_hash(&chain);
+    entry.chain = chain_before;
+    entry.prev = chain.head;
+    assert_refused(append_signed(), "differs from that of its round's OPEN");
+    entry.seats[0].is_guest = 1;
+    assert_refused(append_signed(), "guest that owned slices");
+    for (uint32_t i = 0; i < SLICES; i++) {
+        entry.slices[i].owner = 1 + i;
+    }
+    entry_complete_results(&entry);
+    entry.signatures[0].seat = 0;
+    entry_fixture_sign(&fixture, &entry);
+    entry.signatures[0].seat = 0; /* in place of a voter */
+    ledger_sign(&fixture.members[0], &entry.hash, &entry.signatures[0].signature);
+    assert_refused(ledger_append(&chain, &entry), "vote of a guest");
+    entry_fixture_sign(&fixture, &entry);
+    entry.signature_count = 1;
+    assert_refused(ledger_append(&chain, &entry), "fewer signatures than a quorum");
+    assert_null(append_signed());
+}
+
+static void guests_store_no_states(void **state) {
+    (void)state;
+    open_with_guest();
+    for (uint32_t round = 0; round < 64; round++) {
+        entry.kind = ENTRY_COMMIT;
+        entry.hash = hash_of(&round, sizeof round);
+        assert_int_equal(state_keepers(&entry), 0xe);
+    }
 }
 
 static void a_commit_has_no_documents(void **state) {
@@ -170,6 +229,9 @@ int main(void) {
         cmocka_unit_test_setup(a_genesis_without_delegation_has_no_tracker, begin),
         cmocka_unit_test_setup(a_seat_needs_a_name_in_the_last_roster, begin),
         cmocka_unit_test_setup(a_roster_is_the_operators_and_in_order, begin),
+        cmocka_unit_test_setup(a_member_without_a_name_is_a_guest, begin),
+        cmocka_unit_test_setup(a_guest_neither_owns_nor_votes, begin),
+        cmocka_unit_test_setup(guests_store_no_states, begin),
         cmocka_unit_test_setup(a_commit_has_no_documents, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,7 @@
 /* test_ledger_follower: how a member verifies the tracker's ledger, also where entries arrive
  * before those that they follow. */
-#include "runtime/swarm/member/ledger_follower.h"
-
-#include "runtime/swarm/ledger/entry.h"
+#include "follower_scene.h"
 #include "runtime/swarm/wire/wire_service.h"
-#include "tests/unit/swarm/entry_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,140 +12,25 @@
 
 #include <cmocka.h>
 
-enum { MEMBERS = 2, SLICES = 3, ENTRIES = 6, EARLY = 3, RECORDS_BYTES = 1 << 16 };
-
-static struct scene {
-    struct entry_fixture fixture;
-    struct member_loop_options options;
-    struct replica replica;
-    struct catch_up catch_up;
-    struct idle_reason reason;
-    struct ledger_follower follower;
-    struct entry_slice slices[SLICES], follower_slices[2 * SLICES];
-    struct entry_slice catch_up_slices[REPLAY_ROUNDS_MAX * SLICES];
-    struct entry entry, early; /* the second round's OPEN */
-    struct hash genesis;       /* root of the first state */
-    uint8_t records[RECORDS_BYTES];
-    size_t count;
-    struct entry_slice past_slices[SLICES];
-    struct entry_fixture past;
-    struct entry past_entry;
-    uint32_t past_count, given; /* entries in the member's own copy */
-    uint32_t changed;           /* the entry of the copy with a changed root; 0: none */
-    char place[16];
-} scene;
-
-static void *member;
-
-/* A member with an empty ledger, and the tracker's ledger. */
-static void begin(void) {
-    memset(&scene, 0, sizeof scene);
-    entry_fixture_init(&scene.fixture, MEMBERS, scene.slices, SLICES);
-    for (uint32_t i = 0; i < ENTRIES; i++) {
-        entry_fixture_next(&scene.fixture, i, &scene.entry);
-        scene.genesis = i == 0 ? scene.entry.root : scene.genesis;
-        scene.early = i == EARLY ? scene.entry : scene.early;
-        scene.count += entry_write(&scene.entry, ENTRY_WITH_ROWS, scene.records + scene.count,
-                                   sizeof scene.records - scene.count);
-    }
-    scene.replica.shape.slices.count = SLICES;
-    static const struct key_pairs keys;
-    scene.options.keys = &keys;
-    scene.options.replica = &scene.replica;
-    scene.options.manifest = hash_of("manifest", 8);
-    memcpy(scene.options.operator_key, scene.fixture.operator_keys.public_keys.sign, KEY_BYTES);
-    struct member_initial_state start = {
-        .start_id = 1, .slice_count = SLICES, .root = scene.genesis};
-    free(member);
-    member = aligned_alloc(64, (member_memory_bytes(SLICES) + 63) / 64 * 64);
-    catch_up_init(&scene.catch_up, &scene.replica.shape.slices, scene.catch_up_slices);
-    ledger_follower_init(&scene.follower,
-                         &(struct ledger_follower_args){.options = &scene.options,
-                                                        .member = member_init(member, &start),
-                                                        .catch_up = &scene.catch_up,
-                                                        .reason = &scene.reason},
-                         scene.follower_slices);
-}
-
-/* An earlier start has stored the first entries of the ledger. */
-static enum status give_past(void *context, const struct entry **entry, const char **place,
-                             struct fault *fault) {
-    (void)context;
-    (void)fault;
-    *entry = NULL;
-    if (scene.given < scene.past_count) {
-        entry_fixture_next(&scene.past, scene.given, &scene.past_entry);
-        scene.past_entry.root.bytes[0] ^= scene.changed > 0 && scene.given == scene.changed;
-        snprintf(scene.place, sizeof scene.place, "line %u", ++scene.given);
-        *entry = &scene.past_entry;
-        *place = scene.place;
-    }
-    return OK;
-}
-
-static enum status restore(uint32_t past_count, struct fault *fault) {
-    entry_fixture_init(&scene.past, MEMBERS, scene.past_slices, SLICES);
-    scene.past_count = past_count;
-    scene.options.read_ledger_entry = give_past;
-    scene.options.tracker_address = "tcp://here:1";
-    enum status status = ledger_follower_restore(&scene.follower, fault);
-    ledger_follower_on_connect(&scene.follower);
-    return status;
-}
-
-/* Where record `number` of the tracker's ledger begins. */
-static size_t record_at(uint32_t number) {
-    static struct entry_slice slices[SLICES];
-    static struct entry_fixture fixture;
-    static struct entry entry;
-    size_t at = 0;
-    entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
-    for (uint32_t i = 0; i < number; i++) {
-        entry_fixture_next(&fixture, i, &entry);
-        at += entry_record_bytes(&entry, ENTRY_WITH_ROWS);
-    }
-    return at;
-}
-
-/* The tracker answers with entries [from, until) of a ledger of `entry_count`. */
-static void answer_of(uint32_t from, uint32_t until, uint32_t entry_count) {
-    static uint8_t payload[WIRE_LEDGER_FIXED_BYTES + RECORDS_BYTES];
-    uint8_t *records = payload + WIRE_LEDGER_FIXED_BYTES;
-    const struct wire_ledger_page page = {.first = from,
-                                          .entry_count = entry_count,
-                                          .count = until - from,
-                                          .records = records,
-                                          .bytes = record_at(until) - record_at(from)};
-    memcpy(records, scene.records + record_at(from), page.bytes);
-    const size_t count = wire_write_ledger_page(&page, payload);
-    (void)ledger_follower_on_page(&scene.follower, payload + WIRE_LENGTH_BYTES,
-                                  count - WIRE_LENGTH_BYTES);
-}
-
-static void answer(uint32_t from, uint32_t until) {
-    scene.follower.requested_ns = 99;
-    answer_of(from, until, until);
-}
-
 /* The tracker sends this OPEN, then its whole ledger. */
 static void receive(struct entry *early) {
     struct message message = {.kind = MESSAGE_ENTRY, .entry = early};
     assert_false(ledger_follower_may_deliver(&scene.follower, &message));
     assert_true(scene.follower.needs_entries);
     scene.follower.requested_ns = 77;
-    answer_of(0, 1, ENTRIES);
+    scene_answer_of(0, 1, ENTRIES);
     assert_int_equal(scene.follower.chain.entry_count, 1);
     assert_int_equal(scene.follower.requested_ns, 0); /* the next request is sent at once */
     assert_true(scene.follower.needs_entries);
-    answer_of(1, ENTRIES, ENTRIES);
+    scene_answer_of(1, ENTRIES, ENTRIES);
     assert_int_equal(scene.follower.chain.entry_count, ENTRIES);
     scene.follower.requested_ns = 88;
-    answer_of(ENTRIES, ENTRIES, ENTRIES);
+    scene_answer_of(ENTRIES, ENTRIES, ENTRIES);
 }
 
 static void an_outdated_entry_is_not_another_history(void **state) {
     (void)state;
-    begin();
+    scene_begin();
     receive(&scene.early);
     assert_false(scene.follower.is_rejected);
     assert_string_equal(scene.reason.text, "");
@@ -158,7 +40,7 @@ static void an_outdated_entry_is_not_another_history(void **state) {
 
 static void an_entry_that_is_missing_from_the_ledger_is_rejected(void **state) {
     (void)state;
-    begin();
+    scene_begin();
     scene.early.deadline_ms += 1;
     entry_fixture_sign(&scene.fixture, &scene.early);
     receive(&scene.early);
@@ -170,46 +52,31 @@ static void an_entry_that_is_missing_from_the_ledger_is_rejected(void **state) {
 static void a_member_resumes_from_its_own_copy(void **state) {
     (void)state;
     struct fault fault;
-    begin();
-    assert_int_equal(restore(EARLY, &fault), OK);
+    scene_begin();
+    assert_int_equal(scene_restore(EARLY, &fault), OK);
     assert_int_equal(scene.follower.chain.entry_count, EARLY);
     assert_int_equal(scene.catch_up.count, 1); /* the commit that was not applied */
     assert_false(ledger_follower_is_synced(&scene.follower));
-    answer(EARLY - 1, ENTRIES); /* from its head on */
+    scene_answer(EARLY - 1, ENTRIES); /* from its head on */
     assert_true(ledger_follower_is_synced(&scene.follower));
     assert_int_equal(scene.follower.chain.entry_count, ENTRIES);
-    answer(ENTRIES, ENTRIES);
+    scene_answer(ENTRIES, ENTRIES);
     assert_false(scene.follower.needs_entries);
     assert_string_equal(scene.reason.text, "");
-}
-
-/* The tracker answers with the record of another entry. */
-static void answer_with_record(uint32_t first, uint32_t other) {
-    const size_t at = record_at(other);
-    uint8_t payload[WIRE_LEDGER_FIXED_BYTES + 4096];
-    struct wire_ledger_page page = {.first = first,
-                                    .entry_count = first + 1,
-                                    .count = 1,
-                                    .records = payload + WIRE_LEDGER_FIXED_BYTES,
-                                    .bytes = record_at(other + 1) - at};
-    memcpy(payload + WIRE_LEDGER_FIXED_BYTES, scene.records + at, page.bytes);
-    const size_t count = wire_write_ledger_page(&page, payload);
-    (void)ledger_follower_on_page(&scene.follower, payload + WIRE_LENGTH_BYTES,
-                                  count - WIRE_LENGTH_BYTES);
 }
 
 /* An answer without entries says nothing about the end of the ledger. */
 static void an_answer_without_the_requested_entry_is_reported(void **state) {
     (void)state;
-    begin();
-    answer_of(0, EARLY, ENTRIES);
+    scene_begin();
+    scene_answer_of(0, EARLY, ENTRIES);
     scene.follower.requested_ns = 66;
-    answer_of(EARLY, EARLY, ENTRIES);
+    scene_answer_of(EARLY, EARLY, ENTRIES);
     assert_true(scene.follower.is_rejected);
     assert_non_null(strstr(scene.reason.text, "entry 3 cannot be read by the tracker"));
     assert_true(scene.follower.needs_entries);
     assert_int_equal(scene.follower.requested_ns, 66); /* the next request waits */
-    answer(EARLY, ENTRIES);
+    scene_answer(EARLY, ENTRIES);
     assert_false(scene.follower.needs_entries);
     assert_string_equal(scene.reason.text, "");
 }
@@ -217,40 +84,40 @@ static void an_answer_without_the_requested_entry_is_reported(void **state) {
 static void a_ledger_without_the_known_head_is_rejected(void **state) {
     (void)state;
     struct fault fault;
-    begin();
+    scene_begin();
     struct message message = {.kind = MESSAGE_ENTRY, .entry = &scene.early};
-    assert_int_equal(restore(ENTRIES, &fault), OK);
+    assert_int_equal(scene_restore(ENTRIES, &fault), OK);
     assert_false(ledger_follower_may_deliver(&scene.follower, &message));
-    answer(ENTRIES - 1, ENTRIES - 1); /* the tracker has no further entry */
+    scene_answer(ENTRIES - 1, ENTRIES - 1); /* the tracker has no further entry */
     assert_non_null(strstr(scene.reason.text, "tcp://here:1: "));
     assert_non_null(strstr(scene.reason.text, "does not have entry 5, of round 3; restore"));
     assert_int_equal(scene.follower.requested_ns, 99); /* the next request waits */
     assert_true(scene.follower.needs_entries);
     idle_reason_clear(&scene.reason);
-    answer_with_record(ENTRIES - 1, EARLY - 1);
+    scene_answer_with_record(ENTRIES - 1, EARLY - 1);
     assert_non_null(strstr(scene.reason.text, "does not have entry 5, of round 3; restore"));
     assert_false(ledger_follower_may_deliver(&scene.follower, &message));
     assert_false(ledger_follower_is_synced(&scene.follower));
     assert_int_equal(scene.follower.chain.entry_count, ENTRIES);
     ledger_follower_on_connect(&scene.follower); /* another tracker */
-    answer(ENTRIES - 1, ENTRIES);
+    scene_answer(ENTRIES - 1, ENTRIES);
     assert_true(ledger_follower_is_synced(&scene.follower));
     assert_string_equal(scene.reason.text, "");
 }
 
 static void a_ledger_that_ends_before_the_state_is_rejected(void **state) {
     (void)state;
-    begin();
+    scene_begin();
     struct message message = {.kind = MESSAGE_ENTRY, .entry = &scene.early};
     scene.options.tracker_address = "tcp://here:1";
     scene.options.state_round = 3;
     ledger_follower_on_connect(&scene.follower);
-    answer(0, EARLY);
+    scene_answer(0, EARLY);
     assert_false(ledger_follower_may_deliver(&scene.follower, &message));
-    answer(EARLY + 1, EARLY + 1); /* the message was the next entry, which is appended */
+    scene_answer(EARLY + 1, EARLY + 1); /* the message was the next entry, which is appended */
     assert_non_null(
         strstr(scene.reason.text, "ends before round 3, which this member has applied; restore"));
-    answer(EARLY + 1, ENTRIES);
+    scene_answer(EARLY + 1, ENTRIES);
     assert_true(ledger_follower_is_synced(&scene.follower));
     assert_string_equal(scene.reason.text, "");
 }
@@ -262,7 +129,7 @@ static struct entry *make_rollback(void) {
     struct entry_slice slices[SLICES];
     entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
     for (uint32_t i = 0; i < 5; i++) {
-        entry_fixture_next(&fixture, i, &scene.entry);
+        scene_make_entry(&fixture, i, &scene.entry);
         rollback = i == 2 ? scene.entry : rollback; /* the first commit */
     }
     rollback.kind = ENTRY_ROLLBACK;
@@ -280,9 +147,9 @@ static struct entry *make_rollback(void) {
 
 static bool delivers(struct entry *rollback) {
     struct fault fault;
-    begin();
-    assert_int_equal(restore(5, &fault), OK);
-    answer(4, 5);
+    scene_begin();
+    assert_int_equal(scene_restore(5, &fault), OK);
+    scene_answer(4, 5);
     assert_true(ledger_follower_is_synced(&scene.follower));
     entry_fixture_sign(&scene.fixture, rollback);
     struct message message = {.kind = MESSAGE_ENTRY, .entry = rollback};
@@ -316,12 +183,12 @@ static void a_suspension_is_not_taken_for_the_newest_state(void **state) {
     static struct entry_fixture fixture;
     static struct entry commit, suspend;
     struct fault fault;
-    begin();
-    assert_int_equal(restore(5, &fault), OK);
-    answer(4, 5);
+    scene_begin();
+    assert_int_equal(scene_restore(5, &fault), OK);
+    scene_answer(4, 5);
     entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
     for (uint32_t i = 0; i < 5; i++) {
-        entry_fixture_next(&fixture, i, &commit);
+        scene_make_entry(&fixture, i, &commit);
     }
     suspend = commit;
     suspend.kind = ENTRY_SUSPEND;
@@ -352,12 +219,12 @@ static void a_proposal_must_have_the_state_of_the_chain(void **state) {
     static struct entry_fixture fixture;
     static struct entry proposal;
     struct fault fault;
-    begin();
-    assert_int_equal(restore(4, &fault), OK); /* ends with an OPEN */
-    answer(3, 4);
+    scene_begin();
+    assert_int_equal(scene_restore(4, &fault), OK); /* ends with an OPEN */
+    scene_answer(3, 4);
     entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
     for (uint32_t i = 0; i < 5; i++) {
-        entry_fixture_next(&fixture, i, &proposal);
+        scene_make_entry(&fixture, i, &proposal);
     }
     assert_true(ledger_follower_has_state(&scene.follower, &proposal));
     proposal.chain.bytes[3] ^= 1;
@@ -370,15 +237,15 @@ static void a_proposal_must_have_the_state_of_the_chain(void **state) {
 static void a_changed_entry_of_the_copy_is_reported(void **state) {
     (void)state;
     struct fault fault;
-    begin();
+    scene_begin();
     scene.changed = 2;
-    assert_int_equal(restore(ENTRIES, &fault), STATUS_INPUT);
+    assert_int_equal(scene_restore(ENTRIES, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, "line 3");
     assert_non_null(strstr(fault.reason, "has a hash that does not match its content"));
     assert_true(fault.remedy[0] != '\0');
-    begin();
+    scene_begin();
     scene.options.manifest.bytes[0] ^= 1;
-    assert_int_equal(restore(ENTRIES, &fault), STATUS_INPUT);
+    assert_int_equal(scene_restore(ENTRIES, &fault), STATUS_INPUT);
     assert_string_equal(fault.subject, "line 1");
     assert_non_null(strstr(fault.reason, "a different swarm"));
 }
@@ -397,6 +264,6 @@ int main(void) {
         cmocka_unit_test(a_rollback_to_a_root_outside_the_chain_is_rejected),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(member);
+    scene_end();
     return failed;
 }

@@ -153,8 +153,25 @@ static void the_end_wakes_a_waiting_thread(void **state) {
     part(meeting);
 }
 
+static void training_that_has_ended_is_given_but_takes_no_step(void **state) {
+    (void)state;
+    struct meeting *meeting = meet();
+    struct member_job work;
+    give(meeting, ACTION_TRAIN, 1);
+    assert_false(mailbox_is_training_ended(&meeting->mailbox, 1));
+    mailbox_end_training(&meeting->mailbox, 1);
+    assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
+    assert_true(mailbox_is_training_ended(&meeting->mailbox, 1));
+    assert_false(mailbox_is_stale(&meeting->mailbox, ACTION_TRAIN));
+    give(meeting, ACTION_TRAIN, 2);
+    assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
+    assert_false(mailbox_is_training_ended(&meeting->mailbox, 2));
+    part(meeting);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(training_that_has_ended_is_given_but_takes_no_step),
         cmocka_unit_test(the_newest_training_is_given_once),
         cmocka_unit_test(a_job_comes_first_and_makes_older_training_stale),
         cmocka_unit_test(a_job_keeps_a_copy_of_its_entry),

@@ -1,6 +1,6 @@
 /* test_member: the member's machine by hand: what it asks of whom, what it takes and sums, and the
  * state that it adopts. What faults do to it is the simulator's. */
-#include "runtime/swarm/protocol/member.h"
+#include "runtime/swarm/member_machine/member_machine.h"
 
 #include <math.h>
 #include <setjmp.h>

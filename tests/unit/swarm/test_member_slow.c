@@ -1,6 +1,6 @@
 /* test_member_slow: the member's machine by hand: results for a member that no owner waits for are
- * sent after all others. */
-#include "runtime/swarm/protocol/member.h"
+ * sent after all others, and training that the tracker no longer waits for ends. */
+#include "runtime/swarm/member_machine/member_machine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,8 +56,7 @@ static void say_table(uint32_t version) {
 }
 
 /* No owner waits for the slow member, except that of the last slice. */
-static void begin(void) {
-    const struct training_amount trained = {.tokens = 1, .samples = 1, .norm = 1};
+static void begin_training(void) {
     struct member_initial_state start = {
         .id = id_of(0), .start_id = 5, .slice_count = SLICES, .sample_tokens = 1};
     free(scene.member);
@@ -82,7 +81,16 @@ static void begin(void) {
                                              .optional_seats = 1 << SLOW};
     }
     hear((struct message){.kind = MESSAGE_ENTRY, .entry = &scene.open});
+}
+
+static void end_training(void) {
+    const struct training_amount trained = {.tokens = 1, .samples = 1, .norm = 1};
     take(&(struct event){.kind = EVENT_TRAINED, .round = 1, .trained = trained});
+}
+
+static void begin(void) {
+    begin_training();
+    end_training();
 }
 
 /* Whether the result of slice 0 is sent to a seat after all others. */
@@ -124,8 +132,32 @@ static int free_scene(void **state) {
     return 0;
 }
 
+/* A poll that does not end training asks for a report only; so does one of another round, and one
+ * that arrives again. */
+static void training_ends_when_the_tracker_no_longer_waits_for_it(void **state) {
+    (void)state;
+    begin_training();
+    struct message poll = {.kind = MESSAGE_POLL, .round = 1, .poll = {1, 0}};
+    hear(poll);
+    assert_null(find(ACTION_END_TRAINING));
+    hear((struct message){.kind = MESSAGE_POLL, .round = 2, .poll = {2, 1}});
+    assert_null(find(ACTION_END_TRAINING));
+    poll.poll = (struct message_poll){3, 1};
+    hear(poll);
+    assert_non_null(find(ACTION_END_TRAINING));
+    assert_int_equal(find(ACTION_END_TRAINING)->round, 1);
+    hear(poll);
+    assert_null(find(ACTION_END_TRAINING));
+    end_training();
+    poll.poll.number = 4;
+    hear(poll);
+    assert_null(find(ACTION_END_TRAINING));
+    assert_non_null(find(ACTION_SEND)); /* it declares again */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(training_ends_when_the_tracker_no_longer_waits_for_it),
         cmocka_unit_test(results_for_a_slow_member_are_sent_last),
         cmocka_unit_test(results_for_a_member_that_trained_on_nothing_are_sent_at_once),
     };

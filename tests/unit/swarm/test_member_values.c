@@ -2,7 +2,7 @@
  * them, slices with another norm than declared, results that no mean can be, and states that are
  * not finite. */
 #include "runtime/swarm/ledger/norms.h"
-#include "runtime/swarm/protocol/member.h"
+#include "runtime/swarm/member_machine/member_machine.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -27,6 +27,8 @@ static struct scene {
     struct slice_plan plans[SLICES];
     struct hash nodes[SEATS][3 * SLICES]; /* trees over the contributions */
 } scene;
+
+static bool has_guest; /* the second member is one, in rounds that open from now on */
 
 static void take(const struct event *event) {
     scene.actions.count = 0;
@@ -98,6 +100,7 @@ static void open_round(void) {
     for (uint32_t seat = 0; seat < SEATS; seat++) {
         scene.open.seats[seat] = (struct entry_seat){.id = id_of(seat),
                                                      .session = SESSION + seat,
+                                                     .is_guest = has_guest && seat == 1,
                                                      .range_count = 1,
                                                      .ranges = {{2 * seat, 2 * seat + 2}}};
     }
@@ -313,7 +316,7 @@ static void a_commit_without_its_rows_is_fetched_as_a_state(void **state) {
         make_proposal();
         scene.proposal.root.bytes[0] = 50;
         scene.proposal.slice_count = has_rows ? SLICES : 0;
-        scene.proposal.signature_count = entry_quorum(scene.proposal.seat_count);
+        scene.proposal.signature_count = entry_votes_needed(&scene.proposal);
         for (uint32_t i = 0; i < scene.proposal.signature_count; i++) {
             scene.proposal.signatures[i].seat = i;
         }
@@ -412,9 +415,25 @@ static int free_scene(void **state) {
     return 0;
 }
 
+/* The tracker says that the second member is a guest, and gives it slices all the same. */
+static void a_table_in_which_a_guest_owns_slices_is_refused(void **state) {
+    (void)state;
+    for (uint32_t owners = 1; owners <= 2; owners++) {
+        has_guest = true;
+        begin();
+        has_guest = false;
+        for (uint32_t s = 0; s < SLICES && owners == 1; s++) {
+            scene.plans[s].owner = scene.plans[s].owner == 1 ? 0 : scene.plans[s].owner;
+        }
+        say_table();
+        assert_int_equal(reported_version(), owners == 1 ? 1 : 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_is_taken_only_with_weights_that_follow_from_it),
+        cmocka_unit_test(a_table_in_which_a_guest_owns_slices_is_refused),
         cmocka_unit_test(a_table_with_a_base_changes_only_the_plans_that_it_has),
         cmocka_unit_test(a_report_has_what_the_tracker_has_not_confirmed),
         cmocka_unit_test(a_proposal_is_accepted_only_with_the_weights_of_the_table),

@@ -16,6 +16,7 @@ enum { SEATS_MAX = 8, FULL = 4096, CASES = 20000 };
 
 struct round {
     uint32_t count;
+    uint64_t voters;
     double last; /* the last reference norm */
     struct entry_member members[SEATS_MAX];
     enum norm_position positions[SEATS_MAX];
@@ -24,7 +25,7 @@ struct round {
 
 /* A round in which all members have full weight. */
 static struct round make_round(uint32_t count, double last, const double *norms) {
-    struct round round = {.count = count, .last = last};
+    struct round round = {.count = count, .voters = UINT64_MAX, .last = last};
     for (uint32_t i = 0; i < count; i++) {
         round.members[i] = (struct entry_member){.tokens = FULL, .weight = FULL, .norm = norms[i]};
     }
@@ -32,8 +33,10 @@ static struct round make_round(uint32_t count, double last, const double *norms)
 }
 
 static void weigh(struct round *round) {
-    round->reference = norms_weigh(round->members, round->count, round->last, round->positions);
-    assert_null(norms_error(round->members, round->count, round->last, round->reference));
+    round->reference =
+        norms_weigh(round->members, round->count, round->voters, round->last, round->positions);
+    assert_null(
+        norms_error(round->members, round->count, round->voters, round->last, round->reference));
 }
 
 /* The members without a weight, as bits. */
@@ -70,10 +73,10 @@ static void the_reference_is_the_lower_median_of_the_norms_and_the_last_one(void
     };
     for (size_t i = 0; i < ARRAY_COUNT(TABLE); i++) {
         struct round round = make_round(TABLE[i].count, TABLE[i].last, TABLE[i].norms);
-        assert_true(norms_find_reference(round.members, round.count, round.last) ==
+        assert_true(norms_find_reference(round.members, round.count, round.voters, round.last) ==
                     TABLE[i].expected);
     }
-    assert_true(norms_find_reference(NULL, 0, 7) == 7);
+    assert_true(norms_find_reference(NULL, 0, 0, 7) == 7);
 }
 
 static void every_bound_is_exact(void **state) {
@@ -134,7 +137,8 @@ static void one_liar_moves_the_reference_at_most_to_an_honest_norm(void **state)
     for (uint64_t i = 0; i < CASES; i++) {
         uint32_t words[4];
         random_block(1, i, words);
-        struct round round = {.count = 3 + words[0] % (SEATS_MAX - 2), .last = 1};
+        struct round round = {
+            .count = 3 + words[0] % (SEATS_MAX - 2), .voters = UINT64_MAX, .last = 1};
         double least = 1;
         double most = 1;
         for (uint32_t seat = 1; seat < round.count; seat++) {
@@ -184,16 +188,75 @@ static void other_weights_and_references_are_errors(void **state) {
     weigh(&round);
     assert_int_equal(excluded(&round), 16);
     assert_true(round.reference == 2);
-    assert_non_null(norms_error(round.members, round.count, 0, nextafter(2, 3)));
-    assert_non_null(norms_error(round.members, round.count, 2.5, round.reference));
+    assert_non_null(norms_error(round.members, round.count, round.voters, 0, nextafter(2, 3)));
+    assert_non_null(norms_error(round.members, round.count, round.voters, 2.5, round.reference));
     round.members[4].weight = FULL;
-    assert_non_null(norms_error(round.members, round.count, 0, 3));
+    assert_non_null(norms_error(round.members, round.count, round.voters, 0, 3));
     round.members[4].weight = 0;
     round.members[1].weight = 0; /* the tracker may withhold a weight */
-    assert_null(norms_error(round.members, round.count, 0, 3));
+    assert_null(norms_error(round.members, round.count, round.voters, 0, 3));
     memset(round.members, 0, sizeof round.members);
-    assert_null(norms_error(round.members, round.count, 6, 6));
-    assert_non_null(norms_error(round.members, round.count, 6, 0));
+    assert_null(norms_error(round.members, round.count, round.voters, 6, 6));
+    assert_non_null(norms_error(round.members, round.count, round.voters, 6, 0));
+}
+
+static uint64_t sum_of_guests(const struct round *round) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < round->count; i++) {
+        sum += (round->voters >> i & 1) == 0 ? round->members[i].weight : 0;
+    }
+    return sum;
+}
+
+/* Three voters of full weight, then guests. */
+static void guests_share_half_of_the_weight_of_the_voters(void **state) {
+    (void)state;
+    struct round round = make_round(4, 0, (double[]){1, 1, 1, 1});
+    round.voters = 7;
+    weigh(&round);
+    assert_int_equal(round.members[3].weight, FULL); /* below the limit */
+    round = make_round(8, 0, (double[]){1, 1, 1, 1, 2, 3, 9, 0.01});
+    round.voters = 7;
+    round.members[3].weight = 3 * (uint64_t)FULL;
+    weigh(&round);
+    assert_true(round.reference == 1);
+    assert_int_equal(excluded(&round), 0xc0); /* the bounds are the same for guests */
+    assert_int_equal(round.members[3].weight, 3 * FULL * 3 / 2 / 5);
+    assert_int_equal(round.members[4].weight, FULL * 3 / 2 / 5);
+    round.members[3].weight += 3 * FULL / 2 - sum_of_guests(&round);
+    assert_null(norms_error(round.members, round.count, round.voters, 0, 1));
+    round.members[3].weight += 1;
+    assert_non_null(norms_error(round.members, round.count, round.voters, 0, 1));
+    round = make_round(3, 5, (double[]){1, 1, 1}); /* no voter trained */
+    round.voters = 1;
+    round.members[0].weight = 0;
+    weigh(&round);
+    assert_int_equal(sum_of_guests(&round), 0);
+    assert_true(round.reference == 5);
+}
+
+/* Whatever guests declare, the reference is that of the voters alone, and no voter is excluded. */
+static void guests_have_no_part_in_the_reference(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < CASES; i++) {
+        uint32_t words[4];
+        random_block(3, i, words);
+        struct round round = make_round(8, 1, (double[]){1, 1, 1, 1, 1, 1, 1, 1});
+        const uint32_t voters = 3 + words[0] % 3;
+        round.voters = (1U << voters) - 1;
+        for (uint32_t seat = 0; seat < round.count; seat++) {
+            const double scale = seat < voters ? 1 : 100;
+            round.members[seat].norm = (0.4 + 2 * (double)random_uniform(4 + i, seat)) * scale;
+            round.members[seat].weight =
+                1 + words[1 + seat % 3] % (seat < voters ? FULL : INT32_MAX);
+        }
+        const double expected = norms_find_reference(round.members, voters, UINT64_MAX, round.last);
+        weigh(&round);
+        assert_true(round.reference == expected);
+        for (uint32_t seat = 0; seat < voters; seat++) {
+            assert_int_equal(round.positions[seat], NORM_WITHIN_BOUNDS);
+        }
+    }
 }
 
 static void norms_that_cannot_be_are_not_valid(void **state) {
@@ -236,6 +299,8 @@ int main(void) {
         cmocka_unit_test(one_liar_moves_the_reference_at_most_to_an_honest_norm),
         cmocka_unit_test(one_of_two_moves_the_reference_no_further_than_the_last_one),
         cmocka_unit_test(other_weights_and_references_are_errors),
+        cmocka_unit_test(guests_share_half_of_the_weight_of_the_voters),
+        cmocka_unit_test(guests_have_no_part_in_the_reference),
         cmocka_unit_test(norms_that_cannot_be_are_not_valid),
         cmocka_unit_test(a_clip_factor_limits_the_norm_to_twice_the_reference),
         cmocka_unit_test(slices_and_results_are_no_larger_than_their_norms_allow),

@@ -1,6 +1,6 @@
 /* test_packer: one walk counts, writes, hashes and reads the same MessagePack, and reads nothing
  * else. */
-#include "runtime/swarm/ledger/packer.h"
+#include "runtime/swarm/packer/packer.h"
 
 #include "base/check.h"
 

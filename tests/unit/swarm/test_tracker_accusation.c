@@ -1,7 +1,7 @@
 /* What the tracker does with the accusations of voters: it counts them, and decides nothing by
  * itself. */
 #include "runtime/swarm/ledger/norms.h"
-#include "tests/unit/swarm/tracker_scene.h"
+#include "tests/unit/swarm/tracker_play.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -176,6 +176,42 @@ static void the_tracker_waits_for_votes_that_may_name_a_liar(void **state) {
     assert_true(scene.table_version > version);
 }
 
+/* A round in which the sketches of the last member did not reach so many of the others. The tracker
+ * commits it with the votes of three members, of which the silent one is the first. */
+static void commit_with_silent_sketches(uint32_t reports) {
+    enum { SILENT = MEMBERS - 1 };
+    play_train();
+    propose();
+    for (uint32_t i = 0; i < MEMBERS && scene.head.kind == ENTRY_OPEN; i++) {
+        struct message vote = {.kind = MESSAGE_VOTE,
+                               .round = scene.head.round,
+                               .number = scene.proposal,
+                               .root = scene.record.commit.root,
+                               .hash = hash_of(&scene.proposal, sizeof scene.proposal)};
+        vote.ballot.refusal.silent_seats = i > 0 && i <= reports ? 1 << SILENT : 0;
+        scene_say((SILENT + i) % MEMBERS, vote);
+    }
+    assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+}
+
+/* More than half of the roster cannot report a silent member when its own vote is needed. */
+static void a_member_that_withholds_its_sketches_twice_is_suspended(void **state) {
+    (void)state;
+    for (uint32_t reports = 1; reports <= 2; reports++) {
+        scene_begin(0, MEMBERS);
+        play_evenly();
+        for (int round = 0; round < 2; round++) {
+            assert_int_equal(scene.suspension.kind, ENTRY_GENESIS);
+            commit_with_silent_sketches(reports);
+            scene_beat(scene.head.round, 0);
+        }
+        bool is_suspended = reports == 2;
+        assert_int_equal(scene.suspension.kind, is_suspended ? ENTRY_SUSPEND : ENTRY_GENESIS);
+        assert_int_equal(scene.suspension.suspension.reason,
+                         is_suspended ? SUSPENSION_CONTRIBUTIONS : SUSPENSION_NONE);
+    }
+}
+
 static int free_scene(void **state) {
     (void)state;
     scene_free();
@@ -189,6 +225,7 @@ int main(void) {
         cmocka_unit_test(accusations_of_a_minority_change_nothing),
         cmocka_unit_test(accusations_that_fit_no_result_name_nobody),
         cmocka_unit_test(the_tracker_waits_for_votes_that_may_name_a_liar),
+        cmocka_unit_test(a_member_that_withholds_its_sketches_twice_is_suspended),
     };
     return cmocka_run_group_tests(tests, NULL, free_scene);
 }

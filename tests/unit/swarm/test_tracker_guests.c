@@ -191,7 +191,8 @@ static void look(struct stranger *stranger) {
         if (event.kind != MESSENGER_FRAME) {
             continue;
         }
-        stranger->answers += event.frame.kind == WIRE_MANIFEST || event.frame.kind == WIRE_STATUS;
+        stranger->answers += event.frame.kind == WIRE_MANIFEST || event.frame.kind == WIRE_STATUS ||
+                             event.frame.kind == WIRE_CHECKPOINT;
         if (event.frame.kind == WIRE_STATUS) {
             const uint8_t *status;
             size_t length;
@@ -350,8 +351,10 @@ static void ask(struct stranger *stranger, enum wire_kind kind, const struct key
                          &frame, payload);
 }
 
+static enum wire_kind asked_kind = WIRE_MANIFEST_REQUEST;
+
 static bool asks_for_two_seconds(void) {
-    ask(&strangers[0], WIRE_MANIFEST_REQUEST, NULL);
+    ask(&strangers[0], asked_kind, NULL);
     return clock_monotonic_ns() - waited_from_ns > 2 * NS_PER_SECOND;
 }
 
@@ -365,6 +368,32 @@ static void a_stranger_gets_four_manifests_and_then_one_a_second(void **state) {
     run_until(0, asks_for_two_seconds);
     const double waited_s = (double)(clock_monotonic_ns() - waited_from_ns) / NS_PER_SECOND;
     assert_in_range(strangers[0].answers, 4, 4 + (uint32_t)waited_s);
+}
+
+static uint32_t count_checkpoints(const char *roster) {
+    write_roster(roster);
+    idle_ms = 0;
+    open_tracker(4);
+    open_stranger(&strangers[0]);
+    run_until(0, first_stranger_is_there);
+    waited_from_ns = clock_monotonic_ns();
+    asked_kind = WIRE_CHECKPOINT_REQUEST;
+    run_until(0, asks_for_two_seconds);
+    asked_kind = WIRE_MANIFEST_REQUEST;
+    return strangers[0].answers;
+}
+
+static void checkpoints_are_for_members(void **state) {
+    (void)state;
+    assert_int_equal(count_checkpoints("members:\n"), 0);
+}
+
+/* As many as of other documents: four, and then one a second. */
+static void a_stranger_of_an_open_swarm_gets_few_checkpoints(void **state) {
+    (void)state;
+    const uint32_t answers = count_checkpoints("open: true\n");
+    const double waited_s = (double)(clock_monotonic_ns() - waited_from_ns) / NS_PER_SECOND;
+    assert_in_range(answers, 4, 4 + (uint32_t)waited_s);
 }
 
 static bool has_status(void) {
@@ -452,6 +481,8 @@ int main(void) {
         TEST(a_member_that_hangs_keeps_no_joiner_out),
         TEST(asks_that_come_at_once_have_one_answer_the_last_one_s),
         TEST(a_stranger_gets_four_manifests_and_then_one_a_second),
+        TEST(checkpoints_are_for_members),
+        TEST(a_stranger_of_an_open_swarm_gets_few_checkpoints),
         TEST(addresses_are_for_members_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 enum { MEMBERS = 3, SLICES = 2, ENTRIES = 7, COPY_MAX = 1 << 16, UNHEARD_MIN = 1000 };
+enum { CHECKPOINT_AT = 4 };
 
 static struct entry_fixture fixture;
 static struct entry_slice lines[SLICES];
@@ -134,6 +135,32 @@ static void a_copy_of_another_operator_is_refused(void **state) {
     assert_non_null(strstr(fault.reason, "that the operator did not sign"));
 }
 
+/* Readers of the tracker's ledger need the entries before. */
+static void a_copy_that_begins_with_a_checkpoint_is_refused(void **state) {
+    (void)state;
+    static uint8_t state_bytes[LEDGER_CHAIN_BYTES_MAX];
+    struct fault fault;
+    bool has = true;
+    entry_fixture_init(&fixture, MEMBERS, lines, SLICES);
+    text = text_over(bytes, sizeof bytes);
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        if (i == CHECKPOINT_AT) {
+            ledger_checkpoint_line_write(&fixture.chain, state_bytes, &text);
+            text_add(&text, "\n");
+        }
+        entry_fixture_next(&fixture, i, &entry);
+        if (i >= CHECKPOINT_AT) {
+            ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+            text_add(&text, "\n");
+        }
+    }
+    assert_int_equal(import(&fault), STATUS_INPUT);
+    assert_non_null(strstr(fault.reason, "begins with a checkpoint, at entry 4"));
+    assert_true(fault.remedy[0] != '\0');
+    assert_int_equal(tracker_store_has_entries(store_path, &has, &fault), OK);
+    assert_false(has);
+}
+
 static void a_copy_without_entries_is_refused(void **state) {
     (void)state;
     struct fault fault;
@@ -149,6 +176,7 @@ int main(void) {
         IMPORT_TEST(the_store_has_the_ledger_and_counts_on),
         IMPORT_TEST(a_copy_that_does_not_verify_leaves_nothing),
         IMPORT_TEST(a_copy_of_another_operator_is_refused),
+        IMPORT_TEST(a_copy_that_begins_with_a_checkpoint_is_refused),
         IMPORT_TEST(a_copy_without_entries_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,6 +184,23 @@ static void close_members(int count) {
     }
 }
 
+/* Runs three members until all have the table of a round, in which none has a result. */
+static void run_to_idle_round(void) {
+    const int64_t until_ms = now_ms() + PATIENCE_MS;
+    bool have_all = false;
+    for (int i = 0; i <= MEMBERS; i++) {
+        members[i].idle_seats = MEMBERS + 1;
+    }
+    while (!have_all && now_ms() < until_ms) {
+        have_all = true;
+        for (int i = 0; i <= MEMBERS; i++) {
+            scripted_run(&members[i], WAIT_MS);
+            have_all &= members[i].has_table && members[i].open.seat_count == MEMBERS + 1;
+        }
+    }
+    assert_true(have_all);
+}
+
 /* Runs the members until both have so many commits. */
 static void run_to(uint32_t commits) {
     const int64_t until_ms = now_ms() + PATIENCE_MS;
@@ -235,6 +252,27 @@ static void two_members_are_led_through_rounds(void **state) {
     assert_true(members[0].session > 0 && members[0].session != members[1].session);
     stop_tracker();
     verify_ledger(3);
+    close_members(MEMBERS);
+}
+
+/* The table changes because a member is lost. One of the others has the table before it, and the
+ * other one, to which the tracker sends second, has none. */
+static void members_with_different_tables_get_what_each_of_them_lacks(void **state) {
+    (void)state;
+    let_in(MEMBERS + 1);
+    start_tracker("", 0);
+    open_members(MEMBERS + 1);
+    run_to_idle_round();
+    const uint32_t commits = members[0].commits;
+    struct scripted_member *second = &members[members[0].session < members[1].session];
+    second->version = 0;
+    second->version_min = 2;
+    members[0].idle_seats = 0;
+    members[1].idle_seats = 0;
+    scripted_close(&members[MEMBERS]);
+    run_to(commits + 1);
+    stop_tracker();
+    verify_ledger(commits + 1);
     close_members(MEMBERS);
 }
 
@@ -431,6 +469,8 @@ int main(int argc, char **argv) {
     assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(two_members_are_led_through_rounds, begin, end),
+        cmocka_unit_test_setup_teardown(members_with_different_tables_get_what_each_of_them_lacks,
+                                        begin, end),
         cmocka_unit_test_setup_teardown(an_unknown_key_is_told_no_path_and_let_in_once_added, begin,
                                         end),
         cmocka_unit_test_setup_teardown(questions_are_answered_as_far_as_they_may_be, begin, end),

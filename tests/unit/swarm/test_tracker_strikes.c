@@ -137,6 +137,31 @@ static void a_suspension_is_known_from_the_ledger(void **state) {
     assert_int_equal(play_judged_round(), MEMBERS);
 }
 
+/* After a restart of the tracker, which knows no roots of the commits before, and after a rollback.
+ */
+static void a_repetition_is_known_from_the_norms_in_the_ledger(void **state) {
+    (void)state;
+    static const double NORMS[MEMBERS] = {7, 7.25, 7.5, 7.75, 8};
+    scene_begin(0, MEMBERS - 1);
+    play_evenly();
+    play_judged_round();
+    static struct entry entry;
+    entry = scene.head;
+    assert_int_equal(entry.kind, ENTRY_COMMIT);
+    entry.members[0].norm = NORMS[SLOW];
+    for (int i = 0; i < 3; i++) {
+        entry.kind = i < 2 ? ENTRY_COMMIT : ENTRY_ROLLBACK;
+        entry.hash.bytes[1] = (uint8_t)(i + 1);
+        tracker_replay_entry(scene.tracker, &entry);
+        memcpy(play.norms, NORMS, sizeof play.norms);
+        play.norms[SLOW] += i == 1 ? 0.125 : 0;
+        play.root_byte = (uint8_t)(20 + i);
+        assert_int_equal(play_judged_round(), MEMBERS);
+        assert_int_equal(scene.head.members[SLOW].weight > 0, i > 0);
+        assert_true(scene.head.members[0].weight > 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_owner_that_fails_twice_is_suspended_and_named),
@@ -144,6 +169,7 @@ int main(void) {
         cmocka_unit_test(a_member_that_fails_once_in_four_rounds_is_not_suspended),
         cmocka_unit_test(two_of_three_rounds_without_weight_suspend_and_name_the_reason),
         cmocka_unit_test(a_suspension_is_known_from_the_ledger),
+        cmocka_unit_test(a_repetition_is_known_from_the_norms_in_the_ledger),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scene_free();

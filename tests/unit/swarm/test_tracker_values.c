@@ -95,7 +95,7 @@ static void norms_outside_the_bounds_take_weight_and_slices(void **state) {
     assert_true(scene.head.reference_norm == 2);
     assert_true(scene.head.members[2].norm == 1000);
     assert_int_equal(scene.head.slices[0].weight, 3 * FULL);
-    assert_null(norms_error(scene.head.members, MEMBERS, 0, scene.head.reference_norm));
+    assert_null(norms_error(scene.head.members, MEMBERS, UINT64_MAX, 0, scene.head.reference_norm));
 }
 
 static void an_open_and_an_abort_keep_the_reference_of_the_last_commit(void **state) {

@@ -233,6 +233,11 @@ static void hear(struct tiny_tracker *tracker, const struct messenger_event *eve
         introduce(tracker, event);
     } else if (event->frame.kind == WIRE_LEDGER_REQUEST) {
         say_ledger(tracker, event->curve, event->frame.offset);
+    } else if (event->frame.kind == WIRE_CHECKPOINT_REQUEST) {
+        uint8_t bytes[WIRE_DOCUMENT_OFFSET]; /* it has none */
+        struct frame frame = {.kind = WIRE_CHECKPOINT};
+        frame.length = (uint32_t)wire_write_document(WIRE_CHECKPOINT, 0, bytes);
+        send(tracker, event->curve, &frame, bytes);
     } else if (event->frame.kind == WIRE_PING) {
         uint8_t bytes[WIRE_SMALL_BYTES_MAX];
         uint64_t number = 0;

@@ -4,7 +4,7 @@
 #define SKEP_TESTS_UNIT_SWARM_TINY_TRACKER_H
 
 #include "runtime/swarm/ledger/ledger.h"
-#include "runtime/swarm/protocol/tracker.h"
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
 #include "runtime/swarm/wire/wire.h"
 
 #include <pthread.h>

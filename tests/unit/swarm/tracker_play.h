@@ -14,6 +14,7 @@ extern struct play {
     uint32_t awaited_ms[MEMBERS];   /* that each other one waits for this one's contributions */
     uint32_t withholding;           /* members whose contributions never arrive */
     uint32_t silent_owners;         /* members that never have a result */
+    uint32_t holding_owners;        /* members whose results no other member gets */
     uint32_t rejecting[MEMBERS];    /* by owner: members whose contributions it rejects */
     uint32_t missing[MEMBERS];      /* by owner: members whose contributions do not reach it */
     uint32_t result_beats[MEMBERS]; /* heartbeats of the exchange until it has its results */

@@ -33,7 +33,10 @@ static void do_action(const struct action *action) {
     }
     const struct message *message = &action->message;
     scene.proposal = message->kind == MESSAGE_PROPOSE ? message->number : scene.proposal;
-    scene.poll = message->kind == MESSAGE_POLL ? message->poll : scene.poll;
+    scene.poll = message->kind == MESSAGE_POLL ? message->poll.number : scene.poll;
+    if (message->kind == MESSAGE_POLL && message->poll.ends_training == 1) {
+        scene.told_to_declare |= 1U << (action->to.bytes[0] - 1);
+    }
     if (message->kind == MESSAGE_TABLE) {
         scene.bases[action->to.bytes[0] - 1] = message->version;
         scene.table_version = message->table->version;
@@ -73,7 +76,7 @@ void scene_report(uint32_t member, uint32_t round) {
                               .round = round,
                               .version =
                                   (scene.lost_tables >> member & 1) != 0 ? 0 : scene.table_version,
-                              .poll = scene.poll,
+                              .poll.number = scene.poll,
                               .links = {scene.unreachable[member], scene.awaited_ms[member]},
                               .measured = scene.measured[member],
                               .report.rows = scene.reports[member]};

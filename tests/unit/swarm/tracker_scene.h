@@ -3,7 +3,7 @@
 #ifndef SKEP_TESTS_UNIT_SWARM_TRACKER_SCENE_H
 #define SKEP_TESTS_UNIT_SWARM_TRACKER_SCENE_H
 
-#include "runtime/swarm/protocol/tracker.h"
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
 
 enum {
     SLICES = 16,
@@ -35,8 +35,9 @@ extern struct scene {
     uint32_t bases[MEMBERS]; /* of the last table to each member */
     uint32_t lost_tables;    /* members that report no table */
     uint32_t poll;
-    uint64_t proposal; /* number of the last */
-    uint64_t goodbyes; /* by member */
+    uint32_t told_to_declare; /* members that a POLL told to end their training */
+    uint64_t proposal;        /* number of the last */
+    uint64_t goodbyes;        /* by member */
     uint32_t sessions[MEMBERS];
     struct slice_report reports[MEMBERS][SLICES];
     struct timing_measured measured[MEMBERS];

@@ -147,7 +147,7 @@ static void make_table(struct wire_fixture *fixture, enum wire_fill fill) {
 static void clear_left_out_parts(struct wire_fixture *fixture) {
     struct message *message = &fixture->message;
     if ((message->report.parts & REPORT_POSITION) == 0) {
-        message->version = message->poll = 0;
+        message->version = message->poll.number = 0;
         message->links.unreachable = 0;
     }
     if ((message->report.parts & REPORT_STATE) == 0) {
@@ -229,7 +229,9 @@ static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
         numbered || kind == MESSAGE_WELCOME || kind == MESSAGE_PROPOSE || kind == MESSAGE_CONFIRM
             ? value * 3
             : 0;
-    message->poll = kind == MESSAGE_REPORT || kind == MESSAGE_POLL ? (uint32_t)(value >> 9) : 0;
+    message->poll.number =
+        kind == MESSAGE_REPORT || kind == MESSAGE_POLL ? (uint32_t)(value >> 9) : 0;
+    message->poll.ends_training = kind == MESSAGE_POLL ? (uint32_t)(value >> 13 & 1) : 0;
     message->version = kind == MESSAGE_REPORT ? (uint32_t)(value >> 11) : 0;
     message->links.unreachable = kind == MESSAGE_REPORT ? value * 5 : 0;
     if (numbered) {
@@ -368,7 +370,7 @@ size_t wire_fixture_write(const struct wire_fixture *fixture, const struct messa
 
 const enum wire_kind WIRE_FIXTURE_SERVICE_KINDS[WIRE_FIXTURE_SERVICES] = {
     WIRE_PING,   WIRE_LEAF_REQUEST, WIRE_REJECTED, WIRE_MANIFEST,
-    WIRE_STATUS, WIRE_LEAF_HASHES,  WIRE_LEDGER};
+    WIRE_STATUS, WIRE_LEAF_HASHES,  WIRE_LEDGER,   WIRE_CHECKPOINT};
 
 /* Removes the length field of a chunked kind. */
 static size_t without_length(enum wire_kind kind, uint8_t *payload, size_t count) {

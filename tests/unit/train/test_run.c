@@ -87,7 +87,7 @@ static void an_empty_run_has_the_documented_defaults(void **state) {
     assert_true(settings.betas.first == 0.9 && settings.betas.second == 0.95 &&
                 settings.clip_norm == 1);
     assert_int_equal(settings.learning_rate_kind, RATE_COSINE);
-    assert_int_equal(settings.params_dtype, DTYPE_F32);
+    assert_int_equal(settings.params_dtype, DTYPE_AUTO);
     assert_int_equal(settings.eval_tokens, 262144);
     assert_true(settings.stop_within_s == 8);
     assert_true(settings.swarm_outer_lr == 0.7 && settings.swarm_outer_momentum == 0.9);
@@ -165,7 +165,7 @@ static void a_described_run_reads_back_as_the_same_run(void **state) {
     assert_non_null(strstr(first, "optimizer.lr: 0.1\n"));
     assert_non_null(strstr(first, "data.train: [\"x.u16\", \"/abs/y.u16\"]\n"));
     assert_non_null(strstr(first, "model: \"m\"\n"));
-    assert_non_null(strstr(first, "precision.params: f32\n"));
+    assert_non_null(strstr(first, "precision.params: auto\n"));
     text = text_over(second, sizeof second);
     settings_describe(&settings, true, &text);
     assert_null(strstr(second, "export"));
@@ -369,7 +369,10 @@ static void a_model_is_a_path_unless_the_hub_has_such_names(void **state) {
 
 static void keys_that_contradict_each_other_are_refused(void **state) {
     (void)state;
-    refused("seed: 1\nprecision.params: bf16\n", "run.yaml:2:1", "precision.params is bf16 but");
+    refused("precision.params: bf16\nprecision.compute: f32\n", "run.yaml:1:1",
+            "precision.params is bf16 but");
+    refused("steps: 3\nepochs: 2\n", "run.yaml:1:1", "epochs and steps both set the length");
+    refused("epochs: 2\nsteps: 3\n", "run.yaml:2:1", "epochs and steps both set the length");
     refused("precision: {params: bf16, compute: bf16, master: bf16}\n", "run.yaml:1:42",
             "precision.master");
     refused("strategy.offload: moments\n", "run.yaml:1:1",
@@ -384,13 +387,32 @@ static void keys_that_contradict_each_other_are_refused(void **state) {
     assert_int_equal(read_text("precision: {params: bf16, compute: bf16}\n").compute_dtype,
                      DTYPE_BF16);
     struct settings settings;
-    assert_int_equal(override("precision.compute=bf16", &settings), STATUS_INPUT);
-    assert_string_equal(fault.subject, "command line");
     scratch_write_text("p.yaml", "precision: {params: bf16, compute: bf16}\n");
     const char *compute = "precision.compute=f32";
     assert_int_equal(settings_open("p.yaml", &compute, 1, &region, &settings, &fault),
                      STATUS_INPUT);
     assert_string_equal(fault.subject, "command line");
+}
+
+static void one_type_sets_the_other_and_precision_sets_both(void **state) {
+    (void)state;
+    static const char *const TEXTS[] = {
+        "precision: bf16\n", "precision.params: bf16\n", "precision.compute: bfloat16\n",
+        "precision: {compute: bf16, params: auto}\n", "precision:\n  params: bf16\n"};
+    for (size_t i = 0; i < ARRAY_COUNT(TEXTS); i++) {
+        const struct settings settings = read_text(TEXTS[i]);
+        assert_int_equal(settings.params_dtype, DTYPE_BF16);
+        assert_int_equal(settings.compute_dtype, DTYPE_BF16);
+    }
+    struct settings settings;
+    assert_int_equal(override("precision=bf16", &settings), OK);
+    assert_int_equal(settings.params_dtype, DTYPE_BF16);
+    assert_int_equal(settings.compute_dtype, DTYPE_BF16);
+    refused("precision: fp16\n", "run.yaml:1:1", "\"fp16\", not f32 or bf16");
+    refused("precision: bf16\nprecision.params: f32\n", "run.yaml:2:1",
+            "precision.params is f32 but precision.compute is bf16");
+    assert_string_equal(read_text("export: out\nexport.dtype: bf16\n").export_folder, "out");
+    assert_int_equal(read_text("export: {dtype: bf16}\n").export_dtype, DTYPE_BF16);
 }
 
 static void paths_too_long_are_refused(void **state) {
@@ -446,6 +468,7 @@ int main(void) {
         cmocka_unit_test_teardown(paths_of_a_run_file_are_relative_to_it, finish_region),
         cmocka_unit_test_teardown(a_model_is_a_path_unless_the_hub_has_such_names, finish_region),
         cmocka_unit_test_teardown(keys_that_contradict_each_other_are_refused, finish_region),
+        cmocka_unit_test_teardown(one_type_sets_the_other_and_precision_sets_both, finish_region),
         cmocka_unit_test_teardown(paths_too_long_are_refused, finish_region),
         cmocka_unit_test_teardown(a_list_of_many_paths_is_read_whole, finish_region),
     };

@@ -36,6 +36,70 @@ static void refused(const char *override, const char *why) {
     }
 }
 
+/* The values that a run file gets which was given `text`, for a model stored in `dtype`. */
+static struct settings run_of(const char *text, enum dtype dtype) {
+    struct settings settings;
+    const struct blueprint model = {
+        .layers = 3, .max_positions = 256, .vocab = 1000, .checkpoint_dtype = dtype};
+    assert_int_equal(settings_open_text(text, strlen(text), "run.yaml", &region, &settings, &fault),
+                     OK);
+    assert_int_equal(settings_check_model(&settings, &model, &region, &fault), OK);
+    return settings;
+}
+
+static const char *source_of(const struct settings *settings, const char *key) {
+    return settings_default_source(settings, setting_key_find(key));
+}
+
+static void fine_tuning_has_defaults_of_its_own(void **state) {
+    (void)state;
+    struct settings run = run_of("seed: 2\n", DTYPE_BF16);
+    assert_int_equal(run.params_dtype, DTYPE_BF16);
+    assert_int_equal(run.compute_dtype, DTYPE_BF16);
+    assert_int_equal(run.export_dtype, DTYPE_BF16);
+    assert_true(run.learning_rate == 2e-5);
+    assert_int_equal(run.warmup_steps, 20);
+    assert_string_equal(source_of(&run, "precision.params"), "type in the model's config.json");
+    assert_string_equal(source_of(&run, "optimizer.lr"), "for fine-tuning (init: weights)");
+    assert_string_equal(source_of(&run, "export.dtype"), "precision.params");
+    assert_string_equal(source_of(&run, "optimizer.eps"), "built in");
+    assert_null(source_of(&run, "seed"));
+    assert_int_equal(run_of("seed: 2\n", DTYPE_F32).params_dtype, DTYPE_F32);
+    assert_int_equal(run_of("seed: 2\n", DTYPE_F16).params_dtype, DTYPE_F32);
+}
+
+static void random_weights_and_models_without_a_run_have_none_of_them(void **state) {
+    (void)state;
+    struct settings run = run_of("init: random\n", DTYPE_BF16);
+    assert_int_equal(run.params_dtype, DTYPE_F32);
+    assert_int_equal(run.export_dtype, DTYPE_F32);
+    assert_true(run.learning_rate == 3e-4);
+    assert_int_equal(run.warmup_steps, 0);
+    assert_string_equal(source_of(&run, "optimizer.lr"), "built in");
+    struct blueprint model = MODEL;
+    model.checkpoint_dtype = DTYPE_BF16;
+    assert_int_equal(check(NULL, 0, &model, &run), OK);
+    assert_int_equal(run.params_dtype, DTYPE_F32);
+    assert_true(run.learning_rate == 3e-4);
+}
+
+static void values_that_are_given_stay(void **state) {
+    (void)state;
+    struct settings run = run_of("optimizer.lr: 3e-4\nschedule.warmup_steps: 0\n"
+                                 "precision: f32\n",
+                                 DTYPE_BF16);
+    assert_int_equal(run.params_dtype, DTYPE_F32);
+    assert_int_equal(run.export_dtype, DTYPE_F32);
+    assert_true(run.learning_rate == 3e-4);
+    assert_int_equal(run.warmup_steps, 0);
+    assert_null(source_of(&run, "schedule.warmup_steps"));
+    run = run_of("precision: f32\nexport.dtype: bf16\n", DTYPE_BF16);
+    assert_int_equal(run.params_dtype, DTYPE_F32);
+    assert_int_equal(run.export_dtype, DTYPE_BF16);
+    run = run_of("optimizer.lr: null\n", DTYPE_F32); /* null selects the default */
+    assert_true(run.learning_rate == 2e-5);
+}
+
 static void unset_sizes_come_from_the_model(void **state) {
     (void)state;
     struct settings settings;
@@ -110,6 +174,10 @@ static void what_is_wrong_is_named_where_it_was_given(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(fine_tuning_has_defaults_of_its_own, finish_region),
+        cmocka_unit_test_teardown(random_weights_and_models_without_a_run_have_none_of_them,
+                                  finish_region),
+        cmocka_unit_test_teardown(values_that_are_given_stay, finish_region),
         cmocka_unit_test_teardown(unset_sizes_come_from_the_model, finish_region),
         cmocka_unit_test_teardown(sizes_beyond_the_model_are_refused_with_both_figures,
                                   finish_region),

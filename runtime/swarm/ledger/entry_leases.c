@@ -1,0 +1,203 @@
+/* entry_leases: the leases in an OPEN: their bytes, and whether they allow it. */
+#include "runtime/swarm/ledger/entry.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* ---- bytes ---- */
+
+static void pack_signatures(struct packer *packer, struct entry_leases *leases) {
+    const uint64_t electors = leases->leased | leases->resigned;
+    struct packer_rows rows = {leases->signatures, sizeof leases->signatures[0], SWARM_MEMBERS_MAX,
+                               &electors};
+    pack_bytes_column(packer, "lease_signatures", rows, 0, SWARM_SIGNATURE_BYTES);
+}
+
+static void pack_order(struct packer *packer, struct continue_order *order) {
+    const uint32_t count = pack_bin_of_any_length(packer, "order_members", &order->count,
+                                                  ORDER_MEMBERS_MAX, KEY_BYTES);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_part(packer, order->members[i], KEY_BYTES);
+    }
+    if (order->count > 0) {
+        pack_bytes(packer, "order_to_continue", order->signature, SIGNATURE_BYTES);
+    }
+}
+
+void entry_pack_leases(struct packer *packer, struct entry_leases *leases) {
+    pack_u64(packer, "start", &leases->start);
+    if (leases->start == 0) {
+        return;
+    }
+    pack_bytes(packer, "state", leases->state.bytes, HASH_BYTES);
+    pack_u64(packer, "leased", &leases->leased);
+    pack_u64(packer, "resigned", &leases->resigned);
+    pack_signatures(packer, leases);
+    pack_order(packer, &leases->order);
+}
+
+/* ---- one entry ---- */
+
+static bool is_zero(const void *bytes, size_t count) {
+    const uint8_t *byte = bytes;
+    size_t at = 0;
+    while (at < count && byte[at] == 0) {
+        at++;
+    }
+    return at == count;
+}
+
+static bool has_unused_signatures(const struct entry_leases *leases) {
+    const uint64_t electors = leases->leased | leases->resigned;
+    bool has_unused = false;
+    for (uint32_t i = 0; i < SWARM_MEMBERS_MAX && !has_unused; i++) {
+        has_unused = (electors >> i & 1) == 0 &&
+                     !is_zero(&leases->signatures[i], sizeof leases->signatures[i]);
+    }
+    return has_unused;
+}
+
+const char *entry_leases_error(const struct entry *entry) {
+    const struct entry_leases *leases = &entry->leases;
+    if (leases->are_needed > 1 || (leases->are_needed == 1 && entry->kind != ENTRY_GENESIS)) {
+        return "says whether leases are needed, but is not a genesis";
+    }
+    if (entry->kind != ENTRY_OPEN || leases->start == 0) {
+        return is_zero(leases, offsetof(struct entry_leases, are_needed))
+                   ? NULL
+                   : "has leases, but opens no round, or has no start of a tracker";
+    }
+    if (leases->start > INT64_MAX || (leases->leased & leases->resigned) != 0 ||
+        has_unused_signatures(leases)) {
+        return "has a start above 2^63, or an elector that both leased and resigned";
+    }
+    if (leases->order.count == 0) {
+        return is_zero(&leases->order, sizeof leases->order)
+                   ? NULL
+                   : "has an order to continue without members";
+    }
+    return (leases->leased | leases->resigned) == 0
+               ? continue_order_error(&leases->order)
+               : "has leases beside the operator's order to continue";
+}
+
+/* ---- electors ---- */
+
+bool entry_is_ordered(const struct entry *entry) {
+    return entry->kind == ENTRY_ROLLBACK && !hash_is_zero(&entry->order.newest);
+}
+
+bool entry_sets_electors(const struct entry *entry) {
+    return entry->kind == ENTRY_GENESIS || entry->kind == ENTRY_COMMIT || entry_is_ordered(entry);
+}
+
+void electors_of_entry(const struct entry *entry, struct electors *electors) {
+    ASSERT(entry_sets_electors(entry));
+    memset(electors, 0, sizeof *electors);
+    electors->state = entry->hash;
+    electors->round = entry->round;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        if (entry->seats[seat].is_guest == 0) {
+            electors->ids[electors->count++] = entry->seats[seat].id;
+        }
+    }
+}
+
+/* The seat of a member in a round, as a mask; 0: it has none. */
+static uint64_t find_seat(const struct entry *open, const struct identity *id) {
+    uint64_t mask = 0;
+    for (uint32_t seat = 0; seat < open->seat_count; seat++) {
+        mask |= memcmp(&open->seats[seat].id, id, sizeof *id) == 0 ? UINT64_C(1) << seat : 0;
+    }
+    return mask;
+}
+
+/* The electors that have not resigned. */
+static uint64_t remaining(const struct electors *electors, const struct entry *open) {
+    const uint64_t all =
+        electors->count < SWARM_MEMBERS_MAX ? (UINT64_C(1) << electors->count) - 1 : UINT64_MAX;
+    return all & ~open->leases.resigned;
+}
+
+static const char *order_error(const struct entry *open) {
+    const struct continue_order *order = &open->leases.order;
+    for (uint32_t seat = 0; seat < open->seat_count; seat++) {
+        if (!continue_order_has(order, open->seats[seat].id.bytes)) {
+            return "gives a seat to a member that the order to continue does not name";
+        }
+    }
+    return 2 * open->seat_count > order->count
+               ? NULL
+               : "has seats for half of the members of the order to continue, or for fewer";
+}
+
+const char *electors_open_error(const struct electors *electors, const struct entry *open) {
+    const struct entry_leases *leases = &open->leases;
+    ASSERT(open->kind == ENTRY_OPEN && leases->start != 0 && electors->count <= SWARM_MEMBERS_MAX);
+    if (!hash_equal(&leases->state, &electors->state)) {
+        return "has leases for another state than the newest one";
+    }
+    if (leases->order.count > 0) {
+        return order_error(open);
+    }
+    const uint64_t left = remaining(electors, open);
+    const uint64_t named = leases->leased | leases->resigned;
+    if (electors->count < SWARM_MEMBERS_MAX && named >> electors->count != 0) {
+        return "has the lease of a member that is no elector";
+    }
+    for (uint32_t i = 0; i < electors->count; i++) {
+        if ((leases->leased >> i & 1) != 0 && find_seat(open, &electors->ids[i]) == 0) {
+            return "has the lease of a member without a seat";
+        }
+    }
+    const uint32_t leased = (uint32_t)__builtin_popcountll(leases->leased);
+    return electors->count == 0 || 2 * leased > (uint32_t)__builtin_popcountll(left)
+               ? NULL
+               : "lacks the leases of more than half of the electors that have not resigned";
+}
+
+const char *electors_signatures_error(const struct electors *electors, const struct hash *swarm,
+                                      const uint8_t *operator_key, const struct entry *open) {
+    const struct entry_leases *leases = &open->leases;
+    const struct tracker_start start = {open->incarnation, leases->start};
+    if (leases->order.count > 0) {
+        return operator_key == NULL || continue_order_is_signed(operator_key, swarm, &leases->state,
+                                                                &start, &leases->order)
+                   ? NULL
+                   : "has an order to continue that the operator did not sign";
+    }
+    for (uint32_t i = 0; i < electors->count; i++) {
+        const bool is_leased = (leases->leased >> i & 1) != 0;
+        const bool is_resigned = (leases->resigned >> i & 1) != 0;
+        const struct lease lease = {.state = leases->state,
+                                    .is_resignation = is_resigned,
+                                    .start = is_resigned ? (struct tracker_start){0} : start};
+        if ((is_leased || is_resigned) &&
+            !lease_is_signed(electors->ids[i].bytes, swarm, &lease, leases->signatures[i].bytes)) {
+            return "has a lease or resignation that its elector did not sign";
+        }
+    }
+    return NULL;
+}
+
+struct needed_votes electors_needed_votes(const struct electors *electors,
+                                          const struct entry *open) {
+    struct needed_votes needed = {.count = open->leases.order.count};
+    for (uint32_t seat = 0; needed.count > 0 && seat < open->seat_count; seat++) {
+        needed.seats |= UINT64_C(1) << seat;
+    }
+    if (needed.count > 0) {
+        return needed;
+    }
+    const uint64_t left = remaining(electors, open);
+    needed.count = (uint32_t)__builtin_popcountll(left);
+    for (uint32_t i = 0; i < electors->count; i++) {
+        needed.seats |= (left >> i & 1) != 0 ? find_seat(open, &electors->ids[i]) : 0;
+    }
+    return needed;
+}
+
+bool has_needed_votes(const struct needed_votes *needed, uint64_t voters) {
+    return needed->count == 0 ||
+           2 * (uint32_t)__builtin_popcountll(voters & needed->seats) > needed->count;
+}

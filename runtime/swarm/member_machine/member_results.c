@@ -1,0 +1,152 @@
+/* member_results: the results and contributions that this member stores, slice by slice, and the
+ * seats that wait for a result. */
+#include "runtime/swarm/member_machine/member_state.h"
+
+void results_bind(struct member_results *results, char **memory, size_t slice_count) {
+    results->next_report = 1;
+    results->reports = carve(memory, slice_count * sizeof *results->reports);
+    results->waiting_seats = carve(memory, slice_count * sizeof *results->waiting_seats);
+}
+
+/* Every change of a row is marked, so that the next report has it. */
+static struct slice_report *change_row(struct member_results *results, uint32_t slice) {
+    struct slice_report *row = &results->reports[slice];
+    ASSERT(row->changed <= results->next_report);
+    row->changed = results->next_report;
+    return row;
+}
+
+/* Sets a row to zero except for its epoch. */
+static void clear_row(struct member_results *results, uint32_t slice, uint32_t epoch) {
+    const struct slice_report *row = &results->reports[slice];
+    const struct slice_report cleared = {.epoch = epoch, .changed = row->changed};
+    if (memcmp(row, &cleared, sizeof cleared) != 0) {
+        *change_row(results, slice) =
+            (struct slice_report){.epoch = epoch, .changed = results->next_report};
+    }
+}
+
+void results_load(struct member_results *results, const struct member_initial_state *start) {
+    results->round = start->stored_round;
+    if (start->stored_round > 0) {
+        memcpy(results->reports, start->stored, start->slice_count * sizeof *results->reports);
+        for (uint32_t s = 0; s < start->slice_count; s++) {
+            results->reports[s].changed = 0;
+            (void)change_row(results, s);
+        }
+    }
+}
+
+void results_reset(struct member_results *results, uint32_t round, uint32_t slice_count) {
+    ASSERT(slice_count > 0 && slice_count <= SWARM_SLICES_MAX);
+    results->round = round;
+    for (uint32_t s = 0; s < slice_count; s++) {
+        clear_row(results, s, 0);
+    }
+}
+
+void results_clear_waiting(struct member_results *results, uint32_t slice_count) {
+    ASSERT(slice_count > 0 && slice_count <= SWARM_SLICES_MAX);
+    memset(results->waiting_seats, 0, slice_count * sizeof *results->waiting_seats);
+}
+
+void results_restart_slice(struct member_results *results, uint32_t slice, uint32_t epoch) {
+    ASSERT(epoch <= SWARM_EPOCH_MAX);
+    clear_row(results, slice, epoch);
+}
+
+/* Equal bytes do not prove equal results: a different sum may give the same bytes, and an owner or
+ * the tracker may list a contributor that is not in the sum. */
+static bool is_listed_result(const struct slice_report *report, const struct entry_slice *named) {
+    ASSERT(report->has_result <= 1);
+    return report->has_result != 0 && hash_equal(&report->hash, &named->hash) &&
+           report->epoch == named->epoch && report->contributors == named->contributors;
+}
+
+void results_keep_listed(struct member_results *results, const struct entry *entry) {
+    ASSERT(results->round == entry->round);
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        const struct slice_report *stored = &results->reports[s];
+        if (stored->has_result != 0 && !is_listed_result(stored, &entry->slices[s])) {
+            struct slice_report *report = change_row(results, s);
+            report->has_result = 0;
+            report->contributors = 0;
+            report->hash = (struct hash){{0}};
+        }
+    }
+}
+
+void results_set_result(struct member_results *results, uint32_t slice,
+                        const struct slice_report *result) {
+    struct slice_report *report = change_row(results, slice);
+    ASSERT(report->has_result == 0);
+    ASSERT(!hash_is_zero(&result->hash));
+    ASSERT(result->epoch <= SWARM_EPOCH_MAX);
+    report->has_result = 1;
+    report->epoch = result->epoch;
+    report->hash = result->hash;
+    report->contributors = result->contributors;
+}
+
+void results_add_contributions(struct member_results *results, uint32_t slice, uint64_t seats) {
+    ASSERT(results->reports[slice].has_result == 0);
+    if ((seats & ~results->reports[slice].received_seats) != 0) {
+        change_row(results, slice)->received_seats |= seats;
+    }
+}
+
+void results_reject_contribution(struct member_results *results, uint32_t slice, uint32_t seat) {
+    struct slice_report *report = change_row(results, slice);
+    ASSERT(seats_contain(report->received_seats, seat) &&
+           !seats_contain(report->rejected_seats, seat));
+    report->rejected_seats |= seat_bit(seat);
+}
+
+void results_drop_contribution(struct member_results *results, uint32_t slice, uint32_t seat) {
+    ASSERT(results->reports[slice].has_result == 0);
+    change_row(results, slice)->received_seats &= ~seat_bit(seat);
+}
+
+void results_keep_contributions(struct member_results *results, uint32_t slice, uint64_t seats) {
+    ASSERT(results->reports[slice].has_result == 0);
+    struct slice_report *report = change_row(results, slice);
+    report->received_seats = seats;
+    report->rejected_seats = 0;
+}
+
+void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat) {
+    results->waiting_seats[slice] |= seat_bit(seat);
+}
+
+uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slice) {
+    ASSERT(results->reports[slice].has_result != 0);
+    uint64_t waiting = results->waiting_seats[slice];
+    results->waiting_seats[slice] = 0;
+    return waiting;
+}
+
+bool results_begin_report(struct member_results *results, uint32_t slice_count, uint64_t number,
+                          uint64_t confirmed) {
+    uint32_t rows = 0;
+    uint32_t results_left = REPORT_RESULTS_MAX;
+    ASSERT(results->next_report == number && confirmed < number);
+    for (uint32_t s = 0; s < slice_count; s++) {
+        struct slice_report *row = &results->reports[s];
+        bool is_due = row->changed > confirmed;
+        bool is_postponed = is_due && row->has_result != 0 && results_left == 0;
+        rows += is_due && !is_postponed;
+        results_left -= is_due && row->has_result != 0 && !is_postponed;
+        row->changed += is_postponed ? number + 1 - row->changed : 0;
+    }
+    results->next_report = number + 1;
+    return rows > 0;
+}
+
+bool member_has_all_results(const struct member *member) {
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        count += member->results.reports[s].has_result;
+    }
+    ASSERT(count <= member->slice_count);
+    return count == member->slice_count;
+}

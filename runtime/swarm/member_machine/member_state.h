@@ -1,0 +1,380 @@
+/* member_state: the member's state, one struct for each file that owns it. Private to the member's
+ * files: a file assigns only the fields of its own struct and calls the functions of the others. */
+#ifndef SKEP_SWARM_MEMBER_MACHINE_MEMBER_STATE_H
+#define SKEP_SWARM_MEMBER_MACHINE_MEMBER_STATE_H
+
+#include "runtime/swarm/member_machine/member_machine.h"
+#include "runtime/swarm/protocol/seats.h"
+
+enum { NO_SLOT = CONTRIBUTION_SLOTS_PER_MEMBER }; /* no slot is assigned */
+
+/* Kinds of jobs of the compute thread, which has at most one. Training is not a job and can be in
+ * progress at the same time. */
+enum job_kind {
+    JOB_NONE,    /* no job is in progress */
+    JOB_SUM,     /* add the contributions to a slice */
+    JOB_ROOT,    /* compute the root after a proposal */
+    JOB_STORE,   /* make results durable */
+    JOB_APPLY,   /* apply a commit to the outer state */
+    JOB_ADOPT,   /* fetch a state from other members and use it */
+    JOB_SKETCH,  /* sketch this member's contribution */
+    JOB_CHECK,   /* check the sums of a proposal by sketches */
+    JOB_RECHECK, /* compute one sum again */
+};
+
+struct member_job {                   /* member_job.c */
+    enum job_kind kind;               /* kind of the current job */
+    uint32_t id;                      /* Number of the newest job, which may have ended. */
+    bool is_abandoned;                /* The outcome of the job is no longer needed. */
+    bool is_backing_off;              /* A write failed, so no job starts before the next tick. */
+    uint32_t slice;                   /* Slice of a SUM. */
+    uint64_t contributors;            /* seats whose contributions a SUM adds */
+    uint8_t slots[SWARM_MEMBERS_MAX]; /* by seat: slot of the contribution */
+};
+
+struct member_session {                    /* member_session.c */
+    uint64_t start_id;                     /* random number of this start of the process */
+    uint32_t id;                           /* 0: none yet */
+    uint32_t incarnation;                  /* Highest incarnation of the tracker received so far. */
+    uint32_t poll;                         /* Number of the newest poll received. */
+    bool is_leaving;                       /* the operator has requested to leave the swarm */
+    struct timing_measured measured;       /* medians for the next report */
+    struct hash stored[STORED_STATES_MAX]; /* roots of the states that this member stores */
+    uint32_t unreachable_count;            /* number of unreachable members */
+    struct identity unreachable[SWARM_MEMBERS_MAX]; /* members that cannot be connected to */
+};
+
+/* The reports to the tracker. A part is sent again until the tracker has confirmed a report with
+ * it. */
+struct member_report {         /* member_report.c */
+    uint64_t confirmed;        /* newest report that the tracker has confirmed; 0: none */
+    struct message last;       /* last report; number 0: none */
+    uint64_t position_changed; /* number of the first report with the present position */
+    uint64_t state_changed;    /* the same of the state */
+    uint64_t awaited_changed;  /* the same of `awaited_ms` */
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: awaited time that was reported last */
+    uint32_t sums_left; /* own slices without a result when the last report was sent */
+};
+
+/* The newest contribution that the compute thread encoded, and its declaration. */
+struct member_training {
+    uint32_t round;                 /* 0: none */
+    int seat;                       /* seat of this member in that round */
+    struct training_amount trained; /* work that the contribution is made of */
+    uint32_t ticks_since_declared;  /* heartbeats since the last declaration */
+    uint32_t redeclare_ticks;       /* wait before the declaration is repeated; doubles each time */
+    struct hash root;               /* root of the encoded contribution */
+};
+
+/* The open round. Its number is stored only in `open`, the newest OPEN entry. */
+struct member_round {  /* member_round.c */
+    bool is_open;      /* a round is open */
+    struct entry open; /* the newest OPEN entry */
+    int seat;          /* NO_SEAT if no round is open or the member is not in its roster. */
+    struct member_training training; /* the newest encoded contribution */
+};
+
+struct member_results {           /* member_results.c */
+    uint32_t round;               /* Round that the reports describe. */
+    uint64_t next_report;         /* number of the next report to the tracker */
+    struct slice_report *reports; /* [slice_count]: progress of this member in each slice */
+    uint64_t *waiting_seats; /* [slice_count]: seats that receive the result once it is stored */
+};
+
+struct member_outer {         /* member_entry.c */
+    struct hash root;         /* Current root; zero during a state fetch. */
+    struct hash durable_root; /* Root of the state on disk. */
+    uint32_t round;           /* Round of the newest COMMIT applied or ROLLBACK accepted. */
+};
+
+struct member_vote { /* member_entry.c */
+    bool is_stored;  /* The results of the proposal are durable. */
+    /* The results are durable and checked, or the proposal is refused. */
+    bool is_ready;                  /* The vote may be sent. */
+    struct message_refusal refusal; /* Why the proposal is refused. */
+    struct hash root; /* computed root after the proposal; zero: the proposal is refused */
+    struct hash hash; /* hash of the proposed entry with that root */
+    struct signature signature; /* this member's signature of the hash */
+};
+
+struct member_proposal {     /* member_entry.c */
+    bool is_current;         /* the proposal was received and not withdrawn */
+    uint64_t id;             /* Number of the newest proposal. */
+    struct entry entry;      /* the proposed entry */
+    struct member_vote vote; /* this member's vote for it */
+};
+
+/* Members whose sketches this one waited for in vain, in the newest proposal that needed them. */
+struct member_silence {
+    uint32_t count; /* number of `ids` in use */
+    struct identity ids[SWARM_MEMBERS_MAX];
+};
+
+/* The check of the sums of the current proposal. An *audit* computes the sum of one slice again
+ * from its contributions, after the sketches have shown that something is wrong with it. */
+struct member_check {       /* member_check.c */
+    bool is_enabled;        /* sums are checked; never changes */
+    struct hash seed;       /* of the sketches of the current proposal */
+    bool has_sketched;      /* its own sketches are computed */
+    uint64_t waiting_seats; /* seats that receive its own sketches once they are computed */
+    uint64_t needed_seats;  /* other seats whose sketches are needed */
+    uint8_t pages[SWARM_MEMBERS_MAX]; /* by seat: bit set: this page of its sketches has arrived */
+    uint32_t ticks;                   /* time since the proposal arrived, without audits */
+    uint32_t waited_ticks;            /* of these, with nothing else to do for the vote */
+    uint32_t next_slice;              /* the slices below have passed */
+    uint64_t silent_seats;            /* seats whose sketches did not arrive in time */
+    uint64_t missing_seats;  /* seats whose sketches the check lacks: these, or no link to them */
+    bool is_auditing;        /* slice next_slice is audited */
+    uint64_t audit_seats;    /* other seats whose contributions are needed for the audit */
+    uint64_t received_seats; /* of these, seats whose contributions have arrived */
+    uint32_t audit_ticks;    /* time since the audit began */
+    struct member_silence silence; /* kept from one proposal to the next */
+};
+
+/* The COMMIT or ROLLBACK whose state the member is to apply or fetch. */
+struct member_commit { /* member_entry.c */
+    bool is_pending;   /* The commit has not been applied yet. */
+    bool has_diverged; /* Applying results cannot produce the root, so the state must be fetched. */
+    struct entry entry; /* the COMMIT or ROLLBACK */
+};
+
+/* Requests to the member in one seat. Times are in heartbeats. */
+struct member_peer {
+    /* 1 + the slice whose contribution is requested or stored in a slot; 0 if the slot is free. */
+    uint32_t slots[CONTRIBUTION_SLOTS_PER_MEMBER];
+    uint32_t open_results; /* Number of results requested and not yet received. */
+    /* Time without anything received from the peer, counted while a request to it is open. */
+    uint32_t quiet_ticks;   /* heartbeats without anything received from the peer */
+    uint32_t retry_ticks;   /* Value of quiet_ticks at which requests to the peer are sent again. */
+    uint32_t slowest_ticks; /* Longest time that an answer took. */
+    uint32_t away_ticks; /* Remaining time without requests after the peer's connection closed. */
+};
+
+/* Requests to all peers. Seats are those of the target entry, or of the open round if there is no
+ * target entry. */
+struct member_requests {                         /* member_request.c */
+    struct member_peer peers[SWARM_MEMBERS_MAX]; /* by seat: requests to that member */
+    /* Longest answer time of all peers in the last round that had requests. */
+    uint32_t slowest_ticks;
+    /* By seat: how long a contribution requested from it was outstanding in this round. */
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX];
+    uint64_t awaited_seats;     /* seats with an outstanding contribution after the last event */
+    int64_t measured_ms;        /* time up to which awaited_ms is counted */
+    uint32_t idle_ticks;        /* Time since any requested data arrived. */
+    uint32_t ticks_since_table; /* time since the newest table arrived, without earlier waits */
+    uint8_t *requested_from;    /* [slice_count]: 1 + seat asked for the result; 0: none */
+    uint8_t *attempts;          /* [slice_count]: number of failed requests for the result. */
+    uint64_t *holders; /* [slice_count]: seats that have the result, according to the tracker */
+};
+
+struct member {
+    struct identity id;
+    uint32_t slice_count;          /* number of slices of the parameters */
+    uint64_t sample_tokens;        /* maximum tokens per sample */
+    struct member_session session; /* this member's session at the tracker */
+    struct member_report report;   /* reports to the tracker */
+    struct member_outer outer;     /* state after the newest commit */
+    struct member_round round;
+    struct round_table table;        /* table of the open round; version 0: none */
+    uint64_t optional_seats;         /* seats with a weight that no owner of the table waits for */
+    struct member_results results;   /* results and contributions of the round */
+    struct member_proposal proposal; /* newest proposal of the tracker */
+    struct member_check check;       /* check of the proposal's sums */
+    struct member_commit commit;     /* entry whose state this member must reach */
+    struct member_requests requests; /* requests to other members */
+    struct member_job job;           /* job of the compute thread */
+};
+
+/* member_is_self: whether an identity is that of this member. */
+bool member_is_self(const struct member *member, const struct identity *id);
+
+/* The compute thread's job (member_job.c).
+ * job_start        Start the next job; no job may be in progress.
+ * job_start_sum    The same for a SUM, which reads `slots` until it ends.
+ * job_abandon      Ignore the outcome of the job. The job still reads its inputs until it ends;
+ *                  only an ADOPT ends at once.
+ * job_end          Record that the job has ended; `has_failed`: a write failed.
+ * job_reads_slice  Whether a SUM of this slice is in progress. */
+struct action *job_start(struct member_job *job, enum job_kind kind, struct actions *actions);
+struct action *job_start_sum(struct member_job *job, const struct member_job *sum,
+                             struct actions *actions);
+void job_abandon(struct member_job *job);
+void job_end(struct member_job *job, enum event_kind event, bool has_failed);
+void job_clear_backoff(struct member_job *job);
+bool job_reads_slice(const struct member_job *job, uint32_t slice);
+
+/* Reports to the tracker (member_report.c).
+ * member_send_report     Send what the tracker has not confirmed yet, or that nothing has changed.
+ * report_confirm         The tracker has this report; a lower number than before: it has lost the
+ *                        later ones. */
+void member_send_report(struct member *member, struct actions *actions);
+void report_confirm(struct member_report *report, uint64_t number);
+
+/* Messages from and to the tracker (member_session.c).
+ * member_send               Send a message to an identity, or to the tracker if NULL. Returns the
+ *                           action.
+ * member_unreachable_seats  The seats of a roster that this member cannot connect to. */
+struct action *member_send(const struct member *member, const struct identity *to,
+                           struct message message, struct actions *actions);
+uint64_t member_unreachable_seats(const struct member_session *session, const struct entry *roster);
+void member_session_init(struct member_session *session, uint64_t start_id);
+void member_session_tick(struct member *member, struct actions *actions);
+void member_session_begin_leave(struct member_session *session);
+void member_handle_tracker(struct member *member, const struct message *message,
+                           struct actions *actions);
+
+/* The open round and the training for it (member_round.c).
+ * round_number               The number of the open round; 0 if none is open.
+ * round_has_trained          Whether the compute thread has this round's contribution.
+ * member_end_round           End the open round; the compute thread keeps the contribution.
+ * member_end_training        The tracker waits no longer for the training of this round.
+ * member_send_declaration    Send the declaration, if the tracker may still need it.
+ * member_repeat_declaration  Repeat the declaration, each time after twice the wait. */
+uint32_t round_number(const struct member_round *round);
+bool round_has_trained(const struct member_round *round);
+void member_open_round(struct member *member, const struct entry *entry, struct actions *actions);
+void member_end_round(struct member *member);
+void member_handle_training(struct member *member, const struct event *event,
+                            struct actions *actions);
+void member_end_training(const struct member *member, uint32_t round, struct actions *actions);
+void member_send_declaration(struct member *member, struct actions *actions);
+void member_repeat_declaration(struct member *member, struct actions *actions);
+
+/* Proposals, votes, commits and the outer state (member_entry.c).
+ * member_target_entry   The entry whose results are needed: the commit, else the proposal, else
+ *                       NULL.
+ * member_roster         The entry that assigns the peers' seats: the target entry, else the OPEN.
+ * member_end_check      The sums of the proposal are checked: vote for it, or refuse it.
+ * proposal_withdraw     Invalidate the proposal and its vote.
+ * commit_clear          Remove the pending commit.
+ * commit_mark_diverged  Record that the results do not produce the root of the commit, so that
+ *                       the state is fetched. */
+const struct entry *member_target_entry(const struct member *member);
+const struct entry *member_roster(const struct member *member);
+void member_entry_init(struct member *member, const struct hash *root);
+void member_handle_entry(struct member *member, const struct message *message,
+                         struct actions *actions);
+void member_handle_proposal(struct member *member, const struct message *message,
+                            struct actions *actions);
+void member_handle_root(struct member *member, const struct event *event, struct actions *actions);
+void member_handle_stored(struct member *member, struct actions *actions);
+void member_handle_applied(struct member *member, const struct hash *root, struct actions *actions);
+void member_start_state_fetch(struct member *member, struct actions *actions);
+void member_send_vote(const struct member *member, struct actions *actions);
+void member_end_check(struct member *member, const struct message_refusal *refusal,
+                      struct actions *actions);
+void proposal_withdraw(struct member_proposal *proposal);
+void commit_clear(struct member_commit *commit);
+void commit_mark_diverged(struct member_commit *commit);
+
+/* The check of a proposal's sums (member_check.c).
+ * member_check_begin              A proposal is current.
+ * member_check_start_job          Start the next job of the check, if the state allows one. Returns
+ *                                 whether it started one.
+ * member_check_tick               Repeat requests, and stop waiting for late members.
+ * member_check_keep_contribution  Whether a contribution belongs to the audit, which keeps it.
+ * member_handle_sketched, ...     A job has ended. */
+void member_check_init(struct member_check *check, bool is_enabled);
+void member_check_begin(struct member *member, const struct message *proposal,
+                        struct actions *actions);
+bool member_check_start_job(struct member *member, struct actions *actions);
+void member_check_tick(struct member *member, struct actions *actions);
+bool member_check_keep_contribution(struct member *member, const struct message *message,
+                                    struct actions *actions);
+void member_handle_sketched(struct member *member, struct actions *actions);
+void member_handle_checked(struct member *member, uint32_t slice, struct actions *actions);
+void member_handle_rechecked(struct member *member, const struct message_refusal *refusal,
+                             struct actions *actions);
+void member_handle_sketches(struct member *member, const struct message *message,
+                            struct actions *actions);
+void member_handle_sketch_request(struct member *member, const struct message *message,
+                                  struct actions *actions);
+
+/* Results and contributions by slice (member_results.c).
+ * results_load                 Load the results that were on disk at the start.
+ * results_reset                Drop all results and begin the reports of `round`.
+ * results_restart_slice        Drop the result of one slice, which begins a new epoch.
+ * results_keep_listed          Drop all results except those that `entry` lists.
+ * results_set_result           Record that the result of a slice is stored.
+ * results_add_contributions    Record that contributions of these seats are stored.
+ * results_reject_contribution  Record that the contribution of this seat is stored but must not
+ *                              be added.
+ * results_drop_contribution    Record that the contribution of this seat is no longer stored.
+ * results_keep_contributions   Record that only the contributions of `seats` are stored.
+ * results_add_waiting_seat     Record that the seat waits for the result of a slice.
+ * results_begin_report         Postpone the rows that report `number` has no room for, and begin
+ *                              the report after it. Returns whether a row has changed since the
+ *                              report `confirmed`.
+ * results_pop_waiting_seats    Return the seats that wait for a slice, and clear them. */
+void results_bind(struct member_results *results, char **memory, size_t slice_count);
+void results_load(struct member_results *results, const struct member_initial_state *start);
+void results_reset(struct member_results *results, uint32_t round, uint32_t slice_count);
+void results_clear_waiting(struct member_results *results, uint32_t slice_count);
+void results_restart_slice(struct member_results *results, uint32_t slice, uint32_t epoch);
+void results_keep_listed(struct member_results *results, const struct entry *entry);
+void results_set_result(struct member_results *results, uint32_t slice,
+                        const struct slice_report *result);
+void results_add_contributions(struct member_results *results, uint32_t slice, uint64_t seats);
+void results_reject_contribution(struct member_results *results, uint32_t slice, uint32_t seat);
+void results_drop_contribution(struct member_results *results, uint32_t slice, uint32_t seat);
+void results_keep_contributions(struct member_results *results, uint32_t slice, uint64_t seats);
+void results_add_waiting_seat(struct member_results *results, uint32_t slice, uint32_t seat);
+uint64_t results_pop_waiting_seats(struct member_results *results, uint32_t slice);
+bool results_begin_report(struct member_results *results, uint32_t slice_count, uint64_t number,
+                          uint64_t confirmed);
+bool member_has_all_results(const struct member *member);
+
+/* The exchange (member_exchange.c).
+ * member_is_declared  Whether the bytes of a contribution are those that the seat declared. */
+void member_clear_table(struct member *member);
+void member_handle_table(struct member *member, const struct round_table *table, uint32_t base);
+bool member_is_declared(const struct member *member, uint32_t seat, const struct message *message);
+void member_handle_contribution(struct member *member, const struct message *message,
+                                struct actions *actions);
+void member_handle_result(struct member *member, const struct message *message,
+                          struct actions *actions);
+void member_handle_fetch(struct member *member, const struct message *message,
+                         struct actions *actions);
+void member_start_next_sum(struct member *member, struct actions *actions);
+void member_handle_sum(struct member *member, const struct hash *hash, struct actions *actions);
+void member_handle_abandoned_sum(struct member *member);
+
+/* Requests to other members, repeated until they are answered (member_request.c).
+ * member_send_requests                  Send all requests that the windows allow now.
+ * member_requests_withdraw_peer         Treat all requests to this identity as lost.
+ * member_requests_withdraw_unreachable  The same for all unreachable members.
+ * member_requests_set_holders           Set the seats that have the proposal's results, and
+ *                                       withdraw requests to other seats.
+ * member_requests_reset_for_table       Forget earlier waits and holders, because the table
+ *                                       changed.
+ * member_requests_clear                 Withdraw all requests.
+ * member_find_slot                      The slot for a seat's contribution to a slice, or
+ *                                       NO_SLOT.
+ * member_free_slot                      Free the slot for a seat's contribution to a slice.
+ * member_clear_slice_requests           Withdraw all requests for this slice, and free its slots
+ *                                       unless a SUM reads them.
+ * member_requests_free_slots            Free all slots; no result is missing, and no SUM reads any.
+ * member_requests_patience              How long to wait for an answer, in heartbeats.
+ * member_mark_arrival                   Record that a seat sent data that was requested from it.
+ * member_requests_measure               Count the time since the last event for the seats with an
+ *                                       outstanding contribution.
+ * member_requests_mark_awaited          Find these seats after an event. */
+void member_requests_bind(struct member_requests *requests, char **memory, size_t slice_count);
+void member_send_requests(struct member *member, struct actions *actions);
+void member_requests_tick(struct member *member);
+void member_requests_measure(struct member *member, int64_t now_ms);
+void member_requests_mark_awaited(struct member *member);
+void member_requests_withdraw_peer(struct member *member, const struct identity *id);
+void member_requests_withdraw_unreachable(struct member *member);
+void member_requests_set_holders(struct member *member, const uint64_t *holders);
+void member_requests_clear_holders(struct member *member);
+void member_requests_reset_for_table(struct member *member);
+void member_requests_clear(struct member *member);
+uint32_t member_find_slot(const struct member_requests *requests, uint32_t seat, uint32_t slice);
+void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t slice);
+void member_clear_slice_requests(struct member *member, uint32_t slice);
+void member_requests_free_slots(struct member *member);
+uint32_t member_requests_patience(const struct member *member);
+void member_mark_arrival(struct member *member, uint32_t seat);
+
+#endif

@@ -1,0 +1,63 @@
+/* timing: the times that the members of a swarm take, and the deadlines that follow from them. One
+ * pure function, which both state machines call; it owns no state. */
+#ifndef SKEP_SWARM_PROTOCOL_TIMING_H
+#define SKEP_SWARM_PROTOCOL_TIMING_H
+
+#include <stdint.h>
+
+/* Value of an upload rate that is not measured yet. */
+enum { TIMING_UNKNOWN = UINT32_MAX }; /* the upload rate was not measured */
+
+/* A member's own medians, for reports to people; 0: not measured yet. No deadline follows from
+ * them, except from the round trip. */
+struct timing_measured {
+    uint32_t step_ms;       /* Time of one inner step. */
+    uint32_t transfer_ms;   /* Time that the member spent on transfers in the last exchange. */
+    uint32_t round_trip_ms; /* Round-trip time to the tracker. */
+    /* 0: the member accepts no connections, so it owns no slices unless no other member can. May
+     * be TIMING_UNKNOWN. */
+    uint32_t upload_kib_s; /* Upload rate in KiB/s. */
+};
+
+/* The amount of training in a round, and the patience with members that take longer than others. */
+struct timing_training {
+    uint32_t steps;  /* Number of inner steps in a round. */
+    double patience; /* Factor by which a deadline exceeds the usual time, at least 1. */
+};
+
+/* The time that each part of a round usually takes: the lower median of the members' recent times,
+ * as the tracker and the other members observed them. */
+struct timing_times {
+    uint32_t train_ms;        /* From OPEN to the declaration of a full share of the samples. */
+    uint32_t contribution_ms; /* For which owners wait for the contributions of a member. */
+    uint32_t result_ms;       /* From the first TABLE until an owner has all its results. */
+    uint32_t apply_ms;        /* From COMMIT until a member has applied it. */
+    uint32_t round_trip_ms;   /* Between a member and the tracker, as members report it. */
+};
+
+struct swarm_timing {
+    uint32_t heartbeat_ms;    /* Interval between two reports, and before a message is repeated. */
+    uint32_t silence_ms;      /* Time without a message after which a member is suspected. */
+    uint32_t train_ms;        /* Time from OPEN until members stop training. */
+    uint32_t exchange_ms;     /* Time after which an owner without results is replaced. */
+    uint32_t round_ms;        /* Maximum age of a round, after which it is aborted. */
+    uint32_t contribution_ms; /* Time after which an owner no longer waits for contributions. */
+    uint32_t apply_ms;        /* Time from COMMIT for which the next round waits for members. */
+};
+
+/* timing_derive: each deadline is `patience` times the usual time of its part of the round and a
+ * slack of one heartbeat and two round trips, within a minimum and a maximum:
+ *   heartbeat     1 x round trip                     100 ms ..   2 s
+ *   silence       4 x round trip + 4 x heartbeat     500 ms ..  10 s
+ *   train         patience x train + slack           500 ms ..   6 h
+ *   contribution  patience x contribution + slack   1000 ms ..   1 h
+ *   exchange      patience x result + slack    contribution ..   1 h
+ *   apply         patience x apply + slack     2 heartbeats ..   1 h
+ *   round         train + 10 x (exchange + apply)
+ * limits  1 <= patience <= 1e6 */
+struct swarm_timing timing_derive(const struct timing_times *times, double patience);
+
+/* timing_slack_ms: the slack of every deadline. */
+uint32_t timing_slack_ms(const struct swarm_timing *timing, uint32_t round_trip_ms);
+
+#endif

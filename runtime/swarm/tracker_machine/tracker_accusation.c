@@ -1,0 +1,126 @@
+/* tracker_accusation: what the voters found wrong with a proposal. Each has checked it by itself,
+ * so the tracker only counts: more than half of the roster decides. */
+#include "runtime/swarm/tracker_machine/tracker_state.h"
+
+/* The vote of a seat for the current proposal, or NULL. Guests have none. */
+static const struct tracker_vote *find_vote(const struct tracker *tracker, uint32_t seat) {
+    ASSERT(seat < tracker->record.head.seat_count);
+    if (tracker->record.head.seats[seat].is_guest == 1) {
+        return NULL;
+    }
+    int row = tracker->seats.row_of_seat[seat];
+    const struct tracker_vote *vote = row != NO_SEAT ? &tracker->members[row].vote : NULL;
+    return vote != NULL && vote->has_arrived ? vote : NULL;
+}
+
+static bool is_accusation(const struct tracker_vote *vote) {
+    ASSERT(vote == NULL || vote->refusal.reason < REFUSAL_REASONS);
+    return vote != NULL && hash_is_zero(&vote->root) &&
+           (vote->refusal.reason == REFUSAL_SUM || vote->refusal.reason == REFUSAL_SKETCH);
+}
+
+/* The number of seats that accuse the same seat of the same lie. */
+static uint32_t count_accusers(const struct tracker *tracker, const struct tracker_vote *vote) {
+    uint32_t accusers = 0;
+    ASSERT(is_accusation(vote));
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        const struct tracker_vote *other = find_vote(tracker, seat);
+        accusers += is_accusation(other) && other->refusal.reason == vote->refusal.reason &&
+                    other->refusal.suspect == vote->refusal.suspect;
+    }
+    return accusers;
+}
+
+/* Of the accusations of one seat, the one about the lowest slice is the evidence. */
+static const struct tracker_vote *find_evidence(const struct tracker *tracker,
+                                                const struct tracker_vote *vote) {
+    const struct tracker_vote *best = vote;
+    ASSERT(is_accusation(vote));
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        const struct tracker_vote *other = find_vote(tracker, seat);
+        if (is_accusation(other) && other->refusal.reason == vote->refusal.reason &&
+            other->refusal.suspect == vote->refusal.suspect &&
+            other->evidence.slice < best->evidence.slice) {
+            best = other;
+        }
+    }
+    return best;
+}
+
+/* One of the accusations with the most accusers, whose number is *count; NULL if there is none. */
+static const struct tracker_vote *find_most_accused(const struct tracker *tracker,
+                                                    uint32_t *count) {
+    const struct tracker_vote *found = NULL;
+    *count = 0;
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        const struct tracker_vote *vote = find_vote(tracker, seat);
+        uint32_t accusers = is_accusation(vote) ? count_accusers(tracker, vote) : 0;
+        found = accusers > *count ? vote : found;
+        *count = accusers > *count ? accusers : *count;
+    }
+    ASSERT(*count <= tracker->record.head.seat_count);
+    return found;
+}
+
+bool tracker_judge_accusations(struct tracker *tracker) {
+    uint32_t accusers = 0;
+    const struct entry *head = &tracker->record.head;
+    const struct tracker_vote *vote = find_most_accused(tracker, &accusers);
+    if (tracker->stage.kind != STAGE_VOTE || accusers < entry_votes_needed(head)) {
+        return false;
+    }
+    ASSERT(vote->refusal.suspect < head->seat_count);
+    bool is_sum = vote->refusal.reason == REFUSAL_SUM;
+    int row = tracker->seats.row_of_seat[vote->refusal.suspect];
+    if (row != NO_SEAT) {
+        tracker_suspend_liar(tracker, (uint32_t)row,
+                             is_sum ? SUSPENSION_WRONG_SUM : SUSPENSION_WRONG_SKETCH,
+                             &find_evidence(tracker, vote)->evidence);
+    }
+    if (is_sum) {
+        exchange_mark_wrong_owner(&tracker->exchange, vote->refusal.suspect);
+    }
+    return !is_sum;
+}
+
+/* While the votes that are still to come could name a liar, the tracker waits for them, at most as
+ * long as an owner has for its results. */
+bool tracker_is_proposal_refused(const struct tracker *tracker, int64_t now_ms) {
+    const struct entry *head = &tracker->record.head;
+    const uint32_t voter_count = entry_voter_count(head), quorum = entry_quorum(voter_count);
+    uint32_t refusals = 0, awaited = 0, accusers = 0;
+    if (tracker->stage.kind != STAGE_VOTE) {
+        return false;
+    }
+    uint64_t live = tracker_live_voters(tracker);
+    for (uint32_t seat = 0; seat < head->seat_count; seat++) {
+        const struct tracker_vote *found = find_vote(tracker, seat);
+        refusals += found != NULL && hash_is_zero(&found->root);
+        awaited += found == NULL && seats_contain(live, seat);
+    }
+    ASSERT(refusals <= voter_count);
+    bool is_late = now_ms - tracker->stage.stage_began_ms >= tracker_result_close_ms(tracker);
+    (void)find_most_accused(tracker, &accusers);
+    bool may_name_liar = accusers > 0 && accusers + awaited >= quorum && !is_late;
+    return refusals > voter_count - quorum && !may_name_liar;
+}
+
+/* At least half of the other voters must report a seat. More cannot be required: a commit needs
+ * the votes of no more members than these and the silent one. */
+uint64_t tracker_find_silent_seats(const struct tracker *tracker) {
+    const struct entry *head = &tracker->record.head;
+    const uint64_t voters = entry_voting_seats(head);
+    uint64_t silent = 0;
+    for (uint32_t seat = 0; seat < head->seat_count; seat++) {
+        uint32_t reports = 0;
+        for (uint32_t voter = 0; voter < head->seat_count; voter++) {
+            const struct tracker_vote *vote = find_vote(tracker, voter);
+            reports +=
+                vote != NULL && voter != seat && seats_contain(vote->refusal.silent_seats, seat);
+        }
+        const uint32_t others = seats_count(voters & ~seat_bit(seat));
+        silent |= reports > 0 && 2 * reports >= others ? seat_bit(seat) : 0;
+    }
+    ASSERT((silent & ~roster_seats(head)) == 0);
+    return silent;
+}

@@ -1,0 +1,18 @@
+/* tracker_guests: which members are guests, by the operator's newest roster epoch. */
+#include "runtime/swarm/tracker_machine/tracker_state.h"
+
+void tracker_know_roster(struct tracker *tracker, const struct roster_epoch *roster) {
+    ASSERT(roster->serial >= tracker->roster.epoch.serial);
+    tracker->roster.epoch = *roster;
+}
+
+/* The epoch of a closed swarm names every member that is admitted. */
+bool tracker_is_guest(const struct tracker *tracker, uint32_t row) {
+    const struct roster_epoch *epoch = &tracker->roster.epoch;
+    ASSERT(row < SWARM_MEMBERS_MAX);
+    return epoch->is_open == 1 && !roster_epoch_has(epoch, tracker->record.members[row].id.bytes);
+}
+
+uint64_t tracker_live_voters(const struct tracker *tracker) {
+    return tracker_live_seats(tracker) & entry_voting_seats(&tracker->record.head);
+}

@@ -1,0 +1,131 @@
+/* tracker_machine: the state machine of a swarm's tracker, which admits members, runs rounds and
+ * keeps the record; and a copy of its state for status reports.
+ *
+ * The room owns the stages of rounds, their deadlines, the plan of owners, the votes, and what
+ * the tracker thinks of each member: its speed, its strikes, its norms. runtime/swarm/protocol
+ * says what a state machine is; tracker_state.h gives each part of the state to the file that
+ * assigns it. */
+#ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_MACHINE_H
+#define SKEP_SWARM_TRACKER_MACHINE_TRACKER_MACHINE_H
+
+#include "runtime/swarm/protocol/protocol.h"
+
+#include <stddef.h>
+
+struct tracker;
+
+enum {
+    /* Newest GENESIS, COMMIT and ROLLBACK entries from which a restart restores the states that a
+     * rollback can return to: more entries than states, because a rollback undoes some. */
+    TRACKER_REPLAY_ENTRIES = 4 * ROLLBACK_STATES_MAX,
+};
+
+struct tracker_settings {
+    uint32_t slice_count;     /* 1 .. SWARM_SLICES_MAX */
+    uint64_t slice_elements;  /* Number of elements in each slice except the last. */
+    uint64_t parameter_count; /* Number of parameters of the model. */
+    uint64_t seat_samples;    /* New samples for each seat in each round. */
+    uint64_t sample_tokens;   /* Maximum tokens per sample, which limits declared tokens. */
+    struct hash zero_root;    /* Root of a contribution of zeros. */
+    /* Minimum number of voters with the current state to open a round, suspended ones included. */
+    uint32_t members_min;
+    uint32_t shrink_after_ms; /* time without a quorum after which a round is aborted; 0: never */
+    /* time without any member on the current state, after which the tracker rolls back to a
+     * state that a member has. If a member with the only copy of a round is away for longer, the
+     * round is lost; 0: never */
+    uint32_t rollback_after_ms;      /* time until the tracker rolls back to an older state */
+    uint32_t commits_max;            /* Number of commits after which the run ends; 0: no limit. */
+    struct timing_training training; /* Training that a deadline allows for. */
+    struct timing_times times;       /* Times assumed until they were observed. */
+};
+
+/* tracker_memory_bytes: size of the memory of a tracker. The caller aligns it to 64 bytes. */
+size_t tracker_memory_bytes(const struct tracker_settings *settings);
+
+/* tracker_init: initialize a tracker in `memory` from its durable record.
+ * limits  record->incarnation has been increased, and the new value is durable; in a new swarm head
+ * and
+ *         commit are the GENESIS; commit is a ROLLBACK if that is newer than any COMMIT;
+ *         the arrays of the record are copied
+ * memory  tracker_memory_bytes(settings) bytes of the caller; nothing is allocated */
+struct tracker *tracker_init(void *memory, const struct tracker_settings *settings,
+                             const struct tracker_record *record, int64_t now_ms);
+
+/* tracker_replay_entry: record one GENESIS, COMMIT, ROLLBACK or SUSPEND of the ledger, so that the
+ * tracker can roll back to its state and knows which members are suspended. The caller passes at
+ * least the last TRACKER_REPLAY_ENTRIES in order, after tracker_init. */
+void tracker_replay_entry(struct tracker *tracker, const struct entry *entry);
+
+/* tracker_order_rollback: return to the state with this root, as the operator has ordered. This is
+ * done by a later event, once a connected member has the state on disk; an open round is aborted
+ * first. Returns false if the order does not apply to the ledger (rollback_order_target), for
+ * example because it was followed before.
+ * limits  the operator's signature of the order is verified */
+bool tracker_order_rollback(struct tracker *tracker, const struct hash *root,
+                            const struct rollback_order *order);
+
+/* tracker_set_delegation: write this delegation into the next entry that the tracker signs.
+ * tracker_set_roster: write this roster epoch into the next OPEN. The caller has closed the
+ * connections of members that it does not name, unless it is open: these are guests from then on.
+ * limits  the operator's signature is verified; the serial is above those of the ledger
+ * tracker_know_roster: the last roster epoch of the ledger, passed after tracker_init. */
+void tracker_set_delegation(struct tracker *tracker, const struct delegation *delegation);
+void tracker_set_roster(struct tracker *tracker, const struct roster_epoch *roster);
+void tracker_know_roster(struct tracker *tracker, const struct roster_epoch *roster);
+
+/* tracker_set_random: set the 32 random bytes that seed the sketches of a proposal which the next
+ * event causes. Draw new ones before every event, after its message has arrived: no member may know
+ * them before its results are fixed. */
+void tracker_set_random(struct tracker *tracker, const struct hash *random);
+
+/* tracker_step: handle one event and return the actions that it causes.
+ * limits  pass EVENT_TICK every heartbeat; the tracker makes no new promise while an
+ *         ACTION_WRITE is in progress
+ * memory  actions point into the tracker */
+void tracker_step(struct tracker *tracker, const struct event *event, int64_t now_ms,
+                  struct actions *actions);
+
+/* tracker_timing: the current deadlines. The tracker and all members tick at their heartbeat.
+ * tracker_usual_times: the observed times from which they were derived. */
+const struct swarm_timing *tracker_timing(const struct tracker *tracker);
+const struct timing_times *tracker_usual_times(const struct tracker *tracker);
+
+/* A copy of the tracker's state for status reports. */
+enum { VIEW_DERIVATION_BYTES = 512 }; /* size of tracker_view.derivation */
+
+struct tracker_view_member {
+    struct identity id;
+    uint32_t session;                                    /* Session number of the member. */
+    bool is_silent, is_leaving, has_declared, has_voted; /* as in struct tracker_member */
+    bool is_current;      /* The outer state of the member has the current root. */
+    int seat;             /* Seat in the open round, or -1. */
+    bool is_guest;        /* it has no vote and owns no slices */
+    bool is_awaited;      /* the stage of the round cannot end before this member has answered */
+    bool has_contributed; /* The member contributed to the newest commit. */
+    uint32_t slices; /* Number of slices owned, in the open round or else in the newest commit. */
+    /* The member has no seat in the next round; in none before `suspended_until`. */
+    uint32_t suspended_until;             /* First round with a seat; 0: not suspended. */
+    enum suspension_reason suspended_for; /* Last miss that led to the suspension. */
+};
+
+struct tracker_view {
+    const struct tracker_record *record;    /* Valid until the next tracker_step. */
+    const char *stage;                      /* tracker_stage_name */
+    int64_t stage_began_ms, round_began_ms; /* when they began */
+    int64_t last_progress_ms;               /* Time at which the stage last made progress. */
+    const char *awaited; /* What the stage waits for, for example "votes"; NULL between rounds. */
+    uint32_t present, needed; /* Number of ready or seated members, and the minimum. */
+    uint32_t slice_count;
+    struct swarm_timing timing;
+    char derivation[VIEW_DERIVATION_BYTES]; /* Text: how the deadlines were derived. */
+    uint32_t member_count;                  /* Number of rows of `members` in use. */
+    struct tracker_view_member members[SWARM_MEMBERS_MAX]; /* One row per registered member. */
+};
+
+/* tracker_stage_name: "ready", "train", "exchange" or "vote". */
+const char *tracker_stage_name(const struct tracker *tracker);
+
+/* tracker_read_view: fill *view from the current state. */
+void tracker_read_view(const struct tracker *tracker, struct tracker_view *view);
+
+#endif

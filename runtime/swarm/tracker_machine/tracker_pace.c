@@ -1,0 +1,210 @@
+/* tracker_pace: the closes of a part of a round that no round was measured for: the first one, and
+ * the first one after a restart of the tracker. They follow from the seats that have finished the
+ * same part of this round, so that neither a guess nor a seat that never finishes delays it. */
+#include "base/statistics.h"
+#include "runtime/swarm/tracker_machine/tracker_state.h"
+
+enum {
+    FIRST_FACTOR = 2, /* of the median: members are not given less yet because they are slower */
+    FIRST_CLOSE_MIN_MS = 1000, /* a process that has just started may pause for so long */
+};
+
+/* The times of the voters that have finished a part of the round. */
+struct finished {
+    int64_t times_ms[SWARM_MEMBERS_MAX];
+    uint32_t count; /* number of times */
+    uint32_t seats; /* number of voters, those that have not finished included */
+};
+
+static void add_seat(struct finished *finished, bool is_finished, int64_t time_ms) {
+    ASSERT(finished->seats < SWARM_MEMBERS_MAX);
+    finished->seats++;
+    if (is_finished) {
+        finished->times_ms[finished->count++] = time_ms;
+    }
+}
+
+/* The lower median of the times of all seats, of which the others have not finished; 0 while that
+ * is not known. */
+static int64_t median_ms(struct finished *finished) {
+    uint32_t middle = finished->seats == 0 ? 0 : (finished->seats - 1) / 2;
+    return middle >= finished->count
+               ? 0
+               : sorted_value_i64(finished->times_ms, (int)finished->count, (int)middle);
+}
+
+/* The close that follows from the median; `otherwise` while that is not known. */
+static int64_t close_after(const struct tracker *tracker, int64_t time_ms, double factor,
+                           int64_t otherwise_ms) {
+    const struct tracker_deadlines *deadlines = &tracker->deadlines;
+    int64_t slack_ms = timing_slack_ms(&deadlines->timing, deadlines->times.round_trip_ms);
+    int64_t close_ms = (int64_t)(factor * (double)time_ms) + slack_ms;
+    close_ms = close_ms > FIRST_CLOSE_MIN_MS ? close_ms : FIRST_CLOSE_MIN_MS;
+    return time_ms > 0 ? close_ms : otherwise_ms;
+}
+
+static double first_factor(const struct tracker *tracker) {
+    double patience = tracker->settings.training.patience;
+    return patience > FIRST_FACTOR ? patience : FIRST_FACTOR;
+}
+
+/* ---- what is observed ---- */
+
+void tracker_begin_pace(struct tracker *tracker) {
+    struct tracker_pace *pace = &tracker->pace;
+    memset(pace, 0, sizeof *pace);
+    for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
+        pace->owners |= seat_bit(tracker->record.table.slices[s].owner);
+    }
+}
+
+/* The open slices of an owner: those without a result. */
+struct open_slices {
+    uint32_t
+        expected[SWARM_MEMBERS_MAX]; /* by seat: slices that wait for its contribution, or did */
+    uint32_t received[SWARM_MEMBERS_MAX]; /* by seat: of these, slices that have it */
+};
+
+static void count_open_slices(const struct tracker *tracker, uint32_t owner,
+                              struct open_slices *open) {
+    for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
+        const struct slice_plan *plan = &tracker->record.table.slices[s];
+        const struct slice_report *report =
+            plan->owner == owner ? tracker_find_slice_report(tracker, owner, s) : NULL;
+        bool is_current = report != NULL && report->epoch == plan->epoch;
+        if (plan->owner != owner || (is_current && report->has_result != 0)) {
+            continue;
+        }
+        SEATS_EACH(seat, plan->expected_seats & tracker_live_seats(tracker) & ~seat_bit(owner)) {
+            open->expected[seat]++;
+            open->received[seat] += is_current && seats_contain(report->received_seats, seat);
+        }
+    }
+}
+
+/* Whether an owner waits only for some of its contributors, at most half of the voters among them:
+ * of the others it has all that it has room for. */
+static bool is_blocked(const struct tracker *tracker, uint32_t owner) {
+    struct open_slices open = {0};
+    const uint64_t voters = entry_voting_seats(&tracker->record.head);
+    uint64_t seats = 0;
+    uint64_t complete = 0;
+    count_open_slices(tracker, owner, &open);
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        uint32_t room = open.expected[seat] < CONTRIBUTION_SLOTS_PER_MEMBER
+                            ? open.expected[seat]
+                            : CONTRIBUTION_SLOTS_PER_MEMBER;
+        seats |= room > 0 ? seat_bit(seat) : 0;
+        complete |= room > 0 && open.received[seat] >= room ? seat_bit(seat) : 0;
+    }
+    return complete != seats && (complete & voters) != 0 &&
+           2 * seats_count(complete & voters) >= seats_count(seats & voters);
+}
+
+void tracker_observe_receipts(struct tracker *tracker, uint32_t row, int64_t now_ms) {
+    struct tracker_pace *pace = &tracker->pace;
+    int owner = tracker->seats.seat_of_row[row];
+    if (owner == NO_SEAT || tracker->stage.kind < STAGE_EXCHANGE ||
+        !tracker->deadlines.is_assumed[SPEED_CONTRIBUTION]) {
+        return;
+    }
+    int64_t passed_ms = now_ms - tracker->exchange.assigned_ms[owner];
+    if (passed_ms < pace->reported_ms[owner]) { /* it has another plan since its last report */
+        pace->busy_ms[owner] = 0;
+        pace->reported_ms[owner] = 0;
+        pace->blocked_owners &= ~seat_bit((uint32_t)owner);
+    }
+    if (!seats_contain(pace->blocked_owners, (uint32_t)owner)) {
+        pace->busy_ms[owner] += passed_ms - pace->reported_ms[owner];
+    }
+    pace->reported_ms[owner] = passed_ms;
+    pace->blocked_owners &= ~seat_bit((uint32_t)owner);
+    pace->blocked_owners |= is_blocked(tracker, (uint32_t)owner) ? seat_bit((uint32_t)owner) : 0;
+}
+
+void tracker_observe_spread(struct tracker *tracker, uint64_t owners, int64_t now_ms) {
+    int64_t passed_ms = now_ms - tracker->exchange.table_ms;
+    SEATS_EACH(owner, owners) {
+        if (tracker->pace.spread_ms[owner] == 0) {
+            tracker->pace.spread_ms[owner] = passed_ms > 0 ? passed_ms : 1;
+        }
+    }
+}
+
+/* ---- closes ---- */
+
+static bool is_assumed(const struct tracker *tracker, enum speed_kind kind) {
+    return tracker->deadlines.is_assumed[kind];
+}
+
+/* Members that are slower than half of the others are no longer waited for. */
+int64_t tracker_contribution_close_ms(const struct tracker *tracker, uint32_t owner) {
+    const struct tracker_pace *pace = &tracker->pace;
+    bool is_known =
+        is_assumed(tracker, SPEED_CONTRIBUTION) && seats_contain(pace->blocked_owners, owner);
+    return close_after(tracker, is_known ? pace->busy_ms[owner] + 1 : 0, first_factor(tracker),
+                       tracker->deadlines.timing.contribution_ms);
+}
+
+int64_t tracker_result_close_ms(const struct tracker *tracker) {
+    int64_t usual_ms = tracker->deadlines.timing.exchange_ms;
+    struct finished finished = {0};
+    SEATS_EACH(owner, tracker->pace.owners & tracker_live_voters(tracker)) {
+        uint32_t time_ms = tracker->exchange.result_ms[owner];
+        add_seat(&finished, time_ms > 0, time_ms);
+    }
+    return is_assumed(tracker, SPEED_RESULT)
+               ? close_after(tracker, median_ms(&finished), first_factor(tracker), usual_ms)
+               : usual_ms;
+}
+
+int64_t tracker_vote_close_ms(const struct tracker *tracker) {
+    const struct swarm_timing *timing = &tracker->deadlines.timing;
+    int64_t usual_ms = (int64_t)timing->exchange_ms + timing->apply_ms;
+    struct finished finished = {0};
+    SEATS_EACH(owner, tracker->pace.owners & tracker_live_voters(tracker)) {
+        int64_t time_ms = tracker->pace.spread_ms[owner];
+        add_seat(&finished, time_ms > 0, time_ms);
+    }
+    return is_assumed(tracker, SPEED_RESULT) || is_assumed(tracker, SPEED_APPLY)
+               ? close_after(tracker, median_ms(&finished), first_factor(tracker), usual_ms)
+               : usual_ms;
+}
+
+int64_t tracker_apply_close_ms(const struct tracker *tracker) {
+    int64_t usual_ms = tracker->deadlines.timing.apply_ms;
+    struct finished finished = {0};
+    if (!is_assumed(tracker, SPEED_APPLY)) {
+        return usual_ms;
+    }
+    SEATS_EACH(seat, tracker_live_voters(tracker)) {
+        const struct tracker_speed *speed = &tracker->speeds[tracker->seats.row_of_seat[seat]];
+        uint32_t time_ms = tracker_recent_time(speed, SPEED_APPLY);
+        add_seat(&finished, !speed->is_applying && time_ms > 0, time_ms);
+    }
+    return close_after(tracker, median_ms(&finished), first_factor(tracker), usual_ms);
+}
+
+/* A close of training. The members stop by themselves at the deadline that the OPEN has. */
+static int64_t train_close_ms(const struct tracker *tracker, double factor) {
+    int64_t usual_ms = tracker->record.head.deadline_ms;
+    struct finished finished = {0};
+    if (!is_assumed(tracker, SPEED_TRAIN)) {
+        return usual_ms;
+    }
+    SEATS_EACH(seat, tracker_live_voters(tracker)) {
+        const struct tracker_speed *speed = &tracker->speeds[tracker->seats.row_of_seat[seat]];
+        uint32_t time_ms = tracker_recent_time(speed, SPEED_TRAIN);
+        add_seat(&finished, time_ms > 0, time_ms);
+    }
+    int64_t close_ms = close_after(tracker, median_ms(&finished), factor, usual_ms);
+    return close_ms < usual_ms ? close_ms : usual_ms;
+}
+
+int64_t tracker_training_end_ms(const struct tracker *tracker) {
+    return train_close_ms(tracker, tracker->settings.training.patience);
+}
+
+int64_t tracker_declaration_close_ms(const struct tracker *tracker) {
+    return train_close_ms(tracker, first_factor(tracker)) + tracker->deadlines.timing.silence_ms;
+}

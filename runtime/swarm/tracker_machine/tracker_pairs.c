@@ -1,0 +1,67 @@
+/* tracker_pairs: pairs of members of which one, an owner, does not get the contributions of the
+ * other, although they reach most owners. Either of them may be at fault, or lie: the owner no
+ * longer waits for these contributions, for some rounds. */
+#include "runtime/swarm/tracker_machine/tracker_state.h"
+
+enum {
+    PAIR_ROUNDS_MIN = 8, /* rounds in which the owner does not wait, at first; doubles */
+    PAIR_ROUNDS_MAX = 512,
+    PARTNERS_PART_MAX = 3, /* a member has trouble with at most one of so many members */
+};
+
+void tracker_clear_pairs(struct tracker *tracker, uint32_t row) {
+    for (uint32_t other = 0; other < SWARM_MEMBERS_MAX; other++) {
+        tracker->pairs.contributors[row].owners[other] = (struct tracker_pair){0};
+        tracker->pairs.contributors[other].owners[row] = (struct tracker_pair){0};
+    }
+}
+
+static void separate(struct tracker_pair *pair, uint32_t round) {
+    pair->rounds = pair->rounds == 0                ? PAIR_ROUNDS_MIN
+                   : pair->rounds < PAIR_ROUNDS_MAX ? 2 * pair->rounds
+                                                    : PAIR_ROUNDS_MAX;
+    pair->until_round = round + 1 + pair->rounds;
+}
+
+void tracker_observe_pairs(struct tracker *tracker) {
+    const struct tracker_exchange *exchange = &tracker->exchange;
+    ASSERT(tracker->record.head.kind == ENTRY_COMMIT || tracker->record.head.kind == ENTRY_ABORT);
+    SEATS_EACH(seat, exchange->expected_seats & ~exchange->late_seats) {
+        int row = tracker->seats.row_of_seat[seat];
+        SEATS_EACH(owner, row == NO_SEAT ? 0 : exchange->missed_by[seat]) {
+            ASSERT(owner != seat);
+            int owner_row = tracker->seats.row_of_seat[owner];
+            if (owner_row != NO_SEAT) {
+                separate(&tracker->pairs.contributors[row].owners[owner_row],
+                         tracker->record.head.round);
+            }
+        }
+    }
+}
+
+static bool is_separated(const struct tracker *tracker, uint32_t row, uint32_t owner_row) {
+    const struct tracker_pair *pair = &tracker->pairs.contributors[row].owners[owner_row];
+    return pair->until_round > tracker->record.head.round;
+}
+
+uint64_t tracker_separated_seats(const struct tracker *tracker, uint32_t owner) {
+    int owner_row = tracker->seats.row_of_seat[owner];
+    uint64_t seats = 0;
+    SEATS_EACH(seat, owner_row == NO_SEAT ? 0 : roster_seats(&tracker->record.head)) {
+        int row = tracker->seats.row_of_seat[seat];
+        bool is_apart = row != NO_SEAT && is_separated(tracker, (uint32_t)row, (uint32_t)owner_row);
+        seats |= is_apart ? seat_bit(seat) : 0;
+    }
+    ASSERT(!seats_contain(seats, owner));
+    return seats;
+}
+
+bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row) {
+    uint32_t partners = 0;
+    ASSERT(row < SWARM_MEMBERS_MAX);
+    for (uint32_t other = 0; other < tracker->record.member_count; other++) {
+        bool is_apart = is_separated(tracker, row, other) || is_separated(tracker, other, row);
+        partners += is_apart && !tracker_is_guest(tracker, other);
+    }
+    return PARTNERS_PART_MAX * partners > entry_voter_count(&tracker->record.head);
+}

@@ -1,0 +1,45 @@
+/* tracker_repeats: finds contributions that were part of an earlier commit: a member that repeats
+ * its own or another member's work has not trained. Only the roots of whole contributions are
+ * compared; of commits before the tracker's start their norms, which are in the ledger. */
+#include "runtime/swarm/tracker_machine/tracker_state.h"
+
+void repeats_add_commit(struct tracker_repeats *repeats, const struct round_table *table) {
+    struct hash *roots = repeats->roots[repeats->next];
+    ASSERT(repeats->next < REPEAT_ROUNDS);
+    memset(roots, 0, sizeof repeats->roots[0]);
+    memset(repeats->norms[repeats->next], 0, sizeof repeats->norms[0]);
+    SEATS_EACH(seat, table->declared_seats) {
+        roots[seat] = table->roots[seat];
+    }
+    repeats->next = (repeats->next + 1) % REPEAT_ROUNDS;
+}
+
+void repeats_replay(struct tracker_repeats *repeats, const struct entry *entry) {
+    ASSERT(repeats->next < REPEAT_ROUNDS);
+    if (entry->kind != ENTRY_COMMIT) {
+        repeats_clear(repeats);
+        return;
+    }
+    memset(repeats->roots[repeats->next], 0, sizeof repeats->roots[0]);
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        repeats->norms[repeats->next][seat] = entry->members[seat].norm;
+    }
+    repeats->next = (repeats->next + 1) % REPEAT_ROUNDS;
+}
+
+void repeats_clear(struct tracker_repeats *repeats) {
+    memset(repeats->roots, 0, sizeof repeats->roots);
+    memset(repeats->norms, 0, sizeof repeats->norms);
+}
+
+bool repeats_find(const struct tracker_repeats *repeats, const struct hash *root, double norm) {
+    bool is_found = false;
+    ASSERT(repeats->next < REPEAT_ROUNDS);
+    for (uint32_t index = 0; index < REPEAT_ROUNDS; index++) {
+        for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+            is_found |= hash_equal(&repeats->roots[index][seat], root) ||
+                        (norm > 0 && memcmp(&repeats->norms[index][seat], &norm, sizeof norm) == 0);
+        }
+    }
+    return is_found && !hash_is_zero(root);
+}

@@ -1,0 +1,293 @@
+/* tracker_round: when a round opens, gets its table, or is aborted. */
+#include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/tracker_machine/tracker_state.h"
+
+enum { WAIT_EXCHANGES = 4 }; /* most that late members may delay rounds at once, in exchanges */
+
+static bool may_sit(const struct tracker *tracker, uint32_t row) {
+    return tracker_is_ready(tracker, row) && !tracker_is_suspended(tracker, row);
+}
+
+/* Counts the voting seats of the last round whose members stay for the next one. */
+static uint32_t count_staying_voters(const struct tracker *tracker) {
+    uint32_t staying = 0;
+    SEATS_EACH(seat, entry_voting_seats(&tracker->record.head)) {
+        int row = tracker->seats.row_of_seat[seat];
+        staying += row == NO_SEAT || !(tracker->members[row].is_leaving ||
+                                       tracker_is_suspended(tracker, (uint32_t)row));
+    }
+    ASSERT(staying <= tracker->record.head.seat_count);
+    return staying;
+}
+
+/* Whether a member of the last round has a state, so that it votes and applies the commit. */
+static bool is_applying_commit(const struct tracker *tracker, uint32_t row) {
+    return tracker->seats.seat_of_row[row] != NO_SEAT && tracker_has_state(&tracker->members[row]);
+}
+
+/* Whether a member without a seat lacks only the last commit and fetches its results. */
+static bool is_fetching_results(const struct tracker *tracker, uint32_t row) {
+    const struct tracker_member *member = &tracker->members[row];
+    return tracker->seats.seat_of_row[row] == NO_SEAT && tracker_has_state(member) &&
+           hash_equal(&member->report.root, &tracker->record.base_root);
+}
+
+/* After an ABORT a seat gets its ranges again, because its member still has its work on these
+ * ranges. */
+static bool reassign_ranges(const struct entry *head, struct entry_seat *seat,
+                            struct data_cursor *cursor) {
+    ASSERT(head->kind != ENTRY_OPEN && seat->range_count == 0);
+    for (uint32_t old = 0; head->kind == ENTRY_ABORT && old < head->seat_count; old++) {
+        const struct entry_seat *before = &head->seats[old];
+        if (before->session != seat->session) {
+            continue;
+        }
+        for (uint32_t i = 0; i < before->range_count; i++) {
+            if (cursor_reclaim(cursor, before->ranges[i])) {
+                ASSERT(seat->range_count < SWARM_SEAT_RANGES_MAX);
+                seat->ranges[seat->range_count++] = before->ranges[i];
+            }
+        }
+    }
+    return seat->range_count > 0;
+}
+
+/* Assigns new samples; returned ranges may be short, so that several are needed. */
+static void assign_new_samples(struct data_cursor *cursor, uint64_t samples,
+                               struct entry_seat *seat) {
+    ASSERT(samples > 0);
+    while (samples > 0 && seat->range_count < SWARM_SEAT_RANGES_MAX) {
+        const struct sample_range range = cursor_hand_out(cursor, samples);
+        seat->ranges[seat->range_count++] = range;
+        samples -= range.end - range.begin;
+    }
+    ASSERT(seat->range_count > 0 && seat->range_count <= SWARM_SEAT_RANGES_MAX);
+}
+
+/* The ranges of an aborted round are taken from the cursor before any other are assigned. */
+static void assign_seats(struct tracker *tracker, struct entry *entry) {
+    const struct tracker_record *record = &tracker->record;
+    uint32_t rows[SWARM_MEMBERS_MAX];
+    ASSERT(entry->kind == ENTRY_OPEN && entry->round == record->head.round + 1);
+    entry->seat_count = 0;
+    memset(entry->seats, 0, sizeof entry->seats);
+    for (uint32_t row = 0; row < record->member_count; row++) {
+        if (may_sit(tracker, row)) {
+            rows[entry->seat_count] = row;
+            struct entry_seat *seat = &entry->seats[entry->seat_count++];
+            seat->id = record->members[row].id;
+            seat->session = record->members[row].session;
+            seat->is_guest = tracker_is_guest(tracker, row);
+            tracker_mark_resumed(tracker, row,
+                                 reassign_ranges(&record->head, seat, &entry->cursor));
+        }
+    }
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        assign_new_samples(&entry->cursor, tracker_samples_of_row(tracker, rows[i]),
+                           &entry->seats[i]);
+    }
+}
+
+static void open_round(struct tracker *tracker, struct actions *actions) {
+    ASSERT(tracker->stage.kind == STAGE_READY);
+    struct entry *entry = tracker_draft_entry(tracker, ENTRY_OPEN);
+    tracker_derive_timing(tracker);
+    entry->round = tracker->record.head.round + 1;
+    entry->deadline_ms = tracker->deadlines.timing.train_ms;
+    assign_seats(tracker, entry);
+    ASSERT(entry->seat_count > 0);
+    tracker_clear_table(tracker, entry->round);
+    tracker_write_draft(tracker, RECORD_HEAD | RECORD_PLANS, actions);
+}
+
+bool tracker_is_run_complete(const struct tracker *tracker) {
+    return tracker->stage.kind == STAGE_READY && tracker->settings.commits_max > 0 &&
+           tracker->record.head.commits >= tracker->settings.commits_max;
+}
+
+/* Numbers of members by condition between two rounds. */
+struct readiness {
+    uint32_t ready;        /* voters that have the current state */
+    uint32_t seats;        /* voters that may have a seat in the next round */
+    uint32_t applying;     /* Not ready, because they apply the last commit. */
+    uint32_t fetching;     /* Not ready, because they fetch the results of the last commit. */
+    uint32_t slow_joiners; /* not ready, and take too long to join */
+    uint32_t slow;         /* apply or fetch, and usually take longer than the others */
+    uint32_t connected;    /* voters that are not silent */
+};
+
+static struct readiness count_members_by_readiness(const struct tracker *tracker) {
+    struct readiness count = {0};
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        const struct tracker_member *member = &tracker->members[row];
+        bool is_ready = tracker_is_ready(tracker, row);
+        bool is_late = !member->is_silent && !member->is_leaving && !is_ready;
+        bool is_voter = !tracker_is_guest(tracker, row);
+        count.ready += is_voter && is_ready;
+        count.seats += is_voter && may_sit(tracker, row);
+        bool is_slow = !tracker_applies_in_time(tracker, row);
+        bool is_applying = is_late && is_applying_commit(tracker, row);
+        bool is_fetching = is_late && is_fetching_results(tracker, row);
+        count.applying += is_applying && !is_slow;
+        count.fetching += is_fetching && !is_slow;
+        count.slow += (is_applying || is_fetching) && is_slow;
+        count.slow_joiners += tracker_is_slow_joiner(tracker, row);
+        count.connected += is_voter && !member->is_silent;
+    }
+    ASSERT(count.seats <= count.ready && count.ready <= count.connected);
+    return count;
+}
+
+/* Whether the budget allows the next round to wait for late members. Those that are late in every
+ * round leave half of it to the others. */
+static bool may_wait(const struct tracker *tracker, const struct readiness *count,
+                     int64_t capacity_ms) {
+    const struct tracker_stage *stage = &tracker->stage;
+    bool has_late = count->applying + count->fetching + count->slow_joiners > 0;
+    return (has_late && stage_may_wait(stage, 0)) ||
+           (count->slow > 0 && stage_may_wait(stage, capacity_ms / 2));
+}
+
+/* Whether the next round waits for members that are not ready. Those that apply the commit have the
+ * usual time for it. Beyond that, all waits share one budget, so that late members, however many
+ * and however often, delay the swarm by a bounded part of its time. */
+static bool waits_for_members(struct tracker *tracker, const struct readiness *count,
+                              int64_t now_ms) {
+    struct tracker_stage *stage = &tracker->stage;
+    const struct swarm_timing *timing = &tracker->deadlines.timing;
+    bool is_usual =
+        count->applying > 0 && now_ms - stage->stage_began_ms < tracker_apply_close_ms(tracker);
+    int64_t capacity_ms = WAIT_EXCHANGES * (int64_t)timing->exchange_ms;
+    bool is_waiting = !is_usual && count->ready > 0 && may_wait(tracker, count, capacity_ms);
+    stage_fill_budget(stage, is_waiting, capacity_ms, now_ms);
+    return is_usual || may_wait(tracker, count, capacity_ms);
+}
+
+static void advance_ready_stage(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+    const struct tracker_settings *settings = &tracker->settings;
+    const struct swarm_timing *timing = &tracker->deadlines.timing;
+    int64_t waited_ms = now_ms - tracker->stage.stage_began_ms;
+    uint32_t staying = count_staying_voters(tracker);
+    const struct readiness count = count_members_by_readiness(tracker);
+    /* The timeout does not run while no member is connected: the member with the state may be the
+     * last to reconnect. */
+    if (count.ready > 0 || count.connected == 0) {
+        stage_mark_current_state(&tracker->stage, now_ms);
+    }
+    bool is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
+    bool has_quorum = staying == 0 || count.seats >= entry_quorum(staying);
+    bool is_settled =
+        waited_ms >= timing->heartbeat_ms && !waits_for_members(tracker, &count, now_ms);
+    if (tracker_is_run_complete(tracker)) {
+        return;
+    }
+    if (count.ready == 0) {
+        tracker_roll_back(tracker, now_ms, actions);
+    } else if (tracker_suspend_next(tracker, actions)) {
+        return;
+    } else if (count.seats > 0 && count.ready >= settings->members_min && is_settled &&
+               (has_quorum || is_shrunk)) {
+        /* A suspended member counts for the minimum: its term is counted in rounds, so that a swarm
+         * of the minimum size would wait forever. */
+        tracker_count_missed_rounds(tracker);
+        open_round(tracker, actions);
+    }
+}
+
+void tracker_return_ranges(struct entry *entry, uint64_t used) {
+    ASSERT((used & ~roster_seats(entry)) == 0);
+    cursor_return_unused(&entry->cursor, entry, used);
+}
+
+static void abort_round(struct tracker *tracker, struct actions *actions) {
+    ASSERT(tracker->stage.kind != STAGE_READY);
+    tracker_return_ranges(tracker_draft_entry(tracker, ENTRY_ABORT), 0);
+    tracker_write_draft(tracker, RECORD_HEAD, actions);
+}
+
+static void advance_train_stage(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+    uint64_t live = tracker_live_seats(tracker);
+    uint64_t declared = 0;
+    const struct entry *head = &tracker->record.head;
+    uint64_t voters = entry_voting_seats(head);
+    SEATS_EACH(seat, live) {
+        bool has_declared = tracker_member_in_seat(tracker, (uint32_t)seat)->has_declared;
+        declared |= has_declared ? seat_bit(seat) : 0;
+    }
+    ASSERT((declared & ~live) == 0 && tracker->stage.kind == STAGE_TRAIN);
+    int64_t waited_ms = now_ms - tracker->stage.round_began_ms;
+    bool is_late = waited_ms >= tracker_declaration_close_ms(tracker);
+    uint64_t awaited = tracker_awaited_seats(tracker, live);
+    if (((awaited & ~declared) == 0 || is_late) &&
+        seats_count(declared & voters) >= entry_votes_needed(head)) {
+        exchange_set_undeclared(&tracker->exchange, awaited & ~declared);
+        tracker_write_table(tracker, actions);
+    } else if (waited_ms >= tracker_training_end_ms(tracker)) {
+        exchange_end_training(&tracker->exchange);
+    }
+}
+
+/* Counts the voting seats whose session is still current. A member that restarted takes no part in
+ * the round. */
+static uint32_t count_current_seats(const struct tracker *tracker) {
+    const uint64_t voters = entry_voting_seats(&tracker->record.head);
+    uint32_t count = 0;
+    SEATS_EACH(seat, voters) {
+        count += tracker->seats.row_of_seat[seat] != NO_SEAT;
+    }
+    ASSERT(count >= seats_count(tracker_live_voters(tracker)));
+    return count;
+}
+
+static bool is_round_too_old(const struct tracker *tracker, int64_t now_ms) {
+    ASSERT(tracker->stage.kind != STAGE_READY);
+    return now_ms - tracker->stage.round_began_ms >= tracker->deadlines.timing.round_ms;
+}
+
+/* A round is aborted when no quorum can reconnect, when no quorum reconnected in time, or when the
+ * round is too old. */
+static bool is_round_lost(struct tracker *tracker, int64_t now_ms) {
+    const struct tracker_settings *settings = &tracker->settings;
+    const struct tracker_stage *stage = &tracker->stage;
+    uint32_t quorum = entry_votes_needed(&tracker->record.head);
+    ASSERT(stage->kind != STAGE_READY && quorum > 0);
+    if (count_current_seats(tracker) < quorum) {
+        return true;
+    }
+    if (seats_count(tracker_live_voters(tracker)) >= quorum) {
+        stage_mark_quorum(&tracker->stage, now_ms);
+        return is_round_too_old(tracker, now_ms);
+    }
+    return settings->shrink_after_ms > 0 &&
+           now_ms - stage->last_quorum_ms >= settings->shrink_after_ms;
+}
+
+void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+    enum tracker_stage_kind stage = tracker->stage.kind;
+    ASSERT(writer_can_write(&tracker->writer));
+    ASSERT((stage == STAGE_READY) == (tracker->record.head.kind != ENTRY_OPEN));
+    if (tracker_is_order_due(tracker)) {
+        if (stage == STAGE_READY) {
+            tracker_follow_order(tracker, actions);
+        } else {
+            abort_round(tracker, actions);
+        }
+    } else if (stage == STAGE_READY) {
+        advance_ready_stage(tracker, now_ms, actions);
+    } else if (tracker_judge_accusations(tracker) || tracker_is_proposal_refused(tracker, now_ms) ||
+               is_round_lost(tracker, now_ms)) {
+        if (stage >= STAGE_EXCHANGE && is_round_too_old(tracker, now_ms)) {
+            tracker_count_aged_exchange(tracker);
+        }
+        abort_round(tracker, actions);
+    } else if (stage == STAGE_TRAIN) {
+        advance_train_stage(tracker, now_ms, actions);
+    } else {
+        if (stage == STAGE_VOTE) {
+            tracker_count_votes(tracker, actions);
+        }
+        if (tracker->writer.parts == 0) {
+            tracker_advance_exchange(tracker, now_ms, actions);
+        }
+    }
+}

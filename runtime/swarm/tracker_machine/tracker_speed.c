@@ -1,0 +1,420 @@
+/* tracker_speed: how fast each member is, as the tracker and the other members observe it, and the
+ * share of the work of a round that follows from it. A member's own speed decides how much it is
+ * given, and never how long the others wait: their deadlines follow from the lower median of all
+ * voters' times, which a minority cannot raise above the times of the others. */
+#include "base/statistics.h"
+#include "runtime/swarm/tracker_machine/tracker_state.h"
+
+enum {
+    AIM_PERCENT = 95,        /* of the usual time: what a slow member's share is aimed at */
+    JUDGED_ROUNDS = 3,       /* a single long time may be an accident */
+    RETRY_ROUNDS_MIN = 8,    /* rounds until owners wait for a slow member again; doubles */
+    RETRY_ROUNDS_MAX = 512,  /* most of these rounds */
+    RETRY_FACTOR = 4,        /* so much longer, if it delivers less than half of a full share */
+    OWNER_MEDIAN = 1000,     /* value of SPEED_OWNER of an owner with the median time */
+    RATE_MIN_HEARTBEATS = 4, /* a shorter transfer does not measure an upload rate */
+    AGED_EXCHANGES_MAX = 16, /* the times are then 18 hours at least: above all maxima */
+};
+
+static void add_value(struct speed_history *history, uint32_t value) {
+    history->values[history->count++ % SPEED_ROUNDS] = value;
+}
+
+/* The lower median of the recent values; 0 if there are none. */
+static uint32_t recent_value(const struct speed_history *history) {
+    int64_t values[SPEED_ROUNDS];
+    uint32_t count = history->count < SPEED_ROUNDS ? history->count : SPEED_ROUNDS;
+    for (uint32_t i = 0; i < count; i++) {
+        values[i] = history->values[i];
+    }
+    return count == 0 ? 0 : (uint32_t)sorted_value_i64(values, (int)count, (int)(count - 1) / 2);
+}
+
+uint32_t tracker_recent_time(const struct tracker_speed *speed, enum speed_kind kind) {
+    ASSERT(kind < SPEED_KINDS);
+    return recent_value(&speed->times[kind]);
+}
+
+/* The lower median of the recent values of all voters that have any; UINT32_MAX if none has. */
+static uint32_t usual_value(const struct tracker *tracker, enum speed_kind kind) {
+    int64_t values[SWARM_MEMBERS_MAX];
+    int count = 0;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        const struct speed_history *history = &tracker->speeds[row].times[kind];
+        if (history->count > 0 && !tracker->members[row].is_silent &&
+            !tracker_is_guest(tracker, row)) {
+            values[count++] = recent_value(history);
+        }
+    }
+    return count == 0 ? UINT32_MAX : (uint32_t)sorted_value_i64(values, count, (count - 1) / 2);
+}
+
+static int collect_trips(const struct tracker *tracker, int64_t values[SWARM_MEMBERS_MAX]) {
+    int count = 0;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        uint32_t trip_ms = tracker->members[row].report.measured.round_trip_ms;
+        if (!tracker->members[row].is_silent && trip_ms > 0 && !tracker_is_guest(tracker, row)) {
+            values[count++] = trip_ms;
+        }
+    }
+    return count;
+}
+
+/* The 0.9 quantile of the reported round trips, but at most twice their lower median: members that
+ * report long ones cannot make all heartbeats slow. */
+static uint32_t usual_round_trip_ms(const struct tracker *tracker) {
+    int64_t values[SWARM_MEMBERS_MAX];
+    int count = collect_trips(tracker, values);
+    if (count == 0) {
+        return tracker->settings.times.round_trip_ms;
+    }
+    int64_t median_ms = sorted_value_i64(values, count, (count - 1) / 2);
+    int64_t high_ms = sorted_value_i64(values, count, (9 * count + 9) / 10 - 1);
+    return (uint32_t)(high_ms < 2 * median_ms ? high_ms : 2 * median_ms);
+}
+
+/* The usual time of a part of the round; that of the settings if no time is known. Rounds that were
+ * aborted for their age had deadlines that are too short for what members can do now, so each of
+ * them doubles the time. */
+static uint32_t derive_time(struct tracker *tracker, enum speed_kind kind, uint32_t assumed_ms) {
+    struct tracker_deadlines *deadlines = &tracker->deadlines;
+    uint64_t time_ms = usual_value(tracker, kind);
+    deadlines->is_assumed[kind] = time_ms == UINT32_MAX;
+    time_ms = deadlines->is_assumed[kind] ? assumed_ms : time_ms;
+    time_ms <<= kind == SPEED_TRAIN ? 0 : deadlines->aged_exchanges;
+    return time_ms < UINT32_MAX ? (uint32_t)time_ms : UINT32_MAX;
+}
+
+void tracker_derive_timing(struct tracker *tracker) {
+    const struct timing_times *assumed = &tracker->settings.times;
+    struct timing_times *times = &tracker->deadlines.times;
+    times->train_ms = derive_time(tracker, SPEED_TRAIN, assumed->train_ms);
+    times->contribution_ms = derive_time(tracker, SPEED_CONTRIBUTION, assumed->contribution_ms);
+    times->result_ms = derive_time(tracker, SPEED_RESULT, assumed->result_ms);
+    times->apply_ms = derive_time(tracker, SPEED_APPLY, assumed->apply_ms);
+    times->round_trip_ms = usual_round_trip_ms(tracker);
+    tracker->deadlines.timing = timing_derive(times, tracker->settings.training.patience);
+}
+
+void tracker_count_aged_exchange(struct tracker *tracker) {
+    uint32_t *rounds = &tracker->deadlines.aged_exchanges;
+    *rounds += *rounds < AGED_EXCHANGES_MAX;
+}
+
+/* The longest time at which a member still counts as being as fast as the others. */
+static uint64_t usual_limit_ms(const struct tracker *tracker, uint32_t usual_ms) {
+    const struct tracker_deadlines *deadlines = &tracker->deadlines;
+    return (uint64_t)(tracker->settings.training.patience * usual_ms) +
+           timing_slack_ms(&deadlines->timing, deadlines->times.round_trip_ms);
+}
+
+void tracker_clear_speed(struct tracker *tracker, uint32_t row) {
+    ASSERT(row < SWARM_MEMBERS_MAX);
+    tracker->speeds[row] = (struct tracker_speed){0};
+}
+
+/* ---- training ---- */
+
+static uint64_t count_samples(const struct entry_seat *seat) {
+    uint64_t samples = 0;
+    for (uint32_t r = 0; r < seat->range_count; r++) {
+        samples += seat->ranges[r].end - seat->ranges[r].begin;
+    }
+    return samples;
+}
+
+void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed) {
+    tracker->speeds[row].is_resumed = is_resumed;
+}
+
+/* The time that the member would have needed for a full share. Work that began in an aborted round
+ * measures nothing. */
+void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms) {
+    struct tracker_speed *speed = &tracker->speeds[row];
+    uint64_t samples = tracker->members[row].trained.samples;
+    int64_t passed_ms = now_ms - tracker->stage.round_began_ms;
+    ASSERT(tracker->stage.kind == STAGE_TRAIN && passed_ms >= 0);
+    if (samples == 0 || speed->is_resumed) {
+        return;
+    }
+    double full_ms = (double)passed_ms * (double)tracker->settings.seat_samples / (double)samples;
+    add_value(&speed->times[SPEED_TRAIN], full_ms < UINT32_MAX ? (uint32_t)full_ms : UINT32_MAX);
+}
+
+uint64_t tracker_samples_of_row(const struct tracker *tracker, uint32_t row) {
+    const struct tracker_settings *settings = &tracker->settings;
+    uint64_t full = settings->seat_samples;
+    uint64_t step = full / (settings->training.steps > 0 ? settings->training.steps : 1);
+    uint32_t own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
+    uint32_t usual_ms = tracker->deadlines.times.train_ms;
+    if (own_ms <= usual_limit_ms(tracker, usual_ms)) {
+        return full;
+    }
+    step = step > 0 ? step : 1;
+    uint64_t samples =
+        (uint64_t)((double)full * usual_ms * AIM_PERCENT / 100.0 / own_ms) / step * step;
+    return samples > step ? samples : step;
+}
+
+uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats) {
+    uint64_t awaited = 0;
+    SEATS_EACH(seat, seats) {
+        int row = tracker->seats.row_of_seat[seat];
+        ASSERT(row != NO_SEAT);
+        uint64_t samples = count_samples(&tracker->record.head.seats[seat]);
+        double own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
+        double needed_ms = own_ms * (double)samples / (double)tracker->settings.seat_samples;
+        bool is_fast = tracker->speeds[row].is_resumed ||
+                       needed_ms <= (double)tracker->deadlines.timing.train_ms;
+        awaited |= is_fast ? seat_bit(seat) : 0;
+    }
+    return awaited;
+}
+
+/* ---- the exchange ---- */
+
+/* The exchange of n members takes (n - 1) / n of the time in which one can send all results and
+ * contributions: it is longer by 1 / (n (n - 2)) than that of n - 1 members. A member that takes
+ * more than twice the usual time for a sample, and adds less to the work of the others than that,
+ * is like one with a slow uplink. */
+static bool is_slow_trainer(const struct tracker *tracker, uint32_t row) {
+    uint64_t seats = tracker->record.head.seat_count;
+    uint64_t own_ms = recent_value(&tracker->speeds[row].times[SPEED_TRAIN]);
+    uint64_t usual_ms = tracker->deadlines.times.train_ms;
+    return seats > 2 && own_ms > 2 * usual_ms &&
+           own_ms * (seats - 1) > usual_ms * seats * (seats - 2);
+}
+
+/* Owners wait for a guest once it has delivered its contributions to an exchange in time: an
+ * identity that has done nothing yet costs them no time. */
+bool tracker_is_fast_enough(const struct tracker *tracker, uint32_t row) {
+    bool is_new_guest =
+        tracker->speeds[row].times[SPEED_CONTRIBUTION].count == 0 && tracker_is_guest(tracker, row);
+    return !is_new_guest && !tracker->speeds[row].is_slow && !is_slow_trainer(tracker, row) &&
+           !tracker_has_many_pairs(tracker, row);
+}
+
+bool tracker_is_known_fast(const struct tracker *tracker, uint32_t row) {
+    const struct tracker_speed *speed = &tracker->speeds[row];
+    return !speed->is_slow && speed->times[SPEED_CONTRIBUTION].count >= JUDGED_ROUNDS;
+}
+
+/* A slow owner delays every slice that it owns, so it owns none, and none on trial. Owners are
+ * compared in each round: a contributor that delays all of them makes none of them slow. */
+bool tracker_may_own(const struct tracker *tracker, uint32_t row) {
+    const struct tracker_speed *speed = &tracker->speeds[row];
+    const struct speed_history *times = &speed->times[SPEED_OWNER];
+    uint32_t usual_ms = tracker->deadlines.times.result_ms;
+    uint64_t own_ms = (uint64_t)recent_value(times) * usual_ms / OWNER_MEDIAN;
+    bool is_in_time = times->count < JUDGED_ROUNDS || own_ms <= usual_limit_ms(tracker, usual_ms);
+    return tracker_is_fast_enough(tracker, row) && !speed->is_retried && is_in_time;
+}
+
+uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row) {
+    return recent_value(&tracker->speeds[row].times[SPEED_RATE]);
+}
+
+/* A member with a slow uplink contributes to every (SHARE_FULL / share)-th slice; in each round to
+ * others. */
+bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t slice) {
+    uint32_t share = tracker->speeds[row].is_slow ? tracker->speeds[row].share : SHARE_FULL;
+    uint32_t slices = tracker->settings.slice_count;
+    uint64_t count = (uint64_t)slices * share / SHARE_FULL;
+    count = count > 0 ? count : 1; /* a probe */
+    uint64_t at = (slice + tracker->record.head.round) % slices;
+    return (at + 1) * count / slices > at * count / slices;
+}
+
+/* The lower median of the times for which the other voters waited for this seat's contributions; 0
+ * if none did. */
+static uint32_t awaited_time(const struct tracker *tracker, uint32_t seat) {
+    int64_t values[SWARM_MEMBERS_MAX];
+    int count = 0;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        const struct tracker_report *report = &tracker->members[row].report;
+        bool is_other =
+            tracker->seats.seat_of_row[row] != (int)seat && !tracker_is_guest(tracker, row);
+        if (is_other && tracker->seats.seat_of_row[row] != NO_SEAT &&
+            report->awaited_ms[seat] > 0) {
+            values[count++] = report->awaited_ms[seat];
+        }
+    }
+    return count == 0 ? 0 : (uint32_t)sorted_value_i64(values, count, (count - 1) / 2);
+}
+
+/* The upper median of the owners' times until they had all results; 1 if there is none. */
+static uint32_t owner_median_ms(const struct tracker_exchange *exchange) {
+    int64_t values[SWARM_MEMBERS_MAX];
+    int count = 0;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        if (exchange->result_ms[seat] > 0) {
+            values[count++] = exchange->result_ms[seat];
+        }
+    }
+    return count == 0 ? 1 : (uint32_t)sorted_value_i64(values, count, count / 2);
+}
+
+/* Owners that stopped waiting for a contributor: that it was late was not their fault. */
+static uint64_t find_excused_owners(const struct tracker_exchange *exchange) {
+    uint64_t owners = 0;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        owners |= exchange->missed_by[seat];
+    }
+    return owners;
+}
+
+/* A member that has owned nothing for some rounds may own slices again. If it was slow, its next
+ * time decides alone: the history is one bad and one good value. */
+static void add_owner_time(struct tracker_speed *speed, uint32_t result_ms, uint32_t median_ms) {
+    struct speed_history *times = &speed->times[SPEED_OWNER];
+    if (result_ms > 0) {
+        uint64_t relative = (uint64_t)result_ms * OWNER_MEDIAN / median_ms;
+        add_value(&speed->times[SPEED_RESULT], result_ms);
+        add_value(times, relative < UINT32_MAX ? (uint32_t)relative : UINT32_MAX);
+        speed->rounds_without_slices = 0;
+    } else if (++speed->rounds_without_slices >= OWNER_RETRY_ROUNDS &&
+               times->count >= JUDGED_ROUNDS) {
+        *times = (struct speed_history){.count = 2, .values = {UINT32_MAX, 0}};
+    }
+}
+
+/* Adds what was observed of a seat in the committed exchange. The times of a seat that was given
+ * less than the others do not say how long a full share takes. */
+static void add_exchange(struct tracker *tracker, uint32_t seat,
+                         const struct seat_delivery *delivery) {
+    int row = tracker->seats.row_of_seat[seat];
+    struct tracker_speed *speed = &tracker->speeds[row];
+    const struct tracker_exchange *exchange = &tracker->exchange;
+    uint32_t time_ms = awaited_time(tracker, seat);
+    uint32_t min_ms = RATE_MIN_HEARTBEATS * tracker->deadlines.timing.heartbeat_ms;
+    if (time_ms >= min_ms) {
+        add_value(&speed->times[SPEED_RATE],
+                  (uint32_t)((uint64_t)delivery->delivered * SPEED_RATE_MS / time_ms));
+    }
+    if (!speed->is_slow) {
+        add_value(&speed->times[SPEED_CONTRIBUTION], time_ms);
+    }
+    if (!seats_contain(find_excused_owners(exchange), seat)) {
+        add_owner_time(speed, exchange->result_ms[seat], owner_median_ms(exchange));
+    }
+}
+
+/* The smallest share: that of one slice. */
+static uint32_t least_share(const struct tracker *tracker) {
+    uint32_t slices = tracker->settings.slice_count;
+    return slices < SHARE_FULL ? (SHARE_FULL + slices - 1) / slices : 1;
+}
+
+/* The seat did not deliver in time, or usually takes longer than the others. It contributes to
+ * fewer slices, and no owner waits for it. */
+static void slow_down(const struct tracker *tracker, struct tracker_speed *speed, uint64_t share) {
+    if (!speed->is_slow) {
+        speed->retry_rounds = speed->retry_rounds == 0                 ? RETRY_ROUNDS_MIN
+                              : speed->retry_rounds < RETRY_ROUNDS_MAX ? 2 * speed->retry_rounds
+                                                                       : RETRY_ROUNDS_MAX;
+        speed->slow_rounds = 0;
+    }
+    ASSERT(share <= SHARE_FULL);
+    speed->is_slow = true;
+    speed->share = share > least_share(tracker) ? (uint32_t)share : least_share(tracker);
+    speed->times[SPEED_CONTRIBUTION].count = 0;
+}
+
+void tracker_mark_slow(struct tracker *tracker, uint32_t row) {
+    slow_down(tracker, &tracker->speeds[row], 0);
+}
+
+/* Whether owners wait for a slow seat again, on trial, although it did not deliver a full share in
+ * time: a short exchange may end before an optional contribution arrives even from a seat that is
+ * as fast as the others. A seat that delivers less than half may be as slow as before, and the
+ * trial would cost a close, so that it comes much later. */
+static bool is_retry_due(const struct tracker *tracker, const struct tracker_speed *speed,
+                         const struct seat_delivery *delivery) {
+    bool has_half = 2 * delivery->delivered >= tracker->settings.slice_count;
+    return speed->slow_rounds >= (has_half ? 1 : RETRY_FACTOR) * speed->retry_rounds;
+}
+
+/* Decides what the seat is given in the next exchange. The share of a slow seat doubles while it
+ * delivers in time. Owners wait for it again when it has delivered a full share in time, and after
+ * some rounds in any case. That wait doubles each time. */
+static void update_share(struct tracker *tracker, uint32_t seat,
+                         const struct seat_delivery *delivery) {
+    struct tracker_speed *speed = &tracker->speeds[tracker->seats.row_of_seat[seat]];
+    uint64_t limit_ms = usual_limit_ms(tracker, usual_value(tracker, SPEED_CONTRIBUTION));
+    bool is_slow = speed->is_slow;
+    const struct speed_history *times = &speed->times[SPEED_CONTRIBUTION];
+    uint32_t time_ms = is_slow                         ? awaited_time(tracker, seat)
+                       : times->count >= JUDGED_ROUNDS ? recent_value(times)
+                                                       : 0;
+    uint32_t before = is_slow ? speed->share : SHARE_FULL;
+    speed->slow_rounds += is_slow;
+    speed->is_retried = is_slow && is_retry_due(tracker, speed, delivery);
+    if (!delivery->is_late && time_ms <= limit_ms) {
+        speed->is_slow = before < SHARE_FULL;
+        speed->share = 2 * before < SHARE_FULL ? 2 * before : SHARE_FULL;
+    } else {
+        uint64_t by_items = (uint64_t)before * delivery->delivered / delivery->planned;
+        uint64_t by_time = time_ms > limit_ms ? before * limit_ms / time_ms : before;
+        slow_down(tracker, speed, by_items < by_time ? by_items : by_time);
+    }
+    speed->is_slow &= !speed->is_retried;
+}
+
+/* After rounds that were too old, earlier exchanges say nothing about how long one takes now. */
+static void forget_exchanges(struct tracker *tracker) {
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        tracker->speeds[row].times[SPEED_CONTRIBUTION].count = 0;
+        tracker->speeds[row].times[SPEED_RESULT].count = 0;
+    }
+}
+
+void tracker_observe_exchange(struct tracker *tracker) {
+    ASSERT(tracker->record.head.kind == ENTRY_COMMIT);
+    if (tracker->deadlines.aged_exchanges > 0) {
+        forget_exchanges(tracker);
+        tracker->deadlines.aged_exchanges = 0;
+    }
+    uint64_t seats = 0;
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        bool is_current = tracker->seats.row_of_seat[seat] != NO_SEAT;
+        seats |= is_current && tracker->exchange.deliveries[seat].planned > 0 ? seat_bit(seat) : 0;
+    }
+    SEATS_EACH(seat, seats) {
+        add_exchange(tracker, (uint32_t)seat, &tracker->exchange.deliveries[seat]);
+    }
+    SEATS_EACH(seat, seats) {
+        update_share(tracker, (uint32_t)seat, &tracker->exchange.deliveries[seat]);
+    }
+}
+
+/* ---- applying ---- */
+
+void tracker_begin_apply(struct tracker *tracker) {
+    ASSERT(tracker->record.head.kind == ENTRY_COMMIT);
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        struct tracker_speed *speed = &tracker->speeds[row];
+        const struct tracker_member *member = &tracker->members[row];
+        if (speed->is_applying && !member->is_silent) {
+            add_value(&speed->times[SPEED_APPLY], UINT32_MAX); /* not before the next commit */
+        }
+        speed->is_applying = tracker->seats.seat_of_row[row] != NO_SEAT &&
+                             tracker_has_state(member) && !tracker_is_ready(tracker, row);
+    }
+}
+
+void tracker_observe_apply(struct tracker *tracker, uint32_t row, int64_t now_ms) {
+    struct tracker_speed *speed = &tracker->speeds[row];
+    int64_t passed_ms = now_ms - tracker->stage.committed_ms;
+    if (speed->is_applying) {
+        ASSERT(passed_ms >= 0);
+        add_value(&speed->times[SPEED_APPLY],
+                  passed_ms < UINT32_MAX ? (uint32_t)passed_ms : UINT32_MAX);
+        speed->is_applying = false;
+    }
+}
+
+bool tracker_applies_in_time(const struct tracker *tracker, uint32_t row) {
+    const struct speed_history *times = &tracker->speeds[row].times[SPEED_APPLY];
+    return times->count < JUDGED_ROUNDS ||
+           recent_value(times) <= usual_limit_ms(tracker, tracker->deadlines.times.apply_ms);
+}

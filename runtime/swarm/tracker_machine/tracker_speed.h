@@ -1,0 +1,119 @@
+/* tracker_speed: the speeds of members, the deadlines that follow from them, and the closes of an
+ * open round. Private to the tracker's files; part of tracker_state.h. */
+#ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_SPEED_H
+#define SKEP_SWARM_TRACKER_MACHINE_TRACKER_SPEED_H
+
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
+
+enum {
+    SPEED_ROUNDS = 5,        /* number of rounds that a recent time is the median of */
+    SPEED_RATE_MS = 1 << 20, /* an upload rate is in contributions per so many milliseconds */
+    SHARE_FULL = 1024,       /* share of a member that contributes to all slices */
+    OWNER_RETRY_ROUNDS = 8,  /* rounds after which a slow owner may own slices again */
+};
+
+enum speed_kind {
+    SPEED_TRAIN,        /* time to train on a full share of samples */
+    SPEED_CONTRIBUTION, /* time for which owners waited for contributions to all slices */
+    SPEED_RESULT,       /* time until an owner had all its results */
+    SPEED_OWNER,        /* the same, in thousandths of the round's median over all owners */
+    SPEED_APPLY,        /* time to apply a commit */
+    SPEED_RATE,         /* upload rate, seen by the receivers */
+    SPEED_KINDS         /* number of kinds */
+};
+
+struct tracker_deadlines {        /* tracker_speed.c */
+    struct swarm_timing timing;   /* current deadlines */
+    struct timing_times times;    /* observed times from which `timing` was derived */
+    bool is_assumed[SPEED_KINDS]; /* no member's time is known: `times` has that of the settings */
+    uint32_t aged_exchanges;      /* rounds since the newest commit that were aborted for age */
+};
+
+/* The pace of the open exchange, by owner. */
+struct tracker_pace {                       /* tracker_pace.c */
+    uint64_t owners;                        /* by the first table of the round */
+    uint64_t blocked_owners;                /* they wait for at most half of their contributors */
+    int64_t reported_ms[SWARM_MEMBERS_MAX]; /* from its plan until its newest report */
+    int64_t busy_ms[SWARM_MEMBERS_MAX];     /* of this, the time in which it was not blocked */
+    /* From the first table until enough other seats had its results; 0: not yet. */
+    int64_t spread_ms[SWARM_MEMBERS_MAX];
+};
+
+struct speed_history {             /* values of the last rounds */
+    uint32_t count;                /* number of values ever added */
+    uint32_t values[SPEED_ROUNDS]; /* a ring of the newest values */
+};
+
+/* The observed speed of the member in a row; kept when the member restarts. */
+struct tracker_speed { /* tracker_speed.c */
+    struct speed_history times[SPEED_KINDS];
+    uint32_t share;                 /* of a slow member: share of the slices, of SHARE_FULL */
+    uint32_t rounds_without_slices; /* exchanges since the member last owned slices */
+    uint32_t slow_rounds;           /* exchanges since the member became slow */
+    uint32_t retry_rounds;          /* after so many, owners wait for it again */
+    bool is_slow;                   /* owners do not wait for the member's contributions */
+    bool is_retried;                /* owners wait for it on trial, after rounds as a slow member */
+    bool is_resumed;                /* its samples are those of an aborted round */
+    bool is_applying;               /* it was in the newest commit, and has not applied it */
+};
+
+/* Speeds, shares and deadlines (tracker_speed.c).
+ * tracker_derive_timing      Derive the deadlines from the usual times.
+ * tracker_count_aged_exchange The open round is aborted because it is too old.
+ * tracker_clear_speed        Forget the speed of a row, which gets another member.
+ * tracker_mark_slow          Let owners wait for the row only after it has delivered in time.
+ * tracker_mark_resumed       Record whether the row's samples are those of an aborted round.
+ * tracker_observe_training   A declaration has arrived.
+ * tracker_observe_exchange   A commit is durable: observe deliveries, decide on shares.
+ * tracker_begin_apply        A commit is durable, which the members of its round apply.
+ * tracker_observe_apply      A member has the state of the newest commit.
+ * tracker_applies_in_time    Whether the row usually applies commits as fast as the others.
+ * tracker_samples_of_row     Number of samples that the row is given in the next round.
+ * tracker_awaited_seats      Those of `seats` that can train on their samples within the deadline.
+ * tracker_is_fast_enough     Whether owners wait for the row's contributions.
+ * tracker_is_known_fast      Whether the row's contributions arrived in time in several exchanges.
+ * tracker_may_own            Whether the row may own slices.
+ * tracker_recent_time        The recent time of a row; 0: it has none.
+ * tracker_upload_rate        The upload rate of a row, seen by the receivers; 0: not known.
+ * tracker_is_optional        Whether a slow row contributes to this slice in the open round. */
+void tracker_derive_timing(struct tracker *tracker);
+void tracker_count_aged_exchange(struct tracker *tracker);
+void tracker_clear_speed(struct tracker *tracker, uint32_t row);
+void tracker_mark_slow(struct tracker *tracker, uint32_t row);
+void tracker_mark_resumed(struct tracker *tracker, uint32_t row, bool is_resumed);
+void tracker_observe_training(struct tracker *tracker, uint32_t row, int64_t now_ms);
+void tracker_observe_exchange(struct tracker *tracker);
+void tracker_begin_apply(struct tracker *tracker);
+void tracker_observe_apply(struct tracker *tracker, uint32_t row, int64_t now_ms);
+bool tracker_applies_in_time(const struct tracker *tracker, uint32_t row);
+uint64_t tracker_samples_of_row(const struct tracker *tracker, uint32_t row);
+uint64_t tracker_awaited_seats(const struct tracker *tracker, uint64_t seats);
+bool tracker_is_fast_enough(const struct tracker *tracker, uint32_t row);
+bool tracker_is_known_fast(const struct tracker *tracker, uint32_t row);
+bool tracker_may_own(const struct tracker *tracker, uint32_t row);
+uint32_t tracker_recent_time(const struct tracker_speed *speed, enum speed_kind kind);
+uint32_t tracker_upload_rate(const struct tracker *tracker, uint32_t row);
+bool tracker_is_optional(const struct tracker *tracker, uint32_t row, uint32_t slice);
+
+/* Closes of the open round (tracker_pace.c), in ms. They are the deadlines; if no earlier round was
+ * measured, they follow from the seats that have finished the same part of this round.
+ * tracker_begin_pace             The first table of the round is durable.
+ * tracker_observe_receipts       A report has arrived from this row, which may own slices.
+ * tracker_observe_spread         Enough other seats have all results of these owners.
+ * tracker_training_end_ms        From OPEN until members that still train have to declare.
+ * tracker_declaration_close_ms   From OPEN until no declaration is waited for.
+ * tracker_contribution_close_ms  From its table until an owner stops waiting for contributions.
+ * tracker_result_close_ms        From its table until an owner without results is replaced.
+ * tracker_vote_close_ms          From PROPOSE until results that few seats have are recovered.
+ * tracker_apply_close_ms         From COMMIT until the next round no longer waits for it. */
+void tracker_begin_pace(struct tracker *tracker);
+void tracker_observe_receipts(struct tracker *tracker, uint32_t row, int64_t now_ms);
+void tracker_observe_spread(struct tracker *tracker, uint64_t owners, int64_t now_ms);
+int64_t tracker_training_end_ms(const struct tracker *tracker);
+int64_t tracker_declaration_close_ms(const struct tracker *tracker);
+int64_t tracker_contribution_close_ms(const struct tracker *tracker, uint32_t owner);
+int64_t tracker_result_close_ms(const struct tracker *tracker);
+int64_t tracker_vote_close_ms(const struct tracker *tracker);
+int64_t tracker_apply_close_ms(const struct tracker *tracker);
+
+#endif

@@ -1,0 +1,435 @@
+/* tracker_state: the tracker's state, one struct for each file that owns it. Private to the
+ * tracker's files: a file assigns only the fields of its own structs and calls the functions of the
+ * others. */
+#ifndef SKEP_SWARM_TRACKER_MACHINE_TRACKER_STATE_H
+#define SKEP_SWARM_TRACKER_MACHINE_TRACKER_STATE_H
+
+#include "runtime/swarm/protocol/seats.h"
+#include "runtime/swarm/tracker_machine/tracker_guests.h"
+#include "runtime/swarm/tracker_machine/tracker_machine.h"
+#include "runtime/swarm/tracker_machine/tracker_speed.h"
+
+enum { ROW_NONE = SWARM_MEMBERS_MAX }; /* no row of tracker.members */
+
+enum tracker_stage_kind {
+    STAGE_READY,    /* between rounds */
+    STAGE_TRAIN,    /* OPEN was sent, and declarations arrive. */
+    STAGE_EXCHANGE, /* TABLE was sent, and members exchange contributions and results. */
+    STAGE_VOTE,     /* PROPOSE was sent, and votes arrive. */
+};
+
+struct tracker_stage {            /* tracker_stage.c */
+    enum tracker_stage_kind kind; /* current stage of the round */
+    int64_t last_event_ms;        /* time of the last event */
+    int64_t stage_began_ms;       /* Time at which the stage began. */
+    int64_t round_began_ms;       /* when the round was opened */
+    int64_t committed_ms;         /* when the newest commit was durable */
+    int64_t last_quorum_ms;       /* when a quorum was last connected */
+    int64_t last_current_ms;      /* when a member was last known to have the current state */
+    int64_t budget_percent_ms;    /* time that rounds may still wait for late members, times 100 */
+    int64_t budget_counted_ms;    /* the budget is counted up to this time */
+};
+
+struct seat_delivery {  /* what owners received of a seat's contributions, without its own slices */
+    uint32_t planned;   /* number of slices that other members own and that it contributes to */
+    uint32_t delivered; /* number of these whose result has its contribution */
+    bool is_late;       /* more than a third of the owners miss a contribution */
+    bool is_rejected;   /* more than a third of the owners rejected a contribution */
+};
+
+/* The next record while it is written. Large arrays are not copied: `next` and the record share the
+ * plans unless these change. next.head uses the slices of a proposal; once it is durable, the
+ * proposal takes the slices of the previous commit. */
+struct tracker_writer {             /* tracker_record.c */
+    struct tracker_record next;     /* the record that is being written */
+    struct slice_plan *spare_plans; /* [slice_count]: the plans before the last change. */
+    uint32_t parts;       /* Bits of enum record_part that are being written; 0: no write. */
+    uint32_t pending_row; /* 1 + the row whose session is being written */
+    struct entry_documents documents; /* for the next entry that may have them; serial 0: none */
+    bool is_fenced;      /* another process writes to the store, so no write is possible */
+    bool is_backing_off; /* A write failed, so none starts before the next tick. */
+};
+
+struct tracker_proposal { /* tracker_proposal.c */
+    struct entry entry;   /* the proposed COMMIT */
+    uint64_t id;          /* number of the proposal */
+    struct hash random;   /* random bytes for the next proposal */
+    struct hash seed;     /* random bytes of this proposal */
+};
+
+struct tracker_vote {               /* tracker_proposal.c */
+    bool has_arrived;               /* the vote was received */
+    struct hash root;               /* root that the member computed */
+    struct hash hash;               /* hash of the proposed entry with that root */
+    struct signature signature;     /* the member's signature of the hash */
+    struct message_refusal refusal; /* what the member found wrong */
+    struct entry_evidence evidence; /* of an accusation: the statement that it calls false */
+};
+
+struct tracker_exchange {    /* tracker_exchange.c */
+    uint64_t *holders;       /* [slice_count]: seats that have a result of the current epoch */
+    uint64_t *planned;       /* [slice_count]: seats that the first table lets contribute */
+    uint64_t *awaited;       /* [slice_count]: those of them that the owner waits for */
+    uint64_t expected_seats; /* seats that owners wait for, by the first table */
+    int64_t table_ms;        /* when the first table was durable */
+    /* By seat: when the owner got its newest slices or stopped waiting for a seat. */
+    int64_t assigned_ms[SWARM_MEMBERS_MAX];
+    uint32_t result_ms[SWARM_MEMBERS_MAX]; /* by owner: time until it had all results; 0: not yet */
+    uint64_t missed_by[SWARM_MEMBERS_MAX]; /* by seat: owners that stopped waiting for it */
+    uint64_t undeclared_seats; /* seats that had time for training, and did not declare */
+    uint64_t late_seats;       /* seats that more than a third of the owners stopped waiting for */
+    uint64_t failed_owners;    /* owners that were replaced because their results did not come */
+    uint64_t wrong_owners;     /* owners that are replaced because a result is wrong */
+    /* By seat: the reason for which the table gives no weight to a seat that trained. */
+    enum suspension_reason exclusions[SWARM_MEMBERS_MAX];
+    struct seat_delivery deliveries[SWARM_MEMBERS_MAX]; /* by seat, of the newest commit */
+    uint32_t poll;                                      /* number of the newest poll */
+    bool is_poll_open;     /* recovery waits for the answers of all live seats to `poll` */
+    bool is_training_over; /* `poll` lets members that still train declare what they have */
+};
+
+struct tracker_rollback {                            /* tracker_rollback.c */
+    struct state_history history;                    /* states that a rollback can return to */
+    struct data_cursor cursors[ROLLBACK_STATES_MAX]; /* by state: position in the training data */
+    bool is_ordered;                                 /* the operator has ordered a rollback */
+    struct hash ordered_root;                        /* root of the state to return to */
+    struct rollback_order order;                     /* the operator's signature of the order */
+};
+
+struct tracker_seats {                  /* tracker_members.c */
+    int row_of_seat[SWARM_MEMBERS_MAX]; /* by seat: row of the member; NO_SEAT: none */
+    int seat_of_row[SWARM_MEMBERS_MAX]; /* by row: seat of the member; NO_SEAT: none */
+};
+
+enum { REPEAT_ROUNDS = 8 }; /* commits whose declarations are remembered */
+
+/* The declared roots of the newest commits since the tracker started, and the norms of those
+ * before. */
+struct tracker_repeats { /* tracker_repeats.c */
+    uint32_t next;       /* index of the oldest round, which the next one replaces */
+    struct hash roots[REPEAT_ROUNDS][SWARM_MEMBERS_MAX]; /* by round and seat; zero: none */
+    double norms[REPEAT_ROUNDS][SWARM_MEMBERS_MAX];      /* the same */
+};
+
+/* The last message to a member. The wait doubles with each repetition. */
+struct tracker_last_sent { /* tracker_handle.c */
+    enum message_kind kind;
+    uint64_t number; /* Identifies the message: entry hash, table version, poll or proposal. */
+    int64_t sent_ms; /* time of the last repetition */
+    uint32_t resend_after_ms; /* Wait before the message is repeated; 0 if none was sent. */
+};
+
+/* The newest report of a member. */
+struct tracker_report {       /* tracker_members.c */
+    uint64_t number;          /* Number of the report; increases. */
+    uint32_t poll;            /* Number of the newest poll that the member answered. */
+    uint32_t round;           /* Round that `slices` describes. */
+    uint32_t version;         /* Version of the table that the member has. */
+    uint64_t unreachable;     /* Rows that the member could not connect to in its last round. */
+    struct hash root;         /* Current root of the member; zero during a state fetch. */
+    struct hash durable_root; /* Root of the state on the member's disk. */
+    struct timing_measured measured;       /* The member's medians. */
+    struct hash stored[STORED_STATES_MAX]; /* Roots of the states that the member stores. */
+    struct slice_report *slices;           /* [slice_count]: progress of the member in each slice */
+    uint32_t awaited_ms[SWARM_MEMBERS_MAX]; /* by seat: time waited for its contributions */
+};
+
+/* A registered member; row r is record.members[r]. */
+struct tracker_member {      /* tracker_members.c */
+    uint64_t start_id;       /* random number of the member's last start */
+    int64_t last_message_ms; /* when the member's last message arrived */
+    bool is_silent;    /* The member sent no message for timing.silence_ms, or is disconnected. */
+    bool is_leaving;   /* the member joins no further round */
+    bool has_declared; /* The member has declared for the open round. */
+    struct training_amount trained; /* Work that the member declared. */
+    uint32_t rounds_missed;         /* Rounds opened without the member since it last had a seat. */
+    struct hash root;               /* root of the declared contribution */
+    struct signature declaration;   /* signature of the declaration */
+    struct tracker_report report;   /* newest report of the member */
+    struct tracker_vote vote;       /* the member's vote for the proposal */
+    struct tracker_last_sent last_sent; /* last message sent to the member */
+};
+
+/* An owner and a contributor whose contributions do not reach it. */
+struct tracker_pair {
+    uint32_t rounds;      /* for so many, the owner does not wait */
+    uint32_t until_round; /* it does not wait before this round */
+};
+
+/* By the row of the contributor and the row of the owner. */
+struct tracker_pairs { /* tracker_pairs.c */
+    struct {
+        struct tracker_pair owners[SWARM_MEMBERS_MAX];
+    } contributors[SWARM_MEMBERS_MAX];
+};
+
+/* The misses of the member in a row; kept when the member restarts. */
+struct tracker_strikes { /* tracker_strikes.c */
+    uint32_t misses;     /* last rounds in which others waited for it; bit set: it missed a part */
+    uint32_t clean_rounds;          /* rounds since the last miss */
+    uint32_t term;                  /* rounds of its last suspension */
+    uint32_t until_round;           /* it has no seat before this round */
+    enum suspension_reason due;     /* reason for which it is suspended next; none: it is not */
+    enum suspension_reason reason;  /* of its last suspension */
+    struct entry_evidence evidence; /* if `due` is a false statement */
+};
+
+struct tracker {
+    struct tracker_settings settings;   /* settings of the swarm */
+    struct tracker_stage stage;         /* stage of the round, and its times */
+    struct tracker_deadlines deadlines; /* deadlines and what they were derived from */
+    struct tracker_record record;       /* The durable record, owned by tracker_record.c. */
+    struct tracker_writer writer;       /* the write in progress */
+    struct tracker_roster roster;       /* the operator's newest roster epoch */
+    struct tracker_proposal proposal;   /* proposal that members vote for */
+    struct tracker_exchange exchange;   /* holders of results, and the poll */
+    struct tracker_pace pace;           /* times of the open exchange */
+    struct tracker_rollback rollback;   /* states that a rollback can return to */
+    struct tracker_repeats repeats;     /* declared roots of the newest commits */
+    struct tracker_seats seats;         /* seats of the newest entry's roster */
+    struct tracker_member members[SWARM_MEMBERS_MAX];  /* by row */
+    struct tracker_speed speeds[SWARM_MEMBERS_MAX];    /* by row */
+    struct tracker_strikes strikes[SWARM_MEMBERS_MAX]; /* by row */
+    struct tracker_pairs pairs; /* owners that do not get the contributions of some members */
+};
+
+/* The stage and its times (tracker_stage.c).
+ * stage_skip_gap            After a gap without events, move all times by the gap. Returns the
+ *                           gap, or 0 if it is short.
+ * stage_mark_quorum         Record that a quorum is connected.
+ * stage_mark_current_state  Record that a member with the current state is connected.
+ * stage_fill_budget         Add the time since the last call to the budget for waits, and take
+ *                           the same time off it if rounds were waiting.
+ * stage_may_wait            Whether rounds may wait for late members, with so much budget left.
+ * tracker_enter_stage       Begin a stage; TRAIN also begins a round. */
+void stage_init(struct tracker_stage *stage, const struct tracker_record *record, int64_t now_ms);
+int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms);
+void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, int64_t now_ms);
+void stage_mark_quorum(struct tracker_stage *stage, int64_t now_ms);
+void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms);
+void stage_fill_budget(struct tracker_stage *stage, bool is_waiting, int64_t capacity_ms,
+                       int64_t now_ms);
+bool stage_may_wait(const struct tracker_stage *stage, int64_t reserve_ms);
+
+/* The record and its writes (tracker_record.c).
+ * tracker_load_record  Copy the durable record into arrays carved from *memory.
+ * tracker_begin_draft  Copy the record to writer.next, to be changed and written.
+ * tracker_draft_plans  The same, with plans that may be changed too.
+ * tracker_draft_entry  Begin a draft whose head is the next entry, with the fields that every
+ *                      kind inherits from the head.
+ * tracker_write_draft  Make writer.next durable, in which `parts` changed; append next.head if
+ *                      it is one of them.
+ * tracker_end_write    Handle the end of a write. Returns the parts that are durable now, 0 if
+ *                      it failed.
+ * writer_can_write     Whether no write is in progress, and no failed one waits for the next
+ *                      tick. */
+void tracker_load_record(struct tracker *tracker, char **memory, const struct tracker_record *from);
+void tracker_begin_draft(struct tracker *tracker);
+void tracker_draft_plans(struct tracker *tracker);
+void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct identity *id);
+struct entry *tracker_draft_entry(struct tracker *tracker, enum entry_kind kind);
+void tracker_write_draft(struct tracker *tracker, uint32_t parts, struct actions *actions);
+uint32_t tracker_end_write(struct tracker *tracker, const struct event *event);
+void writer_clear_backoff(struct tracker_writer *writer);
+bool writer_can_write(const struct tracker_writer *writer);
+
+/* Members and seats (tracker_members.c).
+ * tracker_find_row             The row of an identity, or ROW_NONE.
+ * tracker_live_seats           The seats of the open round whose session is current and not
+ *                              silent.
+ * tracker_map_seats            Match rows and seats again after a change of either.
+ * tracker_find_free_row        A row for a new identity, or ROW_NONE.
+ * tracker_register_start       Assign the row to a new start of a member, whose session is being
+ *                              written.
+ * tracker_confirm_member       The session is durable: admit the member.
+ * tracker_reject_start         The session could not be written.
+ * tracker_count_missed_rounds  Count a missed round for members without a seat.
+ * tracker_has_state            Whether the member has reported a state and is not fetching one.
+ * tracker_is_ready             Whether the member may have a seat in the next round. */
+uint32_t tracker_find_row(const struct tracker *tracker, const struct identity *id);
+uint64_t tracker_live_seats(const struct tracker *tracker);
+struct tracker_member *tracker_member_in_seat(struct tracker *tracker, uint32_t seat);
+void tracker_map_seats(struct tracker *tracker);
+void tracker_init_members(struct tracker *tracker, char **memory, int64_t now_ms);
+uint32_t tracker_find_free_row(const struct tracker *tracker);
+void tracker_register_start(struct tracker *tracker, uint32_t row, const struct message *hello,
+                            int64_t now_ms);
+void tracker_confirm_member(struct tracker *tracker, uint32_t row);
+void tracker_reject_start(struct tracker *tracker, uint32_t row);
+void tracker_tick_members(struct tracker *tracker, int64_t now_ms);
+void tracker_shift_member_times(struct tracker *tracker, int64_t gap_ms);
+void tracker_suspect_member(struct tracker_member *member);
+void tracker_mark_received(struct tracker_member *member, int64_t now_ms);
+void tracker_mark_leaving(struct tracker_member *member);
+void tracker_store_declaration(struct tracker_member *member, const struct message *message);
+void tracker_clear_declarations(struct tracker *tracker);
+bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct message *message);
+void tracker_count_missed_rounds(struct tracker *tracker);
+bool tracker_has_state(const struct tracker_member *member);
+bool tracker_is_ready(const struct tracker *tracker, uint32_t row);
+bool tracker_is_slow_joiner(const struct tracker *tracker, uint32_t row);
+
+/* Messages (tracker_handle.c).
+ * tracker_send             Send to a row, with incarnation and session filled in.
+ * tracker_send_missing     Send the next message that the member lacks, unless it was just sent.
+ * tracker_send_goodbyes    Send GOODBYE to all members that may exit, when the run is complete.
+ * tracker_clear_last_sent  Send the next message at once, even if it is a repetition. */
+void tracker_handle_message(struct tracker *tracker, const struct message *message, int64_t now_ms,
+                            struct actions *actions);
+void tracker_send(struct tracker *tracker, uint32_t row, struct message message,
+                  struct actions *actions);
+void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
+                          struct actions *actions);
+void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+void tracker_clear_last_sent(struct tracker_last_sent *last);
+
+/* Rounds (tracker_round.c).
+ * tracker_is_run_complete  Whether the run has all its commits, so that no round opens.
+ * tracker_advance          Do all that the state allows now: open, send the table, recover,
+ *                          propose, commit, abort.
+ * tracker_return_ranges    Return the samples of seats not in `used` to the entry's cursor. */
+bool tracker_is_run_complete(const struct tracker *tracker);
+void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+void tracker_return_ranges(struct entry *entry, uint64_t used);
+
+/* Rollbacks (tracker_rollback.c).
+ * tracker_roll_back           Roll back to the newest state that a member has, if no member had
+ *                             the current one for too long.
+ * tracker_is_order_due        Whether the operator has ordered a rollback, and a connected member
+ *                             has that state on disk.
+ * tracker_follow_order        Roll back as ordered; no round is open.
+ * tracker_member_stores       Whether a member reported that it has this state on disk.
+ * tracker_add_rollback_state  Add the state of a COMMIT or GENESIS, or the target of a ROLLBACK. */
+void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+bool tracker_is_order_due(const struct tracker *tracker);
+void tracker_follow_order(struct tracker *tracker, struct actions *actions);
+bool tracker_member_stores(const struct tracker_member *member, const struct hash *root);
+void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry);
+
+/* Owners and contributors that are separated (tracker_pairs.c).
+ * tracker_clear_pairs      Forget the pairs of a row, which gets another member.
+ * tracker_observe_pairs    A round has ended: separate owners from seats that they stopped waiting
+ *                          for, except from seats that are late for most owners.
+ * tracker_separated_seats  The seats whose contributions an owner does not wait for.
+ * tracker_has_many_pairs   Whether the row is separated from more than a third of the voters. */
+void tracker_clear_pairs(struct tracker *tracker, uint32_t row);
+void tracker_observe_pairs(struct tracker *tracker);
+uint64_t tracker_separated_seats(const struct tracker *tracker, uint32_t owner);
+bool tracker_has_many_pairs(const struct tracker *tracker, uint32_t row);
+
+/* Strikes and suspensions (tracker_strikes.c).
+ * tracker_is_suspended    Whether the row has no seat in the next round.
+ * tracker_clear_strikes   Forget the strikes of a row, which gets another member.
+ * tracker_judge_round     A round has ended: record the seats that missed a part of it.
+ * tracker_suspend_liar    Suspend a row, which made a false statement, after this round.
+ * tracker_suspend_next    Write the suspension of a member, if one is due.
+ * tracker_add_suspension  The suspension is durable. */
+bool tracker_is_suspended(const struct tracker *tracker, uint32_t row);
+void tracker_clear_strikes(struct tracker *tracker, uint32_t row);
+void tracker_judge_round(struct tracker *tracker);
+void tracker_suspend_liar(struct tracker *tracker, uint32_t row, enum suspension_reason reason,
+                          const struct entry_evidence *evidence);
+bool tracker_suspend_next(struct tracker *tracker, struct actions *actions);
+void tracker_add_suspension(struct tracker *tracker, const struct entry *entry);
+
+/* The table (tracker_table.c).
+ * tracker_find_links      Find for each of `seats` the others that it cannot connect to; either
+ *                         may report it. Only voters are well connected or candidates.
+ * tracker_fill_upload_rates
+ *                         The upload rate of each of `seats`, for assigning slices; not zero for at
+ *                         least one of them, zero for all others.
+ * tracker_owner_candidates Those of these voting seats that may own slices; not empty.
+ * tracker_plan_seats      Fill in the seats that contribute to a slice: those of `seats` that have
+ *                         a weight.
+ * plan_drop_seats         Let these seats contribute no longer, unless the owner has their
+ *                         contributions already.
+ * table_mark_all_new      Treat all plans as changed, because the record does not say when they
+ *                         changed.
+ * tracker_write_table     Write the weights, owners and roots of the declarations.
+ * tracker_change_plan     Change one slice of the draft's table, which gets the next version.
+ * tracker_clear_table     Clear the draft's table for the round that opens.
+ * tracker_weighted_seats  Those of `seats` that have a weight in the table. */
+struct tracker_links {
+    uint64_t unreachable[SWARM_MEMBERS_MAX]; /* by seat: seats that it cannot connect to */
+    /* voters that can connect to more than half of the voters, so that their sums have most
+     * contributions; all voters if there are none */
+    uint64_t well_connected;
+    /* well connected seats that can connect to all voters, so that each of their contributions is
+     * in their slices; all well connected seats if there are too few */
+    uint64_t owner_candidates; /* seats that may own slices */
+};
+void tracker_find_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);
+void tracker_fill_upload_rates(const struct tracker *tracker, uint64_t seats,
+                               uint64_t rates[static SWARM_MEMBERS_MAX]);
+uint64_t tracker_owner_candidates(const struct tracker *tracker, uint64_t seats);
+void tracker_plan_seats(const struct tracker *tracker, const struct round_table *table,
+                        uint32_t slice, uint64_t seats, struct slice_plan *plan);
+void plan_drop_seats(struct slice_plan *plan, uint64_t seats);
+void tracker_write_table(struct tracker *tracker, struct actions *actions);
+void tracker_change_plan(struct tracker *tracker, uint32_t slice, const struct slice_plan *plan);
+void table_mark_all_new(struct round_table *table, uint32_t slice_count);
+void tracker_clear_table(struct tracker *tracker, uint32_t round);
+uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats);
+
+/* The exchange (tracker_exchange.c).
+ * tracker_begin_exchange       The first table of the round is durable.
+ * tracker_advance_exchange     Recover missing results, then propose.
+ * tracker_count_deliveries     Count what the newest commit has of each seat.
+ * tracker_update_holders       Update the holders of results from the report of a row.
+ * tracker_clear_stale_holders  Clear the holders of slices that have a new epoch.
+ * tracker_find_slice_report    A seat's report of a slice in the open round, or NULL. */
+void exchange_init(struct tracker_exchange *exchange, char **memory, uint32_t slice_count,
+                   uint32_t incarnation, int64_t now_ms);
+void exchange_shift_times(struct tracker_exchange *exchange, int64_t gap_ms);
+void exchange_mark_wrong_owner(struct tracker_exchange *exchange, uint32_t seat);
+void exchange_set_undeclared(struct tracker_exchange *exchange, uint64_t seats);
+void tracker_begin_exchange(struct tracker *tracker, int64_t now_ms);
+void tracker_count_deliveries(struct tracker *tracker);
+void exchange_stop_poll(struct tracker_exchange *exchange);
+void exchange_end_training(struct tracker_exchange *exchange);
+void tracker_clear_holder(struct tracker *tracker, uint32_t seat);
+void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+void tracker_update_holders(struct tracker *tracker, uint32_t row, int64_t now_ms);
+void tracker_clear_stale_holders(struct tracker *tracker);
+const struct slice_report *tracker_find_slice_report(const struct tracker *tracker, uint32_t seat,
+                                                     uint32_t slice);
+
+/* Contributions of earlier rounds (tracker_repeats.c).
+ * repeats_add_commit  Remember the declared roots of a round that was committed.
+ * repeats_replay      Remember the norms of a COMMIT before the start of the tracker; another entry
+ *                     clears all.
+ * repeats_clear       Forget all rounds, because after a rollback a member may repeat its work.
+ * repeats_find        Whether a contribution with this root, or with this norm before the start of
+ *                     the tracker, was declared in a remembered round, by any member. */
+void repeats_add_commit(struct tracker_repeats *repeats, const struct round_table *table);
+void repeats_replay(struct tracker_repeats *repeats, const struct entry *entry);
+void repeats_clear(struct tracker_repeats *repeats);
+bool repeats_find(const struct tracker_repeats *repeats, const struct hash *root, double norm);
+
+/* Accusations in votes (tracker_accusation.c).
+ * tracker_judge_accusations    Suspend the member that more than half of the roster accuses of the
+ *                              same lie. Returns true if the round cannot be committed.
+ * tracker_is_proposal_refused  Whether the proposal cannot get a quorum, and no more votes can name
+ *                              a liar.
+ * tracker_find_silent_seats    The seats whose sketches did not reach half of the other members. */
+bool tracker_judge_accusations(struct tracker *tracker);
+bool tracker_is_proposal_refused(const struct tracker *tracker, int64_t now_ms);
+uint64_t tracker_find_silent_seats(const struct tracker *tracker);
+
+/* Proposals and votes (tracker_proposal.c).
+ * proposal_swap_slices         Make the proposal use the array `slices` in place of its present
+ *                              one.
+ * tracker_fill_proposal_slice  Fill in the proposal's row of a slice, whose result `holders`
+ *                              have.
+ * tracker_complete_proposal    Complete the proposal under a new id.
+ * tracker_count_votes          Commit if a quorum of votes agree. */
+void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices,
+                   uint32_t incarnation);
+void proposal_swap_slices(struct tracker_proposal *proposal, struct entry_slice *slices);
+void tracker_fill_proposal_slice(struct tracker *tracker, uint32_t slice, uint64_t holders);
+void tracker_complete_proposal(struct tracker *tracker);
+void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct message *message);
+void tracker_clear_votes(struct tracker *tracker);
+void tracker_count_votes(struct tracker *tracker, struct actions *actions);
+
+#endif

@@ -1,0 +1,162 @@
+/* tracker_strikes: members that miss a part of a round although they are fast enough for it, or
+ * whose contribution has no weight, and the rounds for which they then have no seat. */
+#include "runtime/swarm/tracker_machine/tracker_state.h"
+
+enum {
+    STRIKE_ROUNDS = 3,      /* rounds that are remembered: those in which others waited for it */
+    STRIKES_MAX = 2,        /* misses in these rounds that suspend the member */
+    STRIKE_SEATS_MIN = 4,   /* with fewer voters the word of one would be too much */
+    STRIKE_GUESTS_MIN = 3,  /* voters from which a guest is judged: it is not one of them */
+    TERM_MIN = 8,           /* rounds of the first suspension */
+    TERM_MAX = 512,         /* rounds of the longest one */
+    CLEAN_ROUNDS = 64,      /* rounds without a miss that halve the next term */
+    SUSPENDED_PART_MIN = 3, /* at most one of so many members is suspended */
+};
+
+bool tracker_is_suspended(const struct tracker *tracker, uint32_t row) {
+    ASSERT(row < SWARM_MEMBERS_MAX);
+    return tracker->strikes[row].until_round > tracker->record.head.round + 1;
+}
+
+void tracker_clear_strikes(struct tracker *tracker, uint32_t row) {
+    tracker->strikes[row] = (struct tracker_strikes){0};
+}
+
+static bool is_false_statement(enum suspension_reason reason) {
+    return reason == SUSPENSION_WRONG_SUM || reason == SUSPENSION_WRONG_SKETCH;
+}
+
+void tracker_suspend_liar(struct tracker *tracker, uint32_t row, enum suspension_reason reason,
+                          const struct entry_evidence *evidence) {
+    ASSERT(row < tracker->record.member_count && is_false_statement(reason));
+    tracker->strikes[row].due = reason;
+    tracker->strikes[row].evidence = *evidence;
+}
+
+/* The reason for which a seat missed the ended round. Late contributions count only for a seat that
+ * delivered in time before: until then its own speed is not known. Sketches, which are much
+ * smaller, count for a seat whose contributions to this commit were in time. */
+static enum suspension_reason find_miss(const struct tracker *tracker, uint32_t seat) {
+    const struct tracker_exchange *exchange = &tracker->exchange;
+    const struct seat_delivery *delivery = &exchange->deliveries[seat];
+    bool is_commit = tracker->record.head.kind == ENTRY_COMMIT;
+    if (seats_contain(exchange->failed_owners, seat)) {
+        return SUSPENSION_RESULTS;
+    }
+    if (seats_contain(exchange->undeclared_seats, seat)) {
+        return SUSPENSION_DECLARATION;
+    }
+    if (exchange->exclusions[seat] != SUSPENSION_NONE) {
+        return exchange->exclusions[seat];
+    }
+    if (is_commit && delivery->is_rejected) {
+        return SUSPENSION_INVALID;
+    }
+    bool is_fast = tracker_is_known_fast(tracker, (uint32_t)tracker->seats.row_of_seat[seat]);
+    bool is_missing = !is_commit || 2 * delivery->delivered < delivery->planned;
+    bool is_silent = seats_contain(tracker_find_silent_seats(tracker), seat);
+    return (is_silent && !is_missing && !delivery->is_late) ||
+                   (is_fast && seats_contain(exchange->late_seats, seat) && is_missing)
+               ? SUSPENSION_CONTRIBUTIONS
+               : SUSPENSION_NONE;
+}
+
+static void record_round(struct tracker_strikes *strikes, enum suspension_reason missed) {
+    bool is_liar = is_false_statement(strikes->due);
+    strikes->misses =
+        (strikes->misses << 1 | (missed != SUSPENSION_NONE)) & ((1U << STRIKE_ROUNDS) - 1);
+    strikes->clean_rounds = missed == SUSPENSION_NONE ? strikes->clean_rounds + 1 : 0;
+    if (strikes->clean_rounds >= CLEAN_ROUNDS) {
+        strikes->clean_rounds = 0;
+        strikes->term /= 2;
+    }
+    if (missed != SUSPENSION_NONE && seats_count(strikes->misses) >= STRIKES_MAX && !is_liar) {
+        strikes->due = missed;
+        strikes->misses = 0;
+    }
+}
+
+/* Seats whose contribution had no weight, or was rejected by owners. */
+static uint64_t find_excluded_seats(const struct tracker_exchange *exchange) {
+    uint64_t excluded = 0;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        bool is_excluded =
+            exchange->exclusions[seat] != SUSPENSION_NONE || exchange->deliveries[seat].is_rejected;
+        excluded |= is_excluded ? seat_bit(seat) : 0;
+    }
+    return excluded;
+}
+
+/* A member that is disconnected, or that the owners did not wait for although its contribution had
+ * a weight, is not judged. */
+void tracker_judge_round(struct tracker *tracker) {
+    struct tracker_exchange *exchange = &tracker->exchange;
+    const struct tracker_record *record = &tracker->record;
+    ASSERT(record->head.kind == ENTRY_COMMIT || record->head.kind == ENTRY_ABORT);
+    bool has_table = record->table.round == record->head.round && record->table.version > 0;
+    uint32_t voters = entry_voter_count(&record->head);
+    if (!has_table) {
+        return;
+    }
+    uint64_t judged = exchange->expected_seats | exchange->undeclared_seats |
+                      find_excluded_seats(exchange) | tracker_find_silent_seats(tracker);
+    SEATS_EACH(seat, tracker_live_seats(tracker) & judged) {
+        bool is_guest = record->head.seats[seat].is_guest == 1;
+        if (voters < (is_guest ? STRIKE_GUESTS_MIN : STRIKE_SEATS_MIN)) {
+            continue;
+        }
+        record_round(&tracker->strikes[tracker->seats.row_of_seat[seat]],
+                     find_miss(tracker, (uint32_t)seat));
+    }
+}
+
+/* Returns the row to suspend next, or ROW_NONE. A third of the voters at most is suspended at a
+ * time: if more are due, the network is at fault. Guests may all be liars. */
+static uint32_t find_due_row(struct tracker *tracker) {
+    uint32_t due = ROW_NONE;
+    uint32_t suspended = 0;
+    uint32_t connected = 0;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        bool is_due = tracker->strikes[row].due != SUSPENSION_NONE;
+        if (tracker_is_guest(tracker, row)) {
+            if (is_due) {
+                return row;
+            }
+            continue;
+        }
+        connected += !tracker->members[row].is_silent;
+        suspended += !tracker->members[row].is_silent && tracker_is_suspended(tracker, row);
+        due = is_due ? row : due;
+    }
+    return SUSPENDED_PART_MIN * (suspended + 1) <= connected ? due : ROW_NONE;
+}
+
+bool tracker_suspend_next(struct tracker *tracker, struct actions *actions) {
+    ASSERT(tracker->stage.kind == STAGE_READY);
+    uint32_t row = tracker->record.head.kind == ENTRY_GENESIS ? ROW_NONE : find_due_row(tracker);
+    if (row == ROW_NONE) {
+        return false;
+    }
+    uint32_t term = tracker->strikes[row].term;
+    term = 2 * term < TERM_MIN ? TERM_MIN : 2 * term < TERM_MAX ? 2 * term : TERM_MAX;
+    struct entry *entry = tracker_draft_entry(tracker, ENTRY_SUSPEND);
+    entry->suspension = (struct entry_suspension){.id = tracker->record.members[row].id,
+                                                  .reason = tracker->strikes[row].due,
+                                                  .until_round = entry->round + 1 + term,
+                                                  .evidence = tracker->strikes[row].evidence};
+    tracker_write_draft(tracker, RECORD_HEAD, actions);
+    return true;
+}
+
+void tracker_add_suspension(struct tracker *tracker, const struct entry *entry) {
+    ASSERT(entry->kind == ENTRY_SUSPEND);
+    uint32_t row = tracker_find_row(tracker, &entry->suspension.id);
+    if (row == ROW_NONE) {
+        return; /* another member has the row by now */
+    }
+    uint32_t term = entry->suspension.until_round - entry->round - 1;
+    tracker->strikes[row] = (struct tracker_strikes){.until_round = entry->suspension.until_round,
+                                                     .term = term,
+                                                     .reason = entry->suspension.reason};
+    tracker_mark_slow(tracker, row); /* when it returns, no owner waits for it at first */
+}

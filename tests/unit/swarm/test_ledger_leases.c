@@ -1,0 +1,273 @@
+/* test_ledger_leases: a chain whose genesis needs leases takes an OPEN only with the leases of more
+ * than half of its electors or an order of the operator, and a COMMIT only with their votes. */
+#include "entry_fixture.h"
+#include "runtime/swarm/ledger/ledger_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MEMBERS = 5, SLICES = 2, ALL = 31, START = 77, LINE_BYTES = 1 << 16 };
+
+static struct entry_fixture fixture;
+static struct entry_slice slices[SLICES], read_slices[SLICES];
+static struct entry entry, read;
+static struct ledger_chain chain, before;
+
+static void append(void) {
+    const char *error = ledger_append(&chain, &entry);
+    if (error != NULL) {
+        fail_msg("the entry %s", error);
+    }
+}
+
+/* A chain with one commit, of MEMBERS members: the electors of what follows. */
+static void begin(void) {
+    entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
+    fixture.start = START;
+    memset(&chain, 0, sizeof chain);
+    ledger_set_operator_key(&chain, fixture.operator_keys.public_keys.sign);
+    for (uint32_t i = 0; i < 3; i++) {
+        entry_fixture_next(&fixture, i, &entry);
+        append();
+    }
+    assert_int_equal(chain.electors.count, MEMBERS);
+    assert_int_equal(chain.electors.round, 1);
+    before = chain;
+    entry_fixture_next(&fixture, 3, &entry);
+}
+
+/* Signs the changed entry, and tries to append it to the chain with one commit. */
+static const char *result(void) {
+    entry_fixture_sign(&fixture, &entry);
+    chain = before;
+    const char *error = ledger_append(&chain, &entry);
+    if (error != NULL) {
+        assert_memory_equal(&chain, &before, sizeof chain);
+    }
+    return error;
+}
+
+static void assert_refused(const char *word) {
+    const char *error = result();
+    assert_non_null(error);
+    if (strstr(error, word) == NULL) {
+        fail_msg("\"%s\" does not contain \"%s\"", error, word);
+    }
+}
+
+static void open_needs_leases_of_more_than_half_of_the_electors(void **state) {
+    (void)state;
+    const struct {
+        uint64_t leased, resigned;
+        bool is_valid;
+    } cases[] = {{ALL, 0, true}, {7, 0, true},  {3, 0, false},  {0, 0, false},  {3, 4, false},
+                 {3, 12, true},  {1, 30, true}, {0, 31, false}, {0, 30, false}, {2, 28, false}};
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        begin();
+        entry_fixture_lease(&fixture, cases[i].leased, cases[i].resigned, &entry);
+        if (cases[i].is_valid) {
+            assert_null(result());
+        } else {
+            assert_refused("more than half");
+        }
+    }
+}
+
+static void lease_of_a_member_that_is_no_elector_or_has_no_seat_does_not_count(void **state) {
+    (void)state;
+    begin();
+    entry.leases.leased |= UINT64_C(1) << MEMBERS;
+    entry.leases.signatures[MEMBERS] = entry.leases.signatures[0];
+    assert_refused("is no elector");
+    begin();
+    entry.seat_count--;
+    entry.cursor.position -= 16;
+    assert_refused("without a seat");
+    entry_fixture_lease(&fixture, 15, 0, &entry);
+    assert_null(result());
+}
+
+static void lease_is_signed_by_its_elector_for_this_state_and_start(void **state) {
+    (void)state;
+    begin();
+    entry.leases.signatures[2].bytes[5] ^= 1;
+    assert_refused("did not sign");
+    begin();
+    entry.leases.signatures[2] = entry.leases.signatures[1];
+    assert_refused("did not sign");
+    begin();
+    entry.leases.start++;
+    assert_refused("did not sign");
+    begin();
+    entry.incarnation++;
+    assert_refused("did not sign");
+    begin();
+    entry.leases.state.bytes[0] ^= 1;
+    assert_refused("another state");
+    begin();
+    entry_fixture_lease(&fixture, 7, 8, &entry);
+    entry.leases.resigned = 0;
+    entry.leases.leased = 15;
+    assert_refused("did not sign");
+    begin();
+    entry.leases.resigned = 1;
+    assert_refused("both leased and resigned");
+}
+
+static void chain_has_leases_exactly_if_its_genesis_needs_them(void **state) {
+    (void)state;
+    begin();
+    memset(&entry.leases, 0, sizeof entry.leases);
+    assert_refused("without the leases");
+    begin();
+    before.needs_leases = 0;
+    assert_refused("does not ask for");
+}
+
+/* Leaves the fixture after an OPEN with these leases, and makes the COMMIT with these voters. */
+static void make_commit(uint64_t leased, uint64_t resigned, uint64_t voters) {
+    begin();
+    entry_fixture_lease(&fixture, leased, resigned, &entry);
+    assert_null(result());
+    before = chain;
+    fixture.chain = chain;
+    fixture.head = entry.hash;
+    entry_fixture_next(&fixture, 4, &entry);
+    entry.signature_count = 0;
+    for (uint32_t seat = 0; seat < MEMBERS; seat++) {
+        if ((voters >> seat & 1) != 0) {
+            struct entry_signature *vote = &entry.signatures[entry.signature_count++];
+            vote->seat = seat;
+            ledger_sign(&fixture.members[seat], &entry.hash, &vote->signature);
+        }
+    }
+}
+
+static void commit_needs_the_votes_of_more_than_half_of_the_electors(void **state) {
+    (void)state;
+    make_commit(ALL, 0, 7);
+    assert_null(ledger_append(&chain, &entry));
+    make_commit(3, 28, 28); /* a quorum of the roster, but no elector */
+    assert_non_null(strstr(ledger_append(&chain, &entry), "votes of more than half of the elect"));
+    make_commit(3, 28, 29); /* one of two electors */
+    assert_non_null(strstr(ledger_append(&chain, &entry), "votes of more than half of the elect"));
+    make_commit(3, 28, 31);
+    assert_null(ledger_append(&chain, &entry));
+    assert_int_equal(chain.electors.count, MEMBERS);
+    assert_memory_equal(&chain.electors.state, &entry.hash, sizeof entry.hash);
+}
+
+static void order_names_the_seats(uint32_t count) {
+    const struct hash swarm = hash_of("manifest", 8);
+    struct entry_leases *leases = &entry.leases;
+    const struct tracker_start start = {entry.incarnation, START};
+    entry_fixture_lease(&fixture, 0, 0, &entry);
+    leases->order.count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = i;
+        const uint8_t *key = fixture.members[i].public_keys.sign;
+        for (; at > 0 && memcmp(leases->order.members[at - 1], key, KEY_BYTES) > 0; at--) {
+            memcpy(leases->order.members[at], leases->order.members[at - 1], KEY_BYTES);
+        }
+        memcpy(leases->order.members[at], key, KEY_BYTES);
+    }
+    continue_order_sign(&fixture.operator_keys, &swarm, &leases->state, &start, &leases->order);
+}
+
+static void order_of_the_operator_opens_a_round_without_leases(void **state) {
+    (void)state;
+    begin();
+    entry.seat_count = 2;
+    entry.cursor.position -= UINT64_C(3) * 16;
+    order_names_the_seats(2);
+    assert_null(result());
+    order_names_the_seats(3);
+    assert_null(result());
+    assert_int_equal(chain.needed.count, 3);
+    order_names_the_seats(4);
+    assert_refused("half of the members of the order");
+    order_names_the_seats(1);
+    assert_refused("does not name");
+    order_names_the_seats(2);
+    entry.leases.order.signature[0] ^= 1;
+    assert_refused("the operator did not sign");
+    order_names_the_seats(2);
+    entry.incarnation++;
+    assert_refused("the operator did not sign");
+    order_names_the_seats(2);
+    entry.leases.leased = 1;
+    entry.leases.signatures[0].bytes[0] = 1;
+    assert_refused("beside the operator's order");
+}
+
+static void electors_stay_after_an_abort(void **state) {
+    (void)state;
+    begin();
+    assert_null(result());
+    const struct electors electors = chain.electors;
+    entry.kind = ENTRY_ABORT;
+    entry.prev = entry.hash;
+    entry.deadline_ms = 0;
+    memset(&entry.leases, 0, sizeof entry.leases);
+    cursor_return_unused(&entry.cursor, &entry, 0);
+    entry_fixture_sign(&fixture, &entry);
+    assert_null(ledger_append(&chain, &entry));
+    assert_memory_equal(&chain.electors, &electors, sizeof electors);
+}
+
+static void leases_are_read_as_they_were_written(void **state) {
+    (void)state;
+    static uint8_t record[LINE_BYTES];
+    static char line[LINE_BYTES];
+    for (int with_order = 0; with_order <= 1; with_order++) {
+        begin();
+        if (with_order == 1) {
+            order_names_the_seats(3);
+        } else {
+            entry_fixture_lease(&fixture, 11, 4, &entry);
+        }
+        entry_fixture_sign(&fixture, &entry);
+        const size_t count = entry_write(&entry, ENTRY_WITH_ROWS, record, sizeof record);
+        assert_null(entry_read(record, count, read_slices, SLICES, &read));
+        assert_memory_equal(&read.leases, &entry.leases, sizeof read.leases);
+        struct text text = text_over(line, sizeof line);
+        struct fault fault;
+        ledger_line_write(&entry, ENTRY_WITH_ROWS, &text);
+        assert_false(text.truncated);
+        assert_int_equal(
+            ledger_line_read(line, text.length, "a", read_slices, SLICES, &read, &fault), OK);
+        assert_memory_equal(&read.leases, &entry.leases, sizeof read.leases);
+    }
+}
+
+static void state_of_a_chain_has_its_electors(void **state) {
+    (void)state;
+    static uint8_t bytes[LEDGER_CHAIN_BYTES_MAX];
+    static struct ledger_chain again;
+    begin();
+    assert_null(result());
+    memset(&again, 0, sizeof again);
+    assert_null(ledger_chain_read(bytes, ledger_chain_write(&chain, bytes), &again));
+    assert_memory_equal(&again.electors, &chain.electors, sizeof again.electors);
+    assert_int_equal(again.needed.seats, ALL);
+    assert_int_equal(again.needed.count, MEMBERS);
+    assert_int_equal(again.needs_leases, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(open_needs_leases_of_more_than_half_of_the_electors),
+        cmocka_unit_test(lease_of_a_member_that_is_no_elector_or_has_no_seat_does_not_count),
+        cmocka_unit_test(lease_is_signed_by_its_elector_for_this_state_and_start),
+        cmocka_unit_test(chain_has_leases_exactly_if_its_genesis_needs_them),
+        cmocka_unit_test(commit_needs_the_votes_of_more_than_half_of_the_electors),
+        cmocka_unit_test(order_of_the_operator_opens_a_round_without_leases),
+        cmocka_unit_test(electors_stay_after_an_abort),
+        cmocka_unit_test(leases_are_read_as_they_were_written),
+        cmocka_unit_test(state_of_a_chain_has_its_electors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
