@@ -137,24 +137,33 @@ static bool is_assumed(const struct tracker *tracker, enum speed_kind kind) {
     return tracker->deadlines.is_assumed[kind];
 }
 
-/* Members that are slower than half of the others are no longer waited for. */
-int64_t tracker_contribution_close_ms(const struct tracker *tracker, uint32_t owner) {
-    const struct tracker_pace *pace = &tracker->pace;
-    bool is_known =
-        is_assumed(tracker, SPEED_CONTRIBUTION) && seats_contain(pace->blocked_owners, owner);
-    return close_after(tracker, is_known ? pace->busy_ms[owner] + 1 : 0, first_factor(tracker),
-                       tracker->deadlines.timing.contribution_ms);
-}
-
-int64_t tracker_result_close_ms(const struct tracker *tracker) {
-    int64_t usual_ms = tracker->deadlines.timing.exchange_ms;
+/* The time in which half of the owners had all their results; 0 while that is not known. */
+static int64_t median_result_ms(const struct tracker *tracker) {
     struct finished finished = {0};
     SEATS_EACH(owner, tracker->pace.owners & tracker_live_voters(tracker)) {
         uint32_t time_ms = tracker->exchange.result_ms[owner];
         add_seat(&finished, time_ms > 0, time_ms);
     }
+    return median_ms(&finished);
+}
+
+/* Members that are slower than half of the others are no longer waited for. An owner that does not
+ * report what it waits for has as long as the other owners took for their results. */
+int64_t tracker_contribution_close_ms(const struct tracker *tracker, uint32_t owner) {
+    const struct tracker_pace *pace = &tracker->pace;
+    int64_t usual_ms = tracker->deadlines.timing.contribution_ms;
+    if (!is_assumed(tracker, SPEED_CONTRIBUTION)) {
+        return usual_ms;
+    }
+    int64_t time_ms = seats_contain(pace->blocked_owners, owner) ? pace->busy_ms[owner] + 1
+                                                                 : median_result_ms(tracker);
+    return close_after(tracker, time_ms, first_factor(tracker), usual_ms);
+}
+
+int64_t tracker_result_close_ms(const struct tracker *tracker) {
+    int64_t usual_ms = tracker->deadlines.timing.exchange_ms;
     return is_assumed(tracker, SPEED_RESULT)
-               ? close_after(tracker, median_ms(&finished), first_factor(tracker), usual_ms)
+               ? close_after(tracker, median_result_ms(tracker), first_factor(tracker), usual_ms)
                : usual_ms;
 }
 

@@ -57,6 +57,22 @@ static void an_owner_without_results_is_replaced_after_twice_the_time_of_half(vo
     assert_int_equal(scene.head.kind, ENTRY_COMMIT);
 }
 
+/* It reports neither a contribution nor a result. Once the others have theirs, it is as late as if
+ * the round had been measured: the first close finds no contributor to drop, the second replaces
+ * it. */
+static void an_owner_that_reports_nothing_is_replaced_at_its_second_close(void **state) {
+    (void)state;
+    begin_first_round();
+    play_train();
+    play.missing[SLOW] = SEATS_ALL;
+    assert_in_range(beats_to_next_table(), 2 * CLOSE_BEATS - 1, 2 * CLOSE_BEATS + SOON);
+    for (uint32_t s = 0; s < SLICES; s++) {
+        assert_int_not_equal(scene.table[s].owner, SLOW);
+    }
+    play_exchange();
+    assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+}
+
 /* It reports its results, and no other member gets them. */
 static void an_owner_that_holds_its_results_is_replaced_after_twice_the_time_of_half(void **state) {
     (void)state;
@@ -178,6 +194,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_member_that_sends_nothing_is_dropped_after_twice_the_time_of_half),
         cmocka_unit_test(an_owner_without_results_is_replaced_after_twice_the_time_of_half),
+        cmocka_unit_test(an_owner_that_reports_nothing_is_replaced_at_its_second_close),
         cmocka_unit_test(an_owner_that_holds_its_results_is_replaced_after_twice_the_time_of_half),
         cmocka_unit_test(two_of_five_cannot_close_the_first_exchange_early),
         cmocka_unit_test(an_exchange_that_takes_longer_than_any_round_is_given_more_time),
