@@ -230,22 +230,30 @@ static void handle_leave(struct tracker *tracker, uint32_t row, struct actions *
     }
 }
 
+/* Once the members with the last state were released, they have exited: a member that arrives later
+ * does not wait for them. */
 void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     if (!tracker_is_run_complete(tracker)) {
         return;
     }
-    const struct tracker_stage *stage = &tracker->stage;
+    struct tracker_stage *stage = &tracker->stage;
     int64_t timeout_ms = tracker->deadlines.timing.exchange_ms;
     ASSERT(tracker->record.head.kind != ENTRY_OPEN && !tracker->exchange.is_poll_open);
-    bool has_waited = now_ms - stage->stage_began_ms >= timeout_ms;
-    bool is_state_lost = now_ms - stage->last_current_ms >= timeout_ms;
-    uint32_t outdated = 0; /* Number of connected members that still need the last state. */
+    uint32_t current = 0;  /* number of connected members that have the last state */
+    uint32_t outdated = 0; /* number of those that still need it */
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
-        outdated +=
-            !member->is_silent && !hash_equal(&member->report.root, &tracker->record.commit.root);
+        bool is_current = hash_equal(&member->report.root, &tracker->record.commit.root);
+        current += !member->is_silent && is_current;
+        outdated += !member->is_silent && !is_current;
     }
-    ASSERT(outdated <= tracker->record.member_count);
+    ASSERT(current + outdated <= tracker->record.member_count);
+    bool has_waited = now_ms - stage->stage_began_ms >= timeout_ms;
+    bool is_state_lost =
+        now_ms - stage->last_current_ms >= timeout_ms || (stage->is_concluded && current == 0);
+    if (current > 0 && (outdated == 0 || has_waited)) {
+        stage_conclude(stage);
+    }
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         bool is_current = hash_equal(&member->report.root, &tracker->record.commit.root);

@@ -53,6 +53,7 @@ void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, 
     ASSERT((tracker->record.head.kind == ENTRY_OPEN) == (kind != STAGE_READY));
     stage->kind = kind;
     stage->stage_began_ms = now_ms;
+    stage->is_concluded = false;
     if (kind == STAGE_TRAIN) {
         stage->round_began_ms = now_ms;
         stage->last_quorum_ms = now_ms;
@@ -75,6 +76,11 @@ void stage_mark_quorum(struct tracker_stage *stage, int64_t now_ms) {
 void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms) {
     ASSERT(stage->kind == STAGE_READY);
     stage->last_current_ms = now_ms;
+}
+
+void stage_conclude(struct tracker_stage *stage) {
+    ASSERT(stage->kind == STAGE_READY);
+    stage->is_concluded = true;
 }
 
 void stage_fill_budget(struct tracker_stage *stage, bool is_waiting, int64_t capacity_ms,

@@ -28,6 +28,7 @@ struct tracker_stage {            /* tracker_stage.c */
     int64_t last_current_ms;      /* when a member was last known to have the current state */
     int64_t budget_percent_ms;    /* time that rounds may still wait for late members, times 100 */
     int64_t budget_counted_ms;    /* the budget is counted up to this time */
+    bool is_concluded; /* the run is complete, and the members with its state were released */
 };
 
 struct seat_delivery {  /* what owners received of a seat's contributions, without its own slices */
@@ -198,6 +199,7 @@ struct tracker {
  *                           gap, or 0 if it is short.
  * stage_mark_quorum         Record that a quorum is connected.
  * stage_mark_current_state  Record that a member with the current state is connected.
+ * stage_conclude            Record that the members with the state of a complete run were released.
  * stage_fill_budget         Add the time since the last call to the budget for waits, and take
  *                           the same time off it if rounds were waiting.
  * stage_may_wait            Whether rounds may wait for late members, with so much budget left.
@@ -207,6 +209,7 @@ int64_t stage_skip_gap(struct tracker_stage *stage, int64_t heartbeat_ms, int64_
 void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, int64_t now_ms);
 void stage_mark_quorum(struct tracker_stage *stage, int64_t now_ms);
 void stage_mark_current_state(struct tracker_stage *stage, int64_t now_ms);
+void stage_conclude(struct tracker_stage *stage);
 void stage_fill_budget(struct tracker_stage *stage, bool is_waiting, int64_t capacity_ms,
                        int64_t now_ms);
 bool stage_may_wait(const struct tracker_stage *stage, int64_t reserve_ms);

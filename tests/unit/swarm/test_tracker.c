@@ -272,6 +272,58 @@ static void the_run_ends_with_its_last_commit(void **state) {
     assert_int_equal(scene.head.kind, ENTRY_COMMIT);
 }
 
+/* `adopting`: members that do not have the state that the round is based on. */
+static void commit_a_round(uint32_t adopting) {
+    scene_open_and_declare();
+    scene.adopting = adopting;
+    uint32_t round = scene.head.round;
+    for (int s = 0; s < SLICES; s++) {
+        scene.reports[scene.table[s].owner][s] = (struct slice_report){
+            .has_result = 1, .received_seats = SEATS_ALL, .contributors = SEATS_ALL};
+    }
+    scene_beat(round, 0);
+    struct message vote = {.kind = MESSAGE_VOTE, .round = round, .number = scene.proposal};
+    vote.root = scene.record.commit.root;
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        scene_say(m, vote);
+    }
+    assert_int_equal(scene.head.kind, ENTRY_COMMIT);
+}
+
+/* The members that had the last state have been released, so no member can give it. */
+static void a_member_that_joins_after_the_end_is_released_at_once(void **state) {
+    (void)state;
+    scene_begin(1, MEMBERS);
+    commit_a_round(0);
+    scene_beat(0, 0);
+    assert_int_equal(scene.goodbyes, SEATS_ALL);
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        scene_close(m);
+    }
+    scene.goodbyes = 0;
+    scene.adopting = 1;
+    scene_start_anew(0);
+    for (int i = 0; i < 3; i++) {
+        scene_beat(0, SEATS_ALL & ~1U);
+    }
+    assert_int_equal(scene.goodbyes, 1);
+}
+
+/* A member without the last state waits while those that have it are only cut off. */
+static void a_member_waits_for_the_state_while_its_holders_may_return(void **state) {
+    (void)state;
+    scene_begin(1, MEMBERS);
+    commit_a_round(1);
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        scene_close(m);
+    }
+    scene_start_anew(0);
+    for (int i = 0; i < 10; i++) {
+        scene_beat(0, SEATS_ALL & ~1U);
+    }
+    assert_int_equal(scene.goodbyes, 0);
+}
+
 static bool has_declared(uint32_t row) {
     struct tracker_view view;
     tracker_read_view(scene.tracker, &view);
@@ -319,6 +371,8 @@ int main(void) {
         cmocka_unit_test(a_start_that_is_not_durable_takes_results_with_it),
         cmocka_unit_test(what_one_alone_has_of_a_dead_owner_is_summed_again),
         cmocka_unit_test(the_run_ends_with_its_last_commit),
+        cmocka_unit_test(a_member_that_joins_after_the_end_is_released_at_once),
+        cmocka_unit_test(a_member_waits_for_the_state_while_its_holders_may_return),
         cmocka_unit_test(a_declaration_of_more_samples_than_assigned_is_ignored),
         cmocka_unit_test(a_declaration_for_another_open_is_ignored),
     };
